@@ -1,0 +1,149 @@
+"""Which array module: NumPy or CuPy. The only file that imports cupy."""
+
+import contextlib
+import importlib.metadata
+import os
+from typing import Any
+
+import numpy as np
+
+from minigpt.errors import InputError
+
+try:
+    import cupy
+except ImportError as error:
+    cupy, _import_error = None, error
+
+Array = Any  # numpy.ndarray or cupy.ndarray
+
+
+def array_module(*arrays: Array):
+    """numpy or cupy, whichever made these arrays. Mixed arrays are refused by position."""
+    if cupy is None:
+        return np
+    on_gpu = [isinstance(array, cupy.ndarray) for array in arrays]
+    if any(on_gpu) and not all(on_gpu):
+        kinds = ", ".join(f"argument {i} is {'CuPy' if gpu else 'NumPy'}" for i, gpu in enumerate(on_gpu, 1))
+        raise InputError(f"NumPy and CuPy arrays are mixed ({kinds}): move them with minigpt.backend.to_device first")
+    return cupy if on_gpu and on_gpu[0] else np
+
+
+def to_device(array: Array, device: str) -> Array:
+    """The array on "cpu" (NumPy) or "cuda" (CuPy); the array itself if it is there already."""
+    if device == "cpu":
+        return to_numpy(array)
+    with readable_errors():
+        return cupy.asarray(array)
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """The array as NumPy: the one place where numbers come back from a GPU."""
+    return array if isinstance(array, (np.ndarray, np.generic)) else cupy.asnumpy(array)
+
+
+def device_of(array: Array) -> str:
+    """Where an array lives: "cpu" or "cuda"."""
+    return "cpu" if array_module(array) is np else "cuda"
+
+
+def choose_device(wanted: str | None = None) -> str:
+    """"cpu" or "cuda" for "auto", "cpu" or "cuda"; None asks the environment variable MINIGPT_DEVICE, then "auto".
+
+    Raises InputError with cause and cure where "cuda" is asked for and cannot be had.
+    """
+    wanted = wanted or os.environ.get("MINIGPT_DEVICE") or "auto"
+    if wanted not in ("auto", "cpu", "cuda"):
+        raise InputError(f"unknown device {wanted!r}: choose auto, cpu or cuda")
+    if wanted == "cpu":
+        return "cpu"
+    problem = cuda_problem()
+    if problem and wanted == "cuda":
+        raise InputError(f"no GPU can be used: {problem}")
+    return "cpu" if problem else "cuda"
+
+
+def cuda_problem() -> str | None:
+    """None if a small computation on the GPU comes out right; otherwise the cause and its cure, in one line."""
+    if cupy is None:
+        return explain(_import_error)
+    wheels = _cupy_wheels()
+    if len(wheels) > 1:
+        return f"several CuPy packages are installed ({', '.join(wheels)}): pip uninstall all of them, then install one"
+    try:
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "CuPy sees no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"
+        x = cupy.arange(4, dtype=cupy.float32)  # an allocation, a compiled kernel, a copy back
+        if float((x * x).sum()) != 14.0:
+            return "the GPU computed 0 + 1 + 4 + 9 wrongly: do not trust it; use --device cpu"
+    except Exception as error:  # whatever a half-installed CUDA raises here, the user needs its meaning
+        return explain(error)
+    return None
+
+
+def _cupy_wheels() -> list[str]:
+    names = {distribution.metadata["Name"] for distribution in importlib.metadata.distributions()}
+    return sorted(name for name in names if name and (name == "cupy" or name.startswith("cupy-cuda")))
+
+
+_CAUSES = [  # words in the message, cause and cure: the first line that fits
+    (("cudaerrorinsufficientdriver", "driver version is insufficient"),
+     "the NVIDIA driver is missing or too old for this CuPy: install one for CUDA 12 or newer, or use --device cpu"),
+    (("cudaerrornodevice", "no cuda-capable device", "libcuda.so", "nvcuda.dll"),
+     "CuPy is installed but there is no NVIDIA driver or device: install the driver, or use --device cpu"),
+    (("nvrtc",),
+     "CuPy cannot load NVRTC, which compiles its kernels: pip install 'cupy-cuda12x[ctk]', which brings it"),
+    (("cuda_fp16", "vector_types.h", "cannot open source file", "could not open source file", "cuda headers"),
+     "CuPy finds no CUDA headers to compile with: pip install 'cupy-cuda12x[ctk]', which brings them"),
+    (("out of memory", "outofmemory"),
+     "out of GPU memory: use a smaller --batch (with --accumulate) or --context, or close other programs on the GPU"),
+    (("no module named 'cupy'",),
+     "CuPy is not installed: pip install 'minigpt[cuda12]' (or cuda13), or use --device cpu"),
+]  # fmt: skip
+
+
+def explain(error: BaseException) -> str:
+    """The likely cause of a CUDA error and its cure, in one line."""
+    text = f"{type(error).__name__}: {error}"
+    for words, cause in _CAUSES:
+        if any(word in text.lower() for word in words):
+            return f"{cause} [{_first_line(text)}]"
+    return f"CuPy does not work here [{_first_line(text)}]: see python -c 'import cupy; cupy.show_config()'"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:160]
+
+
+@contextlib.contextmanager
+def readable_errors():
+    """Inside, an error that CUDA or CuPy raises becomes an InputError with its cause and cure."""
+    if cupy is None:
+        yield
+        return
+    try:
+        yield
+    except (cupy.cuda.memory.OutOfMemoryError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        raise InputError(explain(error)) from error
+
+
+def set_threads(number: int) -> None:
+    """Let matrix products use this many threads.
+
+    Raises InputError for a number below 1.
+    """
+    global _thread_limit
+    if number < 1:
+        raise InputError(f"--threads {number}: give 1 or more")
+    from threadpoolctl import threadpool_limits
+
+    _thread_limit = threadpool_limits(number)  # in force as long as it is kept
+
+
+def threads() -> int:
+    """How many threads matrix products use now."""
+    from threadpoolctl import threadpool_info
+
+    return max((pool["num_threads"] for pool in threadpool_info()), default=os.cpu_count() or 1)
+
+
+_thread_limit = None

@@ -1,0 +1,68 @@
+"""Chance as an argument: a key names a place in the computation, and a hash turns it into a dropout mask.
+
+Nothing is drawn from a hidden stream, so nothing has to be stored: the backward pass, a resumed run and another
+machine all compute the same bits again.
+"""
+
+import math
+from typing import NamedTuple
+
+_WORD = 0xFFFFFFFF  # everything is done in 32 bits, which NumPy, CuPy and CUDA all have
+
+
+def _mix(x: int) -> int:
+    """One 32-bit word stirred so that every input bit can reach every output bit."""
+    x ^= x >> 16
+    x = x * 0x7FEB352D & _WORD
+    x ^= x >> 15
+    x = x * 0x846CA68B & _WORD
+    return x ^ x >> 16
+
+
+class Key(NamedTuple):
+    """Names one draw of random bits.
+
+    bits: 32 bits, made by `Key.of(seed, step)` and `fold`.
+    row:  which row of the whole batch is the first one here. A rank or a micro-batch that holds rows 8 to 15 passes
+          row=8 and gets the masks that these rows have in the whole batch.
+    """
+
+    bits: int
+    row: int = 0
+
+    @classmethod
+    def of(cls, *numbers: int) -> "Key":
+        """The key of a (seed, step): `Key.of(seed, step)`."""
+        return cls(0x9E3779B9).fold(*numbers)
+
+    def fold(self, *numbers: int) -> "Key":
+        """The key of a place inside this one: `key.fold(layer, site)`."""
+        bits = self.bits
+        for number in numbers:
+            bits = _mix((bits * 0x01000193 ^ _mix(number & _WORD) ^ number >> 32) & _WORD)
+        return self._replace(bits=bits)
+
+
+def fold(key: "Key | None", *numbers: int) -> "Key | None":
+    """`key.fold(...)`, where None (evaluation: no chance at all) stays None."""
+    return None if key is None else key.fold(*numbers)
+
+
+def keep_mask(key: Key, rate: float, shape: tuple[int, ...], xp):
+    """A boolean array of `shape`, each element True (kept) with probability 1 - rate.
+
+    keep[i] = hash(key, i) >= rate * 2**32, where i counts the elements of the whole batch in row-major order
+    (modulo 2**32). The same on NumPy and CuPy (`xp`), for any dtype, and for any split of the batch along axis 0.
+    """
+    first = key.row * math.prod(shape[1:])
+    x = xp.arange(math.prod(shape), dtype=xp.uint32)
+    x += first & _WORD
+    # The same stirring as _mix, with the key put in twice, so that two keys never give shifted copies of one mask.
+    x ^= key.bits
+    x ^= x >> 16
+    x *= 0x7FEB352D
+    x ^= x >> 15
+    x += key.bits
+    x *= 0x846CA68B
+    x ^= x >> 16
+    return (x >= min(int(rate * 2**32), _WORD)).reshape(shape)
