@@ -1,0 +1,32 @@
+"""The operations: `ops.layernorm_forward`, `ops.layernorm_backward` and so on, whoever implements them just now.
+
+    out, cache = ops.layernorm_forward(x, g, b, eps=1e-5)
+    dx, dg, db = ops.layernorm_backward(dout, cache)
+
+    ops.use("reference")            # the mathematics, as written in minigpt/reference
+    ops.use(my_module)              # whatever pairs it has; for the rest, what the library has
+    with ops.using(my_module): ...  # the same, for a while
+    ops.ledger(cache)               # what a cache keeps, by name, in bytes
+
+`help(ops.layernorm_forward)` shows shapes, formula and source.
+"""
+
+from minigpt import reference
+from minigpt.key import Key
+from minigpt.reference.attention import causal_mask
+from minigpt.reference.composites import merge_heads, split_heads
+from minigpt.reference.cross_entropy import IGNORED
+from minigpt.table import ledger, nbytes, table
+
+table.add("reference", reference, composites=reference.COMPOSITES)
+
+use, using = table.use, table.using
+names = tuple(table.docs)  # every operation
+composites = tuple(reference.COMPOSITES)
+primitives = tuple(name for name in names if name not in composites)
+globals().update({f"{op}_{way}": getattr(table, f"{op}_{way}") for op in names for way in ("forward", "backward")})
+
+__all__ = [
+    "IGNORED", "Key", "causal_mask", "composites", "ledger", "merge_heads", "names", "nbytes", "primitives",
+    "split_heads", "use", "using", *(f"{op}_{way}" for op in names for way in ("forward", "backward")),
+]  # fmt: skip
