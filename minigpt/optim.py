@@ -1,0 +1,128 @@
+"""Optimisers, learning-rate schedules and gradient clipping.
+
+Schedules are functions of the share of the updates that are already done, so the first update is made at x = 0.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from minigpt.backend import Array, array_module, to_device, to_numpy
+from minigpt.nn import Parameter
+
+
+class NonFiniteGradient(ArithmeticError):
+    """A gradient holds NaN or infinity; `name` is the first such parameter."""
+
+    def __init__(self, name: str):
+        super().__init__(f"the gradient of {name} is not finite")
+        self.name = name
+
+
+class Optimizer:
+    """Owns the moments of each parameter and the number of updates made.
+
+    m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2   (Kingma and Ba 2015, algorithm 1). A subclass says
+    what they do to the parameter. Weight decay is decoupled from the gradient (Loshchilov and Hutter 2019) and touches
+    only tensors with two axes or more: no biases, no gains.
+    """
+
+    def __init__(
+        self,
+        named_parameters: Iterable[tuple[str, Parameter]],
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ):
+        self.parameters = dict(named_parameters)
+        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
+        self.t = 0
+        self.m = {name: array_module(p.data).zeros_like(p.data) for name, p in self.parameters.items()}
+        self.v = {name: array_module(p.data).zeros_like(p.data) for name, p in self.parameters.items()}
+
+    def step(self, lr: float) -> None:
+        """One update with learning rate lr. Parameters without a gradient stay as they are."""
+        self.t += 1
+        beta1, beta2 = self.betas
+        for name, p in self.parameters.items():
+            if p.grad is None:
+                continue
+            m, v = self.m[name], self.v[name]
+            m += (1 - beta1) * (p.grad - m)
+            v += (1 - beta2) * (p.grad * p.grad - v)
+            p.data -= self.change(p.data, m, v, lr, self.weight_decay if p.data.ndim > 1 else 0.0)
+
+    def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
+        """What is taken away from a parameter p, given its moments."""
+        raise TypeError(f"{type(self).__name__} does not say how to change a parameter")
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The moments as named NumPy arrays, for a checkpoint: {"m.<name>": ..., "v.<name>": ...}."""
+        return {f"{kind}.{name}": to_numpy(a) for kind in "mv" for name, a in getattr(self, kind).items()}
+
+    def load_state(self, state: dict[str, np.ndarray], t: int) -> None:
+        """Take moments back from `state()`, and the number of updates made."""
+        self.t = t
+        for kind in "mv":
+            for name, moment in getattr(self, kind).items():
+                moment[...] = to_device(state[f"{kind}.{name}"], "cpu" if isinstance(moment, np.ndarray) else "cuda")
+
+
+class AdamW(Optimizer):
+    """p -= lr (m_hat / (sqrt(v_hat) + eps) + decay p), with m_hat and v_hat corrected for their start at zero."""
+
+    def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
+        beta1, beta2 = self.betas
+        m_hat = m / (1 - beta1**self.t)
+        v_hat = v / (1 - beta2**self.t)
+        return lr * (m_hat / (array_module(p).sqrt(v_hat) + self.eps) + decay * p)
+
+
+class GPT1Adam(Optimizer):
+    """GPT-1's own rule, as in OpenAI's released training code.
+
+    p -= lr_t (m / (sqrt(v) + eps) + decay p),   lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t). Two differences from
+    AdamW: eps stands beside the uncorrected root, and the correction lr_t / lr scales the decay too.
+    """
+
+    def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
+        beta1, beta2 = self.betas
+        lr_t = lr * math.sqrt(1 - beta2**self.t) / (1 - beta1**self.t)
+        return lr_t * (m / (array_module(p).sqrt(v) + self.eps) + decay * p)
+
+
+def warmup_cosine(x: float, warmup: float) -> float:
+    """x/warmup up to x = warmup, then half a cosine wave down to 0 at x = 1 (GPT-1 section 4.1).
+
+    x, warmup: shares of all updates. As in OpenAI's code the wave starts at x = 0, not at the end of the warm-up: the
+    step down at the seam is tiny.
+    """
+    return x / warmup if x < warmup else 0.5 * (1 + math.cos(math.pi * x))
+
+
+def warmup_linear(x: float, warmup: float) -> float:
+    """The warm-up times a straight line from 1 to 0: (x/warmup or 1) * (1 - x). For fine-tuning (GPT-1 section 4.1)."""
+    return (x / warmup if x < warmup else 1.0) * (1 - x)
+
+
+def warmup_constant(x: float, warmup: float) -> float:
+    """x/warmup up to x = warmup, then 1."""
+    return x / warmup if x < warmup else 1.0
+
+
+def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_norm: float | None) -> float:
+    """Scale all gradients by min(1, max_norm / norm), where norm is the length of all of them as one vector.
+
+    Returns the norm before clipping. max_norm=None or 0 only measures. Raises NonFiniteGradient if the norm is NaN or
+    infinite; then no gradient has been changed. (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
+    """
+    with_grad = [(name, p) for name, p in named_parameters if p.grad is not None]
+    squares = [(name, float((p.grad * p.grad).sum())) for name, p in with_grad]
+    norm = math.sqrt(sum(square for _, square in squares))
+    if not math.isfinite(norm):
+        raise NonFiniteGradient(next(name for name, square in squares if not math.isfinite(square)))
+    if max_norm and norm > max_norm:
+        for _, p in with_grad:
+            p.grad *= max_norm / norm
+    return norm

@@ -1,0 +1,67 @@
+"""From scores to a token: temperature, top-k, nucleus, one draw. All of it in NumPy, so that every device agrees."""
+
+import numpy as np
+
+from minigpt.errors import InputError
+
+
+def next_tokens(
+    logits: np.ndarray,
+    uniform: np.ndarray,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> np.ndarray:
+    """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int
+
+    In the order of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is
+    the first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the
+    likeliest token, without a draw. Raises InputError for options outside their range.
+    """
+    check_options(temperature, top_k, top_p)
+    if temperature == 0:
+        return logits.argmax(axis=-1)
+    logits = logits.astype(np.float64) / temperature
+    if top_k is not None:
+        logits = keep_top_k(logits, top_k)
+    if top_p is not None:
+        logits = keep_nucleus(logits, top_p)
+    cumulative = probabilities(logits).cumsum(axis=-1)
+    threshold = uniform[:, None] * cumulative[:, -1:]  # rounding may leave the last sum a little off 1
+    return (cumulative <= threshold).sum(axis=-1)
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """logits (B,V) -> p (B,V), the softmax"""
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def keep_top_k(logits: np.ndarray, k: int) -> np.ndarray:
+    """logits (B,V) -> (B,V): all below the k-th largest become -inf; ties with it survive"""
+    k = min(k, logits.shape[-1])
+    threshold = np.partition(logits, -k, axis=-1)[:, -k, None]
+    return np.where(logits < threshold, -np.inf, logits)
+
+
+def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
+    """logits (B,V) -> (B,V): the likeliest tokens whose probabilities together are at most p stay, and at least one
+
+    This is GPT-2's released code. The paper on nucleus sampling (Holtzman et al. 2019) keeps the smallest set that
+    *reaches* p: one token more.
+    """
+    descending = -np.sort(-logits, axis=-1)
+    inside = (probabilities(descending).cumsum(axis=-1) <= p).sum(axis=-1)
+    last = np.maximum(inside - 1, 0)
+    threshold = np.take_along_axis(descending, last[:, None], axis=-1)
+    return np.where(logits < threshold, -np.inf, logits)
+
+
+def check_options(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    """Raises InputError for a temperature below 0, a top_k below 1 or a top_p outside (0, 1]."""
+    if not temperature >= 0:
+        raise InputError(f"temperature {temperature}: give 0 (always the likeliest token) or more")
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top-k {top_k}: give 1 or more, or leave it out to keep every token")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InputError(f"top-p {top_p}: give a probability above 0 and up to 1")
