@@ -9,6 +9,7 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.backend import Array
+from minigpt.errors import InputError
 from minigpt.key import Key, fold
 from minigpt.language_model import Config, LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module
@@ -31,11 +32,16 @@ class GPT1Config(Config):
     layer_norm_epsilon: float = 1e-5
     initializer_range: float = 0.02
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.afn != "gelu":
+            raise InputError(f"afn is {self.afn!r}: only 'gelu', in the tanh form of the released model, is built here")
+
 
 class Block(Module):
     """n = LN1(x + Attn(x)),   out = LN2(n + MLP(n)): what stands on the residual stream is always normalised."""
 
-    def __init__(self, config: GPT1Config, rng: np.random.Generator, dtype):
+    def __init__(self, config: GPT1Config, rng: np.random.Generator | None, dtype):
         self.attn = Attention(config, rng, config.initializer_range, dtype)
         self.ln_1 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
         self.mlp = MLP(config, rng, config.initializer_range, dtype)
@@ -59,12 +65,15 @@ class Block(Module):
 
 
 class GPT1(LanguageModel):
-    """The Transformer decoder of GPT-1: token and position embeddings, n_layer blocks, and the embedding as head."""
+    """The Transformer decoder of GPT-1: token and position embeddings, n_layer blocks, and the embedding as head.
+
+    seed: of the initial weights, N(0, 0.02) as in section 4.1; None leaves them zero, to be filled from a file.
+    """
 
     Config = GPT1Config
 
-    def __init__(self, config: GPT1Config, seed: int = 0, dtype=np.float32):
-        rng = np.random.default_rng(seed)
+    def __init__(self, config: GPT1Config, seed: int | None = 0, dtype=np.float32):
+        rng = None if seed is None else np.random.default_rng(seed)
         std = config.initializer_range
         self.config = config
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)

@@ -37,7 +37,7 @@ class Config:
             raise InputError(f"n_embd {c} is not a multiple of n_head {heads}: choose {choices}")
         for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
             rate = getattr(self, name, 0.0)
-            if not 0 <= rate < 1:
+            if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
                 raise InputError(f"{name} is {rate}: give a dropout rate from 0 up to, but not including, 1")
 
     @classmethod
@@ -52,6 +52,19 @@ class Config:
     def to_dict(self) -> dict:
         """For a config.json."""
         return asdict(self)
+
+
+def as_array(values: Any) -> Array:
+    """A list as a NumPy array; an array as it is, wherever it lives."""
+    return np.asarray(values) if isinstance(values, (list, tuple)) else values
+
+
+def check_ids(ids: Any) -> Array:
+    """ids (B,T) int, as an array. Raises InputError for another shape or type, and where there are none."""
+    ids = as_array(ids)
+    if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
+        raise InputError(f"ids are {ids.dtype} of shape {ids.shape}: give whole numbers of shape (batch, time)")
+    return ids
 
 
 class LanguageModel(Module):
@@ -98,7 +111,8 @@ class LanguageModel(Module):
         """
         cache = Cache(grad)
         h = cache.keep(self.hidden(ids, None, key, grad))
-        targets = to_device(np.asarray(targets) if isinstance(targets, list) else targets, self.device)
+        targets = to_device(as_array(targets), self.device)
+        weights = None if weights is None else to_device(as_array(weights), self.device)
         scale = {"normalizer": normalizer, "weights": weights}
         loss = cache.keep(ops.linear_cross_entropy_forward(h, self.head.data, targets, **scale, grad=grad))
         return loss, cache
@@ -119,9 +133,7 @@ class LanguageModel(Module):
 
         Raises InputError for ids of another shape or type, or more of them than the model has positions.
         """
-        ids = np.asarray(ids) if isinstance(ids, (list, tuple)) else ids
-        if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
-            raise InputError(f"ids are {ids.dtype} of shape {ids.shape}: give whole numbers of shape (batch, time)")
+        ids = check_ids(ids)
         start = past[0][0].shape[-2] if past else 0
         end = start + ids.shape[1]
         if end > self.config.n_positions:
@@ -134,8 +146,8 @@ class LanguageModel(Module):
     ) -> np.ndarray:
         """ids (B,T) -> (B,T+N): the prompts and what follows them. Options: see `stream`."""
         options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "stop": stop}
-        steps = list(self.stream(ids, n_tokens, **options))
-        return np.concatenate([to_numpy(np.asarray(ids)), *(step[:, None] for step in steps)], axis=1)
+        steps = [step[:, None] for step in self.stream(ids, n_tokens, **options)]
+        return np.concatenate([to_numpy(check_ids(ids)), *steps], axis=1)
 
     def stream(
         self, ids: Array, n_tokens: int, *, temperature=1.0, top_k=None, top_p=None, seed: int = 0, stop=None
@@ -146,7 +158,7 @@ class LanguageModel(Module):
         token id after which a row is finished; its later tokens are that id again. Past the context the oldest tokens
         slide out of the window.
         """
-        ids, rng = np.asarray(ids), np.random.default_rng(seed)
+        ids, rng = to_numpy(check_ids(ids)).astype(np.int64), np.random.default_rng(seed)
         done = np.zeros(len(ids), bool)
         for _ in range(n_tokens):
             window = ids[:, -self.config.n_positions :]
@@ -168,12 +180,14 @@ class LanguageModel(Module):
         checkpoint.save_model(folder, self.config.to_dict(), tensors)
 
     @classmethod
-    def load(cls, folder: str | Path, dtype=np.float32) -> "LanguageModel":
+    def load(cls, folder: str | Path, dtype=np.float32, **changes) -> "LanguageModel":
         """Open a model directory, written here or by transformers.
 
-        Raises InputError for a missing, damaged or foreign file, and for a tensor that is missing or misshapen.
+        changes: configuration values to replace, such as resid_pdrop=0.0. Raises InputError for a missing, damaged or
+        foreign file, and for a tensor that is missing or misshapen.
         """
-        config = cls.Config.from_dict(checkpoint.load_config(folder, cls.Config.model_type))
-        model = cls(config, dtype=dtype)
+        values = checkpoint.load_config(folder, cls.Config.model_type)
+        config = cls.Config.from_dict(values | changes)
+        model = cls(config, seed=None, dtype=dtype)
         checkpoint.fill(dict(model.named_parameters()), checkpoint.load_weights(folder), Path(folder))
         return model

@@ -90,15 +90,20 @@ class Module:
         return self
 
 
-def normal(rng: np.random.Generator, shape: tuple[int, ...], std: float, dtype) -> Parameter:
-    """Weights drawn from N(0, std). Drawn in float32 for every dtype, so that all start from the same numbers."""
+def normal(rng: np.random.Generator | None, shape: tuple[int, ...], std: float, dtype) -> Parameter:
+    """Weights drawn from N(0, std), or zeros that wait to be filled where rng is None.
+
+    Drawn in float32 for every dtype, so that all start from the same numbers.
+    """
+    if rng is None:
+        return Parameter(np.zeros(shape, dtype))
     return Parameter((rng.standard_normal(shape, dtype=np.float32) * np.float32(std)).astype(dtype))
 
 
 class Linear(Module):
     """out = x weight + bias, with weight (I,O): the layout of the released models, where checkpoints call it Conv1D."""
 
-    def __init__(self, n_in: int, n_out: int, rng: np.random.Generator, std: float = 0.02, dtype=np.float32):
+    def __init__(self, n_in: int, n_out: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32):
         self.weight = normal(rng, (n_in, n_out), std, dtype)
         self.bias = Parameter(np.zeros(n_out, dtype))
 
@@ -117,7 +122,7 @@ class Linear(Module):
 class Embedding(Module):
     """One row for each token, or for each position: weight (V,C)."""
 
-    def __init__(self, n_rows: int, n_embd: int, rng: np.random.Generator, std: float = 0.02, dtype=np.float32):
+    def __init__(self, n_rows: int, n_embd: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32):
         self.weight = normal(rng, (n_rows, n_embd), std, dtype)
 
     def forward(self, ids: Array) -> tuple[Array, Any]:
@@ -156,7 +161,7 @@ class Attention(Module):
     proj_std: standard deviation of the output projection's initial weights.
     """
 
-    def __init__(self, config, rng: np.random.Generator, proj_std: float, dtype=np.float32):
+    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
         c, std = config.n_embd, config.initializer_range
         self.c_attn = Linear(c, 3 * c, rng, std, dtype)
         self.c_proj = Linear(c, c, rng, proj_std, dtype)
@@ -183,7 +188,7 @@ class Attention(Module):
 class MLP(Module):
     """The position-wise network, four times as wide inside. config, proj_std: as for Attention."""
 
-    def __init__(self, config, rng: np.random.Generator, proj_std: float, dtype=np.float32):
+    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
         c, std = config.n_embd, config.initializer_range
         self.c_fc = Linear(c, 4 * c, rng, std, dtype)
         self.c_proj = Linear(4 * c, c, rng, proj_std, dtype)

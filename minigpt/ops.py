@@ -16,7 +16,7 @@ from minigpt.key import Key
 from minigpt.reference.attention import causal_mask
 from minigpt.reference.composites import merge_heads, split_heads
 from minigpt.reference.cross_entropy import IGNORED
-from minigpt.table import ledger, nbytes, table
+from minigpt.table import arrays, ledger, nbytes, table
 
 table.add("reference", reference, composites=reference.COMPOSITES)
 
@@ -27,6 +27,6 @@ primitives = tuple(name for name in names if name not in composites)
 globals().update({f"{op}_{way}": getattr(table, f"{op}_{way}") for op in names for way in ("forward", "backward")})
 
 __all__ = [
-    "IGNORED", "Key", "causal_mask", "composites", "ledger", "merge_heads", "names", "nbytes", "primitives",
+    "IGNORED", "Key", "arrays", "causal_mask", "composites", "ledger", "merge_heads", "names", "nbytes", "primitives",
     "split_heads", "use", "using", *(f"{op}_{way}" for op in names for way in ("forward", "backward")),
 ]  # fmt: skip

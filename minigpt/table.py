@@ -12,6 +12,8 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from minigpt.errors import InputError
+
 
 class GuestCache(NamedTuple):
     """The cache of an implementation from outside: whatever its forward saved, and the backward that understands it."""
@@ -33,6 +35,8 @@ class Pair(NamedTuple):
         result = self.forward(*args, **constants)
         if result is NotImplemented or not self.guest:
             return result
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"{self.op}_forward returned a {type(result).__name__}: expected the pair (out, cache)")
         out, cache = result
         return out, GuestCache(self.op, cache, self.backward)
 
@@ -69,13 +73,18 @@ class Table:
         self._made_by.update({cache_type(pair.backward): pair for pair in pairs.values()})
         self.use()
 
+    @property
+    def houses(self) -> list[str]:
+        """The names of this library's implementations, the reference first."""
+        return list(self._houses)
+
     def use(self, *implementations: Any) -> None:
         """Choose who is asked first, from now on. `use()` goes back to the default: the fastest there is."""
-        order, houses = [], list(self._houses)
+        order, houses = [], self.houses
         for implementation in implementations:
             if isinstance(implementation, str):
                 if implementation not in self._houses:
-                    raise ValueError(f"no implementation is called {implementation!r}: there is {', '.join(houses)}")
+                    raise InputError(f"no implementation is called {implementation!r}: there is {', '.join(houses)}")
                 order.append(self._houses[implementation])
             else:
                 order.append(self._guest(implementation))
@@ -140,8 +149,10 @@ class Table:
 
     def _guest(self, implementation: Any) -> dict[str, Pair]:
         pairs = dict(_pairs(implementation, self.docs, guest=True))
+        # What a file has merely imported from minigpt.ops is this table: asking it would go round in circles.
+        pairs = {op: pair for op, pair in pairs.items() if pair.forward is not getattr(self, f"{op}_forward")}
         if not pairs:
-            raise ValueError(f"{_title(implementation)} has no pair such as layernorm_forward and layernorm_backward")
+            raise InputError(f"{_title(implementation)} has no pair such as layernorm_forward and layernorm_backward")
         return pairs
 
 
@@ -157,7 +168,7 @@ def _pairs(implementation: Any, ops, guest: bool):
             yield op, Pair(op, forward, backward, guest)
         elif _is_own(forward, implementation) or _is_own(backward, implementation):
             there, missing = ("forward", "backward") if forward else ("backward", "forward")
-            raise ValueError(f"{_title(implementation)} has {op}_{there} but no {op}_{missing}: an operation is a pair")
+            raise InputError(f"{_title(implementation)} has {op}_{there} but no {op}_{missing}: an operation is a pair")
 
 
 def _is_own(function: Callable | None, implementation: Any) -> bool:
@@ -170,26 +181,27 @@ def _title(implementation: Any) -> str:
     return getattr(implementation, "__name__", type(implementation).__name__)
 
 
+def arrays(cache: Any, name: str = "cache") -> dict[str, Any]:
+    """The arrays that a cache keeps alive, however deep, each once, by the path where it is first met."""
+    found = {}
+    for path, array in _walk(cache, name):
+        found.setdefault(id(array), (path, array))
+    return dict(found.values())
+
+
+def _walk(value: Any, path: str):
+    if hasattr(value, "nbytes") and hasattr(value, "dtype"):
+        yield path, value
+    elif isinstance(value, GuestCache):
+        yield from _walk(value.saved, path)
+    elif isinstance(value, (tuple, list)):
+        for part, item in zip(getattr(value, "_fields", range(len(value))), value, strict=True):
+            yield from _walk(item, f"{path}.{part}")
+
+
 def ledger(cache: Any, name: str = "cache") -> dict[str, int]:
-    """What a cache costs, line by line: {"fc.x": bytes, "gelu.t": bytes, ...}, each array where it is first met."""
-    lines, seen = {}, set()
-
-    def walk(value, path):
-        if hasattr(value, "nbytes") and hasattr(value, "dtype"):
-            if id(value) not in seen:
-                seen.add(id(value))
-                lines[path] = value.nbytes
-        elif isinstance(value, GuestCache):
-            walk(value.saved, path)
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            for field, item in zip(value._fields, value, strict=True):
-                walk(item, f"{path}.{field}")
-        elif isinstance(value, (tuple, list)):
-            for i, item in enumerate(value):
-                walk(item, f"{path}.{i}")
-
-    walk(cache, name)
-    return lines
+    """What a cache costs, line by line, in bytes: {"cache.fc.x": 3072, "cache.gelu.t": 12288, ...}."""
+    return {path: array.nbytes for path, array in arrays(cache, name).items()}
 
 
 def nbytes(cache: Any) -> int:

@@ -21,10 +21,12 @@ def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
 
     weights: (*), 1 by default; a target of -100 has weight 0. normalizer: the sum of the weights by default; for a part
     of a batch, that of the whole batch. A batch with nothing to predict has loss 0.
-    Raises InputError for a target outside 0..V-1 that is not -100.
+    Raises InputError for a target outside 0..V-1 that is not -100, and for targets of another shape.
     """
     xp = array_module(logits, targets)
     vocabulary = logits.shape[-1]
+    if targets.shape != logits.shape[:-1]:
+        raise InputError(f"targets of shape {targets.shape} do not fit logits of shape {logits.shape}: give one a row")
     z, y = logits.reshape(-1, vocabulary), targets.reshape(-1)
     ignored = y == IGNORED
     if y.size and (bool(((y < 0) & ~ignored).any()) or int(y.max()) >= vocabulary):

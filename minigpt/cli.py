@@ -1,0 +1,208 @@
+"""The command line: reads options, calls the jobs, and turns a user's mistake into one line and exit status 2."""
+
+import argparse
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+from minigpt.errors import InputError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0 done, 1 a check failed, 2 a mistake in what was given, 130 Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # a Windows console may not know every character
+    options = parser().parse_args(arguments)
+    try:
+        if options.threads is not None:
+            from minigpt.backend import set_threads
+
+            set_threads(options.threads)
+        from minigpt.backend import readable_errors
+
+        with readable_errors():
+            return options.run(options) or 0
+    except InputError as error:
+        print(f"minigpt: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has gone, as in `minigpt info ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"minigpt: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nminigpt: interrupted", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = argparse.ArgumentParser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
+    top.add_argument("--version", action="version", version=_version())
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (_add_train, _add_sample, _add_tokenizer, _add_info, _add_check):
+        add(commands)
+    return top
+
+
+def _version() -> str:
+    from minigpt import __version__
+
+    return f"minigpt {__version__}"
+
+
+def _command(commands, name: str, run, summary: str, device: bool = False) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    command.add_argument("--threads", type=int, metavar="N", help="threads for matrix products (default: all cores)")
+    if device:
+        command.add_argument("--device", choices=("auto", "cpu", "cuda"), help="default: MINIGPT_DEVICE, then auto")
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_train(commands) -> None:
+    train = _command(commands, "train", _train, "pre-train a model on a text", device=True)
+    options = train.add_argument
+    options("--model", choices=("gpt1",), help="default: gpt1")
+    options("--size", metavar="NAME", help="nano (default), mini, paper: sets the four numbers below")
+    options("--layers", type=int, metavar="N")
+    options("--heads", type=int, metavar="N")
+    options("--embd", type=int, metavar="C", help="width of the residual stream")
+    options("--context", type=int, metavar="T", help="tokens that the model sees at once")
+    options("--data", metavar="WHAT", help="stories (default), stories:N, pydocs, or a UTF-8 text file")
+    options("--tokenizer", metavar="T", help="char, bpe:VOCAB, or a folder that holds one; the default fits the data")
+    options("--init", metavar="DIR", help="go on from this model, with a new schedule")
+    options("--out", metavar="DIR", help="folder for the model (default: runs/MODEL-DATA-SIZE)")
+    options("--resume", action="store_true", help="go on with the run in --out, exactly where it was last kept")
+    options("--batch", type=int, metavar="B", help="windows in an update (default: 12)")
+    options("--accumulate", type=int, metavar="K", help="compute the batch in K parts, to save memory (default: 1)")
+    options("--steps", type=int, metavar="N", help="updates of the weights (default: 2000)")
+    options("--lr", type=float, metavar="RATE", help="highest learning rate (default: 0.256 / width)")
+    options("--warmup", type=int, metavar="N", help="updates until that rate (default: 5%% of the steps, at most 2000)")
+    options("--dropout", type=float, metavar="P", help="default: 0.1 for the size paper, otherwise 0")
+    options("--weight-decay", type=float, metavar="W", help="default: 0.01")
+    options("--clip", type=float, metavar="NORM", help="longest gradient; 0 is no clipping (default: 1)")
+    options("--seed", type=int, metavar="S", help="of weights, batches and dropout (default: 0)")
+    options("--eval-every", type=int, metavar="N", help="updates between evaluations (default: 1/8 of the steps)")
+
+
+def _train(options) -> int:
+    from minigpt.train import Options, train
+
+    names = {field.name for field in dataclasses.fields(Options)}
+    given = {name: value for name, value in vars(options).items() if name in names and value is not None}
+    if options.resume:
+        if "out" not in given:
+            raise InputError("--resume goes on with the run in a folder: name it with --out")
+        extra = sorted(set(given) - {"out", "device"})
+        if extra:
+            raise InputError(f"--resume goes on with the run's own options: leave out --{extra[0].replace('_', '-')}")
+    job = train(Options(**given), resume=options.resume)
+    return 0 if job.step == job.options.steps else 130
+
+
+def _add_sample(commands) -> None:
+    sample = _command(commands, "sample", _sample, "write text with a trained model", device=True)
+    sample.add_argument("folder", metavar="MODEL", help="a model directory")
+    sample.add_argument("--prompt", default="", metavar="TEXT", help="what the text begins with")
+    sample.add_argument("--tokens", type=int, default=200, metavar="N", help="how many to write (default: 200)")
+    sample.add_argument("--samples", type=int, default=1, metavar="N", help="how many texts (default: 1)")
+    sample.add_argument("--temperature", type=float, default=0.8, help="0 is always the likeliest (default: 0.8)")
+    sample.add_argument("--top-k", type=int, metavar="K", help="draw among the K likeliest tokens only")
+    sample.add_argument("--top-p", type=float, metavar="P", help="draw among the likeliest that hold probability P")
+    sample.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed gives the same text")
+
+
+def _sample(options) -> None:
+    from minigpt.generate import sample
+
+    def write(piece: str) -> None:
+        print(piece, end="", flush=True)
+
+    names = ("samples", "temperature", "top_k", "top_p", "seed", "device")
+    chosen = {name: getattr(options, name) for name in names}
+    sample(options.folder, options.prompt, n_tokens=options.tokens, write=write, **chosen)
+
+
+def _add_tokenizer(commands) -> None:
+    summary = "train a vocabulary, or use one"
+    actions = commands.add_parser("tokenizer", help=summary, description=summary).add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    train = _command(actions, "train", _tokenizer_train, "learn GPT-1's byte-pair encoding from a text")
+    train.add_argument("--data", default="stories", metavar="WHAT", help="as for minigpt train")
+    train.add_argument("--vocab", type=int, default=4096, metavar="N", help="size of the vocabulary (default: 4096)")
+    train.add_argument("--out", required=True, metavar="DIR", help="folder for vocab.json and merges.txt")
+    for name, run, what in (
+        ("encode", _tokenizer_encode, "from text to token ids"),
+        ("decode", _tokenizer_decode, "from token ids to text"),
+    ):
+        command = _command(actions, name, run, what)
+        command.add_argument("folder", metavar="DIR", help="a tokenizer's or a model's folder")
+        command.add_argument("text", nargs="*", help="default: standard input")
+
+
+def _tokenizer_train(options) -> None:
+    from minigpt import data, tokenizer
+
+    if any((Path(options.out) / name).exists() for name in ("vocab.json", "tokenizer.json")):
+        raise InputError(f"{options.out} already holds a vocabulary: give another --out")
+    trained = tokenizer.GPT1Tokenizer.train(data.load(options.data).train, options.vocab)
+    trained.save(options.out)
+    print(f"{trained.vocab_size} tokens: {options.out}")
+
+
+def _tokenizer_encode(options) -> None:
+    from minigpt import tokenizer
+
+    print(*tokenizer.load(options.folder).encode(_input(options.text)))
+
+
+def _tokenizer_decode(options) -> None:
+    from minigpt import tokenizer
+
+    words = _input(options.text).split()
+    wrong = next((word for word in words if not word.isdecimal()), None)
+    if wrong:
+        raise InputError(f"{wrong!r} is not a token id: give whole numbers")
+    print(tokenizer.load(options.folder).decode([int(word) for word in words]))
+
+
+def _input(words: list[str]) -> str:
+    return " ".join(words) if words else sys.stdin.read().removesuffix("\n")
+
+
+def _add_info(commands) -> None:
+    info = _command(commands, "info", _info, "show every tensor of a model, and what it costs")
+    info.add_argument("folder", nargs="?", metavar="MODEL", help="a model directory; or name a size:")
+    info.add_argument("--model", choices=("gpt1",), default="gpt1")
+    info.add_argument("--size", default="paper", metavar="NAME", help="nano, mini, paper (default)")
+    info.add_argument("--batch", type=int, default=1, metavar="B", help="for the bytes of activations (default: 1)")
+
+
+def _info(options) -> None:
+    from minigpt import info
+
+    if options.folder:
+        info.show_folder(options.folder, options.batch)
+    else:
+        info.show_size(options.model, options.size, options.batch)
+
+
+def _add_check(commands) -> None:
+    check = _command(commands, "check", _check, "check every gradient; or judge a file of your own")
+    check.add_argument("file", nargs="?", metavar="FILE", help="a Python file with pairs such as layernorm_forward")
+    check.add_argument("--seed", type=int, default=0, metavar="S")
+
+
+def _check(options) -> int:
+    from minigpt import check
+
+    return 0 if check.run(options.file, seed=options.seed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

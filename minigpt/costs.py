@@ -1,0 +1,93 @@
+"""What a model costs before it runs: parameters, bytes, floating-point operations."""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.language_model import Config, LanguageModel
+
+
+class Memory(NamedTuple):
+    """Bytes of a training step in float32."""
+
+    weights: int
+    gradients: int
+    moments: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+
+def shapes(model_class: type[LanguageModel], config: Config) -> dict[str, tuple[int, ...]]:
+    """Every parameter's name and shape. Zeros that nobody touches take no memory, so any size can be asked."""
+    model = model_class(config, seed=None)
+    return {name: parameter.data.shape for name, parameter in model.named_parameters()}
+
+
+def count(model_class: type[LanguageModel], config: Config) -> int:
+    """The number of parameters; the tied head counts once."""
+    return sum(math.prod(shape) for shape in shapes(model_class, config).values())
+
+
+def memory(model_class: type[LanguageModel], config: Config, batch: int) -> Memory:
+    """Bytes for weights, gradients, Adam's two moments, and what a forward pass of (batch, context) keeps."""
+    weights = 4 * count(model_class, config)
+    return Memory(weights, weights, 2 * weights, activations(model_class, config, batch, config.n_positions))
+
+
+def activations(model_class: type[LanguageModel], config: Config, batch: int, time: int) -> int:
+    """Bytes that the caches of one loss keep alive, in float32.
+
+    Measured, not guessed: the caches are arrays whose sizes are polynomials, of first degree in the batch and in the
+    number of layers, of second degree in the time. So a few tiny runs say how large the large ones are.
+    """
+    tiny = dataclasses.replace(config, n_positions=4)
+
+    def kept(n_layer: int, t: int) -> int:
+        model = model_class(dataclasses.replace(tiny, n_layer=n_layer), seed=None)
+        ids = np.zeros((1, t), int)
+        _, cache = model.loss(ids, ids)
+        return ops.nbytes(cache) - _parameter_bytes(model, cache)
+
+    def at_time(n_layer: int) -> int:
+        one, two, three = (kept(n_layer, t) for t in (1, 2, 3))
+        slope, bend = two - one, three - 2 * two + one
+        return one + slope * (time - 1) + bend * (time - 1) * (time - 2) // 2
+
+    outside, block = at_time(1), at_time(2) - at_time(1)
+    return batch * (outside + (config.n_layer - 1) * block)
+
+
+def _parameter_bytes(model: LanguageModel, cache) -> int:
+    """Of what a cache keeps alive, the part that is the parameters themselves."""
+    own = {id(parameter.data) for parameter in model.parameters()}
+    caches = ops.arrays(cache).values()
+    return sum(array.nbytes for array in caches if id(array) in own or id(array.base) in own)
+
+
+def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[int, int]:
+    """Floating-point operations for each token of a full context: (forward, forward and backward).
+
+    Forward: two for every weight of a product, the tied head included, and 4 T C a layer for the scores and their sum
+    (all T x T of them, although half are masked). Backward costs twice the forward: one product for the input's
+    gradient, one for the weight's.
+    """
+    sizes = shapes(model_class, config)
+    in_products = sum(math.prod(shape) for name, shape in sizes.items() if len(shape) == 2 and name.startswith("h."))
+    head = config.vocab_size * config.n_embd
+    forward = 2 * (in_products + head) + 4 * config.n_layer * config.n_positions * config.n_embd
+    return forward, 3 * forward
+
+
+def human_bytes(n: float) -> str:
+    """1536 -> "1.5 KB", in powers of 1024."""
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if n < 1024 or unit == "TB":
+            return f"{n:.0f} {unit}" if unit == "B" or n >= 100 else f"{n:.1f} {unit}"
+        n /= 1024
+    raise AssertionError

@@ -1,0 +1,86 @@
+"""What a training run leaves on disk: loss.csv, loss.png, and the one file from which it goes on."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+from minigpt import checkpoint, plot
+from minigpt.backend import to_numpy
+from minigpt.errors import InputError
+from minigpt.language_model import LanguageModel
+from minigpt.optim import Optimizer
+
+COLUMNS = ("step", "train_loss", "val_loss", "lr", "tokens_per_second")
+RESUME, LOSSES, PICTURE = "resume.safetensors", "loss.csv", "loss.png"
+
+
+class Run:
+    """A run's folder. `Run.start` claims an empty one, `Run.load` finds one to go on from."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.rows: list[dict] = []
+
+    @classmethod
+    def start(cls, folder: str | Path) -> "Run":
+        """A new run. Raises InputError where the folder already holds a model or a run: nothing is overwritten."""
+        run = cls(folder)
+        if run.folder.exists() and not run.folder.is_dir():
+            raise InputError(f"{folder} is a file: give another --out")
+        for name in (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG):
+            if (run.folder / name).exists():
+                raise InputError(
+                    f"{folder} already holds a model ({name}): give another --out, go on with --resume, "
+                    "or start from it with --init"
+                )
+        return run
+
+    @classmethod
+    def load(cls, folder: str | Path) -> tuple["Run", dict, dict[str, np.ndarray]]:
+        """A run to go on with: (run, its state, its tensors). The rows of loss.csv after that state are forgotten."""
+        run = cls(folder)
+        path = run.folder / RESUME
+        if not path.is_file():
+            raise InputError(f"there is no {RESUME} in {folder}: start the run without --resume")
+        tensors, metadata = checkpoint.load_tensors(path)
+        if "run" not in metadata:
+            raise InputError(f"{path} was not written by minigpt train: it holds tensors but no run")
+        state = json.loads(metadata["run"])
+        run.rows = [row for row in run._read() if row["step"] <= state["step"]]
+        run._write()
+        return run, state, tensors
+
+    def save(self, model: LanguageModel, optimizer: Optimizer, state: dict) -> None:
+        """Write resume.safetensors: weights, moments, and the state (JSON; "step" is the number of updates made)."""
+        weights = {f"p.{name}": to_numpy(parameter.data) for name, parameter in model.named_parameters()}
+        checkpoint.save_tensors(self.folder / RESUME, weights | optimizer.state(), {"run": json.dumps(state)})
+
+    def restore(self, model: LanguageModel, optimizer: Optimizer, step: int, tensors: dict[str, np.ndarray]) -> None:
+        """Put the tensors of `load` back into a model and an optimizer that has made `step` updates."""
+        weights = {name[2:]: tensor for name, tensor in tensors.items() if name.startswith("p.")}
+        checkpoint.fill(dict(model.named_parameters()), weights, self.folder / RESUME)
+        optimizer.load_state(tensors, step)
+
+    def log(self, **row) -> None:
+        """Add a line to loss.csv; a column that is not given stays empty."""
+        self.rows.append({column: row.get(column) for column in COLUMNS})
+        self._write()
+
+    def draw(self, vocab_size: int) -> None:
+        """Write loss.png."""
+        plot.loss_curve(self.rows, vocab_size, self.folder / PICTURE)
+
+    def _write(self) -> None:
+        lines = [",".join(COLUMNS)]
+        lines += [",".join("" if row[c] is None else f"{row[c]:.7g}" for c in COLUMNS) for row in self.rows]
+        checkpoint.write_text(self.folder / LOSSES, "\n".join(lines) + "\n")
+
+    def _read(self) -> list[dict]:
+        path = self.folder / LOSSES
+        if not path.is_file():
+            return []
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
+        return [row | {"step": int(row["step"])} for row in rows]

@@ -1,0 +1,340 @@
+"""Pre-training: from a text to a model directory (GPT-1 section 3.1).
+
+The heart is `update`: a batch of ids goes forward to a loss, a gradient comes back, the optimiser moves the weights.
+Around it stands what a person wants of a long run: to know beforehand what it costs, to see how it goes, to stop it
+and go on, and never to lose anything.
+"""
+
+import contextlib
+import math
+import signal
+import time
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt import costs, data, models, tokenizer
+from minigpt.backend import choose_device, threads, to_numpy
+from minigpt.errors import InputError
+from minigpt.key import Key
+from minigpt.language_model import LanguageModel
+from minigpt.optim import GPT1Adam, NonFiniteGradient, Optimizer, clip_by_global_norm, warmup_cosine
+from minigpt.run import RESUME, Run
+
+
+@dataclass(kw_only=True)
+class Options:
+    """What `minigpt train` can be told. None: a default that depends on the others, filled in by `resolve`."""
+
+    model: str = "gpt1"
+    size: str | None = None
+    layers: int | None = None
+    heads: int | None = None
+    embd: int | None = None
+    context: int | None = None
+    data: str = "stories"
+    tokenizer: str | None = None
+    init: str | None = None
+    out: str | None = None
+    batch: int = 12
+    accumulate: int = 1
+    steps: int = 2000
+    lr: float | None = None
+    warmup: int | None = None
+    dropout: float | None = None
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+    eval_every: int | None = None
+    device: str | None = None
+
+    def check(self) -> None:
+        """Raises InputError for a number outside its range."""
+        for name in ("batch", "accumulate", "steps", "eval_every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give 1 or more")
+        for name in ("lr", "warmup", "weight_decay", "clip"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give 0 or more")
+        if self.batch % self.accumulate:
+            raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
+        if self.seed < 0:
+            raise InputError(f"--seed {self.seed}: give 0 or more")
+
+
+@dataclass
+class Job:
+    """Everything that a run works with."""
+
+    options: Options
+    model: LanguageModel
+    text: "tokenizer.Tokenizer"
+    train: np.ndarray
+    valid: np.ndarray
+    optimizer: Optimizer
+    run: Run
+    step: int = 0
+    best: float = math.inf
+
+    @property
+    def state(self) -> dict:
+        """What is needed, beside the tensors, to go on."""
+        mark = data.fingerprint(self.train, self.valid)
+        return {"step": self.step, "best": self.best, "options": asdict(self.options), "data": mark}
+
+
+def train(options: Options, resume: bool = False) -> Job:
+    """Run a pre-training job to its end, or until Ctrl-C; returns it.
+
+    Writes a model directory (`options.out`): the best model by validation loss and its tokenizer, loss.csv, loss.png,
+    and resume.safetensors. With resume=True the run in `options.out` goes on as if it had never stopped.
+    Raises InputError for whatever cannot work, before anything is written.
+    """
+    job = reopen(options) if resume else prepare(options)
+    announce(job)
+    with _interruptible() as interrupted:
+        loop(job, interrupted)
+    job.run.draw(job.model.config.vocab_size)
+    if job.step < job.options.steps:
+        print(f"stopped at step {job.step}; everything is kept. Go on: minigpt train --resume --out {job.run.folder}")
+    else:
+        print(f"best validation loss {job.best:.4f} (perplexity {math.exp(job.best):.2f} per token): {job.run.folder}")
+    return job
+
+
+def update(job: Job, lr: float):
+    """One update of the weights from batch number `job.step`; returns the loss, in nats per token.
+
+    With accumulate > 1 the batch comes in parts, which share one normaliser and one key: to rounding, and to the bit in
+    what is dropped, the result is that of the whole batch.
+    """
+    options, model = job.options, job.model
+    ids, targets = data.batch(job.train, options.batch, model.config.n_positions, options.seed, job.step)
+    key, part = Key.of(options.seed, job.step), options.batch // options.accumulate
+    model.zero_grad()
+    total = 0.0
+    for row in range(0, options.batch, part):
+        rows = slice(row, row + part)
+        loss, cache = model.loss(ids[rows], targets[rows], normalizer=targets.size, key=key._replace(row=row))
+        model.loss_backward(cache)
+        total = total + loss
+    clip_by_global_norm(model.named_parameters(), options.clip)
+    job.optimizer.step(lr)
+    return total
+
+
+def evaluate(model: LanguageModel, tokens: np.ndarray, batch: int) -> float:
+    """The loss over all of these tokens in nats per token, from non-overlapping windows of the model's context."""
+    total, count = 0.0, 0
+    for ids, targets in data.windows(tokens, model.config.n_positions, batch):
+        loss, _ = model.loss(ids, targets, normalizer=1, grad=False)
+        total += float(loss)
+        count += int((targets >= 0).sum())
+    return total / count
+
+
+def loop(job: Job, interrupted=lambda: False) -> None:
+    """Update until the last step; now and then log, and evaluate, keep and show a sample."""
+    options, run = job.options, job.run
+    log_every = max(1, min(options.eval_every, options.steps // 100))
+    if job.step == 0:
+        assess(job, None, None, None)
+    with tqdm(total=options.steps, initial=job.step, unit="step", dynamic_ncols=True) as bar:
+        losses, since = [], time.perf_counter()
+        while job.step < options.steps and not interrupted():
+            lr = options.lr * warmup_cosine(job.step / options.steps, options.warmup / options.steps)
+            try:
+                losses.append(update(job, lr))
+            except NonFiniteGradient as error:
+                raise InputError(_not_finite(job, str(error))) from error
+            job.step += 1
+            bar.update()
+            evaluates = job.step % options.eval_every == 0 or job.step == options.steps
+            if job.step % log_every == 0 or evaluates:
+                mean = float(sum(losses) / len(losses))  # the one place where a GPU is waited for
+                speed = len(losses) * options.batch * job.model.config.n_positions / (time.perf_counter() - since)
+                bar.set_postfix_str(f"loss {mean:.3f}, {speed:,.0f} tokens/s")
+                if evaluates:
+                    assess(job, mean, lr, speed, bar.write)
+                else:
+                    run.log(step=job.step, train_loss=mean, lr=lr, tokens_per_second=speed)
+                losses, since = [], time.perf_counter()
+    if interrupted():
+        run.save(job.model, job.optimizer, job.state)
+
+
+def assess(job: Job, train_loss, lr, speed, write=print) -> None:
+    """Measure the validation loss; keep the model if it is the best so far; keep the run; show a sample."""
+    loss = evaluate(job.model, job.valid, job.options.batch)
+    if not math.isfinite(loss):
+        raise InputError(_not_finite(job, "the validation loss is not finite"))
+    if loss < job.best:
+        job.best = loss
+        job.model.save(job.run.folder)
+    job.run.log(step=job.step, train_loss=train_loss, val_loss=loss, lr=lr, tokens_per_second=speed)
+    job.run.save(job.model, job.optimizer, job.state)
+    write(f"step {job.step}: validation loss {loss:.4f}   {_sample(job)}")
+
+
+def prepare(options: Options) -> Job:
+    """A new job: data, tokenizer, model and optimizer, checked before the folder is claimed."""
+    options = replace(options)
+    options.check()
+    corpus = data.load(options.data)
+    options.out = options.out or f"runs/{options.model}-{corpus.name}-{options.size or 'nano'}"
+    run = Run.start(options.out)
+    device = choose_device(options.device)
+    if options.init:
+        model, text = _from_init(options)
+    else:
+        text = _tokenizer(options, corpus)
+        model = _new_model(options, text.vocab_size)
+    resolve(options, model)
+    job = _assemble(options, model.to(device), text, corpus, run)
+    text.save(run.folder)
+    return job
+
+
+def reopen(options: Options) -> Job:
+    """The job in `options.out` as it stood when it was last kept; its own options hold."""
+    run, state, tensors = Run.load(options.out or "")
+    options = Options(**state["options"] | {"out": str(options.out), "device": options.device})
+    corpus, text = data.load(options.data), tokenizer.load(run.folder)
+    model = _new_model(options, text.vocab_size).to(choose_device(options.device))
+    job = _assemble(options, model, text, corpus, run)
+    job.step, job.best = state["step"], state["best"]
+    if job.state["data"] != state["data"]:
+        raise InputError(f"{options.data} is not the text that the run in {options.out} began with")
+    run.restore(model, job.optimizer, job.step, tensors)
+    return job
+
+
+def resolve(options: Options, model: LanguageModel) -> None:
+    """Fill in the defaults that depend on the model and on the length of the run.
+
+    The rate was measured on the sizes nano and mini; at the paper's width it is close to the paper's 2.5e-4.
+    """
+    config = model.config
+    options.size = None
+    options.layers, options.heads = config.n_layer, config.n_head
+    options.embd, options.context = config.n_embd, config.n_positions
+    options.dropout = config.resid_pdrop
+    options.lr = 0.256 / config.n_embd if options.lr is None else options.lr
+    options.warmup = min(2000, options.steps // 20) if options.warmup is None else min(options.warmup, options.steps)
+    options.eval_every = max(1, options.steps // 8) if options.eval_every is None else options.eval_every
+
+
+def announce(job: Job) -> None:
+    """Say what the run will cost and what to expect of it, before it starts."""
+    options, model = job.options, job.model
+    config, kind = model.config, type(model)
+    memory = costs.memory(kind, config, options.batch // options.accumulate)
+    seconds = _measure_update(job)
+    minutes = seconds * (options.steps - job.step) / 60
+    parts = zip(memory._fields, memory, strict=True)
+    print(
+        f"model    {kind.__name__}: {config.n_layer} layers, {config.n_head} heads, width {config.n_embd}, context "
+        f"{config.n_positions}: {costs.count(kind, config):,} parameters\n"
+        f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens, "
+        f"vocabulary {config.vocab_size:,}\n"
+        f"memory   {costs.human_bytes(memory.total)}: {', '.join(f'{n} {costs.human_bytes(b)}' for n, b in parts)}\n"
+        f"time     {options.steps - job.step:,} updates of {options.batch * config.n_positions:,} tokens: about "
+        f"{minutes:.1f} minutes on {model.device}, {threads()} threads ({seconds:.3f} s an update), and "
+        f"{1 + options.steps // options.eval_every} evaluations\n"
+        f"expect   loss {math.log(config.vocab_size):.2f} at first: guessing among {config.vocab_size:,} tokens; "
+        f"a rate that rises to {options.lr:.2g} and falls to 0\n"
+        f"folder   {job.run.folder}"
+    )
+
+
+def _measure_update(job: Job) -> float:
+    """Seconds of one forward and backward pass on a batch of this run; nothing of the run is changed."""
+    ids, targets = data.batch(job.train, job.options.batch, job.model.config.n_positions, job.options.seed, 0)
+    durations = []
+    for _ in range(2):  # the first one warms up
+        start = time.perf_counter()
+        loss, cache = job.model.loss(ids, targets)
+        job.model.loss_backward(cache)
+        float(loss)
+        durations.append(time.perf_counter() - start)
+        job.model.zero_grad()
+    return min(durations)
+
+
+def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
+    train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
+    optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
+    return Job(options, model, text, train_tokens, valid_tokens, optimizer, run)
+
+
+def _tokenizer(options: Options, corpus):
+    wanted = options.tokenizer or corpus.tokenizer
+    if wanted == "char":
+        return tokenizer.CharTokenizer.train(corpus.train + corpus.valid)
+    if wanted.startswith("bpe:"):
+        size = wanted.removeprefix("bpe:")
+        if not size.isdigit() or int(size) < 1:
+            raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
+        return tokenizer.GPT1Tokenizer.train(corpus.train, int(size))
+    return tokenizer.load(wanted)
+
+
+def _new_model(options: Options, vocab_size: int) -> LanguageModel:
+    kind = models.model_class(options.model)
+    given = {"n_layer": options.layers, "n_head": options.heads, "n_embd": options.embd, "n_positions": options.context}
+    values = models.size(options.model, options.size or "nano")
+    values |= {key: value for key, value in given.items() if value is not None}
+    dropout = options.dropout if options.dropout is not None else 0.1 if options.size == "paper" else 0.0
+    return kind(kind.Config(vocab_size=vocab_size, **values, **_rates(dropout)), seed=options.seed)
+
+
+def _rates(dropout: float | None) -> dict[str, float]:
+    """One dropout rate for all places, as in the paper; None says nothing about them."""
+    return {} if dropout is None else dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
+
+
+def _from_init(options: Options):
+    fixed = [f.name for f in fields(options) if f.name in ("size", "layers", "heads", "embd", "context", "tokenizer")]
+    given = [name for name in fixed if getattr(options, name) is not None]
+    if given:
+        raise InputError(f"--init {options.init} already says what --{given[0]} is: leave --{given[0]} out")
+    return models.open_both(options.init, **_rates(options.dropout))
+
+
+def _sample(job: Job, n_tokens: int = 40) -> str:
+    start = job.valid[:1][None]
+    ids = job.model.generate(start, n_tokens, temperature=0.8, seed=job.step)
+    return repr(job.text.decode(to_numpy(ids)[0].tolist()))
+
+
+def _not_finite(job: Job, what: str) -> str:
+    kept = job.run.folder / RESUME
+    return (
+        f"step {job.step + 1}: {what}. The last good state is kept in {kept}; start again from the best model with "
+        f"--init {job.run.folder} and a rate below {job.options.lr:.2g}"
+    )
+
+
+@contextlib.contextmanager
+def _interruptible():
+    """Ctrl-C once: a flag, so that the update in progress ends whole. Twice: the usual KeyboardInterrupt."""
+    pressed = []
+
+    def note(signum, frame):
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(signum)
+        print("\nCtrl-C: finishing this update, then saving (press again to leave at once)")
+
+    try:
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not in the main thread: whoever started the thread decides
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

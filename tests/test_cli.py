@@ -1,0 +1,242 @@
+"""The commands as a person types them: what they print, and one clear line for every mistake."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt import checkpoint
+from minigpt.cli import main
+
+SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
+SMALL = [word for name, value in SIZES.items() for word in (f"--{name}", str(value))]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("text") / "words.txt"
+    path.write_text("the cat sat on the mat. a dog saw the cat.\n" * 120, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def trained(text, tmp_path_factory) -> str:
+    """A model directory."""
+    folder = tmp_path_factory.mktemp("models") / "small"
+    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(folder)]) == 0
+    return str(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_info_of_the_paper_size(capsys):
+    assert main(["info", "--model", "gpt1", "--size", "paper"]) == 0
+    out = capsys.readouterr().out
+    assert "116,534,784 parameters" in out
+    lines = {line.split()[0]: line for line in out.splitlines() if line}
+    assert "768 x 2304" in lines["h.11.attn.c_attn.weight"] and "1,769,472" in lines["h.11.attn.c_attn.weight"]
+    assert sum(int(line.split()[-1].replace(",", "")) for name, line in lines.items() if "." in name) == 116_534_784
+
+
+def test_info_of_a_folder(trained, capsys):
+    assert main(["info", trained, "--batch", "3"]) == 0
+    assert "batch 3 x context 16" in capsys.readouterr().out
+
+
+def test_train_says_first_what_it_costs_and_what_to_expect(text, tmp_path, capsys):
+    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "m")]) == 0
+    out = capsys.readouterr().out
+    announced = out[: out.index("step 0:")]
+    for words in ("parameters", "memory", "activations", "minutes", "guessing among"):
+        assert words in announced
+    assert "best validation loss" in out
+
+
+def test_sample_is_the_same_for_the_same_seed(trained, capsys):
+    texts = []
+    for seed in ("1", "1", "2"):
+        assert main(["sample", trained, "--prompt", "the cat", "--tokens", "30", "--seed", seed]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0].startswith("the cat") and len(texts[0]) == len("the cat") + 30 + 1
+
+
+def test_several_samples_greedy_and_filtered(trained, capsys):
+    assert main(["sample", trained, "--samples", "2", "--tokens", "5", "--temperature", "0", "--top-k", "3"]) == 0
+    first, second = capsys.readouterr().out.rstrip("\n").split("\n\n")[-2:]
+    assert first.strip() == second.strip() != ""
+
+
+def test_tokenizer_commands(text, tmp_path, capsys):
+    folder = str(tmp_path / "bpe")
+    assert main(["tokenizer", "train", "--data", text, "--vocab", "60", "--out", folder]) == 0
+    capsys.readouterr()
+    assert main(["tokenizer", "encode", folder, "the cat sat"]) == 0
+    ids = capsys.readouterr().out.split()
+    assert len(ids) < len("the cat sat")
+    assert main(["tokenizer", "decode", folder, *ids]) == 0
+    assert capsys.readouterr().out.strip() == "the cat sat"
+    assert main(["tokenizer", "train", "--data", text, "--out", folder]) == 2
+    assert "already holds a vocabulary" in capsys.readouterr().err
+
+
+def test_resume_of_a_finished_run_changes_nothing(trained, capsys):
+    before = (Path(trained) / "model.safetensors").read_bytes()
+    assert main(["train", "--resume", "--out", trained]) == 0
+    assert (Path(trained) / "model.safetensors").read_bytes() == before
+
+
+def bad_files(folder: Path) -> dict[str, str]:
+    """Text files that cannot be trained on, by kind."""
+    files = {
+        "empty": b"",
+        "short": b"too short",
+        "binary": bytes(range(256)) * 40,
+        "latin1": "caf\u00e9 ".encode("latin-1") * 2000,
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    paths = {name: folder / name for name in files} | {"missing": folder / "nowhere.txt", "folder": folder}
+    return {name: str(path) for name, path in paths.items()}
+
+
+@pytest.mark.parametrize("kind", ["empty", "short", "binary", "latin1", "missing", "folder"])
+def test_text_that_cannot_be_used(kind, tmp_path, capsys):
+    out = tmp_path / "out"
+    status = main(["train", *SMALL, "--tokenizer", "char", "--data", bad_files(tmp_path)[kind], "--out", str(out)])
+    assert_one_line(status, capsys)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--embd", "100", "--heads", "12"], "n_embd 100 is not a multiple of n_head 12: choose 96 or 108"),
+        (["--size", "huge"], "unknown size 'huge' of gpt1: choose nano, mini, paper"),
+        (["--batch", "0"], "--batch 0: give 1 or more"),
+        (["--batch", "12", "--accumulate", "5"], "cannot be split"),
+        (["--dropout", "1"], "dropout rate"),
+        (["--lr", "-1"], "--lr -1.0: give 0 or more"),
+        (["--lr", "nan"], "--lr nan: give 0 or more"),
+        (["--layers", "0"], "n_layer is 0"),
+        (["--seed", "-1"], "--seed -1"),
+        (["--threads", "0"], "--threads 0"),
+        (["--tokenizer", "bpe:lots"], "--tokenizer bpe:lots"),
+        (["--tokenizer", "nowhere"], "nowhere"),
+        (["--init", "nowhere"], "nowhere"),
+        (["--resume"], "the run's own options: leave out --batch"),
+    ],
+)
+def test_options_that_cannot_be_used(arguments, words, text, tmp_path, capsys):
+    out = tmp_path / "out"
+    status = main(["train", *SMALL, "--data", text, "--out", str(out), *arguments])
+    assert words in assert_one_line(status, capsys)
+    assert not out.exists()
+
+
+def test_no_gpu_where_one_is_asked_for(text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("minigpt.backend.cuda_problem", lambda: "this machine has none")
+    status = main(["train", *SMALL, "--data", text, "--device", "cuda", "--out", str(tmp_path / "out")])
+    assert "no GPU can be used: this machine has none" in assert_one_line(status, capsys)
+    monkeypatch.setenv("MINIGPT_DEVICE", "cuda")
+    assert_one_line(main(["train", *SMALL, "--data", text, "--out", str(tmp_path / "out")]), capsys)
+
+
+def test_resume_without_a_run(tmp_path, capsys):
+    status = main(["train", "--resume", "--out", str(tmp_path)])
+    assert "start the run without --resume" in assert_one_line(status, capsys)
+    assert "name it with --out" in assert_one_line(main(["train", "--resume"]), capsys)
+
+
+def damage(folder: Path, kind: str) -> None:
+    weights = folder / "model.safetensors"
+    if kind == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif kind == "foreign":
+        weights.write_bytes(b"not a safetensors file at all, but some text that goes on for a while")
+    elif kind == "header":
+        weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
+    elif kind == "tensor missing":
+        tensors, _ = checkpoint.load_tensors(weights)
+        del tensors["h.0.ln_1.weight"]
+        checkpoint.save_tensors(weights, tensors)
+    elif kind == "tensor misshapen":
+        tensors, _ = checkpoint.load_tensors(weights)
+        tensors["h.0.ln_1.weight"] = np.ones(3, np.float32)
+        checkpoint.save_tensors(weights, tensors)
+    elif kind == "vocabulary":
+        path = folder / "config.json"
+        path.write_text(path.read_text().replace('"n_positions": 16', '"n_positions": 17'))
+    elif kind == "config":
+        (folder / "config.json").write_text("{")
+    elif kind == "another model":
+        path = folder / "config.json"
+        path.write_text(path.read_text().replace("openai-gpt", "bert"))
+    elif kind == "no weights":
+        weights.unlink()
+
+
+KINDS = {
+    "truncated": "not a whole safetensors file", "foreign": "not a whole safetensors file",
+    "header": "not a whole safetensors file", "tensor missing": "h.0.ln_1.weight is missing",
+    "tensor misshapen": "h.0.ln_1.weight has shape (3,); the configuration wants (16,)",
+    "vocabulary": "positions_embed.weight has shape", "config": "not JSON", "another model": "'bert'",
+    "no weights": "model.safetensors does not exist",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_model_directories(kind, trained, tmp_path, capsys):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, content in contents(Path(trained)).items():
+        (folder / name).write_bytes(content)
+    damage(folder, kind)
+    assert KINDS[kind] in assert_one_line(main(["sample", str(folder), "--tokens", "3"]), capsys)
+
+
+def test_a_vocabulary_that_does_not_fit_the_weights(trained, text, tmp_path, capsys):
+    assert main(["train", *SMALL, "--data", text, "--tokenizer", "bpe:90", "--out", str(tmp_path / "bpe")]) == 0
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "bpe" / name).write_bytes((Path(trained) / name).read_bytes())
+    capsys.readouterr()
+    assert "do not belong together" in assert_one_line(main(["sample", str(tmp_path / "bpe")]), capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--temperature", "-1"], "temperature -1.0"),
+        (["--top-k", "0"], "top-k 0"),
+        (["--top-p", "1.5"], "top-p 1.5"),
+        (["--tokens", "0"], "--tokens 0"),
+        (["--prompt", "\u00fc\u00f1\u00ee"], "\u00fc"),
+    ],
+)
+def test_sampling_options_that_cannot_be_used(arguments, words, trained, capsys):
+    assert words in assert_one_line(main(["sample", trained, *arguments]), capsys)
+
+
+def test_decoding_ids_that_are_none(trained, capsys):
+    assert "'x' is not a token id" in assert_one_line(main(["tokenizer", "decode", trained, "3", "x"]), capsys)
+    assert "99999" in assert_one_line(main(["tokenizer", "decode", trained, "99999"]), capsys)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user who may be refused")
+def test_a_folder_without_permission(text, tmp_path, capsys):
+    tmp_path.chmod(0o500)
+    out = str(tmp_path / "x")
+    assert_one_line(main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", out]), capsys)
+
+
+def assert_one_line(status: int, capsys) -> str:
+    """Exit status 2, one line of error, no traceback; returns the line."""
+    err = capsys.readouterr().err
+    assert status == 2, err
+    lines = [line for line in err.splitlines() if line.startswith("minigpt:")]
+    assert len(lines) == 1 and "Traceback" not in err, err
+    assert len(lines[0]) > len("minigpt: ") + 10
+    return lines[0]

@@ -1,0 +1,254 @@
+"""Training runs: what they write, that they go on exactly where they stopped, and that nothing is ever lost."""
+
+import csv
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt import checkpoint, data, models
+from minigpt.errors import InputError
+from minigpt.nn import Parameter
+from minigpt.run import COLUMNS
+from minigpt.train import Options, evaluate, loop, prepare, reopen, train, update
+
+SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}
+TINY = SIZES | {"batch": 4, "steps": 12, "eval_every": 4, "tokenizer": "char"}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> str:
+    """A file of 6,000 characters, which a small model can learn something about."""
+    rng = random.Random(0)
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "dog", "."]
+    path = tmp_path_factory.mktemp("text") / "words.txt"
+    path.write_text(" ".join(rng.choice(words) for _ in range(1700)), encoding="utf-8")
+    return str(path)
+
+
+def options(text: str, folder: Path, **changes) -> Options:
+    return Options(**TINY | {"data": text, "out": str(folder)} | changes)
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    """The bytes of the best model and of the end of the run."""
+    return {name: (folder / name).read_bytes() for name in ("model.safetensors",)} | {
+        name: tensor.tobytes() for name, tensor in checkpoint.load_tensors(folder / "resume.safetensors")[0].items()
+    }
+
+
+def stop_after(job, steps: int):
+    return lambda: job.step >= steps
+
+
+def test_a_run_writes_a_model_a_table_and_a_picture(text, tmp_path):
+    job = train(options(text, tmp_path))
+    rows = list(csv.DictReader((tmp_path / "loss.csv").open(encoding="utf-8")))
+    assert tuple(rows[0]) == COLUMNS
+    evaluated = [int(row["step"]) for row in rows if row["val_loss"]]
+    assert evaluated == [0, 4, 8, 12]
+    assert abs(float(rows[0]["val_loss"]) - math.log(job.model.config.vocab_size)) < 0.1, "loss at chance is ln V"
+    assert float(rows[-1]["val_loss"]) < float(rows[0]["val_loss"]) - 0.1
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    model, text_of = models.open_both(tmp_path)
+    assert evaluate(model, job.valid, 4) == pytest.approx(job.best, rel=1e-6), "the export is the best model"
+    assert text_of.decode(text_of.encode("the cat")) == "the cat"
+
+
+def test_the_export_is_the_best_model_not_the_last(text, tmp_path):
+    job = prepare(options(text, tmp_path, steps=8, eval_every=4))
+    loop(job, stop_after(job, 4))
+    best = (tmp_path / "model.safetensors").read_bytes()
+    for parameter in job.model.parameters():
+        parameter.data *= 3  # from here on it can only be worse
+    loop(job)
+    assert (tmp_path / "model.safetensors").read_bytes() == best
+
+
+def test_stopped_and_resumed_is_the_same_run_to_the_bit(text, tmp_path):
+    changes = {"dropout": 0.2}
+    train(options(text, tmp_path / "whole", **changes))
+    job = prepare(options(text, tmp_path / "parts", **changes))
+    loop(job, stop_after(job, 5))  # not at an evaluation
+    job = reopen(Options(out=str(tmp_path / "parts")))
+    assert job.step == 5
+    loop(job)
+    assert weights(tmp_path / "whole") == weights(tmp_path / "parts")
+    whole, parts = (list(csv.DictReader((tmp_path / name / "loss.csv").open())) for name in ("whole", "parts"))
+    assert [row["step"] for row in whole] == [row["step"] for row in parts]
+
+
+def test_lines_of_the_table_after_the_kept_state_are_forgotten(text, tmp_path):
+    job = prepare(options(text, tmp_path))
+    loop(job, stop_after(job, 6))
+    with (tmp_path / "loss.csv").open("a") as file:
+        file.write("9,1.5,,0.001,100\n")
+    job = reopen(Options(out=str(tmp_path)))
+    assert max(row["step"] for row in job.run.rows) == 6
+
+
+def test_a_batch_in_parts_is_the_same_batch(text, tmp_path):
+    gradients = []
+    for accumulate in (1, 2, 4):
+        job = prepare(options(text, tmp_path / str(accumulate), accumulate=accumulate, dropout=0.3, clip=0.0))
+        before = [p.data.copy() for p in job.model.parameters()]
+        loss = update(job, lr=0.0)
+        assert all((p.data == b).all() for p, b in zip(job.model.parameters(), before, strict=True)), "the rate was 0"
+        gradients.append((float(loss), [p.grad for p in job.model.parameters()]))
+    for loss, parts in gradients[1:]:
+        assert loss == pytest.approx(gradients[0][0], rel=1e-6)
+        for whole, part in zip(gradients[0][1], parts, strict=True):
+            np.testing.assert_allclose(part, whole, rtol=2e-4, atol=2e-6)
+
+
+def test_another_seed_is_another_run(text, tmp_path):
+    losses = [train(options(text, tmp_path / str(seed), seed=seed)).best for seed in (0, 1)]
+    assert losses[0] != losses[1]
+
+
+def test_going_on_from_a_model_keeps_its_weights_and_tokenizer(text, tmp_path):
+    first = train(options(text, tmp_path / "a"))
+    job = prepare(Options(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "b"), steps=4, dropout=0.25))
+    assert evaluate(job.model, job.valid, 4) == pytest.approx(first.best, rel=1e-6)
+    assert job.model.config.resid_pdrop == 0.25
+    assert job.options.lr == 0.256 / 16
+    with pytest.raises(InputError, match="--layers"):
+        prepare(Options(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "c"), layers=2))
+
+
+def test_evaluation_predicts_every_token_once(text, tmp_path):
+    job = prepare(options(text, tmp_path))
+    tokens = job.valid[:75]  # windows of 16: four whole ones and a rest
+    expected, start = [], 0
+    while start < len(tokens) - 1:
+        window = tokens[start : start + 17].astype(int)
+        logits, _ = job.model.forward(window[None, :-1], grad=False)
+        log_p = logits[0] - np.log(np.exp(logits[0]).sum(axis=-1, keepdims=True))
+        expected += [-log_p[i, token] for i, token in enumerate(window[1:])]
+        start += 16
+    assert len(expected) == 74
+    for batch in (1, 3, 4):
+        assert evaluate(job.model, tokens, batch) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_a_folder_that_holds_a_model_is_left_alone(text, tmp_path):
+    train(options(text, tmp_path))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"already holds a model.*--resume"):
+        train(options(text, tmp_path))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_nan_stops_the_run_and_keeps_the_last_good_state(text, tmp_path):
+    job = prepare(options(text, tmp_path))
+    loop(job, stop_after(job, 4))
+    kept = (tmp_path / "resume.safetensors").read_bytes()
+    job.model.h[0].mlp.c_fc.weight.data[0, 0] = np.nan
+    with pytest.raises(InputError, match=r"step 5: the gradient of tokens_embed.weight is not finite"):
+        loop(job)
+    assert (tmp_path / "resume.safetensors").read_bytes() == kept
+    assert all(np.isfinite(p.data).all() for p in reopen(Options(out=str(tmp_path))).model.parameters())
+
+
+def test_a_rate_that_explodes_is_reported(text, tmp_path):
+    with pytest.raises(InputError, match=r"not finite.*a rate below 1e\+38"), np.errstate(all="ignore"):
+        train(options(text, tmp_path, lr=1e38, warmup=0, clip=0.0))
+
+
+def test_a_full_disk_loses_nothing(text, tmp_path, monkeypatch):
+    job = prepare(options(text, tmp_path))
+    loop(job, stop_after(job, 4))
+    kept = (tmp_path / "resume.safetensors").read_bytes()
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="the disk is full; what was there before is untouched"):
+        loop(job)
+    assert (tmp_path / "resume.safetensors").read_bytes() == kept
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_other_text_on_resume_is_refused(text, tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text(Path(text).read_text(), encoding="utf-8")
+    job = prepare(options(str(own), tmp_path / "run"))
+    loop(job, stop_after(job, 4))
+    own.write_text("the cat " * 700, encoding="utf-8")
+    with pytest.raises(InputError, match="is not the text that the run"):
+        reopen(Options(out=str(tmp_path / "run")))
+
+
+def test_batches_are_a_function_of_seed_and_step(text, tmp_path):
+    job = prepare(options(text, tmp_path))
+    first = data.batch(job.train, 4, 16, 0, 7)
+    again = data.batch(job.train, 4, 16, 0, 7)
+    other = data.batch(job.train, 4, 16, 0, 8)
+    assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
+    assert (first[0][:, 1:] == first[1][:, :-1]).all(), "a target is the next id"
+
+
+# ------------------------------------------------------------------------------------- killed, as a process can be
+
+
+def start(arguments: list[str]) -> subprocess.Popen:
+    command = [sys.executable, "-m", "minigpt", "train", "--threads", "1", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment, text=True, **pipes)
+
+
+def arguments(text: str, folder: Path, steps: int) -> list[str]:
+    sizes = "--layers 1 --heads 2 --embd 16 --context 16 --batch 4 --eval-every 10 --tokenizer char --dropout 0.1"
+    return [*sizes.split(), "--steps", str(steps), "--data", text, "--out", str(folder)]
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def killed_and_resumed(text: str, folder: Path, steps: int, kills: int, seed: int) -> dict[str, bytes]:
+    rng = random.Random(seed)
+    process = start(arguments(text, folder, steps))
+    for _ in range(kills):
+        wait_for(folder / "resume.safetensors", process)
+        time.sleep(rng.uniform(0, 1.2))
+        process.kill()
+        process.communicate()
+        process = start(["--resume", "--out", str(folder)])
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    return weights(folder)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_ends_with_the_same_bytes(text, tmp_path, kills):
+    process = start(arguments(text, tmp_path / "whole", 400))
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    assert killed_and_resumed(text, tmp_path / "killed", 400, kills, seed=kills) == weights(tmp_path / "whole")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to a single process")
+def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path):
+    process = start(arguments(text, tmp_path, 100_000))
+    wait_for(tmp_path / "resume.safetensors", process)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert f"Go on: minigpt train --resume --out {tmp_path}" in out
+    job = reopen(Options(out=str(tmp_path)))
+    assert job.step > 0
+    assert isinstance(next(job.model.parameters()), Parameter)
