@@ -32,6 +32,8 @@ def to_device(array: Array, device: str) -> Array:
     """The array on "cpu" (NumPy) or "cuda" (CuPy); the array itself if it is there already."""
     if device == "cpu":
         return to_numpy(array)
+    if cupy is None:
+        raise InputError(f"no GPU can be used: {cuda_problem()}")
     with readable_errors():
         return cupy.asarray(array)
 
@@ -64,16 +66,16 @@ def choose_device(wanted: str | None = None) -> str:
 
 def cuda_problem() -> str | None:
     """None if a small computation on the GPU comes out right; otherwise the cause and its cure, in one line."""
-    if cupy is None:
-        return explain(_import_error)
     wheels = _cupy_wheels()
     if len(wheels) > 1:
         return f"several CuPy packages are installed ({', '.join(wheels)}): pip uninstall all of them, then install one"
+    if cupy is None:
+        return explain(_import_error)
     try:
         if cupy.cuda.runtime.getDeviceCount() == 0:
             return "CuPy sees no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"
-        x = cupy.arange(4, dtype=cupy.float32)  # an allocation, a compiled kernel, a copy back
-        if float((x * x).sum()) != 14.0:
+        x = cupy.arange(4, dtype=cupy.float32)  # an allocation, a compiled kernel, a product by cuBLAS, a copy back
+        if float((x * x).sum()) != 14.0 or float(x @ x) != 14.0:
             return "the GPU computed 0 + 1 + 4 + 9 wrongly: do not trust it; use --device cpu"
     except Exception as error:  # whatever a half-installed CUDA raises here, the user needs its meaning
         return explain(error)
@@ -90,10 +92,12 @@ _CAUSES = [  # words in the message, cause and cure: the first line that fits
      "the NVIDIA driver is missing or too old for this CuPy: install one for CUDA 12 or newer, or use --device cpu"),
     (("cudaerrornodevice", "no cuda-capable device", "libcuda.so", "nvcuda.dll"),
      "CuPy is installed but there is no NVIDIA driver or device: install the driver, or use --device cpu"),
-    (("nvrtc",),
-     "CuPy cannot load NVRTC, which compiles its kernels: pip install 'cupy-cuda12x[ctk]', which brings it"),
     (("cuda_fp16", "vector_types.h", "cannot open source file", "could not open source file", "cuda headers"),
-     "CuPy finds no CUDA headers to compile with: pip install 'cupy-cuda12x[ctk]', which brings them"),
+     "CuPy finds no CUDA headers to compile with: pip install '{wheel}[ctk]', which brings them"),
+    (("nvrtc",),
+     "CuPy cannot load NVRTC, which compiles its kernels: pip install '{wheel}[ctk]', which brings it"),
+    (("failed to load", "cannot open shared object file", "dll load failed", "could not find module"),
+     "CuPy cannot load a library of CUDA: pip install '{wheel}[ctk]', which brings it"),
     (("out of memory", "outofmemory"),
      "out of GPU memory: use a smaller --batch (with --accumulate) or --context, or close other programs on the GPU"),
     (("no module named 'cupy'",),
@@ -103,15 +107,13 @@ _CAUSES = [  # words in the message, cause and cure: the first line that fits
 
 def explain(error: BaseException) -> str:
     """The likely cause of a CUDA error and its cure, in one line."""
-    text = f"{type(error).__name__}: {error}"
+    lines = [line.strip()[:160] for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+    wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
     for words, cause in _CAUSES:
-        if any(word in text.lower() for word in words):
-            return f"{cause} [{_first_line(text)}]"
-    return f"CuPy does not work here [{_first_line(text)}]: see python -c 'import cupy; cupy.show_config()'"
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:160]
+        for line in lines:
+            if any(word in line.lower() for word in words):
+                return f"{cause.format(wheel=wheel)} [{line}]"
+    return f"CuPy does not work here [{lines[-1]}]: see python -c 'import cupy; cupy.show_config()'"
 
 
 @contextlib.contextmanager

@@ -48,6 +48,8 @@ def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise InputError(f"{path} is not a whole safetensors file: {_reason(error)}") from error
+    except TypeError as error:  # bfloat16
+        raise InputError(f"{path} holds numbers that NumPy has no type for ({error}): save it in float32") from error
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minigpt import ops
-from minigpt.backend import Array, to_device
+from minigpt.backend import Array, choose_device, to_device
 from minigpt.key import Key, fold
 
 
@@ -84,7 +84,11 @@ class Module:
             parameter.grad = None
 
     def to(self, device: str) -> "Module":
-        """Move the parameters to "cpu" or "cuda", in place; gradients are forgotten. Returns the module."""
+        """Move the parameters to "cpu" or "cuda", in place; gradients are forgotten. Returns the module.
+
+        Raises InputError with cause and cure where there is no such device.
+        """
+        device = choose_device(device)
         for parameter in self.parameters():
             parameter.data, parameter.grad = to_device(parameter.data, device), None
         return self

@@ -1,0 +1,231 @@
+"""From a text to batches of token ids: sources, the split, token arrays, windows. NumPy only; the caller moves batches.
+
+Every batch is a function of (seed, step): nothing is shuffled in place, so a run can stop and go on anywhere.
+"""
+
+import ast
+import codecs
+import hashlib
+import json
+import pydoc_data.topics
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from minigpt import stories
+from minigpt.errors import InputError
+
+VALIDATION = 0.1  # the last tenth of a text, by position
+LARGE = 64 << 20  # bytes from which a file is read in pieces and its tokens live on disk
+PIECE = 8 << 20  # bytes of such a piece, about
+SEPARATOR = "\n\n"  # between documents
+IGNORED = -100  # a target that is not predicted
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text in two parts. `pieces("train")` and `pieces("valid")` yield it, in one piece unless it is large.
+
+    tokenizer: what suits it, "char" or "bpe:N". identity: changes when the text may have changed. large: whether its
+    tokens should be kept on disk.
+    """
+
+    name: str
+    pieces: Callable[[str], Iterable[str]]
+    tokenizer: str
+    identity: str
+    large: bool = False
+
+
+def load(source: str | Path) -> Corpus:
+    """"stories" or "stories:N" (N training stories), "pydocs", or a UTF-8 text file.
+
+    Validation is the last tenth by position, of whole documents where there are documents; stories never occur in
+    both. Raises InputError for a file that is missing, empty, binary, not UTF-8, or a folder.
+    """
+    source = str(source)
+    if source == "stories" or source.startswith("stories:"):
+        return _stories(source)
+    if source == "pydocs":
+        return _in_memory("pydocs", *_split_documents(python_docs()), tokenizer="bpe:4096")
+    return _file(Path(source))
+
+
+def _in_memory(name: str, train: str, valid: str, tokenizer: str) -> Corpus:
+    texts = {"train": [train], "valid": [valid]}
+    identity = hashlib.sha256((train + "\0" + valid).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return Corpus(name, texts.__getitem__, tokenizer, identity)
+
+
+def _stories(source: str) -> Corpus:
+    number = source.partition(":")[2] or "10000"
+    if not number.isdecimal() or int(number) < 10:
+        raise InputError(f"--data {source}: give stories: and a number of stories, 10 or more, such as stories:10000")
+    train, valid = stories.corpus(int(number)), stories.corpus(int(number) // 10, split="valid")
+    return _in_memory("stories", train, valid, tokenizer="bpe:1500")
+
+
+def _split_documents(documents: list[str]) -> tuple[str, str]:
+    """Whole documents, the last tenth of the characters apart."""
+    sizes = np.cumsum([len(document) for document in documents])
+    cut = int(np.searchsorted(sizes, (1 - VALIDATION) * sizes[-1])) + 1
+    cut = min(cut, len(documents) - 1)
+    return SEPARATOR.join(documents[:cut]) + "\n", SEPARATOR.join(documents[cut:]) + "\n"
+
+
+def python_docs() -> list[str]:
+    """Real English that every machine has: Python's language reference and the standard library's docstrings.
+
+    Source files are read by `ast`, never imported. About 2 MB; it differs between Python versions.
+    """
+    documents = [topic.strip() for _, topic in sorted(pydoc_data.topics.topics.items())]
+    library = Path(sysconfig.get_path("stdlib"))
+    skip = {"site-packages", "test", "tests", "idle_test", "lib2to3", "__pycache__", "dist-packages"}
+    for path in sorted(library.rglob("*.py")):
+        if skip & set(path.relative_to(library).parts):
+            continue
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, OSError):  # a template, or the syntax of another Python
+            continue
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds))
+        text = SEPARATOR.join(doc.strip() for doc in found if doc and len(doc) > 60)
+        if text:
+            documents.append(text.encode("utf-8", "ignore").decode("utf-8"))
+    return documents
+
+
+def _file(path: Path) -> Corpus:
+    if path.is_dir():
+        raise InputError(f"--data {path} is a folder: give one text file")
+    if not path.is_file():
+        raise InputError(f"--data {path} does not exist: give stories, pydocs, or a UTF-8 text file")
+    size, name = path.stat().st_size, path.stem
+    if size == 0:
+        raise InputError(f"--data {path} is empty")
+    if size < LARGE:
+        text = "".join(_decoded(path, 0, size))
+        cut = int((1 - VALIDATION) * len(text))
+        return _in_memory(name, text[:cut], text[cut:], tokenizer="char")
+    cut = _line_start(path, int((1 - VALIDATION) * size))
+    parts = {"train": (0, cut), "valid": (cut, size)}
+    identity = f"{path.resolve()} {size} {path.stat().st_mtime_ns}"
+    return Corpus(name, lambda part: _decoded(path, *parts[part]), "bpe:4096", identity, large=True)
+
+
+def _line_start(path: Path, offset: int) -> int:
+    """Where the first line after this byte begins."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return offset + len(file.readline())
+
+
+def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
+    """The text between two bytes of a file, in pieces that end with a line where they can; \\r\\n becomes \\n."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        file.seek(start)
+        if start == 0 and file.read(3) != codecs.BOM_UTF8:
+            file.seek(0)
+        while (at := file.tell()) < end:
+            raw = file.read(min(PIECE, end - at))
+            raw += file.readline(end - file.tell()) if file.tell() < end else b""
+            if b"\0" in raw:
+                raise InputError(f"--data {path} is not text: byte {at + raw.index(0)} is zero")
+            try:
+                text = decoder.decode(raw, final=file.tell() >= end)
+            except UnicodeDecodeError as error:
+                where = f"byte {at + error.start} is {raw[error.start : error.start + 1]!r}"
+                raise InputError(f"--data {path} is not UTF-8 ({where}): convert it to UTF-8 first") from error
+            yield text.replace("\r\n", "\n")
+
+
+def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The training and validation tokens, as arrays of the smallest unsigned integers that hold the vocabulary.
+
+    tokenizer: anything with `encode(text) -> list[int]` and `vocab_size`. A large corpus is encoded in pieces into
+    files in `folder`, which are opened as memory maps, now and the next time.
+    Raises InputError where a part is shorter than one window of context + 1 tokens.
+    """
+    dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
+    arrays = []
+    for part in ("train", "valid"):
+        pieces = (np.array(tokenizer.encode(text), dtype) for text in corpus.pieces(part))
+        if corpus.large and folder is not None:
+            mark = f"{corpus.identity} {part} {np.dtype(dtype)} {_fingerprint_of(tokenizer)}"
+            tokens = _on_disk(pieces, Path(folder) / f"tokens-{part}", dtype, mark)
+        else:
+            tokens = np.concatenate([np.zeros(0, dtype), *pieces])
+        if len(tokens) <= context:
+            kind = {"train": "training", "valid": "validation"}[part]
+            raise InputError(
+                f"{corpus.name}: the {kind} part has {len(tokens)} tokens, fewer than one window of {context} + 1: "
+                "give more text or a smaller --context"
+            )
+        arrays.append(tokens)
+    return arrays[0], arrays[1]
+
+
+def _on_disk(pieces: Iterable[np.ndarray], path: Path, dtype, mark: str) -> np.ndarray:
+    """A memory map of the tokens; written piece by piece unless the file of this mark is there already."""
+    note = path.with_suffix(".json")
+    if not (note.is_file() and path.is_file() and json.loads(note.read_text(encoding="utf-8"))["mark"] == mark):
+        note.unlink(missing_ok=True)  # from here until the note is written again, the file counts for nothing
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            for piece in pieces:
+                piece.tofile(file)
+        note.write_text(json.dumps({"mark": mark}), encoding="utf-8")
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)
+
+
+def _fingerprint_of(tokenizer) -> str:
+    sample = "".join(map(chr, range(32, 127))) + " the cat sat on the mat and saw a dog"
+    known = repr([tokenizer.vocab_size, getattr(tokenizer, "tokens", sample)])
+    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def fingerprint(*tokens: np.ndarray) -> str:
+    """Tells whether these are the same token arrays as before: sha256 over their ids, shortened."""
+    digest = hashlib.sha256()
+    for array in tokens:
+        for start in range(0, len(array), PIECE):
+            digest.update(np.ascontiguousarray(array[start : start + PIECE], "<u4"))
+        digest.update(b"|")
+    return digest.hexdigest()[:16]
+
+
+def batch(tokens: np.ndarray, batch_size: int, context: int, seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random windows: ids (B,T) and targets (B,T), int64, where targets are the ids one place on.
+
+    A pure function of (seed, step): the starts come from `default_rng([seed, step])`.
+    """
+    starts = np.random.default_rng([seed, step]).integers(len(tokens) - context, size=batch_size)
+    windows = tokens[starts[:, None] + np.arange(context + 1)].astype(np.int64)
+    return windows[:, :-1], windows[:, 1:]
+
+
+def windows(tokens: np.ndarray, context: int, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Non-overlapping windows over all tokens: yields ids (B,T) and targets (B,T), int64.
+
+    Every token but the first is a target exactly once. The last window is filled up with id 0 and targets of -100.
+    """
+    rows = -(-(len(tokens) - 1) // context)
+    for first in range(0, rows, batch_size):
+        start, n = first * context, min(batch_size, rows - first)
+        here = tokens[start : start + n * context + 1].astype(np.int64)
+        ids, targets = np.zeros(n * context, np.int64), np.full(n * context, IGNORED, np.int64)
+        ids[: len(here) - 1], targets[: len(here) - 1] = here[:-1], here[1:]
+        yield ids.reshape(n, context), targets.reshape(n, context)
+
+
+def check_ids(tokens: np.ndarray, vocab_size: int) -> None:
+    """Raises InputError for the first token id outside 0 .. vocab_size - 1, saying where it stands."""
+    wrong = np.flatnonzero((tokens < 0) | (tokens >= vocab_size))
+    if len(wrong):
+        at = int(wrong[0])
+        raise InputError(f"token id {int(tokens[at])} at place {at} is out of range: the vocabulary has {vocab_size}")

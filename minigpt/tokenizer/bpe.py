@@ -1,0 +1,209 @@
+"""Byte-pair encoding: learn merges from counted words, then apply them to a word (Sennrich et al. 2016; GPT-1 §4.1).
+
+A word starts as a list of characters. Training joins the pair of neighbours that is seen most often into a new symbol,
+and again, and again; the list of those pairs, in order, is everything that is learnt. A word is encoded by doing the
+same merges in the same order. The mark `</w>` on the last character of a word (`suffix`) tells the `er` of `erase` from
+the `er</w>` of `lower`; byte-level vocabularies have no such mark and pass `suffix=""`.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from math import inf
+from operator import add
+
+from tqdm import tqdm
+
+from minigpt.errors import InputError
+
+END_OF_WORD = "</w>"
+TIES = ("subword-nmt", "tokenizers")
+
+Pair = tuple[str, str]
+
+
+def split_word(word: str, suffix: str = END_OF_WORD) -> list[str]:
+    """The symbols that a word starts from: `low` gives `l`, `o`, `w</w>`."""
+    return [*word[:-1], word[-1] + suffix]
+
+
+def base_symbols(words: Iterable[str], suffix: str = END_OF_WORD) -> list[str]:
+    """The symbols before any merge: every character by code point, then each of them again as the end of a word."""
+    characters = sorted(set().union(*words))
+    return characters + [c + suffix for c in characters if suffix]
+
+
+# ---------------------------------------------------------------------------------------------------------- training
+
+
+def train(
+    word_counts: Mapping[str, int], n_merges: int, *, min_frequency: int = 2, ties: str = "subword-nmt",
+    suffix: str = END_OF_WORD, alphabet: Sequence[str] | None = None, progress: bool = True,
+) -> list[Pair]:
+    """Learn `n_merges` merges, first learnt first; fewer where every pair left is seen less than `min_frequency` times.
+
+    word_counts {word: how often it occurs}; the other arguments as in `learn`. Shows a bar unless `progress` is False.
+    """
+    if n_merges < 0:
+        raise InputError(f"{n_merges} merges cannot be learnt: give 0 or more")
+    merges = learn(word_counts, min_frequency=min_frequency, ties=ties, suffix=suffix, alphabet=alphabet)
+    bar = tqdm(islice(merges, n_merges), total=n_merges, desc="merges", unit="", disable=not progress)
+    return [pair for pair, _ in bar]
+
+
+def learn(
+    word_counts: Mapping[str, int], *, min_frequency: int = 2, ties: str = "subword-nmt",
+    suffix: str = END_OF_WORD, alphabet: Sequence[str] | None = None,
+) -> Iterator[tuple[Pair, int]]:
+    """Yield `((left, right), count)` for one merge after another: always the most frequent pair of neighbours.
+
+    `ties` decides between pairs that are equally frequent, and so which vocabulary comes out:
+
+    - "subword-nmt": the pair whose strings come last in the dictionary, as Sennrich's own trainer does.
+    - "tokenizers": the pair whose ids come first, as Hugging Face's trainer does. The id of a base symbol is its place
+      in `alphabet` (default: `base_symbols`); merged symbols follow in the order in which they were made.
+
+    How it is fast. A word is kept as a string with **one character for each symbol**, `chr(id)`: a pair is a string of
+    two, merging it is `split` and `join`, and to compare pairs is to compare ids. Each pair knows the places where it
+    was seen (an inverted index), so that a merge touches those words alone and changes only the counts of neighbours.
+    Pairs that a merge brings forth hold the new symbol, so they are new too: the count of a known pair can only fall.
+    That is why the heap may be lazy: an entry that promises too much is found out when it comes to the top, and goes
+    back with the count that is true now.
+    """
+    if ties not in TIES:
+        raise InputError(f"ties {ties!r} is not known: choose {' or '.join(map(repr, TIES))}")
+    min_frequency = max(min_frequency, 1)
+    names = list(base_symbols(word_counts, suffix) if alphabet is None else alphabet)
+    words, frequencies = _to_letters(word_counts, names, suffix)
+
+    count, places = defaultdict(int), defaultdict(list)
+    for i, word in enumerate(words):
+        for pair in map(add, word, word[1:]):
+            count[pair] += frequencies[i]
+            places[pair].append(i)
+
+    tie_key = _LastInTheDictionary(names) if ties == "subword-nmt" else str
+    heap = []
+    while True:
+        for pair, where in places.items():
+            if count[pair] >= min_frequency:
+                heapq.heappush(heap, (-count[pair], tie_key(pair), pair, where))
+        while heap:
+            promised, _, pair, where = heapq.heappop(heap)
+            if count[pair] == -promised:
+                break
+            if count[pair] >= min_frequency:
+                heapq.heappush(heap, (-count[pair], tie_key(pair), pair, where))
+        else:
+            return
+        left, right = (names[ord(letter)] for letter in pair)
+        yield (left, right), count[pair]
+        places = _merge_everywhere(pair, chr(len(names)), where, words, frequencies, count)
+        names.append(left + right)
+
+
+def _merge_everywhere(pair, merged, where, words, frequencies, count) -> dict[str, list[int]]:
+    """Replace `pair` by the letter `merged` in the words at `where`, and keep `count` true.
+
+    In `x left right y` the pairs (x, left) and (right, y) go, (x, merged) and (merged, y) come. Returns the places of
+    those that came.
+    """
+    left, right = pair
+    places = defaultdict(list)
+    for i in where:
+        pieces = words[i].split(pair)  # the text between the occurrences, found from left to right
+        words[i] = merged.join(pieces)
+        n = frequencies[i]
+        before = pieces[0][-1:]
+        for k in range(1, len(pieces)):
+            after = pieces[k][:1] or (left if k + 1 < len(pieces) else "")
+            if before:
+                count[before + left] -= n
+                count[before + merged] += n
+                places[before + merged].append(i)
+            if after:
+                count[right + after] -= n
+                count[merged + after] += n
+                places[merged + after].append(i)
+            before = pieces[k][-1:] or merged
+    del count[pair]
+    return places
+
+
+def _to_letters(word_counts, names, suffix) -> tuple[list[str], list[int]]:
+    """Every word as a string of `chr(id)`, and how often it occurs."""
+    inside = {name: chr(i) for i, name in enumerate(names) if len(name) == 1}
+    final = {name[0]: chr(i) for i, name in enumerate(names) if name[1:] == suffix}
+    words, frequencies = [], []
+    for word, n in word_counts.items():
+        if suffix and suffix in word:
+            raise InputError(f"the word {word!r} holds the end-of-word mark {suffix!r}: split it into several words")
+        try:
+            words.append("".join([inside[c] for c in word[:-1]]) + final[word[-1]])
+        except (KeyError, IndexError):
+            raise InputError(f"the alphabet cannot spell {word!r}: give one with all its characters, or none") from None
+        frequencies.append(n)
+    return words, frequencies
+
+
+class _LastInTheDictionary:
+    """The key by which the pair of strings that is last in the dictionary sorts first.
+
+    Characters are numbered from the last to the first, and the end of a string comes after them all.
+    """
+
+    def __init__(self, names: list[str]):
+        characters = sorted(set().union(*names), reverse=True)
+        self._table = {ord(c): chr(i) for i, c in enumerate(characters)}
+        self._end = chr(len(characters))
+        self._names = names
+        self._keys = {}
+
+    def __call__(self, pair: str) -> str:
+        left, right = pair
+        return self._key(left) + self._key(right)
+
+    def _key(self, letter):
+        if letter not in self._keys:
+            self._keys[letter] = self._names[ord(letter)].translate(self._table) + self._end
+        return self._keys[letter]
+
+
+# ---------------------------------------------------------------------------------------------------------- encoding
+
+
+def merge_steps(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[tuple[Pair, list[str]]]:
+    """Apply merges to one word and yield `(pair, symbols)` after each: the pair learnt first goes first, everywhere.
+
+    ranks {pair: its place in the list of merges}. From `l o w e s t</w>` come `l o w es t</w>`, `l o w est</w>`, ...
+    """
+    symbols = list(symbols)
+    while len(symbols) > 1:
+        pair = min(pairwise(symbols), key=lambda p: ranks.get(p, inf))
+        if pair not in ranks:
+            return
+        symbols = _join_pair(symbols, pair)
+        yield pair, symbols
+
+
+def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
+    """What is left of a word when no merge applies any more: the last step of `merge_steps`."""
+    result = list(symbols)
+    for _, result in merge_steps(symbols, ranks):  # noqa: B007 (the last step is the answer)
+        pass
+    return result
+
+
+def _join_pair(symbols: list[str], pair: Pair) -> list[str]:
+    """Join every occurrence of `pair`, from left to right: `a a a` with the pair (a, a) is `aa a`."""
+    left, right = pair
+    joined, i = [], 0
+    while i < len(symbols):
+        if symbols[i] == left and symbols[i + 1 : i + 2] == [right]:
+            joined.append(left + right)
+            i += 2
+        else:
+            joined.append(symbols[i])
+            i += 1
+    return joined

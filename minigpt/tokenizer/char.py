@@ -1,0 +1,75 @@
+"""Characters as tokens: the smallest vocabulary there is, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from minigpt.errors import InputError
+from minigpt.tokenizer import files
+from minigpt.tokenizer.base import Tokenizer
+
+FILE = "tokenizer.json"
+
+
+class CharTokenizer(Tokenizer):
+    """A token for every character (Unicode code point) of the training text, in their order. `decode(encode(s)) == s`.
+
+    There is no unknown token: `encode` refuses a character that the training text did not have.
+    """
+
+    def __init__(self, characters: Iterable[str]):
+        super().__init__(characters)
+        codes = []
+        for c in self.tokens:
+            if len(c) != 1 or 0xD800 <= ord(c) < 0xE000:
+                raise InputError(f"the token {c!r} is not one character: a character vocabulary can hold nothing else")
+            codes.append(ord(c))
+        self._id_of_code = np.full(max(codes, default=-1) + 1, -1, dtype=np.int32)
+        self._id_of_code[codes] = np.arange(len(codes))
+
+    @classmethod
+    def train(cls, texts: str | Iterable[str]) -> CharTokenizer:
+        """The characters of a text, or of all of several, sorted by code point."""
+        characters = set(texts) if isinstance(texts, str) else set().union(*texts)
+        if not characters:
+            raise InputError("there are no characters to make a vocabulary of: the text is empty")
+        return cls(sorted(characters))
+
+    def encode(self, text: str) -> list[int]:
+        """One id for each character. Raises InputError for the first character that is not in the vocabulary."""
+        codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
+        known = codes < len(self._id_of_code)
+        ids = self._id_of_code[codes] if known.all() else np.where(known, self._id_of_code[codes * known], -1)
+        if len(ids) and ids.min() < 0:
+            place = int(np.argmin(ids))
+            raise InputError(
+                f"the character {text[place]!r} (U+{ord(text[place]):04X}), number {place + 1} of the text, is not "
+                f"one of the {self.vocab_size} of this vocabulary: leave it out, or train with a text that has it"
+            )
+        return ids.tolist()
+
+    def decode(self, ids: Iterable[int]) -> str:
+        tokens = self.tokens
+        return "".join([tokens[i] for i in self._check(ids)])
+
+    def save(self, folder: str | Path) -> None:
+        """Write `tokenizer.json`, which the `tokenizers` library reads too: every character is a word of its own."""
+        split = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
+        model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
+        tokenizer = {
+            "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": split, "post_processor": None, "decoder": {"type": "Fuse"}, "model": model,
+        }
+        files.write_json(Path(folder) / FILE, tokenizer)
+        files.write_json(Path(folder) / files.CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> CharTokenizer:
+        path = Path(folder) / FILE
+        model = files.read_json(path).get("model")
+        if not isinstance(model, dict) or model.get("type") != "WordLevel":
+            raise InputError(f"{path} holds no character vocabulary: its model is not of the type WordLevel")
+        return cls(files.tokens_from_ids(model.get("vocab"), path))

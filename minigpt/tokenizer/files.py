@@ -1,0 +1,108 @@
+"""Reading and writing vocabulary files. Whatever is wrong in them is named with its file, and its line or token."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import InputError
+from minigpt.tokenizer.bpe import Pair
+
+CONFIG = "tokenizer_config.json"
+HEADER = "#version: 0.2"
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: give the folder that a tokenizer was saved in") from None
+    except UnicodeDecodeError as e:
+        raise InputError(f"{path} is not UTF-8 text (byte {e.start}): it is damaged, or another kind of file") from None
+    except OSError as e:
+        raise InputError(f"{path} cannot be read: {e.strerror}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        value = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as e:
+        raise InputError(f"{path} is not JSON ({e}): it is damaged or cut short") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds a {type(value).__name__}, expected a JSON object {{...}}")
+    return value
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside the file, then rename: whoever stops us half-way, an old file is still whole."""
+    beside = path.with_name(path.name + ".tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(beside, path)
+
+
+def write_json(path: Path, value: dict[str, Any], indent: int | None = 2) -> None:
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=indent) + "\n")
+
+
+def tokens_from_ids(ids: Any, path: Path) -> list[str]:
+    """The tokens in order, from a `{token: id}` object whose ids must be 0, 1, 2, ... with none missing or twice."""
+    if not isinstance(ids, dict) or not ids:
+        raise InputError(f"{path} holds no vocabulary: expected an object of tokens and their ids")
+    tokens: list[str | None] = [None] * len(ids)
+    for token, i in ids.items():
+        if type(i) is not int or not 0 <= i < len(ids):
+            raise InputError(f"{path}: token {token!r} has the id {i!r}, expected a number from 0 to {len(ids) - 1}")
+        if tokens[i] is not None:
+            raise InputError(f"{path}: tokens {tokens[i]!r} and {token!r} have the same id {i}")
+        tokens[i] = token
+    return tokens
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """The tokens of a `vocab.json`, in the order of their ids."""
+    return tokens_from_ids(read_json(path), path)
+
+
+def read_merges(path: Path) -> list[Pair]:
+    """The merges of a `merges.txt`: a line `left right` for each, first learnt first, after a version line if any."""
+    lines = read_text(path).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    first = 1 if lines and lines[0].startswith("#version") else 0
+    seen: dict[Pair, int] = {}
+    for number, line in enumerate(lines[first:], start=first + 1):
+        pair = tuple(line.split(" "))
+        if len(pair) != 2 or not all(pair):
+            raise InputError(f"{path}, line {number}: {line[:60]!r} is not a merge, expected two symbols and one space")
+        if pair in seen:
+            raise InputError(f"{path}, line {number}: the merge {line!r} stands on line {seen[pair]} already")
+        seen[pair] = number
+    return list(seen)
+
+
+def write_vocabulary(path: Path, tokens: list[str]) -> None:
+    write_json(path, {token: i for i, token in enumerate(tokens)}, indent=None)
+
+
+def write_merges(path: Path, merges: list[Pair]) -> None:
+    write_text(path, "".join(f"{line}\n" for line in [HEADER, *(f"{left} {right}" for left, right in merges)]))
+
+
+def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:
+    """Every symbol that a merge takes or makes must be in the vocabulary."""
+    known = set(tokens)
+    for number, (left, right) in enumerate(merges, start=1):
+        for symbol in (left, right, left + right):
+            if symbol not in known:
+                raise InputError(
+                    f"{vocabulary} and {merges_file} do not belong together: "
+                    f"merge {number}, '{left} {right}', needs the token {symbol!r}, which the vocabulary lacks"
+                )
+
+
+def find(folder: Path, *choices: tuple[str, ...]) -> list[Path]:
+    """The files of the first choice of names of which any exists in the folder; of the first one, where none does."""
+    found = [names for names in choices if any((folder / name).exists() for name in names)]
+    return [folder / name for name in (found or choices)[0]]
