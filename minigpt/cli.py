@@ -150,7 +150,7 @@ def _tokenizer_train(options) -> None:
 
     if any((Path(options.out) / name).exists() for name in ("vocab.json", "tokenizer.json")):
         raise InputError(f"{options.out} already holds a vocabulary: give another --out")
-    trained = tokenizer.GPT1Tokenizer.train(data.load(options.data).train, options.vocab)
+    trained = tokenizer.GPT1Tokenizer.train(data.load(options.data).pieces("train"), options.vocab)
     trained.save(options.out)
     print(f"{trained.vocab_size} tokens: {options.out}")
 

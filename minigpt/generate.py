@@ -34,9 +34,9 @@ def sample(
         raise InputError(f"--tokens {n_tokens} --samples {samples}: give 1 or more of each")
     model, text = models.open_both(folder)
     model.to(choose_device(device))
-    start = text.encode(prompt or "\n")
-    if not start:
-        raise InputError(f"the prompt {prompt!r} holds nothing that this tokenizer knows: give it some text")
+    start = text.encode(prompt) or [text.newline_id]
+    if start == [None]:
+        raise InputError(f"the prompt {prompt!r} holds no token, and this vocabulary has no line end: give some text")
     texts = []
     for i in range(samples):
         options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed + i}

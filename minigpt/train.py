@@ -76,14 +76,14 @@ class Job:
     valid: np.ndarray
     optimizer: Optimizer
     run: Run
+    text_mark: str  # tells on resume whether the text is still the same
     step: int = 0
     best: float = math.inf
 
     @property
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
-        mark = data.fingerprint(self.train, self.valid)
-        return {"step": self.step, "best": self.best, "options": asdict(self.options), "data": mark}
+        return {"step": self.step, "best": self.best, "options": asdict(self.options), "text": self.text_mark}
 
 
 def train(options: Options, resume: bool = False) -> Job:
@@ -206,7 +206,7 @@ def reopen(options: Options) -> Job:
     model = _new_model(options, text.vocab_size).to(choose_device(options.device))
     job = _assemble(options, model, text, corpus, run)
     job.step, job.best = state["step"], state["best"]
-    if job.state["data"] != state["data"]:
+    if job.text_mark != state["text"]:
         raise InputError(f"{options.data} is not the text that the run in {options.out} began with")
     run.restore(model, job.optimizer, job.step, tensors)
     return job
@@ -267,18 +267,19 @@ def _measure_update(job: Job) -> float:
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
     optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
-    return Job(options, model, text, train_tokens, valid_tokens, optimizer, run)
+    mark = data.fingerprint(train_tokens, valid_tokens)
+    return Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark)
 
 
 def _tokenizer(options: Options, corpus):
     wanted = options.tokenizer or corpus.tokenizer
     if wanted == "char":
-        return tokenizer.CharTokenizer.train(corpus.train + corpus.valid)
+        return tokenizer.CharTokenizer.train(text for part in ("train", "valid") for text in corpus.pieces(part))
     if wanted.startswith("bpe:"):
         size = wanted.removeprefix("bpe:")
         if not size.isdigit() or int(size) < 1:
             raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
-        return tokenizer.GPT1Tokenizer.train(corpus.train, int(size))
+        return tokenizer.GPT1Tokenizer.train(corpus.pieces("train"), int(size))
     return tokenizer.load(wanted)
 
 
