@@ -1,5 +1,6 @@
 """Model directories and resume files: safetensors on disk, written beside, synced and renamed, never half there."""
 
+import contextlib
 import errno
 import json
 import os
@@ -7,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import safetensors
-from safetensors.numpy import save_file
 
 from minigpt.backend import to_device
 from minigpt.errors import InputError
@@ -20,18 +20,8 @@ def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dic
 
     Raises InputError where it cannot be written (a full disk, no permission); the old file is then still there.
     """
-    path = Path(path)
-    beside = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-        save_file(contiguous, beside, metadata={"format": "pt"} | (metadata or {}))
-        _sync(beside)
-        os.replace(beside, path)
-        _sync(path.parent)
-    except (OSError, safetensors.SafetensorError) as error:
-        beside.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {_reason(error)}; what was there before is untouched") from error
+    with _in_place_of(Path(path)) as beside:
+        _write(beside, tensors, {"format": "pt"} | (metadata or {}))
 
 
 def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -54,16 +44,8 @@ def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a small text file beside, sync it and rename it: like save_tensors."""
-    path = Path(path)
-    beside = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _in_place_of(Path(path)) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
-        _sync(beside)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {_reason(error)}; what was there before is untouched") from error
 
 
 def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray]) -> None:
@@ -79,7 +61,7 @@ def load_config(folder: str | Path, model_type: str | None = None) -> dict:
         raise InputError(f"{folder} is not a model directory: it has no {CONFIG}")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict) or "model_type" not in config:
         raise InputError(f"{path} names no model_type: is it a model directory?")
@@ -91,13 +73,16 @@ def load_config(folder: str | Path, model_type: str | None = None) -> dict:
 def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
     """The tensors of a model directory under the names used here.
 
-    The prefix "transformer." is dropped, and so are the stored causal masks and a stored output head, which is the
+    The prefix "transformer." is dropped, and so are the stored causal masks and a stored output head, which must be the
     token embedding again.
     """
     tensors, _ = load_tensors(Path(folder) / WEIGHTS)
     plain = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
     masks = {name for name, tensor in plain.items() if name.endswith(".attn.bias") and tensor.ndim == 4}
-    return {name: tensor for name, tensor in plain.items() if name not in masks and name != "lm_head.weight"}
+    head = plain.pop("lm_head.weight", None)
+    if head is not None and not any(np.array_equal(head, tensor) for tensor in plain.values()):
+        raise InputError(f"{folder}: lm_head.weight differs from the token embedding: only tied heads are built here")
+    return {name: tensor for name, tensor in plain.items() if name not in masks}
 
 
 def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None:
@@ -111,14 +96,49 @@ def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None
         raise InputError(f"{source}: tensor {name} {'is missing' if missing else 'does not belong to this model'}")
     for name, parameter in parameters.items():
         tensor, data = tensors[name], parameter.data
+        if tensor.dtype.kind != "f":
+            raise InputError(f"{source}: tensor {name} holds {tensor.dtype}; expected floating-point numbers")
         if tensor.shape != data.shape:
             raise InputError(f"{source}: tensor {name} has shape {tensor.shape}; the configuration wants {data.shape}")
         data[...] = to_device(tensor.astype(data.dtype), "cpu" if isinstance(data, np.ndarray) else "cuda")
 
 
+@contextlib.contextmanager
+def _in_place_of(path: Path):
+    """Yields a path to write to; what was written there takes the place of `path`, whole and synced, or not at all."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        _sync(beside)
+        os.replace(beside, path)
+    except (OSError, safetensors.SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise InputError(f"cannot write {path}: {_reason(error)}; what was there before is untouched") from error
+    with contextlib.suppress(OSError):  # Windows, and some file systems, cannot sync a directory
+        _sync(path.parent)
+
+
+def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    """The safetensors format: the length of a header, the header in JSON, the numbers of one tensor after the other.
+
+    Written here, because the library's own writer leaves a hidden file of full size behind whenever it is killed.
+    """
+    header, end = {"__metadata__": metadata}, 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        kind = {"f": "F", "i": "I", "u": "U"}[tensor.dtype.kind]
+        header[name] = {"dtype": f"{kind}{8 * tensor.itemsize}", "shape": tensor.shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode("utf-8")
+    text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of 8
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            file.write(np.asarray(tensor, order="C").data)
+
+
 def _sync(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():
-        return  # Windows has no handle for a directory
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)

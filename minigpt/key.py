@@ -5,6 +5,7 @@ machine all compute the same bits again.
 """
 
 import math
+import operator
 from typing import NamedTuple
 
 _WORD = 0xFFFFFFFF  # everything is done in 32 bits, which NumPy, CuPy and CUDA all have
@@ -38,7 +39,7 @@ class Key(NamedTuple):
     def fold(self, *numbers: int) -> "Key":
         """The key of a place inside this one: `key.fold(layer, site)`."""
         bits = self.bits
-        for number in numbers:
+        for number in map(operator.index, numbers):  # NumPy's integers too
             bits = _mix((bits * 0x01000193 ^ _mix(number & _WORD) ^ number >> 32) & _WORD)
         return self._replace(bits=bits)
 
@@ -54,7 +55,7 @@ def keep_mask(key: Key, rate: float, shape: tuple[int, ...], xp):
     keep[i] = hash(key, i) >= rate * 2**32, where i counts the elements of the whole batch in row-major order
     (modulo 2**32). The same on NumPy and CuPy (`xp`), for any dtype, and for any split of the batch along axis 0.
     """
-    first = key.row * math.prod(shape[1:])
+    first = operator.index(key.row) * math.prod(shape[1:])
     x = xp.arange(math.prod(shape), dtype=xp.uint32)
     x += first & _WORD
     # The same stirring as _mix, with the key put in twice, so that two keys never give shifted copies of one mask.

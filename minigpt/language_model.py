@@ -39,6 +39,10 @@ class Config:
             rate = getattr(self, name, 0.0)
             if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
                 raise InputError(f"{name} is {rate}: give a dropout rate from 0 up to, but not including, 1")
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            value = getattr(self, name, 1.0)
+            if not isinstance(value, (int, float)) or not value > 0:
+                raise InputError(f"{name} is {value!r}: give a number above 0")
 
     @classmethod
     def from_dict(cls, values: dict) -> "Config":

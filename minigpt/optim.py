@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from minigpt.backend import Array, array_module, to_device, to_numpy
+from minigpt.backend import Array, array_module, device_of, to_device, to_numpy
+from minigpt.errors import InputError
 from minigpt.nn import Parameter
 
 
@@ -62,11 +63,17 @@ class Optimizer:
         return {f"{kind}.{name}": to_numpy(a) for kind in "mv" for name, a in getattr(self, kind).items()}
 
     def load_state(self, state: dict[str, np.ndarray], t: int) -> None:
-        """Take moments back from `state()`, and the number of updates made."""
-        self.t = t
+        """Take moments back from `state()`, and the number of updates made.
+
+        Raises InputError where a moment is missing or misshapen.
+        """
         for kind in "mv":
             for name, moment in getattr(self, kind).items():
-                moment[...] = to_device(state[f"{kind}.{name}"], "cpu" if isinstance(moment, np.ndarray) else "cuda")
+                saved = state.get(f"{kind}.{name}")
+                if saved is None or saved.shape != moment.shape:
+                    raise InputError(f"no moment {kind}.{name} of shape {moment.shape}: it is another model's state")
+                moment[...] = to_device(saved, device_of(moment))
+        self.t = t
 
 
 class AdamW(Optimizer):
@@ -95,10 +102,10 @@ class GPT1Adam(Optimizer):
 def warmup_cosine(x: float, warmup: float) -> float:
     """x/warmup up to x = warmup, then half a cosine wave down to 0 at x = 1 (GPT-1 section 4.1).
 
-    x, warmup: shares of all updates. As in OpenAI's code the wave starts at x = 0, not at the end of the warm-up: the
-    step down at the seam is tiny.
+    x, warmup: shares of all updates. As in OpenAI's code the wave starts at x = 0, not at the end of the warm-up: just
+    after it there is a tiny step down.
     """
-    return x / warmup if x < warmup else 0.5 * (1 + math.cos(math.pi * x))
+    return x / warmup if warmup > 0 and x <= warmup else 0.5 * (1 + math.cos(math.pi * x))
 
 
 def warmup_linear(x: float, warmup: float) -> float:

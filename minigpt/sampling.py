@@ -50,6 +50,8 @@ def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
     This is GPT-2's released code. The paper on nucleus sampling (Holtzman et al. 2019) keeps the smallest set that
     *reaches* p: one token more.
     """
+    if p >= 1:
+        return logits  # rounding may take the sum past 1, and would lose the unlikeliest
     descending = -np.sort(-logits, axis=-1)
     inside = (probabilities(descending).cumsum(axis=-1) <= p).sum(axis=-1)
     last = np.maximum(inside - 1, 0)

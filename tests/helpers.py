@@ -1,0 +1,149 @@
+"""What several tests need: arrays found in any value, small models, and one example of every operation."""
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.backend import to_numpy
+from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.key import Key
+
+
+def arrays_in(value) -> list:
+    """Every array inside nested lists, tuples and dicts."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [array for item in value for array in arrays_in(item)]
+
+
+def floats_in(value) -> list:
+    """The floating-point arrays among them."""
+    return [array for array in arrays_in(value) if array.dtype.kind == "f"]
+
+
+def snapshot(value) -> list[np.ndarray]:
+    """Copies of all arrays, to compare with later."""
+    return [np.array(to_numpy(array)) for array in arrays_in(value)]
+
+
+def same(a: list, b: list) -> bool:
+    """The same arrays, bit for bit."""
+    return [x.shape for x in a] == [y.shape for y in b] and all(map(np.array_equal, map(_bits, a), map(_bits, b)))
+
+
+def _bits(array) -> np.ndarray:
+    return np.frombuffer(array.tobytes(), np.uint8)
+
+
+def error(a, b) -> float:
+    """Relative error of one tensor: the largest difference over the largest number."""
+    a, b = np.asarray(to_numpy(a), np.float64), np.asarray(to_numpy(b), np.float64)
+    assert a.shape == b.shape, f"shapes {a.shape} and {b.shape}"
+    if a.size == 0:
+        return 0.0
+    size = max(np.abs(a).max(), np.abs(b).max())
+    return float(np.abs(a - b).max() / size) if size else 0.0
+
+
+def tolerance(dtype) -> float:
+    """What rounding may cost, as a relative error of one tensor."""
+    return {"float64": 1e-12, "float32": 2e-6}[np.dtype(dtype).name]
+
+
+def as_tuple(gradients) -> tuple:
+    """A backward's result, a single gradient too, as a tuple."""
+    return gradients if isinstance(gradients, tuple) else (gradients,)
+
+
+def small_gpt1(dtype=np.float64, seed=0, dropout=0.0, moved=True, **sizes) -> GPT1:
+    """A GPT-1 of odd sizes. moved: every parameter is off its initial point, where errors could hide."""
+    sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2} | sizes
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
+    model = GPT1(GPT1Config(**sizes, **rates), seed=seed, dtype=dtype)
+    if moved:
+        rng = np.random.default_rng(seed + 1)
+        for parameter in model.parameters():
+            parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
+    return model
+
+
+def batch(model, rows=3, length=5, seed=0) -> tuple[np.ndarray, np.ndarray]:
+    """Random ids and targets (rows, length) for a model."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(model.config.vocab_size, size=(rows, length + 1))
+    return ids[:, :-1].copy(), ids[:, 1:].copy()
+
+
+KEY = Key.of(7, 3)
+
+EXAMPLES = (
+    "linear", "linear without bias", "embedding", "softmax", "gelu", "layernorm",
+    "attention", "attention, mask", "attention, more keys", "attention, fewer keys", "attention, dropout",
+    "dropout", "dropout, evaluation", "cross_entropy", "cross_entropy, weights",
+    "mlp", "self_attention", "self_attention, mask", "self_attention, dropout", "self_attention, past",
+    "linear_cross_entropy", "linear_cross_entropy, weights",
+)  # fmt: skip
+
+
+def example(name: str, axes: int = 3, dtype=np.float64, seed: int = 0) -> tuple[str, list, dict]:
+    """(operation, positional arguments, constants), with sizes that differ from each other.
+
+    axes: how many axes the data have. All numbers are of ordinary size and off every special point.
+    """
+    rng = np.random.default_rng(seed)
+    op, _, option = name.partition(", ")
+    op = op.removesuffix(" without bias")
+    lead = (3, 2, 4)[4 - axes :]  # C = 5 is larger than some and smaller than the product of others
+
+    def normal(*shape, scale=1.0, mean=0.0):
+        return (mean + scale * rng.standard_normal(shape)).astype(dtype)
+
+    def targets(vocabulary):
+        ids = rng.integers(vocabulary, size=lead)
+        if option == "weights":
+            ids[..., 0] = ops.IGNORED
+        return ids
+
+    scale = {}
+    if option == "weights":
+        scale = {"weights": rng.uniform(0.1, 2.0, lead).astype(dtype), "normalizer": 5.5}
+
+    if op == "linear":
+        return op, [normal(*lead, 5), normal(5, 7)] + ([] if "without" in name else [normal(7)]), {}
+    if op == "embedding":
+        return op, [normal(6, 5), rng.integers(6, size=lead)], {}
+    if op in ("softmax", "gelu"):
+        return op, [normal(*lead, 5, scale=2.0)], {}
+    if op == "layernorm":
+        return op, [normal(*lead, 5, scale=2.0, mean=1.0), normal(5, mean=1.0), normal(5)], {"eps": 1e-5}
+    if op == "attention":
+        t, s, d = {"more keys": (3, 5, 4), "fewer keys": (5, 3, 4)}.get(option, (5, 5, 4))
+        lead = (2, 3)[4 - axes :]
+        return op, [normal(*lead, t, d), normal(*lead, s, d), normal(*lead, s, d)], _attention_option(option, t, s, rng)
+    if op == "dropout":
+        return op, [normal(*lead, 5)], {"rate": 0.4, "key": None if option else KEY}
+    if op == "cross_entropy":
+        return op, [normal(*lead, 7, scale=2.0), targets(7)], scale
+    if op == "mlp":
+        return op, [normal(*lead, 5), normal(5, 6), normal(6), normal(6, 5), normal(5)], {}
+    if op == "self_attention":
+        constants = _attention_option(option, 5, 5, rng)
+        if option == "past":
+            constants["past"] = normal(2, 3, 4, 2), normal(2, 3, 4, 2)
+        return op, [normal(2, 5, 18), 3], constants
+    if op == "linear_cross_entropy":
+        return op, [normal(*lead, 5), normal(7, 5), targets(7)], scale
+    raise ValueError(f"no example of {name}")
+
+
+def _attention_option(option: str, t: int, s: int, rng) -> dict:
+    if option == "dropout":
+        return {"rate": 0.3, "key": KEY}
+    if option == "mask":
+        mask = rng.random((t, s)) < 0.6
+        mask[1], mask[2] = False, True  # a query that may see nothing, and one that sees everything
+        return {"mask": mask}
+    return {}

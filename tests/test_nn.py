@@ -1,0 +1,210 @@
+"""Modules: they own parameters, hold no activations, and hear every gradient."""
+
+import weakref
+
+import numpy as np
+import pytest
+from helpers import batch, error, same, small_gpt1, snapshot
+
+from minigpt import ops
+from minigpt.key import Key
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, accumulate
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def parts(dtype=np.float64):
+    """One module of each kind, with an input for it."""
+    config = small_gpt1().config
+    x = rng(1).standard_normal((2, 4, 6)).astype(dtype)
+    made = {
+        "linear": Linear(6, 5, rng(), dtype=dtype),
+        "layernorm": LayerNorm(6, dtype=dtype),
+        "attention": Attention(config, rng(), 0.02, dtype),
+        "mlp": MLP(config, rng(), 0.02, dtype),
+        "embedding": Embedding(7, 6, rng(), dtype=dtype),
+    }
+    for module in made.values():
+        for p in module.parameters():
+            p.data += 0.3 * rng(2).standard_normal(p.data.shape).astype(dtype)
+    return [(name, m, x if name != "embedding" else rng(3).integers(7, size=(2, 4))) for name, m in made.items()]
+
+
+PARTS = [pytest.param(module, x, id=name) for name, module, x in parts()]
+
+
+def gradients(module):
+    return [p.grad for p in module.parameters()]
+
+
+def test_accumulate_assigns_first_and_adds_later():
+    p = Parameter(np.zeros(2))
+    accumulate(p, np.array([1.0, 2]))
+    assert p.grad.tolist() == [1, 2]
+    accumulate(p, np.array([10.0, 20]))
+    assert p.grad.tolist() == [11, 22]
+
+
+@pytest.mark.parametrize(("module", "x"), PARTS)
+def test_a_module_used_twice_hears_both(module, x):
+    """Two forward passes, then two backward passes in any order: the gradients add up."""
+    alone = []
+    for part in (x[:1], x[1:]):
+        module.zero_grad()
+        out, cache = module.forward(part)
+        module.backward(np.sin(out), cache)
+        alone.append(snapshot(gradients(module)))
+    for order in ((0, 1), (1, 0)):
+        module.zero_grad()
+        passes = [module.forward(x[:1]), module.forward(x[1:])]
+        for i in order:
+            module.backward(np.sin(passes[i][0]), passes[i][1])
+        for both, first, second in zip(gradients(module), *alone, strict=True):
+            assert error(both, first + second) < 1e-12
+
+
+@pytest.mark.parametrize(("module", "x"), PARTS)
+def test_gradients_are_derivatives(module, x):
+    """Of every parameter and of the input, along one random direction each, by central differences."""
+    module.zero_grad()
+    out, cache = module.forward(x)
+    dout = rng(5).standard_normal(out.shape)
+    dx = module.backward(dout, cache)
+    slots = [(name, p.data, p.grad) for name, p in module.named_parameters()] + [("x", x, dx)]
+    for name, data, grad in slots:
+        if grad is None:
+            assert name == "x" and data.dtype.kind == "i"
+            continue
+        u = rng(6).standard_normal(data.shape)
+        values = []
+        for step in (1e-5, -2e-5, 1e-5):
+            data += step * u
+            values.append(float((dout * module.forward(x)[0]).sum()))
+        numeric = (values[0] - values[1]) / 2e-5
+        assert abs(numeric - (grad * u).sum()) < 1e-8 * np.linalg.norm(grad) * np.linalg.norm(u), name
+
+
+def test_parameters_in_the_order_of_the_attributes():
+    class Inner(Module):
+        def __init__(self):
+            self.b, self.a = Parameter(np.zeros(1)), Parameter(np.zeros(2))
+            self.size = 3
+
+    class Outer(Module):
+        def __init__(self):
+            self.first = Inner()
+            self.h = [Inner(), Inner()]
+            self.last = Parameter(np.zeros(3))
+            self.words = "no parameter"
+
+    names = [name for name, _ in Outer().named_parameters()]
+    assert names == ["first.b", "first.a", "h.0.b", "h.0.a", "h.1.b", "h.1.a", "last"]
+    assert [p.data.shape for p in Outer().parameters()] == [(1,), (2,)] * 3 + [(3,)]
+
+
+def test_zero_grad_forgets():
+    model = small_gpt1()
+    model.loss_backward(model.loss(*batch(model))[1])
+    assert all(g is not None for g in gradients(model))
+    model.zero_grad()
+    assert all(g is None for g in gradients(model))
+
+
+def test_to_moves_in_place_and_forgets_gradients():
+    layer = Linear(2, 3, rng())
+    layer.weight.grad = np.ones((2, 3))
+    weight = layer.weight
+    assert layer.to("cpu") is layer and layer.weight is weight and weight.grad is None
+
+
+def test_initial_weights():
+    layer, table, norm = Linear(400, 500, rng()), Embedding(400, 500, rng(), 0.01), LayerNorm(5, dtype=np.float64)
+    assert abs(layer.weight.data.std() - 0.02) < 2e-4 and abs(layer.weight.data.mean()) < 2e-4
+    assert abs(table.weight.data.std() - 0.01) < 1e-4
+    assert (layer.bias.data == 0).all() and (norm.weight.data == 1).all() and (norm.bias.data == 0).all()
+    assert layer.weight.data.dtype == np.float32 and norm.weight.data.dtype == np.float64
+    assert (Linear(4, 5, rng(), dtype=np.float64).weight.data == Linear(4, 5, rng()).weight.data).all()
+    assert (Linear(4, 5, None).weight.data == 0).all()
+    assert repr(layer.weight) == "Parameter((400, 500), float32)"
+
+
+def test_cache_gives_back_last_first_and_says_when_it_is_used():
+    cache = Cache()
+    assert cache.keep(("out", 1)) == "out" and cache.keep(("other", 2)) == "other"
+    assert (cache.pop(), cache.pop()) == (2, 1)
+    with pytest.raises(ValueError, match="this cache has been used"):
+        cache.pop()
+
+
+@pytest.mark.parametrize(("module", "x"), [p for p in PARTS if p.id in ("attention", "mlp")])
+def test_a_second_backward_is_refused(module, x):
+    out, cache = module.forward(x)
+    module.backward(out, cache)
+    with pytest.raises(ValueError, match="this cache has been used"):
+        module.backward(out, cache)
+
+
+@pytest.mark.parametrize(("module", "x"), [p for p in PARTS if p.id in ("attention", "mlp")])
+def test_grad_false_keeps_nothing(module, x):
+    out, cache = module.forward(x, grad=False)
+    assert cache == [] and same(snapshot([out]), snapshot([module.forward(x)[0]]))
+    with pytest.raises(ValueError, match=r"made with grad=False"):
+        module.backward(out, cache)
+
+
+@pytest.mark.parametrize(("module", "x"), PARTS)
+def test_modules_hold_no_activations(module, x):
+    """The memory of a forward pass hangs on its cache alone: without the cache it is free, input and output too."""
+    own = {id(p.data) for p in module.parameters()}
+    x = x.copy()
+    out, cache = module.forward(x)
+    kept = [weakref.ref(a) for a in [out, *ops.arrays(cache).values()] if id(a) not in own]
+    assert all(ref() is not None for ref in kept)
+    del x, out, cache
+    assert all(ref() is None for ref in kept)
+
+
+def test_memory_falls_as_backward_proceeds():
+    """When the backward pass reaches the first block, what the last one kept is gone."""
+    model = small_gpt1()
+    loss, cache = model.loss(*batch(model))
+    last = cache[0][-1]  # hidden: two embeddings, dropout, one cache for each block
+    kept = [weakref.ref(a) for path, a in ops.arrays(last).items() if path.endswith((".p", ".t", ".x_hat"))]
+    assert len(kept) == 4
+    seen, first = [], model.h[0].backward
+    model.h[0].backward = lambda *args: seen.append([ref() is None for ref in kept]) or first(*args)
+    del last
+    model.loss_backward(cache)
+    assert seen == [[True] * 4] and cache == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_of_modules(dtype):
+    for name, module, x in parts(dtype):
+        out, cache = module.forward(x)
+        dx = module.backward(out, cache)
+        assert {a.dtype for a in [out, *gradients(module)]} == {np.dtype(dtype)}, name
+        assert dx is None or dx.dtype == dtype
+
+
+def test_attention_continues_a_past():
+    """With the keys and values of earlier positions, the last positions come out as in the whole sequence."""
+    name, module, x = parts()[2]
+    heads = module.config.n_head
+    whole, _ = module.forward(x)
+    qkv, _ = module.c_attn.forward(x[:, :3])
+    past = tuple(ops.split_heads(part, heads) for part in np.split(qkv, 3, axis=-1)[1:])
+    rest, _ = module.forward(x[:, 3:], past=past)
+    assert error(rest, whole[:, 3:]) < 1e-12
+
+
+def test_chance_is_an_argument_of_modules():
+    model = small_gpt1(dropout=0.5)
+    for module in (model.h[0].attn, model.h[0].mlp):
+        x = rng(4).standard_normal((2, 4, 6))
+        same_key = [module.forward(x, key=Key.of(1))[0] for _ in range(2)]
+        assert (same_key[0] == same_key[1]).all()
+        assert (same_key[0] != module.forward(x, key=Key.of(2))[0]).any()
+        assert (same_key[0] != module.forward(x)[0]).any()

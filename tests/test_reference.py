@@ -1,0 +1,537 @@
+"""Every operation: forward against loops in plain Python, backward against its definition, and the manners of both.
+
+Each test runs for every implementation in the table and on every device, so a new one is judged by the same tests.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import EXAMPLES, KEY, arrays_in, as_tuple, error, example, floats_in, same, snapshot, tolerance
+
+from minigpt import ops
+from minigpt.backend import to_numpy
+from minigpt.errors import InputError
+from minigpt.key import keep_mask
+
+pytestmark = pytest.mark.usefixtures("implementation")
+
+AXES = (2, 3, 4)
+DTYPES = (np.float32, np.float64)
+
+
+# --- the same operations, one number at a time ---------------------------------------------------------------------
+
+
+def loop_linear(x, w, b=None):
+    def one(row):
+        return [sum(row[i] * w[i, o] for i in range(len(row))) + (0 if b is None else b[o]) for o in range(w.shape[1])]
+
+    return by_row(one, x)
+
+
+def loop_embedding(w, ids):
+    return np.array([w[i] for i in ids.reshape(-1).tolist()]).reshape(*ids.shape, w.shape[1])
+
+
+def loop_softmax(x):
+    def one(row):
+        e = [math.exp(v) for v in row]
+        return [v / sum(e) for v in e]
+
+    return by_row(one, x)
+
+
+def loop_gelu(x):
+    def one(v):
+        return 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))
+
+    return by_row(lambda row: [one(v) for v in row], x)
+
+
+def loop_layernorm(x, g, b, *, eps=1e-5):
+    def one(row):
+        mean = sum(row) / len(row)
+        var = sum((v - mean) ** 2 for v in row) / len(row)
+        return [g[i] * (v - mean) / math.sqrt(var + eps) + b[i] for i, v in enumerate(row)]
+
+    return by_row(one, x)
+
+
+def loop_attention(q, k, v, *, mask=None, rate=0.0, key=None):
+    """One query after the other; it looks only at the keys that it may see."""
+    t, s, lead = q.shape[-2], k.shape[-2], q.shape[:-2]
+    kept = np.ones((*lead, t, s)) if key is None else keep_mask(key, rate, (*lead, t, s), np)
+    out = np.zeros((*lead, t, v.shape[-1]))
+    for index in np.ndindex(*lead, t):
+        *batch, i = index
+        here = tuple(batch)
+        seen = [j for j in range(s) if (mask[i, j] if mask is not None else j <= i + s - t)]
+        e = [math.exp(float(q[here][i] @ k[here][j]) / math.sqrt(q.shape[-1])) for j in seen]
+        for j, weight in zip(seen, e, strict=True):
+            if kept[here][i, j]:
+                out[here][i] += weight / sum(e) / (1 - rate) * v[here][j]
+    return out
+
+
+def loop_dropout(x, *, rate, key):
+    if key is None:
+        return x
+    kept = keep_mask(key, rate, x.shape, np)
+    return np.array([v / (1 - rate) if k else 0.0 for v, k in zip(x.flat, kept.flat, strict=True)]).reshape(x.shape)
+
+
+def loop_cross_entropy(logits, targets, *, weights=None, normalizer=None):
+    total, count = 0.0, 0.0
+    for index in np.ndindex(targets.shape):
+        if targets[index] == -100:
+            continue
+        w = 1.0 if weights is None else weights[index]
+        total += w * (math.log(sum(math.exp(z) for z in logits[index])) - logits[index][targets[index]])
+        count += w
+    return np.array(total / (count if normalizer is None else normalizer))
+
+
+def loop_mlp(x, w1, b1, w2, b2):
+    return loop_linear(loop_gelu(loop_linear(x, w1, b1)), w2, b2)
+
+
+def loop_self_attention(qkv, n_head, *, past=None, **constants):
+    size = qkv.shape[-1] // 3
+    head = size // n_head
+    out = np.zeros((*qkv.shape[:-1], size))
+    for h in range(n_head):
+        q, k, v = (qkv[..., n * size + h * head : n * size + (h + 1) * head] for n in range(3))
+        if past is not None:
+            k, v = np.concatenate([past[0][:, h], k], axis=1), np.concatenate([past[1][:, h], v], axis=1)
+        if constants.get("key") is None:
+            out[..., h * head : (h + 1) * head] = loop_attention(q, k, v, **constants)
+        else:  # chance counts the elements of all heads together
+            shape = (qkv.shape[0], n_head, q.shape[1], k.shape[1])
+            kept = keep_mask(constants["key"], constants["rate"], shape, np)[:, h] / (1 - constants["rate"])
+            for column in range(len(v[0])):  # attention of one key at a time gives its probability
+                alone = np.where(np.arange(v.shape[1])[:, None] == column, v, 0)
+                out[..., h * head : (h + 1) * head] += loop_attention(q, k, alone) * kept[..., column, None]
+    return out
+
+
+def loop_linear_cross_entropy(h, w, targets, **constants):
+    return loop_cross_entropy(loop_linear(h, w.T), targets, **constants)
+
+
+def by_row(function, x):
+    """The function of each row of a tensor."""
+    return np.array([function(row) for row in x.reshape(-1, x.shape[-1]).tolist()]).reshape(*x.shape[:-1], -1)
+
+
+def run(op, args, constants):
+    return getattr(ops, f"{op}_forward")(*args, **constants)
+
+
+def back(op, dout, cache):
+    return as_tuple(getattr(ops, f"{op}_backward")(dout, cache))
+
+
+def random_like(array, seed=99):
+    return np.random.default_rng(seed).standard_normal(array.shape).astype(array.dtype)
+
+
+def axes_of(name):
+    return (3,) if name.startswith("self_attention") else AXES
+
+
+ALL = [pytest.param(name, axes, id=f"{name}-{axes}") for name in EXAMPLES for axes in axes_of(name)]
+
+
+# --- forward and backward are right --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "axes"), ALL)
+def test_forward_against_loops(name, axes, dtype, move):
+    op, args, constants = example(name, axes, dtype)
+    out, _ = run(op, move(args), move(constants))
+    args, constants = (wide(value) for value in (args, constants))
+    assert error(out, globals()[f"loop_{op}"](*args, **constants)) < tolerance(dtype)
+
+
+def wide(value):
+    """The same numbers in float64."""
+    if isinstance(value, dict):
+        return {name: wide(item) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        return [wide(item) for item in value]
+    return value.astype(np.float64) if hasattr(value, "dtype") and value.dtype.kind == "f" else value
+
+
+@pytest.mark.parametrize(("name", "axes"), ALL)
+def test_backward_is_the_derivative(name, axes, move):
+    """Along a random direction u of the inputs: <dout, J u> by central differences equals <gradients, u>."""
+    op, args, constants = example(name, axes)
+    out, cache = run(op, move(args), move(constants))
+    dout = random_like(to_numpy(out))
+    gradients = [to_numpy(g) for g in back(op, move(dout), cache) if g is not None]
+    floats = [i for i, a in enumerate(args) if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    assert [g.shape for g in gradients] == [args[i].shape for i in floats]
+    for slot, i in enumerate(floats):
+        u, eps = random_like(args[i], seed=slot), 1e-5
+
+        def value(step, i=i, u=u):
+            moved = [a + step * u if j == i else a for j, a in enumerate(args)]
+            return float((dout * to_numpy(run(op, move(moved), move(constants))[0])).sum())
+
+        numeric, exact = (value(eps) - value(-eps)) / (2 * eps), float((gradients[slot] * u).sum())
+        size = np.linalg.norm(gradients[slot]) * np.linalg.norm(u)
+        assert abs(numeric - exact) <= 1e-8 * size, f"gradient {slot}: {exact}, by differences {numeric}"
+
+
+def test_linear_backward_sums_over_rows(move):
+    op, args, _ = example("linear", 4)
+    x, w, b = args
+    out, cache = run(op, move(args), {})
+    dout = random_like(to_numpy(out))
+    dx, dw, db = back(op, move(dout), cache)
+    assert error(dx, np.einsum("...o,io->...i", dout, w)) < 1e-12
+    assert error(dw, np.einsum("abci,abco->io", x, dout)) < 1e-12
+    assert error(db, dout.sum(axis=(0, 1, 2))) < 1e-12
+
+
+def test_linear_without_bias_has_no_gradient_for_one(move):
+    op, args, _ = example("linear without bias")
+    out, cache = run(op, move(args), {})
+    dx, dw, db = ops.linear_backward(out, cache)
+    assert db is None and dx.shape == args[0].shape and dw.shape == args[1].shape
+
+
+def test_embedding_backward_hears_every_occurrence(move):
+    w, ids = np.ones((4, 2)), np.array([[3, 1], [3, 3]])
+    _, cache = ops.embedding_forward(*move([w, ids]))
+    dout = np.arange(8.0).reshape(2, 2, 2)
+    dw = to_numpy(ops.embedding_backward(move(dout), cache))
+    assert dw.tolist() == [[0, 0], [2, 3], [0, 0], [0 + 4 + 6, 1 + 5 + 7]]
+
+
+def test_softmax_backward_is_its_jacobian(move):
+    (x,) = example("softmax", 2)[1]
+    p, cache = ops.softmax_forward(move(x))
+    dp = random_like(x)
+    dx = to_numpy(ops.softmax_backward(move(dp), cache))
+    for row, drow, answer in zip(to_numpy(p), dp, dx, strict=True):
+        assert error(answer, (np.diag(row) - np.outer(row, row)) @ drow) < 1e-12
+
+
+def test_layernorm_gradient_cannot_shift_or_stretch(move):
+    """dx is orthogonal to the constant vector and, but for eps, to x_hat: normalisation forgets both."""
+    op, (x, g, b), _ = example("layernorm", 3)
+    _, cache = ops.layernorm_forward(*move([x, g, b]), eps=0.0)
+    dx, dg, db = map(to_numpy, back(op, move(random_like(x)), cache))
+    x_hat = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+    dout = random_like(x)
+    assert np.abs(dx.sum(-1)).max() < 1e-12 and np.abs((dx * x_hat).sum(-1)).max() < 1e-12
+    assert error(dg, (dout * x_hat).sum(axis=(0, 1))) < 1e-12 and error(db, dout.sum(axis=(0, 1))) < 1e-12
+
+
+def test_attention_backward_by_its_jacobian(move):
+    """dS = P (dP - rowsum(P dP)) written out with one softmax Jacobian for each query."""
+    op, (q, k, v), constants = example("attention, mask", 2)
+    out, cache = run(op, move([q, k, v]), move(constants))
+    dout = random_like(to_numpy(out))
+    dq, dk, dv = back(op, move(dout), cache)
+    scale, mask = 1 / math.sqrt(q.shape[-1]), constants["mask"]
+    ds, p = np.zeros(mask.shape), np.zeros(mask.shape)
+    for t, seen in enumerate(mask):
+        if seen.any():
+            p[t, seen] = loop_softmax(q[t] @ k[seen].T * scale)
+            ds[t] = (np.diag(p[t]) - np.outer(p[t], p[t])) @ (v @ dout[t])
+    assert error(dq, scale * ds @ k) < 1e-12
+    assert error(dk, scale * ds.T @ q) < 1e-12
+    assert error(dv, p.T @ dout) < 1e-12
+
+
+def test_cross_entropy_backward_is_p_minus_onehot(move):
+    op, (logits, targets), constants = example("cross_entropy, weights")
+    _, cache = run(op, move([logits, targets]), move(constants))
+    (dlogits,) = back(op, 2.0, cache)
+    kept = targets != ops.IGNORED
+    p = loop_softmax(logits)
+    p[kept, targets[kept]] -= 1
+    expected = 2.0 * p * (constants["weights"] * kept / constants["normalizer"])[..., None]
+    assert error(dlogits, expected) < 1e-12
+
+
+# --- known numbers -------------------------------------------------------------------------------------------------
+
+
+def test_known_gelu(move):
+    x = np.array([-3, -1, -0.5, 0.5, 1, 3])
+    out, cache = ops.gelu_forward(move(x))
+    dx = ops.gelu_backward(move(np.ones(6)), cache)
+    known = [-0.00363739, -0.15880801, -0.15428599, 0.34571401, 0.84119199, 2.99636261]
+    slope = [-0.01158417, -0.08296408, 0.13263010, 0.86736990, 1.08296408, 1.01158417]
+    assert np.abs(to_numpy(out) - known).max() < 6e-9 and np.abs(to_numpy(dx) - slope).max() < 6e-9
+
+
+def test_known_layernorm(move):
+    x, g, b, dout = np.array([[1.0, 2, 4, 8]]), np.ones(4), np.zeros(4), np.array([[1.0, 0, 0, 0]])
+    out, cache = ops.layernorm_forward(*move([x, g, b]), eps=1e-5)
+    dx, _, _ = ops.layernorm_backward(move(dout), cache)
+    assert np.abs(to_numpy(out) - [[-1.02575458, -0.65275291, 0.09325042, 1.58525707]]).max() < 6e-9
+    assert np.abs(to_numpy(dx) - [[0.18163573, -0.15568756, -0.08433082, 0.05838266]]).max() < 6e-9
+
+
+def test_known_softmax_and_cross_entropy(move):
+    z = np.array([[1.0, 2, 3]])
+    p, _ = ops.softmax_forward(move(z))
+    loss, _ = ops.cross_entropy_forward(*move([z, np.array([0])]))
+    assert np.abs(to_numpy(p) - [[0.09003057, 0.24472847, 0.66524096]]).max() < 6e-9
+    assert abs(float(loss) - 2.40760596) < 6e-9
+
+
+def test_known_attention(move):
+    q, k = np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0, 2], [0, 1], [2, 0]])
+    v = np.array([[1.0, 0], [0, 2], [3, 1]])
+    out, cache = ops.attention_forward(*move([q, k, v]))
+    dq, dk, dv = map(to_numpy, ops.attention_backward(move(np.ones((3, 2))), cache))
+    for given, known in (
+        (to_numpy(out), [[1, 0], [0.66976155, 0.66047690], [1.42796157, 0.56405390]]),
+        (dq, [[0, 0], [-0.15639860, -0.15639860], [0.40244298, -0.80725774]]),
+        (dk, [[-0.40402417, -0.56042276], [0.00079059, 0.15718919], [0.40323357, 0.40323357]]),
+        (dv, [[2.24573689] * 2, [0.47026770] * 2, [0.28399541] * 2]),
+    ):
+        assert np.abs(given - known).max() < 6e-9
+
+
+# --- manners: dtype, purity, extremes, errors ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_dtype_in_is_dtype_out(name, dtype, move):
+    op, args, constants = example(name, 3, dtype)
+    out, cache = run(op, move(args), move(constants))
+    assert out.dtype == dtype
+    assert {a.dtype for a in floats_in(cache)} <= {np.dtype(dtype)}
+    for dout in [move(random_like(to_numpy(out)))] if out.ndim else [1.0, np.float64(2.0), out]:
+        gradients = [g for g in back(op, dout, cache) if g is not None]
+        assert {g.dtype for g in gradients} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_inputs_and_cache_are_never_written_to(name, move):
+    """Forward leaves its inputs alone; backward leaves dout and the cache alone, so that it can be called again."""
+    op, args, constants = example(name)
+    args, constants = move(args), move(constants)
+    before = snapshot([args, constants])
+    out, cache = run(op, args, constants)
+    assert same(before, snapshot([args, constants]))
+    dout = move(random_like(to_numpy(out)))
+    saved, outgoing = snapshot(cache), snapshot([dout])
+    first = snapshot(list(back(op, dout, cache)))
+    assert same(saved, snapshot(cache)) and same(outgoing, snapshot([dout]))
+    again = snapshot(list(back(op, dout, cache)))
+    assert len(first) > 0 and same(first, again)
+    assert same(before, snapshot([args, constants]))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_forward_again_gives_the_same_bits(name, move):
+    op, args, constants = example(name)
+    first, second = (run(op, move(args), move(constants))[0] for _ in range(2))
+    assert same(snapshot([first]), snapshot([second]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_extreme_inputs_stay_finite(name, dtype, move):
+    """Data a thousand times as large: no overflow, no NaN, no warning, forward or backward."""
+    op, args, constants = example(name, 3, dtype)
+    args[0] = args[0] * args[0].dtype.type(1000)
+    out, cache = run(op, move(args), move(constants))
+    gradients = back(op, move(random_like(to_numpy(out))), cache)
+    for array in arrays_in([out, *gradients]):
+        assert np.isfinite(to_numpy(array)).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_extreme_probabilities(dtype, move):
+    """Scores that differ by thousands: one certain winner, and the loss of a hopeless target is the difference."""
+    z = np.array([[0, 5000, -5000], [-9000, -9000, -9000]], dtype)
+    p, _ = ops.softmax_forward(move(z))
+    loss, cache = ops.cross_entropy_forward(*move([z, np.array([0, 1])]), normalizer=1)
+    assert to_numpy(p)[0].tolist() == [0, 1, 0] and error(to_numpy(p)[1], [1 / 3] * 3) < 1e-6
+    assert abs(float(loss) - (5000 + math.log(3))) < 1e-3
+    assert to_numpy(ops.cross_entropy_backward(1.0, cache))[0].tolist() == [-1, 1, 0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_row_normalises_to_its_bias(move):
+    x, g, b = np.full((2, 4), 7.0), np.arange(1.0, 5), np.arange(4.0)
+    out, cache = ops.layernorm_forward(*move([x, g, b]))
+    dx, dg, _ = ops.layernorm_backward(move(random_like(x)), cache)
+    assert (to_numpy(out) == b).all() and (to_numpy(dg) == 0).all() and np.isfinite(to_numpy(dx)).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_query_that_sees_nothing_gives_zero_and_has_gradient_zero(dtype, move):
+    op, (q, k, v), constants = example("attention, mask", 3, dtype)
+    out, cache = run(op, move([q, k, v]), move(constants))
+    dq, dk, dv = map(to_numpy, back(op, move(random_like(q)), cache))
+    assert (to_numpy(out)[:, 1] == 0).all() and (dq[:, 1] == 0).all()
+    nobody = move(np.zeros((5, 5), bool))
+    out, cache = ops.attention_forward(*move([q, k, v]), mask=nobody)
+    for array in (out, *back(op, move(random_like(q)), cache)):
+        assert (to_numpy(array) == 0).all()
+
+
+def test_more_queries_than_keys_is_causal_from_the_end(move):
+    """With 5 queries and 3 keys the last query sees all keys, and the first two see none."""
+    op, args, _ = example("attention, fewer keys", 2)
+    out, _ = run(op, move(args), {})
+    assert (to_numpy(out)[:2] == 0).all() and error(to_numpy(out)[2], args[2][0]) < 1e-12
+
+
+def test_hidden_keys_have_no_influence_and_no_gradient(move):
+    op, (q, k, v), constants = example("attention, mask", 3)
+    constants["mask"][:, 2] = False
+    out, cache = run(op, move([q, k, v]), move(constants))
+    _, dk, dv = map(to_numpy, back(op, move(random_like(q)), cache))
+    assert (dk[:, 2] == 0).all() and (dv[:, 2] == 0).all()
+    k, v = k.copy(), v.copy()
+    k[:, 2], v[:, 2] = 1e3, -1e3
+    other, _ = run(op, move([q, k, v]), move(constants))
+    assert same(snapshot([out]), snapshot([other]))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 5, 5), (1, 3, 5, 5), (5, 5), (2, 3, 1, 5)])
+def test_masks_broadcast(shape, move):
+    _, args, _ = example("attention", 4)
+    mask = np.random.default_rng(3).random(shape) < 0.5
+    out, _ = ops.attention_forward(*move([*args, mask])[:3], mask=move(mask))
+    whole = np.broadcast_to(mask, (2, 3, 5, 5))
+    for b, h in np.ndindex(2, 3):
+        assert error(to_numpy(out)[b, h], loop_attention(*(a[b, h] for a in args), mask=whole[b, h])) < 1e-12
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+def test_nothing_to_predict_is_loss_zero(op, dtype, move):
+    _, args, _ = example(op, 3, dtype)
+    args[-1][...] = ops.IGNORED
+    for constants in ({}, {"weights": np.ones(args[-1].shape, dtype)}, {"normalizer": 4}):
+        loss, cache = run(op, move(args), move(constants))
+        assert float(loss) == 0 and loss.dtype == dtype
+        assert all((to_numpy(g) == 0).all() for g in back(op, 1.0, cache))
+    empty = [args[0][:0], *args[1:-1], args[-1][:0]]
+    assert float(run(op, move(empty), {})[0]) == 0
+
+
+@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+def test_parts_with_the_normalizer_of_the_whole_add_up(op, move):
+    _, args, _ = example(f"{op}, weights", 3)
+    targets = args[-1]
+    count = int((targets != ops.IGNORED).sum())
+    whole = float(run(op, move(args), {})[0])
+    parts = [[args[0][i : i + 1], *args[1:-1], targets[i : i + 1]] for i in range(len(targets))]
+    assert abs(sum(float(run(op, move(part), {"normalizer": count})[0]) for part in parts) - whole) < 1e-12
+
+
+def test_grad_false_keeps_no_cache(move):
+    for name in ("mlp", "self_attention", "linear_cross_entropy"):
+        op, args, constants = example(name)
+        out, cache = run(op, move(args), move(constants) | {"grad": False})
+        assert cache is None and same(snapshot([out]), snapshot([run(op, move(args), move(constants))[0]]))
+
+
+def test_dropout_keeps_the_mean_and_evaluation_keeps_everything(move):
+    x = np.ones((200, 500))
+    out, _ = ops.dropout_forward(move(x), rate=0.25, key=KEY)
+    assert set(np.unique(to_numpy(out)).round(12)) == {0.0, round(1 / 0.75, 12)}
+    assert abs(float(out.mean()) - 1) < 0.01  # five standard deviations
+    for constants in ({"rate": 0.25, "key": None}, {"rate": 0.0, "key": KEY}):
+        out, cache = ops.dropout_forward(move(x), **constants)
+        assert (to_numpy(out) == x).all() and (to_numpy(ops.dropout_backward(out, cache)) == x).all()
+
+
+def test_dropout_keeps_the_same_elements_in_every_dtype(move):
+    kept = [ops.dropout_forward(move(np.ones((20, 30), dtype)), rate=0.3, key=KEY)[0] != 0 for dtype in DTYPES]
+    assert same(*(snapshot([k]) for k in kept)) and 0 < kept[0].mean() < 1
+
+
+@pytest.mark.parametrize("name", ["attention, dropout", "dropout", "self_attention, dropout"])
+def test_dropout_of_a_part_of_the_batch_is_that_of_the_whole(name, move):
+    axes = 4 if name.startswith("attention") else 3
+    op, args, constants = example(name, axes)
+    whole, cache = run(op, move(args), constants)
+    dout = random_like(to_numpy(whole))
+    gradients = [to_numpy(g) for g in back(op, move(dout), cache)]
+    for row in range(len(args[0])):
+        part = [a[row : row + 1] if isinstance(a, np.ndarray) else a for a in args]
+        out, cache = run(op, move(part), constants | {"key": KEY._replace(row=row)})
+        assert error(out, to_numpy(whole)[row : row + 1]) < 1e-12
+        for g, h in zip(back(op, move(dout[row : row + 1]), cache), gradients, strict=True):
+            assert error(g, h[row : row + 1]) < 1e-12
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
+def test_a_dropout_rate_out_of_range_is_refused(rate, move):
+    with pytest.raises(InputError, match="dropout rate"):
+        ops.dropout_forward(move(np.ones((2, 3))), rate=rate, key=KEY)
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 2**31])
+def test_an_id_out_of_range_is_refused(bad, move):
+    _, (w, ids), _ = example("embedding")
+    ids[0, 1] = bad
+    with pytest.raises(InputError, match=f"token id {bad} .* 6 rows"):
+        ops.embedding_forward(*move([w, ids]))
+
+
+@pytest.mark.parametrize("bad", [-1, 7, -101])
+@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+def test_a_target_out_of_range_is_refused(op, bad, move):
+    _, args, _ = example(op)
+    args[-1][0, 1] = bad
+    with pytest.raises(InputError, match=r"targets must be -100 or 0 to 6: got .*-?\d"):
+        run(op, move(args), {})
+
+
+@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+def test_targets_of_another_shape_are_refused(op, move):
+    _, args, _ = example(op)
+    for targets in (args[-1][:, :-1], args[-1][:1, :1], args[-1].reshape(-1)):
+        with pytest.raises(InputError, match="targets"):
+            run(op, move([*args[:-1], targets]), {})
+
+
+class Watched(np.ndarray):
+    """An array that writes down on how many axes each of its matrix products works."""
+
+    products: list = []
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if ufunc is np.matmul:
+            Watched.products.append(tuple(np.ndim(i) for i in inputs))
+        plain = [i.view(np.ndarray) if isinstance(i, Watched) else i for i in inputs]
+        kwargs["out"] = tuple(o.view(np.ndarray) for o in kwargs["out"]) if "out" in kwargs else None
+        out = getattr(ufunc, method)(*plain, **{k: v for k, v in kwargs.items() if v is not None})
+        return out.view(Watched) if isinstance(out, np.ndarray) else out
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_products_of_linear_work_on_two_axes(axes):
+    _, args, _ = example("linear", axes)
+    Watched.products = []
+    out, cache = ops.linear_forward(*(a.view(Watched) for a in args))
+    ops.linear_backward(random_like(args[0] @ args[1]).view(Watched), cache)
+    assert Watched.products == [(2, 2)] * 3
+
+
+def test_heads_split_and_merge_are_inverse():
+    x = np.arange(2 * 3 * 8.0).reshape(2, 3, 8)
+    heads = ops.split_heads(x, 4)
+    assert heads.shape == (2, 4, 3, 2) and (heads[1, 2, 0] == x[1, 0, 4:6]).all()
+    assert (ops.merge_heads(heads) == x).all()

@@ -1,0 +1,430 @@
+"""The table of operations: who runs when an operation is called, and where its backward goes."""
+
+
+import types
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from helpers import EXAMPLES, arrays_in, as_tuple, batch, example, floats_in, same, small_gpt1, snapshot
+
+from minigpt import ops, reference
+from minigpt.errors import InputError
+from minigpt.table import GuestCache, table
+
+REFERENCE = dict(vars(reference))
+CALLED_BY = {  # composite or model -> the primitives it is made of
+    "mlp": {"linear", "gelu"},
+    "self_attention": {"attention"},
+    "linear_cross_entropy": {"linear", "cross_entropy"},
+    "GPT1": {"linear", "embedding", "attention", "gelu", "layernorm", "dropout", "cross_entropy"},
+}
+
+
+class Counting:
+    """A learner's implementation of one operation: the reference, with a tuple as its cache, and every call counted."""
+
+    def __init__(self, op: str):
+        self.forwards = self.backwards = 0
+
+        def forward(*args, **constants):
+            self.forwards += 1
+            out, cache = REFERENCE[f"{op}_forward"](*args, **constants)
+            return out, ("mine", cache)
+
+        def backward(dout, cache):
+            self.backwards += 1
+            word, cache = cache
+            assert word == "mine"
+            return REFERENCE[f"{op}_backward"](dout, cache)
+
+        setattr(self, f"{op}_forward", forward)
+        setattr(self, f"{op}_backward", backward)
+
+
+def run(op, name=None, dtype=np.float64):
+    """(out, cache) of the example of an operation."""
+    _, args, constants = example(name or op, dtype=dtype)
+    return getattr(ops, f"{op}_forward")(*args, **constants)
+
+
+def back(op, out, cache):
+    return as_tuple(getattr(ops, f"{op}_backward")(np.ones_like(out), cache))
+
+
+def trained(model) -> list:
+    """Loss and gradients of one batch."""
+    model.zero_grad()
+    loss, cache = model.loss(*batch(model))
+    model.loss_backward(cache)
+    return [loss, *(p.grad for p in model.parameters())]
+
+
+# --- rebinding is heard everywhere ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ops.names)
+def test_a_rebound_operation_runs_with_a_plain_tuple_as_cache(op):
+    expected, cache = run(op)
+    gradients = back(op, expected, cache)
+    mine = Counting(op)
+    with ops.using(mine):
+        out, cache = run(op)
+        answers = back(op, out, cache)
+    assert (mine.forwards, mine.backwards) == (1, 1)
+    assert same(snapshot([expected, *gradients]), snapshot([out, *answers]))
+
+
+@pytest.mark.parametrize("composite", ops.composites)
+@pytest.mark.parametrize("op", ops.primitives)
+def test_a_rebound_primitive_is_seen_by_every_composite(op, composite):
+    mine = Counting(op)
+    with ops.using(mine):
+        back(composite, *run(composite))
+    assert (mine.forwards > 0) == (op in CALLED_BY[composite])
+    assert mine.backwards == mine.forwards
+
+
+@pytest.mark.parametrize("op", ops.names)
+def test_a_rebound_operation_is_seen_by_the_model(op):
+    model = small_gpt1(dropout=0.1)
+    expected = snapshot(trained(model))
+    mine = Counting(op)
+    with ops.using(mine):
+        assert same(expected, snapshot(trained(model)))
+    assert (mine.forwards > 0) == (op in CALLED_BY["GPT1"] | set(ops.composites))
+    assert mine.backwards == mine.forwards
+
+
+def test_a_wrong_primitive_makes_a_wrong_model():
+    model = small_gpt1()
+    right = trained(model)[0]
+
+    def gelu_forward(x):
+        return 1.1 * x, x
+
+    with ops.using(SimpleNamespace(gelu_forward=gelu_forward, gelu_backward=lambda dout, x: dout)):
+        assert abs(trained(model)[0] - right) > 1e-3
+    assert trained(model)[0] == right
+
+
+# --- a second implementation of the library ------------------------------------------------------------------------
+
+
+class ToyGeluCache(NamedTuple):
+    x: np.ndarray
+
+
+class ToyMlpCache(NamedTuple):
+    x: np.ndarray
+    weights: tuple
+
+
+class Toy:
+    """A second house: GELU, in float32 only, and the whole MLP. It writes down what it was asked for."""
+
+    __all__ = ("gelu_forward", "gelu_backward", "mlp_forward", "mlp_backward")
+    calls: list = []
+
+    @staticmethod
+    def gelu_forward(x):
+        if x.dtype != np.float32:
+            return NotImplemented
+        Toy.calls.append("gelu_forward")
+        return reference.gelu_forward(x)[0], ToyGeluCache(x)
+
+    @staticmethod
+    def gelu_backward(dout, cache: ToyGeluCache):
+        Toy.calls.append("gelu_backward")
+        return reference.gelu_backward(dout, reference.gelu_forward(cache.x)[1])
+
+    @staticmethod
+    def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
+        Toy.calls.append("mlp_forward")
+        with ops.using("reference"):
+            return reference.mlp_forward(x, w1, b1, w2, b2)[0], ToyMlpCache(x, (w1, b1, w2, b2)) if grad else None
+
+    @staticmethod
+    def mlp_backward(dout, cache: ToyMlpCache):
+        Toy.calls.append("mlp_backward")
+        with ops.using("reference"):
+            return reference.mlp_backward(dout, reference.mlp_forward(cache.x, *cache.weights)[1])
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """The toy stands in the table beside the reference, for one test."""
+    for name in ("_houses", "_made_by", "_asked"):
+        monkeypatch.setattr(table, name, dict(getattr(table, name)))
+    Toy.calls = []
+    table.add("toy", Toy)
+    yield Toy
+    monkeypatch.undo()
+    ops.use()
+
+
+def test_the_last_house_is_the_default_and_answers_with_its_own_cache(toy):
+    assert table.houses[-1] == "toy"
+    out, cache = run("mlp")
+    assert type(cache) is ToyMlpCache and toy.calls == ["mlp_forward"]
+    answers = back("mlp", out, cache)
+    assert toy.calls == ["mlp_forward", "mlp_backward"]
+    with ops.using("reference"):
+        expected, cache = run("mlp")
+        assert same(snapshot([out, *answers]), snapshot([expected, *back("mlp", expected, cache)]))
+    assert toy.calls == ["mlp_forward", "mlp_backward"]
+
+
+def test_not_implemented_hands_on_to_the_next(toy):
+    out, cache = run("gelu", dtype=np.float32)
+    assert type(cache) is ToyGeluCache
+    out, cache = run("gelu", dtype=np.float64)
+    assert isinstance(cache, tuple) and type(cache) is not ToyGeluCache
+    back("gelu", out, cache)
+    assert toy.calls == ["gelu_forward"]
+
+
+def test_a_guest_too_may_hand_on():
+    def gelu_forward(x):
+        return NotImplemented
+
+    with ops.using(SimpleNamespace(gelu_forward=gelu_forward, gelu_backward=lambda dout, cache: 1 / 0)):
+        out, cache = run("gelu")
+        assert not isinstance(cache, GuestCache)
+        back("gelu", out, cache)
+
+
+def test_guests_are_asked_in_order():
+    first, second = Counting("gelu"), Counting("gelu")
+    with ops.using(first, second):
+        run("gelu")
+    assert (first.forwards, second.forwards) == (1, 0)
+
+
+def test_a_composite_of_the_library_steps_aside_for_a_guest_primitive(toy):
+    """Only for as long as the guest is there, and not for a guest that brings a composite alone."""
+    mine = Counting("linear")
+    with ops.using(mine):
+        back("mlp", *run("mlp"))
+    assert toy.calls == [] and (mine.forwards, mine.backwards) == (2, 2)
+    with ops.using(Counting("self_attention")):
+        run("mlp")
+    assert toy.calls == ["mlp_forward"]
+
+
+def test_a_primitive_of_the_library_stays_when_a_guest_replaces_another(toy):
+    with ops.using(Counting("linear")):
+        out, cache = run("gelu", dtype=np.float32)
+    assert type(cache) is ToyGeluCache
+
+
+def test_naming_an_implementation_leaves_the_others_out(toy):
+    with ops.using("reference"):
+        run("mlp")
+    mine = Counting("softmax")
+    with ops.using(mine, "reference"):
+        run("mlp"), run("softmax")
+    assert toy.calls == [] and mine.forwards == 1
+
+
+# --- pairs cannot be mixed -----------------------------------------------------------------------------------------
+
+
+def test_a_backward_goes_to_whoever_made_the_cache(toy):
+    mine, other = Counting("mlp"), Counting("mlp")
+    with ops.using("reference"):
+        by_reference = run("mlp")
+    by_toy = run("mlp")
+    with ops.using(mine):
+        by_guest = run("mlp")
+    toy.calls.clear()
+    with ops.using(other):
+        for pair in (by_reference, by_toy, by_guest):
+            back("mlp", *pair)
+    assert toy.calls == ["mlp_backward"] and mine.backwards == 1 and (other.forwards, other.backwards) == (0, 0)
+
+
+def test_a_model_may_be_rebound_between_forward_and_backward():
+    model = small_gpt1(dropout=0.1)
+    expected = snapshot(trained(model)[1:])
+    guests = [Counting(op) for op in ops.primitives]
+    model.zero_grad()
+    with ops.using(*guests):
+        _, cache = model.loss(*batch(model))
+    with ops.using(*(Counting(op) for op in ops.names)):
+        model.loss_backward(cache)
+    assert same(expected, snapshot([p.grad for p in model.parameters()]))
+    assert all(guest.backwards == guest.forwards for guest in guests)
+
+
+@pytest.mark.parametrize("guest", [False, True])
+def test_a_cache_of_another_operation_is_refused(guest):
+    with ops.using(*([Counting("gelu")] if guest else [])):
+        out, cache = run("gelu")
+    with pytest.raises(TypeError, match="softmax_backward was given a cache of gelu"):
+        ops.softmax_backward(out, cache)
+
+
+@pytest.mark.parametrize("cache", [None, (1, 2), [], np.ones(3)])
+def test_what_is_no_cache_is_refused(cache):
+    with pytest.raises(TypeError, match=f"gelu_backward was given a {type(cache).__name__}"):
+        ops.gelu_backward(np.ones(3), cache)
+
+
+def test_the_caches_of_all_operations_have_types_of_their_own():
+    caches = [type(run(name.partition(", ")[0], name)[1]) for name in EXAMPLES if " without" not in name]
+    assert len(set(caches)) == len(ops.names)
+
+
+# --- what is not an implementation ---------------------------------------------------------------------------------
+
+
+def module(name: str, source: str) -> types.ModuleType:
+    """A learner's file."""
+    made = types.ModuleType(name)
+    exec(source, made.__dict__)
+    return made
+
+
+def test_a_file_with_a_pair_is_an_implementation():
+    mine = module("mine", "def gelu_forward(x): return 2 * x, None\ndef gelu_backward(dout, cache): return 2 * dout")
+    with ops.using(mine):
+        out, cache = ops.gelu_forward(np.ones(3))
+        assert out.tolist() == [2] * 3 and ops.gelu_backward(out, cache).tolist() == [4] * 3
+
+
+def test_a_class_and_an_object_are_implementations():
+    class Mine:
+        @staticmethod
+        def softmax_forward(x):
+            return x * 0 + 5, ()
+
+        @staticmethod
+        def softmax_backward(dp, cache):
+            return dp
+
+    for mine in (Mine, Mine()):
+        with ops.using(mine):
+            assert ops.softmax_forward(np.ones(3))[0].tolist() == [5] * 3
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"), [("gelu_forward", "gelu_backward"), ("gelu_backward", "gelu_forward")]
+)
+def test_half_a_pair_is_refused(there, missing):
+    half = f"def {there}(x, cache=None): return x, None"
+    whole = "\ndef softmax_forward(x): return x, None\ndef softmax_backward(dp, cache): return dp"
+    for source in (half, half + whole):
+        with pytest.raises(InputError, match=f"mine has {there} but no {missing}: an operation is a pair"):
+            ops.use(module("mine", source))
+    out, cache = run("softmax")
+    assert not isinstance(cache, GuestCache)  # what was refused changed nothing
+
+
+def test_nothing_at_all_is_refused():
+    with pytest.raises(InputError, match="mine has no pair such as"):
+        ops.use(module("mine", "x = 1"))
+    with pytest.raises(InputError, match="no implementation is called 'quick': there is reference"):
+        ops.use("quick")
+
+
+def test_what_a_file_imports_from_the_library_is_not_its_own():
+    """`from minigpt.ops import ...` in a learner's file neither counts as half a pair nor calls itself for ever."""
+    pair = "def gelu_forward(x): return 2 * x, None\ndef gelu_backward(dout, cache): return 2 * dout\n"
+    for imported in ("linear_forward", "linear_forward, linear_backward"):
+        with ops.using(module("mine", f"from minigpt.ops import {imported}\n{pair}")):
+            out, cache = run("linear")
+            back("linear", out, cache)
+            assert not isinstance(cache, GuestCache)
+            back("mlp", *run("mlp"))
+    with pytest.raises(InputError, match="mine has no pair"):
+        ops.use(module("mine", "from minigpt.ops import linear_forward, linear_backward"))
+
+
+@pytest.mark.parametrize("result", ["x", "None", "(x,)", "(x, x, x)"])
+def test_a_forward_that_returns_no_pair_is_refused(result):
+    """Also where the array would happen to unpack into two."""
+    source = f"def gelu_forward(x): return {result}\ndef gelu_backward(dout, cache): return dout"
+    with ops.using(module("mine", source)), pytest.raises(TypeError, match=r"gelu_forward .* \(out, cache\)"):
+        ops.gelu_forward(np.ones((2, 3)))
+
+
+# --- using ---------------------------------------------------------------------------------------------------------
+
+
+def test_using_nests_and_restores():
+    outer, inner = Counting("gelu"), Counting("gelu")
+    with ops.using(outer):
+        run("gelu")
+        with ops.using(inner):
+            run("gelu")
+        run("gelu")
+    run("gelu")
+    assert (outer.forwards, inner.forwards) == (2, 1)
+
+
+def test_using_restores_after_an_exception():
+    mine = Counting("gelu")
+    with pytest.raises(KeyError), ops.using(mine):
+        raise KeyError
+    with ops.using(mine), pytest.raises(InputError), ops.using("quick"):
+        pass
+    run("gelu")
+    assert mine.forwards == 0
+
+
+def test_using_restores_what_use_had_chosen():
+    mine = Counting("gelu")
+    ops.use(mine)
+    with ops.using("reference"):
+        run("gelu")
+    assert mine.forwards == 0
+    run("gelu")
+    assert mine.forwards == 1
+    ops.use()
+    run("gelu")
+    assert mine.forwards == 1
+
+
+# --- names, help, ledger -------------------------------------------------------------------------------------------
+
+
+def test_names():
+    assert set(ops.primitives) | set(ops.composites) == set(ops.names) and set(CALLED_BY) >= set(ops.composites)
+    assert ops.layernorm_forward.__doc__ == reference.layernorm_forward.__doc__
+    assert ops.layernorm_backward.__name__ == "layernorm_backward"
+    with pytest.raises(AttributeError, match="no operation 'lstm_forward'"):
+        _ = table.lstm_forward
+    assert {name.partition(", ")[0].removesuffix(" without bias") for name in EXAMPLES} == set(ops.names)
+
+
+def test_ledger_names_every_array_and_its_bytes():
+    _, cache = run("attention", dtype=np.float32)  # q, k, v (3,5,4), p (3,5,5)
+    assert ops.ledger(cache) == {"cache.q": 240, "cache.k": 240, "cache.v": 240, "cache.p": 300}
+    assert ops.nbytes(cache) == 1020
+    _, cache = run("mlp")  # x (2,4,5), w1 (5,6), b1 (6,), w2 (6,5), b2 (5,)
+    assert ops.ledger(cache, "mlp") == {
+        "mlp.fc.x": 320, "mlp.fc.w": 240, "mlp.fc.b": 48, "mlp.gelu.x": 384, "mlp.gelu.t": 384,
+        "mlp.proj.x": 384, "mlp.proj.w": 240, "mlp.proj.b": 40,
+    }  # fmt: skip
+    assert ops.nbytes(run("dropout")[1]) == 0
+
+
+def test_ledger_counts_an_array_once_and_looks_into_guests_and_lists():
+    x = np.ones(10, np.float32)
+    assert ops.ledger([(x, 3), [x], {"not": "an array"}], "c") == {"c.0.0": 40}
+    with ops.using(Counting("gelu")):
+        _, cache = run("gelu")
+    assert sum(a.nbytes for a in floats_in(cache.saved)) == ops.nbytes(cache) > 0
+    assert list(ops.arrays(cache)) == ["cache.1.x", "cache.1.t"]
+
+
+def test_ledger_of_a_model_is_the_sum_of_its_parts():
+    model = small_gpt1()
+    _, cache = model.loss(*batch(model))
+    lines = ops.ledger(cache)
+    assert ops.nbytes(cache) == sum(lines.values()) == sum({id(a): a.nbytes for a in arrays_in(cache)}.values())
+    assert sum(name.endswith(".p") for name in lines) == 3  # two layers of attention, and the cross-entropy
+
+
