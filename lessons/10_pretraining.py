@@ -1,0 +1,346 @@
+# %% [markdown]
+# # Lesson 10: pre-training GPT-1
+#
+# You will turn a text into batches, write the training loop in ten lines, make the three checks that belong before
+# every long run, fall into the trap that all three let through, and train a GPT-1 that tells a story.
+#
+# Reading: 30 minutes. Running: 30 seconds, and about two minutes more the first time, for the model that this lesson
+# shares with the next ones. Before it: lessons 01 (tokens), 06 (loss), 08 (the model) and 09 (the optimiser).
+#
+# Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
+
+# %% [markdown]
+# ## 1. Why: a text is its own teacher
+#
+# Nobody has to label a text. Cover a word, and the text itself says what was under the cover. GPT-1 is trained on that
+# alone: for every token u_i, make its probability after the tokens before it large (equation 1):
+#
+#     L1 = sum_i log P(u_i | u_{i-k}, ..., u_{i-1})
+#
+# Our text is a small world of short stories, made by a program, so that there is as much of it as we like. The program
+# knows who holds what and who is where, so later words depend on earlier ones.
+
+# %%
+import csv
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from minigpt import data, gradcheck, models, stories, train
+from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.key import Key
+from minigpt.optim import GPT1Adam, clip_by_global_norm, warmup_cosine
+from minigpt.tokenizer import GPT1Tokenizer
+
+print(stories.story(2).text, end="\n\n")
+
+# %% [markdown]
+# What is there to learn? Three rivals say how good "good" is. They count, and know nothing else:
+#
+# - *guessing*: every token is equally likely; the loss is ln V;
+# - *one token*: how often each token occurs;
+# - *two tokens*: how often each token follows the one before it.
+
+# %%
+corpus = data.load("stories:1500")
+text = GPT1Tokenizer.train(corpus.pieces("train"), 1500, progress=False)
+tokens, held_out = data.encode(corpus, text, context=32)
+V = text.vocab_size
+
+ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each, so that nothing is impossible
+one_token = -np.log(ones / ones.sum())[held_out[1:]].mean()
+pairs = np.zeros((V, V))
+np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
+follows = (pairs + 0.1 * ones / ones.sum()) / (pairs.sum(axis=1, keepdims=True) + 0.1)
+two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
+print(f"{len(tokens):,} tokens, vocabulary {V}. Loss on stories never seen, in nats per token:")
+print(f"  guessing {math.log(V):.2f}, one token {one_token:.2f}, two tokens {two_tokens:.2f}")
+assert two_tokens < one_token - 1 < math.log(V) - 2
+
+# %% [markdown]
+# Two tokens are hard to beat in the short run: they know that "once" is followed by "upon". What they cannot know is
+# that the girl of the first sentence is called Mia in the last one. Everything below their line has to come from
+# looking further back.
+#
+# ## 2. Forward: from a text to a batch
+#
+# One long row of ids is cut at random into windows of T + 1. The first T are what the model sees; the last T are what
+# it must say. One window gives T predictions at once: the causal mask of lesson 03 makes each of them honest.
+
+# %%
+B, T = 5, 16
+ids, targets = data.batch(tokens, B, T, seed=0, step=0)
+assert ids.shape == targets.shape == (B, T)
+assert (targets[:, :-1] == ids[:, 1:]).all()
+print("the model sees: ", text.decode(ids[0, :8]))
+print("and must say:   ", text.decode(targets[0, :8]))
+
+# %% [markdown]
+# Batch number n is drawn by `default_rng([seed, n])`. It is a function, not a stream, so nobody has to remember where
+# the stream was: a run that is killed at step 900 and started again draws batch 900 as if nothing had happened.
+#
+# ## 3. Backward: the loop, in ten lines
+#
+# Everything in it has had its lesson. The batch goes forward to a loss, the gradient comes back, its length is
+# clipped, the rate of this step is looked up, the weights move.
+
+# %%
+def pretrain(model, steps, batch_of, rate=4e-3, seed=0):
+    """Train a model for some steps; returns the losses. batch_of(step) gives (ids, targets)."""
+    optimizer = GPT1Adam(model.named_parameters())
+    losses = []
+    for step in range(steps):
+        ids, targets = batch_of(step)
+        model.zero_grad()
+        loss, cache = model.loss(ids, targets, key=Key.of(seed, step))
+        model.loss_backward(cache)
+        clip_by_global_norm(model.named_parameters(), 1.0)
+        optimizer.step(rate * warmup_cosine(step / steps, 0.05))
+        losses.append(float(loss))
+    return losses
+
+
+def small(dtype=np.float32, **changes):
+    """A GPT-1 of two layers."""
+    sizes = {"vocab_size": V, "n_positions": T, "n_embd": 32, "n_layer": 2, "n_head": 2} | changes
+    no_dropout = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}
+    return GPT1(GPT1Config(**sizes, **no_dropout), dtype=dtype)
+
+
+# %% [markdown]
+# ## 4. Collapse: a batch that does not fit
+#
+# GPT-1 was trained with 64 windows of 512 tokens at a time. If that does not fit into memory, send it through in parts
+# and let the gradients add up in `.grad`. On paper: the loss is a sum over all N targets, divided by N. So each part
+# must divide by the N of the *whole* batch, its `normalizer`, and then
+#
+#     grad(whole) = grad(part 1) + grad(part 2).
+#
+# If each part divides by its own number and the results are averaged, that is another sum as soon as the parts have
+# different numbers of targets. Here the first part has 2 windows and the second 3:
+
+# %%
+def gradient(parts, normalizer=None):
+    model = small(np.float64)
+    for rows in parts:
+        loss, cache = model.loss(ids[rows], targets[rows], normalizer=normalizer)
+        model.loss_backward(cache)
+    return model.head.grad
+
+
+whole = gradient([slice(0, 5)])
+in_parts = gradient([slice(0, 2), slice(2, 5)], normalizer=targets.size)
+averaged = gradient([slice(0, 2), slice(2, 5)]) / 2
+off = [np.abs(way - whole).max() / np.abs(whole).max() for way in (in_parts, averaged)]
+print(f"in two parts with one normaliser: {off[0]:.0e} off; averaged: {off[1]:.0%} off")
+assert off[0] < 1e-12 < 1e-2 < off[1]
+
+# %% [markdown]
+# ## 5. Check: three checks before a long run, and the trap they let through
+#
+# A long run is expensive, and a mistake in it is silent: the loss falls anyway. So, first:
+#
+# **The start.** An untrained model should know nothing, and say so: a loss of ln V. More, and the initial weights are
+# too loud; less, and it has seen the answers.
+
+# %%
+start, _ = small().loss(ids, targets, grad=False)
+print(f"the start: {float(start):.2f}, ln V = {math.log(V):.2f}")
+assert abs(float(start) - math.log(V)) < 0.1
+
+# %% [markdown]
+# **The gradient**, of every parameter, on real tokens. A smaller vocabulary makes it quick: ids modulo 23.
+
+# %%
+results = gradcheck.check_model(small(np.float64, vocab_size=23, n_embd=6), ids[:2, :5] % 23, targets[:2, :5] % 23)
+worst = gradcheck.worst(results)
+print(f"the gradient: worst of {len(results)} parameters {worst.error:.0e} ({worst.name}), {worst.word}")
+assert worst.word == "happy"
+
+# %% [markdown]
+# **One batch, by heart.** A model that cannot learn 80 predictions by heart will not learn a language.
+
+# %%
+by_heart = pretrain(small(), 150, lambda step: (ids, targets))
+print(f"one batch by heart: {by_heart[0]:.2f} -> {by_heart[-1]:.3f}")
+assert by_heart[-1] < 0.05
+
+# %% [markdown]
+# **The trap.** Now let us make the most common mistake there is: forget to move the targets by one place. Every target
+# is then the token that the model is looking at.
+
+# %%
+steps = 150
+honest = pretrain(small(), steps, lambda step: data.batch(tokens, 12, T, 0, step))
+trapped = pretrain(small(), steps, lambda step: (data.batch(tokens, 12, T, 0, step)[0],) * 2)
+print(f"after {steps} steps: honest {honest[-1]:.2f}, targets not moved {trapped[-1]:.3f}")
+assert abs(trapped[0] - math.log(V)) < 0.1 and trapped[-1] < 0.1 < 2 < honest[-1]
+
+# %% [markdown]
+# The start was ln V. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by heart, all
+# too well. And the curve is the prettiest of all. What gives it away is only that it is *too good*: it falls through
+# the line of two tokens as if there were nothing to know. That is what rivals are for. **A loss means nothing without
+# one that you understand.**
+#
+# ## 6. See it: the run
+#
+# The model that the lessons share has three layers and is 96 wide. The library's `train` runs the loop from above; it
+# also keeps what is best by validation loss, and can be stopped and resumed. If it has been trained before, it is
+# opened. (`story_model.py` has its options.)
+
+# %%
+import story_model
+
+folder = story_model.folder()
+options = story_model.OPTIONS
+model, text = models.open_both(folder)
+with (folder / "loss.csv").open(encoding="utf-8") as file:
+    rows = [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+best = min(row["val_loss"] for row in rows if "val_loss" in row)
+print(f"{sum(p.data.size for p in model.parameters()):,} parameters; best validation loss {best:.3f}")
+assert best < LOSS
+
+# %% [markdown]
+# The same rivals, counted on the text of this run with its vocabulary:
+
+# %%
+corpus = data.load(options.data)
+tokens, held_out = data.encode(corpus, text, options.context)
+V = text.vocab_size
+ones = np.bincount(tokens, minlength=V) + 1.0
+one_token = -np.log(ones / ones.sum())[held_out[1:]].mean()
+pairs = np.zeros((V, V))
+np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
+follows = (pairs + 0.1 * ones / ones.sum()) / (pairs.sum(axis=1, keepdims=True) + 0.1)
+two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
+rivals = {"guessing": math.log(V), "one token": one_token, "two tokens": two_tokens}
+steps_of, losses = zip(*((row["step"], row["train_loss"]) for row in rows if "train_loss" in row), strict=True)
+at = np.array(losses)
+passed = {name: int(steps_of[np.argmax(at < line)]) for name, line in rivals.items()}
+print("the step at which the model first beats each: " + ", ".join(f"{name} {step}" for name, step in passed.items()))
+assert passed["guessing"] <= passed["one token"] < passed["two tokens"] < options.steps / 2
+assert best < two_tokens / 1.5
+
+# %%
+from minigpt import plot
+
+figure, axes = plot.plt.subplots(figsize=(8, 4.6))
+axes.plot(steps_of, losses, label="training loss of GPT-1")
+checked = [(row["step"], row["val_loss"]) for row in rows if "val_loss" in row]
+axes.plot(*zip(*checked, strict=True), "o", label="validation loss")
+for name, line in rivals.items():
+    axes.axhline(line, color="gray", linestyle=":")
+    axes.text(options.steps, line, f"{name}: {line:.2f}", ha="right", va="bottom", color="dimgray")
+axes.set(xlabel="step (updates of the weights)", ylabel="loss (nats per token)", ylim=(0, None))
+axes.set_title("First the words, then the pairs, then the story: when GPT-1 passes those who only count")
+axes.legend(loc="center right")
+plot.save(figure, "10_pretraining.png")
+
+# %% [markdown]
+# The first steps go to how often each token occurs, the next to which follows which. Then comes the long flat part, and
+# that is where everything happens that a counter cannot do: who is meant by "she", what was in the box.
+#
+# Does the model tell a story that holds together? Do not trust one lucky sample. We let it tell forty, and read them
+# with a strict reader. A story holds together if it comes to an end, its boy or girl is called by a boy's or a girl's
+# name, is "he" or "she" accordingly in the next sentence, and nobody walks in who was not introduced: only the child
+# and its best friend have names in it.
+
+# %%
+GIRLS, BOYS = ("mia", "lily", "anna"), ("tom", "ben", "max")
+FRIEND = dict(zip(GIRLS + BOYS, BOYS + GIRLS, strict=True))
+
+
+def holds_together(story: str) -> bool:
+    words = story.replace(",", " ").replace(".", " . ").split()
+    names = [word for word in words if word in FRIEND]
+    if not names or story[-1] not in '."':
+        return False
+    hero, first = names[0], words.index(names[0])
+    kinds = [word for word in words[:first + 9] if word in ("girl", "boy")]
+    pronouns = [word for word in words[first : first + 14] if word in ("he", "she")]
+    girl = hero in GIRLS
+    return (
+        set(names) <= {hero, FRIEND[hero]}
+        and all(kind == ("girl" if girl else "boy") for kind in kinds)
+        and all(pronoun == ("she" if girl else "he") for pronoun in pronouns)
+    )
+
+
+newline = text.newline_id
+told = model.generate(np.full((40, 1), newline), 125, temperature=0.5, stop=newline, seed=1)
+told = [text.decode(row).strip() for row in told]
+good = [story for story in told if holds_together(story)]
+print(f"{len(good)} of {len(told)} stories hold together. One of them:\n\n{good[0]}\n")
+assert len(good) >= GOOD
+
+# %% [markdown]
+# Nobody told it that there are stories. It was asked for the next token, and a story was the cheapest way to know.
+#
+# ## 7. In the library
+#
+# `minigpt.train` is the same loop with care around it. The same options, the same numbers, to the bit:
+
+# %%
+sizes = {"layers": 2, "heads": 2, "embd": 32, "context": T, "batch": 12, "steps": 3, "lr": 4e-3, "warmup": 0}
+with tempfile.TemporaryDirectory() as scratch:
+    (Path(scratch) / "text").mkdir()
+    small_text = GPT1Tokenizer.train(data.load("stories:1500").pieces("train"), 1500, progress=False)
+    small_text.save(Path(scratch) / "text")
+    job = train.prepare(
+        train.Options(**sizes, data="stories:1500", tokenizer=f"{scratch}/text", out=f"{scratch}/run")
+    )
+    V = small_text.vocab_size
+    theirs = []
+    for step in range(3):
+        theirs.append(float(train.update(job, 4e-3 * warmup_cosine(step / 3, 0.0))))
+        job.step += 1
+
+
+def ours():
+    """The loop of section 3 without a warm-up."""
+    model, tokens = small(), job.train
+    optimizer = GPT1Adam(model.named_parameters())
+    for step in range(3):
+        ids, targets = data.batch(tokens, 12, T, 0, step)
+        model.zero_grad()
+        loss, cache = model.loss(ids, targets)
+        model.loss_backward(cache)
+        clip_by_global_norm(model.named_parameters(), 1.0)
+        optimizer.step(4e-3 * warmup_cosine(step / 3, 0.0))
+        yield float(loss)
+
+
+assert theirs == list(ours())
+print("the library's first losses are ours: " + ", ".join(f"{loss:.4f}" for loss in theirs))
+
+# %% [markdown]
+# ## 8. Paper and code
+#
+# | | GPT-1 (section 4.1) | this lesson |
+# |---|---|---|
+# | text | BooksCorpus, over 7,000 books | 10,000 stories of one small world |
+# | vocabulary | 40,000 merges | about 900 tokens |
+# | layers, width, heads | 12, 768, 12 | 3, 96, 4 |
+# | batch | 64 windows of 512 | 6 windows of 128 |
+# | highest rate | 2.5e-4 after 2,000 updates | 2.7e-3 after 90 |
+# | dropout | 0.1 | none: no token is seen twice often enough |
+# | result | perplexity 18.4 per token | see above |
+# | time | about a month on 8 GPUs | about two minutes |
+#
+# The paper prints neither the number of updates nor Adam's constants for pre-training. A later paper by others (BERT)
+# speaks of a million steps of 32,000 words, and OpenAI's default warm-up, 0.2 % of the run, gives the 2,000 of the
+# paper for exactly that. But a million steps of 32,768 tokens in 100 epochs means 0.33 billion tokens in an epoch, and
+# BooksCorpus is reported at almost three times that. The numbers do not fit together, and nobody has said why.
+#
+# Perplexities of 18.4 and ours must not be compared: another text, another vocabulary (lesson 06).
+#
+# ## 9. Exercises
+#
+# 1. `exercises/10_pretraining.py`: write `batch` and `accumulated_gradient` yourself. Run the file: it judges itself.
+# 2. `exercises/10_find_the_bug.py`: an evaluation that does not report what it promises. Two reasons.
+# 3. Train on a text of your own: `minigpt train --data my.txt`. Before you look: what will the rivals say?
+
+# %%
+print(f"lesson 10: every check is happy (worst relative error {worst.error:.0e})")

@@ -1,0 +1,579 @@
+# %% [markdown]
+# # Lesson 11: sampling, from scores to text
+#
+# You will make a model write, build the four steps between its scores and a token (temperature, top-k, nucleus, draw),
+# test a random thing so that the test can fail, and see why the likeliest text is the wrong text.
+#
+# Reading: 35 minutes. Running: 40 seconds, once the model that lessons share is trained; if no lesson has trained it
+# yet, this one does, which takes under three minutes more. Before it: lessons 06 (softmax, surprise), 08 and 10.
+#
+# Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv 1904.09751):
+# nucleus sampling. Fan et al. 2018 (arXiv 1805.04833): top-k. Shannon 1948, theorem 3: typical sequences.
+
+# %% [markdown]
+# ## 1. Why: the model does not say what comes next
+#
+# A language model gives every token a probability. It does not choose. Somebody has to, and then feed the choice back,
+# so that the next one can be asked for. That loop is all of text generation; `choose` is the subject of this lesson.
+
+# %%
+import math
+import re
+import textwrap
+from collections import Counter
+
+import numpy as np
+import story_model
+
+from minigpt import models, stories
+
+model, text = models.open_both(story_model.folder())
+V, CONTEXT = model.config.vocab_size, model.config.n_positions
+
+
+def next_logits(ids):
+    """ids (B,T) -> logits (B,V) of the token that follows; only the last CONTEXT tokens are looked at"""
+    h, _ = model.hidden(ids[:, -CONTEXT:], grad=False)
+    return (h[:, -1] @ model.head.data.T).astype(np.float64)
+
+
+def write(ids, n_tokens, choose, seed=0):
+    """ids (B,T) -> (B,T+N). choose: logits (B,V), u (B,) -> tokens (B,)"""
+    rng = np.random.default_rng(seed)
+    for _ in range(n_tokens):
+        chosen = choose(next_logits(ids), rng.random(len(ids)))
+        ids = np.concatenate([ids, chosen[:, None]], axis=1)
+    return ids
+
+
+def probabilities(logits):
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def entropy(p):
+    """The surprise to expect, in nats: -sum p ln p, where 0 ln 0 is 0"""
+    return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
+
+
+# %% [markdown]
+# What comes after "Once upon a time, there was a"? In the world of our stories it is an adjective, and none is right.
+
+# %%
+OPENING = "Once upon a time, there was a"
+seen = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(2000)))
+p = probabilities(next_logits(np.array([text.encode(OPENING)])))[0]
+print(f"{OPENING} ...")
+for i in p.argsort()[::-1][:4]:
+    word = text.decode([int(i)])
+    print(f"  {word:9} the model says {p[i]:5.1%}, the stories {seen[word] / seen.total():5.1%}")
+assert p.max() < 0.6 and entropy(p) > 1
+
+# %% [markdown]
+# The simplest rule is **greedy**: take the likeliest. Then every such story is about the same kind of child, although
+# the model knows better. It gets worse. Greedy has no memory but the last CONTEXT tokens, and it makes no choice. So as
+# soon as one window comes twice, all that followed it follows again, for ever. (There are only finitely many windows,
+# so it *must* happen at some time. But these are more than there are atoms, so it might have taken long.)
+
+# %%
+NEWLINE = text.newline_id  # it stands between stories: here a story begins
+
+
+def greedy(logits, u):
+    return logits.argmax(axis=-1)
+
+
+ids, windows, period = np.array([[NEWLINE]]), {}, None
+while period is None and ids.shape[1] < 1500:
+    ids = write(ids, 1, greedy)
+    window = tuple(ids[0, -CONTEXT:])
+    if len(window) == CONTEXT and window in windows:
+        period = ids.shape[1] - windows[window]
+    windows[window] = ids.shape[1]
+assert period is not None
+print(f"greedy: after {ids.shape[1]} tokens a window has come twice. From here on, every {period} tokens, for ever:")
+loop = ids[0, -period:]
+loop = np.roll(loop, -(loop == NEWLINE).argmax() - 1)  # from where a story begins
+print(textwrap.fill(text.decode(loop.tolist()).replace("\n", " / "), 110))
+
+# %% [markdown]
+# So we must draw. How?
+
+# %% [markdown]
+# ## 2. Forward: four steps
+#
+# **Temperature.** Divide the logits by a number T. A probability is proportional to exp(logit), so dividing by T turns
+# p into p^(1/T), up to a constant: at T = 1/2 what was twice as likely becomes four times as likely.
+
+# %%
+def at_temperature(logits, temperature):
+    return logits / temperature
+
+
+example = np.array([0.5, 0.25, 0.15, 0.1])
+logits = np.log(example)[None]  # (B,V) = (1, 4)
+print("   T   probabilities            entropy in nats")
+for temperature in (0.1, 0.5, 1, 2, np.inf):
+    q = probabilities(at_temperature(logits, temperature))[0]
+    print(f"{temperature:4}   {np.array2string(q, precision=2, floatmode='fixed')}   {entropy(q):.3f}")
+squares = example**2
+assert np.allclose(probabilities(at_temperature(logits, 0.5)), squares / squares.sum())
+assert np.allclose(probabilities(at_temperature(logits, 1e-3)), [1, 0, 0, 0])
+assert np.allclose(probabilities(at_temperature(logits, np.inf)), 1 / 4)
+
+# %% [markdown]
+# Towards T = 0 the likeliest takes all: greedy (we may not divide by 0, so T = 0 is defined as greedy; of several
+# equally likely ones, argmax takes the first, while the limit would share). Towards infinity all V tokens become alike,
+# and the entropy is ln V = ln 4 = 1.386. Temperature never changes the *order* of the tokens.
+#
+# **Top-k.** Drop all but the k likeliest, by giving the rest the logit -inf. Tokens that tie with the k-th stay, or the
+# result would depend on how a sort treats equals:
+
+# %%
+def keep_top_k(logits, k):
+    threshold = np.sort(logits, axis=-1)[:, -k, None]  # the k-th largest
+    return np.where(logits < threshold, -np.inf, logits)
+
+
+assert np.array_equal(keep_top_k(np.array([[2.0, 1, 1, 0]]), 2), [[2, 1, 1, -np.inf]])
+
+# %% [markdown]
+# **Nucleus, or top-p.** k is a fixed number, but sometimes one token is possible and sometimes fifty. So fix the
+# probability instead: go down from the likeliest until a share of p is covered. There are two readings of "until", and
+# both are in use. Holtzman et al. keep the smallest set that *reaches* p. GPT-2's code keeps the tokens whose sum, down
+# to each of them, is *at most* p, and at least one token:
+
+# %%
+def keep_nucleus(logits, p, paper=False):
+    descending = np.sort(logits, axis=-1)[:, ::-1]
+    mass = probabilities(descending).cumsum(axis=-1)
+    if paper:
+        last = (mass < p).sum(axis=-1)  # all that do not reach p yet, and one more
+        last = np.minimum(last, logits.shape[-1] - 1)
+    else:
+        last = np.maximum((mass <= p).sum(axis=-1) - 1, 0)
+    threshold = np.take_along_axis(descending, last[:, None], axis=-1)
+    return np.where(logits < threshold, -np.inf, logits)
+
+
+kept = {}
+for top_p in (0.4, 0.6, 0.8, 0.95):
+    kept[top_p] = [np.isfinite(keep_nucleus(logits, top_p, paper)).sum() for paper in (False, True)]
+    masses = [example[:n].sum() for n in kept[top_p]]
+    print(f"top-p {top_p:4}: GPT-2's code keeps {kept[top_p][0]}, mass {masses[0]:.2f};", end=" ")
+    print(f"the paper keeps {kept[top_p][1]}, mass {masses[1]:.2f}")
+assert list(kept.values()) == [[1, 1], [1, 2], [2, 3], [3, 4]]
+
+# %% [markdown]
+# One token's difference, wherever the first token alone does not reach p. "top-p 0.9" in one program is not "top-p 0.9"
+# in another.
+#
+# **The draw.** Lay the probabilities end to end: pieces of a stick of length 1. Throw a number u, uniform on [0, 1), on
+# the stick; the piece that it hits is the token. Its index is the number of cumulative sums that are at most u. With
+# sums 0.5, 0.75, 0.9, 1 and u = 0.8, two are, so token 2 is hit. (u is multiplied by the last sum, since rounding
+# leaves that a little off 1. Section 5 shows what happens otherwise.)
+
+# %%
+def draw(p, u):
+    """p (B,V), u (B,) in [0, 1) -> tokens (B,)"""
+    cumulative = p.cumsum(axis=-1)
+    return (cumulative <= u[:, None] * cumulative[:, -1:]).sum(axis=-1)
+
+
+assert draw(example[None], np.array([0.8])) == [2]
+assert draw(np.array([[0, 0.5, 0, 0.5, 0]]), np.array([0.0])) == [1]  # what has probability 0 is never hit
+assert draw(np.array([[0, 0.5, 0, 0.5, 0]]), np.array([1 - 2**-53])) == [3]  # the largest u that there is
+
+
+def sampler(temperature=1.0, top_k=None, top_p=None):
+    """The rule to be given to `write`: GPT-2's order."""
+    def choose(logits, u):
+        if temperature == 0:
+            return greedy(logits, u)
+        z = at_temperature(logits, temperature)
+        z = z if top_k is None else keep_top_k(z, top_k)
+        z = z if top_p is None else keep_nucleus(z, top_p)
+        return draw(probabilities(z), u)
+    return choose
+
+
+# %% [markdown]
+# **The order matters.** GPT-2's code goes temperature, top-k, top-p, draw. So the nucleus is measured on what the
+# temperature and top-k have left, made to sum to 1 again:
+
+# %%
+def survivors(z):
+    return int(np.isfinite(z).sum())
+
+
+cold = survivors(keep_nucleus(at_temperature(logits, 0.5), 0.8)), survivors(keep_nucleus(logits, 0.8))
+cut = survivors(keep_nucleus(keep_top_k(logits, 3), 0.8)), survivors(keep_top_k(keep_nucleus(logits, 0.8), 3))
+print(f"top-p 0.8 keeps {cold[0]} after a temperature of 0.5, and {cold[1]} before it;", end=" ")
+print(f"{cut[0]} after a top-k of 3, and {cut[1]} before it")
+assert cold == cut == (1, 2)
+
+# %% [markdown]
+# ## 3. Backward: there is none
+#
+# Move a logit a little, and for almost every u the token stays the same: the slope of the draw is 0, and a gradient
+# stops here. (Training needs no draw. Its tokens come from the text.)
+#
+# One random number for each token has two more merits. Numbers from a seed are the same on every machine, drawn here on
+# the CPU for all devices. And if another device's logits differ in their last bits, the cuts of the stick move by as
+# little, so a token changes only if u falls into such a gap:
+
+# %%
+rng = np.random.default_rng(11)
+u = rng.random(20_000)
+before, other = (probabilities(np.log(p) * noise) for noise in (1, 1 + 1e-6 * rng.normal(size=V)))
+changed = (draw(before[None], u) != draw(other[None], u)).sum()
+print(f"logits changed by one part in a million: {changed} of {len(u):,} draws changed")
+assert changed <= 10 and before.argmax() == other.argmax()
+
+# %% [markdown]
+# ## 4. Pencil: what temperature does, and which one fits
+#
+# Write b = 1/T and F(b) = ln sum_v exp(b z_v), so that ln p_v = b z_v - F. Lesson 06 differentiated F: F' = E[z], the
+# mean logit under p; and once more, F'' = E[z^2] - E[z]^2 = Var(z).
+#
+#     H     = -E[ln p] = F - b F'
+#     dH/db = F' - F' - b F'' = -b Var(z),    dH/dT = Var(z) / T^3     since db/dT = -1/T^2
+#
+# A variance is never negative: entropy only rises with the temperature, and it moves where likely tokens have different
+# scores.
+
+# %%
+for T in (0.5, 1.0, 2.0):
+    eps = 1e-5
+    numeric = (entropy(probabilities(logits / (T + eps))) - entropy(probabilities(logits / (T - eps)))) / (2 * eps)
+    q = probabilities(logits / T)
+    variance = (q * logits**2).sum() - (q * logits).sum() ** 2
+    assert math.isclose(numeric.item(), variance / T**3, rel_tol=1e-7)
+
+# %% [markdown]
+# Is T = 1 special? The loss of the real next token y is F(b) - b z_y, and its slope is E[z] - z_y: lesson 06's "p minus
+# one-hot" again, now weighted with the logits. So at the best temperature the logit that the model *expects* is, on
+# average, the logit that the truth *gets*. That model is neither boastful nor timid. Training moves the scale of all
+# logits too, so T = 1 should be near the best. The slope grows with b (F'' is not negative), so halving finds it:
+
+# %%
+valid = np.array(text.encode(stories.corpus(150, split="valid")))
+n = len(valid) // CONTEXT
+contexts = valid[: n * CONTEXT].reshape(n, CONTEXT)
+z = model.forward(contexts[:, :-1], grad=False)[0].reshape(-1, V)
+y = contexts[:, 1:].reshape(-1, 1)
+z_real = np.take_along_axis(z, y, axis=-1)[:, 0].astype(np.float64)
+
+low, high = 0.5, 2.0
+for _ in range(8):
+    b = (low + high) / 2
+    slope = (probabilities(b * z) * z).sum(axis=-1).mean() - z_real.mean()
+    low, high = (low, b) if slope > 0 else (b, high)
+print(f"the temperature at which the model fits {z_real.size:,} tokens of unseen stories best: {1 / b:.2f}")
+assert 0.7 < 1 / b < 1.2
+
+# %% [markdown]
+# Below 1, the model is timid: it believes the right thing and does not dare to say it loudly.
+#
+# What do k and p cut away? In the real contexts of unseen stories:
+
+# %%
+P = probabilities(z.astype(np.float64))
+mass = -np.sort(-P, axis=-1)
+np.cumsum(mass, axis=-1, out=mass)
+nucleus = np.maximum((mass <= 0.9).sum(axis=-1), 1)
+p_real = np.take_along_axis(P, y, axis=-1)
+rank = (p_real < P).sum(axis=-1)  # how many tokens were thought likelier than the one that came
+print(f"top-p 0.9 keeps {nucleus.min()} to {nucleus.max()} tokens, {np.median(nucleus):.0f} in half of all contexts")
+print(f"top-k 5 cuts off from {1 - mass[:, 4].max():.0e} to {1 - mass[:, 4].min():.2f} of the probability")
+tail, real_tail = 1 - mass[:, 39].mean(), (rank >= 40).mean()
+print(f"beyond the first 40 the model puts {tail:.2%} of its probability; the real token is there in {real_tail:.2%}")
+one_in_100, real_one = (1 - (1 - share) ** 100 for share in (tail, real_tail))
+print(f"of texts of 100 tokens, {one_in_100:.0%} will hold such a token, and {real_one:.0%} should")
+assert nucleus.min() == 1 and nucleus.max() > 20 and tail > real_tail
+
+# %% [markdown]
+# Two lessons. A fixed k is too many in one place and too few in the next; a nucleus breathes. And the far tail, where
+# hundreds of tokens with hardly any training share what is left over, is where the model is *wrong*: a token in a
+# thousand sounds like nothing, but the draw goes on, and every later token is written after that mistake. That is why
+# one cuts at all.
+
+# %% [markdown]
+# ## 5. Check: can a random thing be wrong?
+#
+# Every result of a sampler is possible, so no single one can be wrong. The frequencies can. If a token has the
+# probability p, then in N draws we expect Np of it, give or take sqrt(Np). Squares of "how many times more than that",
+# summed, are **chi-square** = sum (observed - expected)^2 / expected. For a right sampler it is about its number of
+# cells less one, d, give or take sqrt(2d). Cells that expect fewer than 5 are joined into one.
+
+# %%
+def deviation(tokens, p):
+    """How many standard deviations chi-square lies above what a right sampler would give"""
+    assert p[tokens].min() > 0  # nothing impossible was drawn
+    expected, observed = len(tokens) * p, np.bincount(tokens, minlength=len(p))
+    rare = expected < 5
+    expected = np.append(expected[~rare], expected[rare].sum())
+    observed = np.append(observed[~rare], observed[rare].sum())[expected > 0]
+    expected = expected[expected > 0]
+    d = len(expected) - 1
+    return (((observed - expected) ** 2 / expected).sum() - d) / math.sqrt(2 * d)
+
+
+scores = np.log(p)[None]
+N = 50_000
+for name, options, wanted in (
+    ("T = 1", {}, p),
+    ("T = 1.5", {"temperature": 1.5}, p ** (1 / 1.5)),
+    ("top-k 5", {"top_k": 5}, np.where(p >= np.sort(p)[-5], p, 0)),
+):
+    drawn = np.concatenate([sampler(**options)(scores, rng.random(5000)) for _ in range(N // 5000)])
+    off = deviation(drawn, wanted / wanted.sum())
+    print(f"  {name:8} chi-square is {off:+.1f} standard deviations off")
+    assert abs(off) < 5
+    if name == "T = 1":
+        warmer = deviation(drawn, probabilities(scores / 1.1)[0])
+        print(f"           and if somebody claims that T was 1.1: {warmer:+.0f}")
+        assert warmer > 10
+
+# %% [markdown]
+# The second number is the important one: a check that cannot say no is none.
+#
+# **The trap: the edge that no frequency shows.** Here is a shorter draw, found in much code: "the first sum that
+# exceeds u". In float32, as models give it. Chi-square is content:
+
+# %%
+def short_draw(p, u):
+    return (p.cumsum(axis=-1) > u[:, None]).argmax(axis=-1)
+
+
+single = p.astype(np.float32)[None]
+off = deviation(np.concatenate([short_draw(single, rng.random(5000)) for _ in range(N // 5000)]), p)
+flat = np.full((1, 40478), 1 / 40478, np.float32)  # as many tokens as GPT-1 has, all alike
+end = float(flat.cumsum(axis=-1)[0, -1])
+print(f"  {off:+.1f} for the shorter draw; but the sum of 40,478 equal probabilities ends at {end:.5f}")
+assert abs(off) < 5 and 0.999 < end < 0.9999
+assert short_draw(flat, np.array([0.9999])) == [0]  # no sum exceeds u, and argmax of nothing but False is 0
+assert draw(flat, np.array([0.9999])) == [40473]
+
+# %% [markdown]
+# Where u is larger than the last sum, the answer is token 0. In GPT-1's vocabulary that is `<unk>`. It happens once in
+# some thousands of tokens, looks like a whim of the model, and no test of frequencies with a small vocabulary meets it.
+# Chance is tested by frequencies; edges are tested at the edge (u = 0, u = 1 - 2^-53), as in section 2.
+
+# %% [markdown]
+# ## 6. See it: the likeliest text is not a typical one
+#
+# **The surprise.** Take a coin that shows heads with probability 0.6 and throw it 100 times. Which sequence is the
+# likeliest of all? Not one with 60 heads: *all heads*. Each tails in it would make it less likely, by 0.4/0.6.
+
+# %%
+heads = np.arange(101)
+one_sequence = 0.6**heads * 0.4 ** (100 - heads)
+how_many = np.array([float(math.comb(100, k)) for k in heads])
+together = one_sequence * how_many
+coin_entropy = entropy(np.array([0.6, 0.4]))
+print(f"all heads: {one_sequence[100]:.1e}; one sequence with 60 heads: {one_sequence[60]:.1e}, but", end=" ")
+print(f"there are {how_many[60]:.1e} of them")
+print(f"50 to 70 heads: {together[50:71].sum():.1%}. Surprise per throw: {-math.log(0.6):.3f} for all heads,", end=" ")
+print(f"{-math.log(one_sequence[60]) / 100:.3f} for 60 heads, and the entropy is {coin_entropy:.3f}")
+assert f"{one_sequence[100]:.1e}" == "6.5e-23" and one_sequence.argmax() == 100 and together.argmax() == 60
+assert math.isclose(-math.log(one_sequence[60]) / 100, coin_entropy) and together[50:71].sum() > 0.96
+
+# %% [markdown]
+# Nobody has ever seen the likeliest sequence. What one sees is *typical*: a surprise per throw that is near the
+# entropy. That is Shannon's theorem, and it is as true of text as of coins. A rule that hunts for the likeliest text
+# (greedy; beam search hunts harder) hunts for 100 heads.
+#
+# Measure it. Take 16 unseen stories and keep their first 9 tokens. Let the model go on in different ways, and compute
+# the surprise per token *of the model itself* (T = 1) at what was written, and at how the stories really went on.
+
+# %%
+def surprise(ids):
+    """ids (B,T) -> (B,T-1): -ln p of each token, given those before it"""
+    q = probabilities(model.forward(ids[:, :-1], grad=False)[0].astype(np.float64))
+    return -np.log(np.take_along_axis(q, ids[:, 1:, None], axis=-1)[..., 0])
+
+
+LENGTH, GIVEN = 96, 9
+starts = [i for i in np.flatnonzero(valid == NEWLINE) if i + LENGTH <= len(valid)]
+starts = np.array(starts)[np.arange(16) * len(starts) // 16]  # 16 of them, evenly spread
+real = valid[starts[:, None] + np.arange(LENGTH)]
+WAYS = {
+    "greedy": {"temperature": 0},
+    "T = 0.7": {"temperature": 0.7},
+    "top-k 5": {"top_k": 5},
+    "T = 1": {},
+    "T = 1.5": {"temperature": 1.5},
+}
+texts = {name: write(real[:, :GIVEN], LENGTH - GIVEN, sampler(**options)) for name, options in WAYS.items()}
+texts["real"] = real
+costs = {name: surprise(ids)[:, GIVEN - 1 :] for name, ids in texts.items()}  # (16, 87)
+per_text = {name: cost.mean(axis=-1) for name, cost in costs.items()}
+mean = {name: values.mean() for name, values in per_text.items()}
+
+print("nats per token, and how many of the runs of 4 tokens are different ones")
+variety = {}
+for name, ids in texts.items():
+    runs = np.lib.stride_tricks.sliding_window_view(ids[:, GIVEN:], 4, axis=1).reshape(-1, 4)
+    variety[name] = len(np.unique(runs, axis=0)) / len(runs)
+    print(f"  {name:8} {mean[name]:.2f}   {variety[name]:.0%}")
+assert mean["greedy"] < 0.85 * mean["real"] and variety["greedy"] < 0.7 * variety["real"]
+assert mean["greedy"] < mean["T = 0.7"] < mean["T = 1"] < mean["T = 1.5"]
+
+# %% [markdown]
+# Greedy text is *too good*: the model finds it far likelier than real stories, which are not the likeliest, since
+# whoever tells one makes choices. And it is one story, told again and again.
+#
+# What a perfect model draws at T = 1 would be real stories, with exactly their surprise. Ours draws more surprising
+# ones. Why? There are two steps, which can be told apart. In the contexts of real stories, a draw is as surprising as
+# the entropy there: a timid model, more than the real tokens. And in its own text it must also go on after its own
+# mistakes, the like of which no training text contained.
+
+# %%
+own_entropy = entropy(probabilities(model.forward(real[:, :-1], grad=False)[0].astype(np.float64)))
+one_draw = own_entropy[:, GIVEN - 1 :].mean()
+print(f"real tokens {mean['real']:.2f}; one draw, in a real context {one_draw:.2f};", end=" ")
+print(f"draw upon draw {mean['T = 1']:.2f}")
+assert 0.8 < one_draw / mean["real"] < 1.4 and 0.95 < mean["T = 1"] / mean["real"] < 1.8
+
+# %% [markdown]
+# A little cold makes up for both: the table shows which temperature comes nearest to real stories. So one writes at 0.7
+# or 0.8 not since people are cold, but since models are not perfect.
+
+# %%
+from minigpt import plot
+
+figure = plot.plt.figure(figsize=(11, 9))
+grid = figure.add_gridspec(3, 2, height_ratios=(1.6, 1, 1))
+coin, strips = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
+coin.semilogy(heads, one_sequence, color="tab:red", label="one sequence with so many heads")
+coin.semilogy(heads, together, color="tab:blue", label="all of them together")
+coin.fill_between(heads, one_sequence, together, color="tab:blue", alpha=0.12)
+coin.plot(100, one_sequence[100], "o", color="tab:red")
+coin.annotate("the likeliest sequence:\nall heads", (100, one_sequence[100]), (71, 1e-16), color="tab:red")
+coin.plot(60, together[60], "o", color="tab:blue")
+coin.annotate("what one sees", (60, together[60]), (50, 1e-4), color="tab:blue")
+coin.set(xlabel="heads in 100 throws", ylabel="probability", ylim=(1e-41, 1e9), yticks=[1e-40, 1e-30, 1e-20, 1e-10, 1])
+coin.set_title("A coin with 0.6 for heads: likely is not typical")
+coin.legend(loc="upper left")
+jitter = np.linspace(-0.2, 0.2, 16)
+for i, (name, values) in enumerate(per_text.items()):
+    color = "black" if name == "real" else f"C{i}"
+    strips.plot(i + jitter, values, "o", color=color, markersize=4, alpha=0.6)
+    strips.plot([i - 0.3, i + 0.3], [values.mean()] * 2, color=color, linewidth=2)
+strips.axhspan(per_text["real"].min(), per_text["real"].max(), color="black", alpha=0.08)
+strips.set_xticks(range(len(texts)), ["real stories" if name == "real" else name for name in texts])
+strips.set(ylabel="surprise of the model, nats per token", ylim=(0, None))
+strips.set_title("16 texts of each kind: greedy ones are too likely")
+tallest = costs["real"][0].max()
+for row, name, color in ((1, "real", "black"), (2, "greedy", "C0")):
+    axes, cost = figure.add_subplot(grid[row, :]), costs[name][0]
+    axes.bar(np.arange(GIVEN, LENGTH), cost, color=color, width=0.7)
+    for i in sorted(cost.argsort()[::-1][:10]):
+        if cost[i] > 1:
+            word = text.decode([int(texts[name][0, GIVEN + i])]).strip() or "(new story)"
+            axes.text(GIVEN + i, cost[i] + 0.1, word, ha="center", fontsize=8, color=color)
+    axes.set(ylabel="nats", ylim=(0, tallest + 1.2), xlim=(GIVEN - 1, LENGTH))
+    what = "A real story: calm, then a choice" if name == "real" else "Greedy, from the same beginning: nobody chooses"
+    axes.set_title(f"{what} (surprise of each token; the 10 largest by name)")
+axes.set_xlabel("token of the story")
+plot.save(figure, "11_sampling.png")
+
+# %% [markdown]
+# Top left: the red line rises to the right, the number of sequences (the shaded gap) falls faster, and their product
+# has its top at 60. Top right: the grey band is what real stories do. Greedy lies below it, T = 1.5 above. Below: a
+# real story is predictable for a while, and then something is chosen: a name, a place, a thing. Those tokens *are* the
+# story. Greedy never pays for one.
+#
+# And how does it read? The first of the 16, from the same nine tokens:
+
+# %%
+for name, ids in texts.items():
+    sentence = text.decode(ids[0, 1:].tolist()).replace("\n", " / ")
+    print(f"  {name}: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
+
+# %% [markdown]
+# Read them aloud. At T = 1.5 sentences begin that nobody can finish. At low temperature all is in order, and you have
+# heard it before. Where between the two is best is a matter of taste and of purpose: a translation has nearly one right
+# answer, a story has none.
+
+# %% [markdown]
+# ## 7. In the library
+#
+# `sampling.next_tokens` is our four steps; `model.generate` is our loop; `model.stream` is the same loop as a generator
+# that gives each token as soon as it is there. The same seed gives the same text:
+
+# %%
+from minigpt import sampling
+
+many, u = rng.normal(size=(500, 60)) * 3, rng.random(500)
+for options in ({}, {"temperature": 0.7}, {"top_k": 7}, {"top_p": 0.8}, {"temperature": 2, "top_k": 20, "top_p": 0.9}):
+    assert np.array_equal(sampling.next_tokens(many, u, **options), sampler(**options)(many, u))
+start = real[:2, :GIVEN]
+again = model.generate(start, 12, seed=3)
+assert np.array_equal(again, write(start, 12, sampler(), seed=3))
+assert np.array_equal(again[:, GIVEN:], np.array(list(model.stream(start, 12, seed=3))).T)
+assert not np.array_equal(again, model.generate(start, 12, seed=4))
+
+# %% [markdown]
+# On the command line: `minigpt sample FOLDER --prompt "there was a" --temperature 0.7 --top-k 40 --seed 3`.
+#
+# **Past the context the window slides.** Token CONTEXT + 1 is predicted without token 1. What slid out is forgotten:
+
+# %%
+longer = valid[None, : CONTEXT + 20]
+forgetful = longer.copy()
+forgetful[0, :20] = NEWLINE
+assert np.array_equal(next_logits(longer), next_logits(forgetful))
+early, late = (surprise(contexts)[:, part].mean() for part in (slice(0, 8), slice(64, None)))
+print(f"surprise of a real token with 1 to 8 tokens before it: {early:.2f}, with more than 64: {late:.2f}")
+assert early > 1.2 * late
+
+# %% [markdown]
+# Sliding has a price. Every token moves one position down, and positions are part of the input. So nothing of the last
+# step can be kept, and the whole window is computed anew for each token, as in our loop. GPT-2's code keeps the keys
+# and values of earlier tokens instead (lesson 16), and stops at 1,024 tokens.
+#
+# **A text as a whole.** Surprises add up, so the log-likelihood of a text is minus their sum: minus the loss times the
+# number of tokens. To compare texts one takes the *mean*, since each further token makes the sum smaller. With no more
+# than that, a model can judge:
+
+# %%
+story = real[:1]
+total = -surprise(story).sum()
+loss, _ = model.loss(story[:, :-1], story[:, 1:], grad=False)
+assert math.isclose(total, -float(loss) * (LENGTH - 1), rel_tol=1e-4)
+shuffled = rng.permuted(story, axis=1)
+print(f"a real story: ln p = {total:.0f}, {total / (LENGTH - 1):.2f} per token;", end=" ")
+print(f"its tokens shuffled: {-surprise(shuffled).mean():.2f} per token")
+assert surprise(shuffled).mean() > 3 * surprise(story).mean()
+
+# %% [markdown]
+# GPT-1 (section 5) judges in this way whether a sentence is grammatical, without having been taught. Lesson 13 does.
+
+# %% [markdown]
+# ## 8. Paper and code
+#
+# - The GPT-1 paper prints no sample: the model was made to be fine-tuned. That it can write was an afterthought. After
+#   "the president is", the released weights, greedy, go on (says a test in Hugging Face transformers): `a very good
+#   man . " " i 'm sure he is , " said the`.
+# - GPT-2's paper says of its samples that k was 40 (appendix A). Its summaries are drawn with k = 2 (section 3.6), its
+#   answers (3.5) and translations (3.7) are greedy: the fewer right answers a task has, the smaller the k. In the
+#   released code the defaults are T = 1, top_k = 0, which means off, and top_p = 1.
+# - That code writes -1e10 where we write -inf. After a softmax both are 0. It keeps ties in top-k, as we do, and in
+#   the nucleus too: with ties there, more than p may be kept.
+# - Holtzman et al., section 3.1: the smallest set that reaches p. Hugging Face transformers follows the paper, our
+#   library follows GPT-2's code.
+# - Their section 4.2 is our section 6: human text is not the likeliest text.
+
+# %% [markdown]
+# ## 9. Exercises
+#
+# 1. `exercises/11_sampling.py`: top-k, the paper's nucleus, and the draw, from an empty page. Judge it: run it.
+# 2. `exercises/11_find_the_bug.py`: a nucleus whose author tried it on four probabilities, largest first. Run it.
+# 3. With pencil: there is another draw. Add to each logit its own random number g = -ln(-ln u), and take the largest.
+#    Show that token v wins with the probability softmax(z)_v. (Hint: the chance that g is below x is exp(-exp(-x)).) It
+#    needs V random numbers for a token. What would that do to "the same text on every device"?
+
+# %%
+print(f"lesson 11: every check is happy (nats per token: greedy {mean['greedy']:.2f}, real {mean['real']:.2f})")

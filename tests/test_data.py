@@ -1,0 +1,152 @@
+"""Sources, the split, token arrays and windows."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from minigpt import data, stories
+from minigpt.errors import InputError
+from minigpt.tokenizer import CharTokenizer
+
+
+def whole(corpus: data.Corpus, part: str) -> str:
+    return "".join(corpus.pieces(part))
+
+
+def written(path, content: bytes):
+    path.write_bytes(content)
+    return path
+
+
+def test_a_file_is_split_by_position(tmp_path):
+    text = "".join(chr(97 + i % 26) for i in range(1000))
+    corpus = data.load(written(tmp_path / "a.txt", text.encode()))
+    assert (whole(corpus, "train"), whole(corpus, "valid")) == (text[:900], text[900:])
+    assert (corpus.name, corpus.tokenizer, corpus.large) == ("a", "char", False)
+
+
+def test_a_byte_order_mark_goes_and_windows_line_ends_become_plain(tmp_path):
+    corpus = data.load(written(tmp_path / "a.txt", "\ufeffone\r\ntwo\r\n".encode() * 1 + b"three " * 50))
+    text = whole(corpus, "train") + whole(corpus, "valid")
+    assert text.startswith("one\ntwo\nthree") and "\r" not in text and "\ufeff" not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "is empty"), (b"abc\0def", "byte 3 is zero"), (b"caf\xe9 au lait", r"byte 3 is b'\\xe9'")],
+)
+def test_files_that_are_no_text(content, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        data.load(written(tmp_path / "a.txt", content))
+
+
+def test_missing_files_folders_and_numbers_of_stories(tmp_path):
+    for source, words in (
+        (tmp_path / "none.txt", "does not exist"), (tmp_path, "is a folder"),
+        ("stories:5", "10 or more"), ("stories:many", "10 or more"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            data.load(source)
+
+
+def test_stories_are_whole_and_never_in_both_parts():
+    corpus = data.load("stories:300")
+    train, valid = (whole(corpus, part).strip().split("\n\n") for part in ("train", "valid"))
+    assert (len(train), len(valid)) == (300, 30)
+    assert not set(train) & set(valid)
+    assert train == stories.documents(300)
+
+
+def test_python_docs_are_real_english_and_the_same_again():
+    corpus = data.load("pydocs")
+    train, valid = whole(corpus, "train"), whole(corpus, "valid")
+    assert 1_000_000 < len(train) + len(valid) < 6_000_000
+    assert 0.08 < len(valid) / (len(train) + len(valid)) < 0.12
+    assert "The if statement is used for conditional execution" in " ".join(train.replace('"', "").split())
+    assert data.load("pydocs").identity == corpus.identity
+
+
+def large(tmp_path, monkeypatch) -> tuple:
+    """A file that counts as large, of lines with characters of one to four bytes."""
+    lines = [f"line {i}: h\u00e9llo \ud55c\uae00 \U0001f642 and more\n" for i in range(400)]
+    path = written(tmp_path / "large.txt", "".join(lines).encode())
+    monkeypatch.setattr(data, "LARGE", 1000)
+    monkeypatch.setattr(data, "PIECE", 777)
+    return path, "".join(lines)
+
+
+def test_a_large_file_comes_in_pieces_that_are_whole_lines(tmp_path, monkeypatch):
+    path, text = large(tmp_path, monkeypatch)
+    corpus = data.load(path)
+    pieces = list(corpus.pieces("train"))
+    assert corpus.large and len(pieces) > 5 and all(piece.endswith("\n") for piece in pieces)
+    assert "".join(pieces) + whole(corpus, "valid") == text
+    assert 0.08 < len(whole(corpus, "valid")) / len(text) < 0.11
+
+
+def test_tokens_of_a_large_file_live_on_disk_until_the_text_changes(tmp_path, monkeypatch):
+    path, text = large(tmp_path, monkeypatch)
+    tokenizer = CharTokenizer.train(text + "!")
+    encoded = []
+    real = tokenizer.encode
+    monkeypatch.setattr(tokenizer, "encode", lambda piece: encoded.append(piece) or real(piece))
+    train, valid = data.encode(data.load(path), tokenizer, 8, tmp_path / "run")
+    assert isinstance(train, np.memmap)
+    assert tokenizer.decode(train) + tokenizer.decode(valid) == text
+    n = len(encoded)
+    data.encode(data.load(path), tokenizer, 8, tmp_path / "run")
+    assert len(encoded) == n, "the second time nothing is encoded"
+    path.write_bytes(path.read_bytes() + b"!\n")
+    _, valid = data.encode(data.load(path), tokenizer, 8, tmp_path / "run")
+    assert len(encoded) > n and tokenizer.decode(valid).endswith("!\n")
+    data.encode(data.load(path), CharTokenizer.train(text + "!?"), 8, tmp_path / "run")
+    assert len(encoded) > n, "another vocabulary has other ids"
+
+
+def test_a_text_shorter_than_a_window(tmp_path):
+    corpus = data.load(written(tmp_path / "a.txt", b"abc" * 40))
+    data.encode(corpus, CharTokenizer("abc"), 11)
+    with pytest.raises(InputError, match=r"the validation part has 12 tokens, fewer than one window of 12 \+ 1"):
+        data.encode(corpus, CharTokenizer("abc"), 12)
+
+
+def test_batches_are_windows_and_a_function_of_seed_and_step():
+    tokens = np.arange(100, dtype=np.uint16)
+    ids, targets = data.batch(tokens, 50, 7, seed=3, step=4)
+    assert ids.shape == targets.shape == (50, 7) and ids.dtype == np.int64
+    assert (ids == ids[:, :1] + np.arange(7)).all() and (targets == ids + 1).all()
+    again, other, seed = (data.batch(tokens, 50, 7, *key)[0] for key in ((3, 4), (3, 5), (4, 4)))
+    assert (again == ids).all() and (other != ids).any() and (seed != ids).any()
+
+
+def test_batches_reach_both_ends():
+    tokens = np.arange(20)
+    starts = np.concatenate([data.batch(tokens, 64, 5, 0, step)[0][:, 0] for step in range(20)])
+    assert set(starts) == set(range(15)), "the last start leaves room for one target"
+
+
+@pytest.mark.parametrize("n", [2, 9, 10, 11, 16, 17, 33])
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_windows_have_every_token_but_the_first_as_a_target_once(n, batch_size):
+    tokens = np.arange(100, 100 + n, dtype=np.uint16)
+    batches = list(data.windows(tokens, 5, batch_size))
+    assert all(len(ids) <= batch_size and ids.shape == targets.shape for ids, targets in batches)
+    ids, targets = (np.concatenate(parts).reshape(-1) for parts in zip(*batches, strict=True))
+    counted = targets != data.IGNORED
+    assert (targets[counted] == tokens[1:]).all() and (ids[counted] == tokens[:-1]).all()
+    assert not ids[~counted].any()
+
+
+def test_fingerprints_tell_texts_apart():
+    a, b = np.arange(5, dtype=np.uint16), np.arange(3, dtype=np.uint16)
+    assert data.fingerprint(a, b) == data.fingerprint(a.astype(np.uint32), b)
+    assert len({data.fingerprint(a, b), data.fingerprint(b, a), data.fingerprint(a, b[:2])}) == 3
+    assert data.fingerprint(a) == hashlib.sha256(a.astype("<u4").tobytes() + b"|").hexdigest()[:16]
+
+
+def test_ids_out_of_range_are_found_with_their_place():
+    data.check_ids(np.array([0, 4, 2]), 5)
+    for ids, words in (([0, 5, 9], "token id 5 at place 1"), ([1, 2, -3], "token id -3 at place 2")):
+        with pytest.raises(InputError, match=words):
+            data.check_ids(np.array(ids), 5)
