@@ -81,7 +81,7 @@ def _add_train(commands) -> None:
     options("--accumulate", type=int, metavar="K", help="compute the batch in K parts, to save memory (default: 1)")
     options("--steps", type=int, metavar="N", help="updates of the weights (default: 2000)")
     options("--lr", type=float, metavar="RATE", help="highest learning rate (default: 0.256 / width)")
-    options("--warmup", type=int, metavar="N", help="updates until that rate (default: 5%% of the steps, at most 2000)")
+    options("--warmup", type=int, metavar="N", help="updates until then (default: a tenth of the steps, at most 2000)")
     options("--dropout", type=float, metavar="P", help="default: 0.1 for the size paper, otherwise 0")
     options("--weight-decay", type=float, metavar="W", help="default: 0.01")
     options("--clip", type=float, metavar="NORM", help="longest gradient; 0 is no clipping (default: 1)")

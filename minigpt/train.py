@@ -223,7 +223,7 @@ def resolve(options: Options, model: LanguageModel) -> None:
     options.embd, options.context = config.n_embd, config.n_positions
     options.dropout = config.resid_pdrop
     options.lr = 0.256 / config.n_embd if options.lr is None else options.lr
-    options.warmup = min(2000, options.steps // 20) if options.warmup is None else min(options.warmup, options.steps)
+    options.warmup = min(2000, options.steps // 10) if options.warmup is None else min(options.warmup, options.steps)
     options.eval_every = max(1, options.steps // 8) if options.eval_every is None else options.eval_every
 
 

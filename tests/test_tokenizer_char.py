@@ -17,7 +17,7 @@ TEXT = "To be, or not to be:\nthat is the question. 질문 😀\t\r\n"
 def test_the_vocabulary_is_the_sorted_characters():
     chars = CharTokenizer.train("hello\nworld")
     assert chars.tokens == ["\n", "d", "e", "h", "l", "o", "r", "w"]
-    assert (chars.vocab_size, chars.token(0), chars.unknown_id) == (8, "\n", None)
+    assert (chars.vocab_size, chars.token(0), chars.unknown_id, chars.newline_id) == (8, "\n", None, 0)
     assert chars.encode("hello\n") == [3, 2, 4, 4, 5, 0]
     assert chars.decode([3, 2, 4, 4, 5, 0]) == "hello\n"
     assert chars.count_unknown([3, 2]) == 0

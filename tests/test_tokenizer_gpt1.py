@@ -83,7 +83,7 @@ def test_the_layout_of_a_trained_vocabulary(small):
     merged = [left + right for left, right in small.merges]
     assert small.tokens == ["<unk>", *characters, *[c + "</w>" for c in characters], *merged, "\n</w>"]
     assert small.vocab_size == 60
-    assert small.unknown_id == 0
+    assert (small.unknown_id, small.newline_id) == (0, 59)
 
 
 def test_training_stops_where_pairs_run_out():

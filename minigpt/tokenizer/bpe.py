@@ -83,24 +83,26 @@ def learn(
             count[pair] += frequencies[i]
             places[pair].append(i)
 
-    tie_key = _LastInTheDictionary(names) if ties == "subword-nmt" else str
+    tie_key = _LastInTheDictionary(names) if ties == "subword-nmt" else str  # str: the pair itself, which is two ids
     heap = []
-    while True:
-        for pair, where in places.items():
-            if count[pair] >= min_frequency:
-                heapq.heappush(heap, (-count[pair], tie_key(pair), pair, where))
-        while heap:
-            promised, _, pair, where = heapq.heappop(heap)
-            if count[pair] == -promised:
-                break
-            if count[pair] >= min_frequency:
-                heapq.heappush(heap, (-count[pair], tie_key(pair), pair, where))
-        else:
-            return
+
+    def push(pair, where):
+        if count[pair] >= min_frequency:
+            heapq.heappush(heap, (-count[pair], tie_key(pair), pair, where))
+
+    for pair, where in places.items():
+        push(pair, where)
+    while heap:
+        promised, _, pair, where = heapq.heappop(heap)
+        if count[pair] != -promised:
+            push(pair, where)
+            continue
         left, right = (names[ord(letter)] for letter in pair)
         yield (left, right), count[pair]
-        places = _merge_everywhere(pair, chr(len(names)), where, words, frequencies, count)
+        new_places = _merge_everywhere(pair, chr(len(names)), where, words, frequencies, count)
         names.append(left + right)
+        for new_pair, where in new_places.items():
+            push(new_pair, where)
 
 
 def _merge_everywhere(pair, merged, where, words, frequencies, count) -> dict[str, list[int]]:

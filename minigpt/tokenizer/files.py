@@ -13,6 +13,7 @@ HEADER = "#version: 0.2"
 
 
 def read_text(path: Path) -> str:
+    """The text of a UTF-8 file. Raises InputError where it is missing, not readable, or not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -43,6 +44,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any], indent: int | None = 2) -> None:
+    """Write a JSON object, with characters as they are; `indent=None` puts it on one line."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=indent) + "\n")
 
 
@@ -83,10 +85,12 @@ def read_merges(path: Path) -> list[Pair]:
 
 
 def write_vocabulary(path: Path, tokens: list[str]) -> None:
+    """Write `{token: id}` as a `vocab.json`."""
     write_json(path, {token: i for i, token in enumerate(tokens)}, indent=None)
 
 
 def write_merges(path: Path, merges: list[Pair]) -> None:
+    """Write a `merges.txt`: the version line, then a line `left right` for each merge."""
     write_text(path, "".join(f"{line}\n" for line in [HEADER, *(f"{left} {right}" for left, right in merges)]))
 
 
