@@ -41,7 +41,7 @@ class Corpus:
 
 
 def load(source: str | Path) -> Corpus:
-    """"stories" or "stories:N" (N training stories), "pydocs", or a UTF-8 text file.
+    """"stories", "stories:N" or "stories:N:P" (N training stories, P pairs of friends), "pydocs", or a UTF-8 text file.
 
     Validation is the last tenth by position, of whole documents where there are documents; stories never occur in
     both. Raises InputError for a file that is missing, empty, binary, not UTF-8, or a folder.
@@ -61,10 +61,11 @@ def _in_memory(name: str, train: str, valid: str, tokenizer: str) -> Corpus:
 
 
 def _stories(source: str) -> Corpus:
-    number = source.partition(":")[2] or "10000"
-    if not number.isdecimal() or int(number) < 10:
+    _, *numbers = source.split(":")
+    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or (numbers and int(numbers[0]) < 10):
         raise InputError(f"--data {source}: give stories: and a number of stories, 10 or more, such as stories:10000")
-    train, valid = stories.corpus(int(number)), stories.corpus(int(number) // 10, split="valid")
+    number, pairs = [int(number) for number in numbers] + [10_000, stories.PAIRS][len(numbers) :]
+    train, valid = (stories.corpus(n, 0, part, pairs) for n, part in ((number, "train"), (number // 10, "valid")))
     return _in_memory("stories", train, valid, tokenizer="bpe:1500")
 
 
@@ -221,11 +222,3 @@ def windows(tokens: np.ndarray, context: int, batch_size: int) -> Iterator[tuple
         ids, targets = np.zeros(n * context, np.int64), np.full(n * context, IGNORED, np.int64)
         ids[: len(here) - 1], targets[: len(here) - 1] = here[:-1], here[1:]
         yield ids.reshape(n, context), targets.reshape(n, context)
-
-
-def check_ids(tokens: np.ndarray, vocab_size: int) -> None:
-    """Raises InputError for the first token id outside 0 .. vocab_size - 1, saying where it stands."""
-    wrong = np.flatnonzero((tokens < 0) | (tokens >= vocab_size))
-    if len(wrong):
-        at = int(wrong[0])
-        raise InputError(f"token id {int(tokens[at])} at place {at} is out of range: the vocabulary has {vocab_size}")

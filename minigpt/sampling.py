@@ -21,7 +21,8 @@ def next_tokens(
     check_options(temperature, top_k, top_p)
     if temperature == 0:
         return logits.argmax(axis=-1)
-    logits = logits.astype(np.float64) / temperature
+    logits = logits.astype(np.float64)
+    logits = (logits - logits.max(axis=-1, keepdims=True)) / temperature  # the largest is 0: nothing overflows
     if top_k is not None:
         logits = keep_top_k(logits, top_k)
     if top_p is not None:

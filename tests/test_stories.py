@@ -101,6 +101,15 @@ def test_names_and_pronouns_mean_who_they_should(told):
         assert names <= {hero.name, words.FRIENDS[hero].name}, "only a child and its best friend have names"
 
 
+def test_a_smaller_cast_has_fewer_names():
+    for pairs in (1, 2):
+        texts = " ".join(stories.documents(200, pairs=pairs))
+        names = {child.name for child in words.CHILDREN if child.name in tokens(texts)}
+        assert len(names) == 2 * pairs
+    with pytest.raises(InputError, match="choose 1 to 3"):
+        stories.story(0, pairs=4)
+
+
 def test_friendship_goes_both_ways():
     assert all(words.FRIENDS[words.FRIENDS[child]] is child is not words.FRIENDS[child] for child in words.CHILDREN)
 

@@ -89,7 +89,7 @@ def gift(t):
 
 def hungry(t):
     """An animal wants its own kind of food."""
-    hero, kind = t.pick(w.CHILDREN), t.pick(tuple(w.LIKES))
+    hero, kind = t.child(), t.pick(tuple(w.LIKES))
     name, places = w.LIKES[kind]
     food, animal, spot = w.FOODS[name], t.pick(w.ANIMALS[kind]), w.LARDER[name]
     place = t.place([PLACES[place] for place in places.split()], spot.place)
@@ -123,7 +123,7 @@ def hungry(t):
 
 def chest(t):
     """Something lies in a closed box, and its key somewhere else."""
-    hero, elder = t.pick(w.CHILDREN), t.pick(w.FAMILY)
+    hero, elder = t.child(), t.pick(w.FAMILY)
     box, treasure = t.thing(w.BOXES), t.thing(w.TREASURES)
     place = t.place(w.OUTDOORS)
     spot = t.spot(w.OUTDOORS, place)
@@ -213,7 +213,7 @@ def weather(t):
 
 def rescue(t):
     """A small animal is up in a tree. A brave child climbs; another needs help and a ladder."""
-    hero, helper = t.pick(w.CHILDREN), t.pick((w.FARMER, w.FATHER, w.GRANDPA))
+    hero, helper = t.child(), t.pick((w.FARMER, w.FATHER, w.GRANDPA))
     animal = t.thing(w.SMALL_ANIMALS)
     place, shed = PLACES[t.pick(("garden", "park", "forest"))], PLACES[t.pick(("barn", "market", "river"))]
     t.begin(hero, ("brave",) if t.chance(0.4) else w.TRAITS)
@@ -243,7 +243,7 @@ def rescue(t):
 
 def baking(t):
     """Something to eat for somebody; what it is made of must be found first."""
-    hero, elder, name = t.pick(w.CHILDREN), t.pick(w.FAMILY), t.pick(tuple(w.DISHES))
+    hero, elder, name = t.child(), t.pick(w.FAMILY), t.pick(tuple(w.DISHES))
     dish, parts = w.DISH[name], [w.FOODS[part] for part in w.DISHES[name]]
     if t.chance(0.5):
         parts.reverse()
@@ -329,7 +329,7 @@ def seek(t):
 
 def errand(t):
     """Something must be carried to somebody, and somebody else wants it on the way."""
-    hero, elder, other = t.pick(w.CHILDREN), t.pick((w.MOTHER, w.FATHER)), t.pick((w.GRANDMA, w.GRANDPA, w.TEACHER))
+    hero, elder, other = t.child(), t.pick((w.MOTHER, w.FATHER)), t.pick((w.GRANDMA, w.GRANDPA, w.TEACHER))
     dish = w.DISH[t.pick(("cake", "pie", "bread"))]
     beggar = t.pick(w.ANIMALS[t.pick(("dog", "bear", "duck", "goat", "mouse"))])
     goal = t.place(w.OUTDOORS)

@@ -84,8 +84,9 @@ class Teller(Chance):
     of the same gender was. Patterns that say otherwise ("Tom thanked Ben, because he had helped him") are deliberate.
     """
 
-    def __init__(self, seed: str):
+    def __init__(self, seed: str, pairs: int):
         super().__init__(seed)
+        self.pairs = pairs  # how many pairs of friends are in the cast
         self.clear()
 
     def clear(self) -> None:
@@ -161,9 +162,13 @@ class Teller(Chance):
 
     # What plots draw. `table` is {name: entities that differ in look}.
 
+    def child(self):
+        """One of the children of this cast."""
+        return self.pick(words.GIRLS[: self.pairs] + words.BOYS[: self.pairs])
+
     def children(self):
         """A child and the best friend of that child."""
-        hero = self.pick(words.CHILDREN)
+        hero = self.child()
         return hero, words.FRIENDS[hero]
 
     def thing(self, table, *others):
