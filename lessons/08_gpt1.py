@@ -30,6 +30,9 @@ import math
 import numpy as np
 
 from minigpt import ops
+from minigpt.backend import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 
 BLOCK = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")
 

@@ -2,10 +2,11 @@
 # # Lesson 10: pre-training GPT-1
 #
 # You will turn a text into batches, write the training loop in ten lines, make the three checks that belong before
-# every long run, fall into the trap that all three let through, and train a GPT-1 that tells a story.
+# every long run, fall into the trap that all three let through, and train a GPT-1 that tells stories. And you will see
+# what it has not understood.
 #
-# Reading: 30 minutes. Running: 30 seconds, and about two minutes more the first time, for the model that this lesson
-# shares with the next ones. Before it: lessons 01 (tokens), 06 (loss), 08 (the model) and 09 (the optimiser).
+# Reading: 30 minutes. Running: 30 seconds, and under three minutes more the first time, for the model that this
+# lesson shares with the next ones. Before it: lessons 01 (tokens), 06 (loss), 08 (the model) and 09 (the optimiser).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
 
@@ -60,9 +61,8 @@ print(f"  guessing {math.log(V):.2f}, one token {one_token:.2f}, two tokens {two
 assert two_tokens < one_token - 1 < math.log(V) - 2
 
 # %% [markdown]
-# Two tokens are hard to beat in the short run: they know that "once" is followed by "upon". What they cannot know is
-# that the girl of the first sentence is called Mia in the last one. Everything below their line has to come from
-# looking further back.
+# Two tokens are hard to beat in the short run: they know that "once" is followed by "upon". Everything below their line
+# has to come from looking further back.
 #
 # ## 2. Forward: from a text to a batch
 #
@@ -163,7 +163,7 @@ assert worst.word == "happy"
 # **One batch, by heart.** A model that cannot learn 80 predictions by heart will not learn a language.
 
 # %%
-by_heart = pretrain(small(), 150, lambda step: (ids, targets))
+by_heart = pretrain(small(), 300, lambda step: (ids, targets))
 print(f"one batch by heart: {by_heart[0]:.2f} -> {by_heart[-1]:.3f}")
 assert by_heart[-1] < 0.05
 
@@ -172,14 +172,14 @@ assert by_heart[-1] < 0.05
 # is then the token that the model is looking at.
 
 # %%
-steps = 150
+steps = 200
 honest = pretrain(small(), steps, lambda step: data.batch(tokens, 12, T, 0, step))
 trapped = pretrain(small(), steps, lambda step: (data.batch(tokens, 12, T, 0, step)[0],) * 2)
 print(f"after {steps} steps: honest {honest[-1]:.2f}, targets not moved {trapped[-1]:.3f}")
-assert abs(trapped[0] - math.log(V)) < 0.1 and trapped[-1] < 0.1 < 2 < honest[-1]
+assert abs(trapped[0] - math.log(V)) < 0.5 and trapped[-1] < 1 < two_tokens < honest[-1]
 
 # %% [markdown]
-# The start was ln V. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by heart, all
+# The start was near ln V. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by heart, all
 # too well. And the curve is the prettiest of all. What gives it away is only that it is *too good*: it falls through
 # the line of two tokens as if there were nothing to know. That is what rivals are for. **A loss means nothing without
 # one that you understand.**
@@ -200,7 +200,7 @@ with (folder / "loss.csv").open(encoding="utf-8") as file:
     rows = [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
 best = min(row["val_loss"] for row in rows if "val_loss" in row)
 print(f"{sum(p.data.size for p in model.parameters()):,} parameters; best validation loss {best:.3f}")
-assert best < LOSS
+assert best < 0.9
 
 # %% [markdown]
 # The same rivals, counted on the text of this run with its vocabulary:
@@ -240,43 +240,73 @@ plot.save(figure, "10_pretraining.png")
 
 # %% [markdown]
 # The first steps go to how often each token occurs, the next to which follows which. Then comes the long flat part, and
-# that is where everything happens that a counter cannot do: who is meant by "she", what was in the box.
+# that is where everything happens that a counter cannot do: how a story goes on, and how it ends.
 #
-# Does the model tell a story that holds together? Do not trust one lucky sample. We let it tell forty, and read them
-# with a strict reader. A story holds together if it comes to an end, its boy or girl is called by a boy's or a girl's
-# name, is "he" or "she" accordingly in the next sentence, and nobody walks in who was not introduced: only the child
-# and its best friend have names in it.
+# Does the model tell a story that holds together? Do not trust one lucky sample. We let it tell sixty, and give them to
+# a strict reader. There are two children in the stories of this run, Mia and Tom. A story passes, for our reader, if it
+# comes to an end, if Mia is a girl and Tom a boy, if the child is "she" or "he" accordingly in what follows, and if
+# nobody meets himself or talks to himself.
 
 # %%
-GIRLS, BOYS = ("mia", "lily", "anna"), ("tom", "ben", "max")
-FRIEND = dict(zip(GIRLS + BOYS, BOYS + GIRLS, strict=True))
-
-
 def holds_together(story: str) -> bool:
-    words = story.replace(",", " ").replace(".", " . ").split()
-    names = [word for word in words if word in FRIEND]
-    if not names or story[-1] not in '."':
+    words = story.split()
+    names = [word for word in words if word in ("mia", "tom")]
+    if not names or words[-1] not in (".", '"', "!"):
         return False
-    hero, first = names[0], words.index(names[0])
-    kinds = [word for word in words[:first + 9] if word in ("girl", "boy")]
-    pronouns = [word for word in words[first : first + 14] if word in ("he", "she")]
-    girl = hero in GIRLS
-    return (
-        set(names) <= {hero, FRIEND[hero]}
-        and all(kind == ("girl" if girl else "boy") for kind in kinds)
-        and all(pronoun == ("she" if girl else "he") for pronoun in pronouns)
-    )
+    first = words.index(names[0])
+    girl = names[0] == "mia"
+    kinds = {word for word in words[: first + 9] if word in ("girl", "boy")}
+    pronouns = [word for word in words[first + 1 : first + 20] if word in ("he", "she", "his", "her")][:1]
+    fits = kinds == {"girl" if girl else "boy"} and set(pronouns) <= ({"she", "her"} if girl else {"he", "his"})
+    sentences = [sentence.split() for sentence in story.split(" . ")]
+    return fits and all(sentence.count(name) < 2 for sentence in sentences for name in ("mia", "tom"))
 
+
+real = [text.decode(text.encode(document)) for document in stories.documents(200, split="valid", pairs=1)]
+assert np.mean([holds_together(story) for story in real]) > 0.97  # the reader understands the world's own stories
 
 newline = text.newline_id
-told = model.generate(np.full((40, 1), newline), 125, temperature=0.5, stop=newline, seed=1)
+told = model.generate(np.full((60, 1), newline), 125, temperature=0.4, stop=newline, seed=1)
 told = [text.decode(row).strip() for row in told]
 good = [story for story in told if holds_together(story)]
-print(f"{len(good)} of {len(told)} stories hold together. One of them:\n\n{good[0]}\n")
-assert len(good) >= GOOD
+print(f"{len(good)} of {len(told)} stories pass the reader. Two of them:\n\n{good[0]}\n\n{good[-1]}\n")
+assert 1 < len(good) < len(told) / 2
 
 # %% [markdown]
-# Nobody told it that there are stories. It was asked for the next token, and a story was the cheapest way to know.
+# Nobody told it that there are stories. It was asked for the next token, and a story was the cheapest way to know: it
+# begins, somebody has a wish, something is in the way, and in the end there is soup.
+#
+# But read again, as our reader does. A boy is called Mia; the goat that begs is a duck when it eats. The plot holds,
+# the people do not. **That is the surprise of this lesson**, and it has a number. Where the story says "Mia" or "Tom",
+# how surely does the model know which of the two?
+
+# %%
+sample = held_out[: 60 * options.context + 1].astype(int)
+ids, targets = sample[:-1].reshape(60, -1), sample[1:].reshape(60, -1)
+logits, _ = model.forward(ids, grad=False)
+
+
+def among_two(one, other):
+    """The loss where one of two words is right, if these two alone could be said, and the cosine of their vectors."""
+    a, b = (text.ids[word + "</w>"] for word in (one, other))
+    here = (targets == a) | (targets == b)
+    ahead = (logits[here][:, a] - logits[here][:, b]) * np.where(targets[here] == a, 1, -1)
+    va, vb = model.head.data[a], model.head.data[b]
+    return float(np.log1p(np.exp(-ahead)).mean()), float(va @ vb / np.linalg.norm(va) / np.linalg.norm(vb))
+
+
+print(f"which of two? (a coin has a loss of {math.log(2):.2f})")
+for one, other in (("mia", "tom"), ("girl", "boy"), ("she", "he"), ("mia", "forest")):
+    loss, cosine = among_two(one, other)
+    print(f"  {one:>4} or {other:<6}  loss {loss:.2f}, cosine of the two vectors {cosine:.2f}")
+assert among_two("mia", "tom")[0] > 0.5 and among_two("mia", "tom")[1] > 0.9
+assert among_two("mia", "forest")[0] < 0.1 and among_two("mia", "forest")[1] < 0.5
+
+# %% [markdown]
+# It throws a coin. And the two vectors have become nearly one: whatever can follow Mia can follow Tom, so for thousands
+# of tokens every gradient pulled both names the same way, and only the differences within a story would pull them
+# apart. The table is tied, so two names with one vector *look* alike to the first block as well: there is little to
+# copy. When you read of a model that knows the grammar and mixes up the people, you know one reason.
 #
 # ## 7. In the library
 #
@@ -320,13 +350,13 @@ print("the library's first losses are ours: " + ", ".join(f"{loss:.4f}" for loss
 #
 # | | GPT-1 (section 4.1) | this lesson |
 # |---|---|---|
-# | text | BooksCorpus, over 7,000 books | 10,000 stories of one small world |
+# | text | BooksCorpus, over 7,000 books | 10,000 stories of a small world with two children |
 # | vocabulary | 40,000 merges | about 900 tokens |
 # | layers, width, heads | 12, 768, 12 | 3, 96, 4 |
 # | batch | 64 windows of 512 | 6 windows of 128 |
-# | highest rate | 2.5e-4 after 2,000 updates | 2.7e-3 after 90 |
+# | highest rate | 2.5e-4 after 2,000 updates | 2.7e-3 after 150 |
 # | dropout | 0.1 | none: no token is seen twice often enough |
-# | result | perplexity 18.4 per token | see above |
+# | result | perplexity 18.4 per token | 2.2 per token |
 # | time | about a month on 8 GPUs | about two minutes |
 #
 # The paper prints neither the number of updates nor Adam's constants for pre-training. A later paper by others (BERT)
