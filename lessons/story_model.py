@@ -13,7 +13,7 @@ import minigpt
 from minigpt import checkpoint, train
 
 OPTIONS = train.Options(
-    layers=3, heads=4, embd=96, context=128, batch=6, steps=1500, eval_every=500,
+    layers=3, heads=4, embd=96, context=128, batch=6, steps=1300, eval_every=500,
     data="stories:10000:1", tokenizer="bpe:1500",
 )  # fmt: skip
 
