@@ -179,10 +179,10 @@ print(f"after {steps} steps: honest {honest[-1]:.2f}, targets not moved {trapped
 assert abs(trapped[0] - math.log(V)) < 0.5 and trapped[-1] < 1 < two_tokens < honest[-1]
 
 # %% [markdown]
-# The start was near ln V. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by heart, all
-# too well. And the curve is the prettiest of all. What gives it away is only that it is *too good*: it falls through
-# the line of two tokens as if there were nothing to know. That is what rivals are for. **A loss means nothing without
-# one that you understand.**
+# The start was near ln V. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by
+# heart, all too well. And the curve is the prettiest of all. What gives it away is only that it is *too good*: it falls
+# through the line of two tokens as if there were nothing to know. That is what rivals are for. **A loss means nothing
+# without one that you understand.**
 #
 # ## 6. See it: the run
 #
