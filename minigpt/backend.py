@@ -40,7 +40,8 @@ def to_device(array: Array, device: str) -> Array:
 
 def to_numpy(array: Array) -> np.ndarray:
     """The array as NumPy: the one place where numbers come back from a GPU."""
-    return array if isinstance(array, (np.ndarray, np.generic)) else cupy.asnumpy(array)
+    on_gpu = cupy is not None and isinstance(array, cupy.ndarray)
+    return cupy.asnumpy(array) if on_gpu else np.asanyarray(array)
 
 
 def device_of(array: Array) -> str:
