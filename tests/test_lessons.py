@@ -31,7 +31,7 @@ def parameters():
         yield pytest.param(path, id=path.stem, marks=slow)
 
 
-@pytest.mark.parametrize("path", parameters())
+@pytest.mark.parametrize("path", list(parameters()))
 def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path):
     started = time.time()
     done = run(path, tmp_path)
