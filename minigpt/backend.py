@@ -40,8 +40,9 @@ def to_device(array: Array, device: str) -> Array:
 
 def to_numpy(array: Array) -> np.ndarray:
     """The array as NumPy: the one place where numbers come back from a GPU."""
-    on_gpu = cupy is not None and isinstance(array, cupy.ndarray)
-    return cupy.asnumpy(array) if on_gpu else np.asanyarray(array)
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return cupy.asnumpy(array)
+    return array if isinstance(array, (np.ndarray, np.generic)) else np.asarray(array)
 
 
 def device_of(array: Array) -> str:
