@@ -83,8 +83,10 @@ def _add_train(commands) -> None:
     options("--lr", type=float, metavar="RATE", help="highest learning rate (default: 0.256 / width)")
     options("--warmup", type=int, metavar="N", help="updates until then (default: a tenth of the steps, at most 2000)")
     options("--dropout", type=float, metavar="P", help="default: 0.1 for the size paper, otherwise 0")
+    options("--beta2", type=float, metavar="B", help="memory of Adam's second moment (default: 0.999)")
     options("--weight-decay", type=float, metavar="W", help="default: 0.01")
     options("--clip", type=float, metavar="NORM", help="longest gradient; 0 is no clipping (default: 1)")
+    options("--align", action="store_true", default=None, help="windows begin at line ends only, not anywhere")
     options("--seed", type=int, metavar="S", help="of weights, batches and dropout (default: 0)")
     options("--eval-every", type=int, metavar="N", help="updates between evaluations (default: 1/8 of the steps)")
 

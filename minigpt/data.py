@@ -41,7 +41,7 @@ class Corpus:
 
 
 def load(source: str | Path) -> Corpus:
-    """"stories", "stories:N" or "stories:N:P" (N training stories, P pairs of friends), "pydocs", or a UTF-8 text file.
+    """"stories", "stories:N", "stories:N:V" (N training stories of variety V, 1 to 3), "pydocs", or a UTF-8 text file.
 
     Validation is the last tenth by position, of whole documents where there are documents; stories never occur in
     both. Raises InputError for a file that is missing, empty, binary, not UTF-8, or a folder.
@@ -64,8 +64,8 @@ def _stories(source: str) -> Corpus:
     _, *numbers = source.split(":")
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or (numbers and int(numbers[0]) < 10):
         raise InputError(f"--data {source}: give stories: and a number of stories, 10 or more, such as stories:10000")
-    number, pairs = [int(number) for number in numbers] + [10_000, stories.PAIRS][len(numbers) :]
-    train, valid = (stories.corpus(n, 0, part, pairs) for n, part in ((number, "train"), (number // 10, "valid")))
+    number, variety = [int(number) for number in numbers] + [10_000, stories.VARIETY][len(numbers) :]
+    train, valid = (stories.corpus(n, 0, part, variety) for n, part in ((number, "train"), (number // 10, "valid")))
     return _in_memory("stories", train, valid, tokenizer="bpe:1500")
 
 
@@ -200,25 +200,37 @@ def fingerprint(*tokens: np.ndarray) -> str:
     return digest.hexdigest()[:16]
 
 
-def batch(tokens: np.ndarray, batch_size: int, context: int, seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+def batch(
+    tokens: np.ndarray, batch_size: int, context: int, seed: int, step: int, starts: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Random windows: ids (B,T) and targets (B,T), int64, where targets are the ids one place on.
 
-    A pure function of (seed, step): the starts come from `default_rng([seed, step])`.
+    A pure function of (seed, step): the choice comes from `default_rng([seed, step])`. With starts (ascending indices
+    into tokens) a window begins at one of them, otherwise anywhere.
     """
-    starts = np.random.default_rng([seed, step]).integers(len(tokens) - context, size=batch_size)
-    windows = tokens[starts[:, None] + np.arange(context + 1)].astype(np.int64)
+    last = len(tokens) - context  # where no whole window can begin any more
+    n = last if starts is None else np.searchsorted(starts, last)
+    chosen = np.random.default_rng([seed, step]).integers(n, size=batch_size)
+    begins = chosen if starts is None else starts[chosen]
+    windows = tokens[begins[:, None] + np.arange(context + 1)].astype(np.int64)
     return windows[:, :-1], windows[:, 1:]
 
 
-def windows(tokens: np.ndarray, context: int, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def windows(
+    tokens: np.ndarray, context: int, batch_size: int, starts: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Non-overlapping windows over all tokens: yields ids (B,T) and targets (B,T), int64.
 
-    Every token but the first is a target exactly once. The last window is filled up with id 0 and targets of -100.
+    Every token but the first is a target exactly once. With starts, a new window begins at each of them. Windows that
+    end early are filled up with id 0 and targets of -100.
     """
-    rows = -(-(len(tokens) - 1) // context)
-    for first in range(0, rows, batch_size):
-        start, n = first * context, min(batch_size, rows - first)
-        here = tokens[start : start + n * context + 1].astype(np.int64)
-        ids, targets = np.zeros(n * context, np.int64), np.full(n * context, IGNORED, np.int64)
-        ids[: len(here) - 1], targets[: len(here) - 1] = here[:-1], here[1:]
-        yield ids.reshape(n, context), targets.reshape(n, context)
+    edges = np.unique([0, *([] if starts is None else starts), len(tokens) - 1])
+    begins = np.concatenate([np.arange(a, b, context) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    ends = np.append(begins[1:], len(tokens) - 1)
+    for first in range(0, len(begins), batch_size):
+        here = slice(first, first + batch_size)
+        places = begins[here, None] + np.arange(context)
+        inside = places < ends[here, None]
+        places = np.where(inside, places, 0)
+        ids, targets = (tokens[places + shift].astype(np.int64) for shift in (0, 1))
+        yield np.where(inside, ids, 0), np.where(inside, targets, IGNORED)

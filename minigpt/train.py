@@ -43,8 +43,10 @@ class Options:
     lr: float | None = None
     warmup: int | None = None
     dropout: float | None = None
+    beta2: float = 0.999
     weight_decay: float = 0.01
     clip: float = 1.0
+    align: bool = False
     seed: int = 0
     eval_every: int | None = None
     device: str | None = None
@@ -59,6 +61,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise InputError(f"--{name.replace('_', '-')} {value}: give 0 or more")
+        if not 0 <= self.beta2 < 1:
+            raise InputError(f"--beta2 {self.beta2}: give 0 or more and less than 1")
         if self.batch % self.accumulate:
             raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
         if self.seed < 0:
@@ -77,6 +81,7 @@ class Job:
     optimizer: Optimizer
     run: Run
     text_mark: str  # tells on resume whether the text is still the same
+    starts: tuple = (None, None)  # where windows of train and of valid may begin; None: anywhere
     step: int = 0
     best: float = math.inf
 
@@ -112,7 +117,7 @@ def update(job: Job, lr: float):
     what is dropped, the result is that of the whole batch.
     """
     options, model = job.options, job.model
-    ids, targets = data.batch(job.train, options.batch, model.config.n_positions, options.seed, job.step)
+    ids, targets = data.batch(job.train, options.batch, model.config.n_positions, options.seed, job.step, job.starts[0])
     key, part = Key.of(options.seed, job.step), options.batch // options.accumulate
     model.zero_grad()
     total = 0.0
@@ -126,10 +131,10 @@ def update(job: Job, lr: float):
     return total
 
 
-def evaluate(model: LanguageModel, tokens: np.ndarray, batch: int) -> float:
-    """The loss over all of these tokens in nats per token, from non-overlapping windows of the model's context."""
+def evaluate(model: LanguageModel, tokens: np.ndarray, batch: int, starts: np.ndarray | None = None) -> float:
+    """The loss over all of these tokens in nats per token, from non-overlapping windows (`data.windows`)."""
     total, count = 0.0, 0
-    for ids, targets in data.windows(tokens, model.config.n_positions, batch):
+    for ids, targets in data.windows(tokens, model.config.n_positions, batch, starts):
         loss, _ = model.loss(ids, targets, normalizer=1, grad=False)
         total += float(loss)
         count += int((targets >= 0).sum())
@@ -168,7 +173,7 @@ def loop(job: Job, interrupted=lambda: False) -> None:
 
 def assess(job: Job, train_loss, lr, speed, write=print) -> None:
     """Measure the validation loss; keep the model if it is the best so far; keep the run; show a sample."""
-    loss = evaluate(job.model, job.valid, job.options.batch)
+    loss = evaluate(job.model, job.valid, job.options.batch, job.starts[1])
     if not math.isfinite(loss):
         raise InputError(_not_finite(job, "the validation loss is not finite"))
     if loss < job.best:
@@ -266,9 +271,13 @@ def _measure_update(job: Job) -> float:
 
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
-    optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
-    mark = data.fingerprint(train_tokens, valid_tokens)
-    return Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark)
+    optimizer = GPT1Adam(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
+    job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, data.fingerprint(train_tokens, valid_tokens))
+    if options.align:
+        job.starts = tuple(np.flatnonzero(tokens == text.newline_id) for tokens in (train_tokens, valid_tokens))
+        if not len(job.starts[0]) or job.starts[0][0] >= len(train_tokens) - model.config.n_positions:
+            raise InputError(f"--align: no line of {options.data} begins a whole window: leave --align out")
+    return job
 
 
 def _tokenizer(options: Options, corpus):
@@ -306,7 +315,8 @@ def _from_init(options: Options):
 
 
 def _sample(job: Job, n_tokens: int = 40) -> str:
-    start = job.valid[:1][None]
+    newline = job.text.newline_id
+    start = job.valid[:1][None] if newline is None else np.array([[newline]])
     ids = job.model.generate(start, n_tokens, temperature=0.8, seed=job.step)
     return repr(job.text.decode(to_numpy(ids)[0].tolist()))
 

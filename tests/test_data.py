@@ -137,6 +137,24 @@ def test_windows_have_every_token_but_the_first_as_a_target_once(n, batch_size):
     assert not ids[~counted].any()
 
 
+def test_windows_that_begin_where_they_are_told_to():
+    tokens, starts = np.arange(100, 130, dtype=np.uint16), np.array([4, 6, 17, 18, 25])
+    ids, targets = data.batch(tokens, 200, 5, seed=0, step=0, starts=starts)
+    assert set(ids[:, 0] - 100) == {4, 6, 17, 18}, "at 25 no whole window begins"
+    assert (targets == ids + 1).all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 50])
+def test_a_new_window_begins_at_each_start_and_nothing_is_left_out(batch_size):
+    tokens, starts = np.arange(100, 130, dtype=np.uint16), np.array([4, 6, 17, 18, 29])
+    batches = list(data.windows(tokens, 5, batch_size, starts))
+    ids, targets = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    assert (ids[:, 0] - 100).tolist() == [0, 4, 6, 11, 16, 17, 18, 23, 28]
+    counted = targets != data.IGNORED
+    assert (targets[counted] == tokens[1:]).all() and (ids[counted] == tokens[:-1]).all()
+    assert not ids[~counted].any() and targets.dtype == ids.dtype == np.int64
+
+
 def test_fingerprints_tell_texts_apart():
     a, b = np.arange(5, dtype=np.uint16), np.arange(3, dtype=np.uint16)
     assert data.fingerprint(a, b) == data.fingerprint(a.astype(np.uint32), b)

@@ -101,13 +101,18 @@ def test_names_and_pronouns_mean_who_they_should(told):
         assert names <= {hero.name, words.FRIENDS[hero].name}, "only a child and its best friend have names"
 
 
-def test_a_smaller_cast_has_fewer_names():
-    for pairs in (1, 2):
-        texts = " ".join(stories.documents(200, pairs=pairs))
-        names = {child.name for child in words.CHILDREN if child.name in tokens(texts)}
-        assert len(names) == 2 * pairs
+def test_what_varies_less_has_fewer_names_looks_and_sentences():
+    openings, looks = [], []
+    for variety in (1, 2, 3):
+        texts = stories.documents(300, variety=variety)
+        names = {child.name for child in words.CHILDREN if child.name in tokens(" ".join(texts))}
+        assert len(names) == 2 * variety
+        looks.append(len(set(re.findall(r"(\w+) kite", " ".join(texts))) & set(words.COLOURS)))
+        openings.append(len({re.sub("|".join(names), "N", " ".join(text.split()[:3])) for text in texts}))
+    assert looks == [1, 2, len(words.COLOURS)]
+    assert openings[0] == 2 < openings[1] == 3 < openings[2]
     with pytest.raises(InputError, match="choose 1 to 3"):
-        stories.story(0, pairs=4)
+        stories.story(0, variety=4)
 
 
 def test_friendship_goes_both_ways():

@@ -196,6 +196,27 @@ def test_batches_are_a_function_of_seed_and_step(text, tmp_path):
     assert (first[0][:, 1:] == first[1][:, :-1]).all(), "a target is the next id"
 
 
+def test_aligned_windows_begin_at_line_ends(tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat sat on the mat .\n" * 120, encoding="utf-8")
+    job = train(options(str(lines), tmp_path / "run", align=True, steps=40, eval_every=40))
+    newline = job.text.newline_id
+    assert all((job_tokens[starts] == newline).all() for job_tokens, starts in zip((job.train, job.valid), job.starts, strict=True))
+    everything = evaluate(job.model, job.valid, 4)
+    assert job.best == pytest.approx(evaluate(job.model, job.valid, 4, job.starts[1]), rel=1e-6)
+    assert job.best < everything - 0.05, "it was trained, and is judged, on windows that begin a line"
+    assert (reopen(Options(out=str(tmp_path / "run"))).starts[0] == job.starts[0]).all()
+    lines.write_text("the cat sat on the mat . " * 120, encoding="utf-8")
+    with pytest.raises(InputError, match="no line of .* begins a whole window"):
+        prepare(options(str(lines), tmp_path / "other", align=True))
+
+
+def test_beta2_reaches_the_optimizer(text, tmp_path):
+    assert prepare(options(text, tmp_path / "a", beta2=0.9)).optimizer.betas == (0.9, 0.9)
+    with pytest.raises(InputError, match="--beta2 1"):
+        prepare(options(text, tmp_path / "b", beta2=1.0))
+
+
 # ------------------------------------------------------------------------------------- killed, as a process can be
 
 

@@ -18,7 +18,7 @@ from minigpt.stories.world import Contradiction, Event, World
 
 __all__ = ["Contradiction", "Entity", "Event", "Sentence", "Story", "World", "corpus", "documents", "split_of", "story"]
 
-PAIRS = len(GIRLS)  # of best friends: a girl and a boy
+VARIETY = len(GIRLS)  # as many pairs of best friends as there are
 WORDS = (60, 120)  # every story has at least and at most so many
 SPLITS = {"valid": (0,), "test": (1,), "train": range(2, 10)}  # tenths of all stories, by a checksum of their text
 
@@ -49,18 +49,19 @@ class Story:
         return world
 
 
-def story(i: int, seed: int = 0, pairs: int = PAIRS) -> Story:
+def story(i: int, seed: int = 0, variety: int = VARIETY) -> Story:
     """Story `i` of a seed, a pure function of both (each 0 to 2**32 - 1).
 
-    pairs: how many pairs of best friends are in the cast, 1 to 3. A smaller cast is sooner learnt.
+    variety: 1 to 3, how many pairs of friends are in the cast, and looks a thing can have, and ways there are to say
+    the same: at 1 two children, one look, two ways; at 3 everything. What varies less is sooner learnt.
     """
-    if not 1 <= pairs <= PAIRS:
-        raise InputError(f"a cast of {pairs} pairs of friends: choose 1 to {PAIRS}")
+    if not 1 <= variety <= VARIETY:
+        raise InputError(f"story variety {variety}: choose 1 to {VARIETY}")
     for name, value in (("index", i), ("seed", seed)):
         if not 0 <= value < 2**32:
             raise InputError(f"story {name} {value} is out of range: choose 0 to {2**32 - 1}")
     # Text is hashed whole. As numbers, (seed 0, story 3) and (seed 2, story 3) would give the same stream.
-    teller = Teller(f"{seed} {i}", pairs)
+    teller = Teller(f"{seed} {i}", variety if variety < VARIETY else None)
     while True:
         plot = teller.pick(PLOTS)
         teller.clear()
@@ -76,14 +77,14 @@ def split_of(text: str) -> str:
     return next(name for name, tenths in SPLITS.items() if tenth in tenths)
 
 
-def documents(n: int, seed: int = 0, split: str = "train", pairs: int = PAIRS) -> list[str]:
-    """The texts of the first `n` stories of a split; pairs: see `story`."""
+def documents(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> list[str]:
+    """The texts of the first `n` stories of a split; variety: see `story`."""
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
-    texts = (story(i, seed, pairs).text for i in count())
+    texts = (story(i, seed, variety).text for i in count())
     return list(islice((text for text in texts if split_of(text) == split), n))
 
 
-def corpus(n: int, seed: int = 0, split: str = "train", pairs: int = PAIRS) -> str:
-    """The first `n` stories of a split, each one paragraph, with an empty line between two; pairs: see `story`."""
-    return "\n\n".join(documents(n, seed, split, pairs)) + "\n" * bool(n)
+def corpus(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> str:
+    """The first `n` stories of a split, each one paragraph, with an empty line between two; variety: see `story`."""
+    return "\n\n".join(documents(n, seed, split, variety)) + "\n" * bool(n)

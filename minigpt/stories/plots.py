@@ -29,7 +29,7 @@ def lost(t):
             t("remember", hero, toy, where=spot)
             return _fetch(t, hero, toy, spot)
     elif cause == "dog":
-        dog = t.pick(w.ANIMALS["dog"])
+        dog = t.look(w.ANIMALS["dog"])
         t("comes", dog, to=start)
         t("steal", dog, toy, to=hero)
         t("go", dog, to=spot.place, how="run")
@@ -91,7 +91,7 @@ def hungry(t):
     """An animal wants its own kind of food."""
     hero, kind = t.child(), t.pick(tuple(w.LIKES))
     name, places = w.LIKES[kind]
-    food, animal, spot = w.FOODS[name], t.pick(w.ANIMALS[kind]), w.LARDER[name]
+    food, animal, spot = w.FOODS[name], t.look(w.ANIMALS[kind]), w.LARDER[name]
     place = t.place([PLACES[place] for place in places.split()], spot.place)
     wrong = t.pick([w.FOODS[other] for other in ("pear", "lemon", "cookie", "egg")]) if t.chance(0.4) else None
     t.begin(hero)
@@ -260,7 +260,7 @@ def baking(t):
     if t.world.at[hero] is not KITCHEN:
         t("back", hero, to=KITCHEN)
     t("bake", hero, dish, to=parts[0], where=parts[1])
-    thief = t.pick(w.ANIMALS[t.pick(("dog", "cat", "goat"))]) if t.chance(0.3) else None
+    thief = t.look(w.ANIMALS[t.pick(("dog", "cat", "goat"))]) if t.chance(0.3) else None
     if thief:
         t("comes", thief, to=KITCHEN)
         t("stolen", thief, dish, to=hero)
@@ -331,7 +331,7 @@ def errand(t):
     """Something must be carried to somebody, and somebody else wants it on the way."""
     hero, elder, other = t.child(), t.pick((w.MOTHER, w.FATHER)), t.pick((w.GRANDMA, w.GRANDPA, w.TEACHER))
     dish = w.DISH[t.pick(("cake", "pie", "bread"))]
-    beggar = t.pick(w.ANIMALS[t.pick(("dog", "bear", "duck", "goat", "mouse"))])
+    beggar = t.look(w.ANIMALS[t.pick(("dog", "bear", "duck", "goat", "mouse"))])
     goal = t.place(w.OUTDOORS)
     way = t.place(w.OUTDOORS, goal)
     t.begin(hero)

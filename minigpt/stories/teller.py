@@ -84,9 +84,9 @@ class Teller(Chance):
     of the same gender was. Patterns that say otherwise ("Tom thanked Ben, because he had helped him") are deliberate.
     """
 
-    def __init__(self, seed: str, pairs: int):
+    def __init__(self, seed: str, variety: int | None):
         super().__init__(seed)
-        self.pairs = pairs  # how many pairs of friends are in the cast
+        self.variety = variety  # so many pairs of friends, looks of a thing, and ways to say it and one more; None: all
         self.clear()
 
     def clear(self) -> None:
@@ -100,7 +100,7 @@ class Teller(Chance):
         """Let one event happen and say it in a sentence of its own."""
         event = Event(kind, who, what, to, where, how)
         self.world.apply(event)
-        form = self.pick(self.pick(look_up(PATTERNS, kind, how)))
+        form = self.pick(self.pick(self._patterns(kind, how)))
         self.before, self.now = self.now, []
         text, pronouns = self._say(event, form.parts)
         start = 1 if text[0] == '"' else 0
@@ -110,7 +110,7 @@ class Teller(Chance):
 
     def also(self, kind, who, what=None, to=None, where=None, how="") -> None:
         """Let one event happen and say it, often, as the second half of the last sentence, if that can be."""
-        forms = [form for pattern in look_up(PATTERNS, kind, how) for form in pattern if form.is_second]
+        forms = [form for pattern in self._patterns(kind, how) for form in pattern if form.is_second]
         if self.subject is not who or not forms or self.chance(0.3):
             return self(kind, who, what, to, where, how)
         event = Event(kind, who, what, to, where, how)
@@ -119,6 +119,11 @@ class Teller(Chance):
         text, pronouns = self._say(event, (first.text[:-1] + " and", *self.pick(forms).parts[1:]))
         self.sentences.append(Sentence(text, (*first.events, event), first.pronouns + pronouns))
         self.subject = None
+
+    def _patterns(self, kind: str, how: str):
+        """The ways to say it that this variety allows: the first ones, and no choice within them."""
+        patterns = look_up(PATTERNS, kind, how)
+        return patterns if self.variety is None else [forms[:1] for forms in patterns[: self.variety + 1]]
 
     def _say(self, event: Event, parts) -> tuple[str, tuple]:
         text, pronouns = "", []
@@ -164,7 +169,7 @@ class Teller(Chance):
 
     def child(self):
         """One of the children of this cast."""
-        return self.pick(words.GIRLS[: self.pairs] + words.BOYS[: self.pairs])
+        return self.pick(words.GIRLS[: self.variety] + words.BOYS[: self.variety])
 
     def children(self):
         """A child and the best friend of that child."""
@@ -174,7 +179,11 @@ class Teller(Chance):
     def thing(self, table, *others):
         """A thing whose name none of the others has."""
         taken = [other.name for other in others]
-        return self.pick(table[self.pick([name for name in table if name not in taken])])
+        return self.look(table[self.pick([name for name in table if name not in taken])])
+
+    def look(self, looks):
+        """One of the looks of a thing or an animal."""
+        return self.pick(looks[: self.variety])
 
     def place(self, places, *others):
         """One of the places, but none of the others."""

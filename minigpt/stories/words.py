@@ -102,8 +102,9 @@ NEAR_HOUSES = tuple(PLACES[name] for name in "forest lake river hill park beach 
 
 
 def _things(kind, names, looks) -> dict:
-    """{name: one entity for each look}."""
-    return {name: tuple(_entity(kind, name, look=look) for look in looks) for name in names.split()}
+    """{name: one entity for each look}. Each name begins with another look: the red ball, the blue kite, …"""
+    turned = {name: looks[i % len(looks):] + looks[:i % len(looks)] for i, name in enumerate(names.split())}
+    return {name: tuple(_entity(kind, name, look=look) for look in looks) for name, looks in turned.items()}
 
 
 TOYS = _things("thing", "ball kite doll drum train ship car puppet", COLOURS)
