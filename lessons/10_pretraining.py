@@ -3,7 +3,7 @@
 #
 # You will turn a text into batches, write the training loop in ten lines, make the three checks that belong before
 # every long run, fall into the trap that all three let through, and train a GPT-1 that tells stories. And you will see
-# what it has not understood.
+# what it understands early, and what late and all at once.
 #
 # Reading: 30 minutes. Running: 30 seconds, and under three minutes more the first time, for the model that this
 # lesson shares with the next ones. Before it: lessons 01 (tokens), 06 (loss), 08 (the model) and 09 (the optimiser).
@@ -25,6 +25,7 @@
 import csv
 import math
 import tempfile
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -50,15 +51,24 @@ text = GPT1Tokenizer.train(corpus.pieces("train"), 1500, progress=False)
 tokens, held_out = data.encode(corpus, text, context=32)
 V = text.vocab_size
 
-ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each, so that nothing is impossible
-one_token = -np.log(ones / ones.sum())[held_out[1:]].mean()
-pairs = np.zeros((V, V))
-np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
-follows = (pairs + 0.1 * ones / ones.sum()) / (pairs.sum(axis=1, keepdims=True) + 0.1)
-two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
+
+
+def count(tokens, held_out, V):
+    """The losses of the three rivals on a text that they have not counted."""
+    ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each, so that nothing is impossible
+    one_token = -np.log(ones / ones.sum())[held_out[1:]].mean()
+    pairs = np.zeros((V, V))
+    np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
+    follows = (pairs + 0.1 * ones / ones.sum()) / (pairs.sum(axis=1, keepdims=True) + 0.1)
+    two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
+    return {"guessing": math.log(V), "one token": one_token, "two tokens": two_tokens}
+
+
+rivals = count(tokens, held_out, V)
+two_tokens = rivals["two tokens"]
 print(f"{len(tokens):,} tokens, vocabulary {V}. Loss on stories never seen, in nats per token:")
-print(f"  guessing {math.log(V):.2f}, one token {one_token:.2f}, two tokens {two_tokens:.2f}")
-assert two_tokens < one_token - 1 < math.log(V) - 2
+print("  " + ", ".join(f"{name} {loss:.2f}" for name, loss in rivals.items()))
+assert two_tokens < rivals["one token"] - 1 < rivals["guessing"] - 2
 
 # %% [markdown]
 # Two tokens are hard to beat in the short run: they know that "once" is followed by "upon". Everything below their line
@@ -186,9 +196,10 @@ assert abs(trapped[0] - math.log(V)) < 0.5 and trapped[-1] < 1 < two_tokens < ho
 #
 # ## 6. See it: the run
 #
-# The model that the lessons share has three layers and is 96 wide. The library's `train` runs the loop from above; it
+# The model that the lessons share has two layers and is 128 wide. The library's `train` runs the loop from above; it
 # also keeps what is best by validation loss, and can be stopped and resumed. If it has been trained before, it is
-# opened. (`story_model.py` has its options.)
+# opened. (`story_model.py` has its options. Two of them you have not met: every window begins where a story begins, and
+# Adam's beta2 is 0.99, because in so short a run the gradients of a thousand steps ago are too old to ask.)
 
 # %%
 import story_model
@@ -200,7 +211,7 @@ with (folder / "loss.csv").open(encoding="utf-8") as file:
     rows = [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
 best = min(row["val_loss"] for row in rows if "val_loss" in row)
 print(f"{sum(p.data.size for p in model.parameters()):,} parameters; best validation loss {best:.3f}")
-assert best < 0.95
+assert best < 0.55
 
 # %% [markdown]
 # The same rivals, counted on the text of this run with its vocabulary:
@@ -209,106 +220,159 @@ assert best < 0.95
 corpus = data.load(options.data)
 tokens, held_out = data.encode(corpus, text, options.context)
 V = text.vocab_size
-ones = np.bincount(tokens, minlength=V) + 1.0
-one_token = -np.log(ones / ones.sum())[held_out[1:]].mean()
-pairs = np.zeros((V, V))
-np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
-follows = (pairs + 0.1 * ones / ones.sum()) / (pairs.sum(axis=1, keepdims=True) + 0.1)
-two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
-rivals = {"guessing": math.log(V), "one token": one_token, "two tokens": two_tokens}
+rivals = count(tokens, held_out, V)
 steps_of, losses = zip(*((row["step"], row["train_loss"]) for row in rows if "train_loss" in row), strict=True)
 at = np.array(losses)
 passed = {name: int(steps_of[np.argmax(at < line)]) for name, line in rivals.items()}
 print("the step at which the model first beats each: " + ", ".join(f"{name} {step}" for name, step in passed.items()))
-assert passed["guessing"] <= passed["one token"] < passed["two tokens"] < options.steps / 2
-assert best < two_tokens / 1.5
-
-# %%
-from minigpt import plot
-
-figure, axes = plot.plt.subplots(figsize=(8, 4.6))
-axes.plot(steps_of, losses, label="training loss of GPT-1")
-checked = [(row["step"], row["val_loss"]) for row in rows if "val_loss" in row]
-axes.plot(*zip(*checked, strict=True), "o", label="validation loss")
-for name, line in rivals.items():
-    axes.axhline(line, color="gray", linestyle=":")
-    axes.text(options.steps, line, f"{name}: {line:.2f}", ha="right", va="bottom", color="dimgray")
-axes.set(xlabel="step (updates of the weights)", ylabel="loss (nats per token)", ylim=(0, None))
-axes.set_title("First the words, then the pairs, then the story: when GPT-1 passes those who only count")
-axes.legend(loc="center right")
-plot.save(figure, "10_pretraining.png")
+assert passed["guessing"] <= passed["one token"] < passed["two tokens"] < options.steps / 4
+assert best < rivals["two tokens"] / 2
 
 # %% [markdown]
-# The first steps go to how often each token occurs, the next to which follows which. Then comes the long flat part, and
-# that is where everything happens that a counter cannot do: how a story goes on, and how it ends.
+# The first steps go to how often each token occurs, the next to which follows which. That is over after a tenth of the
+# run. Then comes the long flat part, and that is where everything happens that a counter cannot do.
 #
 # Does the model tell a story that holds together? Do not trust one lucky sample. We let it tell sixty, and give them to
-# a strict reader. There are two children in the stories of this run, Mia and Tom. A story passes, for our reader, if it
-# comes to an end, if Mia is a girl and Tom a boy, if the child is "she" or "he" accordingly in what follows, and if
-# nobody meets himself or talks to himself.
+# a strict reader. There are two children in the stories of this run, Mia and Tom. Our reader wants that
+#
+# - the story comes to an end;
+# - Mia is a girl and Tom a boy, and the child is "she" or "he" accordingly in what follows;
+# - nobody meets, asks or thanks himself;
+# - "the" ball, duck or cake was there before: what was lost as a ball must not be found as a kite;
+# - who goes *back* goes where somebody has been.
 
 # %%
-def holds_together(story: str) -> bool:
-    words = story.split()
-    names = [word for word in words if word in ("mia", "tom")]
-    if not names or words[-1] not in (".", '"', "!"):
-        return False
-    first = words.index(names[0])
-    girl = names[0] == "mia"
-    kinds = {word for word in words[: first + 9] if word in ("girl", "boy")}
-    pronouns = [word for word in words[first + 1 : first + 20] if word in ("he", "she", "his", "her")][:1]
-    fits = kinds == {"girl" if girl else "boy"} and set(pronouns) <= ({"she", "her"} if girl else {"he", "his"})
-    sentences = [sentence.split() for sentence in story.split(" . ")]
-    return fits and all(sentence.count(name) < 2 for sentence in sentences for name in ("mia", "tom"))
+from minigpt.stories import words
+
+THINGS = {*words.TOYS, *words.LIGHT, *words.TREASURES, *words.ANIMALS, *words.SMALL_ANIMALS, *words.BOXES, *words.DISH}
 
 
-real = [text.decode(text.encode(document)) for document in stories.documents(200, split="valid", pairs=1)]
-assert np.mean([holds_together(story) for story in real]) > 0.97  # the reader understands the world's own stories
+def faults(story: str) -> list[str]:
+    """What a strict reader finds wrong in a story."""
+    found, said = [], story.split()
+    names = [word for word in said if word in ("mia", "tom")]
+    if not names or said[-1] not in (".", '"', "!"):
+        return ["no end" if names else "no child"]
+    first, girl = said.index(names[0]), names[0] == "mia"
+    if set(said[: first + 9]) & {"girl", "boy"} != {"girl" if girl else "boy"}:
+        found.append("girl or boy")
+    pronouns = [word for word in said[first + 1 : first + 20] if word in ("he", "she", "his", "her")]
+    if pronouns and (pronouns[0] in ("she", "her")) != girl:
+        found.append("he or she")
+    if any(sentence.split().count(name) > 1 for sentence in story.split(" . ") for name in ("mia", "tom")):
+        found.append("with himself")
+    for i, word in enumerate(said):
+        if word in THINGS and "the" in said[i - 2 : i] and word not in said[:i]:
+            found.append(f"what {word}?")
+        if said[i - 2 : i] == ["back", "to"] and said[i + 1] not in said[:i]:
+            found.append(f"back to a new {said[i + 1]}")
+    return found
+
+
+real = [text.decode(text.encode(document)) for document in stories.documents(300, split="valid", variety=1)]
+clean = np.mean([not faults(story) for story in real])
+print(f"the world's own stories, to the same reader: {clean:.0%} without a fault")
+assert clean > 0.97
 
 newline = text.newline_id
-told = model.generate(np.full((60, 1), newline), 125, temperature=0.4, stop=newline, seed=1)
+told = model.generate(np.full((60, 1), newline), 127, temperature=0.5, stop=newline, seed=1)
 told = [text.decode(row).strip() for row in told]
-good = [story for story in told if holds_together(story)]
-print(f"{len(good)} of {len(told)} stories pass the reader. The best of them, and one that does not pass:\n")
-best_told, worst_told = (good or told)[-1], next(story for story in told if story not in good)
-print(f"{best_told}\n\n{worst_told}\n")
-assert len(good) < len(told) / 2
+good = [story for story in told if not faults(story)]
+print(f"{len(good)} of {len(told)} stories of the model have none. One of them:\n\n{textwrap.fill(good[0], 110)}\n")
+spoilt = next(story for story in told if faults(story) and faults(story) != ["no end"])
+print(f"And one that has ({', '.join(faults(spoilt))}):\n\n{textwrap.fill(spoilt, 110)}\n")
+assert len(good) >= len(told) / 5
 
 # %% [markdown]
 # Nobody told it that there are stories. It was asked for the next token, and a story was the cheapest way to know: it
 # begins, somebody has a wish, something is in the way, and in the end there is soup.
 #
-# But read again, as our reader does. A boy is called Mia; the goat that begs is a duck when it eats. The plot holds,
-# the people do not. **That is the surprise of this lesson**, and it has a number. Where the story says "Mia" or "Tom",
-# how surely does the model know which of the two?
+# Now the question that the smooth curve of the loss does not answer: *what* was learnt *when*? The model was kept at
+# several steps. At each we ask it about words that could stand for each other: where the story says "ball", and only
+# toys may be said, how sure is it that it is the ball? A loss of 1 means no better than throwing dice, 0 means knowing.
 
 # %%
-sample = held_out[: 60 * options.context + 1].astype(int)
-ids, targets = sample[:-1].reshape(60, -1), sample[1:].reshape(60, -1)
-logits, _ = model.forward(ids, grad=False)
+starts = np.flatnonzero(held_out == newline)
+ids, targets = next(data.windows(held_out, options.context, 150, starts))
 
 
-def among_two(one, other):
-    """The loss where one of two words is right, if these two alone could be said, and the cosine of their vectors."""
-    a, b = (text.ids[word + "</w>"] for word in (one, other))
-    here = (targets == a) | (targets == b)
-    ahead = (logits[here][:, a] - logits[here][:, b]) * np.where(targets[here] == a, 1, -1)
-    va, vb = model.head.data[a], model.head.data[b]
-    return float(np.log1p(np.exp(-ahead)).mean()), float(va @ vb / np.linalg.norm(va) / np.linalg.norm(vb))
+def group(names):
+    return np.array([text.ids[name + "</w>"] for name in names])
 
 
-print(f"which of two? (a coin has a loss of {math.log(2):.2f})")
-for one, other in (("mia", "tom"), ("girl", "boy"), ("she", "he"), ("mia", "forest")):
-    loss, cosine = among_two(one, other)
-    print(f"  {one:>4} or {other:<6}  loss {loss:.2f}, cosine of the two vectors {cosine:.2f}")
-assert among_two("mia", "tom")[0] > 0.5 and among_two("mia", "tom")[1] > 0.9
-assert among_two("mia", "forest")[0] < 0.1 and among_two("mia", "forest")[1] < 0.5
+GROUPS = {
+    "which toy": group(words.TOYS), "which animal": group(words.ANIMALS), "which place": group(words.PLACES),
+    "Mia or Tom": group(["mia", "tom"]), "she or he": group(["she", "he"]),
+}  # fmt: skip
+
+
+def against_dice(logits, members):
+    """The loss where one of these words is right, if these alone could be said, over that of dice."""
+    here = np.isin(targets, members)
+    scores = logits[here][:, members].astype(np.float64)
+    log_p = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    right = members == targets[here][:, None]
+    return -log_p[right].mean() / math.log(len(members))
+
+
+def cosine(weights, one, other):
+    a, b = weights[one], weights[other]
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+learnt, alike, overall = {name: [] for name in GROUPS}, [], []
+mia, tom = GROUPS["Mia or Tom"]
+for step in story_model.STATES:
+    state = models.open_model(folder / f"at-{step}")
+    logits, _ = state.forward(ids, grad=False)
+    for name, members in GROUPS.items():
+        learnt[name].append(against_dice(logits, members))
+    alike.append(cosine(state.head.data, mia, tom))
+    overall.append(float(state.loss(ids, targets, grad=False)[0]))
+print("step         " + "".join(f"{step:>6}" for step in story_model.STATES))
+print("loss         " + "".join(f"{value:6.2f}" for value in overall))
+for name, values in learnt.items():
+    print(f"{name:<13}" + "".join(f"{value:6.2f}" for value in values))
+print("cosine of the vectors of Mia and Tom\n             " + "".join(f"{value:6.2f}" for value in alike))
+people = learnt["Mia or Tom"]
+half = next(i for i, value in enumerate(people) if value < 0.7)
+assert learnt["which toy"][1] < 0.3 and people[1] > 0.9, "things first, people last"
+assert max(alike[:half]) > 0.95 and alike[-1] < 0.85 and people[-1] < 0.5
+assert max(overall[i - 1] - overall[i] for i in range(half - 1, half + 2)) < 0.2, "the loss does not show it"
+
+# %%
+from minigpt import plot
+
+figure, (above, below) = plot.plt.subplots(2, 1, figsize=(8, 7.6), sharex=True)
+above.plot(steps_of, losses, color="black", label="training loss")
+for name, line in rivals.items():
+    above.axhline(line, color="gray", linestyle=":")
+    above.text(options.steps, line, f"{name}: {line:.2f}", ha="right", va="bottom", color="dimgray")
+above.set(ylabel="loss (nats per token)", ylim=(0, None))
+above.set_title("The loss falls smoothly ...")
+above.legend(loc="center right")
+for name, values in learnt.items():
+    below.plot(story_model.STATES, values, "o-", label=name, linewidth=3 if name == "Mia or Tom" else 1.2)
+below.plot(story_model.STATES, alike, "k--", label="cosine of Mia and Tom")
+below.axhline(1, color="gray", linestyle=":")
+below.set(xlabel="step (updates of the weights)", ylabel="loss / loss of dice", ylim=(0, None))
+below.set_title("... but things are learnt first, and people late and all at once")
+below.legend(loc="lower left", fontsize=8)
+plot.save(figure, "10_pretraining.png")
 
 # %% [markdown]
-# It throws a coin. And the two vectors have become nearly one: whatever can follow Mia can follow Tom, so for thousands
-# of tokens every gradient pulled both names the same way, and only the differences within a story would pull them
-# apart. The table is tied, so two names with one vector *look* alike to the first block as well: there is little to
-# copy. When you read of a model that knows the grammar and mixes up the people, you know one reason.
+# Look at Mia and Tom. They are the commonest names, they are said ten times in each story, and they are learnt long
+# after the toys. **For more than half of the run the model throws a coin, while its stories read better and better.**
+# Then, within two hundred steps, it knows. And the loss, the only number that we would have watched, shows nothing.
+#
+# The dashed line says why. Whatever can follow Mia can follow Tom. So for hundreds of steps every gradient pulls the
+# two vectors the same way, until they are nearly one (the cosine rises, although they began as strangers). The table is
+# tied, so two names with one vector also *look* alike to the first block: what is to be copied cannot be seen. Both
+# halves wait for each other: to copy the name, the vectors must differ; for the vectors to differ, somebody must copy.
+# The way out is a small difference that grows by itself, and so it comes late and fast.
+#
+# In the world with six children and eight colours (`stories:10000`, without the `:1`), three minutes do not reach that
+# moment. When you read of a model that knows the grammar and mixes up the people: it may be just before it.
 #
 # ## 7. In the library
 #
@@ -353,12 +417,12 @@ print("the library's first losses are ours: " + ", ".join(f"{loss:.4f}" for loss
 # | | GPT-1 (section 4.1) | this lesson |
 # |---|---|---|
 # | text | BooksCorpus, over 7,000 books | 10,000 stories of a small world with two children |
-# | vocabulary | 40,000 merges | about 900 tokens |
-# | layers, width, heads | 12, 768, 12 | 3, 96, 4 |
-# | batch | 64 windows of 512 | 6 windows of 128 |
-# | highest rate | 2.5e-4 after 2,000 updates | 2.7e-3 after 130 |
-# | dropout | 0.1 | none: no token is seen twice often enough |
-# | result | perplexity 18.4 per token | 2.3 per token |
+# | vocabulary | 40,000 merges | about 800 tokens |
+# | layers, width, heads | 12, 768, 12 | 2, 128, 4 |
+# | batch | 64 windows of 512 | 6 windows of 128, each from the beginning of a story |
+# | highest rate | 2.5e-4 after 2,000 updates | 4e-3 after 150 |
+# | dropout | 0.1 | none: the model sees each story once |
+# | result | perplexity 18.4 per token | 1.6 per token |
 # | time | about a month on 8 GPUs | under three minutes |
 #
 # The paper prints neither the number of updates nor Adam's constants for pre-training. A later paper by others (BERT)

@@ -61,7 +61,7 @@ def entropy(p):
 
 # %%
 OPENING = "Once upon a time, there was a"
-seen = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(2000, pairs=1)))
+seen = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(2000, variety=1)))
 p = probabilities(next_logits(np.array([text.encode(OPENING)])))[0]
 print(f"{OPENING} ...")
 for i in p.argsort()[::-1][:4]:
@@ -257,7 +257,7 @@ for T in (0.5, 1.0, 2.0):
 # logits too, so T = 1 should be near the best. The slope grows with b (F'' is not negative), so halving finds it:
 
 # %%
-valid = np.array(text.encode(stories.corpus(150, split="valid", pairs=1)))
+valid = np.array(text.encode(stories.corpus(150, split="valid", variety=1)))
 n = len(valid) // CONTEXT
 contexts = valid[: n * CONTEXT].reshape(n, CONTEXT)
 z = model.forward(contexts[:, :-1], grad=False)[0].reshape(-1, V)

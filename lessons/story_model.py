@@ -13,10 +13,10 @@ import minigpt
 from minigpt import checkpoint, train
 
 OPTIONS = train.Options(
-    layers=2, heads=4, embd=128, context=128, batch=6, steps=1800, lr=3e-3, beta2=0.99, align=True, eval_every=600,
+    layers=2, heads=4, embd=128, context=128, batch=6, steps=1500, lr=4e-3, beta2=0.99, align=True, eval_every=500,
     data="stories:10000:1", tokenizer="bpe:1500",
 )  # fmt: skip
-STATES = (100, 200, 400, 600, 800, 1000, 1400, 1800)  # the steps at which the model is kept
+STATES = (100, 200, 400, 600, 700, 800, 900, 1000, 1200, 1500)  # the steps at which the model is kept
 
 
 def folder() -> Path:

@@ -14,7 +14,7 @@ def lost(t):
     """A thing is left behind, taken by a dog, or blown away. Has somebody seen it?"""
     hero, friend = t.children()
     cause = t.pick(("left", "dog", "wind"))
-    toy = t.thing(w.LIGHT if cause == "wind" else w.TOYS)
+    toy = t.own(hero, w.LIGHT if cause == "wind" else w.TOYS)
     spot = t.spot(w.OUTDOORS)
     start = spot.place if cause == "left" else t.place(w.OUTDOORS, spot.place)
     t.begin(hero, ("clever",) if t.chance(0.2) else (), near=0.1)
@@ -64,13 +64,13 @@ def _fetch(t, hero, toy, spot):
 def gift(t):
     """A friend is sad. The hero has something at home that could help: is it given?"""
     hero, friend = t.children()
-    toy, box, place = t.thing(w.TOYS), t.thing(w.BOXES), t.place(w.OUTDOORS)
+    toy, box, place = t.own(hero, w.TOYS), t.thing(w.BOXES), t.place(w.OUTDOORS)
     t.begin(hero, w.MEAN if t.chance(0.3) else w.TRAITS, near=0.2)
     t("keep", hero, toy, to=box, where=t.spot((PLACES["bedroom"],)))
     t.day(hero, place)
     t("friend", friend, to=hero, where=place)
     trouble = t.pick(("broken", "lost", "alone"))
-    own = None if trouble == "alone" else t.thing(w.BREAKABLE if trouble == "broken" else w.TOYS, toy)
+    own = None if trouble == "alone" else t.own(friend, w.BREAKABLE if trouble == "broken" else w.TOYS)
     t("feels", friend, own, how="sad." + trouble)
     if t.world.trait[hero] in w.MEAN:
         t("keeps", hero, toy)
@@ -151,7 +151,7 @@ def chest(t):
 def share(t):
     """Two children and one toy."""
     hero, friend = t.children()
-    toy, place = t.thing(w.TOYS), t.place(w.OUTDOORS)
+    toy, place = t.own(hero, w.TOYS), t.place(w.OUTDOORS)
     t.begin(hero, w.MEAN if t.chance(0.6) else w.TRAITS, near=0.3)
     t("own", hero, toy)
     t.day(hero, place, scene=0.5)
@@ -277,8 +277,8 @@ def baking(t):
 def broken(t):
     """The hero breaks what belongs to a friend. Can it be mended?"""
     hero, friend = t.children()
-    toy, place = t.thing(w.BREAKABLE), t.place(w.OUTDOORS)
-    own = t.thing(w.TOYS, toy)
+    toy, place = t.own(friend, w.BREAKABLE), t.place(w.OUTDOORS)
+    own = t.own(hero, w.TOYS)
     mender, shop = t.pick((w.FATHER, w.GRANDPA, w.TEACHER, w.BAKER)), t.place(w.OUTDOORS, place)
     hopeless = t.chance(0.4)
     t.begin(hero)

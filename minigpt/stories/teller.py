@@ -181,6 +181,10 @@ class Teller(Chance):
         taken = [other.name for other in others]
         return self.look(table[self.pick([name for name in table if name not in taken])])
 
+    def own(self, child, table):
+        """A thing of a child's own: two friends never have the same."""
+        return self.look(table[self.pick([name for name in table if name in words.OWN[child.gender]])])
+
     def look(self, looks):
         """One of the looks of a thing or an animal."""
         return self.pick(looks[: self.variety])

@@ -110,6 +110,7 @@ def _things(kind, names, looks) -> dict:
 TOYS = _things("thing", "ball kite doll drum train ship car puppet", COLOURS)
 LIGHT = _things("thing", "hat scarf feather balloon", COLOURS) | {"kite": TOYS["kite"]}  # the wind can take them
 WARM = {name: LIGHT[name] for name in ("hat", "scarf")}
+OWN = {"f": "ball doll train ship hat feather".split(), "m": "kite drum car puppet scarf balloon".split()}
 TREASURES = _things("thing", "ring crown bell coin star lamp", ("silver", "golden"))
 BREAKABLE = {name: TOYS[name] for name in ("kite", "doll", "drum", "train", "ship", "car")}
 BOXES = _things("box", "box chest basket bag", ("brown", "green", "white", "big", "small", "wooden"))
