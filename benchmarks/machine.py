@@ -41,8 +41,9 @@ def table(rows: dict[str, dict], columns) -> str:
     width = max(map(len, rows), default=0)
     lines = [" " * width + "".join(f"{column:>14}" for column in columns)]
     for name, row in rows.items():
-        cells = "".join(f"{row[c]:>14.4g}" if isinstance(row.get(c), (int, float)) else f"{row.get(c, ''):>14}" for c in columns)
-        lines.append(f"{name:<{width}}{cells}")
+        values = [row.get(column, "") for column in columns]
+        cells = [f"{value:.4g}" if isinstance(value, (int, float)) else value for value in values]
+        lines.append(f"{name:<{width}}" + "".join(f"{cell:>14}" for cell in cells))
     return "\n".join(lines)
 
 
@@ -50,7 +51,8 @@ def save(name: str, rows: dict, threads: int) -> Path:
     """Write rows to `results/NAME.json`, keeping rows of earlier runs that were not measured again."""
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
-    about = {"date": datetime.date.today().isoformat(), "processor": processor(), "threads": threads, "versions": versions()}
+    about = {"date": datetime.date.today().isoformat(), "processor": processor()}
+    about |= {"threads": threads, "versions": versions()}
     rows = before | {key: row | {"measured": about} for key, row in rows.items()}
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"rows": rows}, indent=2) + "\n", encoding="utf-8")

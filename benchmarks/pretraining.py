@@ -17,6 +17,7 @@ from pathlib import Path
 import machine
 
 LAPTOP = "--tokenizer char --layers 4 --heads 4 --embd 128 --context 64 --batch 12 --steps 2000 --dropout 0".split()
+NANOGPT = "--lr 1e-3 --min-lr 1e-4 --warmup 100 --beta2 0.99 --weight-decay 0.1".split()
 
 
 def runs(shakespeare: str | None) -> dict[str, list[str]]:
@@ -24,19 +25,25 @@ def runs(shakespeare: str | None) -> dict[str, list[str]]:
     found = {
         "stories": ["--data", "stories"],
         "stories of variety 1": "--data stories:10000:1 --layers 2 --heads 4 --embd 128 --context 128 --batch 6 "
-        "--steps 1500 --lr 4e-3 --beta2 0.99 --align".split(),
+        "--steps 1600 --lr 4e-3 --beta2 0.99 --align 1".split(),
         "pydocs": ["--data", "pydocs", "--tokenizer", "bpe:4096"],
     }
     if shakespeare:
-        for seed in range(3):
-            found[f"tinyshakespeare, seed {seed}"] = ["--data", shakespeare, *LAPTOP, "--seed", str(seed)]
+        text = ["--data", shakespeare, *LAPTOP]
+        for seed in map(str, range(3)):
+            found[f"tinyshakespeare, gpt1, seed {seed}"] = [*text, "--seed", seed]
+            found[f"tinyshakespeare, gpt2, seed {seed}"] = [*text, "--model", "gpt2", "--seed", seed]
+            found[f"tinyshakespeare, gpt2, nanoGPT's schedule, seed {seed}"] = [
+                *text, "--model", "gpt2", *NANOGPT, "--seed", seed
+            ]  # fmt: skip
     return found
 
 
 def measure(arguments: list[str], threads: int) -> dict:
     """Train; returns the best validation loss, in nats per token, and the minutes from start to end."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "minigpt", "train", *arguments, "--threads", str(threads), "--out", folder + "/run"]
+        options = ["--threads", str(threads), "--out", f"{folder}/run"]
+        command = [sys.executable, "-m", "minigpt", "train", *arguments, *options]
         started = time.perf_counter()
         subprocess.run(command, check=True)
         minutes = (time.perf_counter() - started) / 60

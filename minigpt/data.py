@@ -201,17 +201,17 @@ def fingerprint(*tokens: np.ndarray) -> str:
 
 
 def batch(
-    tokens: np.ndarray, batch_size: int, context: int, seed: int, step: int, starts: np.ndarray | None = None
+    tokens: np.ndarray, batch_size: int, context: int, seed: int, step: int, starts=None, share: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Random windows: ids (B,T) and targets (B,T), int64, where targets are the ids one place on.
 
-    A pure function of (seed, step): the choice comes from `default_rng([seed, step])`. With starts (ascending indices
-    into tokens) a window begins at one of them, otherwise anywhere.
+    A pure function of (seed, step): the choice comes from `default_rng([seed, step])`. With starts (indices into
+    tokens, each with a whole window after it), about this share of the windows begins at one of them.
     """
-    last = len(tokens) - context  # where no whole window can begin any more
-    n = last if starts is None else np.searchsorted(starts, last)
-    chosen = np.random.default_rng([seed, step]).integers(n, size=batch_size)
-    begins = chosen if starts is None else starts[chosen]
+    rng = np.random.default_rng([seed, step])
+    begins = rng.integers(len(tokens) - context, size=batch_size)
+    if share:
+        begins = np.where(rng.random(batch_size) < share, rng.choice(starts, batch_size), begins)
     windows = tokens[begins[:, None] + np.arange(context + 1)].astype(np.int64)
     return windows[:, :-1], windows[:, 1:]
 
@@ -231,6 +231,5 @@ def windows(
         here = slice(first, first + batch_size)
         places = begins[here, None] + np.arange(context)
         inside = places < ends[here, None]
-        places = np.where(inside, places, 0)
-        ids, targets = (tokens[places + shift].astype(np.int64) for shift in (0, 1))
+        ids, targets = (tokens[np.where(inside, places, 0) + shift].astype(np.int64) for shift in (0, 1))
         yield np.where(inside, ids, 0), np.where(inside, targets, IGNORED)

@@ -137,13 +137,6 @@ def test_windows_have_every_token_but_the_first_as_a_target_once(n, batch_size):
     assert not ids[~counted].any()
 
 
-def test_windows_that_begin_where_they_are_told_to():
-    tokens, starts = np.arange(100, 130, dtype=np.uint16), np.array([4, 6, 17, 18, 25])
-    ids, targets = data.batch(tokens, 200, 5, seed=0, step=0, starts=starts)
-    assert set(ids[:, 0] - 100) == {4, 6, 17, 18}, "at 25 no whole window begins"
-    assert (targets == ids + 1).all()
-
-
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
 def test_a_new_window_begins_at_each_start_and_nothing_is_left_out(batch_size):
     tokens, starts = np.arange(100, 130, dtype=np.uint16), np.array([4, 6, 17, 18, 29])
@@ -153,6 +146,16 @@ def test_a_new_window_begins_at_each_start_and_nothing_is_left_out(batch_size):
     counted = targets != data.IGNORED
     assert (targets[counted] == tokens[1:]).all() and (ids[counted] == tokens[:-1]).all()
     assert not ids[~counted].any() and targets.dtype == ids.dtype == np.int64
+
+
+def test_a_share_of_the_windows_begins_where_it_is_told_to():
+    tokens, starts = np.arange(100, 5000, dtype=np.uint16), np.array([4, 6, 17, 4000])
+    ids, targets = data.batch(tokens, 4000, 5, seed=0, step=0, starts=starts, share=0.75)
+    at_starts = np.isin(ids[:, 0] - 100, starts)
+    assert 0.73 < at_starts.mean() < 0.77 and set(ids[at_starts, 0] - 100) == set(starts)
+    assert len(np.unique(ids[~at_starts, 0])) > 800, "the others begin anywhere"
+    assert (targets == ids + 1).all()
+    assert (data.batch(tokens, 9, 5, 0, 0)[0] == data.batch(tokens, 9, 5, 0, 0, starts, 0.0)[0]).all()
 
 
 def test_fingerprints_tell_texts_apart():

@@ -1,5 +1,6 @@
 """Optimisers against loops over single numbers, schedules and clipping against known values, exact continuation."""
 
+import itertools
 import math
 
 import numpy as np
@@ -17,6 +18,7 @@ from minigpt.optim import (
     clip_by_global_norm,
     warmup_constant,
     warmup_cosine,
+    warmup_cosine_floor,
     warmup_linear,
 )
 
@@ -260,3 +262,10 @@ def test_a_gradient_that_is_not_finite_is_named_and_nothing_is_changed(bad):
             clip_by_global_norm(named.items(), max_norm)
         assert caught.value.name == "table"
     assert same(before, snapshot([p.grad for p in named.values()]))
+
+
+def test_the_cosine_with_a_floor_starts_at_the_end_of_the_warm_up():
+    rates = [1e-3 * warmup_cosine_floor(step / 2000, 100 / 2000, 0.1) for step in range(2001)]
+    assert rates[0] == 0 and rates[50] == pytest.approx(5e-4) and rates[100] == pytest.approx(1e-3)
+    assert rates[1050] == pytest.approx(5.5e-4), "half-way down the wave: the mean of 1e-3 and 1e-4"
+    assert rates[2000] == pytest.approx(1e-4) and all(a >= b for a, b in itertools.pairwise(rates[100:]))
