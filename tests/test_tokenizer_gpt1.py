@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from minigpt import tokenizer
 from minigpt.errors import InputError
-from minigpt.tokenizer import GPT1Tokenizer, gpt1, text
+from minigpt.tokenizer import GPT1Tokenizer, base, gpt1, text
 
 TEXT = "The cat sat on the mat. The cats, they didn't sit!\nA newer cat's mat; the newest 'mat'.\n" * 3
 
@@ -177,7 +177,7 @@ def test_explain_shows_every_merge():
 
 
 def test_the_cache_does_not_grow_for_ever(small, monkeypatch):
-    monkeypatch.setattr(gpt1, "MEMORY", 5)
+    monkeypatch.setattr(base, "MEMORY", 5)
     fresh = GPT1Tokenizer(small.tokens, small.merges, "rules")
     assert fresh.encode(TEXT) == small.encode(TEXT)
     assert len(fresh._chunks) <= 5 and len(fresh._words) <= 5

@@ -3,19 +3,26 @@
 from pathlib import Path
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import char, files, gpt1
+from minigpt.tokenizer import bpe, files, gpt1, gpt2
 from minigpt.tokenizer.base import Tokenizer
 from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
+from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 
-__all__ = ["CharTokenizer", "GPT1Tokenizer", "Tokenizer", "load"]
+__all__ = ["KINDS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "Tokenizer", "load"]
+
+KINDS = {"gpt1": GPT1Tokenizer, "gpt2": GPT2Tokenizer, "char": CharTokenizer}
 
 _CLASSES = {
     "OpenAIGPTTokenizer": GPT1Tokenizer,
     "OpenAIGPTTokenizerFast": GPT1Tokenizer,
-    "PreTrainedTokenizerFast": CharTokenizer,
-    "TokenizersBackend": CharTokenizer,  # what transformers 5 calls it when it saves one
+    "GPT2Tokenizer": GPT2Tokenizer,
+    "GPT2TokenizerFast": GPT2Tokenizer,
+    "PreTrainedTokenizerFast": None,  # any kind: the files tell
+    "TokenizersBackend": None,  # what transformers 5 calls it when it saves one
 }
+
+_PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
 
 def load(folder: str | Path) -> Tokenizer:
@@ -23,17 +30,23 @@ def load(folder: str | Path) -> Tokenizer:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give the one that a tokenizer or a model was saved in")
-    config = folder / files.CONFIG
-    name = files.read_json(config).get("tokenizer_class") if config.exists() else None
+    name = files.read_config(folder).get("tokenizer_class")
     if name is not None and name not in list(_CLASSES):
-        raise InputError(f"{config} names the tokenizer class {name!r}, known here are {', '.join(_CLASSES)}")
-    if name is not None:
-        return _CLASSES[name].load(folder)
-    if any(path.exists() for path in files.find(folder, gpt1.HUGGING_FACE_FILES, gpt1.OPENAI_FILES)):
-        return GPT1Tokenizer.load(folder)
-    if (folder / char.FILE).exists():
-        return CharTokenizer.load(folder)
-    raise InputError(
-        f"{folder} holds no tokenizer: expected {' and '.join(gpt1.HUGGING_FACE_FILES)}, "
-        f"{' and '.join(gpt1.OPENAI_FILES)}, or {char.FILE}"
-    )
+        known = ", ".join(_CLASSES)
+        raise InputError(f"{folder / files.CONFIG} names the tokenizer class {name!r}, known here are {known}")
+    return (_CLASSES.get(name) or _class_by_files(folder)).load(folder)
+
+
+def _class_by_files(folder: Path) -> type[Tokenizer]:
+    """GPT-1 and GPT-2 use the same names. But only words that end have `</w>`: in GPT-2's no letter follows `</`."""
+    vocabulary, merges = files.find(folder, *_PAIRS)
+    single = folder / files.ALL_IN_ONE
+    if vocabulary.exists() or merges.exists():
+        return GPT1Tokenizer if bpe.END_OF_WORD in files.read_text(vocabulary) else GPT2Tokenizer
+    if single.exists():
+        saved = files.read_json(single)
+        byte_level = isinstance(saved.get("pre_tokenizer"), dict) and saved["pre_tokenizer"].get("type") == "ByteLevel"
+        words = isinstance(saved.get("model"), dict) and saved["model"].get("end_of_word_suffix") == bpe.END_OF_WORD
+        return GPT2Tokenizer if byte_level else GPT1Tokenizer if words else CharTokenizer
+    pairs = ", ".join(" and ".join(names) for names in _PAIRS)
+    raise InputError(f"{folder} holds no tokenizer: expected {pairs}, or {files.ALL_IN_ONE}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from minigpt.errors import InputError
+
+MEMORY = 1_000_000  # words, or pieces of text, whose ids are remembered
 
 
 class Tokenizer:
@@ -19,6 +21,7 @@ class Tokenizer:
     """
 
     unknown_id: int | None = None  # the id that stands for text that the vocabulary cannot spell, where there is one
+    special: tuple[str, ...] = ()  # tokens that stand for no text
 
     def __init__(self, tokens: Iterable[str]):
         self.tokens = list(tokens)
@@ -45,6 +48,15 @@ class Tokenizer:
         """The id of a line end, where a text that begins with nothing can begin; None if there is none."""
         return self.ids.get("\n")
 
+    @property
+    def end_of_text_id(self) -> int | None:
+        """The id of the special token that ends a document; None if there is none."""
+        return None
+
+    def streaming(self) -> Stream:
+        """For ids that come one by one: `feed(id)` gives the text that is now certain, `end()` what is left."""
+        return Stream(self.decode)
+
     def token(self, i: int) -> str:
         """The token with id i, as the vocabulary writes it. Raises InputError where there is none."""
         return self.tokens[self._check([i])[0]]
@@ -61,8 +73,12 @@ class Tokenizer:
         """The vocabulary for people, a line for each id in order: `[th][e</w>] -> [the</w>] 481`."""
         parts = self.parts()
         for i, token in enumerate(self.tokens):
-            made_of = "".join(f"[{_visible(part)}]" for part in parts.get(i, ()))
-            yield f"{made_of + ' -> ' if made_of else ''}[{_visible(token)}] {i}"
+            made_of = "".join(f"[{self.readable(part)}]" for part in parts.get(i, ()))
+            yield f"{made_of + ' -> ' if made_of else ''}[{self.readable(token)}] {i}"
+
+    def readable(self, token: str) -> str:
+        """A token of the vocabulary for people: control characters are written out, so that a line stays a line."""
+        return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in token)
 
     def _check(self, ids: Iterable[int]) -> list[int]:
         """The ids as plain integers, all of them in the vocabulary."""
@@ -76,6 +92,35 @@ class Tokenizer:
         return ids
 
 
-def _visible(token: str) -> str:
-    """The token with control characters written out, so that a line stays a line."""
-    return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in token)
+class Stream:
+    """Decodes ids that come one by one. What was given out never changes: together it is how the text begins."""
+
+    def __init__(self, decode: Callable[[list[int]], str]):
+        self._decode, self._ids, self._shown = decode, [], ""
+
+    def feed(self, i: int) -> str:
+        """Take one id; return the text that is now certain."""
+        self._ids.append(i)
+        return self.end()
+
+    def end(self) -> str:
+        """What is left, when no more ids come."""
+        known = self._decode(self._ids)
+        if not known.startswith(self._shown):  # a last token may still change the end of the text before it
+            return ""
+        new, self._shown = known[len(self._shown) :], known
+        return new
+
+
+class Memory(dict):
+    """A dictionary that computes what it lacks, and starts anew at `MEMORY` entries so as not to fill the memory."""
+
+    def __init__(self, compute: Callable[[str], list[int]]):
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: str) -> list[int]:
+        if len(self) >= MEMORY:
+            self.clear()
+        value = self[key] = self._compute(key)
+        return value

@@ -11,7 +11,7 @@ from minigpt.errors import InputError
 from minigpt.tokenizer import files
 from minigpt.tokenizer.base import Tokenizer
 
-FILE = "tokenizer.json"
+FILE = files.ALL_IN_ONE
 
 
 class CharTokenizer(Tokenizer):

@@ -9,6 +9,9 @@ from minigpt.errors import InputError
 from minigpt.tokenizer.bpe import Pair
 
 CONFIG = "tokenizer_config.json"
+HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
+ALL_IN_ONE = "tokenizer.json"
+BPE_MODEL = {"vocab": dict, "merges": list}
 HEADER = "#version: 0.2"
 
 
@@ -73,15 +76,60 @@ def read_merges(path: Path) -> list[Pair]:
     if lines[-1] == "":
         lines.pop()
     first = 1 if lines and lines[0].startswith("#version") else 0
+    return _pairs(lines[first:], path, "line", first + 1)
+
+
+def _pairs(items: list, path: Path, unit: str, first: int) -> list[Pair]:
+    """Merges from `"left right"` or `["left", "right"]`; what is wrong is named with its number, counted from first."""
     seen: dict[Pair, int] = {}
-    for number, line in enumerate(lines[first:], start=first + 1):
-        pair = tuple(line.split(" "))
-        if len(pair) != 2 or not all(pair):
-            raise InputError(f"{path}, line {number}: {line[:60]!r} is not a merge, expected two symbols and one space")
+    for number, item in enumerate(items, start=first):
+        pair = tuple(item.split(" ") if isinstance(item, str) else item if isinstance(item, list) else ())
+        here = f"{path}, {unit} {number}"
+        if len(pair) != 2 or not all(isinstance(symbol, str) and symbol for symbol in pair):
+            raise InputError(f"{here}: {str(item)[:60]!r} is not a merge, expected two symbols and one space")
         if pair in seen:
-            raise InputError(f"{path}, line {number}: the merge {line!r} stands on line {seen[pair]} already")
+            raise InputError(f"{here}: the merge {' '.join(pair)!r} stands on {unit} {seen[pair]} already")
         seen[pair] = number
     return list(seen)
+
+
+def read_bpe(folder: Path, *choices: tuple[str, str]) -> tuple[list[str], list[Pair], list[str]]:
+    """Tokens, merges and special tokens, from the first of these pairs of files that is there, or `tokenizer.json`."""
+    vocabulary, merges = find(folder, *choices)
+    single = folder / ALL_IN_ONE
+    if single.exists() and not vocabulary.exists() and not merges.exists():
+        vocabulary = merges = single
+        tokens, pairs, special = _read_all_in_one(single)
+    else:
+        tokens, pairs, special = read_vocabulary(vocabulary), read_merges(merges), []
+    check_fit(tokens, pairs, vocabulary, merges)
+    return tokens, pairs, special
+
+
+def _read_all_in_one(path: Path) -> tuple[list[str], list[Pair], list[str]]:
+    saved = read_json(path)
+    model, added = saved.get("model"), saved.get("added_tokens") or []
+    if not isinstance(model, dict) or not all(isinstance(model.get(key), kind) for key, kind in BPE_MODEL.items()):
+        raise InputError(f"{path} holds no byte-pair encoding: expected a model with a vocab and merges")
+    try:
+        ids = {token["content"]: token["id"] for token in added}
+        special = [token["content"] for token in added if token["special"]]
+    except (TypeError, KeyError):
+        raise InputError(f"{path}: added_tokens must be a list of objects with content, id and special") from None
+    return tokens_from_ids(model["vocab"] | ids, path), _pairs(model["merges"], path, "merge", 1), special
+
+
+def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
+    """Write a vocabulary and its merges under these names, and `tokenizer_config.json`."""
+    write_vocabulary(folder / names[0], tokens)
+    write_merges(folder / names[1], merges)
+    write_json(folder / CONFIG, config)
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """What `tokenizer_config.json` says; nothing where there is none."""
+    path = Path(folder) / CONFIG
+    return read_json(path) if path.exists() else {}
 
 
 def write_vocabulary(path: Path, tokens: list[str]) -> None:

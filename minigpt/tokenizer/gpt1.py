@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, files, text
-from minigpt.tokenizer.base import Tokenizer
+from minigpt.tokenizer.base import Memory, Tokenizer
+from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
 UNKNOWN = "<unk>"
 NEWLINE = "\n" + bpe.END_OF_WORD  # what the word "\n" starts from, and stays: no merge can touch a single symbol
-HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
 OPENAI_FILES = ("encoder_bpe_40000.json", "vocab_40000.bpe")
 PIPELINE_KEY = "text_pipeline"
-MEMORY = 1_000_000  # chunks, and words, whose ids are remembered
 
 
 class GPT1Tokenizer(Tokenizer):
@@ -42,8 +41,8 @@ class GPT1Tokenizer(Tokenizer):
         self.pipeline = pipeline
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._pieces = [_with_its_space(token) for token in self.tokens]
-        self._words = _Memory(self._encode_word)
-        self._chunks = _Memory(self._encode_chunk)
+        self._words = Memory(self._encode_word)
+        self._chunks = Memory(self._encode_chunk)
 
     @classmethod
     def train(
@@ -82,21 +81,13 @@ class GPT1Tokenizer(Tokenizer):
     @classmethod
     def load(cls, folder: str | Path) -> GPT1Tokenizer:
         """Open a folder that `save`, OpenAI or Hugging Face wrote. The pipeline is the paper's, unless noted there."""
-        folder = Path(folder)
-        vocabulary, merges = files.find(folder, HUGGING_FACE_FILES, OPENAI_FILES)
-        tokens, pairs = files.read_vocabulary(vocabulary), files.read_merges(merges)
-        files.check_fit(tokens, pairs, vocabulary, merges)
-        config = folder / files.CONFIG
-        note = files.read_json(config).get(PIPELINE_KEY) if config.exists() else None
-        return cls(tokens, pairs, note or "ftfy+spacy")
+        tokens, pairs, _ = files.read_bpe(Path(folder), HUGGING_FACE_FILES, OPENAI_FILES)
+        return cls(tokens, pairs, files.read_config(folder).get(PIPELINE_KEY) or "ftfy+spacy")
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""
-        folder = Path(folder)
-        files.write_vocabulary(folder / names[0], self.tokens)
-        files.write_merges(folder / names[1], self.merges)
         config = {"tokenizer_class": "OpenAIGPTTokenizer", "unk_token": UNKNOWN, PIPELINE_KEY: self.pipeline}
-        files.write_json(folder / files.CONFIG, config)
+        files.write_bpe(Path(folder), names, self.tokens, self.merges, config)
 
     @property
     def newline_id(self) -> int | None:
@@ -147,17 +138,3 @@ class GPT1Tokenizer(Tokenizer):
 def _with_its_space(token: str) -> str:
     """A token as it reads in decoded text: the end of a word is a space."""
     return token.removesuffix(bpe.END_OF_WORD) + " " if token.endswith(bpe.END_OF_WORD) else token
-
-
-class _Memory(dict):
-    """A dictionary that computes what it lacks, and starts anew at `MEMORY` entries so as not to fill the memory."""
-
-    def __init__(self, compute: Callable[[str], list[int]]):
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, key: str) -> list[int]:
-        if len(self) >= MEMORY:
-            self.clear()
-        value = self[key] = self._compute(key)
-        return value
