@@ -11,7 +11,7 @@ from minigpt import checkpoint, ops, sampling
 from minigpt.backend import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.key import Key
-from minigpt.nn import Cache, Module, Parameter, accumulate
+from minigpt.nn import Cache, Module, Parameter, Past, accumulate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,9 @@ class Config:
         missing = {field.name for field in fields(Config)} - set(values)
         if missing:
             raise InputError(f"config.json has no {', '.join(sorted(missing))}: is it one of {cls.__name__}?")
+        for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
+            if values.get(key, usual) != usual:
+                raise InputError(f"config.json has {key} {values[key]!r}: only models with {usual!r} are built here")
         return cls(**{key: value for key, value in values.items() if key in known})
 
     def to_dict(self) -> dict:
@@ -71,6 +74,24 @@ def check_ids(ids: Any) -> Array:
     return ids
 
 
+def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Prompts (B,T), or a list of B prompts of different lengths -> ids (B,T) int64, padding (B,) int
+
+    The last tokens stand below each other; what shorter prompts lack on the left is padding, here the id 0, which
+    nothing ever sees. Raises InputError for a prompt without tokens, and for anything that is not a whole number.
+    """
+    if not isinstance(prompts, (list, tuple)) or len({np.shape(row) for row in prompts}) < 2:
+        ids = to_numpy(check_ids(prompts)).astype(np.int64)
+        return ids, np.zeros(len(ids), np.int64)
+    rows = [to_numpy(as_array(row)) for row in prompts]
+    for i, row in enumerate(rows):
+        if row.ndim != 1 or row.size == 0 or row.dtype.kind not in "iu":
+            what = "holds no token" if row.size == 0 else f"is {row.dtype} of shape {row.shape}"
+            raise InputError(f"prompt number {i}, counted from 0, {what}: give a list of token ids, one or more")
+    padding = max(map(len, rows)) - np.array([len(row) for row in rows])
+    return np.stack([np.pad(row.astype(np.int64), (n, 0)) for row, n in zip(rows, padding, strict=True)]), padding
+
+
 class LanguageModel(Module):
     """A model of the next token. A subclass has `config`, `head`, `hidden` and `hidden_backward`."""
 
@@ -79,7 +100,7 @@ class LanguageModel(Module):
     head: Parameter
 
     def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """ids (B,T) int -> h (B,T,C)"""
+        """ids (B,T) int -> h (B,T,C). past: what the model has read before, of `new_past`; the ids are added to it."""
         raise TypeError(f"{type(self).__name__} does not say how to compute hidden states")
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
@@ -132,43 +153,71 @@ class LanguageModel(Module):
         """"cpu" or "cuda": where the parameters are."""
         return device_of(self.head.data)
 
-    def place(self, ids: Array, past=None) -> tuple[Array, Array]:
+    def place(self, ids: Array, past: list[Past] | None = None) -> tuple[Array, Array]:
         """ids (B,T) -> the same on the model's device, positions (T,) that continue those of the past
 
-        Raises InputError for ids of another shape or type, or more of them than the model has positions.
+        With padding in the past positions are (B,T): each row counts from its own first token. Raises InputError for
+        ids of another shape or type, or more of them than the model has positions.
         """
         ids = check_ids(ids)
-        start = past[0][0].shape[-2] if past else 0
+        start = past[0].length if past else 0
         end = start + ids.shape[1]
         if end > self.config.n_positions:
             raise InputError(f"{end} tokens are more than the {self.config.n_positions} positions of this model")
         ids = to_device(ids, self.device)
-        return ids, array_module(ids).arange(start, end)
+        xp = array_module(ids)
+        positions = xp.arange(start, end)
+        if past and past[0].padding is not None:
+            positions = xp.maximum(positions - past[0].padding[:, None], 0)
+        return ids, positions
 
-    def generate(
-        self, ids: Array, n_tokens: int, *, temperature=1.0, top_k=None, top_p=None, seed: int = 0, stop=None
-    ) -> np.ndarray:
-        """ids (B,T) -> (B,T+N): the prompts and what follows them. Options: see `stream`."""
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "stop": stop}
+    def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Past]:
+        """An empty key-value cache, a `Past` for each layer: `hidden` and `forward` fill it and go on from it.
+
+        capacity: room for so many positions (default: all that the model has). padding: (B,) int, how many of the
+        first ids of each row are padding.
+        """
+        padding = None if padding is None or not padding.any() else to_device(padding, self.device)
+        return [Past(capacity or self.config.n_positions, padding) for _ in range(self.config.n_layer)]
+
+    def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
+        """ids (B,T) -> (B,T+N): the prompts and what follows them. Options: see `stream`.
+
+        Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,).
+        """
+        prompts, padding = pad_left(ids)
         steps = [step[:, None] for step in self.stream(ids, n_tokens, **options)]
-        return np.concatenate([to_numpy(check_ids(ids)), *steps], axis=1)
+        out = np.concatenate([prompts, *steps], axis=1)
+        return [row[n:] for row, n in zip(out, padding, strict=True)] if padding.any() else out
 
     def stream(
-        self, ids: Array, n_tokens: int, *, temperature=1.0, top_k=None, top_p=None, seed: int = 0, stop=None
+        self, ids: Any, n_tokens: int, *, temperature=1.0, top_k=None, top_p=None, seed=0, stop=None, cache=True
     ) -> Iterator[np.ndarray]:
-        """ids (B,T) -> yields the next token of each row, (B,) int, at most n_tokens times
+        """ids (B,T), or B lists of different lengths -> yields the next token of each row, (B,) int, n_tokens times
 
-        temperature, top_k, top_p: see `sampling.next_tokens`; seed: the draws are the same on every device. stop: a
-        token id after which a row is finished; its later tokens are that id again. Past the context the oldest tokens
-        slide out of the window.
+        temperature, top_k, top_p: see `sampling.next_tokens`. seed: row i draws from a generator of its own, seeded
+        with (seed, i), on every device and among any number of rows. stop: a token id after which a row is finished;
+        its later tokens are that id again, and the stream ends with the last row. Past the context the window slides:
+        the oldest token is forgotten. cache=False reads everything again for each token: the same numbers, slowly.
+        Raises InputError for a prompt without tokens and for options outside their range.
         """
-        ids, rng = to_numpy(check_ids(ids)).astype(np.int64), np.random.default_rng(seed)
-        done = np.zeros(len(ids), bool)
+        ids, padding = pad_left(ids)
+        if n_tokens < 1 or seed < 0:
+            raise InputError(f"n_tokens {n_tokens}, seed {seed}: give 1 token or more, and a seed of 0 or more")
+        chance = [np.random.default_rng([seed, i]) for i in range(len(ids))]
+        context, done, past = self.config.n_positions, np.zeros(len(ids), bool), None
+        room = min(context, ids.shape[1] + n_tokens - 1)
         for _ in range(n_tokens):
-            window = ids[:, -self.config.n_positions :]
-            h, _ = self.hidden(window, grad=False)
+            seen, slid = ids[:, -context:], max(0, ids.shape[1] - context)
+            if past and cache and not slid:
+                seen = ids[:, -1:]
+            else:
+                # Once the window slides, each of its tokens has a new position, on which all keys and values depend:
+                # with absolute positions nothing of the past can be kept.
+                past = self.new_past(room, np.maximum(padding - slid, 0))
+            h, _ = self.hidden(seen, past, grad=False)
             logits, _ = ops.linear_forward(h[:, -1], self.head.data.T)
-            uniform = rng.random(len(ids))
+            uniform = np.array([rng.random() for rng in chance])
             chosen = sampling.next_tokens(to_numpy(logits), uniform, temperature, top_k, top_p)
             if stop is not None:
                 chosen = np.where(done, stop, chosen)

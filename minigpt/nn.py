@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from minigpt import ops
-from minigpt.backend import Array, choose_device, to_device
+from minigpt.backend import Array, array_module, choose_device, to_device
+from minigpt.errors import InputError
 from minigpt.key import Key, fold
 
 
@@ -158,6 +159,41 @@ class LayerNorm(Module):
         return dx
 
 
+class Past:
+    """What one attention has read: the keys and values of earlier positions, so that nothing is read twice.
+
+    The key-value cache of one layer. It belongs to the caller; an attention that is given one reads it and writes its
+    new keys and values behind it, in place: k, v (B,NH,capacity,D), of which `length` positions are filled.
+    padding: (B,), how many places at the left of each row hold nothing, where rows have different lengths; or None.
+    """
+
+    def __init__(self, capacity: int, padding: Array | None = None):
+        self.capacity, self.padding, self.length = capacity, padding, 0
+        self.k = self.v = None
+
+    def read(self) -> tuple[Array, Array] | None:
+        """(k, v), each (B,NH,length,D), views and no copies; None as long as nothing was read."""
+        return (self.k[:, :, : self.length], self.v[:, :, : self.length]) if self.length else None
+
+    def extend(self, k: Array, v: Array) -> None:
+        """k, v (B,NH,T,D): of the T positions that follow. Raises InputError where there is no room for them."""
+        end = self.length + k.shape[2]
+        if end > self.capacity:
+            raise InputError(f"{end} positions do not fit into a past of {self.capacity}: give it a larger capacity")
+        if self.k is None:
+            shape = (*k.shape[:2], self.capacity, k.shape[3])
+            self.k, self.v = (array_module(k).empty(shape, k.dtype) for _ in "kv")
+        self.k[:, :, self.length : end], self.v[:, :, self.length : end] = k, v
+        self.length = end
+
+    def mask(self, t: int) -> Array | None:
+        """(B,1,T,S), True where the next T positions see the S so far, themselves included; None is plain causal."""
+        if self.padding is None:
+            return None
+        key = array_module(self.padding).arange(self.length + t)
+        return (key <= key[-t:, None]) & (key >= self.padding[:, None, None, None])
+
+
 class Attention(Module):
     """Causal multi-head self-attention with its packed input projection and its output projection.
 
@@ -172,11 +208,16 @@ class Attention(Module):
         self.config = config
 
     def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C). past: (k, v) of earlier positions, each (B,NH,S,D)."""
+        """x (B,T,C) -> out (B,T,C). past: a Past, to which x is added; a constant for the backward."""
         cache, config = Cache(grad), self.config
         qkv = cache.keep(self.c_attn.forward(x))
-        chance = {"rate": config.attn_pdrop, "key": fold(key, 0)}
-        heads = cache.keep(ops.self_attention_forward(qkv, config.n_head, past=past, grad=grad, **chance))
+        options = {"rate": config.attn_pdrop, "key": fold(key, 0), "grad": grad}
+        if past is not None:
+            options |= {"past": past.read(), "mask": past.mask(x.shape[1])}
+        heads = cache.keep(ops.self_attention_forward(qkv, config.n_head, **options))
+        if past is not None:
+            _, k, v = (ops.split_heads(part, config.n_head) for part in array_module(qkv).split(qkv, 3, axis=-1))
+            past.extend(k, v)
         out = cache.keep(self.c_proj.forward(heads))
         out = cache.keep(ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
         return out, cache
