@@ -12,7 +12,8 @@ import numpy as np
 
 from minigpt import gradcheck, ops, reference, shapes
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.gpt1 import GPT1
+from minigpt.gpt2 import GPT2
 from minigpt.gradcheck import Result
 
 KEY = ops.Key.of(1, 2)
@@ -39,7 +40,7 @@ def run(file: str | Path | None = None, seed: int = 0, say: Callable[[str], None
         for op in own:
             report.add(judge(op, *_pair(module, op), seed))
         if report.failed:
-            say("Once these are right, they are also tried in place: in the composites and in small GPT-1s.")
+            say("Once these are right, they are also tried in place: in the composites and in small models.")
             return report.close()
         for op in (op for op in ops.composites if op not in own):
             report.add(islice(judge(op, *_pair(ops, op), seed), 1), "with it: ")
@@ -154,17 +155,18 @@ def _variants(op: str, args: dict, rng: np.random.Generator) -> dict[str, dict]:
 
 
 def models(seed: int = 0, n_layer: int = 2) -> Iterator[Trial]:
-    """Every parameter of small GPT-1 models: plain, with dropout, and with ignored and weighted targets."""
+    """Every parameter of small GPT-1 and GPT-2 models: plain, with dropout, and with ignored and weighted targets."""
     rng = np.random.default_rng(seed)
     ids, targets, weights = rng.integers(0, 9, (2, 3)), rng.integers(0, 9, (2, 3)), rng.uniform(0.5, 2, (2, 3))
     some = {"targets": np.where(np.arange(3) == 1, ops.IGNORED, targets), "weights": weights, "normalizer": 5.0}
-    for what, layers, options in (
-        (f"GPT-1, layers: {n_layer}", n_layer, {"targets": targets}),
-        ("GPT-1, dropout", 1, {"targets": targets, "key": KEY}),
-        ("GPT-1, weighted targets", 1, some),
-    ):
-        model = GPT1(GPT1Config(vocab_size=9, n_positions=5, n_embd=8, n_layer=layers, n_head=2), seed)
-        yield what, _guarded(gradcheck.check_model, model, ids, seed=seed, **options)
+    for name, kind in (("GPT-1", GPT1), ("GPT-2", GPT2)):
+        for what, layers, options in (
+            (f"layers: {n_layer}", n_layer, {"targets": targets}),
+            ("dropout", 1, {"targets": targets, "key": KEY}),
+            ("weighted targets", 1, some),
+        ):
+            model = kind(kind.Config(vocab_size=9, n_positions=5, n_embd=8, n_layer=layers, n_head=2), seed)
+            yield f"{name}, {what}", _guarded(gradcheck.check_model, model, ids, seed=seed, **options)
 
 
 class _Report:

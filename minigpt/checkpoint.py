@@ -1,8 +1,12 @@
-"""Model directories and resume files: safetensors on disk, written beside, synced and renamed, never half there."""
+"""Model directories and resume files: safetensors on disk, written beside, synced and renamed, never half there.
+
+Read are also directories whose weights are split over several files, and OpenAI's own release of GPT-1.
+"""
 
 import contextlib
 import errno
 import json
+import math
 import os
 from pathlib import Path
 
@@ -12,7 +16,9 @@ import safetensors
 from minigpt.backend import to_device
 from minigpt.errors import InputError
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+SHAPES = "params_shapes.json"  # beside it, in OpenAI's release of GPT-1: params_0.npy, params_1.npy, ...
+BLOCK = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")  # the order of its tensors
 
 
 def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
@@ -25,7 +31,7 @@ def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dic
 
 
 def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Read a safetensors file: its arrays by name, and its metadata.
+    """Read a safetensors file: its arrays by name, and its metadata. bfloat16 comes back as float32.
 
     Raises InputError for a missing, truncated, damaged or foreign file.
     """
@@ -34,12 +40,44 @@ def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str
         raise InputError(f"{path} does not exist")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            names = list(file.keys())
-            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
-    except (OSError, safetensors.SafetensorError) as error:
+            header, start = _header(path)
+            tensors = {}
+            for name in list(file.keys()):
+                kind = header[name]["dtype"]
+                if kind.startswith(("F4", "F6_", "F8")):
+                    raise TypeError(f"{name} holds {kind}")
+                tensors[name] = _widen(path, start, header[name]) if kind == "BF16" else file.get_tensor(name)
+            return tensors, file.metadata() or {}
+    except (OSError, safetensors.SafetensorError, ValueError, OverflowError) as error:
         raise InputError(f"{path} is not a whole safetensors file: {_reason(error)}") from error
-    except TypeError as error:  # bfloat16
-        raise InputError(f"{path} holds numbers that NumPy has no type for ({error}): save it in float32") from error
+    except TypeError as error:
+        raise InputError(f"{path}: {error}, which NumPy has no type for: save it in float32") from error
+
+
+def _header(path: Path) -> tuple[dict, int]:
+    """The header of a file that the library found whole, and where its numbers begin.
+
+    Two rules of the format are left to us: the header begins with a brace, and no name stands in it twice.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        text = file.read(length)
+    if text[:1] != b"{":
+        raise ValueError("its header does not begin with {")
+    return json.loads(text.decode("utf-8"), object_pairs_hook=_each_once), 8 + length
+
+
+def _each_once(pairs: list[tuple]) -> dict:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands in its header twice")
+    return dict(pairs)
+
+
+def _widen(path: Path, start: int, entry: dict) -> np.ndarray:
+    """A bfloat16 tensor as float32, of which it is the upper half."""
+    begin, end = entry["data_offsets"]
+    upper = np.fromfile(path, "<u2", (end - begin) // 2, offset=start + begin)
+    return (upper.astype(np.uint32) << 16).view(np.float32).reshape(entry["shape"])
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -57,12 +95,12 @@ def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray])
 def load_config(folder: str | Path, model_type: str | None = None) -> dict:
     """The config.json of a model directory, which must be of this model_type ("openai-gpt", "gpt2") if one is given."""
     path = Path(folder) / CONFIG
-    if not path.is_file():
+    if not path.is_file() and (Path(folder) / SHAPES).is_file():
+        config = _openai_config(Path(folder))
+    elif not path.is_file():
         raise InputError(f"{folder} is not a model directory: it has no {CONFIG}")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
+    else:
+        config = _read_json(path)
     if not isinstance(config, dict) or "model_type" not in config:
         raise InputError(f"{path} names no model_type: is it a model directory?")
     if model_type and config["model_type"] != model_type:
@@ -76,13 +114,71 @@ def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
     The prefix "transformer." is dropped, and so are the stored causal masks and a stored output head, which must be the
     token embedding again.
     """
-    tensors, _ = load_tensors(Path(folder) / WEIGHTS)
+    folder = Path(folder)
+    if not (folder / WEIGHTS).is_file() and (folder / SHAPES).is_file():
+        return _openai_weights(folder)
+    split = not (folder / WEIGHTS).is_file() and (folder / INDEX).is_file()
+    tensors = _split_weights(folder) if split else load_tensors(folder / WEIGHTS)[0]
     plain = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
-    masks = {name for name, tensor in plain.items() if name.endswith(".attn.bias") and tensor.ndim == 4}
+    if len(plain) < len(tensors):
+        raise InputError(f"{folder}: a tensor is there twice, with and without the prefix transformer.")
     head = plain.pop("lm_head.weight", None)
-    if head is not None and not any(np.array_equal(head, tensor) for tensor in plain.values()):
+    embedding = plain.get("wte.weight", plain.get("tokens_embed.weight"))
+    if head is not None and not (embedding is not None and np.array_equal(head, embedding)):
         raise InputError(f"{folder}: lm_head.weight differs from the token embedding: only tied heads are built here")
-    return {name: tensor for name, tensor in plain.items() if name not in masks}
+    return {name: tensor for name, tensor in plain.items() if not _is_mask(name, tensor)}
+
+
+def _is_mask(name: str, tensor: np.ndarray) -> bool:
+    return name.endswith(".attn.masked_bias") or (name.endswith(".attn.bias") and tensor.ndim == 4)
+
+
+def _split_weights(folder: Path) -> dict[str, np.ndarray]:
+    """The tensors of a large model that is stored in several files, which an index names."""
+    index = _read_json(folder / INDEX)
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict) or any(type(f) is not str or "/" in f or "\\" in f for f in files.values()):
+        raise InputError(f"{folder / INDEX}: expected a weight_map from tensors to files in the same folder")
+    parts = [load_tensors(folder / file)[0] for file in sorted(set(files.values()))]
+    return {name: tensor for part in parts for name, tensor in part.items()}
+
+
+def _openai_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The tensors of OpenAI's release of GPT-1 in the order of their numbers. A kernel (I,O) is stored as (1,I,O)."""
+    shapes = _read_json(folder / SHAPES)
+    if not isinstance(shapes, list) or len(shapes) % 12 != 2 or not all(map(_is_shape, shapes)):
+        raise InputError(f"{folder / SHAPES}: expected the shapes of two embeddings and of 12 tensors for each layer")
+    names = ["positions_embed.weight", "tokens_embed.weight"]
+    names += [f"h.{i}.{part}.{kind}" for i in range(len(shapes) // 12) for part in BLOCK for kind in ("weight", "bias")]
+    return dict(zip(names, (tuple(s[1:] if len(s) == 3 else s) for s in shapes), strict=True))
+
+
+def _is_shape(value) -> bool:
+    return isinstance(value, list) and 1 <= len(value) <= 3 and all(type(n) is int and n > 0 for n in value)
+
+
+def _openai_config(folder: Path) -> dict:
+    """What the shapes tell of GPT-1's configuration. Its heads are 64 wide: that they do not tell."""
+    positions, tokens, *blocks = _openai_shapes(folder).values()
+    sizes = {"vocab_size": tokens[0], "n_positions": positions[0], "n_embd": tokens[-1], "n_head": tokens[-1] // 64}
+    return {"model_type": "openai-gpt", "n_layer": len(blocks) // 12} | sizes
+
+
+def _openai_weights(folder: Path) -> dict[str, np.ndarray]:
+    """The numbers of params_0.npy, params_1.npy, ... are one long row, to be cut into the tensors."""
+    shapes, parts = _openai_shapes(folder), []
+    while (path := folder / f"params_{len(parts)}.npy").is_file():
+        try:
+            with path.open("rb") as file:
+                parts.append(np.lib.format.read_array(file, allow_pickle=False).ravel())
+        except (OSError, ValueError, EOFError, MemoryError) as error:
+            raise InputError(f"{path} is not a whole file of NumPy numbers: {_reason(error)}") from error
+    row, ends = np.concatenate(parts or [[]]), np.cumsum([math.prod(shape) for shape in shapes.values()])
+    if row.size != ends[-1]:
+        have = f"{row.size:,} numbers in the {len(parts)} files before {path.name}"
+        raise InputError(f"{folder}: {have}, {SHAPES} wants {ends[-1]:,}: is a file missing?")
+    pieces = zip(shapes.items(), np.split(row, ends[:-1]), strict=True)
+    return {name: piece.reshape(shape) for (name, shape), piece in pieces}
 
 
 def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None:
@@ -101,6 +197,13 @@ def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None
         if tensor.shape != data.shape:
             raise InputError(f"{source}: tensor {name} has shape {tensor.shape}; the configuration wants {data.shape}")
         data[...] = to_device(tensor.astype(data.dtype), "cpu" if isinstance(data, np.ndarray) else "cuda")
+
+
+def _read_json(path: Path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
 
 
 @contextlib.contextmanager

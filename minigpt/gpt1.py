@@ -41,10 +41,11 @@ class GPT1Config(Config):
 class Block(Module):
     """n = LN1(x + Attn(x)),   out = LN2(n + MLP(n)): what stands on the residual stream is always normalised."""
 
-    def __init__(self, config: GPT1Config, rng: np.random.Generator | None, dtype):
-        self.attn = Attention(config, rng, config.initializer_range, dtype)
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        std = config.initializer_range
+        self.attn = Attention(config, rng, std, dtype)
         self.ln_1 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
-        self.mlp = MLP(config, rng, config.initializer_range, dtype)
+        self.mlp = MLP(config, rng, std, dtype)
         self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
 
     def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
@@ -72,7 +73,7 @@ class GPT1(LanguageModel):
 
     Config = GPT1Config
 
-    def __init__(self, config: GPT1Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
         rng = None if seed is None else np.random.default_rng(seed)
         std = config.initializer_range
         self.config = config
@@ -81,15 +82,21 @@ class GPT1(LanguageModel):
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
 
     @property
+    def embeddings(self) -> tuple[Embedding, Embedding]:
+        """Of tokens, and of positions."""
+        return self.tokens_embed, self.positions_embed
+
+    @property
     def head(self):
         """The output matrix (V,C): the token embedding itself (equation 2)."""
-        return self.tokens_embed.weight
+        return self.embeddings[0].weight
 
     def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), the output of the last block"""
         cache = Cache(grad)
         ids, positions = self.place(ids, past)
-        x = cache.keep(self.tokens_embed.forward(ids)) + cache.keep(self.positions_embed.forward(positions))
+        tokens, places = self.embeddings
+        x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
         x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
         for i, block in enumerate(self.h):
             x = cache.keep(block.forward(x, past and past[i], fold(key, i + 1), grad))
@@ -100,8 +107,9 @@ class GPT1(LanguageModel):
         for block in reversed(self.h):
             dh = block.backward(dh, cache.pop())
         dh = ops.dropout_backward(dh, cache.pop())
-        self.positions_embed.backward(dh.sum(axis=0), cache.pop())
-        self.tokens_embed.backward(dh, cache.pop())
+        tokens, places = self.embeddings
+        places.backward(dh.sum(axis=0), cache.pop())
+        tokens.backward(dh, cache.pop())
 
 
 SIZES = {

@@ -3,21 +3,21 @@
 import math
 from pathlib import Path
 
-from minigpt import checkpoint, costs, models
+from minigpt import checkpoint, costs, hub, models
 from minigpt.errors import InputError
 from minigpt.language_model import Config, LanguageModel
 
 
-def show_size(model: str, size: str, batch: int) -> None:
-    """Print the table for a named size of a model: ("gpt1", "paper")."""
+def show_size(model: str, size: str | None, batch: int) -> None:
+    """Print the table for a named size of a model: ("gpt1", "paper"). None is the size that it is known by."""
     kind = models.model_class(model)
-    show(kind, kind.Config(**models.size(model, size)), batch)
+    show(kind, kind.Config(**models.size(model, size or models.PUBLISHED[model])), batch)
 
 
 def show_folder(folder: str | Path, batch: int) -> None:
     """Print the table for a model directory."""
     kind = models.class_in(folder)
-    show(kind, kind.Config.from_dict(checkpoint.load_config(folder)), batch)
+    show(kind, kind.Config.from_dict(checkpoint.load_config(hub.find(folder))), batch)
 
 
 def show(kind: type[LanguageModel], config: Config, batch: int) -> None:

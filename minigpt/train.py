@@ -10,6 +10,7 @@ import math
 import signal
 import time
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -19,15 +20,25 @@ from minigpt.backend import choose_device, threads, to_numpy
 from minigpt.errors import InputError
 from minigpt.key import Key
 from minigpt.language_model import LanguageModel
-from minigpt.optim import GPT1Adam, NonFiniteGradient, Optimizer, clip_by_global_norm, warmup_cosine
+from minigpt.optim import (
+    AdamW,
+    GPT1Adam,
+    NonFiniteGradient,
+    Optimizer,
+    clip_by_global_norm,
+    warmup_cosine,
+    warmup_cosine_floor,
+)
 from minigpt.run import RESUME, Run
+
+OPTIMIZERS = {"gpt1": GPT1Adam, "gpt2": AdamW}  # the GPT-2 paper names none: AdamW is what is used for it today
 
 
 @dataclass(kw_only=True)
 class Options:
     """What `minigpt train` can be told. None: a default that depends on the others, filled in by `resolve`."""
 
-    model: str = "gpt1"
+    model: str | None = None
     size: str | None = None
     layers: int | None = None
     heads: int | None = None
@@ -41,12 +52,13 @@ class Options:
     accumulate: int = 1
     steps: int = 2000
     lr: float | None = None
+    min_lr: float | None = None
     warmup: int | None = None
     dropout: float | None = None
     beta2: float = 0.999
     weight_decay: float = 0.01
     clip: float = 1.0
-    align: bool = False
+    align: float = 0.0
     seed: int = 0
     eval_every: int | None = None
     device: str | None = None
@@ -57,12 +69,16 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"--{name.replace('_', '-')} {value}: give 1 or more")
-        for name in ("lr", "warmup", "weight_decay", "clip"):
+        for name in ("lr", "min_lr", "warmup", "weight_decay", "clip"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise InputError(f"--{name.replace('_', '-')} {value}: give 0 or more")
+        if self.min_lr is not None and self.lr is not None and not self.min_lr <= self.lr > 0:
+            raise InputError(f"--min-lr {self.min_lr} is above --lr {self.lr}")
         if not 0 <= self.beta2 < 1:
             raise InputError(f"--beta2 {self.beta2}: give 0 or more and less than 1")
+        if not 0 <= self.align <= 1:
+            raise InputError(f"--align {self.align}: give a share from 0 to 1")
         if self.batch % self.accumulate:
             raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
         if self.seed < 0:
@@ -81,7 +97,7 @@ class Job:
     optimizer: Optimizer
     run: Run
     text_mark: str  # tells on resume whether the text is still the same
-    starts: tuple = (None, None)  # where windows of train and of valid may begin; None: anywhere
+    starts: tuple = (None, None)  # where windows of train, and of valid, begin if `options.align` says so
     step: int = 0
     best: float = math.inf
 
@@ -110,6 +126,14 @@ def train(options: Options, resume: bool = False) -> Job:
     return job
 
 
+def rate(options: Options, step: int) -> float:
+    """The learning rate of update number `step`: GPT-1's schedule, or, where `min_lr` is given, one that ends there."""
+    x, warmup = step / options.steps, options.warmup / options.steps
+    if options.min_lr is None:
+        return options.lr * warmup_cosine(x, warmup)
+    return options.lr * warmup_cosine_floor(x, warmup, options.min_lr / options.lr)
+
+
 def update(job: Job, lr: float):
     """One update of the weights from batch number `job.step`; returns the loss, in nats per token.
 
@@ -117,7 +141,8 @@ def update(job: Job, lr: float):
     what is dropped, the result is that of the whole batch.
     """
     options, model = job.options, job.model
-    ids, targets = data.batch(job.train, options.batch, model.config.n_positions, options.seed, job.step, job.starts[0])
+    where = (job.starts[0], options.align)
+    ids, targets = data.batch(job.train, options.batch, model.config.n_positions, options.seed, job.step, *where)
     key, part = Key.of(options.seed, job.step), options.batch // options.accumulate
     model.zero_grad()
     total = 0.0
@@ -150,7 +175,7 @@ def loop(job: Job, interrupted=lambda: False) -> None:
     with tqdm(total=options.steps, initial=job.step, unit="step", dynamic_ncols=True) as bar:
         losses, since = [], time.perf_counter()
         while job.step < options.steps and not interrupted():
-            lr = options.lr * warmup_cosine(job.step / options.steps, options.warmup / options.steps)
+            lr = rate(options, job.step)
             try:
                 losses.append(update(job, lr))
             except NonFiniteGradient as error:
@@ -188,11 +213,13 @@ def prepare(options: Options) -> Job:
     """A new job: data, tokenizer, model and optimizer, checked before the folder is claimed."""
     options = replace(options)
     options.check()
-    corpus = data.load(options.data)
-    options.out = options.out or f"runs/{options.model}-{corpus.name}-{options.size or 'nano'}"
+    corpus, init = data.load(options.data), options.init
+    size = f"from-{Path(init).name}" if init else options.size or "nano"
+    options.model = options.model or (models.name_of(models.class_in(init)) if init else "gpt1")
+    options.out = options.out or f"runs/{options.model}-{corpus.name}-{size}"
     run = Run.start(options.out)
     device = choose_device(options.device)
-    if options.init:
+    if init:
         model, text = _from_init(options)
     else:
         text = _tokenizer(options, corpus)
@@ -250,7 +277,7 @@ def announce(job: Job) -> None:
         f"{minutes:.1f} minutes on {model.device}, {threads()} threads ({seconds:.3f} s an update), and "
         f"{1 + options.steps // options.eval_every} evaluations\n"
         f"expect   loss {math.log(config.vocab_size):.2f} at first: guessing among {config.vocab_size:,} tokens; "
-        f"a rate that rises to {options.lr:.2g} and falls to 0\n"
+        f"a rate that rises to {options.lr:.2g} and falls to {options.min_lr or 0:.2g}\n"
         f"folder   {job.run.folder}"
     )
 
@@ -271,11 +298,14 @@ def _measure_update(job: Job) -> float:
 
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
-    optimizer = GPT1Adam(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
-    job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, data.fingerprint(train_tokens, valid_tokens))
+    kind, mark = OPTIMIZERS[options.model], data.fingerprint(train_tokens, valid_tokens)
+    optimizer = kind(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
+    job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark)
     if options.align:
-        job.starts = tuple(np.flatnonzero(tokens == text.newline_id) for tokens in (train_tokens, valid_tokens))
-        if not len(job.starts[0]) or job.starts[0][0] >= len(train_tokens) - model.config.n_positions:
+        ends, of_valid = (np.flatnonzero(tokens == text.newline_id) for tokens in (train_tokens, valid_tokens))
+        ends = ends[ends < len(train_tokens) - model.config.n_positions - 1]
+        job.starts = (np.union1d(ends, ends + 1), of_valid)  # with the line end and without: a prompt has none
+        if not len(ends):
             raise InputError(f"--align: no line of {options.data} begins a whole window: leave --align out")
     return job
 
@@ -288,7 +318,7 @@ def _tokenizer(options: Options, corpus):
         size = wanted.removeprefix("bpe:")
         if not size.isdigit() or int(size) < 1:
             raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
-        return tokenizer.GPT1Tokenizer.train(corpus.pieces("train"), int(size))
+        return tokenizer.KINDS[options.model].train(corpus.pieces("train"), int(size))
     return tokenizer.load(wanted)
 
 
@@ -311,6 +341,8 @@ def _from_init(options: Options):
     given = [name for name in fixed if getattr(options, name) is not None]
     if given:
         raise InputError(f"--init {options.init} already says what --{given[0]} is: leave --{given[0]} out")
+    if models.model_class(options.model) is not models.class_in(options.init):
+        raise InputError(f"--init {options.init} holds no {options.model}: leave --model out")
     return models.open_both(options.init, **_rates(options.dropout))
 
 

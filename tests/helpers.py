@@ -4,7 +4,8 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.backend import to_numpy
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.gpt1 import GPT1
+from minigpt.gpt2 import GPT2
 from minigpt.key import Key
 
 
@@ -60,9 +61,18 @@ def as_tuple(gradients) -> tuple:
 
 def small_gpt1(dtype=np.float64, seed=0, dropout=0.0, moved=True, **sizes) -> GPT1:
     """A GPT-1 of odd sizes. moved: every parameter is off its initial point, where errors could hide."""
+    return _small(GPT1, dtype, seed, dropout, moved, sizes)
+
+
+def small_gpt2(dtype=np.float64, seed=0, dropout=0.0, moved=True, **sizes) -> GPT2:
+    """A GPT-2 of the same odd sizes."""
+    return _small(GPT2, dtype, seed, dropout, moved, sizes)
+
+
+def _small(kind, dtype, seed, dropout, moved, sizes):
     sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2} | sizes
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = GPT1(GPT1Config(**sizes, **rates), seed=seed, dtype=dtype)
+    model = kind(kind.Config(**sizes, **rates), seed=seed, dtype=dtype)
     if moved:
         rng = np.random.default_rng(seed + 1)
         for parameter in model.parameters():

@@ -17,7 +17,7 @@ from minigpt import checkpoint, data, models
 from minigpt.errors import InputError
 from minigpt.nn import Parameter
 from minigpt.run import COLUMNS
-from minigpt.train import Options, evaluate, loop, prepare, reopen, train, update
+from minigpt.train import Options, evaluate, loop, prepare, rate, reopen, train, update
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}
 TINY = SIZES | {"batch": 4, "steps": 12, "eval_every": 4, "tokenizer": "char"}
@@ -199,16 +199,33 @@ def test_batches_are_a_function_of_seed_and_step(text, tmp_path):
 def test_aligned_windows_begin_at_line_ends(tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("the cat sat on the mat .\n" * 120, encoding="utf-8")
-    job = train(options(str(lines), tmp_path / "run", align=True, steps=40, eval_every=40))
+    job = prepare(options(str(lines), tmp_path / "first", align=1.0))
+    ids, _ = data.batch(job.train, 50, 16, 0, 0, job.starts[0], job.options.align)
     newline = job.text.newline_id
-    assert all((job_tokens[starts] == newline).all() for job_tokens, starts in zip((job.train, job.valid), job.starts, strict=True))
-    everything = evaluate(job.model, job.valid, 4)
+    assert set(ids[:, 0]) == {newline, job.text.ids["t"]} and (ids[ids[:, 0] == newline, 1] == job.text.ids["t"]).all()
+    losses = []
+    for align in (0.0, 1.0):
+        job.options.align = align
+        losses.append(float(update(job, 0.0)))
+        job.step = 0
+    assert losses[0] != losses[1], "update draws its batch as the options say"
+    job = train(options(str(lines), tmp_path / "run", align=1.0, steps=40, eval_every=40))
     assert job.best == pytest.approx(evaluate(job.model, job.valid, 4, job.starts[1]), rel=1e-6)
-    assert job.best < everything - 0.05, "it was trained, and is judged, on windows that begin a line"
-    assert (reopen(Options(out=str(tmp_path / "run"))).starts[0] == job.starts[0]).all()
+    assert job.best < evaluate(job.model, job.valid, 4) - 0.05, "it is judged on windows that begin a line"
     lines.write_text("the cat sat on the mat . " * 120, encoding="utf-8")
     with pytest.raises(InputError, match="no line of .* begins a whole window"):
-        prepare(options(str(lines), tmp_path / "other", align=True))
+        prepare(options(str(lines), tmp_path / "other", align=0.5))
+    with pytest.raises(InputError, match="--align 1.5"):
+        prepare(options(str(lines), tmp_path / "third", align=1.5))
+
+
+def test_the_rate_follows_the_chosen_schedule(text, tmp_path):
+    ours = prepare(options(text, tmp_path / "a", steps=100, warmup=10, lr=1e-2)).options
+    floor = prepare(options(text, tmp_path / "b", steps=100, warmup=10, lr=1e-2, min_lr=1e-3)).options
+    assert [rate(ours, step) for step in (0, 5, 10)] == [rate(floor, step) for step in (0, 5)] + [1e-2]
+    assert rate(ours, 100) == pytest.approx(0, abs=1e-12) and rate(floor, 100) == pytest.approx(1e-3)
+    with pytest.raises(InputError, match="--min-lr 0.1 is above --lr 0.01"):
+        prepare(options(text, tmp_path / "c", lr=1e-2, min_lr=0.1))
 
 
 def test_beta2_reaches_the_optimizer(text, tmp_path):
