@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
     top.add_argument("--version", action="version", version=_version())
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_train, _add_sample, _add_tokenizer, _add_info, _add_check):
+    for add in (_add_train, _add_sample, _add_eval, _add_tokenizer, _add_download, _add_info, _add_check):
         add(commands)
     return top
 
@@ -66,27 +66,28 @@ def _command(commands, name: str, run, summary: str, device: bool = False) -> ar
 def _add_train(commands) -> None:
     train = _command(commands, "train", _train, "pre-train a model on a text", device=True)
     options = train.add_argument
-    options("--model", choices=("gpt1",), help="default: gpt1")
-    options("--size", metavar="NAME", help="nano (default), mini, paper: sets the four numbers below")
+    options("--model", choices=("gpt1", "gpt2"), help="default: gpt1, or what --init names")
+    options("--size", metavar="NAME", help="nano (default), mini; gpt1: paper; gpt2: small, medium, large, xl")
     options("--layers", type=int, metavar="N")
     options("--heads", type=int, metavar="N")
     options("--embd", type=int, metavar="C", help="width of the residual stream")
     options("--context", type=int, metavar="T", help="tokens that the model sees at once")
     options("--data", metavar="WHAT", help="stories (default), stories:N, pydocs, or a UTF-8 text file")
     options("--tokenizer", metavar="T", help="char, bpe:VOCAB, or a folder that holds one; the default fits the data")
-    options("--init", metavar="DIR", help="go on from this model, with a new schedule")
+    options("--init", metavar="DIR", help="go on from this model, or from a downloaded one: gpt2; a new schedule")
     options("--out", metavar="DIR", help="folder for the model (default: runs/MODEL-DATA-SIZE)")
     options("--resume", action="store_true", help="go on with the run in --out, exactly where it was last kept")
     options("--batch", type=int, metavar="B", help="windows in an update (default: 12)")
     options("--accumulate", type=int, metavar="K", help="compute the batch in K parts, to save memory (default: 1)")
     options("--steps", type=int, metavar="N", help="updates of the weights (default: 2000)")
     options("--lr", type=float, metavar="RATE", help="highest learning rate (default: 0.256 / width)")
+    options("--min-lr", type=float, metavar="RATE", help="where the cosine ends (default: GPT-1's schedule, down to 0)")
     options("--warmup", type=int, metavar="N", help="updates until then (default: a tenth of the steps, at most 2000)")
     options("--dropout", type=float, metavar="P", help="default: 0.1 for the size paper, otherwise 0")
     options("--beta2", type=float, metavar="B", help="memory of Adam's second moment (default: 0.999)")
     options("--weight-decay", type=float, metavar="W", help="default: 0.01")
     options("--clip", type=float, metavar="NORM", help="longest gradient; 0 is no clipping (default: 1)")
-    options("--align", action="store_true", default=None, help="windows begin at line ends only, not anywhere")
+    options("--align", type=float, metavar="P", help="share of windows that begin with a line (default: 0)")
     options("--seed", type=int, metavar="S", help="of weights, batches and dropout (default: 0)")
     options("--eval-every", type=int, metavar="N", help="updates between evaluations (default: 1/8 of the steps)")
 
@@ -109,9 +110,9 @@ def _train(options) -> int:
 def _add_sample(commands) -> None:
     sample = _command(commands, "sample", _sample, "write text with a trained model", device=True)
     sample.add_argument("folder", metavar="MODEL", help="a model directory")
-    sample.add_argument("--prompt", default="", metavar="TEXT", help="what the text begins with")
+    sample.add_argument("--prompt", metavar="TEXT", help="what the text begins with (default: nothing)")
     sample.add_argument("--tokens", type=int, default=200, metavar="N", help="how many to write (default: 200)")
-    sample.add_argument("--samples", type=int, default=1, metavar="N", help="how many texts (default: 1)")
+    sample.add_argument("--samples", type=int, default=1, metavar="N", help="how many texts, in one batch (default: 1)")
     sample.add_argument("--temperature", type=float, default=0.8, help="0 is always the likeliest (default: 0.8)")
     sample.add_argument("--top-k", type=int, metavar="K", help="draw among the K likeliest tokens only")
     sample.add_argument("--top-p", type=float, metavar="P", help="draw among the likeliest that hold probability P")
@@ -129,22 +130,52 @@ def _sample(options) -> None:
     sample(options.folder, options.prompt, n_tokens=options.tokens, write=write, **chosen)
 
 
+def _add_eval(commands) -> None:
+    tasks = ("perplexity", "lambada", "winograd", "choice", "sentiment", "summarise", "translate", "answer")
+    command = _command(commands, "eval", _eval, "try a task that the model was not trained for", device=True)
+    options = command.add_argument
+    options("folder", metavar="MODEL", help="a model directory")
+    options("task", metavar="TASK", choices=tasks, help=", ".join(tasks))
+    options("file", metavar="FILE", help="a text (perplexity), wsc273.txt (winograd), JSON Lines (the others)")
+    options("--context", type=int, metavar="T", help="tokens in a window of perplexity (default: all positions)")
+    options("--stride", type=int, metavar="S", help="tokens from window to window (default: the context)")
+    kinds = ("none", "wikitext", "ptb", "lambada")
+    options("--detokenize", choices=kinds, help="undo how a benchmark splits words (default: none)")
+    options("--limit", type=int, metavar="N", help="only the first N items")
+    options("--shots", type=int, metavar="K", help="show the first K items as examples (default: 0)")
+    options("--seed", type=int, metavar="S", help="of what is drawn (default: 0)")
+    options("--json", dest="json_file", metavar="FILE", help="write the results here too")
+
+
+def _eval(options) -> None:
+    from minigpt.zeroshot import evaluate
+
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    evaluate(**{name: value for name, value in given.items() if name not in ("command", "run", "threads")})
+
+
 def _add_tokenizer(commands) -> None:
     summary = "train a vocabulary, or use one"
     actions = commands.add_parser("tokenizer", help=summary, description=summary).add_subparsers(
         dest="action", required=True, metavar="ACTION"
     )
-    train = _command(actions, "train", _tokenizer_train, "learn GPT-1's byte-pair encoding from a text")
+    train = _command(actions, "train", _tokenizer_train, "learn a vocabulary from a text")
+    kinds = "words in lower case (gpt1, default), bytes (gpt2), or characters"
+    train.add_argument("--kind", choices=("gpt1", "gpt2", "char"), default="gpt1", help=kinds)
     train.add_argument("--data", default="stories", metavar="WHAT", help="as for minigpt train")
-    train.add_argument("--vocab", type=int, default=4096, metavar="N", help="size of the vocabulary (default: 4096)")
-    train.add_argument("--out", required=True, metavar="DIR", help="folder for vocab.json and merges.txt")
+    train.add_argument("--vocab", type=int, metavar="N", help="size of the vocabulary (default: 4096; not with char)")
+    train.add_argument("--out", required=True, metavar="DIR", help="folder for the vocabulary")
     for name, run, what in (
         ("encode", _tokenizer_encode, "from text to token ids"),
         ("decode", _tokenizer_decode, "from token ids to text"),
+        ("list", _tokenizer_list, "print every token, what it was merged from, and its id"),
     ):
         command = _command(actions, name, run, what)
         command.add_argument("folder", metavar="DIR", help="a tokenizer's or a model's folder")
-        command.add_argument("text", nargs="*", help="default: standard input")
+        if name != "list":
+            command.add_argument("text", nargs="*", help="default: standard input")
+        if name == "encode":
+            command.add_argument("--special", action="store_true", help="<|endoftext|> is that token, not plain text")
 
 
 def _tokenizer_train(options) -> None:
@@ -152,7 +183,10 @@ def _tokenizer_train(options) -> None:
 
     if any((Path(options.out) / name).exists() for name in ("vocab.json", "tokenizer.json")):
         raise InputError(f"{options.out} already holds a vocabulary: give another --out")
-    trained = tokenizer.GPT1Tokenizer.train(data.load(options.data).pieces("train"), options.vocab)
+    if options.kind == "char" and options.vocab is not None:
+        raise InputError(f"--vocab {options.vocab}: --kind char has a token for each character, so leave --vocab out")
+    size = [] if options.kind == "char" else [4096 if options.vocab is None else options.vocab]
+    trained = tokenizer.KINDS[options.kind].train(data.load(options.data).pieces("train"), *size)
     trained.save(options.out)
     print(f"{trained.vocab_size} tokens: {options.out}")
 
@@ -160,7 +194,10 @@ def _tokenizer_train(options) -> None:
 def _tokenizer_encode(options) -> None:
     from minigpt import tokenizer
 
-    print(*tokenizer.load(options.folder).encode(_input(options.text)))
+    text = tokenizer.load(options.folder)
+    if options.special and not text.special:
+        raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens")
+    print(*text.encode(_input(options.text), **({"allowed_special": "all"} if options.special else {})))
 
 
 def _tokenizer_decode(options) -> None:
@@ -173,15 +210,35 @@ def _tokenizer_decode(options) -> None:
     print(tokenizer.load(options.folder).decode([int(word) for word in words]))
 
 
+def _tokenizer_list(options) -> None:
+    from minigpt import tokenizer
+
+    for line in tokenizer.load(options.folder).listing():
+        print(line)
+
+
 def _input(words: list[str]) -> str:
     return " ".join(words) if words else sys.stdin.read().removesuffix("\n")
+
+
+def _add_download(commands) -> None:
+    download = _command(commands, "download", _download, "fetch a published model")
+    download.add_argument("name", metavar="NAME", help="gpt1, gpt2, gpt2-medium, gpt2-large or gpt2-xl")
+    download.add_argument("--out", metavar="DIR", help="default: NAME in MINIGPT_CACHE, or in ~/.cache/minigpt")
+    download.add_argument("--from", dest="source", metavar="URL", help="fetch the files from here, such as a mirror")
+
+
+def _download(options) -> None:
+    from minigpt import hub
+
+    print(hub.download(options.name, options.out, options.source))
 
 
 def _add_info(commands) -> None:
     info = _command(commands, "info", _info, "show every tensor of a model, and what it costs")
     info.add_argument("folder", nargs="?", metavar="MODEL", help="a model directory; or name a size:")
-    info.add_argument("--model", choices=("gpt1",), default="gpt1")
-    info.add_argument("--size", default="paper", metavar="NAME", help="nano, mini, paper (default)")
+    info.add_argument("--model", choices=("gpt1", "gpt2"), default="gpt1")
+    info.add_argument("--size", metavar="NAME", help="nano, mini; gpt1: paper (default); gpt2: small (default) to xl")
     info.add_argument("--batch", type=int, default=1, metavar="B", help="for the bytes of activations (default: 1)")
 
 
