@@ -6,7 +6,7 @@
 # what it understands early, and what late and all at once.
 #
 # Reading: 30 minutes. Running: 30 seconds, and under three minutes more the first time, for the model that this
-# lesson shares with the next ones. Before it: lessons 01 (tokens), 06 (loss), 08 (the model) and 09 (the optimiser).
+# lesson shares with others. Before it: lessons 01 (tokens), 06 (loss), 08 (the model) and 09 (the optimiser).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
 

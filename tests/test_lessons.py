@@ -15,7 +15,8 @@ from minigpt import check
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 EXERCISES = sorted((ROOT / "lessons" / "exercises").glob("*.py"))
-TRAIN = ("10", "11")  # these train the model that they share
+TRAIN = ("10", "11", "16", "17")  # these train the model that they share, or find it trained
+WRITTEN = [*range(12), *range(14, 18)]
 
 
 def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
@@ -42,8 +43,8 @@ def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path):
     assert not list(tmp_path.iterdir()), "a lesson leaves nothing where it was started"
 
 
-def test_there_are_twelve_lessons_and_the_tables_name_them():
-    assert [path.name[:2] for path in LESSONS] == [f"{i:02}" for i in range(12)]
+def test_the_tables_name_every_lesson():
+    assert [path.name[:2] for path in LESSONS] == [f"{i:02}" for i in WRITTEN]
     for readme in (ROOT / "README.md", ROOT / "lessons" / "README.md"):
         text = readme.read_text(encoding="utf-8")
         assert [path.name for path in LESSONS if path.name not in text] == []
