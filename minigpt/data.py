@@ -29,12 +29,13 @@ IGNORED = -100  # a target that is not predicted
 class Corpus:
     """A text in two parts. `pieces("train")` and `pieces("valid")` yield it, in one piece unless it is large.
 
+    pieces takes a separator too: what stands between the documents of a text that is made of documents.
     tokenizer: what suits it, "char" or "bpe:N". identity: changes when the text may have changed. large: whether its
     tokens should be kept on disk.
     """
 
     name: str
-    pieces: Callable[[str], Iterable[str]]
+    pieces: Callable[..., Iterable[str]]
     tokenizer: str
     identity: str
     large: bool = False
@@ -50,14 +51,15 @@ def load(source: str | Path) -> Corpus:
     if source == "stories" or source.startswith("stories:"):
         return _stories(source)
     if source == "pydocs":
-        return _in_memory("pydocs", *_split_documents(python_docs()), tokenizer="bpe:4096")
+        return _of_documents("pydocs", *_split_documents(python_docs()), tokenizer="bpe:4096")
     return _file(Path(source))
 
 
-def _in_memory(name: str, train: str, valid: str, tokenizer: str) -> Corpus:
-    texts = {"train": [train], "valid": [valid]}
-    identity = hashlib.sha256((train + "\0" + valid).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Corpus(name, texts.__getitem__, tokenizer, identity)
+def _of_documents(name: str, train: list[str], valid: list[str], tokenizer: str, end: str = "\n") -> Corpus:
+    parts = {"train": train, "valid": valid}
+    whole = "\0".join(SEPARATOR.join(part) + end for part in parts.values())
+    identity = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return Corpus(name, lambda part, separator=SEPARATOR: [separator.join(parts[part]) + end], tokenizer, identity)
 
 
 def _stories(source: str) -> Corpus:
@@ -65,16 +67,17 @@ def _stories(source: str) -> Corpus:
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or (numbers and int(numbers[0]) < 10):
         raise InputError(f"--data {source}: give stories: and a number of stories, 10 or more, such as stories:10000")
     number, variety = [int(number) for number in numbers] + [10_000, stories.VARIETY][len(numbers) :]
-    train, valid = (stories.corpus(n, 0, part, variety) for n, part in ((number, "train"), (number // 10, "valid")))
-    return _in_memory("stories", train, valid, tokenizer="bpe:1500")
+    sizes = ((number, "train"), (number // 10, "valid"))
+    train, valid = (stories.documents(n, 0, part, variety) for n, part in sizes)
+    return _of_documents("stories", train, valid, tokenizer="bpe:1500")
 
 
-def _split_documents(documents: list[str]) -> tuple[str, str]:
+def _split_documents(documents: list[str]) -> tuple[list[str], list[str]]:
     """Whole documents, the last tenth of the characters apart."""
     sizes = np.cumsum([len(document) for document in documents])
     cut = int(np.searchsorted(sizes, (1 - VALIDATION) * sizes[-1])) + 1
     cut = min(cut, len(documents) - 1)
-    return SEPARATOR.join(documents[:cut]) + "\n", SEPARATOR.join(documents[cut:]) + "\n"
+    return documents[:cut], documents[cut:]
 
 
 def python_docs() -> list[str]:
@@ -111,11 +114,11 @@ def _file(path: Path) -> Corpus:
     if size < LARGE:
         text = "".join(_decoded(path, 0, size))
         cut = int((1 - VALIDATION) * len(text))
-        return _in_memory(name, text[:cut], text[cut:], tokenizer="char")
+        return _of_documents(name, [text[:cut]], [text[cut:]], tokenizer="char", end="")
     cut = _line_start(path, int((1 - VALIDATION) * size))
     parts = {"train": (0, cut), "valid": (cut, size)}
     identity = f"{path.resolve()} {size} {path.stat().st_mtime_ns}"
-    return Corpus(name, lambda part: _decoded(path, *parts[part]), "bpe:4096", identity, large=True)
+    return Corpus(name, lambda part, separator="": _decoded(path, *parts[part]), "bpe:4096", identity, large=True)
 
 
 def _line_start(path: Path, offset: int) -> int:
@@ -153,9 +156,12 @@ def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = 
     Raises InputError where a part is shorter than one window of context + 1 tokens.
     """
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
+    options, separator = {}, SEPARATOR
+    if getattr(tokenizer, "end_of_text_id", None) is not None:  # GPT-2 ends a document with a token of its own
+        options, separator = {"allowed_special": "all"}, tokenizer.token(tokenizer.end_of_text_id)
     arrays = []
     for part in ("train", "valid"):
-        pieces = (np.array(tokenizer.encode(text), dtype) for text in corpus.pieces(part))
+        pieces = (np.array(tokenizer.encode(text, **options), dtype) for text in corpus.pieces(part, separator))
         if corpus.large and folder is not None:
             mark = f"{corpus.identity} {part} {np.dtype(dtype)} {_fingerprint_of(tokenizer)}"
             tokens = _on_disk(pieces, Path(folder) / f"tokens-{part}", dtype, mark)

@@ -62,9 +62,8 @@ def sample(
 
 def _start(text: Tokenizer, prompt: str | None, context: int) -> list[int]:
     """The ids that a text begins with: a prompt's, or the end of the text before it, or of the line before it."""
-    before = [i for i in (text.end_of_text_id, text.newline_id) if i is not None][:1]
-    start = before if prompt is None else text.encode(prompt)
-    if not start and prompt is None:
+    start = [text.start_id] if prompt is None else text.encode(prompt)
+    if start == [None]:
         raise InputError("this vocabulary has no line end for a text to begin after: give a --prompt")
     if not start:
         raise InputError(f"the prompt {prompt!r} holds no token: give some text, or no prompt at all")

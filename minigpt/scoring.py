@@ -87,7 +87,7 @@ def _of_targets(model: LanguageModel, h, targets) -> tuple[np.ndarray, np.ndarra
 
 def opening(tokenizer: Tokenizer) -> list[int]:
     """What stands before a text, so that its first token is judged too: end-of-text, or else a line end, if any."""
-    return [i for i in (tokenizer.end_of_text_id, tokenizer.newline_id) if i is not None][:1]
+    return [] if tokenizer.start_id is None else [tokenizer.start_id]
 
 
 def continuations(model: LanguageModel, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Scored]:

@@ -302,9 +302,9 @@ def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) ->
     optimizer = kind(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
     job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark)
     if options.align:
-        ends, of_valid = (np.flatnonzero(tokens == text.newline_id) for tokens in (train_tokens, valid_tokens))
+        ends, of_valid = (np.flatnonzero(tokens == text.start_id) for tokens in (train_tokens, valid_tokens))
         ends = ends[ends < len(train_tokens) - model.config.n_positions - 1]
-        job.starts = (np.union1d(ends, ends + 1), of_valid)  # with the line end and without: a prompt has none
+        job.starts = (np.union1d(ends, ends + 1), of_valid)  # with it and without: a prompt begins without
         if not len(ends):
             raise InputError(f"--align: no line of {options.data} begins a whole window: leave --align out")
     return job
@@ -347,8 +347,7 @@ def _from_init(options: Options):
 
 
 def _sample(job: Job, n_tokens: int = 40) -> str:
-    newline = job.text.newline_id
-    start = job.valid[:1][None] if newline is None else np.array([[newline]])
+    start = job.valid[:1][None] if job.text.start_id is None else np.array([[job.text.start_id]])
     ids = job.model.generate(start, n_tokens, temperature=0.8, seed=job.step)
     return repr(job.text.decode(to_numpy(ids)[0].tolist()))
 

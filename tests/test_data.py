@@ -7,7 +7,7 @@ import pytest
 
 from minigpt import data, stories
 from minigpt.errors import InputError
-from minigpt.tokenizer import CharTokenizer
+from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
 
 def whole(corpus: data.Corpus, part: str) -> str:
@@ -156,6 +156,18 @@ def test_a_share_of_the_windows_begins_where_it_is_told_to():
     assert len(np.unique(ids[~at_starts, 0])) > 800, "the others begin anywhere"
     assert (targets == ids + 1).all()
     assert (data.batch(tokens, 9, 5, 0, 0)[0] == data.batch(tokens, 9, 5, 0, 0, starts, 0.0)[0]).all()
+
+
+def test_gpt2_ends_documents_with_a_token_of_its_own(tmp_path):
+    corpus = data.load("stories:40:1")
+    text = GPT2Tokenizer.train(corpus.pieces("train"), 400, progress=False)
+    tokens, held_out = data.encode(corpus, text, 16)
+    end = text.end_of_text_id
+    assert (tokens == end).sum() == 39 and (held_out == end).sum() == 3, "between documents"
+    assert text.decode(tokens[: list(tokens).index(end)]) == stories.documents(1, variety=1)[0]
+    own = written(tmp_path / "own.txt", b"one<|endoftext|>two " * 40)
+    tokens, _ = data.encode(data.load(own), text, 16)
+    assert (tokens == end).sum() == 36, "in a file of one's own, where it says so"
 
 
 def test_fingerprints_tell_texts_apart():

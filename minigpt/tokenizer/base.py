@@ -53,6 +53,11 @@ class Tokenizer:
         """The id of the special token that ends a document; None if there is none."""
         return None
 
+    @property
+    def start_id(self) -> int | None:
+        """The id after which a text begins: that of the end of another, or else of a line; None if there is neither."""
+        return self.newline_id if self.end_of_text_id is None else self.end_of_text_id
+
     def streaming(self) -> Stream:
         """For ids that come one by one: `feed(id)` gives the text that is now certain, `end()` what is left."""
         return Stream(self.decode)
