@@ -8,6 +8,7 @@ import errno
 import json
 import math
 import os
+import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -124,7 +125,7 @@ def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
         raise InputError(f"{folder}: a tensor is there twice, with and without the prefix transformer.")
     head = plain.pop("lm_head.weight", None)
     embedding = plain.get("wte.weight", plain.get("tokens_embed.weight"))
-    if head is not None and not (embedding is not None and np.array_equal(head, embedding)):
+    if head is not None and embedding is not None and not np.array_equal(head, embedding):
         raise InputError(f"{folder}: lm_head.weight differs from the token embedding: only tied heads are built here")
     return {name: tensor for name, tensor in plain.items() if not _is_mask(name, tensor)}
 
@@ -137,10 +138,13 @@ def _split_weights(folder: Path) -> dict[str, np.ndarray]:
     """The tensors of a large model that is stored in several files, which an index names."""
     index = _read_json(folder / INDEX)
     files = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(files, dict) or any(type(f) is not str or "/" in f or "\\" in f for f in files.values()):
+    if not isinstance(files, dict) or any(type(f) is not str or Path(f).name != f or "\\" in f for f in files.values()):
         raise InputError(f"{folder / INDEX}: expected a weight_map from tensors to files in the same folder")
     parts = [load_tensors(folder / file)[0] for file in sorted(set(files.values()))]
-    return {name: tensor for part in parts for name, tensor in part.items()}
+    merged = {name: tensor for part in parts for name, tensor in part.items()}
+    if len(merged) < sum(map(len, parts)):
+        raise InputError(f"{folder}: a tensor stands in two of the files")
+    return merged
 
 
 def _openai_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -154,7 +158,7 @@ def _openai_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _is_shape(value) -> bool:
-    return isinstance(value, list) and 1 <= len(value) <= 3 and all(type(n) is int and n > 0 for n in value)
+    return isinstance(value, list) and 1 <= len(value) <= 3 and all(type(n) is int and 0 < n < 1 << 31 for n in value)
 
 
 def _openai_config(folder: Path) -> dict:
@@ -171,7 +175,7 @@ def _openai_weights(folder: Path) -> dict[str, np.ndarray]:
         try:
             with path.open("rb") as file:
                 parts.append(np.lib.format.read_array(file, allow_pickle=False).ravel())
-        except (OSError, ValueError, EOFError, MemoryError) as error:
+        except (OSError, ValueError, EOFError, MemoryError, tokenize.TokenError) as error:
             raise InputError(f"{path} is not a whole file of NumPy numbers: {_reason(error)}") from error
     row, ends = np.concatenate(parts or [[]]), np.cumsum([math.prod(shape) for shape in shapes.values()])
     if row.size != ends[-1]:
@@ -196,13 +200,17 @@ def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None
             raise InputError(f"{source}: tensor {name} holds {tensor.dtype}; expected floating-point numbers")
         if tensor.shape != data.shape:
             raise InputError(f"{source}: tensor {name} has shape {tensor.shape}; the configuration wants {data.shape}")
-        data[...] = to_device(tensor.astype(data.dtype), "cpu" if isinstance(data, np.ndarray) else "cuda")
+        with np.errstate(over="ignore"):
+            values = tensor.astype(data.dtype)
+        if not np.isfinite(values).all():
+            raise InputError(f"{source}: tensor {name} holds numbers that are not finite in {data.dtype}")
+        data[...] = to_device(values, "cpu" if isinstance(data, np.ndarray) else "cuda")
 
 
 def _read_json(path: Path):
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or a number too long
         raise InputError(f"{path} is not JSON: {error}") from error
 
 

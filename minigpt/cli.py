@@ -30,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as in `minigpt info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as error:
+        print(f"minigpt: not enough memory: {error or 'give a smaller model, batch or context'}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"minigpt: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return 2

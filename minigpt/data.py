@@ -6,7 +6,6 @@ Every batch is a function of (seed, step): nothing is shuffled in place, so a ru
 import ast
 import codecs
 import hashlib
-import json
 import pydoc_data.topics
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
@@ -179,14 +178,14 @@ def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = 
 
 def _on_disk(pieces: Iterable[np.ndarray], path: Path, dtype, mark: str) -> np.ndarray:
     """A memory map of the tokens; written piece by piece unless the file of this mark is there already."""
-    note = path.with_suffix(".json")
-    if not (note.is_file() and path.is_file() and json.loads(note.read_text(encoding="utf-8"))["mark"] == mark):
+    note = path.with_suffix(".of")
+    if not (note.is_file() and path.is_file() and note.read_text(encoding="utf-8") == mark):
         note.unlink(missing_ok=True)  # from here until the note is written again, the file counts for nothing
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             for piece in pieces:
                 piece.tofile(file)
-        note.write_text(json.dumps({"mark": mark}), encoding="utf-8")
+        note.write_text(mark, encoding="utf-8")
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)
 
 

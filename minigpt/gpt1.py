@@ -88,7 +88,7 @@ class GPT1(LanguageModel):
 
     @property
     def head(self):
-        """The output matrix (V,C): the token embedding itself (equation 2)."""
+        """The output matrix (V,C): the token embedding itself (GPT-1 equation 2)."""
         return self.embeddings[0].weight
 
     def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:

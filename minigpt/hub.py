@@ -1,4 +1,7 @@
-"""Published models: fetched once, checked, and kept in a folder of their own. Files placed there by hand do as well."""
+"""Published models: fetched once, checked where their sums are known, and kept in a folder of their own.
+
+Files placed there by hand do as well.
+"""
 
 import contextlib
 import hashlib
@@ -130,7 +133,7 @@ def _more(url: str, part: Path) -> bool:
             for chunk in _chunks(response):
                 bar.update(file.write(chunk))
     size = part.stat().st_size
-    if size == start < total:
+    if size <= have and size < total:
         raise ConnectionError(f"the connection broke at {size:,} of {total:,} bytes, which are kept")
     return size >= total
 

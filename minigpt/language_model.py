@@ -28,8 +28,8 @@ class Config:
     def __post_init__(self):
         for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
+            if type(value) is not int or not 1 <= value < 1 << 31:
+                raise InputError(f"{name} is {value!r}: give a whole number from 1 to 2,147,483,647")
         c, heads = self.n_embd, self.n_head
         if c % heads:
             near = sorted({max(1, c // heads) * heads, (c // heads + 1) * heads})
@@ -173,6 +173,8 @@ class LanguageModel(Module):
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Past]:
         """An empty key-value cache, a `Past` for each layer: `hidden` and `forward` fill it and go on from it.
+
+        A past with padding is for grad=False only.
 
         capacity: room for so many positions (default: all that the model has). padding: (B,) int, how many of the
         first ids of each row are padding.

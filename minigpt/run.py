@@ -29,11 +29,12 @@ class Run:
         run = cls(folder)
         if run.folder.exists() and not run.folder.is_dir():
             raise InputError(f"{folder} is a file: give another --out")
-        for name in (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG):
+        ours = (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, LOSSES, "vocab.json", "merges.txt", "tokenizer.json")
+        for name in ours:
             if (run.folder / name).exists():
                 raise InputError(
-                    f"{folder} already holds a model ({name}): give another --out, go on with --resume, "
-                    "or start from it with --init"
+                    f"{folder} already holds a {name}: give another --out, go on with --resume, or start from a model "
+                    "with --init"
                 )
         return run
 
@@ -47,7 +48,11 @@ class Run:
         tensors, metadata = checkpoint.load_tensors(path)
         if "run" not in metadata:
             raise InputError(f"{path} was not written by minigpt train: it holds tensors but no run")
-        state = json.loads(metadata["run"])
+        try:
+            state = json.loads(metadata["run"])
+            state["step"], state["best"], state["options"], state["config"], state["text"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} was not written by this version of minigpt train: {error!r}") from error
         run.rows = [row for row in run._read() if row["step"] <= state["step"]]
         run._write()
         return run, state, tensors

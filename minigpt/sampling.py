@@ -22,7 +22,8 @@ def next_tokens(
     if temperature == 0:
         return logits.argmax(axis=-1)
     logits = logits.astype(np.float64)
-    logits = (logits - logits.max(axis=-1, keepdims=True)) / temperature  # the largest is 0: nothing overflows
+    with np.errstate(over="ignore"):  # the largest is 0; what is far below may become -inf
+        logits = (logits - logits.max(axis=-1, keepdims=True)) / temperature
     if top_k is not None:
         logits = keep_top_k(logits, top_k)
     if top_p is not None:

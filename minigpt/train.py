@@ -73,8 +73,6 @@ class Options:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise InputError(f"--{name.replace('_', '-')} {value}: give 0 or more")
-        if self.min_lr is not None and self.lr is not None and not self.min_lr <= self.lr > 0:
-            raise InputError(f"--min-lr {self.min_lr} is above --lr {self.lr}")
         if not 0 <= self.beta2 < 1:
             raise InputError(f"--beta2 {self.beta2}: give 0 or more and less than 1")
         if not 0 <= self.align <= 1:
@@ -104,7 +102,8 @@ class Job:
     @property
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
-        return {"step": self.step, "best": self.best, "options": asdict(self.options), "text": self.text_mark}
+        numbers = {"step": self.step, "best": self.best, "text": self.text_mark}
+        return numbers | {"options": asdict(self.options), "config": self.model.config.to_dict()}
 
 
 def train(options: Options, resume: bool = False) -> Job:
@@ -235,7 +234,8 @@ def reopen(options: Options) -> Job:
     run, state, tensors = Run.load(options.out or "")
     options = Options(**state["options"] | {"out": str(options.out), "device": options.device})
     corpus, text = data.load(options.data), tokenizer.load(run.folder)
-    model = _new_model(options, text.vocab_size).to(choose_device(options.device))
+    kind = models.model_class(options.model)
+    model = kind(kind.Config.from_dict(state["config"]), seed=None).to(choose_device(options.device))
     job = _assemble(options, model, text, corpus, run)
     job.step, job.best = state["step"], state["best"]
     if job.text_mark != state["text"]:
@@ -255,6 +255,8 @@ def resolve(options: Options, model: LanguageModel) -> None:
     options.embd, options.context = config.n_embd, config.n_positions
     options.dropout = config.resid_pdrop
     options.lr = 0.256 / config.n_embd if options.lr is None else options.lr
+    if options.min_lr is not None and not options.min_lr <= options.lr > 0:
+        raise InputError(f"--min-lr {options.min_lr} --lr {options.lr}: give a rate above 0 that ends no higher")
     options.warmup = min(2000, options.steps // 10) if options.warmup is None else min(options.warmup, options.steps)
     options.eval_every = max(1, options.steps // 8) if options.eval_every is None else options.eval_every
 
@@ -316,7 +318,7 @@ def _tokenizer(options: Options, corpus):
         return tokenizer.CharTokenizer.train(text for part in ("train", "valid") for text in corpus.pieces(part))
     if wanted.startswith("bpe:"):
         size = wanted.removeprefix("bpe:")
-        if not size.isdigit() or int(size) < 1:
+        if not size.isdecimal() or not 1 <= int(size[:9]) == int(size[:10]):
             raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
         return tokenizer.KINDS[options.model].train(corpus.pieces("train"), int(size))
     return tokenizer.load(wanted)

@@ -236,7 +236,9 @@ def write(
         cuts.append(max(0, len(ids) - room))
         ids = ids[cuts[-1] :]
         options = {"temperature": float(top_k > 1), "top_k": top_k, "seed": seed + i, "stop": stop}
-        text = tokenizer.decode(model.generate(np.array([ids]), n_tokens, **options)[0, len(ids) :]).strip()
+        new = model.generate(np.array([ids]), n_tokens, **options)[0, len(ids) :].tolist()
+        end = tokenizer.end_of_text_id
+        text = tokenizer.decode(new[: new.index(end)] if end in new else new).strip()
         text = text if task == "summarise" else text.split("\n")[0]
         outputs.append(" ".join(re.split(r"(?<=[.!?])\s+", text)[:sentences]))
         ours, theirs = (re.findall(r"\w+", one.lower()) for one in (outputs[-1], wanted))

@@ -392,7 +392,8 @@ def test_every_device_gives_the_same(device):
     [
         ({"n_embd": 100, "n_head": 12}, "n_embd 100 is not a multiple of n_head 12: choose 96 or 108"),
         ({"n_embd": 2, "n_head": 4}, "n_embd 2 is not a multiple of n_head 4: choose 4"),
-        ({"n_layer": 0}, "n_layer is 0: give a whole number, 1 or more"),
+        ({"n_layer": 0}, "n_layer is 0: give a whole number from 1 to"),
+        ({"n_layer": True}, "n_layer is True"), ({"vocab_size": 1 << 31}, "vocab_size is 2147483648"),
         ({"n_positions": 6.0}, "n_positions is 6.0"),
         ({"vocab_size": "many"}, "vocab_size is 'many'"),
         ({"attn_pdrop": 1.0}, "attn_pdrop is 1.0: give a dropout rate from 0"),

@@ -130,6 +130,14 @@ def test_a_server_that_ignores_range(server, tmp_path):
     assert [wanted for _, wanted in server.asked] == [None, "bytes=30000-"]
 
 
+def test_a_server_that_ignores_range_and_always_breaks_off_is_given_up(server, tmp_path):
+    server.ignores_range, server.cuts = True, [30_000] * 50
+    with pytest.raises(InputError, match="broke at 30,000"):
+        fetch(server, tmp_path)
+    assert len(server.asked) == 2, "once more, and then no more"
+
+
+
 def test_a_server_that_sends_another_range(server, tmp_path):
     server.shifts, server.cuts = True, [30_000]
     with pytest.raises(InputError, match="the server sends another part of the file than it was asked for"):

@@ -1,6 +1,7 @@
 """Training runs: what they write, that they go on exactly where they stopped, and that nothing is ever lost."""
 
 import csv
+import dataclasses
 import math
 import os
 import random
@@ -141,7 +142,7 @@ def test_evaluation_predicts_every_token_once(text, tmp_path):
 def test_a_folder_that_holds_a_model_is_left_alone(text, tmp_path):
     train(options(text, tmp_path))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match=r"already holds a model.*--resume"):
+    with pytest.raises(InputError, match=r"already holds a resume.safetensors.*--resume"):
         train(options(text, tmp_path))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -224,8 +225,37 @@ def test_the_rate_follows_the_chosen_schedule(text, tmp_path):
     floor = prepare(options(text, tmp_path / "b", steps=100, warmup=10, lr=1e-2, min_lr=1e-3)).options
     assert [rate(ours, step) for step in (0, 5, 10)] == [rate(floor, step) for step in (0, 5)] + [1e-2]
     assert rate(ours, 100) == pytest.approx(0, abs=1e-12) and rate(floor, 100) == pytest.approx(1e-3)
-    with pytest.raises(InputError, match="--min-lr 0.1 is above --lr 0.01"):
-        prepare(options(text, tmp_path / "c", lr=1e-2, min_lr=0.1))
+    with pytest.raises(InputError, match="--min-lr 0.1 --lr 0.016: give a rate"):
+        prepare(options(text, tmp_path / "c", min_lr=0.1))
+
+
+def test_a_resumed_run_keeps_the_configuration_that_it_began_with(text, tmp_path):
+    job = train(options(text, tmp_path / "first"))
+    config = dataclasses.replace(job.model.config, layer_norm_epsilon=0.5, embd_pdrop=0.3)
+    checkpoint.save_model(tmp_path / "first", config.to_dict(), {
+        name: parameter.data for name, parameter in job.model.named_parameters()
+    })
+    folders = {"init": str(tmp_path / "first"), "out": str(tmp_path / "second")}
+    going = prepare(Options(data=text, **folders, steps=8, batch=4, eval_every=4))
+    loop(going, stop_after(going, 4))
+    assert reopen(Options(out=str(tmp_path / "second"))).model.config == config
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer.json", "loss.csv"])
+def test_a_run_overwrites_no_file_of_somebody_else(text, tmp_path, name):
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match=f"already holds a {name}"):
+        prepare(options(text, tmp_path))
+    assert (tmp_path / name).read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("run", ["{}", "x", "[]"])
+def test_a_resume_file_without_its_state(text, tmp_path, run):
+    train(options(text, tmp_path))
+    tensors, _ = checkpoint.load_tensors(tmp_path / "resume.safetensors")
+    checkpoint.save_tensors(tmp_path / "resume.safetensors", tensors, {"run": run})
+    with pytest.raises(InputError, match="was not written by this version"):
+        reopen(Options(out=str(tmp_path)))
 
 
 def test_beta2_reaches_the_optimizer(text, tmp_path):

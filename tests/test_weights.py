@@ -321,3 +321,13 @@ def test_a_damaged_release_is_refused(release, kind, message):
     with pytest.raises(InputError, match=message) as caught:
         models.open_model(folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_numbers_that_are_not_finite(tmp_path, value):
+    model = small_gpt2()
+    tensors = {name: parameter.data.astype(np.float64) for name, parameter in model.named_parameters()}
+    tensors["h.0.ln_1.bias"][1] = value
+    checkpoint.save_model(tmp_path, model.config.to_dict(), tensors)
+    with pytest.raises(InputError, match="h.0.ln_1.bias holds numbers that are not finite in float32"):
+        models.open_model(tmp_path)

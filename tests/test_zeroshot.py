@@ -354,6 +354,20 @@ def test_what_the_model_writes_is_cut_and_compared_word_by_word(characters):
     assert parrot.options["top_k"] == 1 and parrot.options["temperature"] == 0
 
 
+def test_what_comes_after_the_end_of_text_is_not_part_of_an_answer():
+    text = GPT2Tokenizer.train("the cat sat on the mat", 270, progress=False)
+
+    class Ends(Parrot):
+        def generate(self, ids, n_tokens, **options):
+            self.prompts.append("")
+            new = [*text.encode(" the cat"), text.end_of_text_id, *text.encode(" sat")]
+            return np.concatenate([ids, [new]], axis=1)
+
+    for task in ("answer", "summarise"):
+        report = zeroshot.write(task, Ends(text, []), text, [("who", "The cat")])
+        assert report.outputs == ["the cat"] and values(report)["exact match"] == 1
+
+
 def test_summaries_are_three_sentences_drawn_from_the_likeliest_two(characters):
     parrot = Parrot(characters, [" a cat. a dog! it sat. it ran.", "was it a good dog? it was"])
     records = [("the cat sat on the mat", "it"), ("a cat sat on a mat", "a b c d")]

@@ -29,9 +29,10 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file."""
+    text = read_text(path)
     try:
-        value = json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as e:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as e:
         raise InputError(f"{path} is not JSON ({e}): it is damaged or cut short") from None
     if not isinstance(value, dict):
         raise InputError(f"{path} holds a {type(value).__name__}, expected a JSON object {{...}}")
@@ -114,6 +115,7 @@ def _read_all_in_one(path: Path) -> tuple[list[str], list[Pair], list[str]]:
     try:
         ids = {token["content"]: token["id"] for token in added}
         special = [token["content"] for token in added if token["special"]]
+        "".join(ids)
     except (TypeError, KeyError):
         raise InputError(f"{path}: added_tokens must be a list of objects with content, id and special") from None
     return tokens_from_ids(model["vocab"] | ids, path), _pairs(model["merges"], path, "merge", 1), special

@@ -114,7 +114,8 @@ class GPT2Tokenizer(Tokenizer):
         if config.get("add_prefix_space"):
             raise InputError(f"{Path(folder) / files.CONFIG} asks for add_prefix_space, which is not GPT-2's way")
         more = config.get(MORE_SPECIAL)
-        special = dict.fromkeys([END_OF_TEXT, *special, *(more if isinstance(more, list) else [])])
+        more = [token.get("content") if isinstance(token, dict) else token for token in more or ()]
+        special = dict.fromkeys([END_OF_TEXT, *special, *(token for token in more if isinstance(token, str))])
         return cls(tokens, merges, [token for token in special if token in tokens])
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
