@@ -195,28 +195,28 @@ def _tokenizer_train(options) -> None:
 
 
 def _tokenizer_encode(options) -> None:
-    from minigpt import tokenizer
+    from minigpt import hub, tokenizer
 
-    text = tokenizer.load(options.folder)
+    text = tokenizer.load(hub.find(options.folder))
     if options.special and not text.special:
         raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens")
     print(*text.encode(_input(options.text), **({"allowed_special": "all"} if options.special else {})))
 
 
 def _tokenizer_decode(options) -> None:
-    from minigpt import tokenizer
+    from minigpt import hub, tokenizer
 
     words = _input(options.text).split()
     wrong = next((word for word in words if not word.isdecimal()), None)
     if wrong:
         raise InputError(f"{wrong!r} is not a token id: give whole numbers")
-    print(tokenizer.load(options.folder).decode([int(word) for word in words]))
+    print(tokenizer.load(hub.find(options.folder)).decode([int(word) for word in words]))
 
 
 def _tokenizer_list(options) -> None:
-    from minigpt import tokenizer
+    from minigpt import hub, tokenizer
 
-    for line in tokenizer.load(options.folder).listing():
+    for line in tokenizer.load(hub.find(options.folder)).listing():
         print(line)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from minigpt import costs, data, models, tokenizer
+from minigpt import costs, data, hub, models, tokenizer
 from minigpt.backend import choose_device, threads, to_numpy
 from minigpt.errors import InputError
 from minigpt.key import Key
@@ -321,7 +321,7 @@ def _tokenizer(options: Options, corpus):
         if not size.isdecimal() or not 1 <= int(size[:9]) == int(size[:10]):
             raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
         return tokenizer.KINDS[options.model].train(corpus.pieces("train"), int(size))
-    return tokenizer.load(wanted)
+    return tokenizer.load(hub.find(wanted))
 
 
 def _new_model(options: Options, vocab_size: int) -> LanguageModel:

@@ -293,7 +293,8 @@ def read_winograd(path: str | Path) -> list[Choice]:
     for at in range(0, len(lines), 5):
         text, mask, names, answer, end = (line.strip() for line in (lines[at : at + 5] + [""] * 5)[:5])
         names = [name.strip() for name in names.split(",")]
-        if mask != "[MASK]" or text.count(mask) != 1 or text.endswith(mask) or answer not in names or end:
+        whole = mask == "[MASK]" and text.count(mask) == 1 and not text.endswith(mask)
+        if not whole or answer not in names or len(names) < 2 or end:
             form = "a text that goes on after its one [MASK], [MASK], the candidates, the right one, an empty line"
             raise InputError(f"{path}, line {at + 1}: expected {form}, got {text[:60]!r}")
         records.append((text, names, names.index(answer)))

@@ -254,6 +254,9 @@ def test_training_goes_on_from_a_downloaded_model(published, cache, tmp_path, ca
     assert main(["download", "gpt2", "--from", server.url]) == 0
     assert main(arguments) == 0
     assert type(models.open_model("runs/gpt2-t-from-gpt2")) is GPT2
+    capsys.readouterr()
+    assert main(["tokenizer", "encode", "gpt2", "the"]) == 0
+    assert main(["tokenizer", "decode", "gpt2", capsys.readouterr().out.split()[0]]) == 0, "its vocabulary is found too"
 
 
 def test_a_folder_of_that_name_comes_first(cache, tmp_path):

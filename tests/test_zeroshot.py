@@ -502,6 +502,7 @@ BAD = [
     ("winograd", RECORD, ["--detokenize", "ptb"], "--detokenize is no option of winograd: it has --limit"),
     ("winograd", RECORD, ["--limit", "0"], "--limit 0: give 1 or more"),
     ("winograd", RECORD + "It was wet.\n[MASK]\na,b\na\n\n", [], "line 6: expected a text that goes on after"),
+    ("winograd", "I saw [MASK] there.\n[MASK]\na\na\n\n", [], "line 1: expected a text that goes on after"),
     ("winograd", RECORD.replace("the dog \n\n", "a cow\n\n"), [], "line 1: expected"),
     ("winograd", RECORD.replace(" ran. ", ""), [], "line 1: expected"),
     ("winograd", RECORD.replace("\n\n", "\n") + RECORD, [], "line 1: expected"),
