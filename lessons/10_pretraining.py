@@ -369,9 +369,9 @@ below.legend(loc="upper right", ncols=3)
 plot.save(figure, "10_pretraining.png")
 
 # %% [markdown]
-# Look at Mia and Tom. They are the commonest names, they are said ten times in each story, and they are learnt long
-# after the toys. **For hundreds of steps the model throws a coin, while its stories read better and better.** Then,
-# within two hundred more, most of it is learnt. And the loss, the one number that we would have watched, shows nothing.
+# Look at Mia and Tom. After "the" theirs are the commonest words, eight in a story, and they are learnt long after the
+# toys. **For hundreds of steps the model throws a coin, while its stories read better and better.** Then, within two
+# hundred more, half of it is learnt. And the loss, the one number that we would have watched, shows nothing.
 #
 # The dashed line says why. Whatever can follow Mia can follow Tom. So for hundreds of steps every gradient pulls the
 # two vectors the same way, until they are nearly one (the cosine rises, although they began as strangers). The table is
