@@ -453,12 +453,12 @@ for name, (form, end) in forms.items():
 # that never holds tokens x vocabulary whole. `minigpt.zeroshot` has the tasks, each a few lines on top.
 
 # %%
-from minigpt import scoring, zeroshot
+from minigpt import metrics, scoring, zeroshot
 
 pairs = [(context, " " + answer) for context, *answers in hard for answer in answers][:20]
 for theirs, ours in zip(scoring.continuations(model, text, pairs), many(pairs), strict=True):
     assert np.allclose(theirs.log_p, ours, atol=1e-4) and math.isclose(theirs.mean, theirs.log_p.mean())
-assert np.allclose(scoring.wilson(70, 100), wilson(70, 100))
+assert np.allclose(metrics.wilson(70, 100), wilson(70, 100))
 few = records[:30]
 for measure, ours in zip(zeroshot.winograd(model, text, few).measures, full_and_partial(few), strict=True):
     assert math.isclose(measure.value, shared(ours, answers[:30]).mean())

@@ -127,13 +127,6 @@ def credits(scores: Iterable[float], records: Iterable[tuple]) -> list[float]:
     return found
 
 
-def wilson(right: float, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a proportion right / n (Wilson 1927): never outside 0 to 1, and not empty at 0 or n."""
-    p, share = right / n, z * z / n
-    half = z * math.sqrt(p * (1 - p) / n + share / (4 * n))
-    return max(0.0, (p + share / 2 - half) / (1 + share)), min(1.0, (p + share / 2 + half) / (1 + share))
-
-
 def mean_interval(totals: Sequence[float], counts: Sequence[float] | None = None) -> tuple[float, float, float]:
     """sum(totals) / sum(counts) and its normal 95 % interval, the pairs being independent draws (the delta method).
 

@@ -15,8 +15,10 @@ from tqdm import tqdm
 from minigpt import checkpoint, models
 from minigpt.backend import choose_device
 from minigpt.errors import InputError
+from minigpt.labelled import read_text
 from minigpt.language_model import LanguageModel
-from minigpt.scoring import continuations, credits, log_probabilities, mean_interval, opening, substitute, wilson
+from minigpt.metrics import wilson
+from minigpt.scoring import continuations, credits, log_probabilities, mean_interval, opening, substitute
 from minigpt.tokenizer import Tokenizer
 
 Example = tuple[str, str]  # what is given, what is wanted
@@ -246,18 +248,6 @@ def write(
         f1.append(2 * (Counter(ours) & Counter(theirs)).total() / max(1, len(ours) + len(theirs)))
     measures = [_accuracy("exact match", exact), Measure("F1 of words", *mean_interval(f1), len(f1))]
     return Report(measures, _cut(cuts), outputs)
-
-
-def read_text(path: str | Path) -> str:
-    """A UTF-8 text file with something in it."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise InputError(f"{path} cannot be read ({reason}): give a UTF-8 text file") from error
-    if not text.strip():
-        raise InputError(f"{path} is empty: give a file with something in it")
-    return text
 
 
 def read_json_lines(path: str | Path, *, form: str, keys: Sequence[str], good: Callable[..., object]) -> list:

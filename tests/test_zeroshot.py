@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import small_gpt1
 
-from minigpt import scoring, zeroshot
+from minigpt import metrics, scoring, zeroshot
 from minigpt.cli import main, parser
 from minigpt.errors import InputError
 from minigpt.gpt1 import GPT1, GPT1Config
@@ -405,13 +405,13 @@ def test_sentiment_is_the_likelier_of_two_words():
     [(5, 10, 0.2366, 0.7634), (0, 10, 0, 0.2775), (10, 10, 0.7225, 1), (81, 263, 0.2553, 0.3662)],
 )
 def test_wilson_against_published_values(right, n, low, high):
-    np.testing.assert_allclose(scoring.wilson(right, n), (low, high), atol=6e-5)
+    np.testing.assert_allclose(metrics.wilson(right, n), (low, high), atol=6e-5)
 
 
 def test_wilson_holds_the_truth_nineteen_times_of_twenty():
     rng = np.random.default_rng(0)
     truths = rng.random(4000)
-    intervals = [scoring.wilson(rng.binomial(40, truth), 40) for truth in truths]
+    intervals = [metrics.wilson(rng.binomial(40, truth), 40) for truth in truths]
     inside = [low <= truth <= high for truth, (low, high) in zip(truths, intervals, strict=True)]
     assert 0.93 < np.mean(inside) < 0.975
 
@@ -491,7 +491,7 @@ BAD = [
     ("perplexity", "", [], "is empty"),
     ("perplexity", " \n", [], "is empty"),
     ("perplexity", None, [], "cannot be read (No such file"),
-    ("perplexity", b"caf\xe9", [], "it is not UTF-8"),
+    ("perplexity", b"caf\xe9", [], "is not UTF-8"),
     ("perplexity", "a", [], "the text has 1 token: give two or more"),
     ("perplexity", TEXT, ["--stride", "0"], "--stride 0: choose 1 to 256"),
     ("perplexity", TEXT, ["--stride", "9", "--context", "8"], "--stride 9: choose 1 to 8"),

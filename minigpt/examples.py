@@ -1,0 +1,45 @@
+"""Labelled examples: what a task asks, and the answer. Files, the story world and fine-tuning all speak of them."""
+
+from typing import NamedTuple
+
+from minigpt.errors import InputError
+
+KINDS = ("classification", "entailment", "similarity", "choice")  # GPT-1 figure 1, from top to bottom
+METRICS = ("accuracy", "f1", "matthews", "pearson")
+
+
+class Example(NamedTuple):
+    """One example.
+
+    texts: (text,) of a classification; (premise, hypothesis) of an entailment; (a, b) of a similarity; (context,) or
+    (context, question) of a multiple choice, whose candidates are `choices`.
+    label: the index of the right label, or of the right choice; a score, a float, where a task has no labels; None:
+    nobody has said.
+    """
+
+    texts: tuple[str, ...]
+    label: int | float | None = None
+    choices: tuple[str, ...] = ()
+
+
+class Task(NamedTuple):
+    """What is asked of every example: its kind of input, the names of the labels, how answers are judged.
+
+    labels: empty for a multiple choice, and for a score from 0 to 5 (a similarity judged by "pearson"). positive: the
+    index of the label that F1 is about.
+    """
+
+    kind: str
+    labels: tuple[str, ...] = ()
+    metric: str = "accuracy"
+    positive: int = 1
+
+
+def check_task(task: Task) -> None:
+    """Raises InputError for an unknown kind or metric, and for labels that cannot be told apart."""
+    if task.kind not in KINDS:
+        raise InputError(f"unknown kind of task {task.kind!r}: choose {', '.join(KINDS)}")
+    if task.metric not in METRICS:
+        raise InputError(f"unknown metric {task.metric!r}: choose {', '.join(METRICS)}")
+    if task.labels and (len(task.labels) < 2 or len(set(task.labels)) < len(task.labels)):
+        raise InputError(f"the labels are {', '.join(task.labels)}: give two or more different ones")
