@@ -48,19 +48,23 @@ def activations(model_class: type[LanguageModel], config: Config, batch: int, ti
     """
     tiny = dataclasses.replace(config, n_positions=4)
 
-    def kept(n_layer: int, t: int) -> int:
+    def kept(rows: int, n_layer: int, t: int) -> int:
         model = model_class(dataclasses.replace(tiny, n_layer=n_layer), seed=None)
-        ids = np.zeros((1, t), int)
+        ids = np.zeros((rows, t), int)
         _, cache = model.loss(ids, ids)
         return ops.nbytes(cache) - _parameter_bytes(model, cache)
 
-    def at_time(n_layer: int) -> int:
-        one, two, three = (kept(n_layer, t) for t in (1, 2, 3))
+    def at_time(rows: int, n_layer: int) -> int:
+        one, two, three = (kept(rows, n_layer, t) for t in (1, 2, 3))
         slope, bend = two - one, three - 2 * two + one
         return one + slope * (time - 1) + bend * (time - 1) * (time - 2) // 2
 
-    outside, block = at_time(1), at_time(2) - at_time(1)
-    return batch * (outside + (config.n_layer - 1) * block)
+    def of_rows(rows: int) -> int:
+        first, more = at_time(rows, 1), config.n_layer - 1
+        return first + (more * (at_time(rows, 2) - first) if more else 0)
+
+    one, two = of_rows(1), of_rows(2)
+    return one + (two - one) * (batch - 1)
 
 
 def _parameter_bytes(model: LanguageModel, cache) -> int:
@@ -73,14 +77,15 @@ def _parameter_bytes(model: LanguageModel, cache) -> int:
 def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[int, int]:
     """Floating-point operations for each token of a full context: (forward, forward and backward).
 
-    Forward: two for every weight of a product, the tied head included, and 4 T C a layer for the scores and their sum
-    (all T x T of them, although half are masked). Backward costs twice the forward: one product for the input's
-    gradient, one for the weight's.
+    Forward: two for every weight of a product, the tied head included, and 4 T C for the scores of every attention
+    and their sum (all T x T of them, although half are masked). Backward costs twice the forward: one product for the
+    input's gradient, one for the weight's.
     """
     sizes = shapes(model_class, config)
     in_products = sum(math.prod(shape) for name, shape in sizes.items() if len(shape) == 2 and name.startswith("h."))
     head = config.vocab_size * config.n_embd
-    forward = 2 * (in_products + head) + 4 * config.n_layer * config.n_positions * config.n_embd
+    attentions = sum(name.endswith("c_attn.weight") for name in sizes)
+    forward = 2 * (in_products + head) + 4 * attentions * config.n_positions * config.n_embd
     return forward, 3 * forward
 
 

@@ -4,23 +4,23 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import checkpoint, gpt1, gpt2, hub, tokenizer
+from minigpt import checkpoint, gpt1, gpt2, hub, lstm, tokenizer
 from minigpt.errors import InputError
 from minigpt.language_model import LanguageModel
 
-MODELS = {"gpt1": (gpt1.GPT1, gpt1.SIZES), "gpt2": (gpt2.GPT2, gpt2.SIZES)}
-PUBLISHED = {"gpt1": "paper", "gpt2": "small"}  # the size that a model is known by
+MODELS = {"gpt1": (gpt1.GPT1, gpt1.SIZES), "gpt2": (gpt2.GPT2, gpt2.SIZES), "lstm": (lstm.LSTM, lstm.SIZES)}
+PUBLISHED = {"gpt1": "paper", "gpt2": "small", "lstm": "paper"}  # the size that a model is known by
 
 
 def model_class(name: str) -> type[LanguageModel]:
-    """The class of "gpt1" or "gpt2". Raises InputError for a name that is none of them."""
+    """The class of "gpt1", "gpt2" or "lstm". Raises InputError for a name that is none of them."""
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}: choose {' or '.join(MODELS)}")
     return MODELS[name][0]
 
 
 def name_of(kind: type[LanguageModel]) -> str:
-    """The name of a class of models: "gpt1" or "gpt2"."""
+    """The name of a class of models: "gpt1", "gpt2" or "lstm"."""
     return next(name for name, (known, _) in MODELS.items() if known is kind)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 # Pairwise distinct with LEADING wherever they meet, so that no axis can be taken for another; C > B T, so that a matrix
 # of width C has more columns than the batch has rows. Where one letter has another size, say so in `sizes`.
-SIZES = {"B": 2, "T": 4, "S": 5, "D": 7, "I": 8, "N": 9, "F": 10, "O": 11, "V": 13, "C": 15}
+SIZES = {"B": 2, "H": 3, "T": 4, "S": 5, "D": 7, "I": 8, "N": 9, "F": 10, "O": 11, "V": 13, "C": 15}
 LEADING = (2, 3)
 NUMBERS = {"n_head": 3}  # positional arguments that are no arrays
 

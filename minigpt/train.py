@@ -31,7 +31,7 @@ from minigpt.optim import (
 )
 from minigpt.run import RESUME, Run
 
-OPTIMIZERS = {"gpt1": GPT1Adam, "gpt2": AdamW}  # the GPT-2 paper names none: AdamW is what is used for it today
+OPTIMIZERS = {"gpt1": GPT1Adam, "gpt2": AdamW, "lstm": GPT1Adam}  # the GPT-2 paper names none: today's usual
 
 
 @dataclass(kw_only=True)
@@ -320,7 +320,7 @@ def _tokenizer(options: Options, corpus):
         size = wanted.removeprefix("bpe:")
         if not size.isdecimal() or not 1 <= int(size[:9]) == int(size[:10]):
             raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
-        return tokenizer.KINDS[options.model].train(corpus.pieces("train"), int(size))
+        return tokenizer.KINDS.get(options.model, tokenizer.GPT1Tokenizer).train(corpus.pieces("train"), int(size))
     return tokenizer.load(hub.find(wanted))
 
 
@@ -330,7 +330,8 @@ def _new_model(options: Options, vocab_size: int) -> LanguageModel:
     values = models.size(options.model, options.size or "nano")
     values |= {key: value for key, value in given.items() if value is not None}
     dropout = options.dropout if options.dropout is not None else 0.1 if options.size == "paper" else 0.0
-    return kind(kind.Config(vocab_size=vocab_size, **values, **_rates(dropout)), seed=options.seed)
+    values |= {name: p for name, p in _rates(dropout).items() if hasattr(kind.Config, name)}  # an LSTM has no attention
+    return kind(kind.Config(vocab_size=vocab_size, **values), seed=options.seed)
 
 
 def _rates(dropout: float | None) -> dict[str, float]:

@@ -94,7 +94,7 @@ EXAMPLES = (
     "attention", "attention, mask", "attention, more keys", "attention, fewer keys", "attention, dropout",
     "dropout", "dropout, evaluation", "cross_entropy", "cross_entropy, weights",
     "mlp", "self_attention", "self_attention, mask", "self_attention, dropout", "self_attention, past",
-    "linear_cross_entropy", "linear_cross_entropy, weights",
+    "linear_cross_entropy", "linear_cross_entropy, weights", "lstm",
 )  # fmt: skip
 
 
@@ -146,6 +146,8 @@ def example(name: str, axes: int = 3, dtype=np.float64, seed: int = 0) -> tuple[
         return op, [normal(2, 5, 18), 3], constants
     if op == "linear_cross_entropy":
         return op, [normal(*lead, 5), normal(7, 5), targets(7)], scale
+    if op == "lstm":
+        return op, [normal(3, 6, 5), normal(5, 8), normal(2, 8), normal(8), normal(3, 4)], {}
     raise ValueError(f"no example of {name}")
 
 

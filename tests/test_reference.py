@@ -119,6 +119,19 @@ def loop_linear_cross_entropy(h, w, targets, **constants):
     return loop_cross_entropy(loop_linear(h, w.T), targets, **constants)
 
 
+def loop_lstm(x, w, u, b, state):
+    """One cell after the other: cell j of n has the columns j, n + j, 2n + j, 3n + j of the weights."""
+    n = len(u)
+    out = np.zeros((*x.shape[:2], 2 * n))
+    for row, time, j in np.ndindex(*x.shape[:2], n):
+        before = out[row, time - 1] if time else state[row]
+        z = [float(x[row, time] @ w[:, at] + before[:n] @ u[:, at] + b[at]) for at in range(j, 4 * n, n)]
+        i, f, o = (1 / (1 + math.exp(-z[gate])) for gate in (0, 1, 3))
+        c = f * before[n + j] + i * math.tanh(z[2])
+        out[row, time, j], out[row, time, n + j] = o * math.tanh(c), c
+    return out
+
+
 def by_row(function, x):
     """The function of each row of a tensor."""
     return np.array([function(row) for row in x.reshape(-1, x.shape[-1]).tolist()]).reshape(*x.shape[:-1], -1)
@@ -137,7 +150,7 @@ def random_like(array, seed=99):
 
 
 def axes_of(name):
-    return (3,) if name.startswith("self_attention") else AXES
+    return (3,) if name.startswith(("self_attention", "lstm")) else AXES
 
 
 ALL = [pytest.param(name, axes, id=f"{name}-{axes}") for name in EXAMPLES for axes in axes_of(name)]

@@ -23,6 +23,7 @@ from minigpt.reference.embedding import embedding_backward, embedding_forward
 from minigpt.reference.gelu import gelu_backward, gelu_forward
 from minigpt.reference.layernorm import layernorm_backward, layernorm_forward
 from minigpt.reference.linear import linear_backward, linear_forward
+from minigpt.reference.lstm import lstm_backward, lstm_forward
 from minigpt.reference.softmax import softmax_backward, softmax_forward
 
 COMPOSITES = ("mlp", "self_attention", "linear_cross_entropy")
@@ -36,6 +37,7 @@ __all__ = [  # in the order of the book
     "layernorm_forward", "layernorm_backward",
     "dropout_forward", "dropout_backward",
     "cross_entropy_forward", "cross_entropy_backward",
+    "lstm_forward", "lstm_backward",
     "mlp_forward", "mlp_backward",
     "self_attention_forward", "self_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",
