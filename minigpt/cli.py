@@ -46,7 +46,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
     top.add_argument("--version", action="version", version=_version())
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_train, _add_sample, _add_eval, _add_tokenizer, _add_download, _add_info, _add_check):
+    adders = (_add_train, _add_sample, _add_finetune, _add_predict, _add_eval, _add_tokenizer, _add_download)
+    for add in (*adders, _add_info, _add_check):
         add(commands)
     return top
 
@@ -69,8 +70,8 @@ def _command(commands, name: str, run, summary: str, device: bool = False) -> ar
 def _add_train(commands) -> None:
     train = _command(commands, "train", _train, "pre-train a model on a text", device=True)
     options = train.add_argument
-    options("--model", choices=("gpt1", "gpt2"), help="default: gpt1, or what --init names")
-    options("--size", metavar="NAME", help="nano (default), mini; gpt1: paper; gpt2: small, medium, large, xl")
+    options("--model", choices=("gpt1", "gpt2", "lstm"), help="default: gpt1, or what --init names")
+    options("--size", metavar="NAME", help="nano (default), mini; gpt1, lstm: paper; gpt2: small, medium, large, xl")
     options("--layers", type=int, metavar="N")
     options("--heads", type=int, metavar="N")
     options("--embd", type=int, metavar="C", help="width of the residual stream")
@@ -131,6 +132,64 @@ def _sample(options) -> None:
     names = ("samples", "temperature", "top_k", "top_p", "seed", "device")
     chosen = {name: getattr(options, name) for name in names}
     sample(options.folder, options.prompt, n_tokens=options.tokens, write=write, **chosen)
+
+
+def _add_finetune(commands) -> None:
+    summary = "teach a pre-trained model a task, from labelled examples"
+    command = _command(commands, "finetune", _finetune, summary, device=True)
+    options = command.add_argument
+    options("model", metavar="MODEL", help="a model directory, or the name of a downloaded one")
+    options("--task", required=True, metavar="KIND", help="classification, entailment, similarity, choice; a data set: "
+            "sst2, cola, rte, stsb, storycloze, nsmc, question_pair; with --train stories:N one of the story world: "
+            "acceptability, sentiment, entailment, similarity, endings, pronouns")  # fmt: skip
+    options("--train", required=True, metavar="FILE", help="labelled examples: .tsv, .csv, .jsonl; or stories:N")
+    options("--valid", metavar="FILE", help="chooses the best epoch (default: the last tenth of --train)")
+    options("--test", metavar="FILE", help="judged once, at the end")
+    options("--columns", metavar="ROLE=NAME,...", help="where columns are called otherwise: text=document,label=stars")
+    options("--out", metavar="DIR", help="folder for the model (default: runs/MODEL-KIND)")
+    options("--lm-weight", type=float, metavar="W", help="of the auxiliary language-model loss (default: 0.5)")
+    options("--epochs", type=int, metavar="N", help="default: 3")
+    options("--batch", type=int, metavar="B", help="examples in an update (default: 32)")
+    options("--lr", type=float, metavar="RATE", help="highest learning rate (default: 0.048 / width)")
+    options("--warmup", type=float, metavar="SHARE", help="of the updates (default: 0.002)")
+    options("--dropout", type=float, metavar="P", help="in the body (default: as it was pre-trained)")
+    options("--head-dropout", type=float, metavar="P", help="before the head (default: 0.1)")
+    options("--weight-decay", type=float, metavar="W", help="default: 0.01")
+    options("--clip", type=float, metavar="NORM", help="longest gradient; 0 is no clipping (default: 1)")
+    options("--transfer", type=int, metavar="K", help="take over only the embeddings and K layers; -1: nothing at all")
+    options("--seed", type=int, metavar="S", help="of new weights, order and dropout (default: 0)")
+    options("--seeds", type=int, metavar="N", help="fine-tune N times, with seeds from S on (default: 1)")
+
+
+def _finetune(options) -> None:
+    from minigpt.finetune import Options, finetune
+
+    names = {field.name for field in dataclasses.fields(Options)}
+    given = {name: value for name, value in vars(options).items() if name in names and value is not None}
+    finetune(Options(**given | {"columns": _columns(options.columns)}))
+
+
+def _columns(given: str | None) -> dict[str, str]:
+    pairs = [part.partition("=") for part in given.split(",")] if given else []
+    if any(not role or not name for role, _, name in pairs):
+        raise InputError(f"--columns {given}: give pairs such as text=document,label=stars")
+    return {role.strip(): name.strip() for role, _, name in pairs}
+
+
+def _add_predict(commands) -> None:
+    predict = _command(commands, "predict", _predict, "answer examples with a fine-tuned model", device=True)
+    predict.add_argument("folder", metavar="MODEL", help="what minigpt finetune wrote")
+    predict.add_argument("file", metavar="FILE", help="examples; their answers are not needed")
+    predict.add_argument("--task", dest="layout", metavar="KIND", help="how the file is laid out, as for finetune")
+    predict.add_argument("--columns", metavar="ROLE=NAME,...", help="as for finetune")
+    predict.add_argument("--out", metavar="FILE", help="write the answers here instead")
+
+
+def _predict(options) -> None:
+    from minigpt.finetune import predict
+
+    chosen = {name: getattr(options, name) for name in ("layout", "out", "device")}
+    predict(options.folder, options.file, columns=_columns(options.columns), **chosen)
 
 
 def _add_eval(commands) -> None:
@@ -240,8 +299,8 @@ def _download(options) -> None:
 def _add_info(commands) -> None:
     info = _command(commands, "info", _info, "show every tensor of a model, and what it costs")
     info.add_argument("folder", nargs="?", metavar="MODEL", help="a model directory; or name a size:")
-    info.add_argument("--model", choices=("gpt1", "gpt2"), default="gpt1")
-    info.add_argument("--size", metavar="NAME", help="nano, mini; gpt1: paper (default); gpt2: small (default) to xl")
+    info.add_argument("--model", choices=("gpt1", "gpt2", "lstm"), default="gpt1")
+    info.add_argument("--size", metavar="NAME", help="nano, mini; paper (default); gpt2: small (default) to xl")
     info.add_argument("--batch", type=int, default=1, metavar="B", help="for the bytes of activations (default: 1)")
 
 

@@ -57,3 +57,42 @@ def loss_curve(rows: list[dict], vocab_size: int, path: str | Path) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     plt.close(figure)
+
+
+def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
+    """The losses and the score after every epoch, a line for each seed. rows: the lines of finetune.csv."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
+    for i, seed in enumerate(dict.fromkeys(row["seed"] for row in rows)):
+        own = [row for row in rows if row["seed"] == seed]
+        epochs = [row["epoch"] for row in own]
+        for axes, column, style in ((left, "train_loss", "--"), (left, "valid_loss", "-"), (right, "score", "o-")):
+            label = column.replace("_", " ") if i == 0 else None
+            axes.plot(epochs, [row[column] for row in own], style, label=label, color=f"C{i}", markersize=3)
+    left.set(xlabel="epoch", ylabel="loss of the task (nats)")
+    right.set(xlabel="epoch", ylabel=metric)
+    left.legend()
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def sequences(rows: list[list[tuple[str, str]]], titles: list[str]):
+    """Sequences of tokens as boxes, a line each, one colour for each part. Returns the figure.
+
+    rows: (token, name of its part), as of `inputs.tokens_of`; titles: one for each row, at its left.
+    """
+    names = list(dict.fromkeys(name for row in rows for _, name in row))
+    colours = dict(zip(names, plt.get_cmap("Set3").colors, strict=False))
+    longest = max(sum(len(token) + 1.2 for token, _ in row) for row in rows)
+    figure, axes = plt.subplots(figsize=(max(6, longest / 9), 0.4 + 0.42 * len(rows)))
+    for y, row in enumerate(rows):
+        x = 0.0
+        for token, name in row:
+            width = len(token) + 1.0
+            axes.add_patch(plt.Rectangle((x, -y - 0.36), width, 0.72, color=colours[name]))
+            axes.text(x + width / 2, -y, token, ha="center", va="center", fontsize=7, family="monospace")
+            x += width + 0.2
+        axes.text(-1, -y, titles[y], ha="right", va="center", fontsize=8)
+    axes.set(xlim=(0, longest), ylim=(-len(rows) + 0.4, 0.6))
+    axes.axis("off")
+    return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +57,23 @@ class Tokenizer:
     def start_id(self) -> int | None:
         """The id after which a text begins: that of the end of another, or else of a line; None if there is neither."""
         return self.newline_id if self.end_of_text_id is None else self.end_of_text_id
+
+    def with_special(self, names: Sequence[str]) -> Tokenizer:
+        """The same, with these tokens at the end, which no text gives. Those that stand there already are not added.
+
+        Raises InputError where the vocabulary has no room for them: it means something else by one, or is characters.
+        """
+        if tuple(self.tokens[-len(names) :]) == tuple(names):
+            return self
+        if taken := [name for name in names if name in self.ids]:
+            raise InputError(f"the vocabulary has no room for the special token {taken[0]}: it means another there")
+        return self._extended(self.tokens + list(names), names)
+
+    def _extended(self, tokens: list[str], names: Sequence[str]) -> Tokenizer:
+        raise InputError(
+            f"the vocabulary has no room for the special tokens {', '.join(names)}: it holds characters and nothing "
+            "else: take a model that was trained with --tokenizer bpe:VOCAB"
+        )
 
     def streaming(self) -> Stream:
         """For ids that come one by one: `feed(id)` gives the text that is now certain, `end()` what is left."""

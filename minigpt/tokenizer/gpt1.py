@@ -128,6 +128,9 @@ class GPT1Tokenizer(Tokenizer):
             name = "rules"
         return text.pipeline(name)
 
+    def _extended(self, tokens: list[str], names: Sequence[str]) -> GPT1Tokenizer:
+        return GPT1Tokenizer(tokens, self.merges, self.pipeline)
+
     def _encode_chunk(self, chunk: str) -> list[int]:
         return [i for word in self._text.split(chunk) for i in self._words[word.lower()]]
 

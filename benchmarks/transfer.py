@@ -1,0 +1,185 @@
+"""GPT-1's analyses (section 5: figure 2, table 5) on the story world: what transfers, and from where.
+
+    python benchmarks/transfer.py                     # three seeds, under 30 minutes on two cores
+    python benchmarks/transfer.py --seeds 1 --quick   # a look at it, in a few minutes
+
+For each seed a GPT-1 and an LSTM are pre-trained on the same stories. While they learn, their zero-shot scores are
+taken; then they are fine-tuned on six tasks: with the auxiliary loss and without, without pre-training, and with some
+of the layers only. Table and curves go to `results/transfer.json`, and as pictures to `results/transfer_*.png`.
+
+Every job is one process with one thread. Scores are 100 x accuracy, F1 or Matthews' correlation, on the test split.
+"""
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+
+import machine
+import numpy as np
+
+from minigpt import finetune, heuristics, metrics, models, plot, train
+from minigpt.backend import set_threads
+from minigpt.classifier import Classifier, transfer
+from minigpt.inputs import SPECIAL
+from minigpt.plot import plt
+from minigpt.stories import tasks
+
+VARIETY = 1
+PRETRAINING = train.Options(
+    layers=2, heads=4, embd=128, context=128, batch=6, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=1600,
+    data=f"stories:10000:{VARIETY}", tokenizer="bpe:1500",
+)  # fmt: skip
+LSTM = {"model": "lstm", "layers": None, "heads": None}
+STATES = (0, 100, 200, 400, 800, 1600)  # the updates of pre-training after which zero-shot scores are taken
+ROWS = {  # of table 5: the pre-trained model, layers taken over (None: all), weight of the auxiliary loss
+    "full": ("gpt1", None, 0.5),
+    "no auxiliary LM": ("gpt1", None, 0.0),
+    "no pre-training": ("gpt1", -1, 0.5),
+    "LSTM": ("lstm", None, 0.5),
+}
+LAYERS = (0, 1)  # beside -1 and all, which the table has
+TUNING = {"epochs": 3, "batch": 16, "lr": 1e-3}
+SIZES = {"train": 2000, "valid": 300, "test": 1000}
+
+
+def pretrain(model: str, seed: int, folder: str, quick: bool) -> dict:
+    """Train a model on the stories, and keep its states; returns its losses and what it can do unasked, at each."""
+    options = replace(PRETRAINING, seed=seed, out=f"{folder}/{model}-{seed}", steps=200 if quick else PRETRAINING.steps)
+    started = time.perf_counter()
+    job = train.prepare(replace(options, **LSTM) if model == "lstm" else options)
+    found = {}
+    for step in [step for step in STATES if step <= options.steps]:
+        train.loop(job, lambda step=step: job.step >= step)
+        loss = train.evaluate(job.model, job.valid, 12, job.starts[1])
+        found[str(step)] = {"loss": loss} | zero_shot(job.model, job.text)
+    return {"states": found, "minutes": (time.perf_counter() - started) / 60}
+
+
+def zero_shot(model, text, n: int = 300) -> dict[str, float]:
+    """The four heuristics of GPT-1's section 5, in points."""
+    data = {name: tasks.examples(name, n, "valid", variety=VARIETY) for name in tasks.TASKS}
+    labels = {name: np.array([example.label for example in examples]) for name, examples in data.items()}
+    texts = {name: [example.texts[0] for example in examples] for name, examples in data.items()}
+    scores = heuristics.acceptability(model, text, texts["acceptability"])
+    third = n // 3  # the threshold is chosen on these, and judged on the others
+    above = scores > heuristics.threshold(scores[:third], labels["acceptability"][:third])
+    found = {"acceptability": metrics.matthews(above[third:].astype(int), labels["acceptability"][third:])}
+    words = ("sad", "happy")
+    moods = [heuristics.sentiment(model, text, [one], words, tasks.prompt(one))[0] for one in texts["sentiment"]]
+    answers = {"sentiment": np.array(moods), "endings": heuristics.choice(model, text, data["endings"]),
+               "pronouns": heuristics.pronoun(model, text, data["pronouns"])}  # fmt: skip
+    found |= {name: metrics.accuracy(p.argmax(axis=1), labels[name]) for name, p in answers.items()}
+    return {name: 100 * value for name, value in found.items()}
+
+
+def tune(name: str, row: str, seed: int, folder: str, quick: bool) -> float:
+    """Fine-tune for a task, a row of the table or a number of layers; returns the points on test."""
+    model, layers, lm_weight = ROWS.get(row) or ("gpt1", int(row), 0.5)
+    pretrained, plain = models.open_both(f"{folder}/{model}-{seed}")
+    text, task = plain.with_special(SPECIAL), tasks.TASKS[name]
+    sizes = {split: n // 10 for split, n in SIZES.items()} if quick else SIZES
+    data = {split: finetune.encode(tasks.examples(name, n, split, variety=VARIETY), task, text,
+                                   pretrained.config.n_positions) for split, n in sizes.items()}  # fmt: skip
+    options = finetune.Options(model="", task=name, train="", lm_weight=lm_weight, **TUNING)
+    classifier = Classifier(transfer(pretrained, len(SPECIAL), layers, seed=seed), task, seed=seed)
+    best: dict = {}
+
+    def keep():
+        best.update({key: parameter.data.copy() for key, parameter in classifier.named_parameters()})
+
+    finetune.tune(classifier, data["train"], data["valid"], options, seed, keep)
+    for key, parameter in classifier.named_parameters():
+        parameter.data = best[key]
+    return 100 * finetune.evaluate(classifier, data["test"]).score
+
+
+def run(job: tuple) -> tuple:
+    """(job, what it found); a job is (function, its arguments)."""
+    function, *arguments = job
+    return job, {"pretrain": pretrain, "tune": tune}[function](*arguments)
+
+
+def spawned(workers: int):
+    """Processes side by side, each with one thread."""
+    return multiprocessing.get_context("spawn").Pool(workers, set_threads, (1,))
+
+
+def study(seeds: int, workers: int, quick: bool) -> dict:
+    """Everything, in processes side by side; returns {"pretraining": ..., "points": ...}, by seed."""
+    names, chosen = list(tasks.TASKS), range(seeds)
+    with tempfile.TemporaryDirectory() as folder, spawned(workers) as pool:
+        first = [("pretrain", model, seed, folder, quick) for model in ("lstm", "gpt1") for seed in chosen]
+        learnt = {f"{model} {seed}": found for (_, model, seed, *_), found in pool.imap_unordered(run, first)}
+        rows = [*ROWS, *map(str, LAYERS)]
+        second = [("tune", name, row, seed, folder, quick) for seed in chosen for row in rows for name in names]
+        points: dict = {row: {name: [0.0] * seeds for name in names} for row in rows}
+        for (_, name, row, seed, *_), found in pool.imap_unordered(run, second):
+            points[row][name][seed] = found
+            print(f"{row:16} {name:14} seed {seed}: {found:5.1f}", flush=True)
+    return {"pretraining": learnt, "points": points}
+
+
+def summary(points: dict) -> dict[str, dict]:
+    """Rows for the table: the mean over seeds of each task and of all, and the deviation of the last."""
+    rows = {}
+    for row, scores in points.items():
+        name = f"{row} layers" if row.isdecimal() else row
+        rows[name] = {task: statistics.mean(values) for task, values in scores.items()}
+        averages = [statistics.mean(column) for column in zip(*scores.values(), strict=True)]
+        rows[name] |= {"average": statistics.mean(averages)}
+        rows[name] |= {"deviation": statistics.stdev(averages) if len(averages) > 1 else 0.0}
+    return rows
+
+
+def draw(found: dict) -> None:
+    """The two curves of figure 2."""
+    n_layer, points = PRETRAINING.layers, found["points"]
+    by_layers = [(layers, points[row]) for layers, row in ((-1, "no pre-training"), *((i, str(i)) for i in LAYERS),
+                                                           (n_layer, "full"))]  # fmt: skip
+    figure, axes = plt.subplots()
+    for name in tasks.TASKS:
+        values = np.array([scores[name] for _, scores in by_layers])
+        axes.errorbar([n for n, _ in by_layers], values.mean(axis=1), values.std(axis=1), label=name, capsize=3)
+    axes.set(xlabel="layers taken over (-1: not even the embeddings)", ylabel="points on test")
+    axes.legend()
+    plot.save(figure, "transfer_layers.png", machine.RESULTS)
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
+    for axes, model in zip(panels, ("gpt1", "lstm"), strict=True):
+        runs = [one["states"] for name, one in found["pretraining"].items() if name.startswith(model)]
+        for name in [key for key in runs[0]["0"] if key != "loss"]:
+            values = np.array([[states[step][name] for step in runs[0]] for states in runs])
+            axes.plot([int(step) for step in runs[0]], values.mean(axis=0), "o-", label=name, markersize=3)
+        axes.set(title=model, xlabel="updates of pre-training", ylabel="points, unasked")
+    panels[0].legend()
+    plot.save(figure, "transfer_zeroshot.png", machine.RESULTS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=machine.cores())
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything, nothing is written")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    options = parser.parse_args()
+    if options.draw:
+        draw(json.loads((machine.RESULTS / "transfer.json").read_text(encoding="utf-8"))["rows"]["study"])
+        return
+    started = time.perf_counter()
+    found = study(options.seeds, options.workers, options.quick)
+    found["minutes"] = (time.perf_counter() - started) / 60
+    print(machine.table(summary(found["points"]), [*tasks.TASKS, "average", "deviation"]))
+    for name, one in found["pretraining"].items():
+        rows = {f"{name}, {step} updates": scores for step, scores in one["states"].items()}
+        print(machine.table(rows, list(one["states"]["0"])))
+    print(f"{found['minutes']:.1f} minutes with {options.workers} processes of one thread")
+    if not options.quick:
+        machine.save("transfer", {"study": found}, options.workers)
+        draw(found)
+
+
+if __name__ == "__main__":
+    main()

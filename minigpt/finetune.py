@@ -1,0 +1,342 @@
+"""Fine-tuning: from a pre-trained model and labelled examples to a classifier (GPT-1 sections 3.2 and 4.1).
+
+Three epochs, a rate that rises over 0.2 % of the updates and falls in a straight line, the auxiliary loss of the
+language model with weight 0.5, the epoch that was best on validation: GPT-1's recipe, with GPT-1's optimiser.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt import checkpoint, hub, inputs, labelled, metrics, models, plot, stories
+from minigpt.backend import choose_device, threads
+from minigpt.classifier import FILE, Classifier, Losses, transfer
+from minigpt.errors import InputError
+from minigpt.examples import KINDS, Example, Task
+from minigpt.inputs import SPECIAL, Encoded
+from minigpt.key import Key
+from minigpt.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm, warmup_linear
+from minigpt.run import Run
+from minigpt.stories import tasks
+from minigpt.tokenizer import Tokenizer
+
+COLUMNS = ("seed", "epoch", "step", "train_loss", "lm_loss", "valid_loss", "score")
+CURVES, PICTURE, RESULTS = "finetune.csv", "finetune.png", "results.json"
+
+
+@dataclass(kw_only=True)
+class Options:
+    """What `minigpt finetune` can be told. None: a default that depends on the others."""
+
+    model: str
+    task: str
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    out: str | None = None
+    lm_weight: float = 0.5
+    epochs: int = 3
+    batch: int = 32
+    lr: float | None = None
+    warmup: float = 0.002
+    dropout: float | None = None
+    head_dropout: float = 0.1
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    transfer: int | None = None
+    seed: int = 0
+    seeds: int = 1
+    device: str | None = None
+
+    def check(self) -> None:
+        """Raises InputError for a number outside its range."""
+        at_least = dict.fromkeys(("epochs", "batch", "seeds"), 1)
+        at_least |= dict.fromkeys(("seed", "lm_weight", "weight_decay", "clip", "lr"), 0)
+        for name, least in at_least.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value < np.inf:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give {least} or more")
+        for name in ("dropout", "head_dropout", "warmup"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give a share from 0 up to, but not including, 1")
+
+
+class Data(NamedTuple):
+    """The examples of one split, and the same as sequences of tokens."""
+
+    examples: list[Example]
+    encoded: list[list[Encoded]]
+
+    @property
+    def labels(self) -> list:
+        return [example.label for example in self.examples]
+
+    @property
+    def cut(self) -> int:
+        """How many examples were too long for the context."""
+        return sum(any(one.cut for one in example) for example in self.encoded)
+
+
+class Judged(NamedTuple):
+    """How a classifier did: the task's metric, the mean cross-entropy in nats, its answers, and how sure it was."""
+
+    score: float
+    loss: float
+    answers: np.ndarray  # (N,) int: labels or choices; float: scores
+    probabilities: np.ndarray  # (N,K)
+
+
+def load(name: str, source: str, split: str, columns: dict[str, str], known: Task | None = None) -> tuple[Task, list]:
+    """(the task, its examples) of a file, or of the story world: "stories:N", "stories:N:V" (see `stories.tasks`).
+
+    known: the task as the training examples defined it, which must be that of the others too. Raises InputError.
+    """
+    own = tasks.TASKS.get(name)
+    if source != "stories" and not source.startswith("stories:"):
+        own = None if name in KINDS else own  # a file of the story world, with the columns of its kind
+        labels = (known or own or Task("")).labels or None
+        task, examples = labelled.read(source, own.kind if own else name, columns=columns, labels=labels)
+        task = own or task
+    else:
+        _, *numbers = source.split(":")
+        if own is None:
+            raise InputError(f"the story world has no task {name!r}: choose {', '.join(tasks.TASKS)}")
+        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+            raise InputError(f"{source}: give stories: and a number of examples, such as stories:2000")
+        n, variety = [int(number) for number in numbers] + [2000, stories.VARIETY][len(numbers) :]
+        task, examples = own, tasks.examples(name, n, split, variety=variety)
+    if known and task != known:
+        raise InputError(f"{source} has {_answers(task)}, and the training examples have {_answers(known)}")
+    return task, examples
+
+
+def _answers(task: Task) -> str:
+    return f"the labels {', '.join(task.labels)}" if task.labels else "choices" if task.kind == "choice" else "scores"
+
+
+def encode(examples: list[Example], task: Task, text: Tokenizer, room: int) -> Data:
+    """The examples together with their token sequences. Raises InputError for what cannot be a sequence."""
+    if not examples:
+        raise InputError("there are no examples: give a file with some")
+    return Data(examples, inputs.encode_all(examples, task.kind, text, room))
+
+
+def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """The examples in any order, in batches; what does not fill one is left out, as in OpenAI's code.
+
+    Those of like length come together: of eight batches at a time the examples are sorted, so that little is filled up.
+    """
+    order, size = rng.permutation(len(lengths)), min(size, len(lengths))
+    order = order[: len(order) // size * size]
+    lengths = np.asarray(lengths)
+    found = []
+    for first in range(0, len(order), 8 * size):
+        group = order[first : first + 8 * size]
+        group = group[np.argsort(lengths[group], kind="stable")]
+        found += [group[i : i + size] for i in range(0, len(group), size)]
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+def update(model: Classifier, data: Data, rows: np.ndarray, options: Options, key: Key, optimizer, lr: float) -> Losses:
+    """One update of the weights; returns the losses before it."""
+    ids, lengths = inputs.batch([data.encoded[i] for i in rows])
+    labels = np.array([data.examples[i].label for i in rows])
+    model.zero_grad()
+    losses, cache = model.loss(ids, lengths, labels, options.lm_weight, key=key)
+    model.loss_backward(cache)
+    clip_by_global_norm(model.named_parameters(), options.clip)
+    optimizer.step(lr)
+    return losses
+
+
+def answer(model: Classifier, encoded: Sequence[Sequence[Encoded]], size: int = 64) -> np.ndarray:
+    """(N,K): how likely each label, or each candidate, is the right one, for sequences of like length together."""
+    order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0].ids))
+    found: list[Any] = [None] * len(encoded)
+    for first in range(0, len(order), size):
+        rows = order[first : first + size]
+        for i, p in zip(rows, model.probabilities(*inputs.batch([encoded[i] for i in rows])), strict=True):
+            found[i] = p
+    return np.array(found)
+
+
+def evaluate(model: Classifier, data: Data) -> Judged:
+    """Judge a classifier by the task's own metric, on all of these examples."""
+    p, labels = answer(model, data.encoded), np.array(data.labels)
+    if model.task.labels or model.task.kind == "choice":
+        answers, right = p.argmax(axis=1), p[np.arange(len(p)), labels]
+        loss = -np.log(np.maximum(right, 1e-300)).mean()
+    else:
+        answers = metrics.expected_score(p)
+        classes, weights = metrics.score_targets(labels)
+        loss = -(weights * np.log(np.maximum(np.take_along_axis(p, classes, axis=1), 1e-300))).sum(axis=1).mean()
+    return Judged(metrics.judge(model.task, answers, labels), float(loss), answers, p)
+
+
+def tune(
+    model: Classifier, train: Data, valid: Data, options: Options, seed: int, keep: Callable[[], object] = lambda: None,
+    log: Callable[..., object] = lambda **row: None,
+) -> Judged:
+    """Fine-tune a classifier in place; returns how its best epoch did on validation, at the end of which keep() ran.
+
+    log(epoch=..., step=..., train_loss=..., lm_loss=..., valid_loss=..., score=...) runs after every epoch.
+    """
+    optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
+    rate = default_rate(model) if options.lr is None else options.lr
+    lengths = [max(len(one.ids) for one in example) for example in train.encoded]
+    in_epoch = len(lengths) // min(options.batch, len(lengths))
+    total, step, best = in_epoch * options.epochs, 0, None
+    with tqdm(total=total, unit="step", dynamic_ncols=True, leave=False, disable=None) as bar:
+        for epoch in range(options.epochs):
+            losses = []
+            for rows in batches(lengths, options.batch, np.random.default_rng([seed, epoch])):
+                lr, key = rate * warmup_linear(step / total, options.warmup), Key.of(seed, step)
+                try:
+                    found = update(model, train, rows, options, key, optimizer, lr)
+                except NonFiniteGradient as error:
+                    raise InputError(f"update {step + 1}: {error}: give a smaller --lr than {rate:.2g}") from error
+                losses.append((float(found.task), float(found.lm)))
+                step += 1
+                bar.update()
+                bar.set_postfix_str(f"loss {losses[-1][0]:.3f}, language model {losses[-1][1]:.3f}")
+            judged = evaluate(model, valid)
+            means = dict(zip(("train_loss", "lm_loss"), np.mean(losses, axis=0), strict=True))
+            log(epoch=epoch + 1, step=step, **means, valid_loss=judged.loss, score=judged.score)
+            if best is None or judged.score > best.score:
+                best = judged
+                keep()
+    return best
+
+
+def default_rate(model: Classifier) -> float:
+    """0.048 / width: at the paper's 768 its own 6.25e-5."""
+    return 0.048 / model.body.config.n_embd
+
+
+def finetune(options: Options) -> list[float]:
+    """Fine-tune the model in `options.model`, once for each seed; returns the scores on test, or else on validation.
+
+    Writes a model directory (`options.out`; with several seeds, one below it for each): the best epoch's model, its
+    head and its tokenizer; and finetune.csv, finetune.png, results.json. Raises InputError for whatever cannot work,
+    before anything is written.
+    """
+    options.check()
+    pretrained, plain = models.open_both(options.model)
+    text = plain.with_special(SPECIAL)
+    task, examples = load(options.task, options.train, "train", options.columns)
+    splits = {"train": examples}
+    world = options.train == "stories" or options.train.startswith("stories:")
+    for split, source in (("valid", options.valid or (options.train if world else None)), ("test", options.test)):
+        if source:
+            splits[split] = load(options.task, source, split, options.columns, task)[1]
+    if "valid" not in splits:
+        splits["valid"] = splits["train"][-(-len(examples) * 9 // 10) :]
+        splits["train"] = splits["train"][: -(-len(examples) * 9 // 10)]
+    data = {split: encode(found, task, text, pretrained.config.n_positions) for split, found in splits.items()}
+    name = f"{Path(options.model).name}-{options.task}"
+    run, device = Run.start(options.out or f"runs/{name}"), choose_device(options.device)
+    new_rows, rows, scores, last = text.vocab_size - plain.vocab_size, [], [], None
+    announce(options, task, data, pretrained)
+    for seed in range(options.seed, options.seed + options.seeds):
+        folder = run.folder / f"seed-{seed}" if options.seeds > 1 else run.folder
+        body = transfer(pretrained, new_rows, options.transfer, options.dropout, seed)
+        model = Classifier(body, task, options.head_dropout, seed).to(device)
+
+        def keep(model=model, folder=folder):
+            model.save(folder)
+            text.save(folder)
+
+        def log(seed=seed, **row):
+            rows.append({"seed": seed} | row)
+            lines = [",".join(COLUMNS), *(",".join(f"{one[c]:.7g}" for c in COLUMNS) for one in rows)]
+            checkpoint.write_text(run.folder / CURVES, "\n".join(lines) + "\n")
+            print(f"seed {seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
+                  f"validation loss {row['valid_loss']:.4f}, {task.metric} {row['score']:.4f}")  # fmt: skip
+
+        last = tune(model, data["train"], data["valid"], options, seed, keep, log)
+        if "test" in data:
+            last = evaluate(open_classifier(folder, options.device)[0], data["test"])
+        scores.append(last.score)
+    plot.finetuning_curves(rows, task.metric, run.folder / PICTURE)
+    split = "test" if "test" in data else "valid"
+    report(task, split, scores, last, data[split], run.folder)
+    return scores
+
+
+def announce(options: Options, task: Task, data: dict[str, Data], body) -> None:
+    """Say what the run works with, and what guessing would give, before it starts."""
+    sizes = ", ".join(f"{len(part.examples):,} {split}" for split, part in data.items())
+    longest = max(len(one.ids) for part in data.values() for example in part.encoded for one in example)
+    cut = {split: part.cut for split, part in data.items() if part.cut}
+    updates = options.epochs * (len(data["train"].examples) // min(options.batch, len(data["train"].examples)))
+    print(f"task     {task.kind}, judged by {task.metric}; labels {', '.join(task.labels) or 'none'}\n"
+          f"data     {sizes} examples; the longest sequence has {longest} tokens of {body.config.n_positions}\n"
+          f"train    {updates:,} updates of {options.batch} examples, {options.seeds} seed{'s' * (options.seeds > 1)}, "
+          f"{threads()} threads")  # fmt: skip
+    for split, n in cut.items():
+        total = len(data[split].examples)
+        print(f"cut      {n:,} of {total:,} {split} examples were too long: they lost their beginnings")
+    if task.labels or task.kind == "choice":
+        counts = np.bincount(data["valid"].labels)
+        print(f"expect   always the same answer would be right for {counts.max() / counts.sum():.1%} of validation")
+
+
+def report(task: Task, split: str, scores: list[float], judged: Judged, data: Data, folder: Path) -> None:
+    """Print and write the scores with mean and deviation, and the last seed's interval and confusion table."""
+    labels = np.array(data.labels)
+    low, high = metrics.interval(task, judged.answers, labels)
+    spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+    each = f": mean {np.mean(scores):.4f}, deviation {spread:.4f}" if spread is not None else ""
+    print(f"{split} {task.metric} {', '.join(f'{score:.4f}' for score in scores)}{each}")
+    print(f"95 % interval of the last, over {len(labels):,} examples: {low:.4f} to {high:.4f}")
+    result = {"task": task._asdict(), "split": split, "metric": task.metric, "scores": scores, "interval": [low, high]}
+    if task.labels:
+        table = metrics.confusion(judged.answers, labels, len(task.labels))
+        print(metrics.confusion_table(task.labels, table))
+        result["confusion"] = table.tolist()
+    checkpoint.write_text(folder / RESULTS, json.dumps(result, indent=2) + "\n")
+    print(f"folder   {folder}")
+
+
+def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:
+    """Open what `finetune` wrote: the classifier and its tokenizer."""
+    if not (hub.find(folder) / FILE).is_file():
+        raise InputError(f"{folder} holds no {FILE}: give a model that minigpt finetune wrote")
+    body, text = models.open_both(folder)
+    return Classifier.load(hub.find(folder), body).to(choose_device(device)), text
+
+
+def predict(
+    folder: str | Path, file: str | Path, *, layout: str | None = None, columns: dict[str, str] | None = None,
+    out: str | Path | None = None, device: str | None = None, write: Callable[[str], object] = print,
+) -> np.ndarray:
+    """Answer the examples of a file, labelled or not; returns and writes the answers, a line for each.
+
+    A line is the answer and its probability (a score: alone), separated by a tab. layout: how the file is laid out, if
+    not by the columns of the task's kind. Raises InputError where `out` is there already.
+    """
+    if out is not None and Path(out).exists():
+        raise InputError(f"--out {out} is there already: give another name")
+    model, text = open_classifier(folder, device)
+    task = model.task
+    _, examples = labelled.read(file, layout or task.kind, columns=columns, labelled=False)
+    p = answer(model, encode(examples, task, text, model.body.config.n_positions).encoded)
+    if task.labels or task.kind == "choice":
+        answers = p.argmax(axis=1)
+        named = [task.labels[i] if task.labels else str(i + 1) for i in answers]
+        lines = [f"{name}\t{row.max():.4f}" for name, row in zip(named, p, strict=True)]
+    else:
+        answers = metrics.expected_score(p)
+        lines = [f"{score:.4f}" for score in answers]
+    if out is None:
+        write("\n".join(lines))
+    else:
+        checkpoint.write_text(out, "\n".join(lines) + "\n")
+    return answers

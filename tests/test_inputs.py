@@ -1,0 +1,136 @@
+"""From a labelled example to sequences of tokens: the four layouts, cutting, padding, drawing."""
+
+import numpy as np
+import pytest
+
+from minigpt import inputs, plot, tokenizer
+from minigpt.errors import InputError
+from minigpt.examples import Example
+from minigpt.inputs import DELIMITER, EXTRACT, SPECIAL, START
+
+TEXT = tokenizer.GPT1Tokenizer.train("a man ate one red pie . who ate it ? no , yes . the end", 60, pipeline="rules")
+WORDS = TEXT.with_special(SPECIAL)
+S, D, E = (WORDS.ids[name] for name in SPECIAL)
+
+
+def ids(text: str) -> list[int]:
+    return TEXT.encode(text)
+
+
+LAYOUTS = [
+    ("classification", Example(("a man",)), [[S, *ids("a man"), E]]),
+    ("entailment", Example(("a man", "red pie")), [[S, *ids("a man"), D, *ids("red pie"), E]]),
+    (
+        "similarity",
+        Example(("a man", "red pie")),
+        [[S, *ids("a man"), D, *ids("red pie"), E], [S, *ids("red pie"), D, *ids("a man"), E]],
+    ),
+    (
+        "choice",
+        Example(("a man ate", "who ate ?"), choices=("one", "the end", "no")),
+        [[S, *ids("a man ate who ate ?"), D, *ids(c), E] for c in ("one", "the end", "no")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "example", "expected"), LAYOUTS)
+def test_the_four_layouts_of_figure_1(kind, example, expected):
+    (encoded,) = inputs.encode_all([example], kind, WORDS, room=100)
+    assert [one.ids for one in encoded] == expected
+    assert all(one.cut == 0 for one in encoded)
+    for one in encoded:  # the parts tile the sequence, and the special ones are where their names say
+        assert one.ends[-1] == len(one.ids)
+        for name, end in zip(one.names, one.ends, strict=True):
+            if name in SPECIAL:
+                assert one.ids[end - 1] == WORDS.ids[name]
+
+
+def test_the_special_tokens_are_three_new_rows_at_the_end_in_the_order_of_openai():
+    assert (S, D, E) == tuple(TEXT.vocab_size + i for i in range(3))
+    assert (START, DELIMITER, EXTRACT) == ("_start_", "_delimiter_", "_classify_")
+    assert not set(WORDS.encode("_start_ _delimiter_ _classify_")) & {S, D, E}, "no text gives a special token"
+    assert WORDS.with_special(SPECIAL) is WORDS
+
+
+@pytest.mark.parametrize("room", range(5, 30))
+def test_what_is_too_long_loses_the_front_of_its_longest_text_and_never_an_end(room):
+    first, second = ids("a man ate one red pie . the end"), ids("who ate it ? no , yes")
+    one = inputs.encode([*inputs.entailment(Example(("a man ate one red pie . the end", "who ate it ? no , yes")))[0]],
+                        WORDS, room)  # fmt: skip
+    full = len(first) + len(second) + 3
+    assert len(one.ids) == min(room, full)
+    assert one.cut == max(0, full - room)
+    assert (one.ids[0], one.ids[-1], one.ids.count(D)) == (S, E, 1)
+    at = one.ids.index(D)
+    kept = one.ids[1:at], one.ids[at + 1 : -1]
+    for part, whole in zip(kept, (first, second), strict=True):
+        assert part and whole[-len(part) :] == part, "the end of each text is there"
+    if one.cut:
+        untouched = [len(part) == len(whole) for part, whole in zip(kept, (first, second), strict=True)]
+        assert any(untouched) or abs(len(kept[0]) - len(kept[1])) <= 1, "the longer text gives first"
+
+
+def test_no_room_is_said():
+    with pytest.raises(InputError, match="room"):
+        inputs.encode(inputs.entailment(Example(("a man", "red pie")))[0], WORDS, 4)
+
+
+def test_a_batch_is_filled_up_at_the_right():
+    examples = [Example(("a man ate one red pie", "no")), Example(("yes", "no"))]
+    encoded = inputs.encode_all(examples, "similarity", WORDS, room=64)
+    batch, lengths = inputs.batch(encoded)
+    assert batch.shape == (2, 2, lengths.max())
+    for n in range(2):
+        for s in range(2):
+            assert batch[n, s, : lengths[n, s]].tolist() == encoded[n][s].ids
+            assert not batch[n, s, lengths[n, s] :].any()
+            assert batch[n, s, lengths[n, s] - 1] == E
+
+
+@pytest.mark.parametrize(
+    ("kind", "examples", "message"),
+    [
+        ("classification", [Example(("a man",)), Example(("  ",))], "example 2.*text '  ' is empty"),
+        ("choice", [Example(("a",), choices=("no", "yes")), Example(("a",), choices=("no",))], "example 2 has 1 cand"),
+        ("entailment", [Example(("a man",))], "example 1"),
+    ],
+)
+def test_bad_examples_are_named_by_their_number(kind, examples, message):
+    with pytest.raises(InputError, match=message):
+        inputs.encode_all(examples, kind, WORDS, room=64)
+
+
+def test_drawing_shows_every_token_and_every_part():
+    (encoded,) = inputs.encode_all([Example(("a man", "red pie"))], "similarity", WORDS, room=64)
+    plain = inputs.draw(encoded, WORDS, colour=False)
+    assert plain.split("\n")[0].startswith("_start_ a[") and "_delimiter_ b[" in plain and len(plain.split("\n")) == 2
+    coloured = inputs.draw(encoded, WORDS)
+    assert coloured.count("\x1b[0m") == sum(len(one.ids) for one in encoded)
+
+
+def test_a_vocabulary_without_room_says_so():
+    with pytest.raises(InputError, match="holds characters.*bpe:"):
+        tokenizer.CharTokenizer("abc").with_special(SPECIAL)
+    taken = tokenizer.GPT1Tokenizer([*TEXT.tokens, "_delimiter_"], TEXT.merges, "rules")
+    with pytest.raises(InputError, match="_delimiter_"):
+        taken.with_special(SPECIAL)
+
+
+def test_a_byte_level_vocabulary_takes_them_too(tmp_path):
+    text = tokenizer.GPT2Tokenizer.train("the cat sat on the mat " * 9, 300)
+    wider = text.with_special(SPECIAL)
+    wider.save(tmp_path)
+    again = tokenizer.load(tmp_path)
+    assert again.tokens[-3:] == list(SPECIAL) and again.encode("_start_") == text.encode("_start_")
+    assert np.array_equal(again.encode("the cat"), text.encode("the cat"))
+
+
+def test_the_picture_has_a_box_for_every_token_and_a_colour_for_every_part():
+    (encoded,) = inputs.encode_all([Example(("a man", "red pie"))], "similarity", WORDS, room=64)
+    rows = [inputs.tokens_of(one, WORDS) for one in encoded]
+    assert [name for _, name in rows[0]][0] == START and {name for _, name in rows[1]} == {*SPECIAL, "a", "b"}
+    figure = plot.sequences(rows, ["a, b", "b, a"])
+    boxes = figure.axes[0].patches
+    assert len(boxes) == sum(map(len, rows)) and len({box.get_facecolor() for box in boxes}) == 5
+    assert {text.get_text() for text in figure.axes[0].texts} >= {"a, b", "b, a", EXTRACT}
+    plot.plt.close(figure)
