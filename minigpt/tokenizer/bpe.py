@@ -9,7 +9,7 @@ the `er</w>` of `lower`; byte-level vocabularies have no such mark and pass `suf
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from math import inf
 from operator import add
 
@@ -68,8 +68,8 @@ def learn(
     two, merging it is `split` and `join`, and to compare pairs is to compare ids. Each pair knows the places where it
     was seen (an inverted index), so that a merge touches those words alone and changes only the counts of neighbours.
     Pairs that a merge brings forth hold the new symbol, so they are new too: the count of a known pair can only fall.
-    That is why the heap may be lazy: an entry that promises too much is found out when it comes to the top, and goes
-    back with the count that is true now.
+    That is why pairs may stand on **shelves**, one for each count, and stay there when their count falls: the shelves
+    are emptied from the highest count down, and a pair that is rarer by then moves to the shelf where it belongs now.
     """
     if ties not in TIES:
         raise InputError(f"ties {ties!r} is not known: choose {' or '.join(map(repr, TIES))}")
@@ -84,25 +84,36 @@ def learn(
             places[pair].append(i)
 
     tie_key = _LastInTheDictionary(names) if ties == "subword-nmt" else str  # str: the pair itself, which is two ids
-    heap = []
+    shelves, heights = defaultdict(list), []  # {count: pairs}, and a heap with -count for each shelf
 
-    def push(pair, where):
-        if count[pair] >= min_frequency:
-            heapq.heappush(heap, (-count[pair], tie_key(pair), pair, where))
+    def shelve(pair):
+        n = count[pair]
+        if n >= min_frequency:
+            if n not in shelves:
+                heapq.heappush(heights, -n)
+            shelves[n].append(pair)
 
-    for pair, where in places.items():
-        push(pair, where)
-    while heap:
-        promised, _, pair, where = heapq.heappop(heap)
-        if count[pair] != -promised:
-            push(pair, where)
-            continue
-        left, right = (names[ord(letter)] for letter in pair)
-        yield (left, right), count[pair]
-        new_places = _merge_everywhere(pair, chr(len(names)), where, words, frequencies, count)
-        names.append(left + right)
-        for new_pair, where in new_places.items():
-            push(new_pair, where)
+    for pair in places:
+        shelve(pair)
+    while heights:
+        most = -heapq.heappop(heights)
+        tied = [(tie_key(pair), pair) for pair in shelves.pop(most)]
+        heapq.heapify(tied)
+        while tied:
+            _, pair = heapq.heappop(tied)
+            if count[pair] != most:
+                shelve(pair)
+                continue
+            left, right = (names[ord(letter)] for letter in pair)
+            yield (left, right), most
+            new_places = _merge_everywhere(pair, chr(len(names)), places.pop(pair), words, frequencies, count)
+            names.append(left + right)
+            places.update(new_places)
+            for new_pair in new_places:
+                if count[new_pair] == most:
+                    heapq.heappush(tied, (tie_key(new_pair), new_pair))
+                else:
+                    shelve(new_pair)
 
 
 def _merge_everywhere(pair, merged, where, words, frequencies, count) -> dict[str, list[int]]:
@@ -112,25 +123,28 @@ def _merge_everywhere(pair, merged, where, words, frequencies, count) -> dict[st
     those that came.
     """
     left, right = pair
-    places = defaultdict(list)
+    before, after = defaultdict(list), defaultdict(list)  # {neighbour: the words in which the pair has it there}
     for i in where:
         pieces = words[i].split(pair)  # the text between the occurrences, found from left to right
+        if len(pieces) == 1:
+            continue
         words[i] = merged.join(pieces)
-        n = frequencies[i]
-        before = pieces[0][-1:]
-        for k in range(1, len(pieces)):
-            after = pieces[k][:1] or (left if k + 1 < len(pieces) else "")
-            if before:
-                count[before + left] -= n
-                count[before + merged] += n
-                places[before + merged].append(i)
-            if after:
-                count[right + after] -= n
-                count[merged + after] += n
-                places[merged + after].append(i)
-            before = pieces[k][-1:] or merged
+        first, *between, last = pieces
+        if first:
+            before[first[-1]].append(i)
+        if last:
+            after[last[0]].append(i)
+        for piece in between:  # nothing, where one occurrence follows another
+            after[piece[0] if piece else left].append(i)
+            before[piece[-1] if piece else merged].append(i)
+    gone = [(x + left, x + merged, found) for x, found in before.items()]
+    gone += [(right + y, merged + y, found) for y, found in after.items()]
+    for old, new, found in gone:
+        n = sum([frequencies[i] for i in found])
+        count[old] -= n
+        count[new] += n
     del count[pair]
-    return places
+    return {new: found for _, new, found in gone}
 
 
 def _to_letters(word_counts, names, suffix) -> tuple[list[str], list[int]]:
@@ -190,11 +204,24 @@ def merge_steps(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[t
 
 
 def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
-    """What is left of a word when no merge applies any more: the last step of `merge_steps`."""
-    result = list(symbols)
-    for _, result in merge_steps(symbols, ranks):  # noqa: B007 (the last step is the answer)
-        pass
-    return result
+    """What is left of a word when no merge applies any more: the last step of `merge_steps`, sooner.
+
+    Beside each symbol stands the rank of the pair that it begins; a merge changes two of them.
+    """
+    symbols = [*symbols, None]
+    rank_of = ranks.get
+    order = list(map(rank_of, pairwise(symbols), repeat(inf)))
+    rank = min(order, default=inf)
+    while rank < inf:
+        i = order.index(rank)
+        symbols[i] = joined = symbols[i] + symbols.pop(i + 1)
+        del order[i]
+        order[i] = rank_of((joined, symbols[i + 1]), inf)
+        if i:
+            order[i - 1] = rank_of((symbols[i - 1], joined), inf)
+        if rank not in order:
+            rank = min(order)
+    return symbols[:-1]
 
 
 def _join_pair(symbols: list[str], pair: Pair) -> list[str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import regex
 
 from minigpt.errors import InputError
@@ -24,7 +26,9 @@ MORE_SPECIAL = "additional_special_tokens"  # in tokenizer_config.json
 
 WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 _BREAK = regex.compile(r"(?<=\S)\s")  # no word goes on here, and none looks further back
-_PIECE = 1 << 16
+_SPACES = regex.findall(r"\s", "".join(map(chr, range(0x3001))))  # all that the pattern knows
+_BAR = "\ud800"  # half a surrogate pair: no text that has UTF-8 holds it, so it may stand between parts of any text
+_PIECE = 1 << 18
 
 
 def bytes_to_unicode() -> dict[int, str]:
@@ -43,11 +47,34 @@ BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 def words_of(text: str) -> Iterator[str]:
     """The words of a text, of which none is lost: `I'm here.` gives `I`, `'m`, ` here`, `.`."""
+    return chain.from_iterable(map(WORD.findall, _pieces_of(text)))
+
+
+def runs_of(text: str) -> Iterator[str]:
+    """White space and what follows up to the next: `I'm here.` gives `I'm`, ` here.`. No word lies in two of them.
+
+    They are found quickly, and most have been met before: only new ones need to be searched for words.
+    """
+    return chain.from_iterable(map(_runs_in, _pieces_of(text)))
+
+
+def _runs_in(piece: str) -> list[str]:
+    if _BAR in piece:
+        spell(_BAR)  # says what is wrong
+    spaces = [space for space in _SPACES if space in piece]
+    for space in spaces:
+        piece = piece.replace(space, _BAR + space)
+    for space in spaces:
+        piece = piece.replace(space + _BAR, space)
+    return piece.split(_BAR)
+
+
+def _pieces_of(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):  # piece by piece: a list of all words of a book would be larger than the book
         found = _BREAK.search(text, start + _PIECE)
         end = found.start() if found else len(text)
-        yield from WORD.findall(text, start, end)
+        yield text[start:end]
         start = end
 
 
@@ -78,7 +105,8 @@ class GPT2Tokenizer(Tokenizer):
             raise InputError(f"the vocabulary lacks the special token {missing[0]!r}: add it, or name other ones")
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._bytes = [self._bytes_of(token) for token in self.tokens]
-        self._words = Memory(self._encode_word)
+        self._words = Memory(self._encode_word)  # a string of chr(id) for each
+        self._runs = Memory(lambda run: "".join(map(self._words.__getitem__, WORD.findall(run))))
 
     @classmethod
     def train(
@@ -95,10 +123,13 @@ class GPT2Tokenizer(Tokenizer):
         smallest = len(alphabet) + 1
         if vocab_size < smallest:
             raise InputError(f"a vocabulary of {vocab_size} is too small: the bytes and {END_OF_TEXT} take {smallest}")
-        words = Counter()
+        runs, words = Counter(), Counter()
         for text in [texts] if isinstance(texts, str) else texts:
             for part in text.split(END_OF_TEXT):
-                words.update(words_of(part))
+                runs.update(runs_of(part))
+        for run, n in runs.items():
+            for word in WORD.findall(run):
+                words[word] += n
         if not words:
             raise InputError("there is nothing to learn a vocabulary from: the text is empty")
         spelled = {spell(word): n for word, n in words.items()}
@@ -146,10 +177,9 @@ class GPT2Tokenizer(Tokenizer):
                 known = ", ".join(self.special) or "none"
                 raise InputError(f"{token!r} is not a special token here: there are {known}")
         parts = regex.split(f"({'|'.join(map(regex.escape, allowed))})", text) if allowed else [text]
-        words, ids = self._words, []
-        for k, part in enumerate(parts):
-            ids += [self.ids[part]] if k % 2 else [i for word in words_of(part) for i in words[word]]
-        return ids
+        runs = self._runs.__getitem__
+        ids = "".join([chr(self.ids[p]) if k % 2 else "".join(map(runs, runs_of(p))) for k, p in enumerate(parts)])
+        return np.frombuffer(ids.encode("utf-32-le", "surrogatepass"), "<u4").tolist()
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of any ids. Bytes that are no UTF-8, as in half a character, become U+FFFD."""
@@ -165,6 +195,9 @@ class GPT2Tokenizer(Tokenizer):
         """The text of a token, with bytes that are no whole character as `\\xea`."""
         return super().readable(self._bytes[self.ids[token]].decode("utf-8", errors="backslashreplace"))
 
+    def _extended(self, tokens: list[str], names: Sequence[str]) -> GPT2Tokenizer:
+        return GPT2Tokenizer(tokens, self.merges, (*self.special, *names))
+
     def _bytes_of(self, token: str) -> bytes:
         if token in self.special:
             return token.encode("utf-8")
@@ -173,9 +206,9 @@ class GPT2Tokenizer(Tokenizer):
         except KeyError as error:
             raise InputError(f"the token {token!r} is not byte-level: {error.args[0]!r} stands for no byte") from None
 
-    def _encode_word(self, word: str) -> list[int]:
+    def _encode_word(self, word: str) -> str:
         try:
-            return [self.ids[symbol] for symbol in bpe.merge(spell(word), self._ranks)]
+            return "".join([chr(self.ids[symbol]) for symbol in bpe.merge(spell(word), self._ranks)])
         except KeyError as error:
             raise InputError(f"the vocabulary lacks {error.args[0]!r}, which {word!r} needs: it is not whole") from None
 

@@ -1,0 +1,145 @@
+"""Byte-pair encoding against `tokenizers` and `tiktoken`, both written in Rust: learning a vocabulary, and encoding.
+
+    MINIGPT_EVAL_DATA=folder python benchmarks/bpe.py        # about 6 minutes
+    python benchmarks/bpe.py --text book.txt --vocabulary folder_of_gpt2 --only encode
+
+Pairs are interleaved, ours and theirs in turn, after one of each that does not count; a ratio is our time / their time.
+Training is from a file's text in memory here, and from the file there, which is the fastest way it has; `tokenizers`
+takes every core, we take one. Encoders start cold: a fresh one for each run, as opposed to "again".
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import machine
+
+from minigpt import tokenizer
+from minigpt.tokenizer import GPT2Tokenizer, bpe, gpt2
+
+VOCABULARY = 50_257
+MERGES = (1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 50_000)
+COLUMNS = ("seconds", "MB/s", "theirs", "ratio", "from", "to", "pairs")
+
+
+def seconds(function, *arguments) -> float:
+    """How long a call takes, by the clock."""
+    started = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - started
+
+
+def against(ours, theirs, pairs: int, megabytes: float) -> dict:
+    """Medians of our seconds, their seconds and the ratio, with its range. Calling `ours` makes what is then timed."""
+    times = [(seconds(ours()), seconds(theirs())) for _ in range(pairs + 1)][1:]
+    ratios = [a / b for a, b in times]
+    mine, other = (statistics.median(column) for column in zip(*times, strict=True))
+    row = {"seconds": mine, "MB/s": megabytes / mine, "theirs": other, "ratio": statistics.median(ratios)}
+    return row | {"from": min(ratios), "to": max(ratios), "pairs": pairs}
+
+
+def library_trainer(path: Path, min_frequency: int):
+    """A function that learns the same vocabulary with the `tokenizers` library."""
+    import tokenizers
+
+    library = tokenizers.Tokenizer(tokenizers.models.BPE())
+    library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCABULARY, min_frequency=min_frequency, show_progress=False, special_tokens=[gpt2.END_OF_TEXT],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )
+    return partial(library.train, [str(path)], trainer)
+
+
+def training(path: Path, pairs: int) -> dict:
+    """Against the library; and how the time grows with bytes and with merges."""
+    text, megabytes = path.read_text(encoding="utf-8"), path.stat().st_size / 1e6
+    rows = {}
+    for least, note in ((1, "every pair"), (2, "pairs seen twice")):
+        learn = partial(GPT2Tokenizer.train, text, VOCABULARY, min_frequency=least, progress=False)
+        ours, theirs = partial(partial, learn), partial(library_trainer, path, least)
+        rows[f"train {VOCABULARY}, {note}, tokenizers"] = against(ours, theirs, pairs, megabytes)
+    for part, copies in ((0.1, 1), (0.3, 1), (1, 1), (1, 2), (1, 5)):
+        sample = "".join(shifted(text[: int(part * len(text))], k) for k in range(copies))
+        size = len(sample.encode("utf-8")) / 1e6
+        taken = seconds(partial(GPT2Tokenizer.train, sample, VOCABULARY, min_frequency=1, progress=False))
+        rows[f"train {VOCABULARY}, {size:.3g} MB"] = {"seconds": taken, "MB/s": size / taken}
+    words = {gpt2.spell(word): n for word, n in Counter(gpt2.words_of(text)).items()}
+    options = {"min_frequency": 1, "ties": "tokenizers", "suffix": "", "alphabet": list(gpt2.BYTE_OF)}
+    started = time.perf_counter()
+    for k, _ in enumerate(bpe.learn(words, **options), start=1):
+        if k in MERGES:
+            rows[f"the first {k} merges, words counted"] = {"seconds": time.perf_counter() - started}
+        if k == MERGES[-1]:
+            break
+    return rows
+
+
+def shifted(text: str, places: int) -> str:
+    """Another text of the same size and statistics: its letters moved on in the alphabet."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    moved = letters[places:] + letters[:places]
+    return text.translate(str.maketrans(letters + letters.upper(), moved + moved.upper()))
+
+
+def encoding(path: Path, folder: Path, pairs: int) -> dict:
+    """GPT-2's vocabulary, cold and again, against both libraries; every id compared."""
+    import tiktoken
+    import tokenizers
+
+    text, megabytes = path.read_text(encoding="utf-8"), path.stat().st_size / 1e6
+    published = tokenizer.load(folder)
+    ranks = {published._bytes[i]: i for i in range(published.vocab_size - 1)}
+    rust = tiktoken.Encoding("gpt2", pat_str=gpt2.WORD.pattern, mergeable_ranks=ranks, special_tokens={})
+    ids = {token: i for token, i in published.ids.items() if token != gpt2.END_OF_TEXT}
+
+    def library():
+        made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=ids, merges=published.merges))
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return made
+
+    if not published.encode(text) == rust.encode_ordinary(text) == library().encode(text).ids:
+        raise SystemExit("the three do not give the same ids")
+
+    def cold():
+        return partial(GPT2Tokenizer(published.tokens, published.merges).encode, text)
+
+    def again():
+        return partial(published.encode, text)
+
+    def tiktoken_s():
+        return partial(rust.encode_ordinary, text)
+
+    def tokenizers_s():
+        return partial(library().encode, text)
+
+    return {
+        "encode cold, tiktoken": against(cold, tiktoken_s, pairs, megabytes),
+        "encode again, tiktoken": against(again, tiktoken_s, pairs, megabytes),
+        "encode cold, tokenizers": against(cold, tokenizers_s, min(pairs, 3), megabytes),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    data = Path(os.environ.get("MINIGPT_EVAL_DATA", "."))
+    parser.add_argument("--text", type=Path, default=data / "prose" / "prose_10MB.txt", metavar="FILE")
+    parser.add_argument("--vocabulary", type=Path, default=data / "gpt2_vocab", metavar="FOLDER")
+    parser.add_argument("--only", choices=("train", "encode"))
+    parser.add_argument("--pairs", type=int, default=7, help="for the encoder; the trainer takes half as many")
+    options = parser.parse_args()
+    rows = {}
+    if options.only != "train":
+        rows |= encoding(options.text, options.vocabulary, options.pairs)
+    if options.only != "encode":
+        rows |= training(options.text, max(options.pairs // 2, 1))
+    print(machine.table(rows, COLUMNS))
+    machine.save("bpe", rows, threads=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The quick ways of byte-pair encoding: merging with ranks kept, text split into runs, each equal to the plain way."""
+
+import random
+from collections import Counter
+from itertools import islice, product
+
+import pytest
+import regex
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_tokenizer_bpe import naive_merges
+from test_tokenizer_gpt2 import END, TEXT, any_text, awkward_text
+
+from minigpt.errors import InputError
+from minigpt.tokenizer import GPT2Tokenizer, bpe, gpt2, load
+
+texts = any_text | awkward_text | st.text("a b\n\t\r\u3000'st!", max_size=20)
+
+
+def plain(symbols, ranks):
+    """The last of `merge_steps`."""
+    return [list(symbols), *(after for _, after in bpe.merge_steps(symbols, ranks))][-1]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    word=st.text("ab1", min_size=1, max_size=20),
+    counts=st.dictionaries(st.text("ab1", min_size=2, max_size=9), st.integers(1, 5), max_size=6),
+)
+@example(word="aaaaaaa", counts={"aaaa": 2, "aab": 1})
+def test_a_word_is_merged_as_step_by_step(word, counts):
+    ranks = {pair: i for i, pair in enumerate(bpe.train(counts, 99, min_frequency=1, suffix="", progress=False))}
+    assert bpe.merge(word, ranks) == plain(word, ranks)
+
+
+part = st.sampled_from(["a", "b", "aa", "ab", "ba", "aab", "aba"])
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs=st.lists(st.tuples(part, part), min_size=1, max_size=9), word=st.text("ab", max_size=12))
+@example(pairs=[("ab", "a"), ("a", "b")], word="abab")
+def test_merges_that_nobody_would_learn_are_done_in_the_same_order_too(pairs, word):
+    """A merge may stand before those that make its parts, or make what another one makes."""
+    ranks = {pair: i for i, pair in enumerate(pairs)}
+    assert bpe.merge(word, ranks) == plain(word, ranks)
+
+
+def test_a_long_word_is_merged_as_step_by_step():
+    rng = random.Random(0)
+    merges = bpe.train({"".join(rng.choices("abcd", k=9)): 1 for _ in range(99)}, 200, suffix="", progress=False)
+    ranks, word = {pair: i for i, pair in enumerate(merges)}, rng.choices("abcd", k=2000)
+    assert bpe.merge(word, ranks) == plain(word, ranks)
+
+
+@settings(deadline=None, max_examples=300)
+@given(raw=texts, size=st.integers(1, 30))
+@example("a\t \tb \n\n\n c  d\u3000\x85 \x1c 's  ", 99)
+def test_no_word_lies_in_two_runs(raw, size):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpt2, "_PIECE", size)
+        runs = list(gpt2.runs_of(raw))
+    assert "".join(runs) == raw
+    assert [word for run in runs for word in gpt2.WORD.findall(run)] == gpt2.WORD.findall(raw)
+
+
+def test_runs_begin_with_white_space():
+    assert list(gpt2.runs_of("I'm here.  Is it\n\n ok?\n")) == ["I'm", " here.", "  Is", " it", "\n\n ok?", "\n"]
+
+
+def test_the_white_space_that_begins_runs_is_all_that_the_pattern_knows():
+    assert gpt2._SPACES == regex.findall(r"\s", "".join(map(chr, range(0x110000)))) and len(gpt2._SPACES) == 25
+
+
+@settings(deadline=None)
+@given(raws=st.lists(texts, min_size=1, max_size=4))
+def test_a_vocabulary_is_learnt_from_the_words_of_the_pattern(raws):
+    words = Counter(word for raw in raws for part in raw.split(END) for word in gpt2.WORD.findall(part))
+    if words:
+        spelled = {gpt2.spell(word): n for word, n in words.items()}
+        options = {"suffix": "", "alphabet": list(gpt2.BYTE_OF), "ties": "tokenizers", "progress": False}
+        made = GPT2Tokenizer.train(raws, 300, progress=False)
+        assert made.merges == bpe.train(spelled, 300 - 257, **options)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return GPT2Tokenizer.train(TEXT, 310, progress=False)
+
+
+@settings(deadline=None)
+@given(raw=texts, size=st.integers(1, 9))
+def test_cold_and_warm_in_pieces_and_whole_the_ids_are_the_same(small, raw, size):
+    words = gpt2.WORD.findall(raw)
+    expected = [small.ids[symbol] for word in words for symbol in plain(gpt2.spell(word), small._ranks)]
+    fresh = GPT2Tokenizer(small.tokens, small.merges)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpt2, "_PIECE", size)
+        assert fresh.encode(raw) == fresh.encode(raw) == expected
+    assert fresh.encode(raw) == expected
+
+
+def test_ids_may_be_those_of_surrogates():
+    """Inside, an id is chr(id): that also stands for ids that no text could hold."""
+    others = map("".join, product("bcdefghi", repeat=6))
+    tokens = [*gpt2.CHARACTER_OF.values(), *islice(others, 0xD83D - 256), "Ġa", *islice(others, 0x1C2), "aĠ", END]
+    one = GPT2Tokenizer(tokens, [("Ġ", "a"), ("a", "Ġ")])
+    assert (one.ids["Ġa"], one.ids["aĠ"]) == (0xD83D, 0xDA00) and one.encode(" a! aa") == [0xD83D, 0, 0xD83D, 64]
+    assert one.decode([0xD83D, 0xDA00]) == " aa "
+
+
+@pytest.mark.parametrize("half", ["\ud800", "\udbff", "\udfff"])
+def test_half_a_surrogate_pair_is_refused_wherever_it_stands(small, half):
+    for raw in (f"a cat {half}", f"{half} a", f"cat{half}cat"):
+        with pytest.raises(InputError, match=f"'.{half.encode('ascii', 'backslashreplace').decode()[1:]}'.*surrogate"):
+            small.encode(raw)
+
+
+def test_the_first_merges_of_a_book_are_what_counting_again_gives(eval_data):
+    text = (eval_data / "prose" / "prose_1MB.txt").read_text(encoding="utf-8")
+    words = Counter(text[:30_000].split())
+    for ties in bpe.TIES:
+        assert list(islice(bpe.learn(words, ties=ties), 60)) == list(islice(naive_merges(words, ties), 60))
+
+
+def test_every_word_of_a_book_has_the_ids_of_the_plain_way(eval_data):
+    published = load(eval_data / "gpt2_vocab")
+    text = (eval_data / "prose" / "prose_1MB.txt").read_text(encoding="utf-8")
+    words = list(gpt2.words_of(text))
+    slowly = {word: [published.ids[s] for s in plain(gpt2.spell(word), published._ranks)] for word in set(words)}
+    assert len(slowly) > 10_000
+    assert published.encode(text) == published.encode(text) == [i for word in words for i in slowly[word]]
