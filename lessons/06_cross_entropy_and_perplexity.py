@@ -356,8 +356,9 @@ def in_pieces(h, w, targets, rows):
 
 
 def whole(h, w, targets):
-    loss, cache = ops.linear_cross_entropy_forward(h, w, targets)
-    return loss, *ops.linear_cross_entropy_backward(1.0, cache)
+    with ops.using("reference"):
+        loss, cache = ops.linear_cross_entropy_forward(h, w, targets)
+        return loss, *ops.linear_cross_entropy_backward(1.0, cache)
 
 
 def peak(function, *args):

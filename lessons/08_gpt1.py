@@ -393,7 +393,8 @@ arithmetic = {
     "head": 2 * V * C,
 }
 one_block = [full[name] for name in names_of_block(0)]
-_, caches = block_forward(np.concatenate([h, h])[None], one_block, 12, 0.0, None)  # 512 positions
+with ops.using("reference"):
+    _, caches = block_forward(np.concatenate([h, h])[None], one_block, 12, 0.0, None)  # 512 positions
 weight_ids = {id(array) for array in one_block}
 kept = [sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in weight_ids) // T for cache in caches]
 memory = {

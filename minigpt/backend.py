@@ -1,8 +1,13 @@
 """Which array module: NumPy or CuPy. The only file that imports cupy."""
 
 import contextlib
+import ctypes
+import functools
 import importlib.metadata
 import os
+import sys
+from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import numpy as np
@@ -130,24 +135,77 @@ def readable_errors():
         raise InputError(explain(error)) from error
 
 
+def keep_freed_memory() -> None:
+    """Let the C library keep freed memory for the next array. Elsewhere than on Linux with glibc nothing is done.
+
+    Left alone, it returns large blocks to the system, and each page of the next array is cleared and mapped anew: a
+    third of a small training step.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt:
+        mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD: blocks below this size come from the heap
+        mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: so much of it may lie idle
+
+
 def set_threads(number: int) -> None:
-    """Let matrix products use this many threads.
+    """Let matrix products, and what `share` shares out, use this many threads.
 
     Raises InputError for a number below 1.
     """
-    global _thread_limit
+    global _threads
     if number < 1:
         raise InputError(f"--threads {number}: give 1 or more")
-    from threadpoolctl import threadpool_limits
-
-    _thread_limit = threadpool_limits(number)  # in force as long as it is kept
+    _threads = number
+    _limit_products(number)
 
 
 def threads() -> int:
-    """How many threads matrix products use now."""
-    from threadpoolctl import threadpool_info
+    """How many threads may work at the same time: what `set_threads` said, or what BLAS found."""
+    global _threads
+    if _threads is None:
+        _threads = max((library.num_threads for library in _libraries()), default=os.cpu_count() or 1)
+    return _threads
 
-    return max((pool["num_threads"] for pool in threadpool_info()), default=os.cpu_count() or 1)
+
+def share(body: Callable, *sizes: int, work: int) -> list:
+    """[body(*slices), ...]: each thread takes its part of every range(size), all at the same time.
+
+    NumPy lets go of Python's lock while it computes. work: about how many numbers are touched; where they are few, one
+    call gets everything. Matrix products inside use one thread. body must not call share, nor touch what others write.
+    """
+    n = min(threads() if work >= SHARED else 1, *sizes)
+    if n < 2:
+        return [body(*(slice(0, size) for size in sizes))]
+    parts = [[slice(size * k // n, size * (k + 1) // n) for size in sizes] for k in range(n)]
+    _limit_products(1)
+    try:
+        others = [_pool(n - 1, os.getpid()).submit(body, *part) for part in parts[1:]]
+        try:
+            first = body(*parts[0])
+        finally:
+            futures.wait(others)
+        return [first, *(other.result() for other in others)]
+    finally:
+        _limit_products(threads())
 
 
-_thread_limit = None
+SHARED = 1 << 15  # with less work than this, waking another thread costs more than it saves
+_threads: int | None = None
+
+
+@functools.cache
+def _pool(workers: int, pid: int) -> futures.ThreadPoolExecutor:
+    """pid: a forked process has none of its parent's threads, and needs a pool of its own."""
+    return futures.ThreadPoolExecutor(workers)
+
+
+@functools.cache
+def _libraries() -> list:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def _limit_products(number: int) -> None:
+    for library in _libraries():
+        library.set_num_threads(number)

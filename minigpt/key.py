@@ -55,9 +55,25 @@ def keep_mask(key: Key, rate: float, shape: tuple[int, ...], xp):
     keep[i] = hash(key, i) >= rate * 2**32, where i counts the elements of the whole batch in row-major order
     (modulo 2**32). The same on NumPy and CuPy (`xp`), for any dtype, and for any split of the batch along axis 0.
     """
-    first = operator.index(key.row) * math.prod(shape[1:])
-    x = xp.arange(math.prod(shape), dtype=xp.uint32)
-    x += first & _WORD
+    size = math.prod(shape)
+    keep = xp.empty(size, bool)
+    step = 1 << 15 if xp.__name__ == "numpy" else size  # a piece of this size stays in a processor's cache
+    for i in range(0, size, step):
+        part = slice(i, min(i + step, size))
+        keep[part] = keep_part(key, rate, shape, part, xp)
+    return keep.reshape(shape)
+
+
+def keep_part(key: Key, rate: float, shape: tuple[int, ...], part: slice, xp):
+    """The same for some of the elements only, as if the mask were flat: keep_mask(...).reshape(-1)[part]."""
+    index = xp.arange(part.stop - part.start, dtype=xp.uint32)
+    index += operator.index(key.row) * math.prod(shape[1:]) + part.start & _WORD
+    return keep_at(key, rate, index)
+
+
+def keep_at(key: Key, rate: float, index):
+    """The same for elements by their numbers. index: uint32, an array of the caller's that is used up."""
+    x = index
     # The same stirring as _mix, with the key put in twice, so that two keys never give shifted copies of one mask.
     x ^= key.bits
     x ^= x >> 16
@@ -66,4 +82,4 @@ def keep_mask(key: Key, rate: float, shape: tuple[int, ...], xp):
     x += key.bits
     x *= 0x846CA68B
     x ^= x >> 16
-    return (x >= min(int(rate * 2**32), _WORD)).reshape(shape)
+    return x >= min(int(rate * 2**32), _WORD)

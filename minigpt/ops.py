@@ -11,7 +11,7 @@
 `help(ops.layernorm_forward)` shows shapes, formula and source.
 """
 
-from minigpt import reference
+from minigpt import fast, reference
 from minigpt.key import Key
 from minigpt.reference.attention import causal_mask
 from minigpt.reference.composites import merge_heads, split_heads
@@ -19,6 +19,7 @@ from minigpt.reference.cross_entropy import IGNORED
 from minigpt.table import arrays, ledger, nbytes, table
 
 table.add("reference", reference, composites=reference.COMPOSITES)
+table.add("fast", fast)
 
 use, using = table.use, table.using
 names = tuple(table.docs)  # every operation

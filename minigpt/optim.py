@@ -4,13 +4,15 @@ Schedules are functions of the share of the updates that are already done, so th
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from minigpt.backend import Array, array_module, device_of, to_device, to_numpy
+from minigpt.backend import Array, array_module, device_of, share, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.nn import Parameter
+
+PIECE = 1 << 15  # elements of a parameter that are updated together
 
 
 class NonFiniteGradient(ArithmeticError):
@@ -46,13 +48,16 @@ class Optimizer:
         """One update with learning rate lr. Parameters without a gradient stay as they are."""
         self.t += 1
         beta1, beta2 = self.betas
+
+        def update(p, g, m, v):
+            m += (1 - beta1) * (g - m)
+            v += (1 - beta2) * (g * g - v)
+            p -= self.change(p, m, v, lr, decay)
+
         for name, p in self.parameters.items():
-            if p.grad is None:
-                continue
-            m, v = self.m[name], self.v[name]
-            m += (1 - beta1) * (p.grad - m)
-            v += (1 - beta2) * (p.grad * p.grad - v)
-            p.data -= self.change(p.data, m, v, lr, self.weight_decay if p.data.ndim > 1 else 0.0)
+            if p.grad is not None:
+                decay = self.weight_decay if p.data.ndim > 1 else 0.0
+                _in_pieces(update, p.data, p.grad, self.m[name], self.v[name])
 
     def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
         """What is taken away from a parameter p, given its moments."""
@@ -81,9 +86,8 @@ class AdamW(Optimizer):
 
     def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
         beta1, beta2 = self.betas
-        m_hat = m / (1 - beta1**self.t)
-        v_hat = v / (1 - beta2**self.t)
-        return lr * (m_hat / (array_module(p).sqrt(v_hat) + self.eps) + decay * p)
+        root = math.sqrt(1 - beta2**self.t)  # sqrt(v_hat) = sqrt(v) / root: corrected as numbers, not as arrays
+        return _adam(m, v, lr * root / (1 - beta1**self.t), self.eps * root, lr * decay, p)
 
 
 class GPT1Adam(Optimizer):
@@ -96,7 +100,29 @@ class GPT1Adam(Optimizer):
     def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
         beta1, beta2 = self.betas
         lr_t = lr * math.sqrt(1 - beta2**self.t) / (1 - beta1**self.t)
-        return lr_t * (m / (array_module(p).sqrt(v) + self.eps) + decay * p)
+        return _adam(m, v, lr_t, self.eps, lr_t * decay, p)
+
+
+def _adam(m: Array, v: Array, rate: float, eps: float, decay: float, p: Array) -> Array:
+    """rate m / (sqrt(v) + eps) + decay p"""
+    step = array_module(v).sqrt(v)
+    step += eps
+    step = rate * m / step
+    return step + decay * p if decay else step
+
+
+def _in_pieces(update: Callable, *arrays: Array) -> None:
+    """update(*arrays), on a processor for a few rows at a time, which stay in its cache, and by all threads."""
+    first = arrays[0]
+    if first.ndim == 0 or array_module(first) is not np:
+        return update(*arrays)
+    step = max(1, PIECE * len(first) // max(1, first.size))
+
+    def part(rows):
+        for i in range(rows.start, rows.stop, step):
+            update(*(array[i : min(i + step, rows.stop)] for array in arrays))
+
+    share(part, len(first), work=4 * first.size)
 
 
 def warmup_cosine(x: float, warmup: float) -> float:
@@ -132,7 +158,7 @@ def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_n
     infinite; then no gradient has been changed. (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
     """
     with_grad = [(name, p) for name, p in named_parameters if p.grad is not None]
-    squares = [(name, float((p.grad * p.grad).sum())) for name, p in with_grad]
+    squares = [(name, float(g @ g)) for name, g in ((name, p.grad.reshape(-1)) for name, p in with_grad)]
     norm = math.sqrt(sum(square for _, square in squares))
     if not math.isfinite(norm):
         raise NonFiniteGradient(next(name for name, square in squares if not math.isfinite(square)))

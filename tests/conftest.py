@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import ops
+from minigpt import backend, ops
 from minigpt.backend import cuda_problem, to_device
 from minigpt.table import table
 
@@ -30,11 +30,28 @@ def default_implementation():
     ops.use()
 
 
-@pytest.fixture(params=table.houses)
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """The fast operations with pieces of a few numbers, shared by two threads: every edge is crossed."""
+    for name, size in {
+        "minigpt.fast.pieces.PIECE": 6, "minigpt.fast.attention.TILE": 2, "minigpt.fast.head.LOGITS": 20,
+        "minigpt.fast.head.WORDS": 3, "minigpt.optim.PIECE": 3, "minigpt.backend.SHARED": 0,
+        "minigpt.backend._threads": 2,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(name, size)
+    yield
+    monkeypatch.undo()
+    backend._limit_products(backend.threads())
+
+
+@pytest.fixture(params=[*table.houses, "fast in small pieces"])
 def implementation(request) -> str:
     """Each implementation of the library in turn: inside the test it is the one that runs."""
-    ops.use(request.param)
-    return request.param
+    house, small, _ = request.param.partition(" in small pieces")
+    if small:
+        request.getfixturevalue("small_pieces")
+    ops.use(house)
+    return house
 
 
 @functools.cache

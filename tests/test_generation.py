@@ -15,7 +15,7 @@ DTYPES = [np.float64, np.float32]
 BOUND = {np.float64: 1e-12, np.float32: 1e-5}
 
 
-@pytest.fixture(params=["gpt1", "gpt2"])
+@pytest.fixture(params=["gpt1", "gpt2", "lstm"])
 def kind(request) -> str:
     return request.param
 
@@ -24,6 +24,8 @@ def talkative(kind="gpt1", dtype=np.float64, **sizes):
     """A small model with large weights: what it likes depends on all that it has seen."""
     sizes = {"vocab_size": 23, "n_positions": 12, "n_embd": 12, "n_layer": 3, "n_head": 3} | sizes
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    if kind == "lstm":
+        sizes, rates = sizes | {"n_layer": 1, "n_head": 1}, {}
     made = models.model_class(kind)
     model, rng = made(made.Config(**sizes, **rates), dtype=dtype), np.random.default_rng(0)
     for p in model.parameters():
@@ -126,6 +128,7 @@ def test_no_more_positions_than_the_model_has(kind):
         model.forward([[1]], past, grad=False)
 
 
+@pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
 def test_a_guest_operation_is_heard_with_a_past(kind):
     """Who replaces attention replaces it in generation too."""
     calls = []
@@ -343,6 +346,7 @@ def theirs_and_ours(kind, tmp_path):
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
 def test_200_greedy_tokens_are_those_of_transformers(theirs_and_ours):
     import torch
 
@@ -360,6 +364,7 @@ def test_200_greedy_tokens_are_those_of_transformers(theirs_and_ours):
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.7, "top_k": 11}, {"temperature": 1.3, "top_p": 0.8}])
 def test_200_drawn_tokens_are_those_of_transformers(options, theirs_and_ours):
     """Their logits, PyTorch's probabilities, the same uniform numbers."""

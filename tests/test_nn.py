@@ -168,6 +168,7 @@ def test_modules_hold_no_activations(module, x):
 
 def test_memory_falls_as_backward_proceeds():
     """When the backward pass reaches the first block, what the last one kept is gone."""
+    ops.use("reference")
     model = small_gpt1()
     loss, cache = model.loss(*batch(model))
     last = cache[0][-1]  # hidden: two embeddings, dropout, one cache for each block

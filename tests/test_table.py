@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers import EXAMPLES, arrays_in, as_tuple, batch, example, floats_in, same, small_gpt1, snapshot
+from helpers import EXAMPLES, arrays_in, as_tuple, batch, error, example, floats_in, same, small_gpt1, snapshot
 
 from minigpt import ops, reference
 from minigpt.errors import InputError
@@ -53,6 +53,11 @@ def back(op, out, cache):
     return as_tuple(getattr(ops, f"{op}_backward")(np.ones_like(out), cache))
 
 
+def close(a: list, b: list) -> bool:
+    """The same numbers, but for the order in which they were added up: who answers beside a guest may be fast."""
+    return len(a) == len(b) and all(error(x, y) < 1e-12 for x, y in zip(a, b, strict=True))
+
+
 def trained(model) -> list:
     """Loss and gradients of one batch."""
     model.zero_grad()
@@ -73,7 +78,7 @@ def test_a_rebound_operation_runs_with_a_plain_tuple_as_cache(op):
         out, cache = run(op)
         answers = back(op, out, cache)
     assert (mine.forwards, mine.backwards) == (1, 1)
-    assert same(snapshot([expected, *gradients]), snapshot([out, *answers]))
+    assert close(snapshot([expected, *gradients]), snapshot([out, *answers]))
 
 
 @pytest.mark.parametrize("composite", ops.composites)
@@ -92,7 +97,7 @@ def test_a_rebound_operation_is_seen_by_the_model(op):
     expected = snapshot(trained(model))
     mine = Counting(op)
     with ops.using(mine):
-        assert same(expected, snapshot(trained(model)))
+        assert close(expected, snapshot(trained(model)))
     assert (mine.forwards > 0) == (op in CALLED_BY["GPT1"] | set(ops.composites))
     assert mine.backwards == mine.forwards
 
@@ -254,7 +259,7 @@ def test_a_model_may_be_rebound_between_forward_and_backward():
         _, cache = model.loss(*batch(model))
     with ops.using(*(Counting(op) for op in ops.names)):
         model.loss_backward(cache)
-    assert same(expected, snapshot([p.grad for p in model.parameters()]))
+    assert close(expected, snapshot([p.grad for p in model.parameters()]))
     assert all(guest.backwards == guest.forwards for guest in guests)
 
 
@@ -273,8 +278,10 @@ def test_what_is_no_cache_is_refused(cache):
 
 
 def test_the_caches_of_all_operations_have_types_of_their_own():
-    caches = [type(run(name.partition(", ")[0], name)[1]) for name in EXAMPLES if " without" not in name]
-    assert len(set(caches)) == len(ops.names)
+    for house in table.houses:
+        with ops.using(house):
+            caches = [type(run(op)[1]) for op in ops.names]
+        assert len(set(caches)) == len(ops.names)
 
 
 # --- what is not an implementation ---------------------------------------------------------------------------------
@@ -394,12 +401,13 @@ def test_names():
     assert set(ops.primitives) | set(ops.composites) == set(ops.names) and set(CALLED_BY) >= set(ops.composites)
     assert ops.layernorm_forward.__doc__ == reference.layernorm_forward.__doc__
     assert ops.layernorm_backward.__name__ == "layernorm_backward"
-    with pytest.raises(AttributeError, match="no operation 'lstm_forward'"):
-        _ = table.lstm_forward
+    with pytest.raises(AttributeError, match="no operation 'rnn_forward'"):
+        _ = table.rnn_forward
     assert {name.partition(", ")[0].removesuffix(" without bias") for name in EXAMPLES} == set(ops.names)
 
 
 def test_ledger_names_every_array_and_its_bytes():
+    ops.use("reference")
     _, cache = run("attention", dtype=np.float32)  # q, k, v (3,5,4), p (3,5,5)
     assert ops.ledger(cache) == {"cache.q": 240, "cache.k": 240, "cache.v": 240, "cache.p": 300}
     assert ops.nbytes(cache) == 1020
@@ -421,6 +429,7 @@ def test_ledger_counts_an_array_once_and_looks_into_guests_and_lists():
 
 
 def test_ledger_of_a_model_is_the_sum_of_its_parts():
+    ops.use("reference")
     model = small_gpt1()
     _, cache = model.loss(*batch(model))
     lines = ops.ledger(cache)

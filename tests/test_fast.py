@@ -1,0 +1,300 @@
+"""The fast operations beside the reference: the same numbers for every size of piece and any number of threads, the
+same bits of chance, nothing kept that should not exist, and the reference where they were not made for the arguments.
+
+That they are right at all is tested in test_reference.py, which runs for them too, in small pieces as well.
+"""
+
+import math
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
+
+from minigpt import backend, costs, ops, optim
+from minigpt.fast import attention, head, pieces
+from minigpt.gpt1 import GPT1
+from minigpt.gpt2 import GPT2
+from minigpt.key import Key, keep_mask, keep_part
+from minigpt.table import table
+
+AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
+FAST = ("linear", "embedding", "gelu", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy")
+
+
+def both(op, args, constants, house, seed=1):
+    """Result and gradients of one operation by one house."""
+    with ops.using(house):
+        out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
+        dout = np.random.default_rng(seed).standard_normal(np.shape(out)).astype(out.dtype)
+        return [out, *(g for g in as_tuple(getattr(ops, f"{op}_backward")(dout, cache)) if g is not None)]
+
+
+def assert_agree(op, args, constants=None, tolerance=1e-10):
+    fast, reference = (both(op, args, constants or {}, house) for house in ("fast", "reference"))
+    assert len(fast) == len(reference)
+    for a, b in zip(fast, reference, strict=True):
+        assert np.shape(a) == np.shape(b) and a.dtype == b.dtype and error(a, b) < tolerance
+
+
+def normal(*shape, dtype=np.float64, scale=1.0):
+    return (scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
+
+
+# --- the same numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_agrees_with_the_reference(name, dtype):
+    op, args, constants = example(name, 3, dtype)
+    assert_agree(op, args, constants, AGREEMENT[dtype])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize("op", FAST)
+def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, threads, small_pieces, monkeypatch):
+    monkeypatch.setattr(backend, "_threads", threads)
+    monkeypatch.setattr(pieces, "PIECE", 4 * size)
+    monkeypatch.setattr(attention, "TILE", size)
+    monkeypatch.setattr(head, "LOGITS", 5 * size)
+    monkeypatch.setattr(head, "WORDS", size)
+    for name in (n for n in EXAMPLES if n.partition(", ")[0] == op):
+        op, args, constants = example(name)
+        assert_agree(op, args, constants)
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("t", [attention.TILE, attention.TILE + 1, 2 * attention.TILE + 3])
+def test_one_shape_above_each_real_tile(t, dtype):
+    tolerance = AGREEMENT[dtype]
+    rows = pieces.PIECE // 48 + 1
+    x, w, b = normal(rows, 48, dtype=dtype), normal(48, 50, dtype=dtype), normal(50, dtype=dtype)
+    assert_agree("self_attention", [normal(2, t, 3 * 12, dtype=dtype), 3], {"rate": 0.2, "key": KEY}, tolerance)
+    assert_agree("layernorm", [x, w[:, 0].copy(), w[:, 1].copy()], {}, tolerance)
+    assert_agree("mlp", [x, w, b, w.T.copy(), w[:, 0].copy()], {}, tolerance)
+    assert_agree("linear_cross_entropy", [x[:t], normal(900, 48, dtype=dtype), np.arange(t)], {}, tolerance)
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 300.0])
+def test_scores_of_every_size(scale):
+    """Small ones are exponentiated as they are, large ones after a shift; often rows of both kinds in a tile."""
+    qkv = normal(2, 7, 18)
+    qkv[0, 3:5, :12] *= scale
+    for t in (7, 1):
+        assert_agree("self_attention", [qkv[:, :t], 3])
+    qkv[..., 6:12] = -40 * np.abs(qkv[..., 6:12])  # every score of a positive query far below zero
+    qkv[..., :6] = np.abs(qkv[..., :6])
+    assert_agree("self_attention", [qkv, 3])
+
+
+def test_the_shift_is_what_saves_large_scores(monkeypatch):
+    monkeypatch.setattr(attention, "SAFE", math.inf)
+    with np.errstate(all="ignore"), pytest.raises(AssertionError):
+        test_scores_of_every_size(300.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_tanh_of_large_numbers():
+    x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
+    for dtype in AGREEMENT:
+        assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
+
+
+@pytest.mark.parametrize("views", [lambda x: x[::2], lambda x: x[:, ::-1], lambda x: np.asfortranarray(x)])
+def test_arrays_of_any_layout(views):
+    x, w, b = views(normal(8, 6, 5)), normal(7, 5).T, normal(7)
+    assert_agree("linear", [x, w, b])
+    assert_agree("gelu", [x])
+    assert_agree("layernorm", [x, b[:5], b[1:6]])
+    assert_agree("dropout", [x], {"rate": 0.3, "key": KEY})
+    assert_agree("mlp", [x, w, b, normal(5, 7).T, b[:5]])
+    assert_agree("self_attention", [views(normal(8, 5, 18)), 3])
+    assert_agree("linear_cross_entropy", [x, w.T, np.ones(x.shape[:-1], int)])
+
+
+# --- whole models ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_every_gradient_of_a_model(make, implementation):
+    model = make(dropout=0.2)
+
+    def gradients():
+        model.zero_grad()
+        loss, cache = model.loss(*batch(model), key=Key.of(3))
+        model.loss_backward(cache, 1.7)
+        return [loss, *(p.grad for p in model.parameters())]
+
+    ours = snapshot(gradients())
+    ops.use("reference")
+    for a, b in zip(ours, gradients(), strict=True):
+        assert error(a, b) < 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [GPT1, GPT2])
+def test_losses_of_200_steps(kind):
+    """The same run by both houses, dropout and clipping included."""
+    losses = {}
+    for house in ("fast", "reference"):
+        ops.use(house)
+        config = kind.Config(vocab_size=65, n_positions=64, n_embd=128, n_layer=4, n_head=4)
+        model, rng, losses[house] = kind(config), np.random.default_rng(1), []
+        optimizer = optim.AdamW(model.named_parameters(), weight_decay=0.1)
+        for step in range(200):
+            ids = (rng.integers(65, size=(8, 1)) + np.arange(65) * rng.integers(1, 4, size=(8, 1))) % 65
+            model.zero_grad()
+            loss, cache = model.loss(ids[:, :-1], ids[:, 1:], key=Key.of(0, step))
+            model.loss_backward(cache)
+            optim.clip_by_global_norm(model.named_parameters(), 1.0)
+            optimizer.step(3e-4)
+            losses[house].append(float(loss))
+    assert losses["fast"][-1] < losses["fast"][0] - 0.5
+    assert error(losses["fast"], losses["reference"]) < 1e-5
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [0, 3, 2**40])
+def test_pieces_of_a_mask_are_pieces_of_the_mask(row):
+    key, shape = Key.of(5)._replace(row=row), (2, 20001)
+    whole = keep_mask(key, 0.3, shape, np).reshape(-1)
+    for part in (slice(0, 5), slice(19990, 33000), slice(40001, 40002), slice(7, 7)):
+        assert (keep_part(key, 0.3, shape, part, np) == whole[part]).all()
+    one_by_one = [keep_part(key, 0.3, shape, slice(i, i + 1), np)[0] for i in range(32760, 32780)]
+    assert one_by_one == whole[32760:32780].tolist() and 0 < sum(one_by_one) < 20
+
+
+def test_the_same_elements_are_dropped():
+    dropped = [both("dropout", [np.ones((50, 70))], {"rate": 0.3, "key": KEY}, house)[0] == 0 for house in table.houses]
+    assert (dropped[0] == dropped[1]).all() and dropped[0].any()
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def kept(op, args):
+    with ops.using("fast"):
+        return ops.nbytes(getattr(ops, f"{op}_forward")(*args)[1])
+
+
+def test_neither_probabilities_nor_logits_are_kept():
+    sizes = [kept("self_attention", [normal(1, t, 18), 3]) for t in (1, 65, 129)]
+    assert sizes[2] - sizes[1] == sizes[1] - sizes[0], "linear in time"
+    w, h = normal(500, 4), normal(300, 4)
+    assert kept("linear_cross_entropy", [h, w, np.zeros(300, int)]) == h.nbytes + w.nbytes
+
+
+@pytest.mark.parametrize("house", table.houses)
+@pytest.mark.parametrize("kind", [GPT1, GPT2])
+def test_activations_are_what_the_caches_hold(kind, house):
+    ops.use(house)
+    config = kind.Config(vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2)
+    model = kind(config)
+    _, cache = model.loss(*batch(model, rows=3, length=7))
+    own = {id(p.data) for p in model.parameters()}
+    held = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    as_float32 = costs.activations(kind, config, 3, 7)
+    assert as_float32 == held
+
+
+# --- what they were not made for -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_float16_is_left_to_the_reference(name):
+    op, args, constants = example(name, 3, np.float16)
+    _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
+    assert "reference" in type(cache).__module__
+
+
+def test_who_answers():
+    for name in EXAMPLES:
+        op, args, constants = example(name)
+        _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
+        fast = op in FAST and name not in ("self_attention, mask", "self_attention, past")
+        assert ("fast" in type(cache).__module__) == fast, name
+
+
+@pytest.mark.parametrize("op", ["linear", "layernorm", "mlp", "linear_cross_entropy"])
+def test_mixed_dtypes_are_left_to_the_reference(op):
+    _, args, constants = example(op)
+    args[1] = args[1].astype(np.float32)
+    _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
+    assert "reference" in type(cache).__module__
+
+
+# --- sharing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_threads():
+    before = backend.threads()
+    backend.set_threads(3)
+    yield
+    backend.set_threads(before)
+
+
+def test_share_gives_everything_out_once_and_in_order(three_threads):
+    for n in (0, 1, 2, 3, 10):
+        parts = backend.share(lambda i, j: (list(range(i.start, i.stop)), j), n, 7, work=1 << 20)
+        assert sum((i for i, _ in parts), []) == list(range(n)) and len(parts) == max(1, min(3, n))
+        assert [j.start for _, j in parts][0] == 0 and parts[-1][1].stop == 7
+    assert len(backend.share(lambda i: i, 10, work=10)) == 1, "too little to share"
+
+
+def test_share_works_at_the_same_time(three_threads):
+    """Each part waits for the others: one after the other they would wait for ever."""
+    meet = threading.Barrier(3, timeout=20)
+    backend.share(lambda i: meet.wait(), 3, work=1 << 20)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_share_hands_on_an_error_when_all_are_done(bad, three_threads):
+    done = []
+
+    def body(i):
+        if i.start == bad:
+            raise ZeroDivisionError
+        time.sleep(0.05)
+        done.append(i.start)
+
+    with pytest.raises(ZeroDivisionError):
+        backend.share(body, 3, work=1 << 20)
+    assert sorted([*done, bad]) == [0, 1, 2]
+    assert {library.num_threads for library in backend._libraries()} <= {3}, "and products have their threads back"
+
+
+def test_products_inside_use_one_thread(three_threads):
+    inside = backend.share(lambda i: {library.num_threads for library in backend._libraries()}, 3, work=1 << 20)
+    assert all(found <= {1} for found in inside)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_shares_with_threads_of_its_own(three_threads):
+    backend.share(lambda i: i, 3, work=1 << 20)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if len(backend.share(lambda i: i, 3, work=1 << 20)) == 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("optimizer", [optim.AdamW, optim.GPT1Adam])
+def test_an_update_has_the_same_bits_for_every_size_of_piece(optimizer, small_pieces, monkeypatch):
+    results = []
+    for size, threads in ((1, 1), (3, 2), (8, 3), (1000, 1)):
+        monkeypatch.setattr(optim, "PIECE", size)
+        monkeypatch.setattr(backend, "_threads", threads)
+        model = small_gpt2(np.float32)
+        for p in model.parameters():
+            p.grad = 0.1 * p.data
+        rule = optimizer(model.named_parameters())
+        rule.step(0.1), rule.step(0.01)
+        results.append(snapshot([p.data for p in model.parameters()]))
+    assert all(same(results[0], other) for other in results[1:])
