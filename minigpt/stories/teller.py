@@ -60,6 +60,12 @@ def _read(path: Path) -> dict:
 PATTERNS = _read(Path(__file__).with_name("patterns.txt"))
 
 
+def capital(text: str) -> str:
+    """The text with a capital at its beginning, or after an opening quotation mark."""
+    start = 1 if text[0] == '"' else 0
+    return text[:start] + text[start].upper() + text[start + 1:]
+
+
 class Chance:
     """Choices drawn from `random()` of Python's Mersenne Twister: the same on every platform and version."""
 
@@ -100,13 +106,15 @@ class Teller(Chance):
         """Let one event happen and say it in a sentence of its own."""
         event = Event(kind, who, what, to, where, how)
         self.world.apply(event)
-        form = self.pick(self.pick(self._patterns(kind, how)))
+        self.tell(event)
+
+    def tell(self, event: Event) -> None:
+        """Say an event in a sentence of its own; the world stays as it is."""
+        form = self.pick(self.pick(self._patterns(event.kind, event.how)))
         self.before, self.now = self.now, []
         text, pronouns = self._say(event, form.parts)
-        start = 1 if text[0] == '"' else 0
-        text = text[:start] + text[start].upper() + text[start + 1:]
-        self.sentences.append(Sentence(text, (event,), pronouns))
-        self.subject = who if form.goes_on else None
+        self.sentences.append(Sentence(capital(text), (event,), pronouns))
+        self.subject = event.who if form.goes_on else None
 
     def also(self, kind, who, what=None, to=None, where=None, how="") -> None:
         """Let one event happen and say it, often, as the second half of the last sentence, if that can be."""

@@ -6,7 +6,7 @@ changes. So a story cannot contradict itself; and whoever needs a *wrong* senten
 
 from typing import NamedTuple
 
-from minigpt.stories.words import HOME, INDOORS, Entity
+from minigpt.stories.words import HOME, INDOORS, LARDER, LIKES, Entity
 
 
 class Event(NamedTuple):
@@ -32,7 +32,8 @@ class Contradiction(Exception):
 
 
 # kinds: needs -> changes. A need is a method of World (`needs_…`) and what it is asked about: roles, or a table. A
-# change is one entry of a table. Kinds that are not listed need and change nothing.
+# change is one entry of a table. Kinds that are not listed need and change nothing. A state changes nothing: it is true
+# or not, and the labelled tasks ask which.
 _RULES = """
     meet: new trait who -> trait who = how
     near: -> near who = to
@@ -89,6 +90,22 @@ _RULES = """
     comes out: there who where -> lies who = found
     known: known who how ->
     feels: -> mood who = mood
+    put: at who where, new lies what -> lies what = where
+    move: at who where, reach who what, not_there what where -> lies what = where
+    into: not_there what to -> lies what = to
+    luck: new lies what -> lies what = who
+    lose, loss: new lies what -> lies what = nowhere, owner what = who
+    loss.broken: new lies what -> lies what = who, owner what = who, broken what = yes
+    state.has, state.give: has who what ->
+    state.feed: likes to what ->
+    state.get: stored what where ->
+    state.at: at who to ->
+    state.lies: there who where ->
+    state.in: there who to ->
+    state.inside: there what to ->
+    state.found: at who where, maybe what where ->
+    state.broken: owns who what, broken what ->
+    state.happy: has who what, whole what ->
     weather: -> sky who = how
 """
 
@@ -233,3 +250,9 @@ class World:
 
     def needs_known(self, who, trait):
         return trait == "good" or self.trait.get(who) == trait
+
+    def needs_likes(self, animal, food):
+        return LIKES.get(animal.name, "")[0] == food.name
+
+    def needs_stored(self, food, spot):
+        return LARDER[food.name] is spot
