@@ -168,7 +168,7 @@ ENTITIES = list(dict.fromkeys(one for some in ENTITIES for one in (some if isins
 PRONOUNS = {"he": "m", "him": "m", "his": "m", "she": "f", "her": "f", "it": "n", "its": "n"}
 
 
-KINDS = {"who": "person animal thing box", "what": "thing food", "to": "person animal place box food",
+KINDS = {"who": "person animal thing box food", "what": "thing food", "to": "person animal place box food",
          "where": "spot place"}  # fmt: skip
 
 

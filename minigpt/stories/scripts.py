@@ -125,7 +125,7 @@ def left(t):
     spots = w.SPOTS[place]
     one = t("put", hero, t.own_of(hero, t.things), where=spots)
     two = t("put", hero, others(t.own_of(hero, t.things), one.what), where=others(spots, one.where))
-    if t.chance(0.6):
+    if t.chance(0.3):
         mover = t("meets", t.rival(hero), to=hero, where=place).who
         t("move", mover, t.pick((one, two)).what, where=spots)
     asked = [pair for spot in spots for pair in either(state("lies", where=spot), "who", one.what, two.what)]
@@ -173,7 +173,7 @@ def kept(t):
     one = t("keep", pair[0], t.own_of(pair[0], t.things), to=t.boxes, where=t.spots)
     two = t("keep", pair[1], others(t.own_of(pair[1], t.things), one.what), to=others(t.boxes, one.to), where=t.spots)
     things, boxes = (one.what, two.what), [one.to, two.to]
-    if t.chance(0.5):
+    if t.chance(0.3):
         moved = t.pick((one, two))
         boxes.append(t("into", moved.who, moved.what, to=others(t.boxes, moved.to)).to)
     asked, boxes = [], dict.fromkeys(boxes)
@@ -208,13 +208,18 @@ def took(t):
 
 
 def fed(t):
-    """Two kinds of food and a hungry animal, which likes one of them."""
+    """Two animals, and two kinds of food: each animal likes one of them."""
     hero, _, place = t.scene()
-    kinds = t.mixed(w.LIKES)[:2]
-    for kind in kinds:
-        t("own", hero, w.FOODS[w.LIKES[kind][0]], how="new")
-    animal = t("sits", w.ANIMALS[t.pick(kinds)][: t.variety], to=hero, where=w.SPOTS[place]).who
-    return either(state("feed", hero, to=animal), "what", *(w.FOODS[w.LIKES[kind][0]] for kind in kinds))
+    kinds, animals = t.mixed(w.LIKES)[:2], []
+    foods = [w.FOODS[w.LIKES[kind][0]] for kind in kinds]
+    for kind in t.mixed(kinds):
+        animals.append(t("sits", w.ANIMALS[kind][: t.variety], to=hero, where=w.SPOTS[place]).who)
+    for food in t.mixed(foods):
+        t("own", hero, food, how="new")
+    asked = [pair for food in foods for pair in either(state("eats", what=food), "who", *animals)]
+    for animal in animals:
+        asked += either(state("feed", hero, to=animal), "what", *foods) + either(state("eats", animal), "what", *foods)
+    return asked
 
 
 def baked(t):
@@ -225,7 +230,10 @@ def baked(t):
     parts = [w.FOODS[part] for part in t.mixed(w.DISHES[dish])]
     spots = [w.LARDER[part.name] for part in parts]
     t("need", hero, parts[0], to=parts[1])
-    return [pair for part in parts for pair in either(state("get", hero, part), "where", *spots)]
+    asked = [pair for spot in spots for pair in either(state("stored", where=spot), "who", *parts)]
+    for part in parts:
+        asked += either(state("get", hero, part), "where", *spots) + either(state("stored", part), "where", *spots)
+    return asked
 
 
 SCRIPTS = (left, lost, lent, kept, went, took)  # whose answers are in the text

@@ -30,7 +30,7 @@ TASKS = {
 MOST = 20_000
 WORDS = 64  # of the longest example, with one choice
 PATIENCE = 1000  # so many texts in a row that bring nothing new, and there are no more
-STATES = ("has", "at", "lies", "in", "broken")  # what an entailment or a pronoun is about
+STATES = ("has", "at", "lies", "in", "broken", "eats", "stored")  # what an entailment or a pronoun is about
 ENDINGS = ("found", "inside", "give", "feed", "get")  # how a text can end
 
 
@@ -70,9 +70,9 @@ def prompt(text: str) -> str:
     return f" {'She' if {one.name for one in w.GIRLS} & set(re.findall('[A-Z][a-z]+', text)) else 'He'} was very"
 
 
-def _ask(t, names, say, scripts=SCRIPTS):
+def _ask(t, names, say):
     """Tell a script, and say about it the true and the false state of a pair, both of such names."""
-    pairs = [(a, b) for a, b in t.pick(scripts)(t) if a.how in names]
+    pairs = [(a, b) for a, b in t.pick(SCRIPTS + 5 * KNOWING)(t) if a.how in names]
     if t.same_gender:
         pairs = [(a, b) for a, b in pairs if a.who is not b.who and a.who.gender == b.who.gender]
     for a, b in t.mixed(pairs):
@@ -103,7 +103,7 @@ def _endings(t, label):
     def say(true, false):
         question = true._replace(kind="question", where=t.pick(others(w.FAMILY, true.who)))
         return t.alike(question) + t.alike(true, false)
-    question, *said = _ask(t, ENDINGS, say, SCRIPTS[:4] + 2 * KNOWING)
+    question, *said = _ask(t, ENDINGS, say)
     return Example((t.text(), question), label, tuple(said[::-1] if label else said))
 
 

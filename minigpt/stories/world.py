@@ -99,6 +99,8 @@ _RULES = """
     state.has, state.give: has who what ->
     state.feed: likes to what ->
     state.get: stored what where ->
+    state.eats: likes who what ->
+    state.stored: stored who where ->
     state.at: at who to ->
     state.lies: there who where ->
     state.in: there who to ->
@@ -252,7 +254,7 @@ class World:
         return trait == "good" or self.trait.get(who) == trait
 
     def needs_likes(self, animal, food):
-        return LIKES.get(animal.name, "")[0] == food.name
+        return LIKES.get(animal.name, ("",))[0] == food.name
 
     def needs_stored(self, food, spot):
-        return LARDER[food.name] is spot
+        return LARDER.get(food.name) is spot
