@@ -5,9 +5,10 @@ import ctypes
 import functools
 import importlib.metadata
 import os
+import queue
 import sys
+import threading
 from collections.abc import Callable
-from concurrent import futures
 from typing import Any
 
 import numpy as np
@@ -177,16 +178,26 @@ def share(body: Callable, *sizes: int, work: int) -> list:
     if n < 2:
         return [body(*(slice(0, size) for size in sizes))]
     parts = [[slice(size * k // n, size * (k + 1) // n) for size in sizes] for k in range(n)]
+    results, done, tasks = [None] * n, queue.SimpleQueue(), _tasks(n - 1, os.getpid())
+
+    def run(i):
+        try:
+            results[i], error = body(*parts[i]), None
+        except BaseException as raised:  # of another thread: it is raised again in this one
+            error = raised
+        done.put(error)
+
     _limit_products(1)
     try:
-        others = [_pool(n - 1, os.getpid()).submit(body, *part) for part in parts[1:]]
-        try:
-            first = body(*parts[0])
-        finally:
-            futures.wait(others)
-        return [first, *(other.result() for other in others)]
+        for i in range(1, n):
+            tasks.put(functools.partial(run, i))
+        run(0)
+        errors = [error for error in (done.get() for _ in parts) if error]
     finally:
         _limit_products(threads())
+    if errors:
+        raise errors[0]
+    return results
 
 
 SHARED = 1 << 15  # with less work than this, waking another thread costs more than it saves
@@ -194,9 +205,20 @@ _threads: int | None = None
 
 
 @functools.cache
-def _pool(workers: int, pid: int) -> futures.ThreadPoolExecutor:
-    """pid: a forked process has none of its parent's threads, and needs a pool of its own."""
-    return futures.ThreadPoolExecutor(workers)
+def _tasks(workers: int, pid: int) -> queue.SimpleQueue:
+    """What is put in is called by one of so many threads: a third of the delay of a ThreadPoolExecutor.
+
+    pid: a forked process has none of its parent's threads, and needs its own.
+    """
+    tasks = queue.SimpleQueue()
+
+    def work():
+        while True:
+            tasks.get()()
+
+    for _ in range(workers):
+        threading.Thread(target=work, daemon=True).start()
+    return tasks
 
 
 @functools.cache
