@@ -216,8 +216,8 @@ class Attention(Module):
             options |= {"past": past.read(), "mask": past.mask(x.shape[1])}
         heads = cache.keep(ops.self_attention_forward(qkv, config.n_head, **options))
         if past is not None:
-            _, k, v = (ops.split_heads(part, config.n_head) for part in array_module(qkv).split(qkv, 3, axis=-1))
-            past.extend(k, v)
+            c = config.n_embd
+            past.extend(*(ops.split_heads(qkv[..., i : i + c], config.n_head) for i in (c, 2 * c)))
         out = cache.keep(self.c_proj.forward(heads))
         out = cache.keep(ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
         return out, cache

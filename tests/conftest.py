@@ -34,7 +34,9 @@ def default_implementation():
 def small_pieces(monkeypatch):
     """The fast operations with pieces of a few numbers, shared by two threads: every edge is crossed."""
     for name, size in {
-        "minigpt.fast.pieces.PIECE": 6, "minigpt.fast.attention.TILE": 2, "minigpt.fast.head.LOGITS": 20,
+        "minigpt.fast.pieces.PIECE": 6, "minigpt.fast.pieces.FEW": 4, "minigpt.fast.pieces.ROWS": 3,
+        "minigpt.fast.pieces.COLUMNS": 8, "minigpt.fast.pieces.TALL": 5,
+        "minigpt.fast.attention.TILE": 2, "minigpt.fast.head.LOGITS": 20,
         "minigpt.fast.head.WORDS": 3, "minigpt.optim.PIECE": 3, "minigpt.backend.SHARED": 0,
         "minigpt.backend._threads": 2,
     }.items():  # fmt: skip

@@ -8,13 +8,14 @@ import math
 import os
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
 
 from minigpt import backend, costs, ops, optim
-from minigpt.fast import attention, head, pieces
+from minigpt.fast import attention, head, pieces, self_attention_forward
 from minigpt.gpt1 import GPT1
 from minigpt.gpt2 import GPT2
 from minigpt.key import Key, keep_mask, keep_part
@@ -155,6 +156,105 @@ def test_losses_of_200_steps(kind):
             losses[house].append(float(loss))
     assert losses["fast"][-1] < losses["fast"][0] - 0.5
     assert error(losses["fast"], losses["reference"]) < 1e-5
+
+
+# --- decoding --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "some columns"])
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 130])
+def test_products_of_few_rows(n, layout):
+    for inputs, outputs in ((32, 300), (48, 1), (33, 1030)):
+        x, w = normal(n, inputs), normal(inputs, outputs + 9)[:, 4 : 4 + outputs]
+        w = {"rows": w.copy(), "columns": np.asfortranarray(w), "some columns": w}[layout]
+        out = np.full((n, outputs), np.nan)
+        assert error(pieces.product(x, w, out), np.einsum("ni,io->no", x, w)) < 1e-14
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("rows", [1, 3, 8, 130])
+def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, monkeypatch):
+    monkeypatch.setattr(backend, "_threads", 3)
+    monkeypatch.setattr(backend, "SHARED", 0)
+    x, w, b = normal(rows, 1, 192, dtype=dtype), normal(192, 768, dtype=dtype, scale=0.1), normal(768, dtype=dtype)
+    for op, args in {
+        "linear": [x, w, b], "head": [x, w.T.copy().T], "mlp": [x, w, b, w.T.copy(), b[:192].copy()],
+    }.items():  # fmt: skip
+        outs = []
+        for house in ("fast", "reference"):
+            with ops.using(house):
+                forward = ops.mlp_forward if op == "mlp" else ops.linear_forward
+                outs.append(forward(*args, **({"grad": False} if op == "mlp" else {}))[0])
+        assert outs[0].dtype == dtype and error(*outs) < AGREEMENT[dtype], op
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("t", [1, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_past_is_read_where_it_lies(t, masked, dtype, small_pieces):
+    home, n_past, rng = normal(2, 2, 3, 9, 4, dtype=dtype), 5, np.random.default_rng(0)
+    before, qkv = home.copy(), normal(2, t, 36, dtype=dtype, scale=3.0)
+    constants = {"past": tuple(home[:, :, :, :n_past])}
+    if masked:
+        constants["mask"] = rng.random((2, 1, t, n_past + t)) < 0.6
+        constants["mask"][1, :, 0] = False  # a query that may see nothing
+    out, cache = self_attention_forward(qkv, 3, **constants, grad=False)
+    with ops.using("reference"):
+        expected, _ = ops.self_attention_forward(qkv, 3, **constants)
+    assert cache is None and out.dtype == dtype and error(out, expected) < AGREEMENT[dtype]
+    assert same([home], [before]) and (not masked or not out[1, 0].any())
+
+
+def test_the_past_is_not_copied():
+    home, qkv = normal(2, 1, 3, 9000, 4), normal(1, 1, 36)
+    past = tuple(home[:, :, :, :8000])
+    self_attention_forward(qkv, 3, past=past, grad=False)
+    tracemalloc.start()
+    self_attention_forward(qkv, 3, past=past, grad=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < past[0].nbytes / 2, "scores of 3 heads, and not 4 numbers of each key"
+
+
+def test_what_has_a_gradient_or_chance_is_left_to_the_reference():
+    past = tuple(normal(2, 2, 3, 5, 4))
+    for given in ({"grad": True}, {"grad": False, "rate": 0.1, "key": KEY}):
+        assert self_attention_forward(normal(2, 1, 36), 3, past=past, **given) is NotImplemented
+
+
+@pytest.mark.parametrize("kind", [GPT1, GPT2])
+def test_a_step_copies_neither_its_past_nor_its_weights(kind):
+    """The largest thing that it makes is the logits."""
+    config = kind.Config(vocab_size=9000, n_positions=300, n_embd=48, n_layer=2, n_head=3)
+    model = kind(config)
+    for rows in (1, 8):
+        steps = model.stream(np.ones((rows, 280), int), 3, temperature=0)
+        next(steps), next(steps)
+        tracemalloc.start()
+        next(steps)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        kept = 2 * rows * 280 * 48 * 4
+        assert peak < 2.5 * rows * 9000 * 4 < kept + model.head.data.nbytes
+        if rows == 8:
+            assert peak < kept
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("kind", [GPT1, GPT2])
+def test_greedy_continuations(kind, rows):
+    """Logits of each step and the whole text, as the reference has them."""
+    config = kind.Config(vocab_size=300, n_positions=64, n_embd=48, n_layer=2, n_head=3, initializer_range=0.3)
+    model, texts, logits = kind(config), [], []
+    ids = np.random.default_rng(0).integers(300, size=(rows, 9))
+    for house in ("fast", "reference"):
+        ops.use(house)
+        texts.append(model.generate(ids, 50, temperature=0))
+        past = model.new_past()
+        parts = [texts[0][:, :20], *np.split(texts[0][:, 20:], 39, axis=1)]
+        logits.append(np.concatenate([model.forward(part, past, grad=False)[0] for part in parts], axis=1))
+    assert (texts[0] == texts[1]).all() and len(np.unique(texts[0])) > 12
+    assert error(*logits) < 1e-5
 
 
 # --- chance ----------------------------------------------------------------------------------------------------------

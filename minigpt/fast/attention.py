@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigpt.backend import Array
+from minigpt.backend import Array, share
 from minigpt.fast.pieces import ours, share_over
 from minigpt.key import Key, keep_at
 
@@ -29,6 +29,8 @@ def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=N
     k and v of each head, out, and lse, the logarithm of each row's sum of exponentials: from these the backward pass
     computes the probabilities of a tile again.
     """
+    if past is not None and not grad and not (rate and key) and ours(qkv, *past):
+        return _go_on(qkv, n_head, mask, *past), None
     if mask is not None or past is not None or not ours(qkv):
         return NotImplemented
     b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
@@ -58,6 +60,37 @@ def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=N
     share_over(group, len(q), min(t, TILE) * t)
     out = out.reshape(b, n_head, t, -1).swapaxes(1, 2).reshape(b, t, c)
     return out, SelfAttentionCache(heads, out, lse, rate, key) if grad else None
+
+
+def _go_on(qkv, n_head, mask, k_past, v_past):
+    """qkv (B,T,3C), mask (*,T,S+T) or None, k_past and v_past (B,NH,S,D) -> out (B,T,C)
+
+    The past is read where it lies: the new keys and values are met beside it, and not put behind a copy of it.
+    """
+    b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    q, k, v = qkv.reshape(b, t, 3, n_head, -1).transpose(2, 0, 3, 1, 4)
+    q, n = q * qkv.dtype.type(1 / math.sqrt(c // n_head)), k_past.shape[2]
+    out = np.empty_like(q, order="C")
+    if mask is None and t > 1:
+        mask = np.tri(t, n + t, n, dtype=bool)
+    if mask is not None:
+        mask = np.broadcast_to(mask, (b, n_head, t, n + t))
+
+    def heads(h):
+        s = np.empty((b, h.stop - h.start, t, n + t), q.dtype)
+        np.matmul(q[:, h], k_past[:, h].swapaxes(-1, -2), out=s[..., :n])
+        np.matmul(q[:, h], k[:, h].swapaxes(-1, -2), out=s[..., n:])
+        if mask is not None:
+            s[~mask[:, h]] = -math.inf
+        largest = s.max(axis=-1, keepdims=True)
+        s -= np.maximum(largest, np.finfo(s.dtype).min, out=largest)  # -inf: a query that may see nothing
+        z = _exp(s)
+        o = np.matmul(s[..., :n], v_past[:, h], out=out[:, h])
+        o += s[..., n:] @ v[:, h]
+        o /= np.maximum(z, np.finfo(s.dtype).tiny, out=z)
+
+    share(heads, n_head, work=k_past.size // 2)
+    return out.swapaxes(1, 2).reshape(b, t, c)
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.backend import Array, share
-from minigpt.fast.pieces import column_sums, ours, products
+from minigpt.fast import pieces
+from minigpt.fast.pieces import column_sums, ours, product, products
 
 
 class LinearCache(NamedTuple):
@@ -21,12 +22,16 @@ def linear_forward(x, w, b=None):
     rows = x.reshape(-1, x.shape[-1])
     out = np.empty((len(rows), w.shape[1]), x.dtype)
 
-    def part(n):
-        y = np.matmul(rows[n], w, out=out[n])
+    def part(n, o):
+        y = product(rows[n], w[:, o], out[n, o])
         if b is not None:
-            y += b
+            y += b[o]
 
-    share(part, len(rows), work=products(len(rows), w))
+    work = products(len(rows), w)
+    if len(rows) < pieces.TALL:
+        share(lambda o: part(slice(None), o), w.shape[1], work=work)
+    else:
+        share(lambda n: part(n, slice(None)), len(rows), work=work)
     return out.reshape(*x.shape[:-1], w.shape[1]), LinearCache(x, w, b)
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.backend import Array, share
-from minigpt.fast.pieces import column_sums, ours, over, products
+from minigpt.fast import pieces
+from minigpt.fast.pieces import column_sums, ours, over, product, products
 
 _C = math.sqrt(2 / math.pi)
 _A = 0.044715
@@ -77,6 +78,8 @@ def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
     if not ours(x, w1, b1, w2, b2):
         return NotImplemented
     rows = x.reshape(-1, x.shape[-1])
+    if not grad and len(rows) < pieces.TALL:
+        return _mlp_by_units(rows, w1, b1, w2, b2).reshape(*x.shape[:-1], w2.shape[1]), None
     a, out = np.empty((len(rows), len(w2)), x.dtype), np.empty((len(rows), w2.shape[1]), x.dtype)
     slope = np.empty_like(a) if grad else None
 
@@ -88,6 +91,17 @@ def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
 
     share(part, len(rows), work=products(len(rows), w1, w2))
     return out.reshape(*x.shape[:-1], w2.shape[1]), MlpCache(x, w1, b1, w2, b2, a, slope) if grad else None
+
+
+def _mlp_by_units(x, w1, b1, w2, b2):
+    """The same for a few rows: a thread takes some of the F hidden units, and reads only their weights."""
+
+    def part(f):
+        a = product(x, w1[:, f], np.empty((len(x), f.stop - f.start), x.dtype))
+        _gelu(a, b1[f])
+        return product(a, w2[f], np.empty((len(x), w2.shape[1]), x.dtype))
+
+    return sum(share(part, len(w2), work=products(len(x), w1, w2)), b2)
 
 
 def mlp_backward(dout, cache: MlpCache):
