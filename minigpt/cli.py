@@ -83,6 +83,8 @@ def _add_train(commands) -> None:
     options("--resume", action="store_true", help="go on with the run in --out, exactly where it was last kept")
     options("--batch", type=int, metavar="B", help="windows in an update (default: 12)")
     options("--accumulate", type=int, metavar="K", help="compute the batch in K parts, to save memory (default: 1)")
+    again = "run each block again in the backward, to save memory; the same numbers; can be changed with --resume"
+    options("--checkpoint-blocks", action=argparse.BooleanOptionalAction, help=again)
     options("--steps", type=int, metavar="N", help="updates of the weights (default: 2000)")
     options("--lr", type=float, metavar="RATE", help="highest learning rate (default: 0.256 / width)")
     options("--min-lr", type=float, metavar="RATE", help="where the cosine ends (default: GPT-1's schedule, down to 0)")
@@ -104,7 +106,7 @@ def _train(options) -> int:
     if options.resume:
         if "out" not in given:
             raise InputError("--resume goes on with the run in a folder: name it with --out")
-        extra = sorted(set(given) - {"out", "device"})
+        extra = sorted(set(given) - {"out", "device", "checkpoint_blocks"})
         if extra:
             raise InputError(f"--resume goes on with the run's own options: leave out --{extra[0].replace('_', '-')}")
     job = train(Options(**given), resume=options.resume)

@@ -34,22 +34,31 @@ def count(model_class: type[LanguageModel], config: Config) -> int:
     return sum(math.prod(shape) for shape in shapes(model_class, config).values())
 
 
-def memory(model_class: type[LanguageModel], config: Config, batch: int) -> Memory:
+def memory(model_class: type[LanguageModel], config: Config, batch: int, checkpoint_blocks: bool = False) -> Memory:
     """Bytes for weights, gradients, Adam's two moments, and what a forward pass of (batch, context) keeps."""
-    weights = 4 * count(model_class, config)
-    return Memory(weights, weights, 2 * weights, activations(model_class, config, batch, config.n_positions))
+    weights, shape = 4 * count(model_class, config), (batch, config.n_positions)
+    return Memory(weights, weights, 2 * weights, activations(model_class, config, *shape, checkpoint_blocks))
 
 
-def activations(model_class: type[LanguageModel], config: Config, batch: int, time: int) -> int:
+def activations(
+    model_class: type[LanguageModel], config: Config, batch: int, time: int, checkpoint_blocks: bool = False
+) -> int:
     """Bytes that the caches of one loss keep alive, in float32.
 
-    Measured, not guessed: the caches are arrays whose sizes are polynomials, of first degree in the batch and in the
-    number of layers, of second degree in the time. So a few tiny runs say how large the large ones are.
+    checkpoint_blocks: the whole cache of one block at a time, and of each other block only its input.
+
+    Measured, not guessed: the caches are arrays whose sizes are polynomials, of first degree in the batch, the number
+    of layers and the vocabulary, of second degree in the time. So a few tiny runs say how large the large ones are.
     """
     tiny = dataclasses.replace(config, n_positions=4)
+    two, three = (_activations(model_class, tiny, v, batch, time, checkpoint_blocks) for v in (2, 3))
+    return two + (three - two) * (config.vocab_size - 2)
 
+
+def _activations(model_class, config: Config, vocab_size: int, batch: int, time: int, checkpoint_blocks: bool) -> int:
     def kept(rows: int, n_layer: int, t: int) -> int:
-        model = model_class(dataclasses.replace(tiny, n_layer=n_layer), seed=None)
+        sizes = {"n_layer": n_layer, "vocab_size": vocab_size}
+        model = model_class(dataclasses.replace(config, **sizes), seed=None)
         ids = np.zeros((rows, t), int)
         _, cache = model.loss(ids, ids)
         return ops.nbytes(cache) - _parameter_bytes(model, cache)
@@ -61,6 +70,8 @@ def activations(model_class: type[LanguageModel], config: Config, batch: int, ti
 
     def of_rows(rows: int) -> int:
         first, more = at_time(rows, 1), config.n_layer - 1
+        if checkpoint_blocks:
+            return first + more * 4 * rows * time * config.n_embd
         return first + (more * (at_time(rows, 2) - first) if more else 0)
 
     one, two = of_rows(1), of_rows(2)
@@ -72,6 +83,13 @@ def _parameter_bytes(model: LanguageModel, cache) -> int:
     own = {id(parameter.data) for parameter in model.parameters()}
     caches = ops.arrays(cache).values()
     return sum(array.nbytes for array in caches if id(array) in own or id(array.base) in own)
+
+
+def caches(model_class: type[LanguageModel], config: Config, batch: int) -> str:
+    """What the caches of a batch cost, in words, without and with checkpointed blocks."""
+    shape = (model_class, config, batch, config.n_positions)
+    whole, less = (human_bytes(activations(*shape, checkpoint_blocks)) for checkpoint_blocks in (False, True))
+    return whole if less == whole else f"{whole}, with --checkpoint-blocks {less}"
 
 
 def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[int, int]:

@@ -99,7 +99,7 @@ class GPT1(LanguageModel):
         x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
         x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
         for i, block in enumerate(self.h):
-            x = cache.keep(block.forward(x, past and past[i], fold(key, i + 1), grad))
+            x = cache.keep(self.through(block, x, past and past[i], fold(key, i + 1), grad))
         return x, cache
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:

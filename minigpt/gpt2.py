@@ -102,7 +102,7 @@ class GPT2(LanguageModel):
         x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
         x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
         for i, block in enumerate(self.h):
-            x = cache.keep(block.forward(x, past and past[i], fold(key, i + 1), grad))
+            x = cache.keep(self.through(block, x, past and past[i], fold(key, i + 1), grad))
         x = cache.keep(self.ln_f.forward(x))
         return x, cache
 

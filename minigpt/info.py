@@ -37,4 +37,8 @@ def show(kind: type[LanguageModel], config: Config, batch: int) -> None:
     for name, size in zip(memory._fields, memory, strict=True):
         print(f"  {name:<12} {costs.human_bytes(size):>10}")
     print(f"  {'total':<12} {costs.human_bytes(memory.total):>10}")
+    less = costs.memory(kind, config, batch, checkpoint_blocks=True)
+    if less != memory:
+        sizes = f"activations {costs.human_bytes(less.activations)}, total {costs.human_bytes(less.total)}"
+        print(f"  with --checkpoint-blocks: {sizes}")
     print(f"\nfloating-point operations per token: {forward:,} forward, {both:,} forward and backward")

@@ -1,5 +1,6 @@
 """What every language model here has in common: logits, a loss with its backward pass, saving, loading, generating."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from minigpt import checkpoint, ops, sampling
 from minigpt.backend import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.key import Key
-from minigpt.nn import Cache, Module, Parameter, Past, accumulate
+from minigpt.nn import Cache, Module, Parameter, Past, Recomputed, accumulate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +94,16 @@ def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 class LanguageModel(Module):
-    """A model of the next token. A subclass has `config`, `head`, `hidden` and `hidden_backward`."""
+    """A model of the next token. A subclass has `config`, `head`, `hidden` and `hidden_backward`.
+
+    checkpoint_blocks: keep only the input of each block, and run it once more in the backward pass (Chen et al. 2016).
+    The same bits, less memory, more time.
+    """
 
     Config: ClassVar[type[Config]]
     config: Any
     head: Parameter
+    checkpoint_blocks = False
 
     def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C). past: what the model has read before, of `new_past`; the ids are added to it."""
@@ -147,6 +153,16 @@ class LanguageModel(Module):
         dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop())
         accumulate(self.head, dw)
         self.hidden_backward(dh, cache.pop())
+
+    def through(self, block: Module, x: Array, past: Past | None, key: Key | None, grad: bool) -> tuple[Array, Cache]:
+        """block.forward(x, past, key, grad), whose cache is x alone if `checkpoint_blocks` says so.
+
+        A block that reads a past is run once: it would write into it again.
+        """
+        if not grad or past is not None or not self.checkpoint_blocks:
+            return block.forward(x, past, key, grad)
+        forward = functools.partial(block.forward, key=key)
+        return forward(x)[0], Recomputed(forward, x)
 
     @property
     def device(self) -> str:

@@ -5,7 +5,7 @@ input and adds those of the parameters to `Parameter.grad`. So one module can be
 backward passes come, each time with a cache of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,24 @@ class Cache(list):
     def pop(self, index: int = -1) -> Any:
         if not self:
             raise ValueError("this cache has been used (or was made with grad=False): run the forward pass again")
+        return super().pop(index)
+
+
+class Recomputed(Cache):
+    """The cache of a part that keeps only its input x, and runs again when its backward asks for the rest.
+
+    forward(x) -> (out, cache): the same numbers each time, chance included, because a key says what is dropped.
+    """
+
+    def __init__(self, forward: Callable[[Array], tuple[Array, Cache]], x: Array):
+        super().__init__()
+        self.append(x)
+        self.forward = forward
+
+    def pop(self, index: int = -1) -> Any:
+        if self.forward:
+            forward, self.forward = self.forward, None
+            self.extend(forward(super().pop())[1])
         return super().pop(index)
 
 

@@ -61,6 +61,7 @@ class Options:
     align: float = 0.0
     seed: int = 0
     eval_every: int | None = None
+    checkpoint_blocks: bool | None = None
     device: str | None = None
 
     def check(self) -> None:
@@ -169,6 +170,8 @@ def loop(job: Job, interrupted=lambda: False) -> None:
     """Update until the last step; now and then log, and evaluate, keep and show a sample."""
     options, run = job.options, job.run
     log_every = max(1, min(options.eval_every, options.steps // 100))
+    shape = (options.batch // options.accumulate, job.model.config.n_positions, job.model.checkpoint_blocks)
+    kept = costs.human_bytes(costs.activations(type(job.model), job.model.config, *shape))
     if job.step == 0:
         assess(job, None, None, None)
     with tqdm(total=options.steps, initial=job.step, unit="step", dynamic_ncols=True) as bar:
@@ -185,7 +188,7 @@ def loop(job: Job, interrupted=lambda: False) -> None:
             if job.step % log_every == 0 or evaluates:
                 mean = float(sum(losses) / len(losses))  # the one place where a GPU is waited for
                 speed = len(losses) * options.batch * job.model.config.n_positions / (time.perf_counter() - since)
-                bar.set_postfix_str(f"loss {mean:.3f}, {speed:,.0f} tokens/s")
+                bar.set_postfix_str(f"loss {mean:.3f}, {speed:,.0f} tokens/s, caches {kept}")
                 if evaluates:
                     assess(job, mean, lr, speed, bar.write)
                 else:
@@ -230,9 +233,15 @@ def prepare(options: Options) -> Job:
 
 
 def reopen(options: Options) -> Job:
-    """The job in `options.out` as it stood when it was last kept; its own options hold."""
+    """The job in `options.out` as it stood when it was last kept; its own options hold.
+
+    Only where and in which order things are computed can be given anew: the device, checkpoint_blocks.
+    """
     run, state, tensors = Run.load(options.out or "")
-    options = Options(**state["options"] | {"out": str(options.out), "device": options.device})
+    given = {"out": str(options.out), "device": options.device}
+    if options.checkpoint_blocks is not None:
+        given["checkpoint_blocks"] = options.checkpoint_blocks
+    options = Options(**state["options"] | given)
     corpus, text = data.load(options.data), tokenizer.load(run.folder)
     kind = models.model_class(options.model)
     model = kind(kind.Config.from_dict(state["config"]), seed=None).to(choose_device(options.device))
@@ -265,7 +274,8 @@ def announce(job: Job) -> None:
     """Say what the run will cost and what to expect of it, before it starts."""
     options, model = job.options, job.model
     config, kind = model.config, type(model)
-    memory = costs.memory(kind, config, options.batch // options.accumulate)
+    part = options.batch // options.accumulate
+    memory = costs.memory(kind, config, part, model.checkpoint_blocks)
     seconds = _measure_update(job)
     minutes = seconds * (options.steps - job.step) / 60
     parts = zip(memory._fields, memory, strict=True)
@@ -275,6 +285,7 @@ def announce(job: Job) -> None:
         f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens, "
         f"vocabulary {config.vocab_size:,}\n"
         f"memory   {costs.human_bytes(memory.total)}: {', '.join(f'{n} {costs.human_bytes(b)}' for n, b in parts)}\n"
+        f"caches   {costs.caches(kind, config, part)}\n"
         f"time     {options.steps - job.step:,} updates of {options.batch * config.n_positions:,} tokens: about "
         f"{minutes:.1f} minutes on {model.device}, {threads()} threads ({seconds:.3f} s an update), and "
         f"{1 + options.steps // options.eval_every} evaluations\n"
@@ -299,6 +310,9 @@ def _measure_update(job: Job) -> float:
 
 
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
+    if options.checkpoint_blocks and options.model == "lstm":
+        raise InputError("--checkpoint-blocks: an LSTM has no blocks: leave it out")
+    model.checkpoint_blocks = bool(options.checkpoint_blocks)
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
     kind, mark = OPTIMIZERS[options.model], data.fingerprint(train_tokens, valid_tokens)
     optimizer = kind(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
