@@ -1,10 +1,15 @@
-"""What every benchmark needs: the machine in words, a table, and a JSON file in `results/`."""
+"""What every benchmark needs: fair timing, the machine in words, a table, and a JSON file in `results/`."""
 
 import datetime
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 RESULTS = Path(__file__).with_name("results")
@@ -47,8 +52,13 @@ def table(rows: dict[str, dict], columns) -> str:
     return "\n".join(lines)
 
 
-def save(name: str, rows: dict, threads: int) -> Path:
-    """Write rows to `results/NAME.json`, keeping rows of earlier runs that were not measured again."""
+def save(name: str, rows: dict, threads: int, quick: bool = False) -> Path | None:
+    """Write rows to `results/NAME.json`, keeping rows of earlier runs that were not measured again.
+
+    quick: it was only a look, and nothing is written.
+    """
+    if quick:
+        return print(f"{processor()}, {threads} threads, {versions()}\na quick look: nothing is written")
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
     about = {"date": datetime.date.today().isoformat(), "processor": processor()}
@@ -58,3 +68,45 @@ def save(name: str, rows: dict, threads: int) -> Path:
     path.write_text(json.dumps({"rows": rows}, indent=2) + "\n", encoding="utf-8")
     print(f"{processor()}, {threads} threads, {versions()}\nwritten to {path}")
     return path
+
+
+def require(*modules: str) -> None:
+    """Leave with one line if a module that is only compared with is not installed."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.exit(f"this script compares with {' and '.join(missing)}: pip install {' '.join(missing)}")
+
+
+def seconds(function: Callable, calls: int = 1) -> float:
+    """How long a call takes, by the clock: the mean of so many."""
+    started = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return (time.perf_counter() - started) / calls
+
+
+def in_turn(sides: dict[str, Callable], pairs: int, least: float = 0.0, warm_up=True) -> dict[str, list[float]]:
+    """Seconds of one call of each side, `pairs` times in turn after a warm-up.
+
+    least: seconds that a turn lasts; short calls are repeated until then. So threads of one side that still wait for
+    more work, as OpenMP's and BLAS's do for some milliseconds, disturb only the beginning of the next.
+    """
+    calls = dict.fromkeys(sides, 1)
+    for name, side in sides.items() if warm_up else ():
+        side()
+        calls[name] = max(1, round(least / seconds(side))) if least else 1
+    times = {name: [] for name in sides}
+    for _ in range(pairs):
+        for name, side in sides.items():
+            times[name].append(seconds(side, calls[name]))
+    return times
+
+
+RATIO = ("above", "below", "ratio", "from", "to", "pairs")  # the columns of a row of ratios
+
+
+def ratio(above: list[float], below: list[float]) -> dict[str, float]:
+    """A row: the medians of both, and the median of above / below, pair by pair, with its range."""
+    ratios = [a / b for a, b in zip(above, below, strict=True)]
+    values = statistics.median(above), statistics.median(below), statistics.median(ratios), min(ratios), max(ratios)
+    return dict(zip(RATIO, (*values, len(ratios)), strict=True))

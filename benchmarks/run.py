@@ -1,0 +1,117 @@
+"""A whole training run, validation included, against the same loop in PyTorch: nanoGPT's laptop shape.
+
+    python benchmarks/run.py --data input.txt             # 7 pairs of 2,000 steps, about 40 minutes on two cores
+    python benchmarks/run.py --data input.txt --quick     # a look at it: 20 steps
+    python benchmarks/run.py --data input.txt --compile   # against torch.compile too
+
+GPT-2 with 4 layers, 4 heads, width 128 and context 64, on batches of 12 windows of characters (input.txt is
+tinyshakespeare); AdamW and nanoGPT's schedule; no dropout. Ours is `minigpt train` itself: it also reads the text,
+keeps the best model and everything to go on from, and writes samples. PyTorch starts from the same weights, sees the
+same batches, and judges itself as often, on the same windows of the whole validation split; it keeps nothing.
+"""
+
+import argparse
+import contextlib
+import io
+import tempfile
+from pathlib import Path
+
+import machine
+import numpy as np
+
+from minigpt import backend, data
+from minigpt.gpt2 import GPT2
+from minigpt.train import Job, Options, loop, prepare, rate
+
+SHAPE = {"model": "gpt2", "layers": 4, "heads": 4, "embd": 128, "context": 64, "batch": 12, "tokenizer": "char"}
+SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "dropout": 0.0}
+
+
+def ours(options: Options) -> Job:
+    """`minigpt train`, in a folder that is thrown away."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        options.out = str(Path(folder) / "run")
+        job = prepare(options)
+        with contextlib.redirect_stderr(io.StringIO()):
+            loop(job)
+    return job
+
+
+def theirs(job: Job, compiled: bool) -> float:
+    """The same run with PyTorch; the loss over the whole validation split at its end."""
+    import torch
+    from torch_gpt import GPT, adamw
+
+    options, config = job.options, job.model.config
+    model = GPT.like(GPT2(config, seed=options.seed))
+    run = torch.compile(model, dynamic=False) if compiled else model
+    optimizer = adamw(model, options.lr, (0.9, options.beta2), options.weight_decay)
+
+    @torch.no_grad()
+    def evaluate() -> float:
+        total, count = 0.0, 0
+        for ids, targets in data.windows(job.valid, config.n_positions, options.batch):
+            pair = (torch.from_numpy(np.asarray(a, np.int64)) for a in (ids, targets))
+            whole = ids.shape == (options.batch, config.n_positions)  # others would be compiled anew
+            total += (run if whole else model)(*pair, reduction="sum").item()
+            count += int((targets >= 0).sum())
+        return total / count
+
+    evaluate()
+    for step in range(options.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(options, step)
+        ids, targets = data.batch(job.train, options.batch, config.n_positions, options.seed, step)
+        optimizer.zero_grad(set_to_none=True)
+        run(*(torch.from_numpy(np.asarray(a, np.int64)) for a in (ids, targets))).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+        optimizer.step()
+        if (step + 1) % options.eval_every == 0 or step + 1 == options.steps:
+            loss = evaluate()
+    return loss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", required=True, metavar="FILE", help="the text of tinyshakespeare")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=machine.cores())
+    parser.add_argument("--compile", action="store_true", help="against torch.compile too")
+    parser.add_argument("--quick", action="store_true", help="20 steps, one pair, no file")
+    options = parser.parse_args()
+    machine.require("torch")
+    import torch
+
+    backend.set_threads(options.threads)
+    torch.set_num_threads(options.threads)
+    steps, pairs = (20, 1) if options.quick else (options.steps, options.pairs)
+
+    def given(steps: int) -> Options:
+        return Options(**SHAPE, **SCHEDULE | {"warmup": min(100, steps)}, data=options.data, steps=steps,
+                       eval_every=steps if options.quick else None)  # fmt: skip
+
+    jobs, losses = [], {}
+
+    def minigpt():
+        jobs.append(ours(given(steps)))
+        losses["minigpt"] = jobs[-1].run.rows[-1]["val_loss"]
+
+    sides = {"minigpt": minigpt}
+    for how in ("eager", "compiled") if options.compile else ("eager",):
+
+        def pytorch(name=f"PyTorch {how}", compiled=how == "compiled"):
+            losses[name] = theirs(jobs[-1], compiled)
+
+        sides[f"PyTorch {how}"] = pytorch
+    theirs(ours(given(10)), options.compile)  # warms up both sides
+    times = machine.in_turn(sides, pairs, warm_up=False)
+    rows = {f"{steps} steps: minigpt / {name}": machine.ratio(times["minigpt"], times[name]) for name in sides}
+    del rows[f"{steps} steps: minigpt / minigpt"]
+    rows |= {f"{steps} steps: validation loss of {name}": {"above": loss} for name, loss in losses.items()}
+    print(machine.table(rows, machine.RATIO))
+    machine.save("run", rows, options.threads, options.quick)
+
+
+if __name__ == "__main__":
+    main()
