@@ -3,11 +3,12 @@
 What costs time beside the matrix products is reading and writing memory, so everything here does less of it:
 - passes over an array are made in pieces that stay in the cache, and in place wherever the array is our own;
 - sums over rows or columns are products with a vector, which BLAS makes at the speed of memory;
-- what the causal mask hides is not computed, and neither probabilities nor logits ever exist whole.
+- what the causal mask hides is not computed, and neither probabilities nor logits ever exist whole;
+- where a text is continued token by token, weights and past are read once, each part by one thread, and never copied.
 
 A forward returns NotImplemented for what it was not made for (arrays that are not NumPy's float32 or float64, masks
-other than the causal one) and for mistakes of the caller: the reference answers, and finds the words. Derivations are
-not repeated here either.
+other than the causal one, except when going on from a past) and for mistakes of the caller: the reference answers, and
+finds the words. Derivations are not repeated here either.
 """
 
 from minigpt.backend import keep_freed_memory
