@@ -36,7 +36,7 @@ class Losses(NamedTuple):
 
 def outputs(task: Task) -> int:
     """How many scores the head gives for a state: one for each label, or one for a candidate."""
-    return 1 if task.kind == "choice" else len(task.labels) or SCORES
+    return SCORES if task.scored else len(task.labels) or 1
 
 
 class Classifier(Module):
@@ -144,7 +144,7 @@ class Classifier(Module):
     def _targets(self, labels: Any) -> tuple[np.ndarray, np.ndarray]:
         """(N,) -> classes (N,J) int and their weights (N,J): J is 2 for scores, which lie between two classes."""
         labels = np.asarray(labels)
-        if outputs(self.task) == SCORES and not self.task.labels:
+        if self.task.scored:
             return score_targets(labels)
         return labels[:, None], np.ones((len(labels), 1))
 
@@ -182,9 +182,9 @@ def transfer(
 ) -> LanguageModel:
     """A model that begins where a pre-trained one ended, with new rows at the end of its vocabulary.
 
-    The new rows are drawn from N(0, 0.02), and so is all that is not taken over. layers: take over the embeddings and
-    so many blocks (GPT-1 figure 2, left); -1: nothing at all; None: everything. dropout: the rate at all places of the
-    body, or None: as before.
+    The new rows, and all that is not taken over, are drawn as a fresh model draws them: from N(0, 0.02) in GPT-1.
+    layers: take over the embeddings and so many blocks (GPT-1 figure 2, left); -1: nothing at all; None: everything.
+    dropout: the rate at all places of the body, or None: as before.
     """
     known = asdict(body.config)
     rates = {} if dropout is None else {name: dropout for name in known if name.endswith("_pdrop")}

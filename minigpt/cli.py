@@ -145,7 +145,7 @@ def _add_finetune(commands) -> None:
             "sst2, cola, rte, stsb, storycloze, nsmc, question_pair; with --train stories:N one of the story world: "
             "acceptability, sentiment, entailment, similarity, endings, pronouns")  # fmt: skip
     options("--train", required=True, metavar="FILE", help="labelled examples: .tsv, .csv, .jsonl; or stories:N")
-    options("--valid", metavar="FILE", help="chooses the best epoch (default: the last tenth of --train)")
+    options("--valid", metavar="FILE", help="chooses the best epoch (default: a tenth of --train; of stories, others)")
     options("--test", metavar="FILE", help="judged once, at the end")
     options("--columns", metavar="ROLE=NAME,...", help="where columns are called otherwise: text=document,label=stars")
     options("--out", metavar="DIR", help="folder for the model (default: runs/MODEL-KIND)")

@@ -34,6 +34,11 @@ class Task(NamedTuple):
     metric: str = "accuracy"
     positive: int = 1
 
+    @property
+    def scored(self) -> bool:
+        """Are its answers numbers from 0 to 5, neither labels nor choices?"""
+        return not self.labels and self.kind != "choice"
+
 
 def check_task(task: Task) -> None:
     """Raises InputError for an unknown kind or metric, and for labels that cannot be told apart."""

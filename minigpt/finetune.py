@@ -5,6 +5,7 @@ language model with weight 0.5, the epoch that was best on validation: GPT-1's r
 """
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +107,8 @@ def load(name: str, source: str, split: str, columns: dict[str, str], known: Tas
         task = own or task
     else:
         _, *numbers = source.split(":")
+        if columns:
+            raise InputError(f"--columns: {source} is no file and has no columns: leave it out")
         if own is None:
             raise InputError(f"the story world has no task {name!r}: choose {', '.join(tasks.TASKS)}")
         if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
@@ -118,14 +121,20 @@ def load(name: str, source: str, split: str, columns: dict[str, str], known: Tas
 
 
 def _answers(task: Task) -> str:
-    return f"the labels {', '.join(task.labels)}" if task.labels else "choices" if task.kind == "choice" else "scores"
+    return f"the labels {', '.join(task.labels)}" if task.labels else "scores" if task.scored else "choices"
 
 
-def encode(examples: list[Example], task: Task, text: Tokenizer, room: int) -> Data:
-    """The examples together with their token sequences. Raises InputError for what cannot be a sequence."""
+def encode(examples: list[Example], task: Task, text: Tokenizer, room: int, source: str = "") -> Data:
+    """The examples together with their token sequences. Raises InputError for what cannot be a sequence.
+
+    source: where they come from, in words, for the error.
+    """
     if not examples:
         raise InputError("there are no examples: give a file with some")
-    return Data(examples, inputs.encode_all(examples, task.kind, text, room))
+    try:
+        return Data(examples, inputs.encode_all(examples, task.kind, text, room))
+    except InputError as error:
+        raise InputError(f"{source}{source and ', '}{error}") from error
 
 
 def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -170,7 +179,7 @@ def answer(model: Classifier, encoded: Sequence[Sequence[Encoded]], size: int = 
 def evaluate(model: Classifier, data: Data) -> Judged:
     """Judge a classifier by the task's own metric, on all of these examples."""
     p, labels = answer(model, data.encoded), np.array(data.labels)
-    if model.task.labels or model.task.kind == "choice":
+    if not model.task.scored:
         answers, right = p.argmax(axis=1), p[np.arange(len(p)), labels]
         loss = -np.log(np.maximum(right, 1e-300)).mean()
     else:
@@ -184,15 +193,16 @@ def tune(
     model: Classifier, train: Data, valid: Data, options: Options, seed: int, keep: Callable[[], object] = lambda: None,
     log: Callable[..., object] = lambda **row: None,
 ) -> Judged:
-    """Fine-tune a classifier in place; returns how its best epoch did on validation, at the end of which keep() ran.
+    """Fine-tune a classifier in place: it ends as it was after its best epoch on validation; returns how that did.
 
+    keep() runs at the end of each epoch that is the best so far;
     log(epoch=..., step=..., train_loss=..., lm_loss=..., valid_loss=..., score=...) runs after every epoch.
     """
     optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
     rate = default_rate(model) if options.lr is None else options.lr
     lengths = [max(len(one.ids) for one in example) for example in train.encoded]
     in_epoch = len(lengths) // min(options.batch, len(lengths))
-    total, step, best = in_epoch * options.epochs, 0, None
+    total, step, best, weights = in_epoch * options.epochs, 0, None, {}
     with tqdm(total=total, unit="step", dynamic_ncols=True, leave=False, disable=None) as bar:
         for epoch in range(options.epochs):
             losses = []
@@ -210,8 +220,10 @@ def tune(
             means = dict(zip(("train_loss", "lm_loss"), np.mean(losses, axis=0), strict=True))
             log(epoch=epoch + 1, step=step, **means, valid_loss=judged.loss, score=judged.score)
             if best is None or judged.score > best.score:
-                best = judged
+                best, weights = judged, {name: p.data.copy() for name, p in model.named_parameters()}
                 keep()
+    for name, parameter in model.named_parameters():
+        parameter.data = weights[name]
     return best
 
 
@@ -237,15 +249,19 @@ def finetune(options: Options) -> list[float]:
         if source:
             splits[split] = load(options.task, source, split, options.columns, task)[1]
     if "valid" not in splits:
-        splits["valid"] = splits["train"][-(-len(examples) * 9 // 10) :]
-        splits["train"] = splits["train"][: -(-len(examples) * 9 // 10)]
-    data = {split: encode(found, task, text, pretrained.config.n_positions) for split, found in splits.items()}
-    name = f"{Path(options.model).name}-{options.task}"
-    run, device = Run.start(options.out or f"runs/{name}"), choose_device(options.device)
+        splits |= _hold_out(examples, task, options.train)
+    room, sources = pretrained.config.n_positions, {"valid": options.valid, "test": options.test}
+    data = {split: encode(found, task, text, room, sources.get(split) or options.train)
+            for split, found in splits.items()}  # fmt: skip
+    run = Run.start(options.out or f"runs/{Path(options.model).name}-{options.task}", (CURVES, PICTURE, RESULTS), "")
+    folders = {seed: run.folder / f"seed-{seed}" if options.seeds > 1 else run.folder
+               for seed in range(options.seed, options.seed + options.seeds)}  # fmt: skip
+    for folder in folders.values():
+        Run.start(folder, instead="")
+    device = choose_device(options.device)
     new_rows, rows, scores, last = text.vocab_size - plain.vocab_size, [], [], None
     announce(options, task, data, pretrained)
-    for seed in range(options.seed, options.seed + options.seeds):
-        folder = run.folder / f"seed-{seed}" if options.seeds > 1 else run.folder
+    for seed, folder in folders.items():
         body = transfer(pretrained, new_rows, options.transfer, options.dropout, seed)
         model = Classifier(body, task, options.head_dropout, seed).to(device)
 
@@ -262,12 +278,23 @@ def finetune(options: Options) -> list[float]:
 
         last = tune(model, data["train"], data["valid"], options, seed, keep, log)
         if "test" in data:
-            last = evaluate(open_classifier(folder, options.device)[0], data["test"])
+            last = evaluate(model, data["test"])
         scores.append(last.score)
     plot.finetuning_curves(rows, task.metric, run.folder / PICTURE)
     split = "test" if "test" in data else "valid"
     report(task, split, scores, last, data[split], run.folder)
     return scores
+
+
+def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, list[Example]]:
+    """Nine tenths for training and one for validation, drawn at random, as in OpenAI's code. Raises InputError."""
+    order, n = np.random.default_rng(0).permutation(len(examples)), -(-len(examples) * 9 // 10)
+    train, valid = ([examples[i] for i in some] for some in (order[:n], order[n:]))
+    if not valid:
+        raise InputError(f"{source} has {len(examples)} examples, too few to keep a tenth apart: give --valid")
+    if task.labels and len({example.label for example in train}) < 2:
+        raise InputError(f"{source}: without the tenth that is kept apart only one label is left: give --valid")
+    return {"train": train, "valid": valid}
 
 
 def announce(options: Options, task: Task, data: dict[str, Data], body) -> None:
@@ -283,7 +310,7 @@ def announce(options: Options, task: Task, data: dict[str, Data], body) -> None:
     for split, n in cut.items():
         total = len(data[split].examples)
         print(f"cut      {n:,} of {total:,} {split} examples were too long: they lost their beginnings")
-    if task.labels or task.kind == "choice":
+    if not task.scored:
         counts = np.bincount(data["valid"].labels)
         print(f"expect   always the same answer would be right for {counts.max() / counts.sum():.1%} of validation")
 
@@ -295,6 +322,8 @@ def report(task: Task, split: str, scores: list[float], judged: Judged, data: Da
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
     each = f": mean {np.mean(scores):.4f}, deviation {spread:.4f}" if spread is not None else ""
     print(f"{split} {task.metric} {', '.join(f'{score:.4f}' for score in scores)}{each}")
+    if split == "valid":
+        print("these examples chose the best epoch: for a score that nothing was chosen by, give --test")
     print(f"95 % interval of the last, over {len(labels):,} examples: {low:.4f} to {high:.4f}")
     result = {"task": task._asdict(), "split": split, "metric": task.metric, "scores": scores, "interval": [low, high]}
     if task.labels:
@@ -316,19 +345,25 @@ def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Clas
 def predict(
     folder: str | Path, file: str | Path, *, layout: str | None = None, columns: dict[str, str] | None = None,
     out: str | Path | None = None, device: str | None = None, write: Callable[[str], object] = print,
+    tell: Callable[[str], object] = lambda text: print(text, file=sys.stderr),
 ) -> np.ndarray:
     """Answer the examples of a file, labelled or not; returns and writes the answers, a line for each.
 
     A line is the answer and its probability (a score: alone), separated by a tab. layout: how the file is laid out, if
-    not by the columns of the task's kind. Raises InputError where `out` is there already.
+    not by the columns of the task's kind. tell: hears of what was cut. Raises InputError where `out` is there already.
     """
     if out is not None and Path(out).exists():
         raise InputError(f"--out {out} is there already: give another name")
     model, text = open_classifier(folder, device)
     task = model.task
-    _, examples = labelled.read(file, layout or task.kind, columns=columns, labelled=False)
-    p = answer(model, encode(examples, task, text, model.body.config.n_positions).encoded)
-    if task.labels or task.kind == "choice":
+    found, examples = labelled.read(file, layout or task.kind, columns=columns, labelled=False)
+    if found.kind != task.kind:
+        raise InputError(f"--task {layout} lays out a {found.kind}, and {folder} was taught a {task.kind}")
+    data = encode(examples, task, text, model.body.config.n_positions, str(file))
+    if data.cut:
+        tell(f"{file}: {data.cut:,} of {len(examples):,} examples were too long: they lost their beginnings")
+    p = answer(model, data.encoded)
+    if not task.scored:
         answers = p.argmax(axis=1)
         named = [task.labels[i] if task.labels else str(i + 1) for i in answers]
         lines = [f"{name}\t{row.max():.4f}" for name, row in zip(named, p, strict=True)]

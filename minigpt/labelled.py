@@ -214,13 +214,15 @@ def read_text(path: str | Path) -> str:
 
 def _csv(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Records, and the line where each begins: one may go over several."""
-    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    reader, line, limit = csv.reader(io.StringIO(text, newline=""), strict=True), 1, csv.field_size_limit(len(text))
     try:
         for fields in reader:
             yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}, line {line} is not CSV ({error}): a quote within quotes is written twice") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _object(path: Path, line: int, text: str) -> dict[str, Any]:

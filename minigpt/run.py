@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,18 +25,20 @@ class Run:
         self.rows: list[dict] = []
 
     @classmethod
-    def start(cls, folder: str | Path) -> "Run":
-        """A new run. Raises InputError where the folder already holds a model or a run: nothing is overwritten."""
+    def start(
+        cls, folder: str | Path, also: Sequence[str] = (), instead: str = ", go on with --resume, or start with --init"
+    ) -> "Run":
+        """A new run. Raises InputError where the folder already holds a model or a run: nothing is overwritten.
+
+        also: more files that nobody else's run may lose; instead: what one can do beside giving another folder.
+        """
         run = cls(folder)
         if run.folder.exists() and not run.folder.is_dir():
             raise InputError(f"{folder} is a file: give another --out")
         ours = (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, LOSSES, "vocab.json", "merges.txt", "tokenizer.json")
-        for name in ours:
+        for name in (*ours, *also):
             if (run.folder / name).exists():
-                raise InputError(
-                    f"{folder} already holds a {name}: give another --out, go on with --resume, or start from a model "
-                    "with --init"
-                )
+                raise InputError(f"{folder} already holds a {name}: give another --out{instead}")
         return run
 
     @classmethod

@@ -21,19 +21,17 @@ def lines(kind: str, n: int, seed: int = 0) -> list[dict]:
     """Examples that a tiny model can learn: is the last word an animal?"""
     rng, rows = np.random.default_rng(seed), []
     for i in range(n):
-        word = str(rng.choice(ANIMALS if i % 2 else THINGS))
-        other = str(rng.choice(THINGS if i % 2 else ANIMALS))
-        text, label = f"tom saw the {word}", ("thing", "animal")[i % 2]
+        animal, thing = str(rng.choice(ANIMALS)), str(rng.choice(THINGS))
+        word, label = (animal, "animal") if i % 2 else (thing, "thing")
+        text = f"tom saw the {word}"
         rows.append({
             "classification": {"text": text, "label": label},
             "entailment": {"premise": text, "hypothesis": "it was an animal", "label": label},
             "similarity": {"a": text, "b": f"mia saw the {word}", "label": label},
             "score": {"a": text, "b": f"mia saw the {word}", "score": 4.5 if i % 2 else 0.5},
-            "choice": {"context": "tom saw an animal", "choice1": other if i % 2 else word,
-                       "choice2": word if i % 2 else other, "label": 1 + i % 2},
+            "choice": {"context": "tom saw an animal", "choice1": thing if i % 2 else animal,
+                       "choice2": animal if i % 2 else thing, "label": 1 + i % 2},
         }[kind])  # fmt: skip
-        if kind == "choice":  # the animal is the right one, first or second
-            rows[-1]["label"] = 1 + (rows[-1]["choice2"] in ANIMALS)
     return rows
 
 
@@ -117,7 +115,8 @@ def test_the_story_world_and_a_model_without_pretraining(pretrained, tmp_path, c
     given = ["--task", "sentiment", "--train", "stories:40:1", "--epochs", "1", "--transfer", "-1"]
     assert main(["finetune", pretrained, *given, "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
-    assert "40 train, 40 valid" in said and "were too long: they lost their beginnings" in said
+    assert "40 train, 40 valid" in said
+    assert "40 of 40 train examples were too long: they lost their beginnings" in said
     body = finetune.open_classifier(tmp_path / "out")[0].body
     before = models.open_model(pretrained)
     assert abs(body.h[0].mlp.c_fc.weight.data - before.h[0].mlp.c_fc.weight.data).max() > 0.01
@@ -204,3 +203,55 @@ def test_nothing_of_the_user_is_overwritten(pretrained, tmp_path, capsys):
     assert "is there already" in capsys.readouterr().err
     assert main(["predict", pretrained, train]) == 2
     assert "give a model that minigpt finetune wrote" in capsys.readouterr().err
+
+
+def test_several_seeds_are_not_overwritten_either(pretrained, tmp_path, capsys):
+    train, out = write(tmp_path / "train.tsv", lines("classification", 20)), tmp_path / "out"
+    given = ["finetune", pretrained, "--task", "classification", "--train", train, "--epochs", "1", "--out", str(out)]
+    assert main([*given, "--seeds", "2"]) == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for again in (["--seeds", "2"], []):
+        capsys.readouterr()
+        assert main([*given, *again]) == 2
+        error = capsys.readouterr().err
+        assert "already holds a finetune.csv: give another --out" in error and "--resume" not in error
+    (out / "finetune.csv").unlink()
+    (out / "finetune.png").unlink()
+    (out / "results.json").unlink()
+    assert main([*given, "--seeds", "2", "--seed", "1"]) == 2  # seed 1 was there before
+    assert all(path.read_bytes() == content for path, content in before.items() if path.exists())
+
+
+def test_the_tenth_kept_apart_is_drawn_at_random(pretrained, tmp_path, capsys):
+    rows = sorted(lines("classification", 40), key=lambda row: row["label"])
+    given = ["--task", "classification", "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert main(["finetune", pretrained, *given, "--train", write(tmp_path / "sorted.tsv", rows)]) == 0
+    said = capsys.readouterr().out
+    assert "36 train, 4 valid" in said and "would be right for 100" not in said and "these examples chose" in said
+    rare = rows[:10]
+    rare[np.random.default_rng(0).permutation(10)[-1]] = rows[-1]  # the one that will be kept apart
+    for few, message in ((rows[:1] + rows[-1:], "2 examples, too few to keep a tenth apart: give --valid"),
+                         (rare, "only one label is left: give --valid")):  # fmt: skip
+        train = write(tmp_path / "few.tsv", few)
+        assert main(["finetune", pretrained, *given[:4], "--out", str(tmp_path / "no"), "--train", train]) == 2
+        assert message in capsys.readouterr().err and not (tmp_path / "no").exists()
+
+
+def test_predict_keeps_to_its_kind_and_says_what_was_cut(pretrained, tmp_path, capsys):
+    train = write(tmp_path / "train.tsv", lines("classification", 20))
+    given = ["--task", "classification", "--train", train, "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert main(["finetune", pretrained, *given]) == 0
+    pairs = write(tmp_path / "pairs.tsv", lines("choice", 4))
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "out"), pairs, "--task", "choice"]) == 2
+    assert "--task choice lays out a choice, and" in capsys.readouterr().err
+    long = write(tmp_path / "long.csv", [{"text": "tom saw the cat " * 40_000}])  # longer than csv's own limit
+    assert main(["predict", str(tmp_path / "out"), long]) == 0
+    said = capsys.readouterr()
+    assert "1 of 1 examples were too long" in said.err and said.out.count("\n") == 1
+
+
+def test_columns_need_a_file(pretrained, tmp_path, capsys):
+    given = ["--task", "sentiment", "--train", "stories:20:1", "--columns", "text=words"]
+    assert main(["finetune", pretrained, *given, "--out", str(tmp_path / "out")]) == 2
+    assert "stories:20:1 is no file and has no columns" in capsys.readouterr().err

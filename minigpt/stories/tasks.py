@@ -4,8 +4,9 @@
     >>> train = tasks.examples("entailment", 2000)           # a list of `minigpt.examples.Example`
     >>> test = tasks.examples("entailment", 500, split="test")
 
-Words do not give the answers away; who did what to whom does: see `stories.scripts`. No sentence is ever in two splits:
-a checksum of its text decides where it belongs, and each sentence of an example is drawn until it fits.
+No single word gives an answer away. What decides is told in the text, who did what to whom, or it is what every reader
+of the stories knows, which animal eats what: see `stories.scripts`. No sentence is ever in two splits: a checksum of
+its text decides where it belongs, and each sentence of an example is drawn until it fits.
 """
 
 import re
