@@ -22,7 +22,7 @@ from minigpt.key import Key, keep_mask, keep_part
 from minigpt.table import table
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
-FAST = ("linear", "embedding", "gelu", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy")
+FAST = ("linear", "embedding", "gelu", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy", "lstm")
 
 
 def both(op, args, constants, house, seed=1):

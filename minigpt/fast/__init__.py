@@ -16,6 +16,7 @@ from minigpt.fast.attention import self_attention_backward, self_attention_forwa
 from minigpt.fast.dense import embedding_backward, embedding_forward, linear_backward, linear_forward
 from minigpt.fast.gelu import gelu_backward, gelu_forward, mlp_backward, mlp_forward
 from minigpt.fast.head import linear_cross_entropy_backward, linear_cross_entropy_forward
+from minigpt.fast.lstm import lstm_backward, lstm_forward
 from minigpt.fast.rowwise import dropout_backward, dropout_forward, layernorm_backward, layernorm_forward
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "mlp_forward", "mlp_backward",
     "self_attention_forward", "self_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",
+    "lstm_forward", "lstm_backward",
 ]  # fmt: skip
 
 keep_freed_memory()
