@@ -69,7 +69,8 @@ def encode(parts: Sequence[Part], tokenizer: Tokenizer, room: int) -> Encoded:
     pieces = [[tokenizer.ids[name]] if text is None else tokenizer.encode(text) for name, text in parts]
     if 0 in map(len, pieces):
         name, text = parts[list(map(len, pieces)).index(0)]
-        raise InputError(f"the {name} {text!r} has no token in this vocabulary: every example needs a text there")
+        what = "has no token in this vocabulary" if text.strip() else "is empty"
+        raise InputError(f"the {name} {text!r} {what}: every example needs a text there")
     if room < len(pieces):
         raise InputError(f"a context of {room} tokens has no room for {len(pieces)} texts and special tokens")
     cut = max(0, sum(map(len, pieces)) - room)

@@ -91,6 +91,7 @@ def test_a_batch_is_filled_up_at_the_right():
     ("kind", "examples", "message"),
     [
         ("classification", [Example(("a man",)), Example(("  ",))], "example 2.*text '  ' is empty"),
+        ("classification", [Example(("a man",)), Example(("\x01",))], "example 2.*has no token in this vocabulary"),
         ("choice", [Example(("a",), choices=("no", "yes")), Example(("a",), choices=("no",))], "example 2 has 1 cand"),
         ("entailment", [Example(("a man",))], "example 1"),
     ],
