@@ -380,6 +380,11 @@ assert min(loss["no pre-training"][0], loss["no auxiliary LM"][0]) > 5 and loss[
 # twelve layers to our two. What a forget gate must hold open, it can hold for sixty steps. **An architecture is not
 # better. It is better at a size, on a text, for a budget.**
 #
+# **And on real text?** `benchmarks/finetuning.py` pre-trains a GPT-1 for some minutes on Korean film reviews and pairs
+# of questions, without labels, and then fine-tunes it with them. Recorded, mean of three seeds: 80.1 % pre-trained and
+# 80.2 % from scratch; 81.8 % and 81.3 %. Nothing gained. It had read the very texts that the labels belong to, and no
+# others. Pre-training is not something that one does to a data set. It is *other text*, and much of it.
+#
 # ## 6. Which layers?
 #
 # Take over the embeddings only, then one layer too, then both; the rest starts fresh (figure 2, left). The paper's two
