@@ -279,9 +279,12 @@ def arguments(text: str, folder: Path, steps: int) -> list[str]:
     return [*sizes.split(), "--steps", str(steps), "--data", text, "--out", str(folder)]
 
 
-def wait_for(path: Path, process: subprocess.Popen) -> None:
+def wait_for(path: Path, process: subprocess.Popen, lines: int = 0) -> None:
+    """Until the file is there, with at least so many lines."""
     deadline = time.monotonic() + 60
-    while not path.exists() and process.poll() is None and time.monotonic() < deadline:
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return
         time.sleep(0.005)
 
 
@@ -311,8 +314,7 @@ def test_killed_at_random_moments_ends_with_the_same_bytes(text, tmp_path, kills
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to a single process")
 def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path):
     process = start(arguments(text, tmp_path, 100_000))
-    wait_for(tmp_path / "resume.safetensors", process)
-    time.sleep(0.5)
+    wait_for(tmp_path / "loss.csv", process, lines=3)  # the columns, step 0, and some updates
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
