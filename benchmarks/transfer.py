@@ -156,7 +156,9 @@ def draw(found: dict) -> None:
     for name in CURVES:
         values = np.array([scores[name] for _, scores in by_layers])
         axes.errorbar([n for n, _ in by_layers], values.mean(axis=1), values.std(axis=1), label=name, capsize=3)
-    axes.set(xlabel="layers taken over (-1: not even the embeddings)", ylabel="points on test")
+    labels = ["nothing", "embeddings", *(f"and {i} layer{'s' * (i > 1)}" for i in range(1, n_layer + 1))]
+    axes.set_xticks(range(-1, n_layer + 1), labels)
+    axes.set(title="what a fine-tuned model began with", ylabel="points on test, mean and deviation of the seeds")
     axes.legend()
     plot.save(figure, "transfer_layers.png", machine.RESULTS)
     figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
