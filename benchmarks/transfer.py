@@ -45,9 +45,12 @@ ROWS = {  # of table 5: the pre-trained model, layers taken over (None: all), we
     "LSTM": ("lstm", None, 0.5),
 }
 LAYERS = (0, 1)  # beside -1 and all, which the table has, for these tasks:
-CURVES = ("acceptability", "similarity")
+CURVES = ("acceptability", "endings")
+LABELS = ("sentiment", (100, 200, 400, 800))  # of this task's labels, so many: what is pre-training worth in labels?
 TUNING = {"epochs": 6, "batch": 16, "lr": 2e-3}
-SIZES = {"train": 900, "valid": 200, "test": 600}
+# With 900 labels every model solves sentiment, and a task that all solve tells nothing; so it has fewer.
+TRAIN = dict.fromkeys(tasks.TASKS, 900) | {"sentiment": 200}
+SIZES = {"valid": 200, "test": 600}
 
 
 def pretrain(model: str, seed: int, folder: str, quick: bool) -> dict:
@@ -98,11 +101,12 @@ def zero_shot(model, text, n: int = 240) -> dict[str, float]:
     return {name: 100 * value for name, value in found.items()}
 
 
-def tune(name: str, row: str, seed: int, folder: str, quick: bool) -> float:
+def tune(name: str, row: str, n_labels: int, seed: int, folder: str, quick: bool) -> float:
     """Fine-tune for a task, a row of the table or a number of layers; returns the points on test."""
     model, layers, lm_weight = ROWS.get(row) or ("gpt1", int(row), 0.5)
     pretrained, task = models.open_model(f"{folder}/{model}-{seed}"), tasks.TASKS[name]
-    data = {split: encoded(name, split, n // 10 if quick else n, f"{folder}/{model}-0") for split, n in SIZES.items()}
+    sizes = {"train": n_labels} | SIZES
+    data = {split: encoded(name, split, n // 10 if quick else n, f"{folder}/{model}-0") for split, n in sizes.items()}
     options = finetune.Options(model="", task=name, train="", lm_weight=lm_weight, **TUNING)
     classifier = Classifier(transfer(pretrained, len(SPECIAL), layers, seed=seed), task, seed=seed)
     finetune.tune(classifier, data["train"], data["valid"], options, seed)
@@ -121,18 +125,25 @@ def spawned(workers: int):
 
 
 def study(seeds: int, workers: int, quick: bool, folder: str) -> dict:
-    """Everything, in processes side by side; returns {"pretraining": ..., "points": ...}, by seed."""
-    names, chosen = list(tasks.TASKS), range(seeds)
+    """Everything, in processes side by side: what was learnt, and the points of every task and row, seed by seed."""
+    rows = dict.fromkeys(ROWS, tasks.TASKS) | {str(n): CURVES for n in LAYERS}
+    asked = [(name, row, TRAIN[name]) for row in rows for name in rows[row]]
+    few = [(LABELS[0], row, n) for row in ("full", "no pre-training") for n in LABELS[1]]
     with spawned(workers) as pool:
-        first = [("pretrain", model, seed, folder, quick) for model in ("lstm", "gpt1") for seed in chosen]
+        first = [("pretrain", model, seed, folder, quick) for model in ("lstm", "gpt1") for seed in range(seeds)]
         learnt = {f"{model} {seed}": found for (_, model, seed, *_), found in pool.imap_unordered(run, first)}
-        rows = dict.fromkeys(ROWS, names) | {str(n): CURVES for n in LAYERS}
-        points: dict = {row: {name: [0.0] * seeds for name in asked} for row, asked in rows.items()}
-        second = [("tune", name, row, seed, folder, quick) for seed in chosen for row in rows for name in rows[row]]
-        for (_, name, row, seed, *_), found in pool.imap_unordered(run, second):
-            points[row][name][seed] = found
-            print(f"{row:16} {name:14} seed {seed}: {found:5.1f}", flush=True)
-    return {"pretraining": learnt, "points": points}
+        second = [("tune", *one, seed, folder, quick) for seed in range(seeds) for one in dict.fromkeys(asked + few)]
+        found = {}
+        for (_, name, row, n, seed, *_), points in pool.imap_unordered(run, second):
+            found[name, row, n, seed] = points
+            print(f"{row:16} {name:14} {n:4} labels, seed {seed}: {points:5.1f}", flush=True)
+
+    def points(name, row, n):
+        return [found[name, row, n, seed] for seed in range(seeds)]
+
+    table = {row: {name: points(name, row, TRAIN[name]) for name in names} for row, names in rows.items()}
+    curves = {row: {str(n): points(name, row, n) for name, other, n in few if other == row} for _, row, _ in few}
+    return {"labels": TRAIN, "pretraining": learnt, "points": table, "by labels": {"task": LABELS[0]} | curves}
 
 
 def summary(points: dict) -> dict[str, dict]:
@@ -188,6 +199,9 @@ def main() -> None:
         found = study(options.seeds, options.workers, options.quick, options.models or scratch)
     found["minutes"] = (time.perf_counter() - started) / 60
     print(machine.table(summary(found["points"]), [*tasks.TASKS, "average", "deviation"]))
+    curves = {f"{LABELS[0]}, {row}": {n: statistics.mean(values) for n, values in found["by labels"][row].items()}
+              for row in ("full", "no pre-training")}  # fmt: skip
+    print(machine.table(curves, [str(n) for n in LABELS[1]]))
     for name, one in found["pretraining"].items():
         rows = {f"{name}, {step} updates": scores for step, scores in one["states"].items()}
         print(machine.table(rows, list(one["states"]["0"])))
