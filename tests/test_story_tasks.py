@@ -159,11 +159,11 @@ def test_words_and_length_do_not_give_the_answer(name, variety):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, low, high", [("endings", 0.7, 0.8), ("pronouns", 0.6, 0.7), ("entailment", 0.5, 0.6)])
-def test_two_words_of_the_answer_give_as_much_as_the_data_sheet_says(name, low, high):
+@pytest.mark.parametrize("name, share", [("endings", 0.75), ("pronouns", 0.68), ("entailment", 0.62)])
+def test_two_words_of_the_answer_give_as_much_as_the_data_sheet_says(name, share):
     """What every reader knows can be had from the answer alone: `the dog ate the bone`."""
     found = shallow(made(name, 1000, "train", 1), made(name, 600, "test", 1), pairs_of_the_answer)[0]
-    assert low < found < high, found
+    assert abs(found - share) < 0.02, found
 
 
 def test_a_bag_of_words_does_find_what_is_in_words():
