@@ -30,7 +30,7 @@ import story_model
 
 from minigpt import models, plot, tokenizer
 from minigpt.gpt1 import GPT1
-from minigpt.stories import tasks, words
+from minigpt.stories import tasks
 
 HOME = story_model.folder()
 text = tokenizer.load(HOME)
@@ -145,7 +145,7 @@ assert abs(np.mean(honest)) < 0.05 and np.mean(cheating) > 0.15
 # eighty for the threshold.
 
 # %%
-FOODS = [food.forms["bare"] for food in words.FOODS.values()]
+CHANCE = {"acceptability": 0, "sentiment": 50, "endings": 50, "pronouns": 50}  # what a guess gets
 N, STATES = 240, (0, 100, 200, 400, 800, 1000, 1200, 1600)
 QUESTIONS = {"acceptability": acceptability, "sentiment": sentiment, "endings": endings, "pronouns": pronouns}
 data = {name: tasks.examples(name, N, "valid", variety=1) for name in QUESTIONS}
@@ -175,27 +175,22 @@ axes.axhline(50, color="gray", linestyle=":")
 axes.axhline(0, color="gray", linestyle=":")
 axes.legend()
 plot.save(figure, "13_zero_shot.png")
-assert live["acceptability"][-1] > 30 and live["endings"][-1] > 65, "what the stories taught can be asked for"
+first, last = (np.mean([(live[q][i] - CHANCE[q]) / (100 - CHANCE[q]) for q in QUESTIONS]) for i in (0, -1))
+print(f"mean of the four, where a guess is 0 and all right is 1: {first:.2f} before, {last:.2f} after")
+assert live["acceptability"][-1] > 30 and last - first > 0.1, "what the stories taught can be asked for"
 
 # %% [markdown]
-# (Chance is 0 for the correlation and 50 for the others. Mind how few questions these are: of the 240 endings, four
-# pairs of answers make up a third. Draw the pairs anew instead of the examples, and 95 % of the draws lie within about
-# ten points of the last score for endings, and within seventeen of the one after 100 updates.)
+# Each skill has its own clock. Which words stand side by side is learnt first, within two hundred updates. Endings come
+# late, if they come at all before this short run is over: half of them are about facts that the stories repeat, what
+# animals eat and where an egg is kept, and a run of this size ends just where they begin to be learnt. (What a single
+# text *tells*, where Tom left his ball this once, it does not answer better than a coin.) Guessing teaches first what
+# pays most often.
 #
-# Each skill has its own clock. Which words stand side by side is learnt first, within a hundred updates. Endings come
-# late, and steeply. Are these the endings that need the text, or those that every reader of stories knows?
-
-# %%
-known = np.array([any(food in e.choices[0] for food in FOODS) for e in data["endings"]])
-right = endings(model, data["endings"]).argmax(axis=1) == np.array([e.label for e in data["endings"]])
-print(f"of {known.sum()} endings about food {right[known].mean():.0%} are right,", end=" ")
-print(f"of {(~known).sum()} that only the text can tell {right[~known].mean():.0%}")
-assert right[known].mean() > 0.75 > 0.65 > right[~known].mean()
-
-# %% [markdown]
-# What animals eat and where an egg is kept are facts, and the stories repeat them. What a single text *tells*, where
-# Tom left his ball this once, this model does not answer better than a coin; and so it is with moods, and nearly so
-# with pronouns. Guessing teaches first what pays most often.
+# Now beware of your own screen. Two machines ran this very file, with the same seed. They add up sums in another order,
+# the last bits differ, and after 1600 updates the one got 79 % of the endings and the other 58 %. Nor are 240 endings
+# 240 questions: four pairs of answers make up a third of them, so that they are won and lost together. **One run is an
+# anecdote.** Whoever wants to claim something needs more of them, and the spread beside the mean. So section 5 does
+# everything three times, with models that read twice as many stories.
 #
 # ## 3. The rival: an LSTM, forward
 #
@@ -322,7 +317,8 @@ assert f"{0.9**100:.5f}" == "0.00003"
 #
 # One model and one seed is an anecdote. `benchmarks/transfer.py` does all of it three times: pre-train both models on
 # the same stories; take the zero-shot scores on the way; fine-tune on each of six tasks, with everything in place, then
-# with one thing taken away. It takes half an hour on two cores. What it found is kept in a file.
+# with one thing taken away. It takes half an hour on two cores, and no task has more labels than that allows; sentiment
+# has fewest of all, for a reason that you will see. What the study found is kept in a file.
 
 # %%
 import json
@@ -331,6 +327,7 @@ RECORDED = json.loads((HOME.parents[2] / "benchmarks" / "results" / "transfer.js
 study = RECORDED["rows"]["study"]
 found = {row: {task: np.array(seeds) for task, seeds in by_task.items()} for row, by_task in study["points"].items()}
 NAMES = list(found["full"])
+print("labels".ljust(30) + "".join(f"{study['labels'][name]:10}" for name in NAMES))
 print("recorded, mean of three seeds".ljust(30) + "".join(f"{name[:9]:>10}" for name in NAMES) + "   average")
 averages = {}
 for row in ("full", "no auxiliary LM", "no pre-training", "LSTM"):
@@ -363,27 +360,47 @@ assert min(loss["no pre-training"][0], loss["no auxiliary LM"][0]) > 5 and loss[
 #
 # Read it as a referee does, column by column.
 #
-# **Pre-training** is worth about ten points here and fifteen there. Where does it come from? From the tasks nearest to
-# guessing, acceptability and endings; in the paper from CoLA and STS-B. Two columns say nothing at all: everybody
-# solves sentiment, and nobody entailment. A task that all models solve, or none, cannot tell them apart, whatever it
-# does to the average.
+# **Pre-training** is worth twelve points here and fifteen there. Where does it come from? From sentiment, and from the
+# tasks nearest to guessing, acceptability and endings; in the paper from CoLA and STS-B. Two columns say nothing:
+# entailment and pronouns are near a coin's 50 for all, and a task that all models solve, or none, cannot tell them
+# apart. And one speaks against it: at similarity the models without pre-training are far ahead. (Who always answers
+# `same` has an F1 of 67 there, and most of the pre-trained ones end just so.)
 #
 # **The auxiliary loss** costs the paper nothing to leave out: 75.0 without it, 74.7 with it. It helps on the larger
-# data sets and hurts on the smaller ones. Here it is worth nearly as much as pre-training, on a *small* set: the
-# opposite. There is a difference that may explain it, though nobody has shown that it does. At our size fine-tuning
-# needs a rate half as high as pre-training's, 32 times the paper's. With such steps the labels alone can pull the model
-# away from all it knew, and the auxiliary loss holds it there. To find out, one would vary the rate.
+# data sets and hurts on the smaller ones. Here it is worth seven points, on *small* sets: the opposite. There is a
+# difference that may explain it, though nobody has shown that it does. At our size fine-tuning needs a rate half as
+# high as pre-training's, 32 times the paper's. With such steps the labels alone can pull the model away from all it
+# knew, and the auxiliary loss holds it there. To find out, one would vary the rate.
 #
-# **The LSTM** loses 5.6 points in the paper. Here it is ahead by two, which three seeds cannot tell from a draw; and at
-# guessing stories it is better than the Transformer after as many updates (0.33 nats to 0.39, below).
-# Nothing is wrong with either table. Our texts have sixty words; the paper's have five hundred, and its Transformer has
-# twelve layers to our two. What a forget gate must hold open, it can hold for sixty steps. **An architecture is not
-# better. It is better at a size, on a text, for a budget.**
+# **The LSTM** loses 5.6 points in the paper. Here it is ahead by five, and ahead in every seed; at guessing stories,
+# too, it is better than the Transformer after as many updates (0.34 nats to 0.42, below). Nothing is wrong with either
+# table. Our texts have sixty words; the paper's have five hundred, and its Transformer has twelve layers to our two.
+# What a forget gate must hold open, it can hold for sixty steps. **An architecture is not better. It is better at a
+# size, on a text, for a budget.**
 #
 # **And on real text?** `benchmarks/finetuning.py` pre-trains a GPT-1 for some minutes on Korean film reviews and pairs
 # of questions, without labels, and then fine-tunes it with them. Recorded, mean of three seeds: 80.1 % pre-trained and
 # 80.2 % from scratch; 81.8 % and 81.3 %. Nothing gained. It had read the very texts that the labels belong to, and no
 # others. Pre-training is not something that one does to a data set. It is *other text*, and much of it.
+#
+# **And now distrust the twelve points.** Sentiment has 200 labels. Here is what it would have been with others:
+
+# %%
+by_labels = {row: {int(n): np.array(seeds) for n, seeds in curve.items()}
+             for row, curve in study["by labels"].items() if row != "task"}  # fmt: skip
+print("recorded: labels of sentiment".ljust(30) + "".join(f"{n:>15}" for n in by_labels["full"]))
+for row, curve in by_labels.items():
+    cells = (f"{seeds.mean():.1f} +- {seeds.std(ddof=1):.1f}" for seeds in curve.values())
+    print(f"{row:30}" + "".join(f"{cell:>15}" for cell in cells))
+read, unread = by_labels["full"], by_labels["no pre-training"]
+assert unread[200].mean() < 60 < 95 < min(read[200].mean(), unread[800].mean())
+
+# %% [markdown]
+# With 800 labels everybody solves it, and pre-training is worth nothing. With 200 it is worth everything: 99 against a
+# coin's 50. We chose 200 *because* the models differ there, and two thirds of our twelve points come from this choice.
+# (The paper's sets have from 2,490 to 364,000 labels, and nobody chose them for it.) The honest sentence is not
+# "pre-training is worth so many points" but "it is worth so many *labels*": who has read the stories learns from 200
+# labels what the others learn from 800.
 #
 # ## 6. Which layers?
 #
@@ -399,10 +416,10 @@ for label, row in LAYERS.items():
     print(f"{label:22}" + "".join(f"{cell:>18}" for cell in cells))
 
 # %% [markdown]
-# Acceptability has its whole gain from the first step: the embeddings alone are worth 28 points, and the layers above
-# them nothing that stands out of the spread. Similarity is nothing but spread: who always answers `same` has an F1 of
-# 67 points, and some runs end just there. So of the paper's curve, which rises with each of twelve layers, this small
-# study shows the first step and no more. An honest picture of it would be a picture of error bars.
+# Both curves take their great step with the first layer. What words mean by themselves, which is all that an embedding
+# can hold, is worth something for acceptability and nothing for endings: who eats what is not in the animal or in the
+# food, but in a layer that looks from the one to the other. The second layer adds nothing that stands out of the
+# spread, and a fresh one in its place does as well. In the paper there are twelve, and each still adds a little.
 #
 # ## 7. What did they know before?
 #
@@ -410,9 +427,6 @@ for label, row in LAYERS.items():
 # on which a guess is 0 and the best possible 1, so that one may take the mean of the four:
 
 # %%
-CHANCE = {"acceptability": 0, "sentiment": 50, "endings": 50, "pronouns": 50}
-
-
 def zero_shot(kind):
     """-> updates (N,), normalised mean scores (seeds, N), losses (seeds, N)"""
     runs = [run["states"] for name, run in study["pretraining"].items() if name.startswith(kind)]
@@ -448,10 +462,10 @@ for name in ("endings", "pronouns"):
     assert unasked > tuned
 
 # %% [markdown]
-# The Transformer answers *better without labels* than after nine hundred. (On other examples of the same kind; the
-# difference is near the noise for each alone.) The knowledge was there. What fine-tuning had to learn was the *form* of
-# the question: where the delimiter stands, what the extract token is for. Lesson 17 draws the conclusion that GPT-2
-# drew: keep the question in a form that the model knows already, and no fine-tuning is needed.
+# The Transformer answers *better without labels* than after 800, or 600. (On other examples of the same kind.) The
+# knowledge was there. What fine-tuning had to learn was the *form* of the question: where the delimiter stands,
+# what the extract token is for. Lesson 17 draws the conclusion that GPT-2 drew: keep the question in a form that the
+# model knows already, and no fine-tuning is needed.
 #
 # ## 8. Paper and code
 #
