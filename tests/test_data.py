@@ -58,6 +58,7 @@ def test_stories_are_whole_and_never_in_both_parts():
     assert train == stories.documents(300)
 
 
+@pytest.mark.slow
 def test_python_docs_are_real_english_and_the_same_again():
     corpus = data.load("pydocs")
     train, valid = whole(corpus, "train"), whole(corpus, "valid")

@@ -425,6 +425,7 @@ def judged(tmp_path, text) -> tuple[bool, str]:
     return happy, "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_a_good_file(tmp_path):
     happy, text = judged(tmp_path, GOOD)
     assert happy and "layernorm 2x3x4x15" in text and "tensors are happy" in text
@@ -510,6 +511,7 @@ def test_a_missing_file_and_a_folder(tmp_path):
             check.run(path)
 
 
+@pytest.mark.slow
 def test_the_library_itself_is_happy():
     lines = []
     assert check.run(say=lines.append)

@@ -303,7 +303,8 @@ def killed_and_resumed(text: str, folder: Path, steps: int, kills: int, seed: in
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 10])
 def test_killed_at_random_moments_ends_with_the_same_bytes(text, tmp_path, kills):
     process = start(arguments(text, tmp_path / "whole", 400))
     out, err = process.communicate(timeout=120)
