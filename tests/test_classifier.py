@@ -58,8 +58,11 @@ class Total:
 
 
 @pytest.mark.parametrize(
-    ("lm_weight", "options"), [(0.0, {}), (0.5, {}), (0.5, {"key": KEY, "normalizer": 7})],
-    ids=["alone", "with the auxiliary loss", "and dropout, a part of a batch"],
+    ("lm_weight", "options"), [
+        pytest.param(0.0, {}, id="alone", marks=pytest.mark.slow),
+        pytest.param(0.5, {}, id="with the auxiliary loss", marks=pytest.mark.slow),
+        pytest.param(0.5, {"key": KEY, "normalizer": 7}, id="and dropout, a part of a batch"),
+    ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", TASKS)
 def test_every_gradient_of_head_and_body_together(kind, lm_weight, options):

@@ -33,7 +33,7 @@ def test_names_are_the_published_ones_in_their_order():
     assert [name for name, _ in small_gpt2(n_layer=3).named_parameters()] == expected
 
 
-@pytest.mark.parametrize("size", COUNTS)
+@pytest.mark.parametrize("size", ["small", *(pytest.param(size, marks=pytest.mark.slow) for size in list(COUNTS)[1:])])
 def test_info_gives_the_true_counts(size, capsys):
     assert main(["info", "--model", "gpt2", "--size", size]) == 0
     out = capsys.readouterr().out
