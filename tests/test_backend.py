@@ -5,6 +5,9 @@ are those that users have reported.
 """
 
 import importlib.metadata
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -303,3 +306,21 @@ def test_set_threads():
     for number in (0, -3):
         with pytest.raises(InputError, match=f"--threads {number}: give 1 or more"):
             backend.set_threads(number)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core: BLAS has no thread that could wait")
+def test_after_a_product_the_threads_of_blas_sleep():
+    """Waiting awake they would have 0.1 s of the processor, which the next operation's own threads need."""
+    script = """
+import minigpt, numpy as np, time
+x = np.ones((512, 512), np.float32)
+def idle():
+    x @ x
+    before = time.process_time()
+    time.sleep(0.1)
+    return time.process_time() - before
+print(sorted(idle() for _ in range(5))[2])
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert float(done.stdout) < 0.02
