@@ -12,7 +12,7 @@ from minigpt.backend import Array, array_module, device_of, share, to_device, to
 from minigpt.errors import InputError
 from minigpt.nn import Parameter
 
-PIECE = 1 << 15  # elements of a parameter that are updated together
+PIECE = 1 << 17  # elements of a parameter that are updated together
 
 
 class NonFiniteGradient(ArithmeticError):

@@ -4,7 +4,7 @@ import numpy as np
 
 from minigpt.backend import share
 
-PIECE = 1 << 16  # elements: three or four pieces of float32 fit into the second-level cache of one core
+PIECE = 1 << 18  # elements, 1 MB of float32: smaller ones fit a smaller cache, but two threads then quarrel over Python
 FEW = 8  # with so many rows a product is mostly the reading of its matrix
 ROWS = 16  # of a matrix, that meet few rows at once
 COLUMNS = 1 << 10  # of a transposed matrix, that meet one row at once
