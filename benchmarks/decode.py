@@ -23,10 +23,57 @@ from minigpt.gpt2 import GPT2
 PROMPT, NEW = 32, 64
 
 
-def reading(model):
+def model_of(sizes: dict) -> GPT2:
+    """Large weights, so that the text depends on what stands before it."""
+    return GPT2(GPT2.Config(**sizes, initializer_range=0.2), seed=0)
+
+
+def prompt(sizes: dict, batch: int) -> np.ndarray:
+    """ids (batch, PROMPT)"""
+    return np.random.default_rng(batch).integers(GPT2.Config(**sizes).vocab_size, size=(batch, PROMPT))
+
+
+def ours(threads: int, sizes: dict, batch: int):
+    """A function that writes, and returns the tokens and the seconds that one takes after the first."""
+    backend.set_threads(threads)
+    model, ids = model_of(sizes), prompt(sizes, batch)
+
+    def write():
+        tokens, ends = [], []
+        for token in model.stream(ids, NEW, temperature=0):
+            tokens.append(token)
+            ends.append(time.perf_counter())
+        return np.stack(tokens, axis=1), statistics.median(np.diff(ends))
+
+    return write
+
+
+def theirs(threads: int, sizes: dict, batch: int):
+    """A function that writes with transformers, which has the same weights, and returns the tokens."""
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TRANSFORMERS_NO_ADVISORY_WARNINGS="1")
+    import torch
+    import transformers
+
+    torch.set_num_threads(threads)
+    transformers.utils.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as folder:
+        model_of(sizes).save(folder)
+        model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
+    ids = torch.from_numpy(prompt(sizes, batch))
+    options = {"do_sample": False, "max_new_tokens": NEW, "min_new_tokens": NEW, "use_cache": True, "pad_token_id": 0}
+
+    @torch.no_grad()
+    def write():
+        return model.generate(ids, attention_mask=torch.ones_like(ids), **options)[:, PROMPT:].numpy()
+
+    return write
+
+
+def reading(threads: int, sizes: dict):
     """A function that reads each matrix that a token needs once, on all threads."""
-    names = dict(model.named_parameters())
-    matrices = [p.data for name, p in names.items() if p.data.ndim == 2 and name != "wpe.weight"]
+    backend.set_threads(threads)
+    named = model_of(sizes).named_parameters()
+    matrices = [p.data for name, p in named if p.data.ndim == 2 and name != "wpe.weight"]
     vectors = {w.shape[1]: np.ones(w.shape[1], w.dtype) for w in matrices}
 
     def read():
@@ -36,47 +83,22 @@ def reading(model):
     return read
 
 
-def transformers_model(model):
-    """The same weights in transformers."""
-    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TRANSFORMERS_NO_ADVISORY_WARNINGS="1")
-    import transformers
-
-    transformers.utils.logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(folder)
-        return transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
-
-
-def compare(model, other, batch: int, pairs: int) -> dict[str, dict]:
+def compare(threads: int, sizes: dict, batch: int, pairs: int) -> dict[str, dict]:
     """Rows for one size of batch, in seconds."""
-    import torch
-
-    ids = np.random.default_rng(batch).integers(model.config.vocab_size, size=(batch, PROMPT))
-    prompt = torch.from_numpy(ids)
-    options = {"do_sample": False, "max_new_tokens": NEW, "min_new_tokens": NEW, "use_cache": True, "pad_token_id": 0}
-    written, of_a_step = {}, []
-
-    def minigpt():
-        tokens, ends = [], []
-        for token in model.stream(ids, NEW, temperature=0):
-            tokens.append(token)
-            ends.append(time.perf_counter())
-        written["minigpt"] = np.stack(tokens, axis=1)
-        of_a_step.append(statistics.median(np.diff(ends)))  # without the first, which reads the prompt
-
-    def transformers():
-        mask = torch.ones_like(prompt)
-        written["transformers"] = other.generate(prompt, attention_mask=mask, **options)[:, PROMPT:].numpy()
-
-    with torch.no_grad():
-        times = machine.in_turn({"transformers": transformers, "minigpt": minigpt, "read": reading(model)}, pairs)
-    if not np.array_equal(written["minigpt"], written["transformers"]):
+    sides = {
+        "transformers": machine.Apart(theirs, threads, sizes, batch),
+        "minigpt": machine.Apart(ours, threads, sizes, batch),
+        "read": machine.Apart(reading, threads, sizes),
+    }
+    times = machine.in_turn(sides, pairs)
+    tokens, of_a_step = zip(*sides["minigpt"].results[-pairs:], strict=True)
+    if not all(np.array_equal(*both) for both in zip(tokens, sides["transformers"].results[-pairs:], strict=True)):
         raise SystemExit("the two do not write the same tokens")
-    if len(np.unique(written["minigpt"])) < NEW // 2:
+    if len(np.unique(tokens[-1])) < NEW // 2:
         raise SystemExit("the text only repeats itself: that the tokens are the same says little")
     return {
         f"batch {batch}: transformers / minigpt": machine.ratio(times["transformers"], times["minigpt"]),
-        f"batch {batch}: a token of minigpt / reading": machine.ratio(of_a_step[-pairs:], times["read"]),
+        f"batch {batch}: a token of minigpt / reading": machine.ratio(of_a_step, times["read"]),
         f"batch {batch}: tokens per second": {
             "above": batch * NEW / statistics.median(times["transformers"]),
             "below": batch * NEW / statistics.median(times["minigpt"]),
@@ -91,16 +113,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a small model, few pairs, no file")
     options = parser.parse_args()
     machine.require("torch", "transformers")
-    import torch
-
-    backend.set_threads(options.threads)
-    torch.set_num_threads(options.threads)
-    sizes = {"n_layer": 2, "n_embd": 256, "n_head": 4} if options.quick else {}
-    # Large weights, so that the text depends on what stands before it.
-    model = GPT2(GPT2.Config(**sizes, initializer_range=0.2), seed=0)
-    other, rows = transformers_model(model), {}
+    sizes, rows = {"n_layer": 2, "n_embd": 256, "n_head": 4} if options.quick else {}, {}
     for batch in (1, 8):
-        rows |= compare(model, other, batch, 2 if options.quick else options.pairs)
+        rows |= compare(options.threads, sizes, batch, 2 if options.quick else options.pairs)
     print(machine.table(rows, machine.RATIO))
     machine.save("decode", rows, options.threads, options.quick)
 

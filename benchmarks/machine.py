@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import importlib.util
 import json
+import multiprocessing
 import os
 import platform
 import statistics
@@ -11,6 +12,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import minigpt  # noqa: F401 - before NumPy: it says how long BLAS's threads wait
 
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "tiktoken", "cupy-cuda12x")
@@ -85,11 +88,44 @@ def seconds(function: Callable, calls: int = 1) -> float:
     return (time.perf_counter() - started) / calls
 
 
+class Apart:
+    """A side in a process of its own: build(threads, *args) makes a function there, and a call of this object calls it.
+
+    In one process the threads and the allocator of one library would be in the way of the other's. `results` are what
+    the calls returned. build and args must be such that pickle can name them.
+    """
+
+    def __init__(self, build: Callable, *args):
+        context, self.results = multiprocessing.get_context("spawn"), []
+        self.connection, there = context.Pipe()
+        self.process = context.Process(target=_serve, args=(there, build, args), daemon=True)
+        self.process.start()
+
+    def __call__(self):
+        self.connection.send("go")
+        self.results.append(self.connection.recv())
+        return self.results[-1]
+
+    def __del__(self):
+        self.connection.close()
+        self.process.join()
+
+
+def _serve(connection, build: Callable, args) -> None:
+    function = build(*args)
+    while True:
+        try:
+            connection.recv()
+        except EOFError:  # nobody will ask any more
+            return
+        connection.send(function())
+
+
 def in_turn(sides: dict[str, Callable], pairs: int, least: float = 0.0, warm_up=True) -> dict[str, list[float]]:
     """Seconds of one call of each side, `pairs` times in turn after a warm-up.
 
     least: seconds that a turn lasts; short calls are repeated until then. So threads of one side that still wait for
-    more work, as OpenMP's and BLAS's do for some milliseconds, disturb only the beginning of the next.
+    more work, as OpenMP's do for some milliseconds, disturb only the beginning of the next.
     """
     calls = dict.fromkeys(sides, 1)
     for name, side in sides.items() if warm_up else ():

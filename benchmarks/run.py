@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import io
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import machine
@@ -21,54 +22,69 @@ import numpy as np
 
 from minigpt import backend, data
 from minigpt.gpt2 import GPT2
-from minigpt.train import Job, Options, loop, prepare, rate
+from minigpt.train import Options, loop, prepare, rate
 
 SHAPE = {"model": "gpt2", "layers": 4, "heads": 4, "embd": 128, "context": 64, "batch": 12, "tokenizer": "char"}
 SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "dropout": 0.0}
 
 
-def ours(options: Options) -> Job:
-    """`minigpt train`, in a folder that is thrown away."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        options.out = str(Path(folder) / "run")
-        job = prepare(options)
-        with contextlib.redirect_stderr(io.StringIO()):
+def ours(threads: int, options: Options):
+    """A function that is `minigpt train`, in a folder that is thrown away; it returns the last validation loss."""
+    backend.set_threads(threads)
+
+    def run() -> float:
+        with thrown_away(options) as job, contextlib.redirect_stderr(io.StringIO()):
             loop(job)
-    return job
+            return job.run.rows[-1]["val_loss"]
+
+    return run
 
 
-def theirs(job: Job, compiled: bool) -> float:
-    """The same run with PyTorch; the loss over the whole validation split at its end."""
+def theirs(threads: int, options: Options, compiled: bool):
+    """The same run with PyTorch; the function returns the loss over the whole validation split at its end."""
     import torch
     from torch_gpt import GPT, adamw
 
-    options, config = job.options, job.model.config
-    model = GPT.like(GPT2(config, seed=options.seed))
-    run = torch.compile(model, dynamic=False) if compiled else model
-    optimizer = adamw(model, options.lr, (0.9, options.beta2), options.weight_decay)
+    torch.set_num_threads(threads)
+    with thrown_away(options) as job:
+        options, config = job.options, job.model.config
 
-    @torch.no_grad()
-    def evaluate() -> float:
-        total, count = 0.0, 0
-        for ids, targets in data.windows(job.valid, config.n_positions, options.batch):
-            pair = (torch.from_numpy(np.asarray(a, np.int64)) for a in (ids, targets))
-            whole = ids.shape == (options.batch, config.n_positions)  # others would be compiled anew
-            total += (run if whole else model)(*pair, reduction="sum").item()
-            count += int((targets >= 0).sum())
-        return total / count
+    def run() -> float:
+        model = GPT.like(GPT2(config, seed=options.seed))
+        call = torch.compile(model, dynamic=False) if compiled else model
+        optimizer = adamw(model, options.lr, (0.9, options.beta2), options.weight_decay)
 
-    evaluate()
-    for step in range(options.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(options, step)
-        ids, targets = data.batch(job.train, options.batch, config.n_positions, options.seed, step)
-        optimizer.zero_grad(set_to_none=True)
-        run(*(torch.from_numpy(np.asarray(a, np.int64)) for a in (ids, targets))).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip)
-        optimizer.step()
-        if (step + 1) % options.eval_every == 0 or step + 1 == options.steps:
-            loss = evaluate()
-    return loss
+        @torch.no_grad()
+        def evaluate() -> float:
+            total, count = 0.0, 0
+            for ids, targets in data.windows(job.valid, config.n_positions, options.batch):
+                pair = (torch.from_numpy(np.asarray(a, np.int64)) for a in (ids, targets))
+                whole = ids.shape == (options.batch, config.n_positions)  # others would be compiled anew
+                total += (call if whole else model)(*pair, reduction="sum").item()
+                count += int((targets >= 0).sum())
+            return total / count
+
+        evaluate()
+        for step in range(options.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(options, step)
+            ids, targets = data.batch(job.train, options.batch, config.n_positions, options.seed, step)
+            optimizer.zero_grad(set_to_none=True)
+            call(*(torch.from_numpy(np.asarray(a, np.int64)) for a in (ids, targets))).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+            optimizer.step()
+            if (step + 1) % options.eval_every == 0 or step + 1 == options.steps:
+                loss = evaluate()
+        return loss
+
+    return run
+
+
+@contextlib.contextmanager
+def thrown_away(options: Options):
+    """The job that these options make, in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        yield prepare(replace(options, out=str(Path(folder) / "run")))
 
 
 def main() -> None:
@@ -81,31 +97,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="20 steps, one pair, no file")
     options = parser.parse_args()
     machine.require("torch")
-    import torch
-
-    backend.set_threads(options.threads)
-    torch.set_num_threads(options.threads)
     steps, pairs = (20, 1) if options.quick else (options.steps, options.pairs)
-
-    def given(steps: int) -> Options:
-        return Options(**SHAPE, **SCHEDULE | {"warmup": min(100, steps)}, data=options.data, steps=steps,
-                       eval_every=steps if options.quick else None)  # fmt: skip
-
-    jobs, losses = [], {}
-
-    def minigpt():
-        jobs.append(ours(given(steps)))
-        losses["minigpt"] = jobs[-1].run.rows[-1]["val_loss"]
-
-    sides = {"minigpt": minigpt}
+    given = Options(**SHAPE, **SCHEDULE | {"warmup": min(100, steps)}, data=options.data, steps=steps,
+                    eval_every=steps if options.quick else None)  # fmt: skip
+    sides = {"minigpt": machine.Apart(ours, options.threads, given)}
     for how in ("eager", "compiled") if options.compile else ("eager",):
-
-        def pytorch(name=f"PyTorch {how}", compiled=how == "compiled"):
-            losses[name] = theirs(jobs[-1], compiled)
-
-        sides[f"PyTorch {how}"] = pytorch
-    theirs(ours(given(10)), options.compile)  # warms up both sides
-    times = machine.in_turn(sides, pairs, warm_up=False)
+        sides[f"PyTorch {how}"] = machine.Apart(theirs, options.threads, given, how == "compiled")
+    times = machine.in_turn(sides, pairs)
+    losses = {name: side.results[-1] for name, side in sides.items()}
     rows = {f"{steps} steps: minigpt / {name}": machine.ratio(times["minigpt"], times[name]) for name in sides}
     del rows[f"{steps} steps: minigpt / minigpt"]
     rows |= {f"{steps} steps: validation loss of {name}": {"above": loss} for name, loss in losses.items()}

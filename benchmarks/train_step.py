@@ -4,9 +4,10 @@
     python benchmarks/train_step.py --growth    # and how our step grows, one size at a time
     python benchmarks/train_step.py --quick     # a look at it
 
-All sides start from the same weights and see the same batch; their losses are compared. The floor is the time of the
-products of the linear layers, of the head and of the attention over all T x T, forward and backward, and of nothing
-else: NumPy's, on the same threads, given to them by BLAS or by the rows, whichever is faster. No dropout, no clipping.
+All sides, each in a process of its own, start from the same weights and see the same batch; their losses are compared.
+The floor is the time of the products of the linear layers, of the head and of the attention over all T x T, forward and
+backward, and of nothing else: NumPy's, on the same threads, given to them by BLAS or by the rows, whichever is faster.
+No dropout, no clipping.
 """
 
 import argparse
@@ -30,8 +31,9 @@ NAMES = ("n_layer", "n_head", "n_embd", "n_positions", "vocab_size")
 LR = 1e-4
 
 
-def ours(config, ids, targets):
+def ours(threads: int, config, ids, targets):
     """A function that makes one step with our model and returns the loss."""
+    backend.set_threads(threads)
     model = GPT2(config)
     optimizer = AdamW(model.named_parameters())
 
@@ -45,11 +47,12 @@ def ours(config, ids, targets):
     return step
 
 
-def theirs(config, ids, targets, compiled: bool):
+def theirs(threads: int, config, ids, targets, compiled: bool):
     """The same with PyTorch."""
     import torch
     from torch_gpt import GPT, adamw
 
+    torch.set_num_threads(threads)
     model = GPT.like(GPT2(config))
     optimizer, run = adamw(model, LR), torch.compile(model) if compiled else model
     ids, targets = torch.from_numpy(ids), torch.from_numpy(targets)
@@ -64,8 +67,9 @@ def theirs(config, ids, targets, compiled: bool):
     return step
 
 
-def floor(config, batch: int, time: int, by_rows: bool):
+def floor(threads: int, config, batch: int, time: int, by_rows: bool):
     """A function that makes the products of one step, and nothing else."""
+    backend.set_threads(threads)
     rng, n, c = np.random.default_rng(0), batch * time, config.n_embd
 
     @functools.cache
@@ -99,28 +103,33 @@ def floor(config, batch: int, time: int, by_rows: bool):
         else:
             np.matmul(a, b, out=out)
 
-    return lambda: [multiply(*product) for product in work]
+    def multiply_all():
+        for a, b, out in work:
+            multiply(a, b, out)
+
+    return multiply_all
 
 
-def compare(sizes, batch: int, time: int, pairs: int, least: float) -> dict[str, dict]:
+def compare(threads: int, sizes, batch: int, time: int, pairs: int, least: float) -> dict[str, dict]:
     """A row for each ratio, in seconds."""
     config = GPT2.Config(**dict(zip(NAMES, sizes, strict=True)))
     rng = np.random.default_rng(0)
     ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))
-    sides = {"minigpt": ours(config, ids, targets)}
+    sides = {"minigpt": machine.Apart(ours, threads, config, ids, targets)}
     for how in ("eager", "compiled"):
-        sides[f"PyTorch {how}"] = theirs(config, ids, targets, how == "compiled")
+        sides[f"PyTorch {how}"] = machine.Apart(theirs, threads, config, ids, targets, how == "compiled")
     losses = {name: [step() for _ in range(3)] for name, step in sides.items()}
     if max(abs(np.subtract(losses["minigpt"], other)).max() for other in losses.values()) > 1e-3:
         raise SystemExit(f"the sides do not compute the same: {losses}")
-    sides |= {f"floor by {who}": floor(config, batch, time, who == "rows") for who in ("BLAS", "rows")}
+    for who in ("BLAS", "rows"):
+        sides[f"floor by {who}"] = machine.Apart(floor, threads, config, batch, time, who == "rows")
     times = machine.in_turn(sides, pairs, least)
     times["floor"] = min((times.pop(f"floor by {who}") for who in ("BLAS", "rows")), key=statistics.median)
     asked = (("PyTorch eager", "minigpt"), ("PyTorch compiled", "minigpt"), ("minigpt", "floor"))
     return {f"{above} / {below}": machine.ratio(times[above], times[below]) for above, below in asked}
 
 
-def growth(pairs: int, quick: bool) -> dict:
+def growth(threads: int, pairs: int, quick: bool) -> dict:
     """Our step when one size after the other is doubled."""
     usual = {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64, "vocab_size": 256, "batch": 8}
     values = {
@@ -134,7 +143,7 @@ def growth(pairs: int, quick: bool) -> dict:
             batch = given.pop("batch")
             config = GPT2.Config(**given)
             ids, targets = rng.integers(config.vocab_size, size=(2, batch, config.n_positions))
-            taken = machine.in_turn({"minigpt": ours(config, ids, targets)}, pairs, 0.1)["minigpt"]
+            taken = machine.in_turn({"minigpt": ours(threads, config, ids, targets)}, pairs, 0.1)["minigpt"]
             row = {"seconds": statistics.median(taken), "tokens": ids.size}
             rows[f"growth, {name} {size}"] = row | {"per token": row["seconds"] / row["tokens"]}
     return rows
@@ -148,19 +157,15 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true", help="only how our step grows")
     parser.add_argument("--quick", action="store_true", help="one tiny shape, few pairs, no file")
     options = parser.parse_args()
-    backend.set_threads(options.threads)
     pairs, rows = 2 if options.quick else options.pairs, {}
     if options.growth:
-        rows, columns = growth(pairs, options.quick), ("seconds", "tokens", "per token")
+        rows, columns = growth(options.threads, pairs, options.quick), ("seconds", "tokens", "per token")
     else:
         machine.require("torch")
-        import torch
-
-        torch.set_num_threads(options.threads)
         columns = machine.RATIO
         for name, shape in (QUICK if options.quick else SHAPES).items():
             if name.startswith(options.only):
-                found = compare(*shape, pairs, least=0.05 if options.quick else 0.5)
+                found = compare(options.threads, *shape, pairs, least=0.05 if options.quick else 0.5)
                 rows |= {f"{name}: {what}": row for what, row in found.items()}
     print(machine.table(rows, columns))
     machine.save("train_step", rows, options.threads, options.quick)
