@@ -1,0 +1,104 @@
+"""A stand-in for CuPy's RawModule without a GPU: the CUDA sources, compiled by g++ against cuda_on_cpu.h.
+
+Every launch is made twice, on copies, with the threads of a block in order and in reverse: other bits are a race. Copies
+stand between two walls of NaN, and walls must still stand afterwards. What has been read beyond them shows in the results.
+"""
+
+import ctypes
+import functools
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from minigpt.fast.cuda import kernels
+
+HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+WALL = 256  # bytes of NaN on either side
+
+
+def problem() -> str | None:
+    """Why kernels cannot run on this machine's processor."""
+    if not sys.platform.startswith("linux"):
+        return "kernels run on a processor only under Linux"
+    return None if shutil.which("g++") else "there is no g++ to compile kernels for a processor with"
+
+
+class Module:
+    """Has get_function(name), as CuPy's RawModule."""
+
+    def __init__(self, source: str):
+        self.library, self.parameters = _build(source), kernels.parameters(source)
+
+    def get_function(self, name: str):
+        """A function of (grid, block, arguments)."""
+        return functools.partial(self._run, name)
+
+    def _run(self, name, grid, block, arguments):
+        assert 1 <= min(*grid, *block) and np.prod(block) <= 1024 and max(grid[1:]) < 65536, (grid, block)
+        assert [a.dtype.itemsize for a in arguments if not isinstance(a, np.ndarray)] == [
+            8 if pointer or kind.endswith("long") else ctypes_size(kind, self.library)
+            for a, (kind, pointer) in zip(arguments, self.parameters[name], strict=True)
+            if not isinstance(a, np.ndarray)
+        ], f"{name}: a number of the wrong size"
+        before = {id(a): a.copy() for a in arguments if isinstance(a, np.ndarray)}
+        runs = [self._run_once(name, grid, block, arguments, before, reverse) for reverse in (0, 1)]
+        for a in arguments:
+            if isinstance(a, np.ndarray):
+                assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), f"{name}: a race between threads"
+                a[...] = runs[0][id(a)]
+
+    def _run_once(self, name, grid, block, arguments, before, reverse):
+        walled = {key: _between_walls(a) for key, a in before.items()}
+        values = [walled[id(a)][1] if isinstance(a, np.ndarray) else np.array(a) for a in arguments]
+        pointers = [
+            ctypes.c_void_p(v.ctypes.data) if isinstance(a, np.ndarray) else None
+            for a, v in zip(arguments, values, strict=True)
+        ]
+        addresses = (ctypes.c_void_p * len(values))(
+            *(v.ctypes.data if p is None else ctypes.addressof(p) for p, v in zip(pointers, values, strict=True))
+        )
+        three = ctypes.c_uint * 3
+        failed = getattr(self.library, f"run_{name}")(three(*grid), three(*block), reverse, addresses)
+        assert not failed, f"{name}: some threads of a block wait for others for ever"
+        for whole, inside in walled.values():
+            size = inside.nbytes
+            assert (whole[:WALL] == 255).all() and (whole[WALL + size :] == 255).all(), f"{name} wrote out of bounds"
+        return {key: inside for key, (_, inside) in walled.items()}
+
+
+def ctypes_size(kind: str, library) -> int:
+    """Bytes of a number of this type in a compiled source."""
+    return {"int": 4, "unsigned": 4}.get(kind) or ctypes.c_int.in_dll(library, f"size_of_{kind}").value
+
+
+def _between_walls(array):
+    whole = np.full(array.nbytes + 2 * WALL, 255, np.uint8)
+    inside = whole[WALL : WALL + array.nbytes].view(array.dtype).reshape(array.shape)
+    inside[...] = array
+    return whole, inside
+
+
+@functools.cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="minigpt-kernels-"))
+
+
+@functools.cache
+def _build(source: str):
+    text = f'#include "{HEADER}"\n{source}\nextern "C" int size_of_real = sizeof(real), size_of_wide = sizeof(wide);\n'
+    for name, declared in kernels.parameters(source).items():
+        given = ", ".join(f"*({kind}{star}*)a[{i}]" for i, (kind, star) in enumerate(declared))
+        text += (
+            f'extern "C" int run_{name}(const unsigned* grid, const unsigned* block, int reverse, void** a) '
+            f"{{ return cpu::run(grid, block, reverse, [=] {{ {name}({given}); }}); }}\n"
+        )
+    path = _folder() / hashlib.sha256(text.encode()).hexdigest()[:16]
+    path.with_suffix(".cc").write_text(text, encoding="utf-8")
+    command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-shared", "-fPIC"]
+    subprocess.run([*command, str(path.with_suffix(".cc")), "-o", str(path.with_suffix(".so"))], check=True)
+    return ctypes.CDLL(str(path.with_suffix(".so")))

@@ -1,0 +1,201 @@
+"""The CUDA kernels: their sources run on a processor and are judged by the reference, and compile for a GPU.
+
+What a processor cannot show, how fast they are and that a GPU agrees, is for the tests marked gpu and the benchmarks.
+"""
+
+import ast
+import shutil
+import subprocess
+from pathlib import Path
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from helpers import EXAMPLES, as_tuple, error, example, same, snapshot
+
+import minigpt
+from minigpt import ops
+from minigpt.fast import cuda
+from minigpt.fast.cuda import kernels
+
+AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
+MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
+ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
+
+
+CONSTANTS = {}  # file: sizes that the compiler knows
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """The kernels take NumPy arrays, and g++ stands for the GPU."""
+    if cuda_on_cpu.problem():
+        pytest.skip(cuda_on_cpu.problem())
+    kernels._compiled.cache_clear()
+    monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
+    monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
+    yield
+    kernels._compiled.cache_clear()
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Tiles of a few numbers: every edge is crossed."""
+    for name, size in {"kernels.STRIPE": 3, "kernels.STRIPES": 2}.items():
+        monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
+
+
+def normal(*shape, dtype=np.float32, scale=1.0):
+    return (scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
+
+
+def both_ways(implementation, op, args, constants):
+    """Result and gradients of one operation; a kernel must have made them, and must have touched nothing else."""
+    before = snapshot([args, constants])
+    made = getattr(implementation, f"{op}_forward")(*args, **constants)
+    assert made is not NotImplemented, f"{op} was left to the reference"
+    out, cache = made
+    dout = np.random.default_rng(1).standard_normal(np.shape(out)).astype(out.dtype)
+    kept = snapshot([cache, dout])
+    gradients = [g for g in as_tuple(getattr(implementation, f"{op}_backward")(dout, cache)) if g is not None]
+    first = snapshot(gradients)
+    again = getattr(implementation, f"{op}_backward")(dout, cache)
+    assert same(first, snapshot([g for g in as_tuple(again) if g is not None])), f"{op}: two backwards, two results"
+    assert same(before, snapshot([args, constants])) and same(kept, snapshot([cache, dout])), f"{op} wrote to its input"
+    return [out, *gradients]
+
+
+def assert_agree(op, args, constants=None, tolerance=1e-5):
+    with ops.using("reference"):
+        expected = both_ways(ops, op, args, constants or {})
+    got = both_ways(cuda, op, args, constants or {})
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert np.shape(a) == np.shape(b) and a.dtype == b.dtype
+        assert error(a, b) < tolerance, f"{op}: {error(a, b):.1e}"
+
+
+# --- the same numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("axes", [2, 3, 4])
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n.split(",")[0] in MADE_FOR and n not in ELSEWHERE])
+def test_agrees_with_the_reference(name, axes, dtype, on_cpu, small):
+    op, args, constants = example(name, axes, dtype)
+    assert_agree(op, args, constants, AGREEMENT[dtype])
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (5, 33), (2, 3, 131), (200, 9)])
+def test_layernorm_of_every_shape(shape, on_cpu):
+    assert_agree("layernorm", [normal(*shape), normal(shape[-1]), normal(shape[-1], scale=2.0)])
+
+
+def test_layernorm_of_rows_far_from_zero(on_cpu):
+    x = normal(4, 40, dtype=np.float64) + 1000
+    assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
+def test_column_sums(rows, on_cpu, monkeypatch):
+    monkeypatch.setattr(kernels, "STRIPES", 3)
+    x = normal(2, rows, 130)
+    assert error(kernels.column_sums(x), x.sum(axis=1, dtype=np.float64)) < 1e-5
+
+
+# --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------
+
+
+SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_nvcc_compiles(file, tmp_path):
+    if not shutil.which("nvcc"):
+        pytest.skip("there is no nvcc")
+    path = tmp_path / f"{file}.cu"
+    for dtype in kernels.TYPES:
+        path.write_text(kernels.source(file, dtype, **CONSTANTS.get(file, {})), encoding="utf-8")
+        for architecture in ("sm_80", "sm_90"):
+            command = ["nvcc", "-std=c++14", f"-arch={architecture}", "-Werror", "all-warnings", "-cubin"]
+            done = subprocess.run([*command, "-o", str(tmp_path / "out"), str(path)], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_nvrtc_compiles(file):
+    """What CuPy compiles with. It needs no driver."""
+    pytest.importorskip("cupy")
+    from cupy.cuda import compiler, nvrtc
+
+    try:
+        nvrtc.getVersion()
+    except Exception as error:
+        pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
+    for dtype in kernels.TYPES:
+        text = kernels.source(file, dtype, **CONSTANTS.get(file, {}))
+        for architecture in ("80", "90"):
+            assert compiler.compile_using_nvrtc(text, ("-std=c++14",), architecture)[0]
+
+
+def test_cupy_takes_the_sources():
+    pytest.importorskip("cupy")
+    assert kernels.compile(kernels.source("layernorm", "float32")).code.startswith("typedef float real;")
+
+
+def names_of_cupy(source):
+    """a.b.c for every name that a file takes from `xp` or `cupy`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            path = ast.unparse(node).removeprefix("backend.").split(".")
+            if path[0] in ("xp", "cupy") and len(path) > 1 and all(part.isidentifier() for part in path):
+                yield ".".join(path[1:])
+
+
+def test_every_name_taken_from_cupy_exists_there():
+    cupy = pytest.importorskip("cupy")
+    files = sorted(Path(minigpt.__file__).parent.rglob("*.py"))
+    names = {(name, path.name) for path in files for name in names_of_cupy(path.read_text(encoding="utf-8"))}
+    assert len(names) > 50
+    missing = [pair for pair in names if not _has(cupy, pair[0])]
+    assert missing == []
+
+
+def test_the_search_for_names_sees_them():
+    source = "xp.exp(x)\nxp.add.at(y)\nbackend.cupy.nothing(1)\nother.thing"
+    assert {"exp", "add.at", "nothing"} <= set(names_of_cupy(source))
+    assert _has(np, "add.at") and not _has(np, "add.nothing")
+
+
+def _has(module, name):
+    for part in name.split("."):
+        if not hasattr(module, part):
+            return False
+        module = getattr(module, part)
+    return True
+
+
+# --- the harness itself ----------------------------------------------------------------------------------------------
+
+
+WRONG = {
+    "wrote out of bounds": "x[n] = 0;",
+    "a race": "x[0] = threadIdx.x;",
+    "wait for others for ever": "if (threadIdx.x) __syncthreads();",
+    "nan": "__shared__ real s[2]; x[threadIdx.x] = s[threadIdx.x];",
+    "wrong": "__shared__ real s[2]; s[threadIdx.x] = threadIdx.x; x[threadIdx.x] = s[1 - threadIdx.x];",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_the_harness_sees(message, on_cpu):
+    text = "typedef float real; typedef float wide;\n"
+    text += f'extern "C" __global__ void f(real* x, int n) {{ {WRONG[message]} }}'
+    x = np.ones(2, np.float32)
+    run = cuda_on_cpu.Module(text).get_function("f")
+    if message == "nan":
+        run((1, 1, 1), (2, 1, 1), (x, np.int32(2)))
+        assert np.isnan(x).all()
+    else:
+        with pytest.raises(AssertionError, match="a race" if message == "wrong" else message):
+            run((1, 1, 1), (2, 1, 1), (x, np.int32(2)))
