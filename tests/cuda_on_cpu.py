@@ -1,7 +1,7 @@
 """A stand-in for CuPy's RawModule without a GPU: the CUDA sources, compiled by g++ against cuda_on_cpu.h.
 
-Every launch is made twice, on copies, with the threads of a block in order and in reverse: other bits are a race. Copies
-stand between two walls of NaN, and walls must still stand afterwards. What has been read beyond them shows in the results.
+Every launch is made twice, on copies, with the threads of a block in order and in reverse: other bits are a race. The
+copies stand between walls of NaN, which must still stand afterwards, and show in the results where they were read.
 """
 
 import ctypes

@@ -11,12 +11,13 @@ from pathlib import Path
 import cuda_on_cpu
 import numpy as np
 import pytest
-from helpers import EXAMPLES, as_tuple, error, example, same, snapshot
+from helpers import EXAMPLES, KEY, as_tuple, error, example, same, snapshot
 
 import minigpt
 from minigpt import ops
 from minigpt.fast import cuda
 from minigpt.fast.cuda import kernels
+from minigpt.key import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
@@ -94,6 +95,39 @@ def test_layernorm_of_every_shape(shape, on_cpu):
 def test_layernorm_of_rows_far_from_zero(on_cpu):
     x = normal(4, 40, dtype=np.float64) + 1000
     assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.1, 0.5, 1 - 1e-12])
+@pytest.mark.parametrize("key", [KEY, Key(0xFFFFFFFF, 7), Key(5, 2**31 + 3)])
+def test_dropout_has_the_same_bits(key, rate, on_cpu):
+    """Not nearly the same: a mask that differs in one place is another mask."""
+    x = normal(3, 7, 40)
+    out, cache = cuda.dropout_forward(x, rate=rate, key=key)
+    with ops.using("reference"):
+        expected, _ = ops.dropout_forward(x, rate=rate, key=key)
+    assert same([out, cuda.dropout_backward(x, cache)], [expected, expected])
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_gelu_of_large_numbers(on_cpu):
+    x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
+    for dtype in AGREEMENT:
+        assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
+
+
+def test_mlp_over_many_blocks(on_cpu):
+    assert_agree("mlp", [normal(3, 31, 12), normal(12, 50), normal(50), normal(50, 12), normal(12)])
+
+
+def test_arrays_of_any_layout(on_cpu):
+    x, b = normal(8, 6, 10)[::2, :, ::2], normal(10)[::2]
+    for op, args, constants in (
+        ("layernorm", [x, b, b], {}),
+        ("gelu", [x], {}),
+        ("dropout", [x], {"rate": 0.3, "key": KEY}),
+        ("mlp", [x, normal(7, 5).T, normal(14)[::2], normal(5, 7).T, b], {}),
+    ):
+        assert_agree(op, args, constants)
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])

@@ -24,8 +24,8 @@ def ours(*arrays) -> bool:
 def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **constants: int) -> None:
     """Run a kernel of `file`.cu on a grid of blocks. An empty grid is nothing to do.
 
-    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. real and
-    wide are those of the first array. constants: numbers that the compiler knows, such as the size of a tile.
+    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. The
+    first array says what real and wide are. constants: numbers that the compiler knows, such as the size of a tile.
     """
     if 0 in grid:
         return
