@@ -4,6 +4,7 @@ What a processor cannot show, how fast they are and that a GPU agrees, is for th
 """
 
 import ast
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,10 +15,11 @@ import pytest
 from helpers import EXAMPLES, KEY, as_tuple, error, example, same, snapshot
 
 import minigpt
-from minigpt import ops
+from minigpt import ops, optim
 from minigpt.fast import cuda
-from minigpt.fast.cuda import kernels
+from minigpt.fast.cuda import adam, kernels
 from minigpt.key import Key
+from minigpt.nn import Parameter
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
@@ -35,6 +37,7 @@ def on_cpu(monkeypatch):
     kernels._compiled.cache_clear()
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
     monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
+    monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
     yield
     kernels._compiled.cache_clear()
 
@@ -42,12 +45,12 @@ def on_cpu(monkeypatch):
 @pytest.fixture
 def small(monkeypatch):
     """Tiles of a few numbers: every edge is crossed."""
-    for name, size in {"kernels.STRIPE": 3, "kernels.STRIPES": 2}.items():
+    for name, size in {"kernels.STRIPE": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20}.items():
         monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
 
 
 def normal(*shape, dtype=np.float32, scale=1.0):
-    return (scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
+    return np.asarray(scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
 
 
 def both_ways(implementation, op, args, constants):
@@ -135,6 +138,68 @@ def test_column_sums(rows, on_cpu, monkeypatch):
     monkeypatch.setattr(kernels, "STRIPES", 3)
     x = normal(2, rows, 130)
     assert error(kernels.column_sums(x), x.sum(axis=1, dtype=np.float64)) < 1e-5
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+@pytest.mark.parametrize("vocabulary", [1, 31, 300, 1000])
+def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, on_cpu):
+    targets = np.random.default_rng(0).integers(vocabulary, size=(3, 5))
+    targets[0, 1:3] = ops.IGNORED
+    args = [normal(3, 5, 8, scale=scale), normal(vocabulary, 8), targets]
+    assert_agree("linear_cross_entropy", args)
+    loss, cache = cuda.linear_cross_entropy_forward(*args, grad=False)
+    assert loss == cuda.linear_cross_entropy_forward(*args)[0] and cache is None
+
+
+def test_the_loss_of_nothing(on_cpu):
+    nothing = np.full((2, 3), ops.IGNORED)
+    assert_agree("linear_cross_entropy", [normal(2, 3, 4), normal(9, 4), nothing])
+
+
+@pytest.mark.parametrize("op", ["linear_cross_entropy", "embedding"])
+def test_mistakes_are_left_to_the_reference(op, on_cpu):
+    ids = np.array([[0, 9], [2, 1]])
+    args = [normal(9, 4), ids] if op == "embedding" else [normal(2, 2, 4), normal(9, 4), ids]
+    assert getattr(cuda, f"{op}_forward")(*args) is NotImplemented
+    ids[0, 1] = -1
+    assert getattr(cuda, f"{op}_forward")(*args) is NotImplemented
+    assert getattr(cuda, f"{op}_forward")(args[0].astype(np.float16), *args[1:]) is NotImplemented
+
+
+def test_without_cupy_arrays_the_kernels_stay_away():
+    for name in MADE_FOR:
+        op, args, constants = example(name)
+        assert getattr(cuda, f"{op}_forward")(*args, **constants) is NotImplemented
+
+
+@pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 130), (300, 3)])
+def test_embedding_of_repeated_ids(n, columns, on_cpu):
+    ids = np.random.default_rng(0).integers(7, size=(2, n)) * 3
+    assert_agree("embedding", [normal(20, columns), ids])
+
+
+@pytest.mark.parametrize("kind", [optim.AdamW, optim.GPT1Adam])
+@pytest.mark.parametrize("dtype", AGREEMENT)
+def test_adam_updates_all_tensors_at_once(dtype, kind, on_cpu, monkeypatch):
+    monkeypatch.setattr(adam, "CHUNK", 7)
+    shapes = [(5, 3), (3,), (), (0,), (2, 7), (1, 15)]
+    named = [(str(i), Parameter(normal(*shape, dtype=dtype))) for i, shape in enumerate(shapes)]
+    optimizer, lr = kind(named, weight_decay=0.1), 0.01
+    copies = {name: [p.data.copy(), None, np.zeros_like(p.data), np.zeros_like(p.data)] for name, p in named}
+    for t in range(1, 4):
+        for i, (name, p) in enumerate(named):
+            p.grad = copies[name][1] = np.asarray((i + t) * normal(*p.data.shape, dtype=dtype), dtype)
+        optimizer.step(lr)
+        beta1, beta2 = optimizer.betas
+        root = math.sqrt(1 - beta2**t)
+        rate, eps, decay = lr * root / (1 - beta1**t), optimizer.eps * root, lr * 0.1
+        if kind is optim.GPT1Adam:
+            eps, decay = optimizer.eps, rate * 0.1
+        decays = [decay if p.data.ndim > 1 else 0.0 for _, p in named]
+        assert adam.adam_update(list(map(tuple, copies.values())), decays, rate=rate, eps=eps, betas=optimizer.betas)
+    for name, p in named:
+        for a, b in zip(copies[name], (p.data, p.grad, optimizer.m[name], optimizer.v[name]), strict=True):
+            assert a.dtype == dtype and error(a, b) < AGREEMENT[dtype]
 
 
 # --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------

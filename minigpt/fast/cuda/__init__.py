@@ -5,13 +5,17 @@ it. Nothing is added up by atomics: every sum has its fixed order, and two runs 
 before it is needed. What a kernel was not made for is NotImplemented, and the reference answers.
 """
 
+from minigpt.fast.cuda.cross_entropy import linear_cross_entropy_backward, linear_cross_entropy_forward
 from minigpt.fast.cuda.dropout import dropout_backward, dropout_forward
+from minigpt.fast.cuda.embedding import embedding_backward, embedding_forward
 from minigpt.fast.cuda.gelu import gelu_backward, gelu_forward, mlp_backward, mlp_forward
 from minigpt.fast.cuda.layernorm import layernorm_backward, layernorm_forward
 
 __all__ = [
+    "embedding_forward", "embedding_backward",
     "gelu_forward", "gelu_backward",
     "layernorm_forward", "layernorm_backward",
     "dropout_forward", "dropout_backward",
     "mlp_forward", "mlp_backward",
+    "linear_cross_entropy_forward", "linear_cross_entropy_backward",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 //     wide   what it is computed and summed in.
 
 const int WARP = 32;  // threads that run in step and can read each other's registers
+#define LOWEST wide(-3.4e38)  // where the search for a largest number begins
 
 // The sum of a value over a warp. Every thread gets it, and, the pairs being always the same, always the same bits.
 __device__ inline wide warp_sum(wide value) {

@@ -25,11 +25,11 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
     """Run a kernel of `file`.cu on a grid of blocks. An empty grid is nothing to do.
 
     arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. The
-    first array says what real and wide are. constants: numbers that the compiler knows, such as the size of a tile.
+    first array of floats says what real and wide are. constants: numbers that the compiler knows, as sizes of tiles.
     """
     if 0 in grid:
         return
-    dtype = next(a.dtype.name for a in arguments if isinstance(a, ARRAY))
+    dtype = next(a.dtype.name for a in arguments if isinstance(a, ARRAY) and a.dtype.name in TYPES)
     module, parameters = _compiled(file, dtype, tuple(constants.items()))
     types = parameters[kernel]
     assert len(types) == len(arguments), f"{kernel} takes {len(types)} arguments, not {len(arguments)}"
@@ -75,6 +75,11 @@ def stripe_of(rows: int) -> int:
 def blocks(n: int, size: int) -> int:
     """How many blocks of this size cover n."""
     return -(-n // size)
+
+
+def address(array) -> int:
+    """Where an array begins, for tables of addresses."""
+    return array.data.ptr
 
 
 @functools.cache
