@@ -1,7 +1,8 @@
 """A stand-in for CuPy's RawModule without a GPU: the CUDA sources, compiled by g++ against cuda_on_cpu.h.
 
 Every launch is made twice, on copies, with the threads of a block in order and in reverse: other bits are a race. The
-copies stand between walls of NaN, which must still stand afterwards, and show in the results where they were read.
+copies stand between walls, of NaN the first time and of zeros the second, which must still stand afterwards: so other
+bits may also mean that something beyond an array was read.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ import numpy as np
 from minigpt.fast.cuda import kernels
 
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
-WALL = 256  # bytes of NaN on either side
+WALL = 1024  # bytes on either side
 _known = {}  # address: array, where a table of addresses has been made
 
 
@@ -56,11 +57,12 @@ class Module:
         arrays += [_known[int(where)] for a in arguments if _is_table(a) for where in a.flat]
         runs = [self._run_once(name, grid, block, arguments, arrays, reverse) for reverse in (0, 1)]
         for a in arrays:
-            assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), f"{name}: a race between threads"
+            assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), f"{name}: a race between threads, or a read out of bounds"
             a[...] = runs[0][id(a)]
 
     def _run_once(self, name, grid, block, arguments, arrays, reverse):
-        walled = {id(a): _between_walls(a) for a in arrays}
+        brick = 0 if reverse else 255
+        walled = {id(a): _between_walls(a, brick) for a in arrays}
 
         def inside(a):
             if _is_table(a):
@@ -80,7 +82,7 @@ class Module:
         assert not failed, f"{name}: some threads of a block wait for others for ever"
         for whole, copy in walled.values():
             size = copy.nbytes
-            assert (whole[:WALL] == 255).all() and (whole[WALL + size :] == 255).all(), f"{name} wrote out of bounds"
+            assert (whole[:WALL] == brick).all() and (whole[WALL + size :] == brick).all(), f"{name} wrote out of bounds"
         return {key: copy for key, (_, copy) in walled.items()}
 
 
@@ -93,8 +95,8 @@ def _is_table(argument) -> bool:
     return isinstance(argument, np.ndarray) and argument.dtype == np.uint64
 
 
-def _between_walls(array):
-    whole = np.full(array.nbytes + 2 * WALL, 255, np.uint8)
+def _between_walls(array, brick):
+    whole = np.full(array.nbytes + 2 * WALL, brick, np.uint8)
     inside = whole[WALL : WALL + array.nbytes].view(array.dtype).reshape(array.shape)
     inside[...] = array
     return whole, inside

@@ -280,6 +280,7 @@ def _has(module, name):
 WRONG = {
     "wrote out of bounds": "x[n] = 0;",
     "a race": "x[0] = threadIdx.x;",
+    "a read out of bounds": "x[threadIdx.x] = x[n] == 0;",
     "wait for others for ever": "if (threadIdx.x) __syncthreads();",
     "nan": "__shared__ real s[2]; x[threadIdx.x] = s[threadIdx.x];",
     "wrong": "__shared__ real s[2]; s[threadIdx.x] = threadIdx.x; x[threadIdx.x] = s[1 - threadIdx.x];",
