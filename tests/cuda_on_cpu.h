@@ -6,12 +6,13 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <vector>
 
-using std::exp, std::log, std::sqrt, std::tanh, std::fmax;
+using std::exp, std::log, std::max, std::min, std::sqrt, std::tanh;
 
 #define __global__
 #define __device__

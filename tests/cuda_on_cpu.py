@@ -1,8 +1,8 @@
 """A stand-in for CuPy's RawModule without a GPU: the CUDA sources, compiled by g++ against cuda_on_cpu.h.
 
 Every launch is made twice, on copies, with the threads of a block in order and in reverse: other bits are a race. The
-copies stand between walls, of NaN the first time and of zeros the second, which must still stand afterwards: so other
-bits may also mean that something beyond an array was read.
+copies stand between walls, of NaN the first time and of small numbers the second, which must still stand afterwards:
+so other bits may also mean that something beyond an array was read.
 """
 
 import ctypes
@@ -57,12 +57,13 @@ class Module:
         arrays += [_known[int(where)] for a in arguments if _is_table(a) for where in a.flat]
         runs = [self._run_once(name, grid, block, arguments, arrays, reverse) for reverse in (0, 1)]
         for a in arrays:
-            assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), f"{name}: a race between threads, or a read out of bounds"
+            assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), (
+                f"{name}: a race between threads, or a read out of bounds"
+            )
             a[...] = runs[0][id(a)]
 
     def _run_once(self, name, grid, block, arguments, arrays, reverse):
-        brick = 0 if reverse else 255
-        walled = {id(a): _between_walls(a, brick) for a in arrays}
+        walled = {id(a): _between_walls(a, reverse) for a in arrays}
 
         def inside(a):
             if _is_table(a):
@@ -81,8 +82,10 @@ class Module:
         failed = getattr(self.library, f"run_{name}")(three(*grid), three(*block), reverse, addresses)
         assert not failed, f"{name}: some threads of a block wait for others for ever"
         for whole, copy in walled.values():
-            size = copy.nbytes
-            assert (whole[:WALL] == brick).all() and (whole[WALL + size :] == brick).all(), f"{name} wrote out of bounds"
+            size, brick = copy.nbytes, _brick(copy, reverse)
+            assert (whole[:WALL] == brick).all() and (whole[WALL + size :] == brick).all(), (
+                f"{name} wrote out of bounds"
+            )
         return {key: copy for key, (_, copy) in walled.items()}
 
 
@@ -95,8 +98,13 @@ def _is_table(argument) -> bool:
     return isinstance(argument, np.ndarray) and argument.dtype == np.uint64
 
 
-def _between_walls(array, brick):
-    whole = np.full(array.nbytes + 2 * WALL, brick, np.uint8)
+def _brick(array, second) -> int:
+    """The byte that a wall is made of. A whole number may be an index: 0 leads nowhere else."""
+    return (0x3F if array.dtype.kind == "f" else 0) if second else 0xFF
+
+
+def _between_walls(array, second):
+    whole = np.full(array.nbytes + 2 * WALL, _brick(array, second), np.uint8)
     inside = whole[WALL : WALL + array.nbytes].view(array.dtype).reshape(array.shape)
     inside[...] = array
     return whole, inside

@@ -17,16 +17,13 @@ from helpers import EXAMPLES, KEY, as_tuple, error, example, same, snapshot
 import minigpt
 from minigpt import ops, optim
 from minigpt.fast import cuda
-from minigpt.fast.cuda import adam, kernels
+from minigpt.fast.cuda import adam, attention, kernels
 from minigpt.key import Key
 from minigpt.nn import Parameter
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
 ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
-
-
-CONSTANTS = {}  # file: sizes that the compiler knows
 
 
 @pytest.fixture
@@ -45,7 +42,13 @@ def on_cpu(monkeypatch):
 @pytest.fixture
 def small(monkeypatch):
     """Tiles of a few numbers: every edge is crossed."""
-    for name, size in {"kernels.STRIPE": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20}.items():
+    for name, size in {
+        "kernels.STRIPE": 3,
+        "kernels.STRIPES": 2,
+        "cross_entropy.LOGITS": 20,
+        "attention.QUERIES": 3,
+        "attention.KEYS": 2,
+    }.items():
         monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
 
 
@@ -178,6 +181,39 @@ def test_embedding_of_repeated_ids(n, columns, on_cpu):
     assert_agree("embedding", [normal(20, columns), ids])
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (2, 3), (3, 2), (4, 4), (5, 9)])
+@pytest.mark.parametrize("t", [1, 4, 7])
+def test_attention_in_tiles_of_every_size(t, queries, keys, on_cpu, monkeypatch):
+    monkeypatch.setattr(attention, "QUERIES", queries)
+    monkeypatch.setattr(attention, "KEYS", keys)
+    key = Key(123, 2**30)
+    assert_agree("self_attention", [normal(2, t, 18), 3], {"rate": 0.3, "key": key})
+    assert_agree("self_attention", [normal(2, t, 18, dtype=np.float64), 2], {}, 1e-12)
+
+
+@pytest.mark.parametrize("t", [attention.QUERIES - 1, 2 * attention.QUERIES + 3])
+def test_attention_in_its_real_tiles(t, on_cpu):
+    assert_agree("self_attention", [normal(1, t, 3 * 8), 2], {"rate": 0.1, "key": KEY})
+    assert_agree("self_attention", [normal(1, t, 3 * 64), 1])
+
+
+@pytest.mark.parametrize("scale", [10.0, 300.0])
+def test_attention_with_large_scores(scale, on_cpu, small):
+    """exp of the scores themselves would overflow."""
+    qkv = normal(2, 7, 18, dtype=np.float64)
+    qkv[0, 3:5, :12] *= scale
+    assert_agree("self_attention", [qkv, 3], {}, 1e-10)
+
+
+def test_attention_leaves_what_it_was_not_made_for(on_cpu):
+    qkv = normal(2, 4, 12)
+    past = normal(2, 2, 3, 2), normal(2, 2, 3, 2)
+    assert cuda.self_attention_forward(qkv, 2, mask=np.ones((4, 4), bool)) is NotImplemented
+    assert cuda.self_attention_forward(qkv, 2, past=past) is NotImplemented
+    assert cuda.self_attention_forward(normal(1, 2, 3 * 512), 1) is NotImplemented  # no room in shared memory
+    assert cuda.self_attention_forward(qkv, 2, grad=False)[1] is None
+
+
 @pytest.mark.parametrize("kind", [optim.AdamW, optim.GPT1Adam])
 @pytest.mark.parametrize("dtype", AGREEMENT)
 def test_adam_updates_all_tensors_at_once(dtype, kind, on_cpu, monkeypatch):
@@ -208,13 +244,20 @@ def test_adam_updates_all_tensors_at_once(dtype, kind, on_cpu, monkeypatch):
 SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
+def source(file, dtype):
+    """A source as it is compiled for a model whose heads have 64 numbers."""
+    queries = attention.tile(64, np.dtype(dtype).itemsize)
+    constants = {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS} if file == "attention" else {}
+    return kernels.source(file, dtype, **constants)
+
+
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvcc_compiles(file, tmp_path):
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     path = tmp_path / f"{file}.cu"
     for dtype in kernels.TYPES:
-        path.write_text(kernels.source(file, dtype, **CONSTANTS.get(file, {})), encoding="utf-8")
+        path.write_text(source(file, dtype), encoding="utf-8")
         for architecture in ("sm_80", "sm_90"):
             command = ["nvcc", "-std=c++14", f"-arch={architecture}", "-Werror", "all-warnings", "-cubin"]
             done = subprocess.run([*command, "-o", str(tmp_path / "out"), str(path)], capture_output=True, text=True)
@@ -232,7 +275,7 @@ def test_nvrtc_compiles(file):
     except Exception as error:
         pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
     for dtype in kernels.TYPES:
-        text = kernels.source(file, dtype, **CONSTANTS.get(file, {}))
+        text = source(file, dtype)
         for architecture in ("80", "90"):
             assert compiler.compile_using_nvrtc(text, ("-std=c++14",), architecture)[0]
 
@@ -240,6 +283,12 @@ def test_nvrtc_compiles(file):
 def test_cupy_takes_the_sources():
     pytest.importorskip("cupy")
     assert kernels.compile(kernels.source("layernorm", "float32")).code.startswith("typedef float real;")
+
+
+def test_attention_takes_heads_of_every_size_that_fits():
+    """Half a block where a whole one has no room: found out before anything is compiled."""
+    assert [attention.tile(size, 4) for size in (64, 128, 400)] == [64, 32, None]
+    assert [attention.tile(size, 8) for size in (32, 64, 200)] == [64, 32, None]
 
 
 def names_of_cupy(source):

@@ -5,6 +5,7 @@ it. Nothing is added up by atomics: every sum has its fixed order, and two runs 
 before it is needed. What a kernel was not made for is NotImplemented, and the reference answers.
 """
 
+from minigpt.fast.cuda.attention import self_attention_backward, self_attention_forward
 from minigpt.fast.cuda.cross_entropy import linear_cross_entropy_backward, linear_cross_entropy_forward
 from minigpt.fast.cuda.dropout import dropout_backward, dropout_forward
 from minigpt.fast.cuda.embedding import embedding_backward, embedding_forward
@@ -17,5 +18,6 @@ __all__ = [
     "layernorm_forward", "layernorm_backward",
     "dropout_forward", "dropout_backward",
     "mlp_forward", "mlp_backward",
+    "self_attention_forward", "self_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",
 ]  # fmt: skip
