@@ -26,32 +26,6 @@ MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endsw
 ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
 
 
-@pytest.fixture
-def on_cpu(monkeypatch):
-    """The kernels take NumPy arrays, and g++ stands for the GPU."""
-    if cuda_on_cpu.problem():
-        pytest.skip(cuda_on_cpu.problem())
-    kernels._compiled.cache_clear()
-    monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
-    monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
-    monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
-    yield
-    kernels._compiled.cache_clear()
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Tiles of a few numbers: every edge is crossed."""
-    for name, size in {
-        "kernels.STRIPE": 3,
-        "kernels.STRIPES": 2,
-        "cross_entropy.LOGITS": 20,
-        "attention.QUERIES": 3,
-        "attention.KEYS": 2,
-    }.items():
-        monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
-
-
 def normal(*shape, dtype=np.float32, scale=1.0):
     return np.asarray(scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
 
@@ -88,24 +62,24 @@ def assert_agree(op, args, constants=None, tolerance=1e-5):
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("axes", [2, 3, 4])
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n.split(",")[0] in MADE_FOR and n not in ELSEWHERE])
-def test_agrees_with_the_reference(name, axes, dtype, on_cpu, small):
+def test_agrees_with_the_reference(name, axes, dtype, kernels_on_cpu, small_tiles):
     op, args, constants = example(name, axes, dtype)
     assert_agree(op, args, constants, AGREEMENT[dtype])
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (5, 33), (2, 3, 131), (200, 9)])
-def test_layernorm_of_every_shape(shape, on_cpu):
+def test_layernorm_of_every_shape(shape, kernels_on_cpu):
     assert_agree("layernorm", [normal(*shape), normal(shape[-1]), normal(shape[-1], scale=2.0)])
 
 
-def test_layernorm_of_rows_far_from_zero(on_cpu):
+def test_layernorm_of_rows_far_from_zero(kernels_on_cpu):
     x = normal(4, 40, dtype=np.float64) + 1000
     assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 0.1, 0.5, 1 - 1e-12])
 @pytest.mark.parametrize("key", [KEY, Key(0xFFFFFFFF, 7), Key(5, 2**31 + 3)])
-def test_dropout_has_the_same_bits(key, rate, on_cpu):
+def test_dropout_has_the_same_bits(key, rate, kernels_on_cpu):
     """Not nearly the same: a mask that differs in one place is another mask."""
     x = normal(3, 7, 40)
     out, cache = cuda.dropout_forward(x, rate=rate, key=key)
@@ -115,17 +89,17 @@ def test_dropout_has_the_same_bits(key, rate, on_cpu):
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_gelu_of_large_numbers(on_cpu):
+def test_the_gelu_of_large_numbers(kernels_on_cpu):
     x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
     for dtype in AGREEMENT:
         assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
 
 
-def test_mlp_over_many_blocks(on_cpu):
+def test_mlp_over_many_blocks(kernels_on_cpu):
     assert_agree("mlp", [normal(3, 31, 12), normal(12, 50), normal(50), normal(50, 12), normal(12)])
 
 
-def test_arrays_of_any_layout(on_cpu):
+def test_arrays_of_any_layout(kernels_on_cpu):
     x, b = normal(8, 6, 10)[::2, :, ::2], normal(10)[::2]
     for op, args, constants in (
         ("layernorm", [x, b, b], {}),
@@ -137,7 +111,7 @@ def test_arrays_of_any_layout(on_cpu):
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
-def test_column_sums(rows, on_cpu, monkeypatch):
+def test_column_sums(rows, kernels_on_cpu, monkeypatch):
     monkeypatch.setattr(kernels, "STRIPES", 3)
     x = normal(2, rows, 130)
     assert error(kernels.column_sums(x), x.sum(axis=1, dtype=np.float64)) < 1e-5
@@ -145,7 +119,7 @@ def test_column_sums(rows, on_cpu, monkeypatch):
 
 @pytest.mark.parametrize("scale", [1, 1000])
 @pytest.mark.parametrize("vocabulary", [1, 31, 300, 1000])
-def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, on_cpu):
+def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, kernels_on_cpu):
     targets = np.random.default_rng(0).integers(vocabulary, size=(3, 5))
     targets[0, 1:3] = ops.IGNORED
     args = [normal(3, 5, 8, scale=scale), normal(vocabulary, 8), targets]
@@ -154,13 +128,13 @@ def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, on_cpu):
     assert loss == cuda.linear_cross_entropy_forward(*args)[0] and cache is None
 
 
-def test_the_loss_of_nothing(on_cpu):
+def test_the_loss_of_nothing(kernels_on_cpu):
     nothing = np.full((2, 3), ops.IGNORED)
     assert_agree("linear_cross_entropy", [normal(2, 3, 4), normal(9, 4), nothing])
 
 
 @pytest.mark.parametrize("op", ["linear_cross_entropy", "embedding"])
-def test_mistakes_are_left_to_the_reference(op, on_cpu):
+def test_mistakes_are_left_to_the_reference(op, kernels_on_cpu):
     ids = np.array([[0, 9], [2, 1]])
     args = [normal(9, 4), ids] if op == "embedding" else [normal(2, 2, 4), normal(9, 4), ids]
     assert getattr(cuda, f"{op}_forward")(*args) is NotImplemented
@@ -176,14 +150,14 @@ def test_without_cupy_arrays_the_kernels_stay_away():
 
 
 @pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 130), (300, 3)])
-def test_embedding_of_repeated_ids(n, columns, on_cpu):
+def test_embedding_of_repeated_ids(n, columns, kernels_on_cpu):
     ids = np.random.default_rng(0).integers(7, size=(2, n)) * 3
     assert_agree("embedding", [normal(20, columns), ids])
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (2, 3), (3, 2), (4, 4), (5, 9)])
 @pytest.mark.parametrize("t", [1, 4, 7])
-def test_attention_in_tiles_of_every_size(t, queries, keys, on_cpu, monkeypatch):
+def test_attention_in_tiles_of_every_size(t, queries, keys, kernels_on_cpu, monkeypatch):
     monkeypatch.setattr(attention, "QUERIES", queries)
     monkeypatch.setattr(attention, "KEYS", keys)
     key = Key(123, 2**30)
@@ -192,20 +166,20 @@ def test_attention_in_tiles_of_every_size(t, queries, keys, on_cpu, monkeypatch)
 
 
 @pytest.mark.parametrize("t", [attention.QUERIES - 1, 2 * attention.QUERIES + 3])
-def test_attention_in_its_real_tiles(t, on_cpu):
+def test_attention_in_its_real_tiles(t, kernels_on_cpu):
     assert_agree("self_attention", [normal(1, t, 3 * 8), 2], {"rate": 0.1, "key": KEY})
     assert_agree("self_attention", [normal(1, t, 3 * 64), 1])
 
 
 @pytest.mark.parametrize("scale", [10.0, 300.0])
-def test_attention_with_large_scores(scale, on_cpu, small):
+def test_attention_with_large_scores(scale, kernels_on_cpu, small_tiles):
     """exp of the scores themselves would overflow."""
     qkv = normal(2, 7, 18, dtype=np.float64)
     qkv[0, 3:5, :12] *= scale
     assert_agree("self_attention", [qkv, 3], {}, 1e-10)
 
 
-def test_attention_leaves_what_it_was_not_made_for(on_cpu):
+def test_attention_leaves_what_it_was_not_made_for(kernels_on_cpu):
     qkv = normal(2, 4, 12)
     past = normal(2, 2, 3, 2), normal(2, 2, 3, 2)
     assert cuda.self_attention_forward(qkv, 2, mask=np.ones((4, 4), bool)) is NotImplemented
@@ -216,7 +190,7 @@ def test_attention_leaves_what_it_was_not_made_for(on_cpu):
 
 @pytest.mark.parametrize("kind", [optim.AdamW, optim.GPT1Adam])
 @pytest.mark.parametrize("dtype", AGREEMENT)
-def test_adam_updates_all_tensors_at_once(dtype, kind, on_cpu, monkeypatch):
+def test_adam_updates_all_tensors_at_once(dtype, kind, kernels_on_cpu, monkeypatch):
     monkeypatch.setattr(adam, "CHUNK", 7)
     shapes = [(5, 3), (3,), (), (0,), (2, 7), (1, 15)]
     named = [(str(i), Parameter(normal(*shape, dtype=dtype))) for i, shape in enumerate(shapes)]
@@ -239,7 +213,7 @@ def test_adam_updates_all_tensors_at_once(dtype, kind, on_cpu, monkeypatch):
 
 
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
-def test_every_gradient_of_a_model(make, on_cpu, small):
+def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
     model = make(dropout=0.2)
 
     def gradients(implementation):
@@ -352,7 +326,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_the_harness_sees(message, on_cpu):
+def test_the_harness_sees(message, kernels_on_cpu):
     text = "typedef float real; typedef float wide;\n"
     text += f'extern "C" __global__ void f(real* x, int n) {{ {WRONG[message]} }}'
     x = np.ones(2, np.float32)
