@@ -271,9 +271,9 @@ def test_cupy_takes_the_sources():
 
 
 def test_attention_takes_heads_of_every_size_that_fits():
-    """Half a block where a whole one has no room: found out before anything is compiled."""
-    assert [attention.tile(size, 4) for size in (64, 128, 400)] == [64, 32, None]
-    assert [attention.tile(size, 8) for size in (32, 64, 200)] == [64, 32, None]
+    """A smaller block where a whole one has no room: found out before anything is compiled."""
+    assert [attention.tile(size, 4) for size in (64, 128, 400)] == [64, 16, None]
+    assert [attention.tile(size, 8) for size in (32, 64, 200)] == [64, 16, None]
 
 
 def names_of_cupy(source):
