@@ -12,6 +12,7 @@
 """
 
 from minigpt import fast, reference
+from minigpt.fast import cuda
 from minigpt.key import Key
 from minigpt.reference.attention import causal_mask
 from minigpt.reference.composites import merge_heads, split_heads
@@ -20,6 +21,7 @@ from minigpt.table import arrays, ledger, nbytes, table
 
 table.add("reference", reference, composites=reference.COMPOSITES)
 table.add("fast", fast)
+table.add("cuda", cuda)
 
 use, using = table.use, table.using
 names = tuple(table.docs)  # every operation

@@ -3,6 +3,7 @@
 Schedules are functions of the share of the updates that are already done, so the first update is made at x = 0.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from minigpt.backend import Array, array_module, device_of, share, to_device, to_numpy
 from minigpt.errors import InputError
+from minigpt.fast.cuda.adam import adam_update
 from minigpt.nn import Parameter
 
 PIECE = 1 << 17  # elements of a parameter that are updated together
@@ -47,21 +49,27 @@ class Optimizer:
     def step(self, lr: float) -> None:
         """One update with learning rate lr. Parameters without a gradient stay as they are."""
         self.t += 1
-        beta1, beta2 = self.betas
+        rate, eps, decay = self.rule(lr)
+        tensors = [(p.data, p.grad, self.m[name], self.v[name])
+                   for name, p in self.parameters.items() if p.grad is not None]  # fmt: skip
+        decays = [decay if p.ndim > 1 else 0.0 for p, *_ in tensors]
+        if adam_update(tensors, decays, rate=rate, eps=eps, betas=self.betas):  # on a GPU, all at once
+            return
+        for tensor, decay in zip(tensors, decays, strict=True):
+            _in_pieces(functools.partial(self._update, rate, eps, decay), *tensor)
 
-        def update(p, g, m, v):
-            m += (1 - beta1) * (g - m)
-            v += (1 - beta2) * (g * g - v)
-            p -= self.change(p, m, v, lr, decay)
-
-        for name, p in self.parameters.items():
-            if p.grad is not None:
-                decay = self.weight_decay if p.data.ndim > 1 else 0.0
-                _in_pieces(update, p.data, p.grad, self.m[name], self.v[name])
-
-    def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
-        """What is taken away from a parameter p, given its moments."""
+    def rule(self, lr: float) -> tuple[float, float, float]:
+        """rate, eps and decay of this update, which is p -= rate m / (sqrt(v) + eps) + decay p."""
         raise TypeError(f"{type(self).__name__} does not say how to change a parameter")
+
+    def _update(self, rate, eps, decay, p, g, m, v):
+        beta1, beta2 = self.betas
+        m += (1 - beta1) * (g - m)
+        v += (1 - beta2) * (g * g - v)
+        step = array_module(v).sqrt(v)
+        step += eps
+        step = rate * m / step
+        p -= step + decay * p if decay else step
 
     def state(self) -> dict[str, np.ndarray]:
         """The moments as named NumPy arrays, for a checkpoint: {"m.<name>": ..., "v.<name>": ...}."""
@@ -84,10 +92,10 @@ class Optimizer:
 class AdamW(Optimizer):
     """p -= lr (m_hat / (sqrt(v_hat) + eps) + decay p), with m_hat and v_hat corrected for their start at zero."""
 
-    def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
+    def rule(self, lr: float) -> tuple[float, float, float]:
         beta1, beta2 = self.betas
         root = math.sqrt(1 - beta2**self.t)  # sqrt(v_hat) = sqrt(v) / root: corrected as numbers, not as arrays
-        return _adam(m, v, lr * root / (1 - beta1**self.t), self.eps * root, lr * decay, p)
+        return lr * root / (1 - beta1**self.t), self.eps * root, lr * self.weight_decay
 
 
 class GPT1Adam(Optimizer):
@@ -97,18 +105,10 @@ class GPT1Adam(Optimizer):
     AdamW: eps stands beside the uncorrected root, and the correction lr_t / lr scales the decay too.
     """
 
-    def change(self, p: Array, m: Array, v: Array, lr: float, decay: float) -> Array:
+    def rule(self, lr: float) -> tuple[float, float, float]:
         beta1, beta2 = self.betas
         lr_t = lr * math.sqrt(1 - beta2**self.t) / (1 - beta1**self.t)
-        return _adam(m, v, lr_t, self.eps, lr_t * decay, p)
-
-
-def _adam(m: Array, v: Array, rate: float, eps: float, decay: float, p: Array) -> Array:
-    """rate m / (sqrt(v) + eps) + decay p"""
-    step = array_module(v).sqrt(v)
-    step += eps
-    step = rate * m / step
-    return step + decay * p if decay else step
+        return lr_t, self.eps, lr_t * self.weight_decay
 
 
 def _in_pieces(update: Callable, *arrays: Array) -> None:

@@ -4,11 +4,13 @@ import functools
 import os
 from pathlib import Path
 
+import cuda_on_cpu
 import numpy as np
 import pytest
 
 from minigpt import backend, ops
 from minigpt.backend import cuda_problem, to_device
+from minigpt.fast.cuda import kernels
 from minigpt.table import table
 
 
@@ -46,12 +48,38 @@ def small_pieces(monkeypatch):
     backend._limit_products(backend.threads())
 
 
+@pytest.fixture
+def kernels_on_cpu(monkeypatch):
+    """The CUDA kernels take NumPy arrays, and g++ stands for the GPU."""
+    if cuda_on_cpu.problem():
+        pytest.skip(cuda_on_cpu.problem())
+    kernels._compiled.cache_clear()
+    monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
+    monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
+    monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
+    yield
+    kernels._compiled.cache_clear()
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """The CUDA kernels with tiles of a few numbers: every edge is crossed."""
+    for name, size in {
+        "kernels.STRIPE": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20,
+        "attention.QUERIES": 3, "attention.KEYS": 2,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
+
+
 @pytest.fixture(params=[*table.houses, "fast in small pieces"])
 def implementation(request) -> str:
     """Each implementation of the library in turn: inside the test it is the one that runs."""
     house, small, _ = request.param.partition(" in small pieces")
     if small:
         request.getfixturevalue("small_pieces")
+    if house == "cuda" and no_gpu():
+        request.getfixturevalue("kernels_on_cpu")
+        request.getfixturevalue("small_tiles")
     ops.use(house)
     return house
 

@@ -1,0 +1,23 @@
+"""The same operations as CUDA kernels, for CuPy arrays: a .cu file for each operation, its launches in the .py beside.
+
+What costs time on a GPU beside the matrix products, which are CuPy's, is reading and writing memory: kernels do less of
+it. Nothing is added up by atomics: every sum has its fixed order, and two runs have the same bits. Nothing is compiled
+before it is needed. What a kernel was not made for is NotImplemented, and the reference answers.
+"""
+
+from minigpt.fast.cuda.attention import self_attention_backward, self_attention_forward
+from minigpt.fast.cuda.cross_entropy import linear_cross_entropy_backward, linear_cross_entropy_forward
+from minigpt.fast.cuda.dropout import dropout_backward, dropout_forward
+from minigpt.fast.cuda.embedding import embedding_backward, embedding_forward
+from minigpt.fast.cuda.gelu import gelu_backward, gelu_forward, mlp_backward, mlp_forward
+from minigpt.fast.cuda.layernorm import layernorm_backward, layernorm_forward
+
+__all__ = [
+    "embedding_forward", "embedding_backward",
+    "gelu_forward", "gelu_backward",
+    "layernorm_forward", "layernorm_backward",
+    "dropout_forward", "dropout_backward",
+    "mlp_forward", "mlp_backward",
+    "self_attention_forward", "self_attention_backward",
+    "linear_cross_entropy_forward", "linear_cross_entropy_backward",
+]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Causal self-attention in tiles: kernels in attention.cu."""
+
+import functools
+import math
+from typing import NamedTuple
+
+from minigpt.backend import Array, array_module
+from minigpt.fast.cuda.dropout import chance
+from minigpt.fast.cuda.kernels import blocks, launch, ours
+from minigpt.key import Key
+
+QUERIES = 64  # of a block, a thread for each
+KEYS = 16  # of a tile
+LARGEST = 128  # head: a thread holds three rows of one
+SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
+
+
+class SelfAttentionCache(NamedTuple):
+    qkv: Array
+    out: Array
+    lse: Array
+    n_head: int
+    rate: float
+    key: Key | None
+
+
+def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
+    """qkv (B,T,3C) -> out (B,T,C)
+
+    Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials: from these the backward pass
+    computes the probabilities of a tile again.
+    """
+    if mask is not None or past is not None or not ours(qkv) or not _fits(qkv, n_head):
+        return NotImplemented
+    xp = array_module(qkv)
+    qkv = xp.ascontiguousarray(qkv)
+    b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    out, lse = xp.empty((b, t, c), qkv.dtype), xp.empty((b, n_head, t), qkv.dtype)
+    _run("attention_forward", (out, lse, qkv), qkv.shape, n_head, rate, key)
+    return out, SelfAttentionCache(qkv, out, lse, n_head, rate, key) if grad else None
+
+
+def self_attention_backward(dout, cache: SelfAttentionCache):
+    """dout (B,T,C) -> dqkv (B,T,3C)"""
+    qkv, out, lse, n_head, rate, key = cache
+    xp = array_module(qkv)
+    dout, dqkv, delta = xp.ascontiguousarray(dout), xp.empty_like(qkv), xp.empty_like(lse)
+    run = functools.partial(_run, shape=qkv.shape, n_head=n_head, rate=rate, key=key)
+    run("attention_backward_q", (dqkv, delta, dout, out, lse, qkv))
+    run("attention_backward_kv", (dqkv, delta, dout, lse, qkv))
+    return dqkv
+
+
+def _run(kernel, arrays, shape, n_head, rate, key):
+    b, t, c = shape[0], shape[1], shape[2] // 3
+    size = c // n_head
+    queries = tile(size, arrays[0].dtype.itemsize)
+    numbers = t, n_head, 1 / math.sqrt(size), *chance(rate, key, (b, n_head, t, t))
+    constants = {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}
+    launch("attention", kernel, (blocks(t, queries), b * n_head, 1), (queries, 1, 1), *arrays, *numbers, **constants)
+
+
+def tile(size: int, itemsize: int) -> int | None:
+    """How many queries a block can take, for heads of this size: QUERIES, or half or a quarter of it; or None.
+
+    The third kernel holds most in shared memory: keys and values of a block, queries and gradients of a tile.
+    """
+    for queries in (QUERIES, QUERIES // 2, QUERIES // 4):
+        if (2 * queries * (size + 1) + 2 * KEYS * size) * itemsize <= SHARED:
+            return queries
+    return None
+
+
+def _fits(qkv, n_head):
+    """A tile into shared memory, and all heads into a grid?"""
+    size = qkv.shape[2] // 3 // n_head
+    return 0 < size <= LARGEST and tile(size, qkv.dtype.itemsize) is not None and qkv.shape[0] * n_head < 1 << 16

@@ -1,0 +1,33 @@
+// What the kernels share. Two names are chosen when they are compiled:
+//     real   how a number is stored (float or double),
+//     wide   what it is computed and summed in.
+
+const int WARP = 32;  // threads that run in step and can read each other's registers
+#define LOWEST wide(-3.4e38)  // where the search for a largest number begins
+
+// The sum of a value over a warp. Every thread gets it, and, the pairs being always the same, always the same bits.
+__device__ inline wide warp_sum(wide value) {
+    for (int apart = WARP / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(0xffffffffu, value, apart);
+    return value;
+}
+
+// A number that every (key, index) has for itself, and that looks like chance: minigpt/key.py, the same bits.
+__device__ inline unsigned random_bits(unsigned key, unsigned index) {
+    unsigned x = index ^ key;
+    x ^= x >> 16;
+    x *= 0x7FEB352Du;
+    x ^= x >> 15;
+    x += key;
+    x *= 0x846CA68Bu;
+    return x ^ x >> 16;
+}
+
+// Dropout of one number: 0 with probability rate, otherwise stretched, so that the mean stays.
+// threshold = rate 2^32, stretch = 1 / (1 - rate); threshold 0 keeps everything.
+struct Dropout {
+    unsigned key, threshold;
+    wide stretch;
+    __device__ wide operator()(wide x, unsigned index) const {
+        return x * (random_bits(key, index) >= threshold ? stretch : 0);
+    }
+};

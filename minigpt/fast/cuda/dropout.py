@@ -1,0 +1,45 @@
+"""Dropout: kernel in dropout.cu."""
+
+import math
+from typing import NamedTuple
+
+from minigpt.backend import array_module
+from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours
+from minigpt.key import Key
+
+WORD = 0xFFFFFFFF
+
+
+class DropoutCache(NamedTuple):
+    rate: float
+    key: Key | None
+
+
+def dropout_forward(x, *, rate, key):
+    """x (*) -> out (*)"""
+    if not ours(x) or not 0 <= rate < 1:
+        return NotImplemented
+    return _drop(x, rate, key), DropoutCache(rate, key)
+
+
+def dropout_backward(dout, cache: DropoutCache):
+    """dout (*) -> dx (*)"""
+    return _drop(dout, cache.rate, cache.key)
+
+
+def chance(rate, key, shape) -> tuple:
+    """first, key, threshold and stretch, as kernels take them: for an array of this shape, a part of a batch."""
+    if key is None or rate == 0:
+        return 0, 0, 0, 1.0
+    return key.row * math.prod(shape[1:]) & WORD, key.bits, min(int(rate * 2**32), WORD), 1 / (1 - rate)
+
+
+def _drop(x, rate, key):
+    if key is None or rate == 0:
+        return x
+    xp = array_module(x)
+    x = xp.ascontiguousarray(x)
+    out = xp.empty_like(x)
+    grid = blocks(x.size, THREADS), 1, 1
+    launch("dropout", "dropout", grid, (THREADS, 1, 1), out, x, x.size, *chance(rate, key, x.shape))
+    return out

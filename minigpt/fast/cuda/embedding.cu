@@ -1,0 +1,19 @@
+// The gradient of an embedding: dout (N,C), ids (N) -> dw (V,C).
+
+#include "common.cuh"
+
+// dw[v] = sum of dout[n] over all n with ids[n] = v.
+//
+// order sorts the positions by id, and within an id keeps them in their order: the positions of one id stand together.
+// One block for each place in that order (and 128 columns); it works where a new id begins, and sums up to the next one,
+// so that each row of dw has one owner and its sum one order. Rows that nobody took are zero already.
+extern "C" __global__ void embedding_backward(
+    real* dw, const real* dout, const long long* ids, const long long* order, int n, int columns
+) {
+    int place = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
+    long long id = ids[order[place]];
+    if (c >= columns || (place > 0 && ids[order[place - 1]] == id)) return;
+    wide sum = 0;
+    for (; place < n && ids[order[place]] == id; place++) sum += wide(dout[order[place] * columns + c]);
+    dw[id * columns + c] = sum;
+}

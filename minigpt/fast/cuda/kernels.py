@@ -1,0 +1,105 @@
+"""CUDA sources: compiled when they are first needed, and called with arrays and numbers."""
+
+import functools
+import re
+from pathlib import Path
+
+import numpy as np
+
+from minigpt import backend
+
+FOLDER = Path(__file__).parent
+ARRAY = getattr(backend.cupy, "ndarray", ())  # without CuPy, no array is one of ours
+THREADS = 128  # of a block that has no reason for another number
+STRIPE = 64  # rows that one thread sums up, at least
+STRIPES = 256  # of these, at most
+TYPES = {"float32": ("float", "float"), "float64": ("double", "double")}  # how numbers are stored, and computed with
+
+
+def ours(*arrays) -> bool:
+    """All of them CuPy arrays of one dtype, float32 or float64?"""
+    return all(isinstance(a, ARRAY) and a.dtype == arrays[0].dtype and a.dtype.name in TYPES for a in arrays)
+
+
+def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **constants: int) -> None:
+    """Run a kernel of `file`.cu on a grid of blocks. An empty grid is nothing to do.
+
+    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. The
+    first array of floats says what real and wide are. constants: numbers that the compiler knows, as sizes of tiles.
+    """
+    if 0 in grid:
+        return
+    dtype = next(a.dtype.name for a in arguments if isinstance(a, ARRAY) and a.dtype.name in TYPES)
+    module, parameters = _compiled(file, dtype, tuple(constants.items()))
+    types = parameters[kernel]
+    assert len(types) == len(arguments), f"{kernel} takes {len(types)} arguments, not {len(arguments)}"
+    passed = tuple(_argument(a, *declared, dtype) for a, declared in zip(arguments, types, strict=True))
+    module.get_function(kernel)(grid, block, passed)
+
+
+def compile(source: str):
+    """A module that has `get_function(name)`. CuPy keeps what it has compiled, on the disk too."""
+    return backend.cupy.RawModule(code=source, options=("-std=c++14",))
+
+
+def source(file: str, dtype: str, **constants: int) -> str:
+    """The whole text of a .cu file for one dtype. What it includes is put in: CuPy would not see when that changes."""
+    real, wide = TYPES[dtype]
+    head = f"typedef {real} real;\ntypedef {wide} wide;\n"
+    head += "".join(f"const int {name} = {value};\n" for name, value in constants.items())
+    return head + re.sub(r'#include "(.+)"\n', lambda found: _read(found[1]), _read(f"{file}.cu"))
+
+
+def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
+    """{kernel: [(type, "*" or ""), ...]}, as declared in a source."""
+    declared = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', source)
+    one = re.compile(r"(?:const )?([\w ]+?)(\*?) \w+$")
+    return {name: [one.match(" ".join(p.split())).groups() for p in text.split(",")] for name, text in declared}
+
+
+def column_sums(x):
+    """x (G,N,C) -> (G,C): each column's sum, in two stages, each in a fixed order."""
+    groups, rows, columns = x.shape
+    stripe = stripe_of(rows)
+    sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), x.dtype)
+    grid = blocks(columns, THREADS), sums.shape[1], groups
+    launch("columns", "column_sums", grid, (THREADS, 1, 1), sums, x, rows, columns, stripe)
+    return sums[:, 0] if sums.shape[1] == 1 else column_sums(sums)
+
+
+def stripe_of(rows: int) -> int:
+    """How many rows one thread sums up: a matter of the shape alone, so that every machine has the same order."""
+    return max(STRIPE, blocks(rows, STRIPES))
+
+
+def blocks(n: int, size: int) -> int:
+    """How many blocks of this size cover n."""
+    return -(-n // size)
+
+
+def address(array) -> int:
+    """Where an array begins, for tables of addresses."""
+    return array.data.ptr
+
+
+@functools.cache
+def _compiled(file, dtype, constants):
+    text = source(file, dtype, **dict(constants))
+    return compile(text), parameters(text)
+
+
+def _read(name):
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _argument(value, kind, pointer, dtype):
+    """A value as a kernel takes it: nothing would say that 8 bytes were given where 4 are read."""
+    real, wide = (np.dtype({"float": "f4", "double": "f8"}[name]) for name in TYPES[dtype])
+    kind = {"real": real, "wide": wide, "int": np.int32, "unsigned": np.uint32, "long long": np.int64,
+            "unsigned long long": np.uint64}[kind]  # fmt: skip
+    if not pointer:
+        return np.dtype(kind).type(value)
+    if value is None:
+        return np.uint64(0)
+    assert isinstance(value, ARRAY) and value.dtype == kind and value.flags.c_contiguous, f"not an array of {kind}"
+    return value

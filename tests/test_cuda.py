@@ -1,0 +1,335 @@
+"""The CUDA kernels: their sources run on a processor and are judged by the reference, and compile for a GPU.
+
+What a processor cannot show, how fast they are and that a GPU agrees, is for the tests marked gpu and the benchmarks.
+"""
+
+import ast
+import shutil
+import subprocess
+from pathlib import Path
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
+
+import minigpt
+from minigpt import ops, optim
+from minigpt.fast import cuda
+from minigpt.fast.cuda import adam, attention, kernels
+from minigpt.key import Key
+from minigpt.nn import Parameter
+
+AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
+MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
+ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
+
+
+def normal(*shape, dtype=np.float32, scale=1.0):
+    return np.asarray(scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
+
+
+def both_ways(implementation, op, args, constants):
+    """Result and gradients of one operation; a kernel must have made them, and must have touched nothing else."""
+    before = snapshot([args, constants])
+    made = getattr(implementation, f"{op}_forward")(*args, **constants)
+    assert made is not NotImplemented, f"{op} was left to the reference"
+    out, cache = made
+    dout = np.random.default_rng(1).standard_normal(np.shape(out)).astype(out.dtype)
+    kept = snapshot([cache, dout])
+    gradients = [g for g in as_tuple(getattr(implementation, f"{op}_backward")(dout, cache)) if g is not None]
+    first = snapshot(gradients)
+    again = getattr(implementation, f"{op}_backward")(dout, cache)
+    assert same(first, snapshot([g for g in as_tuple(again) if g is not None])), f"{op}: two backwards, two results"
+    assert same(before, snapshot([args, constants])) and same(kept, snapshot([cache, dout])), f"{op} wrote to its input"
+    return [out, *gradients]
+
+
+def assert_agree(op, args, constants=None, tolerance=1e-5):
+    with ops.using("reference"):
+        expected = both_ways(ops, op, args, constants or {})
+    got = both_ways(cuda, op, args, constants or {})
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert np.shape(a) == np.shape(b) and a.dtype == b.dtype
+        assert error(a, b) < tolerance, f"{op}: {error(a, b):.1e}"
+
+
+# --- the same numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("axes", [2, 3, 4])
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n.split(",")[0] in MADE_FOR and n not in ELSEWHERE])
+def test_agrees_with_the_reference(name, axes, dtype, kernels_on_cpu, small_tiles):
+    op, args, constants = example(name, axes, dtype)
+    assert_agree(op, args, constants, AGREEMENT[dtype])
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (5, 33), (2, 3, 131), (200, 9)])
+def test_layernorm_of_every_shape(shape, kernels_on_cpu):
+    assert_agree("layernorm", [normal(*shape), normal(shape[-1]), normal(shape[-1], scale=2.0)])
+
+
+def test_layernorm_of_rows_far_from_zero(kernels_on_cpu):
+    x = normal(4, 40, dtype=np.float64) + 1000
+    assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.1, 0.5, 1 - 1e-12])
+@pytest.mark.parametrize("key", [KEY, Key(0xFFFFFFFF, 7), Key(5, 2**31 + 3)])
+def test_dropout_has_the_same_bits(key, rate, kernels_on_cpu):
+    """Not nearly the same: a mask that differs in one place is another mask."""
+    x = normal(3, 7, 40)
+    out, cache = cuda.dropout_forward(x, rate=rate, key=key)
+    with ops.using("reference"):
+        expected, _ = ops.dropout_forward(x, rate=rate, key=key)
+    assert same([out, cuda.dropout_backward(x, cache)], [expected, expected])
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_gelu_of_large_numbers(kernels_on_cpu):
+    x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
+    for dtype in AGREEMENT:
+        assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
+
+
+def test_mlp_over_many_blocks(kernels_on_cpu):
+    assert_agree("mlp", [normal(3, 31, 12), normal(12, 50), normal(50), normal(50, 12), normal(12)])
+
+
+def test_arrays_of_any_layout(kernels_on_cpu):
+    x, b = normal(8, 6, 10)[::2, :, ::2], normal(10)[::2]
+    for op, args, constants in (
+        ("layernorm", [x, b, b], {}),
+        ("gelu", [x], {}),
+        ("dropout", [x], {"rate": 0.3, "key": KEY}),
+        ("mlp", [x, normal(7, 5).T, normal(14)[::2], normal(5, 7).T, b], {}),
+    ):
+        assert_agree(op, args, constants)
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
+def test_column_sums(rows, kernels_on_cpu, monkeypatch):
+    monkeypatch.setattr(kernels, "STRIPES", 3)
+    x = normal(2, rows, 130)
+    assert error(kernels.column_sums(x), x.sum(axis=1, dtype=np.float64)) < 1e-5
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+@pytest.mark.parametrize("vocabulary", [1, 31, 300, 1000])
+def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, kernels_on_cpu):
+    targets = np.random.default_rng(0).integers(vocabulary, size=(3, 5))
+    targets[0, 1:3] = ops.IGNORED
+    args = [normal(3, 5, 8, scale=scale), normal(vocabulary, 8), targets]
+    assert_agree("linear_cross_entropy", args)
+    loss, cache = cuda.linear_cross_entropy_forward(*args, grad=False)
+    assert loss == cuda.linear_cross_entropy_forward(*args)[0] and cache is None
+
+
+def test_the_loss_of_nothing(kernels_on_cpu):
+    nothing = np.full((2, 3), ops.IGNORED)
+    assert_agree("linear_cross_entropy", [normal(2, 3, 4), normal(9, 4), nothing])
+
+
+@pytest.mark.parametrize("op", ["linear_cross_entropy", "embedding"])
+def test_mistakes_are_left_to_the_reference(op, kernels_on_cpu):
+    ids = np.array([[0, 9], [2, 1]])
+    args = [normal(9, 4), ids] if op == "embedding" else [normal(2, 2, 4), normal(9, 4), ids]
+    assert getattr(cuda, f"{op}_forward")(*args) is NotImplemented
+    ids[0, 1] = -1
+    assert getattr(cuda, f"{op}_forward")(*args) is NotImplemented
+    assert getattr(cuda, f"{op}_forward")(args[0].astype(np.float16), *args[1:]) is NotImplemented
+
+
+def test_without_cupy_arrays_the_kernels_stay_away():
+    for name in MADE_FOR:
+        op, args, constants = example(name)
+        assert getattr(cuda, f"{op}_forward")(*args, **constants) is NotImplemented
+
+
+@pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 130), (300, 3)])
+def test_embedding_of_repeated_ids(n, columns, kernels_on_cpu):
+    ids = np.random.default_rng(0).integers(7, size=(2, n)) * 3
+    assert_agree("embedding", [normal(20, columns), ids])
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (2, 3), (3, 2), (4, 4), (5, 9)])
+@pytest.mark.parametrize("t", [1, 4, 7])
+def test_attention_in_tiles_of_every_size(t, queries, keys, kernels_on_cpu, monkeypatch):
+    monkeypatch.setattr(attention, "QUERIES", queries)
+    monkeypatch.setattr(attention, "KEYS", keys)
+    key = Key(123, 2**30)
+    assert_agree("self_attention", [normal(2, t, 18), 3], {"rate": 0.3, "key": key})
+    assert_agree("self_attention", [normal(2, t, 18, dtype=np.float64), 2], {}, 1e-12)
+
+
+@pytest.mark.parametrize("t", [attention.QUERIES - 1, 2 * attention.QUERIES + 3])
+def test_attention_in_its_real_tiles(t, kernels_on_cpu):
+    assert_agree("self_attention", [normal(1, t, 3 * 8), 2], {"rate": 0.1, "key": KEY})
+    assert_agree("self_attention", [normal(1, t, 3 * 64), 1])
+
+
+@pytest.mark.parametrize("scale", [10.0, 300.0])
+def test_attention_with_large_scores(scale, kernels_on_cpu, small_tiles):
+    """exp of the scores themselves would overflow."""
+    qkv = normal(2, 7, 18, dtype=np.float64)
+    qkv[0, 3:5, :12] *= scale
+    assert_agree("self_attention", [qkv, 3], {}, 1e-10)
+
+
+def test_attention_leaves_what_it_was_not_made_for(kernels_on_cpu):
+    qkv = normal(2, 4, 12)
+    past = normal(2, 2, 3, 2), normal(2, 2, 3, 2)
+    assert cuda.self_attention_forward(qkv, 2, mask=np.ones((4, 4), bool)) is NotImplemented
+    assert cuda.self_attention_forward(qkv, 2, past=past) is NotImplemented
+    assert cuda.self_attention_forward(normal(1, 2, 3 * 512), 1) is NotImplemented  # no room in shared memory
+    assert cuda.self_attention_forward(qkv, 2, grad=False)[1] is None
+
+
+@pytest.mark.parametrize("kind", [optim.AdamW, optim.GPT1Adam])
+@pytest.mark.parametrize("dtype", AGREEMENT)
+def test_adam_updates_all_tensors_at_once(dtype, kind, kernels_on_cpu, monkeypatch):
+    monkeypatch.setattr(adam, "CHUNK", 7)
+    shapes = [(5, 3), (3,), (), (0,), (2, 7), (1, 15)]
+
+    def train(array):
+        """Everything after three updates, by the kernel where it takes arrays of this kind."""
+        monkeypatch.setattr(kernels, "ARRAY", array)
+        named = [(str(i), Parameter(normal(*shape, dtype=dtype))) for i, shape in enumerate(shapes)]
+        optimizer = kind([*named, ("idle", Parameter(normal(2, 2, dtype=dtype)))], weight_decay=0.1)
+        for t in range(1, 4):
+            for i, (_, p) in enumerate(named):
+                p.grad = np.asarray((i + t) * normal(*p.data.shape, dtype=dtype), dtype)
+            optimizer.step(0.01)
+        return [a for name, p in optimizer.parameters.items() for a in (p.data, optimizer.m[name], optimizer.v[name])]
+
+    for a, b in zip(train(np.ndarray), train(()), strict=True):
+        assert a.dtype == dtype and error(a, b) < AGREEMENT[dtype]
+
+
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
+    model = make(dropout=0.2)
+
+    def gradients(implementation):
+        model.zero_grad()
+        with ops.using(implementation):
+            loss, cache = model.loss(*batch(model), key=Key.of(3))
+            model.loss_backward(cache, 1.7)
+        return [loss, *(p.grad for p in model.parameters())]
+
+    for a, b in zip(gradients(cuda), gradients("reference"), strict=True):
+        assert a.dtype == np.float64 and error(a, b) < 1e-10
+
+
+# --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------
+
+
+SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
+
+
+def source(file, dtype):
+    """A source as it is compiled for a model whose heads have 64 numbers."""
+    queries = attention.tile(64, np.dtype(dtype).itemsize)
+    constants = {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS} if file == "attention" else {}
+    return kernels.source(file, dtype, **constants)
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_nvcc_compiles(file, tmp_path):
+    if not shutil.which("nvcc"):
+        pytest.skip("there is no nvcc")
+    path = tmp_path / f"{file}.cu"
+    for dtype in kernels.TYPES:
+        path.write_text(source(file, dtype), encoding="utf-8")
+        for architecture in ("sm_80", "sm_90"):
+            command = ["nvcc", "-std=c++14", f"-arch={architecture}", "-Werror", "all-warnings", "-cubin"]
+            done = subprocess.run([*command, "-o", str(tmp_path / "out"), str(path)], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_nvrtc_compiles(file):
+    """What CuPy compiles with. It needs no driver."""
+    pytest.importorskip("cupy")
+    from cupy.cuda import compiler, nvrtc
+
+    try:
+        nvrtc.getVersion()
+    except Exception as error:
+        pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
+    for dtype in kernels.TYPES:
+        text = source(file, dtype)
+        for architecture in ("80", "90"):
+            assert compiler.compile_using_nvrtc(text, ("-std=c++14",), architecture)[0]
+
+
+def test_cupy_takes_the_sources():
+    pytest.importorskip("cupy")
+    assert kernels.compile(kernels.source("layernorm", "float32")).code.startswith("typedef float real;")
+
+
+def test_attention_takes_heads_of_every_size_that_fits():
+    """A smaller block where a whole one has no room: found out before anything is compiled."""
+    assert [attention.tile(size, 4) for size in (64, 128, 400)] == [64, 16, None]
+    assert [attention.tile(size, 8) for size in (32, 64, 200)] == [64, 16, None]
+
+
+def names_of_cupy(source):
+    """a.b.c for every name that a file takes from `xp` or `cupy`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            path = ast.unparse(node).removeprefix("backend.").split(".")
+            if path[0] in ("xp", "cupy") and len(path) > 1 and all(part.isidentifier() for part in path):
+                yield ".".join(path[1:])
+
+
+def test_every_name_taken_from_cupy_exists_there():
+    cupy = pytest.importorskip("cupy")
+    files = sorted(Path(minigpt.__file__).parent.rglob("*.py"))
+    names = {(name, path.name) for path in files for name in names_of_cupy(path.read_text(encoding="utf-8"))}
+    assert len(names) > 50
+    missing = [pair for pair in names if not _has(cupy, pair[0])]
+    assert missing == []
+
+
+def test_the_search_for_names_sees_them():
+    source = "xp.exp(x)\nxp.add.at(y)\nbackend.cupy.nothing(1)\nother.thing"
+    assert {"exp", "add.at", "nothing"} <= set(names_of_cupy(source))
+    assert _has(np, "add.at") and not _has(np, "add.nothing")
+
+
+def _has(module, name):
+    for part in name.split("."):
+        if not hasattr(module, part):
+            return False
+        module = getattr(module, part)
+    return True
+
+
+# --- the harness itself ----------------------------------------------------------------------------------------------
+
+
+WRONG = {
+    "wrote out of bounds": "x[n] = 0;",
+    "a race": "x[0] = threadIdx.x;",
+    "a read out of bounds": "x[threadIdx.x] = x[n] < 1;",
+    "wait for others for ever": "if (threadIdx.x) __syncthreads();",
+    "nan": "__shared__ real s[2]; x[threadIdx.x] = s[threadIdx.x];",
+    "wrong": "__shared__ real s[2]; s[threadIdx.x] = threadIdx.x; x[threadIdx.x] = s[1 - threadIdx.x];",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_the_harness_sees(message, kernels_on_cpu):
+    text = "typedef float real; typedef float wide;\n"
+    text += f'extern "C" __global__ void f(real* x, int n) {{ {WRONG[message]} }}'
+    x = np.ones(2, np.float32)
+    run = cuda_on_cpu.Module(text).get_function("f")
+    if message == "nan":
+        run((1, 1, 1), (2, 1, 1), (x, np.int32(2)))
+        assert np.isnan(x).all()
+    else:
+        with pytest.raises(AssertionError, match="a race" if message == "wrong" else message):
+            run((1, 1, 1), (2, 1, 1), (x, np.int32(2)))
