@@ -4,6 +4,7 @@
 // Blocks come one after the other, and find shared memory full of NaN. A block in which some threads wait for others
 // that never come is reported. Threads run in order or in reverse: what depends on it is a race.
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -30,14 +31,16 @@ namespace cpu {
 
 struct Barrier { int arrived = 0, passed = 0; };
 struct Fibre {
-    ucontext_t context;
+    ucontext_t context;  // where it begins; from then on it is entered and left by jumps, which cost no system call
+    jmp_buf here;
     std::vector<char> stack = std::vector<char>(1 << 16);
     Barrier* waits_at = nullptr;
     int until = 0;
-    bool done = false;
+    bool begun = false, done = false;
 };
 
-static ucontext_t scheduler;
+static ucontext_t nowhere;
+static jmp_buf scheduler;
 static std::vector<Fibre> fibres;
 static std::vector<Barrier> warps;
 static std::vector<double> exchanged;
@@ -45,10 +48,27 @@ static Barrier block;
 static int running;
 static std::function<void()> body;
 
-static void start() {
-    body();
-    fibres[running].done = true;
-    swapcontext(&fibres[running].context, &scheduler);
+__attribute__((noinline)) static void leave(Fibre& f) {
+    if (!_setjmp(f.here)) _longjmp(scheduler, 1);
+}
+
+static void live() {  // a fibre is the thread of one block after the other
+    for (;;) {
+        body();
+        fibres[running].done = true;
+        leave(fibres[running]);
+    }
+}
+
+__attribute__((noinline)) static void enter(Fibre& f) {
+    if (_setjmp(scheduler)) return;
+    if (f.begun) _longjmp(f.here, 1);
+    f.begun = true;
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack.data();
+    f.context.uc_stack.ss_size = f.stack.size();
+    makecontext(&f.context, live, 0);
+    swapcontext(&nowhere, &f.context);
 }
 
 static void wait(Barrier& barrier, int all) {
@@ -60,7 +80,7 @@ static void wait(Barrier& barrier, int all) {
     }
     me.waits_at = &barrier;
     me.until = barrier.passed + 1;
-    swapcontext(&me.context, &scheduler);
+    leave(me);
 }
 
 static int threads() { return blockDim.x * blockDim.y * blockDim.z; }
@@ -78,11 +98,6 @@ static bool run_block(bool reverse) {
         Fibre& f = fibres[i];
         f.done = false;
         f.waits_at = nullptr;
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.data();
-        f.context.uc_stack.ss_size = f.stack.size();
-        f.context.uc_link = &scheduler;
-        makecontext(&f.context, start, 0);
     }
     while (left) {
         bool moved = false;
@@ -94,11 +109,14 @@ static bool run_block(bool reverse) {
             threadIdx.x = running % blockDim.x;
             threadIdx.y = running / blockDim.x % blockDim.y;
             threadIdx.z = running / blockDim.x / blockDim.y;
-            swapcontext(&scheduler, &f.context);
+            enter(f);
             left -= f.done;
             moved = true;
         }
-        if (!moved) return false;
+        if (!moved) {
+            fibres.clear();  // they stand in the middle of something
+            return false;
+        }
     }
     return true;
 }

@@ -236,6 +236,7 @@ def source(file, dtype):
     return kernels.source(file, dtype, **constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvcc_compiles(file, tmp_path):
     if not shutil.which("nvcc"):
