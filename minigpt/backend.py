@@ -124,6 +124,69 @@ def explain(error: BaseException) -> str:
     return f"CuPy does not work here [{lines[-1]}]: see python -c 'import cupy; cupy.show_config()'"
 
 
+def use_device(index: int) -> None:
+    """Of several GPUs take number index, modulo how many there are. Without a GPU nothing is done."""
+    if cuda_problem() is None:
+        cupy.cuda.Device(index % cupy.cuda.runtime.getDeviceCount()).use()
+
+
+def device_name(device: str) -> str:
+    """What the device calls itself."""
+    return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "cuda" else "CPU"
+
+
+def synchronize() -> None:
+    """Wait until the GPU has done everything that it was asked to do."""
+    cupy.cuda.get_current_stream().synchronize()
+
+
+def available_memory(device: str) -> int | None:
+    """Bytes that one can still have on a GPU: what is free there, and what CuPy's pool holds without using it."""
+    if device == "cpu":
+        return None
+    pool = cupy.get_default_memory_pool()
+    return cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+
+
+def held_memory() -> int:
+    """Bytes of GPU memory that CuPy's pool holds, in use or kept for the next array."""
+    return cupy.get_default_memory_pool().total_bytes() if cupy is not None else 0
+
+
+def free_memory() -> None:
+    """Give back to the GPU what the pool only keeps."""
+    if cupy is not None:
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def has_nccl(processes: int) -> bool:
+    """Is there NCCL, and a GPU for each of so many processes on this machine?"""
+    from cupy.cuda import nccl
+
+    return nccl.available and cupy.cuda.runtime.getDeviceCount() >= processes
+
+
+def nccl(size: int, rank: int, broadcast: Callable) -> Callable:
+    """A function that sums an array over the GPUs of so many processes.
+
+    broadcast: a function that gives to every process what the first one passes.
+    """
+    from cupy.cuda import nccl
+
+    name = broadcast(nccl.get_unique_id() if rank == 0 else None)
+    communicator = nccl.NcclCommunicator(size, name, rank)
+    types = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64}
+
+    def all_reduce(array: Array) -> Array:
+        array = cupy.ascontiguousarray(array)
+        out, stream = cupy.empty_like(array), cupy.cuda.get_current_stream().ptr
+        kind = types[array.dtype.name], nccl.NCCL_SUM
+        communicator.allReduce(array.data.ptr, out.data.ptr, array.size, *kind, stream)
+        return out
+
+    return all_reduce
+
+
 @contextlib.contextmanager
 def readable_errors():
     """Inside, an error that CUDA or CuPy raises becomes an InputError with its cause and cure."""

@@ -21,7 +21,10 @@ def main(arguments: list[str] | None = None) -> int:
 
             set_threads(options.threads)
         from minigpt.backend import readable_errors
+        from minigpt.parallel import processes
 
+        if processes() > 1 and options.command != "train":
+            raise InputError(f"minigpt {options.command} runs as one process: only minigpt train shares its work")
         with readable_errors():
             return options.run(options) or 0
     except InputError as error:
@@ -99,6 +102,7 @@ def _add_train(commands) -> None:
 
 
 def _train(options) -> int:
+    from minigpt.parallel import started
     from minigpt.train import Options, train
 
     names = {field.name for field in dataclasses.fields(Options)}
@@ -109,7 +113,8 @@ def _train(options) -> int:
         extra = sorted(set(given) - {"out", "device", "checkpoint_blocks"})
         if extra:
             raise InputError(f"--resume goes on with the run's own options: leave out --{extra[0].replace('_', '-')}")
-    job = train(Options(**given), resume=options.resume)
+    with started(options.threads) as ranks:
+        job = train(Options(**given), resume=options.resume, ranks=ranks)
     return 0 if job.step == job.options.steps else 130
 
 

@@ -40,6 +40,12 @@ def memory(model_class: type[LanguageModel], config: Config, batch: int, checkpo
     return Memory(weights, weights, 2 * weights, activations(model_class, config, *shape, checkpoint_blocks))
 
 
+def largest_batch(model_class, config: Config, available: int, checkpoint_blocks: bool = False) -> int:
+    """The largest batch whose training step fits into so many bytes; 0 if none does."""
+    one, two = (memory(model_class, config, batch, checkpoint_blocks).total for batch in (1, 2))
+    return max(0, 1 + (available - one) // (two - one)) if available >= one else 0
+
+
 def activations(
     model_class: type[LanguageModel], config: Config, batch: int, time: int, checkpoint_blocks: bool = False
 ) -> int:

@@ -18,10 +18,13 @@ RESUME, LOSSES, PICTURE = "resume.safetensors", "loss.csv", "loss.png"
 
 
 class Run:
-    """A run's folder. `Run.start` claims an empty one, `Run.load` finds one to go on from."""
+    """A run's folder. `Run.start` claims an empty one, `Run.load` finds one to go on from.
 
-    def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
+    writes: of several processes only one writes what all of them know.
+    """
+
+    def __init__(self, folder: str | Path, writes: bool = True):
+        self.folder, self.writes = Path(folder), writes
         self.rows: list[dict] = []
 
     @classmethod
@@ -42,9 +45,9 @@ class Run:
         return run
 
     @classmethod
-    def load(cls, folder: str | Path) -> tuple["Run", dict, dict[str, np.ndarray]]:
+    def load(cls, folder: str | Path, writes: bool = True) -> tuple["Run", dict, dict[str, np.ndarray]]:
         """A run to go on with: (run, its state, its tensors). The rows of loss.csv after that state are forgotten."""
-        run = cls(folder)
+        run = cls(folder, writes)
         path = run.folder / RESUME
         if not path.is_file():
             raise InputError(f"there is no {RESUME} in {folder}: start the run without --resume")
@@ -62,6 +65,8 @@ class Run:
 
     def save(self, model: LanguageModel, optimizer: Optimizer, state: dict) -> None:
         """Write resume.safetensors: weights, moments, and the state (JSON; "step" is the number of updates made)."""
+        if not self.writes:
+            return
         weights = {f"p.{name}": to_numpy(parameter.data) for name, parameter in model.named_parameters()}
         checkpoint.save_tensors(self.folder / RESUME, weights | optimizer.state(), {"run": json.dumps(state)})
 
@@ -78,9 +83,17 @@ class Run:
 
     def draw(self, vocab_size: int) -> None:
         """Write loss.png."""
-        plot.loss_curve(self.rows, vocab_size, self.folder / PICTURE)
+        if self.writes:
+            plot.loss_curve(self.rows, vocab_size, self.folder / PICTURE)
+
+    def export(self, model: LanguageModel) -> None:
+        """Write the model directory."""
+        if self.writes:
+            model.save(self.folder)
 
     def _write(self) -> None:
+        if not self.writes:
+            return
         lines = [",".join(COLUMNS)]
         lines += [",".join("" if row[c] is None else f"{row[c]:.7g}" for c in COLUMNS) for row in self.rows]
         checkpoint.write_text(self.folder / LOSSES, "\n".join(lines) + "\n")

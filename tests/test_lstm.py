@@ -11,10 +11,10 @@ from minigpt import costs, gradcheck, models, ops
 from minigpt.backend import to_numpy
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.job import OPTIMIZERS
 from minigpt.lstm import LSTM, SIZES, LSTMConfig
 from minigpt.optim import GPT1Adam
 from minigpt.tokenizer import text as tokenizer_text
-from minigpt.train import OPTIMIZERS
 
 DTYPES = [np.float64, np.float32]
 QUIET = {"embd_pdrop": 0.0, "resid_pdrop": 0.0}

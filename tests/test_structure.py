@@ -14,7 +14,7 @@ FILES = sorted(HOME.rglob("*.py"))
 FLOORS = [  # from the ground up: a file imports from lower floors only; the files of one package, among themselves
     {"minigpt", "errors"},
     {"backend", "key", "examples"},
-    {"table"},
+    {"table", "parallel"},
     {"reference", "fast"},
     {"ops", "tokenizer", "stories", "checkpoint", "sampling", "shapes", "diagnosis", "plot", "labelled", "metrics"},
     {"nn", "gradcheck", "data", "hub", "inputs"},
@@ -22,6 +22,7 @@ FLOORS = [  # from the ground up: a file imports from lower floors only; the fil
     {"gpt1", "gpt2", "lstm", "classifier"},
     {"models", "costs", "check", "scoring"},
     {"info", "run", "heuristics"},
+    {"job"},
     {"train", "generate", "finetune", "zeroshot"},
     {"cli"},
     {"__main__"},

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minigpt import tokenizer, train
+from minigpt import job, tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, base, gpt1, gpt2
@@ -450,7 +450,7 @@ def test_the_commands_use_every_kind(tmp_path, capsys):
 
 
 def test_gpt2_is_trained_with_bytes():
-    made = train._tokenizer(train.Options(model="gpt2", tokenizer="bpe:300"), train.data.load("stories:20"))
+    made = job._tokenizer(job.Options(model="gpt2", tokenizer="bpe:300"), job.data.load("stories:20"))
     assert type(made) is GPT2Tokenizer and made.vocab_size == 300
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import checkpoint, data, models
+from minigpt import checkpoint, costs, data, models
 from minigpt.errors import InputError
 from minigpt.nn import Parameter
 from minigpt.run import COLUMNS
@@ -176,6 +176,23 @@ def test_a_full_disk_loses_nothing(text, tmp_path, monkeypatch):
         loop(job)
     assert (tmp_path / "resume.safetensors").read_bytes() == kept
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tmp_path, monkeypatch):
+    job = prepare(options(text, tmp_path / "a", batch=8))
+    kind, config = type(job.model), job.model.config
+    eight = costs.memory(kind, config, 8).total
+    for available, fits in ((eight - 1, 7), (costs.memory(kind, config, 3).total, 3)):
+        assert costs.largest_batch(kind, config, available) == fits
+        monkeypatch.setattr("minigpt.job.available_memory", lambda device, available=available: available)
+        with pytest.raises(InputError, match=f"8 rows at a time need about .* free: {fits} fit: give --batch {fits}"):
+            prepare(options(text, tmp_path / "b", batch=8))
+    monkeypatch.setattr("minigpt.job.available_memory", lambda device: 1000)
+    with pytest.raises(InputError, match="1000 B are free: choose a smaller model.*--checkpoint-blocks"):
+        prepare(options(text, tmp_path / "b"))
+    assert not (tmp_path / "b").exists()
+    monkeypatch.setattr("minigpt.job.available_memory", lambda device: eight)
+    prepare(options(text, tmp_path / "b", batch=8))
 
 
 def test_other_text_on_resume_is_refused(text, tmp_path):
