@@ -130,13 +130,13 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=data / "prose" / "prose_10MB.txt", metavar="FILE")
     parser.add_argument("--vocabulary", type=Path, default=data / "gpt2_vocab", metavar="FOLDER")
     parser.add_argument("--only", choices=("train", "encode"))
-    parser.add_argument("--pairs", type=int, default=7, help="for the encoder; the trainer takes half as many")
+    parser.add_argument("--pairs", type=int, default=7)
     options = parser.parse_args()
     rows = {}
     if options.only != "train":
         rows |= encoding(options.text, options.vocabulary, options.pairs)
     if options.only != "encode":
-        rows |= training(options.text, max(options.pairs // 2, 1))
+        rows |= training(options.text, options.pairs)
     print(machine.table(rows, COLUMNS))
     machine.save("bpe", rows, threads=1)
 

@@ -55,21 +55,21 @@ def table(rows: dict[str, dict], columns) -> str:
     return "\n".join(lines)
 
 
-def save(name: str, rows: dict, threads: int, quick: bool = False) -> Path | None:
+def save(name: str, rows: dict, threads: int, quick: bool = False, **more: str) -> Path | None:
     """Write rows to `results/NAME.json`, keeping rows of earlier runs that were not measured again.
 
-    quick: it was only a look, and nothing is written.
+    quick: it was only a look, and nothing is written. more: what else the figures depend on.
     """
     if quick:
-        return print(f"{processor()}, {threads} threads, {versions()}\na quick look: nothing is written")
+        return print(f"{processor()}, {threads} threads, {versions()} {more or ''}\na quick look: nothing is written")
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
     about = {"date": datetime.date.today().isoformat(), "processor": processor()}
-    about |= {"threads": threads, "versions": versions()}
+    about |= {"threads": threads, "versions": versions()} | more
     rows = before | {key: row | {"measured": about} for key, row in rows.items()}
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"rows": rows}, indent=2) + "\n", encoding="utf-8")
-    print(f"{processor()}, {threads} threads, {versions()}\nwritten to {path}")
+    print(f"{processor()}, {threads} threads, {versions()} {more or ''}\nwritten to {path}")
     return path
 
 

@@ -1,0 +1,255 @@
+"""All that a GPU can show: tests, each kernel against its floor and PyTorch, a step of GPT-2 small, decoding.
+
+    python benchmarks/gpu.py                        # under 10 minutes on a machine with a GPU
+    python benchmarks/gpu.py --quick                # a look at it, with a small model
+    python benchmarks/gpu.py --quick --device cpu   # does this script run? Where there is no GPU; nothing is written
+
+A kernel's floor is the larger of two times: what it must read and write over the measured speed of a copy, and the
+multiplications and additions it must make over the measured speed of a product in float32. Two steps from the same
+weights on the same batches must end in the same bits. A step's fraction of the peak counts 6 N + 12 L C T operations
+per token (PaLM, appendix B), over the same measured speed.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import machine
+import numpy as np
+
+from minigpt import backend, ops
+from minigpt.gpt2 import GPT2
+from minigpt.key import Key
+from minigpt.optim import AdamW
+
+SMALL = {"n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 32, "vocab_size": 300}
+COLUMNS = ("seconds", "floor", "of floor", "PyTorch", "ratio", "tokens/s", "of peak", "GB")
+TURNS = 7
+
+
+class Bench:
+    """A device, how fast it copies and multiplies, and the rows found so far."""
+
+    def __init__(self, device: str, quick: bool):
+        self.device, self.quick, self.rows = device, quick, {}
+        self.wait = backend.synchronize if device == "cuda" else lambda: None
+        n, m = (1 << 14, 128) if quick else (1 << 28, 8192)
+        x, a = self.normal(n), self.normal(m, m)
+        self.bandwidth = 2 * x.nbytes / self.seconds(lambda: x.copy())
+        self.rate = 2 * m**3 / self.seconds(lambda: a @ a)
+        self.rows["bytes copied per second, read and written"] = {"seconds": 1 / self.bandwidth}
+        self.rows["operations of a product per second"] = {"seconds": 1 / self.rate}
+
+    def normal(self, *shape):
+        """An array of float32 on the device."""
+        return backend.to_device(np.random.default_rng(0).standard_normal(shape, dtype=np.float32), self.device)
+
+    def seconds(self, function, wait=None) -> float:
+        """The median of a few turns; a turn is as many calls as take 20 ms, and ends when the device has finished."""
+        wait = wait or self.wait
+
+        def turn(calls):
+            for _ in range(calls):
+                function()
+            wait()
+
+        turn(2)
+        calls = max(1, int(0.02 / machine.seconds(lambda: turn(1))))
+        return statistics.median(machine.seconds(lambda: turn(calls)) for _ in range(TURNS)) / calls
+
+    def row(self, name: str, ours, theirs=None, arrays: int = 0, operations: int = 0) -> None:
+        """Measure one operation. arrays: bytes that it must read and write."""
+        seconds = self.seconds(ours)
+        floor = max(arrays / self.bandwidth, operations / self.rate)
+        self.rows[name] = {"seconds": seconds, "floor": floor, "of floor": floor / seconds}
+        if theirs is not None:
+            other = self.seconds(theirs, torch_wait(self.device))
+            self.rows[name] |= {"PyTorch": other, "ratio": other / seconds}
+
+
+def torch_wait(device: str):
+    """Waits until PyTorch's work on the device is done."""
+    import torch
+
+    return torch.cuda.synchronize if device == "cuda" else lambda: None
+
+
+def operations(bench: Bench, batch: int, time: int, c: int, n_head: int, vocab: int) -> None:
+    """Each operation of a block of this size, and the head: forward and backward."""
+    import torch
+    import torch.nn.functional as F
+
+    n, size = batch * time, 4 * batch * time * c
+    x, dout, g, b = bench.normal(batch, time, c), bench.normal(batch, time, c), bench.normal(c), bench.normal(c)
+    tensor = {}
+
+    def of(array):
+        """The same numbers as a tensor that wants a gradient."""
+        key = id(array)
+        if key not in tensor:
+            tensor[key] = torch.from_numpy(backend.to_numpy(array)).to(bench.device).requires_grad_()
+        return tensor[key]
+
+    def pair(name, forward, backward_of, theirs, inputs, bytes_forward, bytes_backward, flops=0):
+        """Rows of the forward and the backward pass. theirs: a function of tensors, or None."""
+        _, cache = forward()
+        gradient = backward_of(cache)
+        other_forward = other_backward = None
+        if theirs:
+            inputs = [of(array) for array in inputs]
+            result = theirs(*inputs)
+            cotangent = torch.ones_like(result)
+            other_forward = lambda: theirs(*inputs)  # noqa: E731
+            other_backward = lambda: torch.autograd.grad(result, inputs, cotangent, retain_graph=True)  # noqa: E731
+        bench.row(f"{name} forward", forward, other_forward, bytes_forward, flops)
+        bench.row(f"{name} backward", gradient, other_backward, bytes_backward, 2 * flops)
+
+    pair("layernorm", lambda: ops.layernorm_forward(x, g, b), lambda cache: lambda: ops.layernorm_backward(dout, cache),
+         lambda x, g, b: F.layer_norm(x, (c,), g, b), [x, g, b], 2 * size, 3 * size)  # fmt: skip
+    pair("gelu", lambda: ops.gelu_forward(x), lambda cache: lambda: ops.gelu_backward(dout, cache),
+         lambda x: F.gelu(x, approximate="tanh"), [x], 2 * size, 3 * size)  # fmt: skip
+    key = Key.of(0, 0)
+    pair("dropout", lambda: ops.dropout_forward(x, rate=0.1, key=key),
+         lambda cache: lambda: ops.dropout_backward(dout, cache), lambda x: F.dropout(x, 0.1), [x],
+         2 * size, 2 * size)  # fmt: skip
+    w, bias = bench.normal(c, 4 * c), bench.normal(4 * c)
+    wide = bench.normal(batch, time, 4 * c)
+    pair("linear, C to 4C", lambda: ops.linear_forward(x, w, bias),
+         lambda cache: lambda: ops.linear_backward(wide, cache), lambda x, w, b: x @ w + b, [x, w, bias],
+         5 * size, 10 * size, 8 * n * c * c)  # fmt: skip
+    w2 = bench.normal(4 * c, c)
+    pair("mlp", lambda: ops.mlp_forward(x, w, bias, w2, b), lambda cache: lambda: ops.mlp_backward(dout, cache),
+         lambda x, w, bias, w2, b: F.gelu(x @ w + bias, approximate="tanh") @ w2 + b, [x, w, bias, w2, b],
+         2 * size, 3 * size, 16 * n * c * c)  # fmt: skip
+    qkv = bench.normal(batch, time, 3 * c)
+
+    def attention(qkv):
+        heads = (part.view(batch, time, n_head, -1).transpose(1, 2) for part in qkv.split(c, dim=2))
+        return F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).reshape(batch, time, c)
+
+    pair("self_attention", lambda: ops.self_attention_forward(qkv, n_head),
+         lambda cache: lambda: ops.self_attention_backward(dout, cache), attention, [qkv],
+         4 * size, 8 * size, 2 * n * time * c)  # fmt: skip
+    table = bench.normal(vocab, c)
+    ids = backend.to_device(np.random.default_rng(0).integers(vocab, size=(batch, time)), bench.device)
+    targets = torch.from_numpy(backend.to_numpy(ids)).to(bench.device).flatten()
+    pair("linear_cross_entropy", lambda: ops.linear_cross_entropy_forward(x, table, ids),
+         lambda cache: lambda: ops.linear_cross_entropy_backward(1.0, cache),
+         lambda x, table: F.cross_entropy(x.flatten(0, 1) @ table.T, targets), [x, table],
+         size + 4 * vocab * c, size + 4 * vocab * c, 2 * n * c * vocab)  # fmt: skip
+    pair("embedding", lambda: ops.embedding_forward(table, ids),
+         lambda cache: lambda: ops.embedding_backward(dout, cache),
+         lambda table: F.embedding(targets.view(batch, time), table), [table],
+         2 * size, size + 4 * vocab * c)  # fmt: skip
+
+
+def step(bench: Bench, sizes: dict, batch: int) -> None:
+    """A whole training step, against PyTorch eager and compiled; and whether two runs have the same bits."""
+    import torch
+    from torch_gpt import GPT, adamw
+
+    config = GPT2.Config(**sizes)
+    time, rng = config.n_positions, np.random.default_rng(0)
+    ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))
+
+    def made():
+        model = GPT2(config).to(bench.device)
+        optimizer = AdamW(model.named_parameters())
+
+        def one():
+            model.zero_grad()
+            loss, cache = model.loss(ids, targets)
+            model.loss_backward(cache)
+            optimizer.step(1e-4)
+            return loss
+
+        return one
+
+    first, second = made(), made()
+    losses, again = ([float(one()) for _ in range(3)] for one in (first, second))
+    bench.rows[f"batch {batch}: the same bits twice"] = {"seconds": float(losses == again)}
+    del second
+    backend.free_memory()
+    seconds, tokens = bench.seconds(first), batch * time
+    flops = 6 * sum(p.size for _, p in GPT2(config).named_parameters() for p in [p.data])
+    flops = (flops + 12 * config.n_layer * config.n_embd * time) * tokens
+    row = {"seconds": seconds, "tokens/s": tokens / seconds, "of peak": flops / seconds / bench.rate}
+    bench.rows[f"batch {batch}: step, float32"] = row | {"GB": backend.held_memory() / 1e9}
+    del first
+    backend.free_memory()
+    for how, precision, compiled in (
+        ("eager", "highest", False), ("compiled", "highest", True), ("eager, tf32", "high", False),
+        ("eager, bfloat16", None, False), ("compiled, bfloat16", None, True),
+    ):  # fmt: skip
+        if bench.quick and (compiled or precision == "high"):
+            continue
+        torch.set_float32_matmul_precision(precision or "highest")
+        model = GPT.like(GPT2(config)).to(bench.device)
+        run, optimizer = torch.compile(model) if compiled else model, adamw(model, 1e-4)
+        pair = [torch.from_numpy(a).to(bench.device) for a in (ids, targets)]
+        if bench.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+
+        def one(run=run, optimizer=optimizer, pair=pair, low=precision is None):
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast(bench.device, torch.bfloat16, enabled=low):
+                loss = run(*pair)
+            loss.backward()
+            optimizer.step()
+
+        other = bench.seconds(one, torch_wait(bench.device))
+        peak = torch.cuda.max_memory_allocated() / 1e9 if bench.device == "cuda" else 0.0
+        row = {"PyTorch": other, "ratio": other / seconds, "tokens/s": tokens / other, "GB": peak}
+        bench.rows[f"batch {batch}: step, PyTorch {how}"] = row
+        del model, run, optimizer, one
+
+
+def decode(bench: Bench, sizes: dict) -> None:
+    """Greedy decoding with a cache: 64 tokens after a prompt of 16."""
+    model = GPT2(GPT2.Config(**sizes, initializer_range=0.2)).to(bench.device)
+    new = 8 if bench.quick else 64
+    for batch in (1, 8):
+        ids = np.random.default_rng(0).integers(model.config.vocab_size, size=(batch, 16))
+        seconds = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0)) / new
+        weights = sum(p.data.nbytes for p in model.parameters())
+        floor = weights / bench.bandwidth
+        bench.rows[f"decoding, batch {batch}"] = {
+            "seconds": seconds, "floor": floor, "of floor": floor / seconds, "tokens/s": batch / seconds,
+        }  # fmt: skip
+
+
+def tests() -> bool:
+    """The tests that need a GPU: did all pass?"""
+    home = Path(__file__).resolve().parents[1]
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "gpu"], cwd=home).returncode == 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--batch", type=int, nargs="+", default=[8, 16])
+    parser.add_argument("--no-tests", action="store_true", help="only measure")
+    parser.add_argument("--quick", action="store_true", help="a small model, and no file")
+    options = parser.parse_args()
+    machine.require("torch")
+    if options.device == "cuda" and backend.cuda_problem():
+        sys.exit(f"no GPU can be used: {backend.cuda_problem()}")
+    passed = options.no_tests or options.device == "cpu" or tests()
+    bench = Bench(options.device, options.quick)
+    sizes = SMALL if options.quick else {}
+    config = GPT2.Config(**sizes)
+    shape = config.n_positions, config.n_embd, config.n_head, config.vocab_size
+    operations(bench, 2 if options.quick else 8, *shape)
+    for batch in [2] if options.quick else options.batch:
+        step(bench, sizes, batch)
+    decode(bench, sizes)
+    print(machine.table(bench.rows, COLUMNS))
+    look = options.quick or options.device == "cpu"
+    machine.save("gpu", bench.rows, machine.cores(), look, device=backend.device_name(options.device))
+    sys.exit(0 if passed else "some tests of the GPU failed")
+
+
+if __name__ == "__main__":
+    main()
