@@ -25,7 +25,7 @@ from minigpt.key import Key
 from minigpt.optim import AdamW
 
 SMALL = {"n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 32, "vocab_size": 300}
-COLUMNS = ("seconds", "floor", "of floor", "PyTorch", "ratio", "tokens/s", "of peak", "GB")
+COLUMNS = ("per second", "seconds", "floor", "of floor", "PyTorch", "ratio", "tokens/s", "of peak", "GB")
 TURNS = 7
 
 
@@ -34,13 +34,15 @@ class Bench:
 
     def __init__(self, device: str, quick: bool):
         self.device, self.quick, self.rows = device, quick, {}
-        self.wait = backend.synchronize if device == "cuda" else lambda: None
+        on_gpu = device == "cuda"
+        self.wait = backend.synchronize if on_gpu else lambda: None
+        self.free, self.held = (backend.free_memory, backend.held_memory) if on_gpu else (lambda: None, lambda: 0)
         n, m = (1 << 14, 128) if quick else (1 << 28, 8192)
         x, a = self.normal(n), self.normal(m, m)
         self.bandwidth = 2 * x.nbytes / self.seconds(lambda: x.copy())
         self.rate = 2 * m**3 / self.seconds(lambda: a @ a)
-        self.rows["bytes copied per second, read and written"] = {"seconds": 1 / self.bandwidth}
-        self.rows["operations of a product per second"] = {"seconds": 1 / self.rate}
+        self.rows["bytes of a copy, read and written"] = {"per second": self.bandwidth}
+        self.rows["operations of a product"] = {"per second": self.rate}
 
     def normal(self, *shape):
         """An array of float32 on the device."""
@@ -135,10 +137,14 @@ def operations(bench: Bench, batch: int, time: int, c: int, n_head: int, vocab: 
     table = bench.normal(vocab, c)
     ids = backend.to_device(np.random.default_rng(0).integers(vocab, size=(batch, time)), bench.device)
     targets = torch.from_numpy(backend.to_numpy(ids)).to(bench.device).flatten()
-    pair("linear_cross_entropy", lambda: ops.linear_cross_entropy_forward(x, table, ids),
-         lambda cache: lambda: ops.linear_cross_entropy_backward(1.0, cache),
-         lambda x, table: F.cross_entropy(x.flatten(0, 1) @ table.T, targets), [x, table],
-         size + 4 * vocab * c, size + 4 * vocab * c, 2 * n * c * vocab)  # fmt: skip
+
+    def loss(x, table):
+        return F.cross_entropy(x.flatten(0, 1) @ table.T, targets)
+
+    both = [of(x), of(table)]
+    bench.row("linear_cross_entropy, both ways",  # the forward computes the gradients too
+              lambda: ops.linear_cross_entropy_backward(1.0, ops.linear_cross_entropy_forward(x, table, ids)[1]),
+              lambda: torch.autograd.grad(loss(*both), both), 2 * size + 8 * vocab * c, 6 * n * c * vocab)  # fmt: skip
     pair("embedding", lambda: ops.embedding_forward(table, ids),
          lambda cache: lambda: ops.embedding_backward(dout, cache),
          lambda table: F.embedding(targets.view(batch, time), table), [table],
@@ -169,16 +175,17 @@ def step(bench: Bench, sizes: dict, batch: int) -> None:
 
     first, second = made(), made()
     losses, again = ([float(one()) for _ in range(3)] for one in (first, second))
-    bench.rows[f"batch {batch}: the same bits twice"] = {"seconds": float(losses == again)}
+    if losses != again:
+        raise SystemExit(f"two runs do not have the same bits: {losses}, {again}")
     del second
-    backend.free_memory()
+    bench.free()
     seconds, tokens = bench.seconds(first), batch * time
     flops = 6 * sum(p.size for _, p in GPT2(config).named_parameters() for p in [p.data])
     flops = (flops + 12 * config.n_layer * config.n_embd * time) * tokens
     row = {"seconds": seconds, "tokens/s": tokens / seconds, "of peak": flops / seconds / bench.rate}
-    bench.rows[f"batch {batch}: step, float32"] = row | {"GB": backend.held_memory() / 1e9}
+    bench.rows[f"batch {batch}: step, float32"] = row | {"GB": bench.held() / 1e9}
     del first
-    backend.free_memory()
+    bench.free()
     for how, precision, compiled in (
         ("eager", "highest", False), ("compiled", "highest", True), ("eager, tf32", "high", False),
         ("eager, bfloat16", None, False), ("compiled, bfloat16", None, True),

@@ -150,13 +150,12 @@ def available_memory(device: str) -> int | None:
 
 def held_memory() -> int:
     """Bytes of GPU memory that CuPy's pool holds, in use or kept for the next array."""
-    return cupy.get_default_memory_pool().total_bytes() if cupy is not None else 0
+    return cupy.get_default_memory_pool().total_bytes()
 
 
 def free_memory() -> None:
     """Give back to the GPU what the pool only keeps."""
-    if cupy is not None:
-        cupy.get_default_memory_pool().free_all_blocks()
+    cupy.get_default_memory_pool().free_all_blocks()
 
 
 def has_nccl(processes: int) -> bool:
