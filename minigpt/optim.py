@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from minigpt.backend import Array, array_module, device_of, share, to_device, to_numpy
+from minigpt.backend import SHARED, Array, array_module, device_of, share, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.fast.cuda.adam import adam_update
 from minigpt.nn import Parameter
@@ -64,12 +64,21 @@ class Optimizer:
 
     def _update(self, rate, eps, decay, p, g, m, v):
         beta1, beta2 = self.betas
-        m += (1 - beta1) * (g - m)
-        v += (1 - beta2) * (g * g - v)
-        step = array_module(v).sqrt(v)
-        step += eps
-        step = rate * m / step
-        p -= step + decay * p if decay else step
+        xp, a = array_module(p), array_module(p).empty_like(p)  # one array for whatever stands between two lines
+        xp.subtract(g, m, out=a)
+        a *= 1 - beta1
+        m += a  # m += (1 - beta1) (g - m)
+        xp.multiply(g, g, out=a)
+        a -= v
+        a *= 1 - beta2
+        v += a  # v += (1 - beta2) (g^2 - v)
+        xp.sqrt(v, out=a)
+        a += eps
+        xp.divide(m, a, out=a)
+        a *= rate
+        if decay:
+            p *= 1 - decay
+        p -= a  # p -= rate m / (sqrt(v) + eps) + decay p
 
     def state(self) -> dict[str, np.ndarray]:
         """The moments as named NumPy arrays, for a checkpoint: {"m.<name>": ..., "v.<name>": ...}."""
@@ -122,7 +131,7 @@ def _in_pieces(update: Callable, *arrays: Array) -> None:
         for i in range(rows.start, rows.stop, step):
             update(*(array[i : min(i + step, rows.stop)] for array in arrays))
 
-    share(part, len(first), work=4 * first.size)
+    share(part, len(first), work=first.size // PIECE * SHARED)  # less than a piece is not worth a second thread
 
 
 def warmup_cosine(x: float, warmup: float) -> float:
