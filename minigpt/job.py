@@ -106,7 +106,9 @@ def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
     told = {"resume": resume, **asdict(options)}
     ranks.agree({f"--{name.replace('_', '-')}": value for name, value in told.items()})
     if resume:
-        return reopen(options, ranks)
+        job = reopen(options, ranks)
+        ranks.rows(job.options.batch, job.options.accumulate)
+        return job
     ranks.rows(options.batch, options.accumulate)
     job = prepare(options) if ranks.first else None
     if ranks.size > 1 and job:

@@ -183,6 +183,9 @@ def test_a_batch_that_cannot_be_shared_is_refused_before_anything_is_written(tex
     with pytest.raises(InputError, match="--batch 7 cannot be shared by 2 processes: choose 6 or 8"):
         together(2, lambda one: ranks.run(one, options(text, tmp_path / "x", batch=7)))
     assert not (tmp_path / "x").exists()
+    ranks.run(ALONE, options(text, tmp_path / "x", batch=7), until=3)
+    with pytest.raises(InputError, match="--batch 7 cannot be shared by 2"):
+        together(2, lambda one: ranks.prepare_on(one, Options(out=str(tmp_path / "x")), resume=True))
 
 
 def test_processes_that_were_told_different_things(text, tmp_path):
