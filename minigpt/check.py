@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minigpt import gradcheck, ops, reference, shapes
+from minigpt.diagnosis import Evidence
 from minigpt.errors import InputError
 from minigpt.gpt1 import GPT1
 from minigpt.gpt2 import GPT2
@@ -110,9 +111,12 @@ def _large(op: str, forward: Callable, backward: Callable, args: dict, constants
     values, found = [x * 1000 if name in names else x for name, x in args.items()], []
     for f, b in ((forward, backward), _pair(reference, op)):
         out, cache = f(*values, **constants)
-        gradients = b(np.random.default_rng(seed).standard_normal(np.shape(out))[()], cache)
+        dout = np.random.default_rng(seed).standard_normal(np.shape(out))[()]
+        gradients = b(dout, cache)
         found.append([out, *(gradients if isinstance(gradients, (tuple, list)) else [gradients])])
-    return [gradcheck.compare(name, *both) for name, *both in zip(["out", *names], *found, strict=True)]
+    mine, true = (dict(zip(["out", *names], arrays, strict=True)) for arrays in found)
+    known = {"out": true["out"], "dout": dout}
+    return [gradcheck.compare(name, mine[name], true[name], Evidence(known, constants, name, true)) for name in true]
 
 
 def cases(op: str, seed: int = 0) -> Iterator[tuple[str, dict, dict]]:

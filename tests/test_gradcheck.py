@@ -468,6 +468,28 @@ def softmax_backward(dp, p):
     assert not happy and "softmax, inputs times 1000" in text and "NaN or infinite" in text
 
 
+def test_rounding_in_place_of_a_gradient_that_is_zero():
+    """Scores times 1000 choose one key, and the gradients of q and k vanish; the reference's to the bit.
+
+    Lesson 03's, which takes the average of dp from dout and out, subtracts two sums that are equal but for rounding.
+    """
+
+    def forward(q, k, v, *, mask=None, rate=0.0, key=None):
+        if key is not None:
+            return NotImplemented
+        out, cache = reference.attention_forward(q, k, v, mask=mask)
+        return out, (*cache[:4], out)
+
+    def backward(dout, cache):
+        q, k, v, p, out = cache
+        ds = p * (dout @ v.swapaxes(-1, -2) - (dout * out).sum(axis=-1, keepdims=True)) / math.sqrt(q.shape[-1])
+        return ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dout
+
+    trials = dict(check.judge("attention", forward, backward))
+    assert "attention, inputs times 1000" in trials
+    assert all(result.word == "happy" for results in trials.values() for result in results)
+
+
 def test_a_pair_may_hand_a_case_on():
     def forward(x):
         return NotImplemented if x.ndim > 2 else reference.softmax_forward(x)

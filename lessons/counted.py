@@ -1,0 +1,130 @@
+"""An array that counts what a GPU would be asked to do, and a GPU that does nothing. Lesson 18 uses both.
+
+    x = rng.normal(size=(5, 7)).view(Counted)
+    (x * x).sum()
+    ORDERS                              # [Order("multiply", 560, 35, 35), Order("add", 288, 35, 1)]
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from minigpt.fast.cuda import kernels
+
+
+class Order(NamedTuple):
+    """One operation that makes new numbers: on a GPU at least one kernel."""
+
+    name: str
+    nbytes: int  # read and written
+    work: int  # additions, multiplications, and whatever else makes a number; exp counts as one
+    size: int  # numbers made
+
+
+ORDERS: list[Order] = []
+
+
+def orders_of(f: Callable) -> list[Order]:
+    """What f() asks for."""
+    ORDERS.clear()
+    f()
+    return list(ORDERS)
+
+
+def bare(x):
+    """The same numbers, which nobody counts."""
+    if isinstance(x, (tuple, list)):
+        return type(x)(map(bare, x))
+    return x.view(np.ndarray) if isinstance(x, Counted) else x
+
+
+def _order(name, inputs, result, work):
+    read = {id(x): x.nbytes for x in inputs if isinstance(x, np.ndarray)}  # x * x reads x once
+    ORDERS.append(Order(name, sum(read.values()) + np.asarray(result).nbytes, work, np.size(result)))
+    return result.view(Counted) if isinstance(result, np.ndarray) else result
+
+
+class Counted(np.ndarray):
+    """A NumPy array whose operations are written into ORDERS. Views, such as a transpose, are free."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **options):
+        if out:
+            options["out"] = bare(out)
+        result = getattr(ufunc, method)(*bare(inputs), **options)
+        result = inputs[0] if result is None else result  # add.at works in place
+        work = inputs[0].size if method == "reduce" else np.size(result)
+        if ufunc is np.matmul:
+            work = 2 * np.size(result) * inputs[0].shape[-1]
+        made = _order(ufunc.__name__, inputs, result, work)
+        return out[0] if out else made
+
+    def __array_function__(self, function, _, inputs, options):
+        result, name = function(*bare(inputs), **options), function.__name__
+        inputs = [x for x in (inputs[0] if isinstance(inputs[0], list) else inputs) if isinstance(x, np.ndarray)]
+        if isinstance(result, list):  # np.split gives views
+            return [x.view(Counted) for x in result]
+        if not isinstance(result, np.ndarray):
+            return result
+        if name == "empty_like" or any(np.may_share_memory(result, x) for x in inputs):
+            return result.view(Counted)
+        read = {"zeros_like": [], "take": [result]}.get(name, inputs)
+        return _order(name, read, result, inputs[0].size if name == "mean" else 0)
+
+    def mean(self, *args, **options):
+        return np.mean(self, *args, **options)  # one order, as in CuPy; NumPy's method is a sum and a division
+
+
+def _perhaps_a_copy(name):
+    """A method that gives sometimes a view and sometimes a copy."""
+
+    def method(self, *args, **options):
+        result = getattr(super(Counted, self), name)(*bare(args), **options)
+        free = not isinstance(result, np.ndarray) or np.may_share_memory(result, self)
+        return result if free else _order(name, [result], result, 0)
+
+    return method
+
+
+for _name in "copy", "astype", "reshape", "__getitem__":
+    setattr(Counted, _name, _perhaps_a_copy(_name))
+
+
+class _Nobody:
+    """Takes a source as CuPy's compiler does. Its functions take orders, and do nothing."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def get_function(self, name):
+        ORDERS.append(Order(name, 0, 0, 0))
+        return lambda grid, block, arguments: None
+
+
+@contextlib.contextmanager
+def a_gpu_that_does_nothing() -> Iterator[None]:
+    """Inside, the library's CUDA kernels take NumPy arrays and are only counted: every number they make is 0."""
+
+    def empty(*args, make=np.zeros, **options):
+        return make(*bare(args), **options).view(Counted)
+
+    def zeros(*args, make=np.zeros, **options):
+        return _order("zeros", [], make(*args, **options), 0)
+
+    def ascontiguousarray(x):
+        return x.view(Counted) if x.flags.c_contiguous else x.view(Counted).copy()
+
+    numpys = {"empty": empty, "zeros": zeros, "ascontiguousarray": ascontiguousarray}
+    numpys["empty_like"] = functools.partial(empty, make=np.zeros_like)
+    kernels._compiled.cache_clear()
+    try:
+        with (
+            mock.patch.multiple(kernels, ARRAY=np.ndarray, compile=_Nobody, address=lambda array: 0),
+            mock.patch.multiple(np, **numpys),
+        ):
+            yield
+    finally:
+        kernels._compiled.cache_clear()
