@@ -166,12 +166,13 @@ def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_n
     Returns the norm before clipping. max_norm=None or 0 only measures. Raises NonFiniteGradient if the norm is NaN or
     infinite; then no gradient has been changed. (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
     """
-    with_grad = [(name, p) for name, p in named_parameters if p.grad is not None]
-    squares = [(name, float(g @ g)) for name, g in ((name, p.grad.reshape(-1)) for name, p in with_grad)]
-    norm = math.sqrt(sum(square for _, square in squares))
+    with_grad = {name: p for name, p in named_parameters if p.grad is not None}
+    vectors = [p.grad.reshape(-1) for p in with_grad.values()]
+    squares = to_numpy(array_module(*vectors).stack([g @ g for g in vectors])).tolist() if vectors else []
+    norm = math.sqrt(sum(squares))  # all came back at once: a GPU is waited for one time
     if not math.isfinite(norm):
-        raise NonFiniteGradient(next(name for name, square in squares if not math.isfinite(square)))
+        raise NonFiniteGradient(next(name for name, s in zip(with_grad, squares, strict=True) if not math.isfinite(s)))
     if max_norm and norm > max_norm:
-        for _, p in with_grad:
+        for p in with_grad.values():
             p.grad *= max_norm / norm
     return norm
