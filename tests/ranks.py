@@ -88,7 +88,7 @@ def run(ranks: Ranks, options: Options, resume=False, until: int | None = None):
     return job
 
 
-OPTIONS = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "tokenizer": "char", "batch": 8, "steps": 12,
+OPTIONS = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "tokenizer": "char", "batch": 8, "steps": 8,
            "eval_every": 4, "dropout": 0.2, "model": "gpt2"}  # fmt: skip
 
 
