@@ -103,6 +103,7 @@ class Job:
 
 def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
     """The same job in every process: the first one prepares it and keeps it, the others open what it has kept."""
+    options.check()
     told = {"resume": resume, **asdict(options)}
     ranks.agree({f"--{name.replace('_', '-')}": value for name, value in told.items()})
     if resume:

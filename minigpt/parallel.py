@@ -73,7 +73,7 @@ class Ranks:
     def agree(self, named: dict[str, Any]) -> None:
         """Raises InputError, everywhere, where a value is not the same in all processes."""
         given = self.gather(named)
-        for rank, other in enumerate(given):
+        for rank, other in enumerate(given[1:], start=1):
             for name, value in given[0].items():
                 if other[name] != value:
                     where = f"{value} in process 0 and {other[name]} in process {rank}"

@@ -131,8 +131,10 @@ def test_costs_are_what_is_kept_and_one_block(kind):
 # --- training --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["gpt1", "gpt2"])
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("model", "dropout"),
+    [("gpt2", 0.2), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("gpt1", 0.2), ("gpt2", 0.0)))],
+)
 def test_a_run_has_the_same_bytes_and_may_change_when_it_goes_on(model, dropout, text, tmp_path):
     changes = {"model": model, "dropout": dropout, "layers": 2, "accumulate": 2}
     loop(prepare(options(text, tmp_path / "plain", **changes)))

@@ -64,7 +64,9 @@ class Total:
         pytest.param(0.5, {"key": KEY, "normalizer": 7}, id="and dropout, a part of a batch"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "choice" else pytest.param(kind, marks=pytest.mark.slow) for kind in TASKS]
+)
 def test_every_gradient_of_head_and_body_together(kind, lm_weight, options):
     _, s, labels = TASKS[kind]
     ids, lengths = inputs(s)
