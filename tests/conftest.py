@@ -7,6 +7,7 @@ from pathlib import Path
 import cuda_on_cpu
 import numpy as np
 import pytest
+import strict_cupy
 
 from minigpt import backend, ops
 from minigpt.backend import cuda_problem, to_device
@@ -90,12 +91,26 @@ def no_gpu() -> str | None:
     return cuda_problem()
 
 
-@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request) -> str:
-    """ "cpu", and "cuda" where there is a GPU."""
-    if request.param == "cuda" and no_gpu():
-        pytest.skip(f"no GPU: {no_gpu()}")
-    return request.param
+@pytest.fixture(params=["cpu", "strict cupy", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request, monkeypatch) -> str:
+    """ "cpu"; "cuda" as a stand-in for CuPy plays it; and "cuda" where there is a GPU."""
+    missing = no_gpu()  # asked before the stand-in can answer
+    if request.param == "cuda" and missing:
+        pytest.skip(f"no GPU: {missing}")
+    if request.param == "strict cupy":
+        monkeypatch.setattr(backend, "cupy", strict_cupy.cupy)
+        monkeypatch.setattr(backend, "_cupy_wheels", lambda: ["strict-cupy"])
+    return "cpu" if request.param == "cpu" else "cuda"
+
+
+def pytest_collection_modifyitems(items):
+    """On the stand-in for CuPy the reference is tested once: the other implementations leave its arrays to it."""
+
+    def again(item) -> bool:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        return params.get("device") == "strict cupy" and params.get("implementation", "reference") != "reference"
+
+    items[:] = [item for item in items if not again(item)]
 
 
 @pytest.fixture

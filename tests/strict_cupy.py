@@ -1,0 +1,149 @@
+"""CuPy where there is no GPU: arrays that compute with NumPy, and refuse what CuPy's arrays refuse.
+
+They do not become NumPy arrays unasked. NumPy arrays and lists are no operands beside them. Functions, methods and
+options that CuPy does not have are missing here too: where CuPy is installed it is asked, for which it needs no GPU.
+And what computes, computes as CuPy does: an element or a sum is an array without axes, and an element is a view.
+
+Refused too, though CuPy allows it: np.exp(x), for which it would take cupy.exp(x); NumPy's array as a value of
+x[[0, 1]] = value, which it would copy; and an index out of range, which it would wrap around.
+"""
+
+import functools
+import inspect
+import re
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+
+from minigpt.backend import cupy as real
+
+NUMBERS = (bool, int, float, complex, np.bool_, np.number)
+ATTRIBUTES = {"T", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides"}
+BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+OTHERS = "lt le eq ne gt ge neg pos abs invert bool int float complex len repr".split()
+# Some of what NumPy has and CuPy has not, for where CuPy is not installed.
+ABSENT, NO_OPTIONS = "block ctypes errstate insert longdouble nditer setflags vecdot".split(), {"initial", "where"}
+
+
+def wrap(value):
+    """What NumPy returned, with strict arrays for its arrays and for its numbers."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ndarray(np.asarray(value))
+    return type(value)(map(wrap, value)) if type(value) in (list, tuple) else value
+
+
+def unwrap(value):
+    """An argument as NumPy takes it. Raises TypeError for an array that is NumPy's already."""
+    if isinstance(value, np.ndarray):
+        raise TypeError(f"Unsupported type {type(value)}")
+    if isinstance(value, ndarray):
+        return value._array
+    return type(value)(map(unwrap, value)) if type(value) in (list, tuple) else value
+
+
+def operand(value):
+    """An operand as NumPy takes it. Raises TypeError for all but strict arrays and numbers."""
+    if not isinstance(value, (ndarray, *NUMBERS)):
+        raise TypeError(f"Unsupported type {type(value)}")
+    return unwrap(value)
+
+
+def index_of(index) -> tuple:
+    """An index as NumPy takes it: lists and NumPy arrays are allowed here. Its ... makes a view of a single element."""
+    parts = index if isinstance(index, tuple) else (index,)
+    parts = tuple(part._array if isinstance(part, ndarray) else part for part in parts)
+    return parts if any(part is ... for part in parts) else (*parts, ...)
+
+
+def theirs(owner, name: str):
+    """What CuPy has under this name, None where it is not installed. Raises AttributeError where CuPy has nothing."""
+    if owner is None and name in ABSENT:
+        raise AttributeError(f"CuPy has no {name}")
+    return owner and getattr(owner, name)
+
+
+@functools.cache
+def words(function) -> set[str]:
+    """The words in how a function of CuPy's is called; what is compiled says that where its documentation begins."""
+    if inspect.isfunction(function):
+        return set(inspect.signature(function).parameters)
+    return set(re.findall(r"\w+", function.__doc__.split("\n")[0]))
+
+
+def function(ours, known):
+    """A function of NumPy's between strict arrays, with the options of its namesake in CuPy, and with its `at`."""
+    of_elements = isinstance(ours, np.ufunc)
+
+    def call(*args, **options):
+        if wrong := options.keys() & NO_OPTIONS if known is None else options.keys() - words(known):
+            raise TypeError(f"Wrong arguments {wrong}")
+        args = map(operand, args) if of_elements else unwrap(args)
+        return wrap(ours(*args, **{name: unwrap(option) for name, option in options.items()}))
+
+    if of_elements and ours.signature is None:
+        call.at = function(ours.at, known and known.at)
+    return call
+
+
+class ndarray:
+    """An array on a GPU that is not there."""
+
+    __slots__ = ("_array",)
+    __array_ufunc__ = None  # NumPy's functions refuse it, and NumPy's arrays leave their operators to it
+    __hash__ = None
+
+    def __init__(self, array: np.ndarray):
+        self._array = array
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
+
+    def __getitem__(self, index):
+        return wrap(self._array[index_of(index)])
+
+    def __setitem__(self, index, value):
+        self._array[index_of(index)] = operand(value)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __getattr__(self, name: str):
+        if name in ATTRIBUTES:
+            return wrap(getattr(self._array, name))
+        known = theirs(real and real.ndarray, name)
+        if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
+            raise AttributeError(f"the stand-in for CuPy's arrays has no {name}")
+        return function(getattr(self._array, name), known)
+
+    def _operate(self, *others, name: str):
+        """An operator of NumPy's arrays between strict arrays and numbers."""
+        result = getattr(self._array, name)(*map(operand, others))
+        return self if result is self._array else wrap(result)  # the first: in place
+
+
+for _name in [*(form + name for form in ("", "r", "i") for name in BINARY if form + name != "imatmul"), *OTHERS]:
+    setattr(ndarray, f"__{_name}__", functools.partialmethod(ndarray._operate, name=f"__{_name}__"))
+
+
+class Module(ModuleType):
+    """What stands for cupy."""
+
+    def __getattr__(self, name: str):
+        known, ours = theirs(real, name), getattr(np, name)
+        return function(ours, known) if callable(ours) and not isinstance(ours, type) else ours
+
+
+def array(obj, dtype=None) -> ndarray:
+    """A new array of what NumPy's or a strict one holds, or of numbers: the way to the GPU, which copies."""
+    made = np.array(obj if isinstance(obj, np.ndarray) else unwrap(obj), dtype)
+    if made.dtype.kind not in "biufc":
+        raise ValueError(f"Unsupported dtype {made.dtype}")
+    return ndarray(made)
+
+
+cupy = Module("cupy")
+cupy.ndarray, cupy.array = ndarray, array
+cupy.asarray = lambda a, dtype=None: a if isinstance(a, ndarray) and dtype in (None, a.dtype) else array(a, dtype)
+cupy.asnumpy = lambda a: np.array(a._array, order="C") if isinstance(a, ndarray) else np.asarray(a)
+runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError)
+cupy.cuda = SimpleNamespace(runtime=runtime, memory=SimpleNamespace(OutOfMemoryError=MemoryError))
