@@ -455,8 +455,8 @@ assert 1.4 < real < 1.6
 # To the last operation, it is 6 N + 6 V C + 12 L T C: the blocks; the head, a product that N leaves out; and the
 # scores of attention, which are products without weights. Beside 6 N the last is T/(6C), and the head V/(12 L C): both
 # shrink as C grows. For our smallest model 6 N is a bad estimate. For GPT-1 the truth is half as much again, most of
-# that the head. For GPT-3 (96 layers, C = 12,288, T = 2048) it is three percent more. **A rule for large models, to be
-# handed to small ones with care.**
+# that the head. For GPT-3 (96 layers, C = 12,288, T = 2048) it is at most three percent more. **A rule for large
+# models, to be handed to small ones with care.**
 #
 # ### Five sizes
 #
@@ -527,9 +527,9 @@ print(f"it says: to halve the loss, take a model {2 ** (1 / alpha):.0f} times as
 assert 0.14 < alpha < 0.27 and misses < 0.07 and 9000 < 2 ** (1 / 0.076) < 9300
 
 # %% [markdown]
-# A line through five points, almost two decades, a few percent off. Papers have been written on less. But a power law
-# without a floor says that a model that is large enough has loss 0, and no model can know what the dice of the story
-# world will show next. So let us allow for a floor, L = E + a N^(-alpha), and try several:
+# Five points, almost two decades, a few percent off: it looks like a law. But a power law without a floor says that a
+# model that is large enough has loss 0, and no model can know what the dice of the story world will show next. So let
+# us allow for a floor, L = E + a N^(-alpha), and try several:
 
 # %%
 floors = np.arange(0, loss[-1] - 0.01, 0.01)
@@ -591,12 +591,12 @@ assert less[3] / less[2] < truth / loss[-1]  # twice the text brings more than f
 assert loss[2] < less[2] and work[WIDTHS[2]] * D < 0.4 * work[WIDTHS[-1]] * D / 2
 
 # %% [markdown]
-# This is no line at all: it grows *steeper*. We stand before the law, where spelling and words are being learnt. Of
-# two things we can be sure all the same. The last doubling of the text brought more than four times the model did. And
-# the model of width 24 with all of the text is better than that of width 64 with half of it (the blue square below),
-# for little more than a third of the operations. **We were short of text, not of parameters.** That is Chinchilla's
-# lesson in small: Kaplan et al. had recommended to grow mainly the model (N as compute^0.73),
-# Hoffmann et al. found that N and D should grow alike.
+# This is no line at all: it grows *steeper*. We stand before the law, where spelling and words are being learnt. Two
+# things are plain all the same. The last doubling of the text brought more than four times the model did. And the
+# model of width 24 with all of the text is better than that of width 64 with half of it (the blue square below), for
+# little more than a third of the operations. **We were short of text, not of parameters.** That is Chinchilla's lesson
+# in small: Kaplan et al. had recommended to grow mainly the model (N as compute^0.73), Hoffmann et al. found that N and
+# D should grow alike.
 #
 # **And why are our exponents so much larger than the published ones?** In fairness, for many reasons, and we have
 # not separated them:
