@@ -455,7 +455,7 @@ assert 1.4 < real < 1.6
 # To the last operation, it is 6 N + 6 V C + 12 L T C: the blocks; the head, a product that N leaves out; and the
 # scores of attention, which are products without weights. Beside 6 N the last is T/(6C), and the head V/(12 L C): both
 # shrink as C grows. For our smallest model 6 N is a bad estimate. For GPT-1 the truth is half as much again, most of
-# that the head. For GPT-3 (96 layers, C = 12,288, T = 2048) it is at most three percent more. **A rule for large
+# that the head. For GPT-3 (96 layers, C = 12,288, T = 2048) it is about three percent more. **A rule for large
 # models, to be handed to small ones with care.**
 #
 # ### Five sizes
