@@ -20,7 +20,19 @@ try:
 except ImportError as error:
     cupy, _import_error = None, error
 
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
 Array = Any  # numpy.ndarray or cupy.ndarray
+
+
+def named_dtype(name: str) -> np.dtype:
+    """The dtype of this name, which for NumPy alone bfloat16 is not. Raises InputError where it cannot be had."""
+    if name == "bfloat16" and ml_dtypes is None:
+        raise InputError("bfloat16 needs ml_dtypes: pip install ml_dtypes")
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 def array_module(*arrays: Array):

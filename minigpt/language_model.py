@@ -117,7 +117,7 @@ class LanguageModel(Module):
         """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1"""
         cache = Cache(grad)
         h = cache.keep(self.hidden(ids, past, key, grad))
-        logits = cache.keep(ops.linear_forward(h, self.head.data.T))
+        logits = cache.keep(ops.linear_forward(h, self.head.value.T))
         return logits, cache
 
     def backward(self, dlogits: Array, cache: Cache) -> None:
@@ -145,7 +145,7 @@ class LanguageModel(Module):
         targets = to_device(as_array(targets), self.device)
         weights = None if weights is None else to_device(as_array(weights), self.device)
         scale = {"normalizer": normalizer, "weights": weights}
-        loss = cache.keep(ops.linear_cross_entropy_forward(h, self.head.data, targets, **scale, grad=grad))
+        loss = cache.keep(ops.linear_cross_entropy_forward(h, self.head.value, targets, **scale, grad=grad))
         return loss, cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
@@ -233,8 +233,9 @@ class LanguageModel(Module):
                 # Once the window slides, each of its tokens has a new position, on which all keys and values depend:
                 # with absolute positions nothing of the past can be kept.
                 past = self.new_past(room, np.maximum(padding - slid, 0))
-            h, _ = self.hidden(seen, past, grad=False)
-            logits, _ = ops.linear_forward(h[:, -1], self.head.data.T)
+            with self.exact():
+                h, _ = self.hidden(seen, past, grad=False)
+                logits, _ = ops.linear_forward(h[:, -1], self.head.value.T)
             uniform = np.array([rng.random() for rng in chance])
             chosen = sampling.next_tokens(to_numpy(logits), uniform, temperature, top_k, top_p)
             if stop is not None:

@@ -5,23 +5,33 @@ input and adds those of the parameters to `Parameter.grad`. So one module can be
 backward passes come, each time with a cache of its own.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from minigpt import ops
-from minigpt.backend import Array, array_module, choose_device, to_device
+from minigpt.backend import Array, array_module, choose_device, named_dtype, to_device
 from minigpt.errors import InputError
 from minigpt.key import Key, fold
 
 
 class Parameter:
-    """An array that is learned, and the gradient of the loss with respect to it (None before the first backward)."""
+    """An array that is learned, and the gradient of the loss with respect to it (None before the first backward).
+
+    low: a copy in bfloat16 to compute with, or None. The optimiser updates data, and then the copy.
+    """
 
     def __init__(self, data: Array, grad: Array | None = None):
         self.data = data
         self.grad = grad
+        self.low: Array | None = None
+
+    @property
+    def value(self) -> Array:
+        """What layers compute with: data, or its copy in fewer bits."""
+        return self.data if self.low is None else self.low
 
     def __repr__(self) -> str:
         return f"Parameter({self.data.shape}, {self.data.dtype})"
@@ -102,6 +112,23 @@ class Module:
         for parameter in self.parameters():
             parameter.grad = None
 
+    def compute_in(self, low: str | None) -> None:
+        """Let layers compute with copies of the parameters in this dtype, "bfloat16"; None: with the parameters."""
+        for parameter in self.parameters():
+            parameter.low = parameter.data.astype(named_dtype(low)) if low else None
+
+    @contextlib.contextmanager
+    def exact(self):
+        """Inside, layers compute with the parameters themselves, whatever copies there are."""
+        copies = [(parameter, parameter.low) for parameter in self.parameters()]
+        for parameter, _ in copies:
+            parameter.low = None
+        try:
+            yield
+        finally:
+            for parameter, low in copies:
+                parameter.low = low
+
     def to(self, device: str) -> "Module":
         """Move the parameters to "cpu" or "cuda", in place; gradients are forgotten. Returns the module.
 
@@ -132,7 +159,7 @@ class Linear(Module):
 
     def forward(self, x: Array) -> tuple[Array, Any]:
         """x (*,I) -> out (*,O)"""
-        return ops.linear_forward(x, self.weight.data, self.bias.data)
+        return ops.linear_forward(x, self.weight.value, self.bias.value)
 
     def backward(self, dout: Array, cache: Any) -> Array:
         """dout (*,O) -> dx (*,I)"""
@@ -150,7 +177,7 @@ class Embedding(Module):
 
     def forward(self, ids: Array) -> tuple[Array, Any]:
         """ids (*) int -> out (*,C)"""
-        return ops.embedding_forward(self.weight.data, ids)
+        return ops.embedding_forward(self.weight.value, ids)
 
     def backward(self, dout: Array, cache: Any) -> None:
         """dout (*,C) -> nothing: ids have no gradient"""
@@ -260,7 +287,7 @@ class MLP(Module):
     def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)"""
         cache = Cache(grad)
-        weights = [parameter.data for parameter in self.parameters()]
+        weights = [parameter.value for parameter in self.parameters()]
         out = cache.keep(ops.mlp_forward(x, *weights, grad=grad))
         out = cache.keep(ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2)))
         return out, cache

@@ -50,13 +50,16 @@ class Optimizer:
         """One update with learning rate lr. Parameters without a gradient stay as they are."""
         self.t += 1
         rate, eps, decay = self.rule(lr)
-        tensors = [(p.data, p.grad, self.m[name], self.v[name])
-                   for name, p in self.parameters.items() if p.grad is not None]  # fmt: skip
-        decays = [decay if p.ndim > 1 else 0.0 for p, *_ in tensors]
-        if adam_update(tensors, decays, rate=rate, eps=eps, betas=self.betas):  # on a GPU, all at once
+        learning = {name: p for name, p in self.parameters.items() if p.grad is not None}
+        tensors = [(p.data, p.grad, self.m[name], self.v[name]) for name, p in learning.items()]
+        lows = [p.low for p in learning.values()]
+        decays = [decay if p.data.ndim > 1 else 0.0 for p in learning.values()]
+        if adam_update(tensors, lows, decays, rate=rate, eps=eps, betas=self.betas):  # on a GPU, all at once
             return
-        for tensor, decay in zip(tensors, decays, strict=True):
+        for tensor, low, decay in zip(tensors, lows, decays, strict=True):
             _in_pieces(functools.partial(self._update, rate, eps, decay), *tensor)
+            if low is not None:
+                low[...] = tensor[0]
 
     def rule(self, lr: float) -> tuple[float, float, float]:
         """rate, eps and decay of this update, which is p -= rate m / (sqrt(v) + eps) + decay p."""

@@ -137,6 +137,9 @@ static int run(const unsigned* grid, const unsigned* block, int reverse, std::fu
 static void __syncthreads() { cpu::wait(cpu::block, cpu::threads()); }
 static void __syncwarp() { cpu::wait(cpu::warps[cpu::running / 32], cpu::warp_size()); }
 
+static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+
 template <class Number> static Number __shfl_xor_sync(unsigned, Number value, int apart) {
     cpu::exchanged[cpu::running] = value;
     __syncwarp();

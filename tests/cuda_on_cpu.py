@@ -55,7 +55,7 @@ class Module:
             if not isinstance(a, np.ndarray)
         ], f"{name}: a number of the wrong size"
         arrays = [a for a in arguments if isinstance(a, np.ndarray) and not _is_table(a)]
-        arrays += [_known[int(where)] for a in arguments if _is_table(a) for where in a.flat]
+        arrays += [_known[int(where)] for a in arguments if _is_table(a) for where in a.flat if where]
         runs = [self._run_once(name, grid, block, arguments, arrays, reverse) for reverse in (0, 1)]
         for a in arrays:
             assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), (
@@ -68,7 +68,7 @@ class Module:
 
         def inside(a):
             if _is_table(a):
-                return np.array([walled[id(_known[int(where)])][1].ctypes.data for where in a.flat], a.dtype)
+                return np.array([where and walled[id(_known[int(where)])][1].ctypes.data for where in a.flat], a.dtype)
             return walled[id(a)][1] if isinstance(a, np.ndarray) else np.array(a)
 
         values = [inside(a) for a in arguments]
@@ -101,7 +101,7 @@ def _is_table(argument) -> bool:
 
 def _brick(array, second) -> int:
     """The byte that a wall is made of. A whole number may be an index: 0 leads nowhere else."""
-    return (0x3F if array.dtype.kind == "f" else 0) if second else 0xFF
+    return (0x3F if array.dtype.kind in "fV" else 0) if second else 0xFF
 
 
 def _between_walls(array, second):

@@ -1,6 +1,6 @@
 """The same operations as CUDA kernels, for CuPy arrays: a .cu file for each operation, its launches in the .py beside.
 
-What costs time on a GPU beside the matrix products, which are CuPy's, is reading and writing memory: kernels do less of
+What costs time on a GPU beside the matrix products is reading and writing memory: kernels do less of
 it. Nothing is added up by atomics: every sum has its fixed order, and two runs have the same bits. Nothing is compiled
 before it is needed. What a kernel was not made for is NotImplemented, and the reference answers.
 """
@@ -11,8 +11,10 @@ from minigpt.fast.cuda.dropout import dropout_backward, dropout_forward
 from minigpt.fast.cuda.embedding import embedding_backward, embedding_forward
 from minigpt.fast.cuda.gelu import gelu_backward, gelu_forward, mlp_backward, mlp_forward
 from minigpt.fast.cuda.layernorm import layernorm_backward, layernorm_forward
+from minigpt.fast.cuda.linear import linear_backward, linear_forward
 
 __all__ = [
+    "linear_forward", "linear_backward",
     "embedding_forward", "embedding_backward",
     "gelu_forward", "gelu_backward",
     "layernorm_forward", "layernorm_backward",

@@ -15,6 +15,7 @@ THREADS = 256
 
 def adam_update(
     tensors: Sequence[tuple[Array, Array, Array, Array]],
+    lows: Sequence[Array | None],
     decays: Sequence[float],
     *,
     rate: float,
@@ -23,6 +24,7 @@ def adam_update(
 ) -> bool:
     """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v. One launch.
 
+    lows: for each p its copy in bfloat16, which gets the new values too, or None.
     Returns False, and does nothing, where there are arrays that are not CuPy's, contiguous, and of one dtype.
     """
     arrays = [array for tensor in tensors for array in tensor]
@@ -30,7 +32,8 @@ def adam_update(
         return False
     xp, dtype = array_module(arrays[0]), arrays[0].dtype
     size, tensor, start = (xp.asarray(a) for a in _chunks(tuple(p.size for p, *_ in tensors), CHUNK))
-    addresses = np.array([[kernels.address(a) for a in arrays[i::4]] for i in range(4)], np.uint64)
+    columns = [*(arrays[i::4] for i in range(4)), lows]
+    addresses = np.array([[0 if a is None else kernels.address(a) for a in column] for column in columns], np.uint64)
     tables = xp.asarray(addresses), size, xp.asarray(decays, dtype=dtype), tensor, start
     numbers = len(tensors), CHUNK, rate, eps, 1 - betas[0], 1 - betas[1]
     launch("adam", "adam", (len(tensor), 1, 1), (THREADS, 1, 1), *tables, *numbers)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from minigpt.backend import Array, array_module
 from minigpt.fast.cuda.dropout import chance
-from minigpt.fast.cuda.kernels import blocks, launch, ours
+from minigpt.fast.cuda.kernels import blocks, launch, ours, wide
 from minigpt.key import Key
 
 QUERIES = 64  # of a block, a thread for each
@@ -35,7 +35,7 @@ def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=N
     xp = array_module(qkv)
     qkv = xp.ascontiguousarray(qkv)
     b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    out, lse = xp.empty((b, t, c), qkv.dtype), xp.empty((b, n_head, t), qkv.dtype)
+    out, lse = xp.empty((b, t, c), qkv.dtype), xp.empty((b, n_head, t), wide(qkv.dtype))
     _run("attention_forward", (out, lse, qkv), qkv.shape, n_head, rate, key)
     return out, SelfAttentionCache(qkv, out, lse, n_head, rate, key) if grad else None
 
@@ -54,7 +54,7 @@ def self_attention_backward(dout, cache: SelfAttentionCache):
 def _run(kernel, arrays, shape, n_head, rate, key):
     b, t, c = shape[0], shape[1], shape[2] // 3
     size = c // n_head
-    queries = tile(size, arrays[0].dtype.itemsize)
+    queries = tile(size, wide(arrays[0].dtype).itemsize)
     numbers = t, n_head, 1 / math.sqrt(size), *chance(rate, key, (b, n_head, t, t))
     constants = {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}
     launch("attention", kernel, (blocks(t, queries), b * n_head, 1), (queries, 1, 1), *arrays, *numbers, **constants)
@@ -74,4 +74,4 @@ def tile(size: int, itemsize: int) -> int | None:
 def _fits(qkv, n_head):
     """A tile into shared memory, and all heads into a grid?"""
     size = qkv.shape[2] // 3 // n_head
-    return 0 < size <= LARGEST and tile(size, qkv.dtype.itemsize) is not None and qkv.shape[0] * n_head < 1 << 16
+    return 0 < size <= LARGEST and tile(size, wide(qkv.dtype).itemsize) is not None and qkv.shape[0] * n_head < 1 << 16

@@ -6,7 +6,7 @@
 //
 // One thread for each column of each stripe, from the first row to the last: always the same order, always the same
 // bits. Neighbouring threads read neighbouring numbers. A second launch, with one stripe, sums the sums.
-extern "C" __global__ void column_sums(real* sums, const real* x, int rows, int columns, int stripe) {
+extern "C" __global__ void column_sums(wide* sums, const real* x, int rows, int columns, int stripe) {
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= columns) return;
     x += (long long)blockIdx.z * rows * columns;

@@ -1,9 +1,10 @@
 // What the kernels share. Two names are chosen when they are compiled:
-//     real   how a number is stored (float or double),
-//     wide   what it is computed and summed in.
+//     real   how a number is stored: float, double or bfloat16,
+//     wide   what it is computed and summed in, and how gains, statistics and gradients of weights are stored.
 
 const int WARP = 32;  // threads that run in step and can read each other's registers
 #define LOWEST wide(-3.4e38)  // where the search for a largest number begins
+#define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 
 // The sum of a value over a warp. Every thread gets it, and, the pairs being always the same, always the same bits.
 __device__ inline wide warp_sum(wide value) {

@@ -1,4 +1,4 @@
-// Cross-entropy: logits z (N,V), targets y (N), share (N) -> loss (N), and dz in place of z.
+// Cross-entropy: logits z (N,V), targets y (N), share (N) -> loss (N), dz (N,V).
 
 #include "common.cuh"
 
@@ -20,12 +20,13 @@ const int WARPS = 8;  // of a block, which takes one row
 
 // loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
-// The row is read once for largest and total together, and once more to become its own gradient, if that is wanted.
+// The row is read once for largest and total together, and once more for its gradient, if that is wanted: dz, which may
+// be z itself. Both have rows of `stride` numbers, of which the first `columns` count.
 extern "C" __global__ void cross_entropy(
-    real* z, wide* loss, const long long* y, const real* share, int columns, int want_gradient
+    real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
     __shared__ wide largest[WARPS], total[WARPS];
-    z += (long long)blockIdx.x * columns;
+    z += (long long)blockIdx.x * stride;
     int target = y[blockIdx.x];
     wide weight = share[blockIdx.x], picked = z[target];
 
@@ -45,9 +46,10 @@ extern "C" __global__ void cross_entropy(
     for (int w = 0; w < WARPS; w++) sum.add(largest[w], total[w]);
 
     if (threadIdx.x == 0) loss[blockIdx.x] = weight * (log(sum.total) + (sum.largest - picked));
-    if (!want_gradient) return;
+    if (!dz) return;
+    dz += (long long)blockIdx.x * stride;
     for (int v = threadIdx.x; v < columns; v += WARPS * WARP) {
-        wide p = exp(wide(z[v]) - sum.largest) / sum.total;
-        z[v] = weight * (p - (v == target ? 1 : 0));
+        wide p = exp(z[v] - sum.largest) / sum.total;
+        dz[v] = weight * (p - (v == target ? 1 : 0));
     }
 }

@@ -1,11 +1,12 @@
-"""The tied head and its loss: products are CuPy's, what lies between them is the kernel in cross_entropy.cu."""
+"""The tied head and its loss: the kernel between the products stands in cross_entropy.cu."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import launch, ours
+from minigpt.fast.cuda.kernels import launch, ours, wide
+from minigpt.fast.cuda.products import padded, product
 
 LOGITS = 1 << 27  # how many exist at once: 512 MB in float32
 THREADS = 256  # of a row: WARPS warps
@@ -20,37 +21,39 @@ class LinearCrossEntropyCache(NamedTuple):
 def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None, grad=True):
     """h (*,C), w (V,C), targets (*) int -> loss ()
 
-    Some rows at a time: their logits become their own gradient in place, for dloss = 1, and give dh and dw at once.
-    Some words at a time would do with less memory still, but each logit would have to be computed twice.
+    Some rows at a time: their logits become their own gradient, for dloss = 1, in place where the dtype is the same,
+    and give dh and dw at once. Some words at a time would do with less memory still, but each logit would have to be
+    computed twice. A target that is no word gives NaN.
     """
-    if not ours(h, w) or array_module(h) is not array_module(targets) or targets.shape != h.shape[:-1]:
+    if not ours(h, w) or array_module(h) is not array_module(targets) or targets.shape != h.shape[:-1] or not h.size:
         return NotImplemented
-    xp = array_module(h)
+    xp, dtype = array_module(h), wide(h.dtype)
     rows, y = h.reshape(-1, h.shape[-1]), targets.reshape(-1).astype(np.int64)
     ignored = y == IGNORED
-    if not rows.size or not bool((ignored | (y >= 0) & (y < len(w))).all()):
-        return NotImplemented
-    y = xp.where(ignored, 0, y)
-    share = xp.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(h.dtype)
-    normalizer = share.sum() if normalizer is None else xp.asarray(normalizer, dtype=h.dtype)
+    share = xp.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(dtype)
+    normalizer = share.sum() if normalizer is None else xp.asarray(normalizer, dtype=dtype)
     share = share / xp.where(normalizer == 0, 1, normalizer)
+    share[~ignored & ((y < 0) | (y >= len(w)))] = np.nan
+    y = xp.where(ignored, 0, y).clip(0, len(w) - 1)
 
-    loss = xp.empty(len(rows), h.dtype)
-    dh, dw = (xp.empty_like(rows), None) if grad else (None, None)
-    step = max(1, LOGITS // len(w))
+    loss = xp.empty(len(rows), dtype)
+    dh, dw = (xp.empty_like(rows), xp.zeros(w.shape, dtype)) if grad else (None, None)
+    step = min(len(rows), max(1, LOGITS // len(w)))
+    logits = padded(xp, step, len(w), dtype)
+    slopes = None if not grad else logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
     for first in range(0, len(rows), step):
         part = slice(first, first + step)
-        z = rows[part] @ w.T
-        row = z, loss[part], y[part], share[part]
-        launch("cross_entropy", "cross_entropy", (len(z), 1, 1), (THREADS, 1, 1), *row, len(w), grad)
+        z = product(rows[part], w.T, out=logits[: len(rows[part]), : len(w)])
+        row = slopes, logits, loss[part], y[part], share[part]
+        launch("cross_entropy", "cross_entropy", (len(z), 1, 1), (THREADS, 1, 1), *row, len(w), logits.shape[1])
         if grad:
-            xp.matmul(z, w, out=dh[part])
-            sums = z.T @ rows[part]
-            dw = sums if dw is None else xp.add(dw, sums, out=dw)
+            dz = slopes[: len(z), : len(w)]
+            product(dz, w, out=dh[part])
+            dw += product(dz.T, rows[part], dtype=dtype)
     return loss.sum(), LinearCrossEntropyCache(dh.reshape(h.shape), dw) if grad else None
 
 
 def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
     """dloss () -> dh (*,C), dw (V,C)"""
-    dloss = array_module(cache.dh).asarray(dloss, dtype=cache.dh.dtype)
-    return cache.dh * dloss, cache.dw * dloss
+    xp = array_module(cache.dh)
+    return tuple(array * xp.asarray(dloss, dtype=array.dtype) for array in cache)

@@ -1,6 +1,14 @@
-// The gradient of an embedding: dout (N,C), ids (N) -> dw (V,C).
+// Embedding: w (V,C), ids (N) -> out (N,C), and the gradient dout (N,C), ids (N) -> dw (V,C).
 
 #include "common.cuh"
+
+// out[n] = w[ids[n]]. An id that the table does not have gives NaN: a kernel cannot raise an error, and must not lie.
+extern "C" __global__ void embedding_forward(real* out, const real* w, const long long* ids, int rows, int columns) {
+    int n = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
+    if (c >= columns) return;
+    long long id = ids[n];
+    out[(long long)n * columns + c] = id >= 0 && id < rows ? wide(w[id * columns + c]) : NOT_A_NUMBER;
+}
 
 // dw[v] = sum of dout[n] over all n with ids[n] = v.
 //
@@ -8,11 +16,11 @@
 // One block for each place in that order (and 128 columns); it works where a new id begins, and sums up to the next one,
 // so that each row of dw has one owner and its sum one order. Rows that nobody took are zero already.
 extern "C" __global__ void embedding_backward(
-    real* dw, const real* dout, const long long* ids, const long long* order, int n, int columns
+    wide* dw, const real* dout, const long long* ids, const long long* order, int n, int rows, int columns
 ) {
     int place = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
     long long id = ids[order[place]];
-    if (c >= columns || (place > 0 && ids[order[place - 1]] == id)) return;
+    if (c >= columns || id < 0 || id >= rows || (place > 0 && ids[order[place - 1]] == id)) return;
     wide sum = 0;
     for (; place < n && ids[order[place]] == id; place++) sum += wide(dout[order[place] * columns + c]);
     dw[id * columns + c] = sum;

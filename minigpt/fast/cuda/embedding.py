@@ -1,11 +1,11 @@
-"""Embedding: the kernel of its gradient in embedding.cu."""
+"""Embedding: kernels in embedding.cu."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours
+from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours, wide
 
 
 class EmbeddingCache(NamedTuple):
@@ -14,22 +14,29 @@ class EmbeddingCache(NamedTuple):
 
 
 def embedding_forward(w, ids):
-    """w (V,C), ids (*) int -> out (*,C)"""
-    if not ours(w) or array_module(w) is not array_module(ids) or not _inside(ids, len(w)):
+    """w (V,C), ids (*) int -> out (*,C)
+
+    An id that the table does not have gives a row of NaN: to ask beforehand would be to wait for the GPU.
+    """
+    if not ours(w) or array_module(w) is not array_module(ids):
         return NotImplemented
-    return array_module(w).take(w, ids, axis=0), EmbeddingCache(w, ids)
+    xp = array_module(w)
+    w, rows = xp.ascontiguousarray(w), xp.ascontiguousarray(ids.reshape(-1).astype(np.int64))
+    out = xp.empty((*ids.shape, w.shape[1]), w.dtype)
+    launch("embedding", "embedding_forward", _grid(rows, w), (THREADS, 1, 1), out, w, rows, *w.shape)
+    return out, EmbeddingCache(w, rows)
 
 
 def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)"""
     w, ids = cache
     xp = array_module(w)
-    ids, dout, dw = ids.reshape(-1).astype(np.int64), xp.ascontiguousarray(dout), xp.zeros(w.shape, w.dtype)
-    n, columns = len(ids), w.shape[1]
-    order, grid = xp.argsort(ids, kind="stable"), (n, blocks(columns, THREADS), 1)
-    launch("embedding", "embedding_backward", grid, (THREADS, 1, 1), dw, dout, ids, order, n, columns)
+    dout, dw, order = xp.ascontiguousarray(dout), xp.zeros(w.shape, wide(w.dtype)), xp.argsort(ids, kind="stable")
+    arrays = dw, dout, ids, order
+    launch("embedding", "embedding_backward", _grid(ids, w), (THREADS, 1, 1), *arrays, len(ids), *w.shape)
     return dw
 
 
-def _inside(ids, size):
-    return not ids.size or (int(ids.min()) >= 0 and int(ids.max()) < size)
+def _grid(ids, w):
+    """A block for each id and each piece of a row."""
+    return len(ids), blocks(w.shape[1], THREADS), 1

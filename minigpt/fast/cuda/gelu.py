@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import THREADS, blocks, column_sums, launch, ours
+from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours
+from minigpt.fast.cuda.products import product, weight_gradients
 
 
 class GeluCache(NamedTuple):
@@ -54,9 +55,8 @@ def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
     if not ours(x, w1, b1, w2, b2):
         return NotImplemented
     b1 = array_module(x).ascontiguousarray(b1)
-    f = x.reshape(-1, x.shape[-1]) @ w1
-    out = _forward(f, b1) @ w2
-    out += b2
+    f = product(x.reshape(-1, x.shape[-1]), w1)
+    out = product(_forward(f, b1), w2, bias=b2)
     return out.reshape(*x.shape[:-1], w2.shape[1]), MlpCache(x, w1, b1, w2, f) if grad else None
 
 
@@ -66,6 +66,6 @@ def mlp_backward(dout, cache: MlpCache):
     xp = array_module(x)
     rows, drows = x.reshape(-1, x.shape[-1]), xp.ascontiguousarray(dout.reshape(-1, dout.shape[-1]))
     a = xp.empty_like(f)
-    df = _backward(drows @ w2.T, f, b1, a)
-    dx = (df @ w1.T).reshape(x.shape)
-    return dx, rows.T @ df, column_sums(df[None])[0], a.T @ drows, column_sums(drows[None])[0]
+    df = _backward(product(drows, w2.T), f, b1, a)
+    dx = product(df, w1.T).reshape(x.shape)
+    return dx, *weight_gradients(rows, df), *weight_gradients(a, drows)

@@ -13,23 +13,34 @@ ARRAY = getattr(backend.cupy, "ndarray", ())  # without CuPy, no array is one of
 THREADS = 128  # of a block that has no reason for another number
 STRIPE = 64  # rows that one thread sums up, at least
 STRIPES = 256  # of these, at most
-TYPES = {"float32": ("float", "float"), "float64": ("double", "double")}  # how numbers are stored, and computed with
+TYPES = {  # dtype: how numbers are stored, and computed with
+    "float32": ("float", "float"),
+    "float64": ("double", "double"),
+    "bfloat16": ("bfloat16", "float"),
+}
 
 
 def ours(*arrays) -> bool:
-    """All of them CuPy arrays of one dtype, float32 or float64?"""
+    """All of them CuPy arrays of one dtype, float32, float64 or bfloat16?"""
     return all(isinstance(a, ARRAY) and a.dtype == arrays[0].dtype and a.dtype.name in TYPES for a in arrays)
+
+
+def wide(dtype) -> np.dtype:
+    """What numbers of this dtype are computed and summed in, and the dtype of gradients of weights."""
+    return np.dtype({"float": "f4", "double": "f8"}[TYPES[dtype.name][1]])
 
 
 def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **constants: int) -> None:
     """Run a kernel of `file`.cu on a grid of blocks. An empty grid is nothing to do.
 
-    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. The
-    first array of floats says what real and wide are. constants: numbers that the compiler knows, as sizes of tiles.
+    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. One
+    array of bfloat16 says that real is that; otherwise the first of floats says what real and wide are. constants:
+    numbers that the compiler knows, as sizes of tiles.
     """
     if 0 in grid:
         return
-    dtype = next(a.dtype.name for a in arguments if isinstance(a, ARRAY) and a.dtype.name in TYPES)
+    dtypes = [a.dtype.name for a in arguments if isinstance(a, ARRAY) and a.dtype.name in TYPES]
+    dtype = "bfloat16" if "bfloat16" in dtypes else dtypes[0]
     module, parameters = _compiled(file, dtype, tuple(constants.items()))
     types = parameters[kernel]
     assert len(types) == len(arguments), f"{kernel} takes {len(types)} arguments, not {len(arguments)}"
@@ -44,8 +55,8 @@ def compile(source: str):
 
 def source(file: str, dtype: str, **constants: int) -> str:
     """The whole text of a .cu file for one dtype. What it includes is put in: CuPy would not see when that changes."""
-    real, wide = TYPES[dtype]
-    head = f"typedef {real} real;\ntypedef {wide} wide;\n"
+    stored, computed = TYPES[dtype]
+    head = f"{_read('bfloat16.cuh')}typedef {stored} real;\ntypedef {computed} wide;\n"
     head += "".join(f"const int {name} = {value};\n" for name, value in constants.items())
     return head + re.sub(r'#include "(.+)"\n', lambda found: _read(found[1]), _read(f"{file}.cu"))
 
@@ -58,10 +69,10 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def column_sums(x):
-    """x (G,N,C) -> (G,C): each column's sum, in two stages, each in a fixed order."""
+    """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed, in two stages, each in a fixed order."""
     groups, rows, columns = x.shape
     stripe = stripe_of(rows)
-    sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), x.dtype)
+    sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), wide(x.dtype))
     grid = blocks(columns, THREADS), sums.shape[1], groups
     launch("columns", "column_sums", grid, (THREADS, 1, 1), sums, x, rows, columns, stripe)
     return sums[:, 0] if sums.shape[1] == 1 else column_sums(sums)
@@ -94,8 +105,8 @@ def _read(name):
 
 def _argument(value, kind, pointer, dtype):
     """A value as a kernel takes it: nothing would say that 8 bytes were given where 4 are read."""
-    real, wide = (np.dtype({"float": "f4", "double": "f8"}[name]) for name in TYPES[dtype])
-    kind = {"real": real, "wide": wide, "int": np.int32, "unsigned": np.uint32, "long long": np.int64,
+    real = backend.named_dtype(dtype)
+    kind = {"real": real, "wide": wide(real), "int": np.int32, "unsigned": np.uint32, "long long": np.int64,
             "unsigned long long": np.uint64}[kind]  # fmt: skip
     if not pointer:
         return np.dtype(kind).type(value)

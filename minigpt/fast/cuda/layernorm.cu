@@ -7,7 +7,7 @@
 // One warp for each row, blockDim.y rows in a block. A lane takes every 32nd column, so that a warp reads memory in one
 // piece. The row is read three times, but only the first time from far away.
 extern "C" __global__ void layernorm_forward(
-    real* out, real* mean, real* rstd, const real* x, const real* g, const real* b, wide eps, int rows, int columns
+    real* out, wide* mean, wide* rstd, const real* x, const wide* g, const wide* b, wide eps, int rows, int columns
 ) {
     long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= rows) return;
@@ -22,7 +22,7 @@ extern "C" __global__ void layernorm_forward(
     for (int c = threadIdx.x; c < columns; c += WARP) squares += (wide(x[c]) - middle) * (wide(x[c]) - middle);
     wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
 
-    for (int c = threadIdx.x; c < columns; c += WARP) out[c] = wide(g[c]) * ((wide(x[c]) - middle) * scale) + wide(b[c]);
+    for (int c = threadIdx.x; c < columns; c += WARP) out[c] = g[c] * ((wide(x[c]) - middle) * scale) + b[c];
     if (threadIdx.x == 0) {
         mean[row] = middle;
         rstd[row] = scale;
@@ -31,7 +31,7 @@ extern "C" __global__ void layernorm_forward(
 
 // dx = rstd (d - mean(d) - x_hat mean(d x_hat)),   d = dout g,   both means over the row. One warp for each row.
 extern "C" __global__ void layernorm_backward(
-    real* dx, const real* dout, const real* x, const real* mean, const real* rstd, const real* g, int rows, int columns
+    real* dx, const real* dout, const real* x, const wide* mean, const wide* rstd, const wide* g, int rows, int columns
 ) {
     long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= rows) return;
@@ -42,7 +42,7 @@ extern "C" __global__ void layernorm_backward(
 
     wide shift = 0, stretch = 0;
     for (int c = threadIdx.x; c < columns; c += WARP) {
-        wide d = wide(dout[c]) * wide(g[c]);
+        wide d = wide(dout[c]) * g[c];
         shift += d;
         stretch += d * ((wide(x[c]) - middle) * scale);
     }
@@ -50,7 +50,7 @@ extern "C" __global__ void layernorm_backward(
     stretch = warp_sum(stretch) / columns;
 
     for (int c = threadIdx.x; c < columns; c += WARP)
-        dx[c] = scale * (wide(dout[c]) * wide(g[c]) - shift - (wide(x[c]) - middle) * scale * stretch);
+        dx[c] = scale * (wide(dout[c]) * g[c] - shift - (wide(x[c]) - middle) * scale * stretch);
 }
 
 // dg = sum_n dout x_hat,   db = sum_n dout, for one stripe of rows: parts (2, stripes, C), dg first.
@@ -59,7 +59,7 @@ extern "C" __global__ void layernorm_backward(
 // come in another order, so with other bits, every time. So each thread sums the rows of its stripe, one column, in
 // order; the sum over the stripes is column_sums.
 extern "C" __global__ void layernorm_gains(
-    real* parts, const real* dout, const real* x, const real* mean, const real* rstd, int rows, int columns, int stripe
+    wide* parts, const real* dout, const real* x, const wide* mean, const wide* rstd, int rows, int columns, int stripe
 ) {
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= columns) return;
@@ -67,7 +67,7 @@ extern "C" __global__ void layernorm_gains(
     wide dg = 0, db = 0;
     for (long long n = first; n < first + stripe && n < rows; n++) {
         wide d = dout[n * columns + c];
-        dg += d * ((wide(x[n * columns + c]) - wide(mean[n])) * wide(rstd[n]));
+        dg += d * ((wide(x[n * columns + c]) - mean[n]) * rstd[n]);
         db += d;
     }
     parts[(long long)blockIdx.y * columns + c] = dg;
