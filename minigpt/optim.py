@@ -11,7 +11,7 @@ import numpy as np
 
 from minigpt.backend import SHARED, Array, array_module, device_of, share, to_device, to_numpy
 from minigpt.errors import InputError
-from minigpt.fast.cuda.adam import adam_update
+from minigpt.fast.cuda import adam
 from minigpt.nn import Parameter
 
 PIECE = 1 << 17  # elements of a parameter that are updated together
@@ -46,20 +46,29 @@ class Optimizer:
         self.m = {name: array_module(p.data).zeros_like(p.data) for name, p in self.parameters.items()}
         self.v = {name: array_module(p.data).zeros_like(p.data) for name, p in self.parameters.items()}
 
-    def step(self, lr: float) -> None:
-        """One update with learning rate lr. Parameters without a gradient stay as they are."""
-        self.t += 1
-        rate, eps, decay = self.rule(lr)
+    def step(self, lr: float, max_norm: float | None = None) -> float | Array:
+        """One update with learning rate lr. Parameters without a gradient stay as they are.
+
+        max_norm: clip the gradients before. Returns their norm, or 0 where nothing is to be clipped. On a GPU nobody
+        waits for it: it is an array (), and if it is not finite nothing is changed; otherwise that raises
+        NonFiniteGradient.
+        """
         learning = {name: p for name, p in self.parameters.items() if p.grad is not None}
         tensors = [(p.data, p.grad, self.m[name], self.v[name]) for name, p in learning.items()]
-        lows = [p.low for p in learning.values()]
-        decays = [decay if p.data.ndim > 1 else 0.0 for p in learning.values()]
-        if adam_update(tensors, lows, decays, rate=rate, eps=eps, betas=self.betas):  # on a GPU, all at once
-            return
-        for tensor, low, decay in zip(tensors, lows, decays, strict=True):
-            _in_pieces(functools.partial(self._update, rate, eps, decay), *tensor)
+        decaying, lows = [p.data.ndim > 1 for p in learning.values()], [p.low for p in learning.values()]
+        together, norm = adam.takes(tensors), 0.0
+        if max_norm is not None and not together:
+            norm = clip_by_global_norm(learning.items(), max_norm)
+        self.t += 1
+        rate, eps, decay = self.rule(lr)
+        if together:  # on a GPU, in one launch
+            numbers = {"rate": rate, "eps": eps, "decay": decay, "betas": self.betas, "max_norm": max_norm}
+            return adam.update(tensors, lows, decaying, **numbers)
+        for tensor, low, decays in zip(tensors, lows, decaying, strict=True):
+            _in_pieces(functools.partial(self._update, rate, eps, decay if decays else 0.0), *tensor)
             if low is not None:
                 low[...] = tensor[0]
+        return norm
 
     def rule(self, lr: float) -> tuple[float, float, float]:
         """rate, eps and decay of this update, which is p -= rate m / (sqrt(v) + eps) + decay p."""

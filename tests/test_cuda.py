@@ -265,25 +265,60 @@ def test_attention_leaves_what_it_was_not_made_for(kernels_on_cpu):
     assert cuda.self_attention_forward(qkv, 2, grad=False)[1] is None
 
 
+SHAPES = [(5, 3), (3,), (), (0,), (2, 7), (1, 15)]
+
+
+def trained(array, kind=optim.AdamW, dtype=np.float64, steps=3, max_norm=None, low=False, scale=1.0):
+    """Norms, and everything after some updates, by the kernel where it takes arrays of this kind."""
+    kernels.ARRAY = array
+    named = [(str(i), Parameter(normal(*shape, dtype=dtype))) for i, shape in enumerate(SHAPES)]
+    optimizer = kind([*named, ("idle", Parameter(normal(2, 2, dtype=dtype)))], weight_decay=0.1)
+    for _, p in named:
+        p.low = p.data.astype(named_dtype("bfloat16")) if low else None
+    norms = []
+    for t in range(1, 1 + steps):
+        for i, (_, p) in enumerate(named):
+            p.grad = np.asarray(scale * (i + t) * normal(*p.data.shape, dtype=dtype), dtype)
+        norms.append(optimizer.step(0.01, max_norm))
+    state = [(p.data, optimizer.m[name], optimizer.v[name]) for name, p in optimizer.parameters.items()]
+    return np.array(norms), [a for three in state for a in three], [p.low for _, p in named]
+
+
 @pytest.mark.parametrize("kind", [optim.AdamW, optim.GPT1Adam])
 @pytest.mark.parametrize("dtype", AGREEMENT)
-def test_adam_updates_all_tensors_at_once(dtype, kind, kernels_on_cpu, monkeypatch):
+@pytest.mark.parametrize("max_norm", [None, 0.0, 3.0, 1e6])
+def test_adam_updates_all_tensors_at_once(dtype, kind, max_norm, kernels_on_cpu, monkeypatch):
     monkeypatch.setattr(adam, "CHUNK", 7)
-    shapes = [(5, 3), (3,), (), (0,), (2, 7), (1, 15)]
-
-    def train(array):
-        """Everything after three updates, by the kernel where it takes arrays of this kind."""
-        monkeypatch.setattr(kernels, "ARRAY", array)
-        named = [(str(i), Parameter(normal(*shape, dtype=dtype))) for i, shape in enumerate(shapes)]
-        optimizer = kind([*named, ("idle", Parameter(normal(2, 2, dtype=dtype)))], weight_decay=0.1)
-        for t in range(1, 4):
-            for i, (_, p) in enumerate(named):
-                p.grad = np.asarray((i + t) * normal(*p.data.shape, dtype=dtype), dtype)
-            optimizer.step(0.01)
-        return [a for name, p in optimizer.parameters.items() for a in (p.data, optimizer.m[name], optimizer.v[name])]
-
-    for a, b in zip(train(np.ndarray), train(()), strict=True):
+    (norms, got, _), (expected_norms, expected, _) = (
+        trained(array, kind, dtype, max_norm=max_norm) for array in (np.ndarray, ())
+    )
+    assert error(norms, expected_norms) < AGREEMENT[dtype] and (norms > 1).all() == (max_norm is not None)
+    for a, b in zip(got, expected, strict=True):
         assert a.dtype == dtype and error(a, b) < AGREEMENT[dtype]
+
+
+def test_adam_sums_squares_over_many_blocks(kernels_on_cpu, monkeypatch):
+    """More of them than the last block has threads."""
+    monkeypatch.setattr(adam, "CHUNK", 2)
+    g = normal(1111, dtype=np.float64)
+    p = Parameter(np.zeros(1111), g)
+    assert error(optim.AdamW([("p", p)]).step(0.1, 1.0), np.sqrt((g * g).sum())) < 1e-12
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf])
+def test_adam_leaves_out_a_step_that_is_not_finite(scale, kernels_on_cpu):
+    norms, got, _ = trained(np.ndarray, steps=1, max_norm=1.0, scale=scale)
+    _, expected, _ = trained(np.ndarray, steps=0)
+    assert not np.isfinite(norms).any() and same(got, expected)
+    with pytest.raises(optim.NonFiniteGradient):
+        trained((), steps=1, max_norm=1.0, scale=scale)
+
+
+def test_adam_keeps_the_copies_in_bfloat16(kernels_on_cpu):
+    pytest.importorskip("ml_dtypes")
+    for array in (np.ndarray, ()):
+        _, state, lows = trained(array, dtype=np.float32, low=True)
+        assert same(lows, [a.astype(low.dtype) for a, low in zip(state[::3], lows, strict=False)])
 
 
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])

@@ -1,4 +1,4 @@
-"""Adam for a list of tensors in one launch: kernel in adam.cu."""
+"""Clipping and Adam for a list of tensors: kernels in adam.cu."""
 
 import functools
 from collections.abc import Sequence
@@ -10,39 +10,51 @@ from minigpt.fast.cuda import kernels
 from minigpt.fast.cuda.kernels import launch, ours
 
 CHUNK = 1 << 14  # numbers of one block
-THREADS = 256
+THREADS = 256  # of a block: WARPS warps
 
 
-def adam_update(
+def takes(tensors: Sequence[tuple[Array, Array, Array, Array]]) -> bool:
+    """Are there tensors, and are all of them CuPy's, contiguous, and of one dtype?"""
+    arrays = [array for tensor in tensors for array in tensor]
+    return bool(arrays) and ours(*arrays) and all(a.flags.c_contiguous for a in arrays)
+
+
+def update(
     tensors: Sequence[tuple[Array, Array, Array, Array]],
     lows: Sequence[Array | None],
-    decays: Sequence[float],
+    decaying: Sequence[bool],
     *,
     rate: float,
     eps: float,
+    decay: float,
     betas: tuple[float, float],
-) -> bool:
+    max_norm: float | None,
+) -> Array:
     """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v. One launch.
 
-    lows: for each p its copy in bfloat16, which gets the new values too, or None.
-    Returns False, and does nothing, where there are arrays that are not CuPy's, contiguous, and of one dtype.
+    lows: for each p its copy in bfloat16, which gets the new values too, or None. decaying: which p decay. max_norm:
+    the gradients are taken times min(1, max_norm / norm), and where the norm is not finite nothing is changed; None
+    takes them as they are. Returns the norm (), 0 if nobody wants it, and waits for nothing.
     """
-    arrays = [array for tensor in tensors for array in tensor]
-    if not arrays or not ours(*arrays) or not all(a.flags.c_contiguous for a in arrays):
-        return False
-    xp, dtype = array_module(arrays[0]), arrays[0].dtype
-    size, tensor, start = (xp.asarray(a) for a in _chunks(tuple(p.size for p, *_ in tensors), CHUNK))
-    columns = [*(arrays[i::4] for i in range(4)), lows]
+    xp, dtype = array_module(tensors[0][0]), tensors[0][0].dtype
+    columns = [*zip(*tensors, strict=True), lows]
     addresses = np.array([[0 if a is None else kernels.address(a) for a in column] for column in columns], np.uint64)
-    tables = xp.asarray(addresses), size, xp.asarray(decays, dtype=dtype), tensor, start
-    numbers = len(tensors), CHUNK, rate, eps, 1 - betas[0], 1 - betas[1]
-    launch("adam", "adam", (len(tensor), 1, 1), (THREADS, 1, 1), *tables, *numbers)
-    return True
+    sizes = tuple(p.size for p, *_ in tensors)
+    *tables, decaying = _tables(xp, addresses.tobytes(), sizes, tuple(decaying), dtype, CHUNK)
+    where, n, clip = (*tables, len(tensors), CHUNK), len(tables[2]), None
+    if max_norm is not None:
+        squares, clip = xp.empty(n, dtype), xp.empty(2, dtype)
+        launch("adam", "adam_squares", (n, 1, 1), (THREADS, 1, 1), squares, *where)
+        launch("adam", "adam_clip", (1, 1, 1), (THREADS, 1, 1), clip, squares, n, max_norm)
+    numbers = rate, eps, decay, 1 - betas[0], 1 - betas[1]
+    launch("adam", "adam", (n, 1, 1), (THREADS, 1, 1), clip, *where, decaying, *numbers)
+    return xp.zeros((), dtype) if clip is None else clip[1]
 
 
-@functools.lru_cache
-def _chunks(sizes, chunk):
-    """The size of each tensor; and for each block its tensor and the first number there."""
+@functools.lru_cache(maxsize=4)  # from step to step everything lies where it was, as a rule
+def _tables(xp, addresses, sizes, decaying, dtype, chunk):
+    """On the GPU: addresses; sizes; for each block its tensor and the first number there; which tensors decay."""
     blocks = [(t, first) for t, size in enumerate(sizes) for first in range(0, size, chunk)]
     tensor, start = np.array(blocks, np.int64).reshape(-1, 2).T
-    return np.array(sizes, np.int64), tensor.astype(np.int32), start.copy()
+    tables = np.frombuffer(addresses, np.uint64).reshape(5, -1), np.array(sizes, np.int64), tensor.astype(np.int32)
+    return [xp.asarray(a) for a in (*tables, start.copy(), np.array(decaying, dtype))]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import launch, ours, wide
+from minigpt.fast.cuda.kernels import blocks, launch, ours, scalar_array, wide
 from minigpt.fast.cuda.products import padded, product
 
 LOGITS = 1 << 27  # how many exist at once: 512 MB in float32
@@ -31,9 +31,9 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     rows, y = h.reshape(-1, h.shape[-1]), targets.reshape(-1).astype(np.int64)
     ignored = y == IGNORED
     share = xp.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(dtype)
-    normalizer = share.sum() if normalizer is None else xp.asarray(normalizer, dtype=dtype)
+    normalizer = share.sum() if normalizer is None else scalar_array(xp, normalizer, dtype)
     share = share / xp.where(normalizer == 0, 1, normalizer)
-    share[~ignored & ((y < 0) | (y >= len(w)))] = np.nan
+    share = xp.where(ignored | (y >= 0) & (y < len(w)), share, np.nan).astype(dtype)
     y = xp.where(ignored, 0, y).clip(0, len(w) - 1)
 
     loss = xp.empty(len(rows), dtype)
@@ -55,5 +55,10 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
 
 def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
     """dloss () -> dh (*,C), dw (V,C)"""
-    xp = array_module(cache.dh)
-    return tuple(array * xp.asarray(dloss, dtype=array.dtype) for array in cache)
+    return tuple(_scaled(array, float(dloss)) for array in cache)
+
+
+def _scaled(x, factor):
+    out = array_module(x).empty_like(x)
+    launch("cross_entropy", "scale", (blocks(x.size, THREADS), 1, 1), (THREADS, 1, 1), out, x, factor, x.size)
+    return out

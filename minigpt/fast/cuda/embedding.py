@@ -31,7 +31,8 @@ def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)"""
     w, ids = cache
     xp = array_module(w)
-    dout, dw, order = xp.ascontiguousarray(dout), xp.zeros(w.shape, wide(w.dtype)), xp.argsort(ids, kind="stable")
+    dout, dw, order = xp.ascontiguousarray(dout), xp.zeros(w.shape, wide(w.dtype)), xp.empty_like(ids)
+    launch("embedding", "embedding_order", (blocks(len(ids), THREADS), 1, 1), (THREADS, 1, 1), order, ids, len(ids))
     arrays = dw, dout, ids, order
     launch("embedding", "embedding_backward", _grid(ids, w), (THREADS, 1, 1), *arrays, len(ids), *w.shape)
     return dw

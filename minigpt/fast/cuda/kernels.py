@@ -40,7 +40,7 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
     if 0 in grid:
         return
     dtypes = [a.dtype.name for a in arguments if isinstance(a, ARRAY) and a.dtype.name in TYPES]
-    dtype = "bfloat16" if "bfloat16" in dtypes else dtypes[0]
+    dtype = "bfloat16" if "bfloat16" in dtypes else (dtypes or ["float32"])[0]
     module, parameters = _compiled(file, dtype, tuple(constants.items()))
     types = parameters[kernel]
     assert len(types) == len(arguments), f"{kernel} takes {len(types)} arguments, not {len(arguments)}"
@@ -66,6 +66,11 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
     declared = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', source)
     one = re.compile(r"(?:const )?([\w ]+?)(\*?) \w+$")
     return {name: [one.match(" ".join(p.split())).groups() for p in text.split(",")] for name, text in declared}
+
+
+def scalar_array(xp, value, dtype):
+    """A number as an array (), by a kernel: a copy from the host could not be part of a recorded graph."""
+    return value.astype(dtype) if isinstance(value, ARRAY) else xp.full((), value, dtype)
 
 
 def column_sums(x):
