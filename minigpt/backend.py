@@ -142,6 +142,23 @@ def use_device(index: int) -> None:
         cupy.cuda.Device(index % cupy.cuda.runtime.getDeviceCount()).use()
 
 
+def check_precision(name: str, device: str) -> None:
+    """Raises InputError where a model cannot compute in "tf32" or "bfloat16" on a device; "float32" can be had always."""
+    if name == "float32":
+        return
+    if device == "cpu":
+        raise InputError(f"--dtype {name} needs a GPU: leave it out, or give --dtype float32")
+    capability = int(cupy.cuda.Device().compute_capability)
+    if capability < 80:
+        has = f"{device_name(device)} has {capability / 10}"
+        raise InputError(f"--dtype {name} needs a GPU of compute capability 8.0, and {has}: give --dtype float32")
+    if name == "bfloat16":
+        named_dtype(name)
+
+
+tf32 = False  # may products of float32 on a GPU round their factors to 11 bits, and be many times as fast?
+
+
 def device_name(device: str) -> str:
     """What the device calls itself."""
     return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "cuda" else "CPU"

@@ -99,6 +99,8 @@ def _add_train(commands) -> None:
     options("--align", type=float, metavar="P", help="share of windows that begin with a line (default: 0)")
     options("--seed", type=int, metavar="S", help="of weights, batches and dropout (default: 0)")
     options("--eval-every", type=int, metavar="N", help="updates between evaluations (default: 1/8 of the steps)")
+    low = "what a GPU multiplies (tf32) or computes and keeps (bfloat16) in; weights are float32 (default: float32)"
+    options("--dtype", choices=("float32", "tf32", "bfloat16"), help=low)
 
 
 def _train(options) -> int:

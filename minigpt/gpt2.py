@@ -113,7 +113,7 @@ class GPT2(LanguageModel):
             dh = block.backward(dh, cache.pop())
         dh = ops.dropout_backward(dh, cache.pop())
         tokens, places = self.embeddings
-        places.backward(dh.sum(axis=0), cache.pop())
+        places.backward(dh.sum(axis=0, dtype=places.weight.data.dtype), cache.pop())
         tokens.backward(dh, cache.pop())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import costs, data, hub, models, tokenizer
+from minigpt import backend, costs, data, hub, models, tokenizer
 from minigpt.backend import available_memory, choose_device
 from minigpt.errors import InputError
 from minigpt.language_model import LanguageModel
@@ -14,6 +14,7 @@ from minigpt.optim import AdamW, GPT1Adam, Optimizer
 from minigpt.parallel import ALONE, Ranks
 from minigpt.run import Run
 
+DTYPES = ("float32", "tf32", "bfloat16")
 OPTIMIZERS = {"gpt1": GPT1Adam, "gpt2": AdamW, "lstm": GPT1Adam}  # the GPT-2 paper names none: today's usual
 
 
@@ -46,6 +47,7 @@ class Options:
     eval_every: int | None = None
     checkpoint_blocks: bool | None = None
     device: str | None = None
+    dtype: str = "float32"
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
@@ -57,6 +59,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise InputError(f"--{name.replace('_', '-')} {value}: give 0 or more")
+        if self.dtype not in DTYPES:
+            raise InputError(f"--dtype {self.dtype}: choose {', '.join(DTYPES)}")
         if not 0 <= self.beta2 < 1:
             raise InputError(f"--beta2 {self.beta2}: give 0 or more and less than 1")
         if not 0 <= self.align <= 1:
@@ -127,8 +131,9 @@ def prepare(options: Options) -> Job:
     size = f"from-{Path(init).name}" if init else options.size or "nano"
     options.model = options.model or (models.name_of(models.class_in(init)) if init else "gpt1")
     options.out = options.out or f"runs/{options.model}-{corpus.name}-{size}"
-    run = Run.start(options.out)
     device = choose_device(options.device)
+    backend.check_precision(options.dtype, device)
+    run = Run.start(options.out)
     if init:
         model, text = _from_init(options)
     else:
@@ -138,7 +143,7 @@ def prepare(options: Options) -> Job:
     _check_memory(options, model, available_memory(device))
     job = _assemble(options, model.to(device), text, corpus, run)
     text.save(run.folder)
-    return job
+    return _in_precision(job)
 
 
 def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
@@ -152,15 +157,17 @@ def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     if options.checkpoint_blocks is not None:
         given["checkpoint_blocks"] = options.checkpoint_blocks
     options = Options(**state["options"] | given)
+    device = choose_device(options.device)
+    backend.check_precision(options.dtype, device)
     corpus, text = data.load(options.data), tokenizer.load(run.folder)
     kind = models.model_class(options.model)
-    model = kind(kind.Config.from_dict(state["config"]), seed=None).to(choose_device(options.device))
+    model = kind(kind.Config.from_dict(state["config"]), seed=None).to(device)
     job = _assemble(options, model, text, corpus, run)
     job.step, job.best, job.ranks = state["step"], state["best"], ranks
     if job.text_mark != state["text"]:
         raise InputError(f"{options.data} is not the text that the run in {options.out} began with")
     run.restore(model, job.optimizer, job.step, tensors)
-    return job
+    return _in_precision(job)
 
 
 def resolve(options: Options, model: LanguageModel) -> None:
@@ -197,6 +204,8 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None)
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
     if options.checkpoint_blocks and options.model == "lstm":
         raise InputError("--checkpoint-blocks: an LSTM has no blocks: leave it out")
+    if options.dtype == "bfloat16" and options.model == "lstm":
+        raise InputError("--dtype bfloat16: an LSTM computes in float32 only: leave it out")
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
     kind, mark = OPTIMIZERS[options.model], data.fingerprint(train_tokens, valid_tokens)
@@ -208,6 +217,12 @@ def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) ->
         job.starts = (np.union1d(ends, ends + 1), of_valid)  # with it and without: a prompt begins without
         if not len(ends):
             raise InputError(f"--align: no line of {options.data} begins a whole window: leave --align out")
+    return job
+
+
+def _in_precision(job: Job) -> Job:
+    backend.tf32 = job.options.dtype == "tf32"
+    job.model.compute_in("bfloat16" if job.options.dtype == "bfloat16" else None)
     return job
 
 

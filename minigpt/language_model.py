@@ -67,6 +67,14 @@ def as_array(values: Any) -> Array:
     return np.asarray(values) if isinstance(values, (list, tuple)) else values
 
 
+def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
+    """Raises InputError where ids are neither 0..size-1 nor `other`. Ids that are on a GPU already give NaN instead."""
+    if type(ids) is np.ndarray:
+        wrong = ids[(ids != other) & ((ids < 0) | (ids >= size))]
+        if wrong.size:
+            raise InputError(message.format(wrong[0]))
+
+
 def check_ids(ids: Any) -> Array:
     """ids (B,T) int, as an array. Raises InputError for another shape or type, and where there are none."""
     ids = as_array(ids)
@@ -142,6 +150,8 @@ class LanguageModel(Module):
         """
         cache = Cache(grad)
         h = cache.keep(self.hidden(ids, None, key, grad))
+        size = self.config.vocab_size
+        check_range(as_array(targets), size, f"targets must be -100 or 0 to {size - 1}: got {{}}", ops.IGNORED)
         targets = to_device(as_array(targets), self.device)
         weights = None if weights is None else to_device(as_array(weights), self.device)
         scale = {"normalizer": normalizer, "weights": weights}
@@ -180,6 +190,8 @@ class LanguageModel(Module):
         end = start + ids.shape[1]
         if end > self.config.n_positions:
             raise InputError(f"{end} tokens are more than the {self.config.n_positions} positions of this model")
+        size = self.config.vocab_size
+        check_range(ids, size, f"token id {{}} is out of range: the table has {size} rows")
         ids = to_device(ids, self.device)
         xp = array_module(ids)
         positions = xp.arange(start, end)

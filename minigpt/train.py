@@ -20,7 +20,7 @@ from minigpt.errors import InputError
 from minigpt.job import Job, Options, prepare, prepare_on, reopen  # noqa: F401 - the whole job under one name
 from minigpt.key import Key
 from minigpt.language_model import LanguageModel
-from minigpt.optim import NonFiniteGradient, clip_by_global_norm, warmup_cosine, warmup_cosine_floor
+from minigpt.optim import NonFiniteGradient, warmup_cosine, warmup_cosine_floor
 from minigpt.parallel import ALONE, Ranks
 from minigpt.run import RESUME
 
@@ -73,9 +73,8 @@ def update(job: Job, lr: float):
         model.loss_backward(cache)
         total = total + loss
     job.ranks.sum(p.grad for _, p in model.named_parameters() if p.grad is not None)
-    clip_by_global_norm(model.named_parameters(), options.clip)
-    job.optimizer.step(lr)
-    return total
+    norm = job.optimizer.step(lr, options.clip)
+    return total + 0 * norm  # on a GPU a norm that is not finite has raised nothing: it shows here, and in the loss
 
 
 def evaluate(
@@ -112,6 +111,8 @@ def loop(job: Job, interrupted=lambda: False) -> None:
             evaluates = job.step % options.eval_every == 0 or job.step == options.steps
             if job.step % log_every == 0 or evaluates:
                 mean = job.ranks.total(float(sum(losses) / len(losses)))  # the one place where a GPU is waited for
+                if not math.isfinite(mean):
+                    raise InputError(_not_finite(job, "the loss or the gradient is not finite"))
                 speed = len(losses) * options.batch * job.model.config.n_positions / (time.perf_counter() - since)
                 pool = f", GPU memory {costs.human_bytes(held_memory())}" if job.model.device == "cuda" else ""
                 bar.set_postfix_str(f"loss {mean:.3f}, {speed:,.0f} tokens/s, caches {kept}{pool}")

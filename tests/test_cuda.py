@@ -336,6 +336,56 @@ def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
         assert a.dtype == np.float64 and error(a, b) < 1e-10
 
 
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_a_model_in_bfloat16(make, kernels_on_cpu, small_tiles):
+    """Losses and gradients are float32, the state between is not; all in all it errs twice as much as rounding, at most."""
+    pytest.importorskip("ml_dtypes")
+    sizes = {"n_embd": 32, "n_positions": 12, "vocab_size": 40}
+
+    def gradients(implementation, dtype, low=None):
+        model = make(dtype=dtype, dropout=0.1, **sizes)
+        model.compute_in(low)
+        with ops.using(implementation):
+            h, _ = model.hidden(batch(model)[0], grad=False)
+            loss, cache = model.loss(*batch(model, rows=4, length=12), key=Key.of(3))
+            model.loss_backward(cache, 0.7)
+        return h, [np.asarray(loss), *(p.grad for p in model.parameters())]
+
+    _, exact = gradients("reference", np.float64)
+    _, best = gradients(rounding(), np.float64)
+    h, got = gradients(cuda, np.float32, "bfloat16")
+    assert h.dtype.name == "bfloat16" and all(g.dtype == np.float32 for g in got)
+    off, best_off = (np.concatenate([(a - b).ravel() for a, b in zip(x, exact, strict=True)]) for x in (got, best))
+    assert 0 < np.linalg.norm(off) < 2 * np.linalg.norm(best_off)
+
+
+def test_bfloat16_learns(kernels_on_cpu, small_tiles):
+    """Twenty steps on one batch: as in float32, up to rounding, and the model that is saved and sampled is float32."""
+    pytest.importorskip("ml_dtypes")
+
+    def losses(low):
+        model = small_gpt2(dtype=np.float32, moved=False, n_embd=16)
+        model.compute_in(low)
+        optimizer, found = optim.AdamW(model.named_parameters()), []
+        with ops.using(cuda):
+            for _ in range(20):
+                model.zero_grad()
+                loss, cache = model.loss(*batch(model))
+                model.loss_backward(cache)
+                assert float(optimizer.step(1e-2, 1.0)) > 0
+                found.append(float(loss))
+        return found, model
+
+    (exact, _), (low, model) = losses(None), losses("bfloat16")
+    assert exact[0] - exact[-1] > 0.3 and max(abs(a - b) for a, b in zip(exact, low, strict=True)) < 0.02
+    assert all(same([p.low], [p.data.astype(p.low.dtype)]) for p in model.parameters())
+    ids = batch(model)[0]
+    sample = model.generate(ids, 3, temperature=0)
+    assert model.head.low is not None
+    model.compute_in(None)
+    assert same([sample], [model.generate(ids, 3, temperature=0)])
+
+
 # --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------
 
 
