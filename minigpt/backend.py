@@ -143,7 +143,7 @@ def use_device(index: int) -> None:
 
 
 def check_precision(name: str, device: str) -> None:
-    """Raises InputError where a model cannot compute in "tf32" or "bfloat16" on a device; "float32" can be had always."""
+    """Raises InputError where a model cannot compute in "tf32" or "bfloat16"; "float32" can be had everywhere."""
     if name == "float32":
         return
     if device == "cpu":

@@ -9,6 +9,7 @@ import numpy as np
 from minigpt import backend, costs, data, hub, models, tokenizer
 from minigpt.backend import available_memory, choose_device
 from minigpt.errors import InputError
+from minigpt.fast.cuda.graph import Recorded
 from minigpt.language_model import LanguageModel
 from minigpt.optim import AdamW, GPT1Adam, Optimizer
 from minigpt.parallel import ALONE, Ranks
@@ -87,6 +88,7 @@ class Job:
     starts: tuple = (None, None)  # where windows of train, and of valid, begin if `options.align` says so
     step: int = 0
     best: float = math.inf
+    recorded: Recorded | None = None  # forward and backward of a step, where a GPU can repeat them
 
     @property
     def rows(self) -> slice:

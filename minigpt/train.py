@@ -6,6 +6,7 @@ and go on, and never to lose anything.
 """
 
 import contextlib
+import functools
 import itertools
 import math
 import signal
@@ -17,12 +18,15 @@ from tqdm import tqdm
 from minigpt import costs, data
 from minigpt.backend import held_memory, threads, to_numpy
 from minigpt.errors import InputError
+from minigpt.fast.cuda.graph import Recorded
 from minigpt.job import Job, Options, prepare, prepare_on, reopen  # noqa: F401 - the whole job under one name
 from minigpt.key import Key
 from minigpt.language_model import LanguageModel
 from minigpt.optim import NonFiniteGradient, warmup_cosine, warmup_cosine_floor
 from minigpt.parallel import ALONE, Ranks
 from minigpt.run import RESUME
+
+SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
 
 
 def train(options: Options, resume: bool = False, ranks: Ranks = ALONE) -> Job:
@@ -65,16 +69,40 @@ def update(job: Job, lr: float):
     where = (job.starts[0], options.align)
     ids, targets = data.batch(job.train, options.batch, model.config.n_positions, options.seed, job.step, *where)
     key, mine = Key.of(options.seed, job.step), job.rows
-    model.zero_grad()
-    total = 0.0
-    for row in range(mine.start, mine.stop, job.part):
-        rows = slice(row, row + job.part)
-        loss, cache = model.loss(ids[rows], targets[rows], normalizer=targets.size, key=key._replace(row=row))
-        model.loss_backward(cache)
-        total = total + loss
+    if _repeats(job):
+        job.recorded = job.recorded or Recorded(functools.partial(_gradients, job))
+        total, gradients = job.recorded(ids[mine], targets[mine])
+        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+    else:
+        model.zero_grad()
+        total = 0.0
+        for row in range(mine.start, mine.stop, job.part):
+            rows = slice(row, row + job.part)
+            loss, cache = model.loss(ids[rows], targets[rows], normalizer=targets.size, key=key._replace(row=row))
+            model.loss_backward(cache)
+            total = total + loss
     job.ranks.sum(p.grad for _, p in model.named_parameters() if p.grad is not None)
     norm = job.optimizer.step(lr, options.clip)
     return total + 0 * norm  # on a GPU a norm that is not finite has raised nothing: it shows here, and in the loss
+
+
+def _gradients(job: Job, ids, targets):
+    """The loss of the rows of one process, and the gradient of each parameter."""
+    job.model.zero_grad()
+    loss, cache = job.model.loss(ids, targets, normalizer=job.options.batch * ids.shape[1])
+    job.model.loss_backward(cache)
+    return loss, [parameter.grad for parameter in job.model.parameters()]
+
+
+def _repeats(job: Job) -> bool:
+    """On a GPU: is a step always the same work, and so little that to order it takes longer than to do it?"""
+    options, model = job.options, job.model
+    chance = any(getattr(model.config, name, 0) for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"))
+    if model.device == "cpu" or options.model == "lstm" or options.accumulate > 1 or chance:
+        return False
+    tokens = job.part * model.config.n_positions
+    return costs.flops_per_token(type(model), model.config)[1] * tokens < SMALL
 
 
 def evaluate(

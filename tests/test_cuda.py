@@ -4,9 +4,11 @@ What a processor cannot show, how fast they are and that a GPU agrees, is for th
 """
 
 import ast
+import contextlib
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import cuda_on_cpu
 import numpy as np
@@ -14,10 +16,10 @@ import pytest
 from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
 
 import minigpt
-from minigpt import ops, optim, reference
+from minigpt import backend, ops, optim, reference
 from minigpt.backend import named_dtype
 from minigpt.fast import cuda
-from minigpt.fast.cuda import adam, attention, kernels
+from minigpt.fast.cuda import adam, attention, graph, kernels
 from minigpt.key import Key
 from minigpt.nn import Parameter
 
@@ -338,7 +340,7 @@ def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
 
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
 def test_a_model_in_bfloat16(make, kernels_on_cpu, small_tiles):
-    """Losses and gradients are float32, the state between is not; all in all it errs twice as much as rounding, at most."""
+    """Losses and gradients are float32, what lies between is not; in all it errs twice as much as rounding, at most."""
     pytest.importorskip("ml_dtypes")
     sizes = {"n_embd": 32, "n_positions": 12, "vocab_size": 40}
 
@@ -384,6 +386,103 @@ def test_bfloat16_learns(kernels_on_cpu, small_tiles):
     assert model.head.low is not None
     model.compute_in(None)
     assert same([sample], [model.generate(ids, 3, temperature=0)])
+
+
+class OnGpu(np.ndarray):
+    """An array whose numbers nobody may ask for: a GPU would have to be waited for."""
+
+    def _waits(self, *_):
+        raise AssertionError("somebody waits for the GPU")
+
+    __bool__ = __int__ = __float__ = __index__ = __iter__ = item = tolist = _waits
+
+    def _reduced(name):
+        return lambda self, *a, **k: np.asarray(getattr(self.view(np.ndarray), name)(*a, **k)).view(OnGpu)
+
+    sum, all, any, min, max = map(_reduced, ("sum", "all", "any", "min", "max"))  # arrays too, as CuPy's
+
+
+@pytest.mark.parametrize("low", [None, "bfloat16"])
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_a_training_step_waits_for_nothing(make, low, kernels_on_cpu, small_tiles):
+    if low:
+        pytest.importorskip("ml_dtypes")
+    model = make(dtype=np.float32, dropout=0.1)
+    for p in model.parameters():
+        p.data = p.data.view(OnGpu)
+    model.compute_in(low)
+    optimizer = optim.AdamW(model.named_parameters())
+    ids, targets = (a.view(OnGpu) for a in batch(model))
+    with ops.using(cuda):
+        loss, cache = model.loss(ids, targets, normalizer=targets.size, key=Key.of(3))
+        model.loss_backward(cache)
+        optimizer.step(1e-3, 1.0)
+    assert all(p.grad is not None for p in model.parameters())
+    with pytest.raises(AssertionError, match="waits"):
+        bool((ids < 100).all())
+
+
+# --- a step recorded as a graph --------------------------------------------------------------------------------------
+
+
+def fake_cupy(fails=False):
+    """What `Recorded` needs of CuPy, and what it asked for: a graph that calls the recorded function again."""
+    log = []
+
+    class Failure(Exception):
+        pass
+
+    class Stream:
+        def __init__(self, non_blocking):
+            assert non_blocking  # another one cannot be recorded
+
+        def __enter__(self):
+            log.append("enter")
+
+        def __exit__(self, *_):
+            log.append("exit")
+
+        def synchronize(self):
+            log.append("wait")
+
+        def begin_capture(self):
+            log.append("begin")
+
+        def end_capture(self):
+            log.append("end")
+            if fails:
+                raise Failure("cannot be recorded")
+            return SimpleNamespace(launch=lambda: log.append("launch"))
+
+    cuda = SimpleNamespace(
+        MemoryPool=lambda: SimpleNamespace(malloc=None),
+        Stream=Stream,
+        using_allocator=lambda malloc: contextlib.nullcontext(),
+        get_current_stream=lambda: Stream(True),
+        runtime=SimpleNamespace(CUDARuntimeError=Failure),
+    )
+    return SimpleNamespace(cuda=cuda, asarray=np.asarray, ndarray=()), log
+
+
+def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch):
+    cupy, log = fake_cupy()
+    monkeypatch.setattr(backend, "cupy", cupy)
+    seen = []
+    recorded = graph.Recorded(lambda a: seen.append(a) or log.append("call") or a * 2)
+    first = recorded(np.array([1.0, 2.0]))
+    assert log.index("begin") == 4 and log[log.index("begin") :][:3] == ["begin", "call", "end"] and len(seen) == 3
+    again = recorded(np.array([5.0, 7.0]))
+    assert again is first and log.count("call") == 3 and log.count("launch") == 2
+    assert all(a is seen[0] for a in seen) and seen[0].tolist() == [5.0, 7.0]  # what is repeated reads the new numbers
+
+
+def test_what_cannot_be_recorded_is_called(monkeypatch):
+    cupy, log = fake_cupy(fails=True)
+    monkeypatch.setattr(backend, "cupy", cupy)
+    recorded = graph.Recorded(lambda a: a * 2)
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        assert recorded(np.ones(2)).tolist() == [2, 2]
+    assert recorded(np.full(2, 3.0)).tolist() == [6, 6] and log.count("begin") == 1 and "launch" not in log
 
 
 # --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------
