@@ -29,12 +29,12 @@ def update(
     decay: float,
     betas: tuple[float, float],
     max_norm: float | None,
-) -> Array:
+) -> Array | float:
     """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v. One launch.
 
     lows: for each p its copy in bfloat16, which gets the new values too, or None. decaying: which p decay. max_norm:
     the gradients are taken times min(1, max_norm / norm), and where the norm is not finite nothing is changed; None
-    takes them as they are. Returns the norm (), 0 if nobody wants it, and waits for nothing.
+    takes them as they are. Returns the norm (), or 0.0 if nobody wants it, and waits for nothing.
     """
     xp, dtype = array_module(tensors[0][0]), tensors[0][0].dtype
     columns = [*zip(*tensors, strict=True), lows]
@@ -48,7 +48,7 @@ def update(
         launch("adam", "adam_clip", (1, 1, 1), (THREADS, 1, 1), clip, squares, n, max_norm)
     numbers = rate, eps, decay, 1 - betas[0], 1 - betas[1]
     launch("adam", "adam", (n, 1, 1), (THREADS, 1, 1), clip, *where, decaying, *numbers)
-    return xp.zeros((), dtype) if clip is None else clip[1]
+    return 0.0 if clip is None else clip[1]
 
 
 @functools.lru_cache(maxsize=4)  # from step to step everything lies where it was, as a rule
