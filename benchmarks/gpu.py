@@ -5,12 +5,15 @@
     python benchmarks/gpu.py --quick --device cpu   # does this script run? Where there is no GPU; nothing is written
 
 A kernel's floor is the larger of two times: what it must read and write over the measured speed of a copy, and the
-multiplications and additions it must make over the measured speed of a product in float32. Two steps from the same
-weights on the same batches must end in the same bits. A step's fraction of the peak counts 6 N + 12 L C T operations
-per token (PaLM, appendix B), over the same measured speed.
+multiplications and additions it must make over the measured speed of a product of the same dtype. Two steps from the
+same weights on the same batches must end in the same bits. A step's fraction of the peak counts 6 N + 12 L C T
+operations per token (PaLM, appendix B), over the speed of a product in bfloat16, or on a processor in float32. Every
+PyTorch step stands below our step of the same precision; "ratio" is its time over ours.
 """
 
 import argparse
+import contextlib
+import functools
 import statistics
 import subprocess
 import sys
@@ -19,8 +22,11 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import backend, ops
-from minigpt.gpt2 import GPT2
+from minigpt import backend, costs, ops
+from minigpt.errors import InputError
+from minigpt.fast.cuda.graph import Recorded
+from minigpt.gpt2 import GPT2, SIZES
+from minigpt.job import DTYPES
 from minigpt.key import Key
 from minigpt.optim import AdamW
 
@@ -38,15 +44,34 @@ class Bench:
         self.wait = backend.synchronize if on_gpu else lambda: None
         self.free, self.held = (backend.free_memory, backend.held_memory) if on_gpu else (lambda: None, lambda: 0)
         n, m = (1 << 14, 128) if quick else (1 << 28, 8192)
-        x, a = self.normal(n), self.normal(m, m)
+        x = self.normal(n)
         self.bandwidth = 2 * x.nbytes / self.seconds(lambda: x.copy())
-        self.rate = 2 * m**3 / self.seconds(lambda: a @ a)
         self.rows["bytes of a copy, read and written"] = {"per second": self.bandwidth}
-        self.rows["operations of a product"] = {"per second": self.rate}
+        self.rates = {}
+        for dtype in self.dtypes:
+            a = self.normal(m, m, dtype=dtype)
+            self.rates[dtype] = 2 * m**3 / self.seconds(lambda a=a: ops.linear_forward(a, a))
+            self.rows[f"operations of a product, {dtype}"] = {"per second": self.rates[dtype]}
 
-    def normal(self, *shape):
-        """An array of float32 on the device."""
-        return backend.to_device(np.random.default_rng(0).standard_normal(shape, dtype=np.float32), self.device)
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """What arrays can be made of: on a GPU of bfloat16 too, if it has units for that."""
+        return ("float32", "bfloat16") if "bfloat16" in self.precisions else ("float32",)
+
+    @functools.cached_property
+    def precisions(self) -> list[str]:
+        """What a model can compute in here."""
+        def possible(name):
+            with contextlib.suppress(InputError):
+                backend.check_precision(name, self.device)
+                return True
+
+        return [name for name in DTYPES if possible(name)]
+
+    def normal(self, *shape, dtype="float32"):
+        """An array on the device."""
+        numbers = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+        return backend.to_device(numbers.astype(backend.named_dtype(dtype)), self.device)
 
     def seconds(self, function, wait=None) -> float:
         """The median of a few turns; a turn is as many calls as take 20 ms, and ends when the device has finished."""
@@ -61,10 +86,10 @@ class Bench:
         calls = max(1, int(0.02 / machine.seconds(lambda: turn(1))))
         return statistics.median(machine.seconds(lambda: turn(calls)) for _ in range(TURNS)) / calls
 
-    def row(self, name: str, ours, theirs=None, arrays: int = 0, operations: int = 0) -> None:
+    def row(self, name: str, ours, theirs=None, arrays: int = 0, operations: int = 0, dtype="float32") -> None:
         """Measure one operation. arrays: bytes that it must read and write."""
         seconds = self.seconds(ours)
-        floor = max(arrays / self.bandwidth, operations / self.rate)
+        floor = max(arrays / self.bandwidth, operations / self.rates[dtype])
         self.rows[name] = {"seconds": seconds, "floor": floor, "of floor": floor / seconds}
         if theirs is not None:
             other = self.seconds(theirs, torch_wait(self.device))
@@ -78,20 +103,24 @@ def torch_wait(device: str):
     return torch.cuda.synchronize if device == "cuda" else lambda: None
 
 
-def operations(bench: Bench, batch: int, time: int, c: int, n_head: int, vocab: int) -> None:
+def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: int, vocab: int) -> None:
     """Each operation of a block of this size, and the head: forward and backward."""
     import torch
     import torch.nn.functional as F
 
-    n, size = batch * time, 4 * batch * time * c
-    x, dout, g, b = bench.normal(batch, time, c), bench.normal(batch, time, c), bench.normal(c), bench.normal(c)
+    normal = functools.partial(bench.normal, dtype=dtype)
+    n, width = batch * time, backend.named_dtype(dtype).itemsize
+    size = width * n * c
+    x, dout, b = normal(batch, time, c), normal(batch, time, c), normal(c)
+    gain, shift = bench.normal(c), bench.normal(c)  # of a LayerNorm: float32 always
     tensor = {}
 
     def of(array):
         """The same numbers as a tensor that wants a gradient."""
         key = id(array)
         if key not in tensor:
-            tensor[key] = torch.from_numpy(backend.to_numpy(array)).to(bench.device).requires_grad_()
+            numbers = torch.from_numpy(backend.to_numpy(array).astype(np.float32)).to(bench.device)
+            tensor[key] = numbers.to(getattr(torch, array.dtype.name)).requires_grad_()
         return tensor[key]
 
     def pair(name, forward, backward_of, theirs, inputs, bytes_forward, bytes_backward, flops=0):
@@ -105,27 +134,29 @@ def operations(bench: Bench, batch: int, time: int, c: int, n_head: int, vocab: 
             cotangent = torch.ones_like(result)
             other_forward = lambda: theirs(*inputs)  # noqa: E731
             other_backward = lambda: torch.autograd.grad(result, inputs, cotangent, retain_graph=True)  # noqa: E731
-        bench.row(f"{name} forward", forward, other_forward, bytes_forward, flops)
-        bench.row(f"{name} backward", gradient, other_backward, bytes_backward, 2 * flops)
+        bench.row(f"{name} forward, {dtype}", forward, other_forward, bytes_forward, flops, dtype)
+        bench.row(f"{name} backward, {dtype}", gradient, other_backward, bytes_backward, 2 * flops, dtype)
 
-    pair("layernorm", lambda: ops.layernorm_forward(x, g, b), lambda cache: lambda: ops.layernorm_backward(dout, cache),
-         lambda x, g, b: F.layer_norm(x, (c,), g, b), [x, g, b], 2 * size, 3 * size)  # fmt: skip
+    pair("layernorm", lambda: ops.layernorm_forward(x, gain, shift),
+         lambda cache: lambda: ops.layernorm_backward(dout, cache),
+         lambda x, g, b: F.layer_norm(x, (c,), g.to(x.dtype), b.to(x.dtype)), [x, gain, shift],
+         2 * size, 3 * size)  # fmt: skip
     pair("gelu", lambda: ops.gelu_forward(x), lambda cache: lambda: ops.gelu_backward(dout, cache),
          lambda x: F.gelu(x, approximate="tanh"), [x], 2 * size, 3 * size)  # fmt: skip
     key = Key.of(0, 0)
     pair("dropout", lambda: ops.dropout_forward(x, rate=0.1, key=key),
          lambda cache: lambda: ops.dropout_backward(dout, cache), lambda x: F.dropout(x, 0.1), [x],
          2 * size, 2 * size)  # fmt: skip
-    w, bias = bench.normal(c, 4 * c), bench.normal(4 * c)
-    wide = bench.normal(batch, time, 4 * c)
+    w, bias = normal(c, 4 * c), normal(4 * c)
+    wide = normal(batch, time, 4 * c)
     pair("linear, C to 4C", lambda: ops.linear_forward(x, w, bias),
          lambda cache: lambda: ops.linear_backward(wide, cache), lambda x, w, b: x @ w + b, [x, w, bias],
          5 * size, 10 * size, 8 * n * c * c)  # fmt: skip
-    w2 = bench.normal(4 * c, c)
+    w2 = normal(4 * c, c)
     pair("mlp", lambda: ops.mlp_forward(x, w, bias, w2, b), lambda cache: lambda: ops.mlp_backward(dout, cache),
          lambda x, w, bias, w2, b: F.gelu(x @ w + bias, approximate="tanh") @ w2 + b, [x, w, bias, w2, b],
          2 * size, 3 * size, 16 * n * c * c)  # fmt: skip
-    qkv = bench.normal(batch, time, 3 * c)
+    qkv = normal(batch, time, 3 * c)
 
     def attention(qkv):
         heads = (part.view(batch, time, n_head, -1).transpose(1, 2) for part in qkv.split(c, dim=2))
@@ -134,72 +165,87 @@ def operations(bench: Bench, batch: int, time: int, c: int, n_head: int, vocab: 
     pair("self_attention", lambda: ops.self_attention_forward(qkv, n_head),
          lambda cache: lambda: ops.self_attention_backward(dout, cache), attention, [qkv],
          4 * size, 8 * size, 2 * n * time * c)  # fmt: skip
-    table = bench.normal(vocab, c)
+    table = normal(vocab, c)
     ids = backend.to_device(np.random.default_rng(0).integers(vocab, size=(batch, time)), bench.device)
     targets = torch.from_numpy(backend.to_numpy(ids)).to(bench.device).flatten()
 
     def loss(x, table):
-        return F.cross_entropy(x.flatten(0, 1) @ table.T, targets)
+        return F.cross_entropy((x.flatten(0, 1) @ table.T).float(), targets)
 
     both = [of(x), of(table)]
-    bench.row("linear_cross_entropy, both ways",  # the forward computes the gradients too
+    bench.row(f"linear_cross_entropy both ways, {dtype}",  # the forward computes the gradients too
               lambda: ops.linear_cross_entropy_backward(1.0, ops.linear_cross_entropy_forward(x, table, ids)[1]),
-              lambda: torch.autograd.grad(loss(*both), both), 2 * size + 8 * vocab * c, 6 * n * c * vocab)  # fmt: skip
+              lambda: torch.autograd.grad(loss(*both), both), 2 * size + (4 + width) * vocab * c,
+              6 * n * c * vocab, dtype)  # fmt: skip
     pair("embedding", lambda: ops.embedding_forward(table, ids),
          lambda cache: lambda: ops.embedding_backward(dout, cache),
          lambda table: F.embedding(targets.view(batch, time), table), [table],
          2 * size, size + 4 * vocab * c)  # fmt: skip
 
 
-def step(bench: Bench, sizes: dict, batch: int) -> None:
+THEIRS = {  # precision: (name, torch.set_float32_matmul_precision, autocast to bfloat16, torch.compile)
+    "float32": [("eager", "highest", False, False)],
+    "tf32": [("eager", "high", False, False)],
+    "bfloat16": [("eager", "high", True, False), ("compiled", "high", True, True)],
+}
+
+
+def made(bench: Bench, config, precision: str, ids, targets):
+    """A function that makes one training step of a fresh model."""
+    model = GPT2(config).to(bench.device)
+    model.compute_in("bfloat16" if precision == "bfloat16" else None)
+    optimizer = AdamW(model.named_parameters())
+
+    def gradients(ids, targets):
+        model.zero_grad()
+        loss, cache = model.loss(ids, targets, normalizer=targets.size)
+        model.loss_backward(cache)
+        return loss, [p.grad for p in model.parameters()]
+
+    repeated = Recorded(gradients)
+
+    def one(record=False):
+        loss, grads = (repeated if record else gradients)(ids, targets)
+        for p, grad in zip(model.parameters(), grads, strict=True):
+            p.grad = grad
+        optimizer.step(1e-4)
+        return loss
+
+    return one
+
+
+def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
     """A whole training step, against PyTorch eager and compiled; and whether two runs have the same bits."""
     import torch
     from torch_gpt import GPT, adamw
 
+    backend.tf32 = precision == "tf32"
     config = GPT2.Config(**sizes)
     time, rng = config.n_positions, np.random.default_rng(0)
     ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))
-
-    def made():
-        model = GPT2(config).to(bench.device)
-        optimizer = AdamW(model.named_parameters())
-
-        def one():
-            model.zero_grad()
-            loss, cache = model.loss(ids, targets)
-            model.loss_backward(cache)
-            optimizer.step(1e-4)
-            return loss
-
-        return one
-
-    first, second = made(), made()
+    first, second = (made(bench, config, precision, ids, targets) for _ in range(2))
     losses, again = ([float(one()) for _ in range(3)] for one in (first, second))
     if losses != again:
         raise SystemExit(f"two runs do not have the same bits: {losses}, {again}")
     del second
     bench.free()
     seconds, tokens = bench.seconds(first), batch * time
-    flops = 6 * sum(p.size for _, p in GPT2(config).named_parameters() for p in [p.data])
-    flops = (flops + 12 * config.n_layer * config.n_embd * time) * tokens
-    row = {"seconds": seconds, "tokens/s": tokens / seconds, "of peak": flops / seconds / bench.rate}
-    bench.rows[f"batch {batch}: step, float32"] = row | {"GB": bench.held() / 1e9}
+    flops = costs.flops_per_token(GPT2, config)[1] * tokens
+    row = {"seconds": seconds, "tokens/s": tokens / seconds, "of peak": flops / seconds / max(bench.rates.values())}
+    bench.rows[f"batch {batch}: step, {precision}"] = row | {"GB": bench.held() / 1e9}
     del first
     bench.free()
-    for how, precision, compiled in (
-        ("eager", "highest", False), ("compiled", "highest", True), ("eager, tf32", "high", False),
-        ("eager, bfloat16", None, False), ("compiled, bfloat16", None, True),
-    ):  # fmt: skip
-        if bench.quick and (compiled or precision == "high"):
+    for how, matmul, low, compiled in THEIRS[precision]:
+        if bench.quick and compiled:
             continue
-        torch.set_float32_matmul_precision(precision or "highest")
+        torch.set_float32_matmul_precision(matmul)
         model = GPT.like(GPT2(config)).to(bench.device)
         run, optimizer = torch.compile(model) if compiled else model, adamw(model, 1e-4)
         pair = [torch.from_numpy(a).to(bench.device) for a in (ids, targets)]
         if bench.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
 
-        def one(run=run, optimizer=optimizer, pair=pair, low=precision is None):
+        def one(run=run, optimizer=optimizer, pair=pair, low=low):
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast(bench.device, torch.bfloat16, enabled=low):
                 loss = run(*pair)
@@ -209,8 +255,23 @@ def step(bench: Bench, sizes: dict, batch: int) -> None:
         other = bench.seconds(one, torch_wait(bench.device))
         peak = torch.cuda.max_memory_allocated() / 1e9 if bench.device == "cuda" else 0.0
         row = {"PyTorch": other, "ratio": other / seconds, "tokens/s": tokens / other, "GB": peak}
-        bench.rows[f"batch {batch}: step, PyTorch {how}"] = row
+        bench.rows[f"batch {batch}: step, {precision}, PyTorch {how}"] = row
         del model, run, optimizer, one
+        if bench.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def launches(bench: Bench) -> None:
+    """What a recorded step saves where orders take longer than the work: nano, 12 texts."""
+    config = GPT2.Config(vocab_size=65, **SIZES["nano"])
+    ids, targets = np.random.default_rng(0).integers(65, size=(2, 12, config.n_positions))
+    for precision in bench.dtypes:
+        one = made(bench, config, precision, ids, targets)
+        rows = {"order by order": functools.partial(one, record=False)}
+        if bench.device == "cuda":
+            rows["recorded as a graph"] = functools.partial(one, record=True)
+        for how, run in rows.items():
+            bench.rows[f"launches: step of nano, {precision}, {how}"] = {"seconds": bench.seconds(run)}
 
 
 def decode(bench: Bench, sizes: dict) -> None:
@@ -248,9 +309,12 @@ def main() -> None:
     sizes = SMALL if options.quick else {}
     config = GPT2.Config(**sizes)
     shape = config.n_positions, config.n_embd, config.n_head, config.vocab_size
-    operations(bench, 2 if options.quick else 8, *shape)
+    for dtype in bench.dtypes:
+        operations(bench, dtype, 2 if options.quick else 8, *shape)
+    launches(bench)
     for batch in [2] if options.quick else options.batch:
-        step(bench, sizes, batch)
+        for precision in bench.precisions:
+            step(bench, sizes, batch, precision)
     decode(bench, sizes)
     print(machine.table(bench.rows, COLUMNS))
     look = options.quick or options.device == "cpu"
