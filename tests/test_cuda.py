@@ -512,20 +512,25 @@ def test_nvcc_compiles(file, tmp_path):
             assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvrtc_compiles(file):
     """What CuPy compiles with. It needs no driver."""
     pytest.importorskip("cupy")
-    from cupy.cuda import compiler, nvrtc
+    from cupy.cuda import nvrtc
 
     try:
         nvrtc.getVersion()
     except Exception as error:
         pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
     for dtype in kernels.TYPES:
-        text = source(file, dtype)
-        for architecture in ("80", "90"):
-            assert compiler.compile_using_nvrtc(text, ("-std=c++14",), architecture)[0]
+        for architecture in ("sm_80", "sm_90"):
+            program = nvrtc.createProgram(source(file, dtype), f"{file}.cu", [], [])
+            try:
+                nvrtc.compileProgram(program, ("-std=c++14", f"-arch={architecture}"))
+            except nvrtc.NVRTCError as error:
+                pytest.fail(f"{dtype}, {architecture}: {error}\n{nvrtc.getProgramLog(program)}")
+            assert nvrtc.getPTX(program)
 
 
 def test_cupy_takes_the_sources():
