@@ -5,7 +5,7 @@
 # idle. You will find that most operations of a GPT wait for memory, write a kernel as 32 lanes in step, meet a sum
 # that has a different value each time, and build attention that never holds its T x T table.
 #
-# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 03 (attention, with its surprise) and 05 (LayerNorm).
+# Reading: 50 minutes. Running: 10 seconds. Before it: lessons 03 (attention, with its surprise) and 05 (LayerNorm).
 # No GPU is needed: what one would do is counted here, and reckoned from published figures. Where there is one (a free
 # notebook's T4 is enough), the same cells measure.
 #
@@ -32,6 +32,7 @@ import minigpt
 from minigpt import backend, check, costs, gradcheck, ops, optim, plot
 from minigpt.fast.cuda import attention as cuda_attention
 from minigpt.fast.cuda import kernels
+from minigpt.fast.cuda.graph import Recorded
 from minigpt.gpt2 import GPT2, SIZES, GPT2Config
 
 backend.set_threads(1)
@@ -815,16 +816,73 @@ for name, parts in fused.items():
 
 # %% [markdown]
 # Clipping and AdamW, for all tensors of a model, are three orders: squares, their sum, the update. Their kernels are
-# given a table of addresses. And nobody looks at the norm: to ask a GPU for one number is to wait until its queue is
-# empty, and to find it idle. The kernel of AdamW reads the norm itself, and leaves out a step whose norm is not finite.
+# given a table of addresses. And nobody looks at the norm: to ask a GPU for a number is to wait until its queue is
+# empty, and then it stands idle. AdamW's kernel reads the norm itself, and leaves out a step whose norm is not finite.
 #
-# **All orders as one.** 246 orders for nano are still 1.2 ms of asking. But every step asks for the same: the same
-# kernels, the same shapes. A GPU can take the whole list once, and then repeat it at a single order. CUDA calls the
-# list a *graph*. Three things must hold. The same addresses: what a repetition overwrites must belong to nobody else,
-# so the list has memory of its own. The same numbers: what changes, such as the batch, must lie in memory, and is
-# copied there. And no questions on the way. `minigpt train` repeats steps that are small enough to need it:
-# kernel with the reference, on a GPU where there is one, and otherwise translated for a processor. Where there is
-# one, we look ourselves: the same losses on both machines, the same bits twice, and how long a step takes.
+# **All orders as one.** Each step of a training asks for the same: the same kernels, the same shapes. A GPU can take
+# down the whole list once, and repeat it at a single order. CUDA calls the list a *graph*. Three things must hold.
+# The addresses stay: so what a repetition overwrites must belong to nobody else, and the list has memory of its own.
+# What changes, the batch, lies in memory and is copied there. And there is no question on the way. `minigpt train`
+# does so where a step is small:
+
+# %%
+print("asking for a step |  reference |   kernels | recorded")
+for name, parts in fused.items():
+    recording = 2 + 1 + parts[3]  # ids and targets are copied, forward and backward are one order, then AdamW
+    asking = [f"{1000 * LAUNCH * n:7.2f} ms" for n in (steps[name].sum(), parts.sum(), recording)]
+    print(f"{name:17} | {' | '.join(asking)}")
+    assert recording == 6
+if GPU:
+    model = GPT2(nano, seed=0).to("cuda")
+    ids = rng.integers(65, size=(12, nano.n_positions))
+
+    def gradients(ids):
+        model.zero_grad()
+        loss, cache = model.loss(ids, ids, normalizer=ids.size)
+        model.loss_backward(cache)
+        return loss
+
+    repeated = Recorded(gradients)
+    assert float(repeated(ids)) == float(repeated(ids)) == float(gradients(backend.to_device(ids, "cuda")))
+    for name, way in (("order by order", gradients), ("recorded", repeated)):
+        t = seconds(lambda way=way: way(backend.to_device(ids, "cuda")))
+        print(f"   measured, forward and backward of nano, {name:14}: {1000 * t:.2f} ms")
+recorded("launches")
+
+# %% [markdown]
+# **Sixteen bits.** The other way to move fewer bytes is shorter numbers. `bfloat16` is the upper half of a float32:
+# its sign, its whole exponent, and of 24 digits the first 8. Sizes from 1e-38 to 1e38 stay, and between 1 and 2 there
+# are 128 numbers. All that moves is halved, and a GPU's units for matrices are many times as fast. What can go wrong?
+
+# %%
+def bfloat16(x):
+    """To the nearest number whose lower 16 bits are 0, and of two that are equally near to the even one"""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+print(f"pi is {bfloat16(math.pi):.6f}, 1e30 is {bfloat16(1e30):.2e}, and 256 + 1 is {bfloat16(256 + 1):.0f}")
+weight, ones = {"bfloat16": bfloat16(1), "float32": np.float32(1)}, bfloat16(0)
+for _ in range(1000):
+    weight["bfloat16"] = bfloat16(weight["bfloat16"] - np.float32(0.001))
+    weight["float32"] = weight["float32"] - np.float32(0.001)
+    ones = bfloat16(ones + np.float32(1))
+print(f"1 - 0.001, a thousand times: {weight['bfloat16']:.3f} in bfloat16, {weight['float32']:.3f} in float32")
+print(f"0 + 1, a thousand times: {ones:.0f} in bfloat16")
+assert weight["bfloat16"] == 1 and abs(weight["float32"]) < 1e-4 and ones == 256
+assert bfloat16(np.float32(3.140625)) == 3.140625 and bfloat16(257) == 256 and bfloat16(259) == 260
+
+# %% [markdown]
+# **A weight of 1 never learns from steps of 0.001, and a sum of ones ends at 256.** Below 1 the next number is
+# 0.996, and every step is rounded back. So 16 bits are for what is read, never for what is added up. In the kernels
+# numbers are stored as `real` and summed as `wide`. And the weights that learn stay float32. AdamW's kernel writes a
+# short copy beside each of them, and the layers compute with that: `minigpt train --dtype bfloat16`, on a GPU that
+# has such units. LayerNorm's gains, its statistics, the loss and the gradients of weights stay float32 too.
+
+# %% [markdown]
+# The tests compare each kernel with the reference, on a GPU where there is one, and otherwise translated for a
+# processor. Where there is one, we look ourselves: the same losses on both machines, the same bits twice, and how
+# long a step takes.
 
 # %%
 if GPU:
@@ -863,6 +921,9 @@ if GPU:
 #   other tiles add too; many blocks at once must then wait for each other, or use atomics. We have two kernels, one
 #   that owns queries and one that owns keys. They make two products twice, seven in all, and give the same bits every
 #   time.
+# - **Sixteen bits.** Micikevicius et al. 2018 (arXiv 1710.03740, section 3) keep weights in float32 beside copies in
+#   float16, and must scale the loss up, because float16 knows nothing below 6e-8. bfloat16 has float32's exponent, and
+#   needs no scale.
 # - **Dropout** of shares fits into tiles, since a key and a place give its bits again (lesson 07).
 # - **Williams and others** drew the roof for processors; section 3 has measured one.
 # - Published figures are peaks. No real kernel reaches them.
