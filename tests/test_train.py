@@ -10,12 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
+from helpers import same
 
-from minigpt import checkpoint, costs, data, models
+from minigpt import backend, checkpoint, costs, data, models, ops
 from minigpt.errors import InputError
+from minigpt.gpt1 import GPT1
 from minigpt.nn import Parameter
 from minigpt.run import COLUMNS
 from minigpt.train import Options, evaluate, loop, prepare, rate, reopen, train, update
@@ -161,6 +165,59 @@ def test_nan_stops_the_run_and_keeps_the_last_good_state(text, tmp_path):
 def test_a_rate_that_explodes_is_reported(text, tmp_path):
     with pytest.raises(InputError, match=r"not finite.*a rate below 1e\+38"), np.errstate(all="ignore"):
         train(options(text, tmp_path, lr=1e38, warmup=0, clip=0.0))
+
+
+def test_a_norm_that_is_not_finite_shows_in_the_loss(text, tmp_path, monkeypatch):
+    """Where a GPU has found it nothing was raised: nobody had waited for the number."""
+    job = prepare(options(text, tmp_path))
+    loop(job, stop_after(job, 4))
+    kept = (tmp_path / "resume.safetensors").read_bytes()
+    monkeypatch.setattr(job.optimizer, "step", lambda lr, max_norm: np.float32("inf"))
+    with pytest.raises(InputError, match=r"the loss or the gradient is not finite"), np.errstate(invalid="ignore"):
+        loop(job)
+    assert (tmp_path / "resume.safetensors").read_bytes() == kept
+
+
+def gpu_of(monkeypatch, capability):
+    """A CuPy whose GPU has this compute capability, and computes on the processor."""
+    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(compute_capability=capability), runtime=mock.MagicMock())
+    monkeypatch.setattr(backend, "cupy", SimpleNamespace(cuda=cuda, ndarray=()))
+
+
+def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch):
+    for name in ("tf32", "bfloat16"):
+        with pytest.raises(InputError, match=f"--dtype {name} needs a GPU: leave it out"):
+            prepare(options(text, tmp_path / "a", device="cpu", dtype=name))
+    assert not (tmp_path / "a").exists()
+    gpu_of(monkeypatch, "75")
+    with pytest.raises(InputError, match=r"compute capability 8.0, and .* has 7.5: give --dtype float32"):
+        backend.check_precision("bfloat16", "cuda")
+    backend.check_precision("float32", "cuda")
+    gpu_of(monkeypatch, "90")
+    backend.check_precision("bfloat16", "cuda")
+    monkeypatch.setattr(backend, "ml_dtypes", None)
+    with pytest.raises(InputError, match="pip install ml_dtypes"):
+        backend.check_precision("bfloat16", "cuda")
+    backend.check_precision("tf32", "cuda")
+    with pytest.raises(InputError, match="--dtype int8: choose float32, tf32, bfloat16"):
+        prepare(options(text, tmp_path / "a", dtype="int8"))
+
+
+def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
+    """Weights and moments are kept in float32, and the copies come back with them when it goes on."""
+    pytest.importorskip("ml_dtypes")
+    (tmp_path / "text").write_text("the cat sat on a mat. " * 20, encoding="utf-8")
+    monkeypatch.setattr(backend, "check_precision", lambda name, device: None)
+    with ops.using("cuda"):
+        job = prepare(options(str(tmp_path / "text"), tmp_path, dtype="bfloat16", steps=4, eval_every=2, context=8))
+        loop(job, stop_after(job, 2))
+        again = reopen(Options(out=str(tmp_path)))
+        loop(again)
+    assert job.step == 2 and again.step == again.options.steps and again.options.dtype == "bfloat16"
+    for p in again.model.parameters():
+        assert p.data.dtype == np.float32 and same([p.low], [p.data.astype(p.low.dtype)])
+    for name, p in GPT1.load(tmp_path).named_parameters():
+        assert p.data.dtype == np.float32, name
 
 
 def test_a_full_disk_loses_nothing(text, tmp_path, monkeypatch):
