@@ -212,6 +212,7 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
         job = prepare(options(str(tmp_path / "text"), tmp_path, dtype="bfloat16", steps=4, eval_every=2, context=8))
         loop(job, stop_after(job, 2))
         again = reopen(Options(out=str(tmp_path)))
+        assert all(same([p.low], [p.data.astype(p.low.dtype)]) for p in again.model.parameters())
         loop(again)
     assert job.step == 2 and again.step == again.options.steps and again.options.dtype == "bfloat16"
     for p in again.model.parameters():
