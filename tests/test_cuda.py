@@ -381,6 +381,7 @@ def test_a_model_in_bfloat16(make, kernels_on_cpu, small_tiles):
     assert 0 < np.linalg.norm(off) < 2 * np.linalg.norm(best_off)
 
 
+@pytest.mark.slow
 def test_bfloat16_learns(kernels_on_cpu, small_tiles):
     """Twenty steps on one batch: as in float32, up to rounding, and the model that is saved and sampled is float32."""
     pytest.importorskip("ml_dtypes")

@@ -203,6 +203,7 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
         prepare(options(text, tmp_path / "a", dtype="int8"))
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     """Weights and moments are kept in float32, and the copies come back with them when it goes on."""
     pytest.importorskip("ml_dtypes")
