@@ -1,0 +1,143 @@
+"""What only a GPU can show: kernels in their real tiles, short numbers, recorded steps, the same bits twice.
+
+So that the tests themselves cannot rot, they also run "played": the kernels on a processor, and smaller arrays.
+"""
+
+import numpy as np
+import pytest
+from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
+from test_cuda import ELSEWHERE, MADE_FOR, both_ways, in_bfloat16, op_of, rounding
+from test_train import options, text
+
+from minigpt import backend, ops, optim
+from minigpt.backend import to_device, to_numpy
+from minigpt.fast import cuda
+from minigpt.gpt2 import GPT2, GPT2Config
+from minigpt.key import Key
+from minigpt.train import train
+
+__all__ = ["text"]  # a fixture
+
+
+@pytest.fixture(params=[pytest.param("played", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)])
+def where(request) -> str:
+    """The device of the arrays: "cpu", where the kernels are played, or "cuda"."""
+    pytest.importorskip("ml_dtypes")
+    if request.param == "played":
+        request.getfixturevalue("kernels_on_cpu")
+        return "cpu"
+    problem = backend.cuda_problem()
+    if problem:
+        pytest.skip(f"no GPU: {problem}")
+    return "cuda"
+
+
+@pytest.fixture
+def precision():
+    """A function that sets how products are computed; afterwards they are exact again."""
+    yield lambda name: setattr(backend, "tf32", name == "tf32")
+    backend.tf32 = False
+
+
+def results(op, args, constants, where):
+    """What both_ways gives, with arrays of the device, as NumPy arrays."""
+    constants = {name: to_device(a, where) if isinstance(a, np.ndarray) else a for name, a in constants.items()}
+    out, cache = getattr(cuda, f"{op}_forward")(
+        *(to_device(a, where) if isinstance(a, np.ndarray) else a for a in args), **constants
+    )
+    dout = to_device(np.random.default_rng(1).standard_normal(out.shape).astype(out.dtype), where)
+    gradients = [as_tuple(getattr(cuda, f"{op}_backward")(dout, cache)) for _ in range(2)]
+    first, again = ([to_numpy(g) for g in found if g is not None] for found in gradients)
+    assert same(first, again), f"{op}: two backwards, two results"
+    return [to_numpy(out), *first]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if op_of(n) in MADE_FOR and n not in ELSEWHERE])
+def test_every_kernel(name, dtype, where):
+    op, args, constants = example(name, 3, np.float64)
+    with ops.using("reference"):
+        exact = both_ways(ops, op, args, constants)
+    with ops.using(rounding()):
+        rounded = both_ways(ops, op, args, constants)
+    if dtype == "bfloat16":
+        args = in_bfloat16(op, args)
+    else:
+        args = [a.astype(dtype) if getattr(a, "dtype", None) == np.float64 else a for a in args]
+    for a, b, c in zip(results(op, args, constants, where), rounded, exact, strict=True):
+        limit = {"float32": 1e-5, "float64": 1e-11, "bfloat16": 2 * error(b, c) + 1e-6}[dtype]
+        assert error(a, c) <= limit, f"{op} in {dtype}: {error(a, c):.1e}, and not {limit:.1e}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_attention_of_gpt2(dtype, rate, where):
+    """Heads of 64, and a sequence that ends inside a tile."""
+    b, t, heads = (1, 70, 1) if where == "cpu" else (3, 1000, 12)
+    qkv = np.random.default_rng(0).standard_normal((b, t, 3 * 64 * heads))
+    constants = {"rate": rate, "key": KEY if rate else None}
+    with ops.using("reference"):
+        exact = both_ways(ops, "self_attention", [qkv, heads], constants)
+    with ops.using(rounding()):
+        rounded = both_ways(ops, "self_attention", [qkv, heads], constants)
+    got = results("self_attention", [qkv.astype(backend.named_dtype(dtype)), heads], constants, where)
+    for a, b, c in zip(got, rounded, exact, strict=True):
+        assert error(a, c) < (1e-5 if dtype == "float32" else 2 * error(b, c))
+
+
+def learned(where, low, config, steps, rows):
+    """Losses, and weights, after some steps on one batch, with dropout and clipping."""
+    model = GPT2(config).to(where)
+    model.compute_in(low)
+    optimizer, losses = optim.AdamW(model.named_parameters()), []
+    with ops.using("cuda"):
+        for t in range(steps):
+            model.zero_grad()
+            loss, cache = model.loss(*batch(model, rows, config.n_positions), key=Key.of(0, t))
+            model.loss_backward(cache)
+            optimizer.step(1e-3, 1.0)
+            losses.append(loss)
+    return np.array([float(loss) for loss in losses]), snapshot([p.data for p in model.parameters()])
+
+
+@pytest.mark.parametrize("low", [None, "tf32", "bfloat16"])
+def test_it_learns_as_in_float32_and_twice_with_the_same_bits(low, where, precision):
+    sizes, steps, rows = {"n_embd": 32, "n_head": 2, "n_layer": 1, "n_positions": 8}, 4, 2
+    if where == "cuda":
+        sizes, steps, rows = {"n_embd": 256, "n_head": 4, "n_layer": 3, "n_positions": 200}, 20, 6
+    config = GPT2Config(vocab_size=300, **sizes, **dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.1))
+    exact, _ = learned("cpu" if where == "cuda" else where, None, config, steps, rows)
+    precision(low)
+    short = low if low == "bfloat16" else None
+    (losses, weights), (_, again) = (learned(where, short, config, steps, rows) for _ in range(2))
+    assert same(weights, again)
+    assert exact[0] > exact[-1] and np.abs(losses / exact - 1).max() < (0.01 if low else 1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "tf32", "bfloat16"])
+def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, text, tmp_path, monkeypatch, precision):
+    if backend.cuda_problem():
+        pytest.skip(f"no GPU: {backend.cuda_problem()}")
+    jobs = [train(options(text, tmp_path / "recorded", device="cuda", dtype=dtype))]
+    monkeypatch.setattr("minigpt.train.SMALL", 0)
+    jobs.append(train(options(text, tmp_path / "not", device="cuda", dtype=dtype)))
+    recorded, ordered = jobs
+    assert recorded.recorded.graph is not None and ordered.recorded is None
+    assert same(*(snapshot([p.data for p in job.model.parameters()]) for job in jobs))
+
+
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_memory_is_returned(make, where):
+    """After the gradients are forgotten only weights are left."""
+    if where == "cpu":
+        pytest.skip("a processor's memory is not counted")
+    model = make(np.float32, n_embd=64, n_positions=64).to(where)
+    pool = backend.cupy.get_default_memory_pool()
+    before = pool.used_bytes()
+    loss, cache = model.loss(*batch(model, 8, 64))
+    kept = pool.used_bytes()
+    model.loss_backward(cache)
+    model.zero_grad()
+    del loss, cache
+    assert pool.used_bytes() <= before + 4096 < kept
