@@ -11,7 +11,7 @@ from minigpt.language_model import Config, LanguageModel
 
 
 class Memory(NamedTuple):
-    """Bytes of a training step in float32."""
+    """Bytes of a training step."""
 
     weights: int
     gradients: int
@@ -34,15 +34,21 @@ def count(model_class: type[LanguageModel], config: Config) -> int:
     return sum(math.prod(shape) for shape in shapes(model_class, config).values())
 
 
-def memory(model_class: type[LanguageModel], config: Config, batch: int, checkpoint_blocks: bool = False) -> Memory:
-    """Bytes for weights, gradients, Adam's two moments, and what a forward pass of (batch, context) keeps."""
-    weights, shape = 4 * count(model_class, config), (batch, config.n_positions)
-    return Memory(weights, weights, 2 * weights, activations(model_class, config, *shape, checkpoint_blocks))
+def memory(
+    model_class: type[LanguageModel], config: Config, batch: int, checkpoint_blocks: bool = False, low: bool = False
+) -> Memory:
+    """Bytes for weights, gradients, Adam's two moments, and what a forward pass of (batch, context) keeps.
+
+    All in float32; or, low, with a copy of the weights in bfloat16, and with what is kept in bfloat16.
+    """
+    kept = activations(model_class, config, batch, config.n_positions, checkpoint_blocks)
+    tensors = count(model_class, config)
+    return Memory((6 if low else 4) * tensors, 4 * tensors, 8 * tensors, kept // 2 if low else kept)
 
 
-def largest_batch(model_class, config: Config, available: int, checkpoint_blocks: bool = False) -> int:
-    """The largest batch whose training step fits into so many bytes; 0 if none does."""
-    one, two = (memory(model_class, config, batch, checkpoint_blocks).total for batch in (1, 2))
+def largest_batch(model_class, config: Config, available: int, *how: bool) -> int:
+    """The largest batch whose training step fits into so many bytes; 0 if none does. how: as for `memory`."""
+    one, two = (memory(model_class, config, batch, *how).total for batch in (1, 2))
     return max(0, 1 + (available - one) // (two - one)) if available >= one else 0
 
 

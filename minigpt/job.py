@@ -101,6 +101,12 @@ class Job:
         return self.options.batch // self.ranks.size // self.options.accumulate
 
     @property
+    def memory(self) -> costs.Memory:
+        """Bytes of an update in one process."""
+        options, model = self.options, self.model
+        return costs.memory(type(model), model.config, self.part, model.checkpoint_blocks, options.dtype == "bfloat16")
+
+    @property
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
         numbers = {"step": self.step, "best": self.best, "text": self.text_mark}
@@ -192,11 +198,12 @@ def resolve(options: Options, model: LanguageModel) -> None:
 def _check_memory(options: Options, model: LanguageModel, available: int | None) -> None:
     """Raises InputError, before the work begins, where a step needs more bytes than there are."""
     rows, kind, again = options.batch // options.accumulate, type(model), bool(options.checkpoint_blocks)
-    wanted = costs.memory(kind, model.config, rows, again).total
+    how = again, options.dtype == "bfloat16"
+    wanted = costs.memory(kind, model.config, rows, *how).total
     if available is None or wanted <= available:
         return
     need = f"{rows} rows at a time need about {costs.human_bytes(wanted)} of GPU memory, {costs.human_bytes(available)}"
-    fits = costs.largest_batch(kind, model.config, available, again)
+    fits = costs.largest_batch(kind, model.config, available, *how)
     advice = f"choose a smaller model or --context{'' if again else ', or add --checkpoint-blocks'}"
     if fits:
         advice = f"{fits} fit: give --batch {fits}, or more with --accumulate"

@@ -122,8 +122,7 @@ def loop(job: Job, interrupted=lambda: False) -> None:
     """Update until the last step; now and then log, and evaluate, keep and show a sample."""
     options, run = job.options, job.run
     log_every = max(1, min(options.eval_every, options.steps // 100))
-    shape = job.part, job.model.config.n_positions, job.model.checkpoint_blocks
-    kept = costs.human_bytes(costs.activations(type(job.model), job.model.config, *shape))
+    kept = costs.human_bytes(job.memory.activations)
     if job.step == 0:
         assess(job, None, None, None)
     with tqdm(total=options.steps, initial=job.step, unit="step", dynamic_ncols=True) as bar:
@@ -173,7 +172,7 @@ def announce(job: Job) -> None:
     """Say what the run will cost and what to expect of it, before it starts."""
     options, model = job.options, job.model
     config, kind = model.config, type(model)
-    memory = costs.memory(kind, config, job.part, model.checkpoint_blocks)
+    memory = job.memory
     seconds = _measure_update(job)
     minutes = seconds * (options.steps - job.step) / 60
     parts = zip(memory._fields, memory, strict=True)

@@ -241,8 +241,10 @@ def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tm
     job = prepare(options(text, tmp_path / "a", batch=8))
     kind, config = type(job.model), job.model.config
     eight = costs.memory(kind, config, 8).total
+    assert job.memory.total == eight
     for available, fits in ((eight - 1, 7), (costs.memory(kind, config, 3).total, 3)):
         assert costs.largest_batch(kind, config, available) == fits
+        assert costs.largest_batch(kind, config, available, False, True) > fits, "short numbers leave room for more"
         monkeypatch.setattr("minigpt.job.available_memory", lambda device, available=available: available)
         with pytest.raises(InputError, match=f"8 rows at a time need about .* free: {fits} fit: give --batch {fits}"):
             prepare(options(text, tmp_path / "b", batch=8))
