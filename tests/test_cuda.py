@@ -26,6 +26,12 @@ MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endsw
 ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
 
 
+def pytest_generate_tests(metafunc):
+    """What runs kernels runs twice: with CuPy's products, and with those of cuBLASLt."""
+    if "kernels_on_cpu" in metafunc.fixturenames:
+        metafunc.parametrize("kernels_on_cpu", ["CuPy", "cuBLASLt"], indirect=True)
+
+
 def op_of(name):
     """The operation of an example."""
     return name.split(",")[0].removesuffix(" without bias")
