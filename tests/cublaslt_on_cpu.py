@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from minigpt.backend import named_dtype
 
+NAMES = {7: b"CUBLAS_STATUS_INVALID_VALUE", 13: b"CUBLAS_STATUS_EXECUTION_FAILED", 14: b"CUBLAS_STATUS_INTERNAL_ERROR"}
 STREAM = 7 << 33  # more than 32 bits
 SUCCESS, INVALID_VALUE, INTERNAL_ERROR, NOT_SUPPORTED = 0, 7, 14, 15
 DTYPES = {0: "float32", 1: "float64", 14: "bfloat16"}
@@ -58,8 +59,8 @@ class Library:
         self.refuses = lambda problem: False  # a test may say for which problems there is no algorithm
         self.gelu = tanh_gelu
         self._things = {}
-        self._names = {15: ctypes.create_string_buffer(b"CUBLAS_STATUS_NOT_SUPPORTED"),
-                       7: ctypes.create_string_buffer(b"CUBLAS_STATUS_INVALID_VALUE")}  # fmt: skip
+        self.calls = []  # names of functions
+        self._names = {status: ctypes.create_string_buffer(name) for status, name in NAMES.items()}
         p = c_void_p
         self._expose("Create", self._create, p)
         self._expose("MatrixLayoutCreate", self._create_layout, p, c_int, c_uint64, c_uint64, c_int64)
@@ -74,6 +75,7 @@ class Library:
 
     def _expose(self, name, method, *types, result=c_int):
         def called(*arguments):
+            self.calls.append(name)
             try:
                 return method(*arguments) or SUCCESS
             except Refused as refused:
@@ -175,8 +177,8 @@ class Library:
         require(stream == STREAM, f"stream {stream}")
         algorithm = self._take(int.from_bytes((c_char * 8).from_address(algo).raw, "little"), "algorithm")
         require(algorithm.key == self._key(problem), "an algorithm for another problem")
-        require(workspace and workspace % 16 == 0 and size >= algorithm.workspace, "workspace")
-        cuda_on_cpu._known[workspace].view(np.uint8)[:size]  # it is an array
+        room = cuda_on_cpu._known[workspace].nbytes
+        require(workspace % 16 == 0 and algorithm.workspace <= size <= room, f"workspace of {size} bytes in {room}")
         for name, where in {"a": a, "b": b, "c": c, "d": d, "bias": x.bias, "aux": x.aux}.items():
             require(not where or where % getattr(algorithm, f"align_{name}") == 0, f"{name} is not aligned as promised")
         scalar = c_double if x.scale == 1 else c_float

@@ -75,21 +75,20 @@ def _compute(a, b, out, epilogue, bias=None, aux=None):
 
 
 def _compute_plainly(a, b, out, epilogue, bias, aux):
-    """What cuBLASLt makes of these, by CuPy's product and our kernels."""
-    xp, computed = array_module(a), wide(a.dtype)
-    added = bias if epilogue in (Epilogue.BIAS, Epilogue.GELU_AUX_BIAS) else None
-    result = aux if epilogue == Epilogue.GELU_AUX_BIAS else out
-    if result.dtype == a.dtype and added is None:
-        xp.matmul(a, b, out=result)
-    else:  # rounded once, at the end
-        wider = a.astype(computed, copy=False) @ b.astype(computed, copy=False)
-        result[...] = wider if added is None else wider + added
+    """What cuBLASLt makes of these, by a simpler product and a kernel, or by CuPy's product."""
+    computed = wide(a.dtype)
     if epilogue == Epilogue.GELU_AUX_BIAS:
-        gelu(aux, out)
+        gelu(product(a, b, bias=bias, out=aux), out)
     elif epilogue == Epilogue.DGELU:
-        gelu_slope(out, aux, out)
+        gelu_slope(product(a, b, out=out), aux, out)
     elif epilogue == Epilogue.BGRADA:
+        product(a, b, out=out)
         bias[...] = column_sums(b[None])[0]
+    elif bias is None and out.dtype == a.dtype:
+        array_module(a).matmul(a, b, out=out)
+    else:  # rounded once, at the end
+        result = a.astype(computed, copy=False) @ b.astype(computed, copy=False)
+        out[...] = result if bias is None else result + bias
 
 
 @functools.cache
