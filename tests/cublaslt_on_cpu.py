@@ -68,7 +68,6 @@ class Library:
         self._expose("MatmulDescSetAttribute", self._set(OF_DESCRIPTION, "description"), p, c_int, p, c_size_t)
         self._expose("MatmulPreferenceCreate", self._create_preference, p)
         self._expose("MatmulPreferenceSetAttribute", self._set(OF_PREFERENCE, "preference"), p, c_int, p, c_size_t)
-        self._expose("MatmulPreferenceDestroy", self._destroy, p)
         self._expose("MatmulAlgoGetHeuristic", self._heuristic, *[p] * 7, c_int, p, p)
         self._expose("Matmul", self._multiply, *[p] * 14, c_size_t, p)
         self._expose("GetStatusName", lambda status: ctypes.addressof(self._names[status]), c_int, result=p)
@@ -118,9 +117,6 @@ class Library:
 
     def _create_preference(self, where):
         self._give(where, "preference", **{name: default for name, _, default in OF_PREFERENCE.values()})
-
-    def _destroy(self, handle):
-        self._take(handle, "preference").kind = "destroyed"
 
     def _set(self, attributes, kind):
         def set(handle, attribute, where, size):

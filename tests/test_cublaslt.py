@@ -219,7 +219,7 @@ WRONG = {  # what is done to the numbers of cublaslt.py, and the complaint
     "workspace": ("_device", lambda xp, device: (cublaslt._new(""), np.empty(16, np.uint8))),
     "is not aligned as promised": ("_alignment", lambda array: 256),
     "partial sums may be rounded": ("CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE", 4),
-    "alpha, beta or C": ("ALPHA_BETA", {0: (ctypes.c_float(1), ctypes.c_float(1))}),
+    "alpha, beta or C": ("TYPES", {"float32": (0, 68, 0, ctypes.c_double)}),
     "KeyError": ("address", None),
 }
 

@@ -39,11 +39,10 @@ CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_
 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 5, 2
 
 TYPES = {  # dtype: of its numbers, of sums, and of alpha and beta
-    "float32": (CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-    "float64": (CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F),
-    "bfloat16": (CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    "float32": (CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F, c_float),
+    "float64": (CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F, c_double),
+    "bfloat16": (CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, c_float),
 }
-ALPHA_BETA = {CUDA_R_32F: (c_float(1), c_float(0)), CUDA_R_64F: (c_double(1), c_double(0))}
 FUNCTIONS = {  # what they take; said, because ctypes would cut an address down to 32 bits
     "cublasLtCreate": [c_void_p],
     "cublasLtMatrixLayoutCreate": [c_void_p, c_int, c_uint64, c_uint64, c_int64],
@@ -51,7 +50,6 @@ FUNCTIONS = {  # what they take; said, because ctypes would cut an address down 
     "cublasLtMatmulDescSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "cublasLtMatmulPreferenceCreate": [c_void_p],
     "cublasLtMatmulPreferenceSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
-    "cublasLtMatmulPreferenceDestroy": [c_void_p],
     "cublasLtMatmulAlgoGetHeuristic": [c_void_p] * 7 + [c_int, c_void_p, c_void_p],
     "cublasLtMatmul": [c_void_p] * 14 + [c_size_t, c_void_p],
     "cublasLtGetStatusName": [c_int],
@@ -113,18 +111,19 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None) -> bool:
 def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None):
     """What is the same for all products of one kind and shape: what cuBLASLt is told, and the algorithm that it chose.
 
-    None if it has none. Kept for good, which is some hundred bytes for each; bias: how its address is aligned.
+    None if it has none. Kept for good: less than 1 KB for each. bias: how its address is aligned.
     """
-    _, compute, scale = TYPES[a.dtype]
-    told = {CUBLASLT_MATMUL_DESC_TRANSA: c_int32(a.turned), CUBLASLT_MATMUL_DESC_TRANSB: c_int32(b.turned),
-            CUBLASLT_MATMUL_DESC_EPILOGUE: c_uint32(epilogue)}  # fmt: skip
-    if bias:
-        told[CUBLASLT_MATMUL_DESC_BIAS_POINTER] = c_void_p(bias)  # an address that is aligned alike: it is not read
-    if aux:
-        told[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER] = c_void_p(aux.alignment)
-        told[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD] = c_int64(aux.leading)
+    _, compute, scale, scalar = TYPES[a.dtype]
     description = _new("MatmulDesc", CUBLAS_COMPUTE_32F_FAST_TF32 if tf32 else compute, scale)
-    _set("MatmulDesc", description, told)
+    _set("MatmulDesc", description, {
+        CUBLASLT_MATMUL_DESC_TRANSA: c_int32(a.turned),
+        CUBLASLT_MATMUL_DESC_TRANSB: c_int32(b.turned),
+        CUBLASLT_MATMUL_DESC_EPILOGUE: c_uint32(epilogue),
+        # any addresses that are aligned alike, for nothing is read yet; None and 0 are the defaults
+        CUBLASLT_MATMUL_DESC_BIAS_POINTER: c_void_p(bias),
+        CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: c_void_p(aux and aux.alignment),
+        CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: c_int64(aux.leading if aux else 0),
+    })  # fmt: skip
     layouts = [_new("MatrixLayout", TYPES[m.dtype][0], m.rows, m.columns, m.leading) for m in (a, b, out)]
     aligned = enumerate((a, b, out, out), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)  # and those of B, C and D
     preference = _new("MatmulPreference")
@@ -137,11 +136,9 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None):
     handle, workspace = _device(xp, device)
     found, number = Heuristic(), c_int()
     known = handle, description, *layouts, layouts[2], preference
-    unknown = _call("MatmulAlgoGetHeuristic", *known, 1, byref(found), byref(number))
-    _call("MatmulPreferenceDestroy", preference)
-    if unknown or not number.value or found.state:
+    if _call("MatmulAlgoGetHeuristic", *known, 1, byref(found), byref(number)) or not number.value:
         return None
-    return handle, workspace, description, layouts, byref(found), *map(byref, ALPHA_BETA[scale])
+    return handle, workspace, description, layouts, byref(found), byref(scalar(1)), byref(scalar(0))
 
 
 @functools.cache
