@@ -109,11 +109,19 @@ def test_gelu_and_bias_gradients(dtype, result, columns, refused, kernels_on_cpu
 
 
 @WITH_CUBLASLT
+def test_a_bias_of_another_dtype_is_left_to_cupy(kernels_on_cpu):
+    needs_bfloat16("bfloat16")
+    x, w, b = (normal(*shape, dtype="bfloat16") for shape in ((5, 7), (7, 9), (9,)))
+    x64, w64, b64 = exactly(x, w, b)
+    assert close(products.product(x, w, bias=b, dtype=np.dtype("float32")), x64 @ w64 + b64)
+
+
+@WITH_CUBLASLT
 def test_what_lies_badly_is_left_to_cupy(kernels_on_cpu):
     a, b = normal(12, 14)[::2, ::2], normal(7, 5)
-    for x, y in ((a, b), (np.zeros((6, 0), np.float32), b[:0]), (np.broadcast_to(a[:, :1], (6, 7)), b)):
+    for x, y in ((a, b), (normal(6, 8)[:, :0], b[:0]), (normal(0, 7), b), (np.broadcast_to(a[:, :1], (6, 7)), b)):
         before = len(kernels_on_cpu.made)
-        assert close(products.product(x, y), np.matmul(*exactly(x, y)))
+        assert not len(x) or close(products.product(x, y) + 1, np.matmul(*exactly(x, y)) + 1)
         assert len(kernels_on_cpu.made) - before == (1 if before == 0 else 0), "only the one that asks"
 
 
@@ -126,6 +134,7 @@ def test_tf32_is_for_float32_alone(kernels_on_cpu, monkeypatch):
     assert error(fine, exact) < 1e-6 < 1e-5 < error(coarse, exact) < 1e-3
     double = products.product(a.astype(float), b.astype(float))
     assert error(double, np.matmul(*exactly(a, b))) < 1e-14
+    assert kernels_on_cpu.made[-1] == ("DEFAULT", "float64", "float64")
 
 
 # --- what a call costs, and what goes wrong --------------------------------------------------------------------------
