@@ -67,12 +67,12 @@ def kernels_on_cpu(request, monkeypatch):
     monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
     monkeypatch.setattr(cublaslt, "_load", lambda: library)
     monkeypatch.setattr(backend, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
-    monkeypatch.setattr(products, "_cublaslt", library is not None)
+    monkeypatch.setattr(products, "by_cublaslt", library is not None)
     yield library
     for cache in caches:
         cache.cache_clear()
     if library:
-        assert library.complaints == [] and products._cublaslt
+        assert library.complaints == [] and products.by_cublaslt
 
 
 @pytest.fixture

@@ -189,8 +189,8 @@ def left_alone(match):
     with pytest.warns(UserWarning, match=match) as warned:
         for _ in range(2):
             assert close(products.product(a, b), np.matmul(*exactly(a, b)))
-    assert len(warned) == 1 and not products._cublaslt
-    products._cublaslt = True
+    assert len(warned) == 1 and not products.by_cublaslt
+    products.by_cublaslt = True
 
 
 @WITH_CUBLASLT

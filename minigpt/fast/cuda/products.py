@@ -20,7 +20,7 @@ ALIGNED = 64  # numbers: rows that begin at multiples of it are read fastest
 EXACT = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 2**-7}  # how far a product may be off, of its largest number
 EXACT_TF32 = 2e-3
 
-_cublaslt = True  # until it fails
+by_cublaslt = True  # until it fails
 
 
 def product(a: Array, b: Array, *, bias: Array | None = None, out: Array | None = None, dtype=None) -> Array:
@@ -60,16 +60,16 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
 
 def _compute(a, b, out, epilogue, bias=None, aux=None):
     """By cuBLASLt where it is there, has an algorithm and has never failed; else the plain way."""
-    global _cublaslt
+    global by_cublaslt
     bias = bias if bias is None else array_module(bias).ascontiguousarray(bias)
-    if _cublaslt:
+    if by_cublaslt:
         kind = backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype
         try:
             if _agrees(array_module(a), *kind, bias is not None, aux is not None):
                 if cublaslt.multiply(a, b, out, epilogue, bias, aux):
                     return
         except (ImportError, OSError, RuntimeError) as error:
-            _cublaslt = False
+            by_cublaslt = False
             warnings.warn(f"cuBLASLt is not used, and products may be slower: {error}", stacklevel=3)
     _compute_plainly(a, b, out, epilogue, bias, aux)
 
