@@ -201,6 +201,10 @@ def test_without_the_library_cupy_multiplies(failure, kernels_on_cpu, monkeypatc
 
     monkeypatch.setattr(cublaslt, "_load", load)
     left_alone(f"cuBLASLt is not used, and products may be slower: {failure}")
+    with pytest.warns(UserWarning) as warned:
+        products.product_gelu(normal(10, 16), normal(16, 24), normal(24))
+    assert len(warned) == 1 and not products.by_cublaslt
+    products.by_cublaslt = True
 
 
 @WITH_CUBLASLT
@@ -226,7 +230,7 @@ WRONG = {  # what is done to the numbers of cublaslt.py, and the complaint
     "aux_ld has not 4 bytes": ("c_int64", ctypes.c_int32),
     "a bias is missing": ("CUBLASLT_MATMUL_DESC_BIAS_POINTER", 11),
     "workspace": ("_device", lambda xp, device: (cublaslt._new(""), np.empty(16, np.uint8))),
-    "is not aligned as promised": ("_alignment", lambda array: 256),
+    "is not aligned as promised": ("_alignment", lambda address: 256),
     "partial sums may be rounded": ("CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE", 4),
     "alpha, beta or C": ("TYPES", {"float32": (0, 68, 0, ctypes.c_double)}),
     "KeyError": ("address", None),
@@ -335,7 +339,9 @@ def test_the_library_itself_takes_what_it_is_told(monkeypatch):
     set_all = cublaslt._set
     monkeypatch.setattr(cublaslt, "_set", set_and_ask)
     monkeypatch.setattr(cublaslt, "_device", lambda xp, device: (None, None))
-    a, b, out = (cublaslt.Matrix("bfloat16", *shape, 1 << 34, 0, 16) for shape in ((8, 16), (16, 24), (8, 24)))
+    needs_bfloat16("bfloat16")
+    dtype = named_dtype("bfloat16")
+    a, b, out = (cublaslt.Matrix(dtype, *shape, 1 << 34, 0, 16) for shape in ((8, 16), (16, 24), (8, 24)))
     with pytest.raises(RuntimeError, match="cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_"):
         cublaslt._plan.__wrapped__(np, 0, False, Epilogue.GELU_AUX_BIAS, 256, a, b, out, out)
     assert told == [3, 4, 7, 8, 11, 12, 1, 3, 5, 6, 7, 8]

@@ -72,7 +72,7 @@ class Heuristic(ctypes.Structure):
 class Matrix(NamedTuple):
     """A row-major array as a column-major matrix: its transpose, or, where `turned` is 1, the transpose of that."""
 
-    dtype: str
+    dtype: np.dtype
     rows: int
     columns: int
     leading: int  # numbers from one column to the next
@@ -87,24 +87,27 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None) -> bool:
     call fails; where there is no cuBLASLt, ImportError, OSError or RuntimeError. Nothing waits for the GPU. On each
     device it serves one stream at a time, for the workspace is shared.
     """
-    if 0 in (*a.shape, *b.shape) or a.dtype != b.dtype:
+    if 0 in a.shape or 0 in b.shape or a.dtype != b.dtype or (bias is not None and bias.dtype != out.dtype):
         return False
-    matrices = [_matrix(x) for x in (b, a, out, *(() if aux is None else (aux,)))]
-    if None in matrices or any(m.turned or m.dtype != out.dtype.name for m in matrices[2:]):
+    stored = [_as_stored(x) for x in (b, a, out) + (() if aux is None else (aux,))]
+    if None in stored:
         return False
-    if (bias is not None and bias.dtype != out.dtype) or (aux is not None and matrices[3].leading % 8):
+    matrices, addresses = zip(*stored, strict=True)
+    if any(m.turned or m.dtype != out.dtype for m in matrices[2:]) or (aux is not None and matrices[3].leading % 8):
         return False
-    device, stream = backend.current_stream()
+    (device, stream), at = backend.current_stream(), None if bias is None else kernels.address(bias)
     tf32 = backend.tf32 and a.dtype == np.float32
-    plan = _plan(array_module(out), device, tf32, epilogue, bias if bias is None else _alignment(bias), *matrices)
+    plan = _plan(array_module(out), device, tf32, epilogue, at and _alignment(at), *matrices)
     if plan is None:
         return False
     handle, workspace, description, (left, right, result), algorithm, alpha, beta = plan
-    pointers = {CUBLASLT_MATMUL_DESC_BIAS_POINTER: bias, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: aux}
-    _set("MatmulDesc", description, {at: c_void_p(kernels.address(x)) for at, x in pointers.items() if x is not None})
-    d = kernels.address(out)
-    return not _call("Matmul", handle, description, alpha, kernels.address(b), left, kernels.address(a), right, beta,
-                     d, result, d, result, algorithm, kernels.address(workspace), WORKSPACE, stream)  # fmt: skip
+    if at:
+        _set("MatmulDesc", description, {CUBLASLT_MATMUL_DESC_BIAS_POINTER: c_void_p(at)})
+    if aux is not None:
+        _set("MatmulDesc", description, {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: c_void_p(addresses[3])})
+    of_a, of_b, d = addresses[:3]
+    return not _call("Matmul", handle, description, alpha, of_a, left, of_b, right, beta, d, result, d, result,
+                     algorithm, kernels.address(workspace), WORKSPACE, stream)  # fmt: skip
 
 
 @functools.cache
@@ -113,7 +116,7 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None):
 
     None if it has none. Kept for good: less than 1 KB for each. bias: how its address is aligned.
     """
-    _, compute, scale, scalar = TYPES[a.dtype]
+    _, compute, scale, scalar = TYPES[a.dtype.name]
     description = _new("MatmulDesc", CUBLAS_COMPUTE_32F_FAST_TF32 if tf32 else compute, scale)
     _set("MatmulDesc", description, {
         CUBLASLT_MATMUL_DESC_TRANSA: c_int32(a.turned),
@@ -124,7 +127,7 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None):
         CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: c_void_p(aux and aux.alignment),
         CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: c_int64(aux.leading if aux else 0),
     })  # fmt: skip
-    layouts = [_new("MatrixLayout", TYPES[m.dtype][0], m.rows, m.columns, m.leading) for m in (a, b, out)]
+    layouts = [_new("MatrixLayout", TYPES[m.dtype.name][0], m.rows, m.columns, m.leading) for m in (a, b, out)]
     aligned = enumerate((a, b, out, out), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)  # and those of B, C and D
     preference = _new("MatmulPreference")
     _set("MatmulPreference", preference, {
@@ -182,16 +185,17 @@ def _set(kind, described, values):
         _call(f"{kind}SetAttribute", described, attribute, byref(value), ctypes.sizeof(value))
 
 
-def _alignment(array) -> int:
-    """How many bytes an array's address is a multiple of, as far as cuBLASLt cares."""
-    return min(256, kernels.address(array) & -kernels.address(array))
+def _alignment(address) -> int:
+    """How many bytes it is a multiple of, as far as cuBLASLt cares."""
+    return min(256, address & -address)
 
 
-def _matrix(x) -> Matrix | None:
-    """How cuBLASLt sees a row-major array; None where neither its rows nor its columns are in one piece."""
-    down, along = (step // x.itemsize for step in x.strides)
-    if along == 1 and down >= x.shape[1]:
-        return Matrix(x.dtype.name, x.shape[1], x.shape[0], down, CUBLAS_OP_N, _alignment(x))
-    if down == 1 and along >= x.shape[0]:
-        return Matrix(x.dtype.name, x.shape[0], x.shape[1], along, CUBLAS_OP_T, _alignment(x))
+def _as_stored(x) -> tuple[Matrix, int] | None:
+    """How cuBLASLt sees a row-major array, and its address; None where neither rows nor columns are in one piece."""
+    (rows, columns), size, at = x.shape, x.itemsize, kernels.address(x)
+    down, along = x.strides
+    if along == size and down >= columns * size:
+        return Matrix(x.dtype, columns, rows, down // size, CUBLAS_OP_N, _alignment(at)), at
+    if down == size and along >= rows * size:
+        return Matrix(x.dtype, rows, columns, along // size, CUBLAS_OP_T, _alignment(at)), at
     return None

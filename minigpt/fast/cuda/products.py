@@ -61,11 +61,12 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
 def _compute(a, b, out, epilogue, bias=None, aux=None):
     """By cuBLASLt where it is there, has an algorithm and has never failed; else the plain way."""
     global by_cublaslt
-    bias = bias if bias is None else array_module(bias).ascontiguousarray(bias)
+    xp = array_module(out)
+    bias = bias if bias is None else xp.ascontiguousarray(bias)
     if by_cublaslt:
         kind = backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype
         try:
-            if _agrees(array_module(a), *kind, bias is not None, aux is not None):
+            if _agrees(xp, *kind, bias is not None, aux is not None):
                 if cublaslt.multiply(a, b, out, epilogue, bias, aux):
                     return
         except (ImportError, OSError, RuntimeError) as error:
@@ -95,16 +96,17 @@ def _compute_plainly(a, b, out, epilogue, bias, aux):
 def _agrees(xp, device, tf32, epilogue, dtype, result, with_bias, with_aux) -> bool:
     """Does cuBLASLt make a product of this kind as exactly as its dtype allows? Asked once, of a small one.
 
-    What it makes otherwise is left to the plain way, as is what it has no algorithm for even here.
+    What it makes otherwise is left to the plain way, as is what it has no algorithm for even here. This once the GPU
+    is waited for: a kind of product must have been made before a CUDA graph is recorded.
     """
     draw = np.random.default_rng(0).standard_normal
     shapes = {(64, 32): dtype, (32, 128): dtype, (64, 128): result, (128,): result}
     a, b, aux, bias = (xp.asarray(draw(shape).astype(kind)) for shape, kind in shapes.items())
     arrays = a, b, xp.zeros_like(aux), bias if with_bias else None, aux if with_aux else None
     exact = [None if x is None else x.astype(np.float64) for x in arrays]
-    _compute_plainly(*exact[:3], epilogue, *exact[3:])
     if not cublaslt.multiply(*arrays[:3], epilogue, *arrays[3:]):
         return False
+    _compute_plainly(*exact[:3], epilogue, *exact[3:])
     pairs = [(x.astype(np.float64), y) for x, y in zip(arrays[2:], exact[2:], strict=True) if y is not None]
     errors = [float(abs(x - y).max() / abs(y).max()) for x, y in pairs]
     exactly = all(e <= (EXACT_TF32 if tf32 and dtype == np.float32 else EXACT[result.name]) for e in errors)
