@@ -119,10 +119,19 @@ def test_a_bias_of_another_dtype_is_left_to_cupy(kernels_on_cpu):
 @WITH_CUBLASLT
 def test_what_lies_badly_is_left_to_cupy(kernels_on_cpu):
     a, b = normal(12, 14)[::2, ::2], normal(7, 5)
-    for x, y in ((a, b), (normal(6, 8)[:, :0], b[:0]), (normal(0, 7), b), (np.broadcast_to(a[:, :1], (6, 7)), b)):
+    for x, y in ((a, b), (normal(6, 8)[:, :0], b[:0]), (normal(0, 7), b),
+                 (np.broadcast_to(a[:, :1], (6, 7)), b), (np.broadcast_to(normal(7), (6, 7)), b)):  # fmt: skip
         before = len(kernels_on_cpu.made)
         assert not len(x) or close(products.product(x, y) + 1, np.matmul(*exactly(x, y)) + 1)
         assert len(kernels_on_cpu.made) - before == (1 if before == 0 else 0), "only the one that asks"
+
+
+@WITH_CUBLASLT
+def test_results_are_row_major_and_of_one_dtype(kernels_on_cpu):
+    a, b, out = normal(5, 7), normal(7, 8), np.empty((8, 5), np.float32).T
+    assert close(products.product(a, b, out=out), np.matmul(*exactly(a, b)))
+    for wrong in (out, np.empty((5, 8))):
+        assert not cublaslt.multiply(a, b, np.empty((5, 8), np.float32), Epilogue.GELU_AUX_BIAS, b[0], wrong)
 
 
 @WITH_CUBLASLT
