@@ -799,10 +799,10 @@ assert round(H100_16_BIT / RATE) == 122 and round(DEVICES["H100 SXM"][2] / MEMOR
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt/fast/cuda/` has kernels for what moves more than it computes: LayerNorm, GELU with its bias, dropout,
-# attention, the loss, the gradient of an embedding, Adam. Products of matrices stay with NVIDIA's library, which CuPy
-# calls. They are the third entry of the table of operations, `ops.using("cuda")`, and for CuPy's arrays they are
-# asked first.
+# `minigpt/fast/cuda/` has kernels for what moves more than it computes: LayerNorm, GELU, dropout, attention, the loss,
+# the gradient of an embedding, Adam. Products of matrices stay with NVIDIA's library, which can add a bias and take
+# GELU before it writes a product (`cublaslt.py`; not counted below). They are the third entry of the table of
+# operations, `ops.using("cuda")`, and for CuPy's arrays they are asked first.
 #
 # How many orders is a training step with them? That can be counted without a GPU: `counted.py` lends the library one
 # that takes every order and does nothing.

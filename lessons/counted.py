@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from minigpt.fast.cuda import kernels
+from minigpt.fast.cuda import kernels, products
 
 
 class Order(NamedTuple):
@@ -123,6 +123,7 @@ def a_gpu_that_does_nothing() -> Iterator[None]:
     try:
         with (
             mock.patch.multiple(kernels, ARRAY=np.ndarray, compile=_Nobody, address=lambda array: 0),
+            mock.patch.object(products, "by_cublaslt", False),
             mock.patch.multiple(np, **numpys),
         ):
             yield

@@ -169,6 +169,11 @@ def synchronize() -> None:
     cupy.cuda.get_current_stream().synchronize()
 
 
+def current_stream() -> tuple[int, int]:
+    """The number of the current GPU, and the address of its current stream."""
+    return cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+
+
 def available_memory(device: str) -> int | None:
     """Bytes that one can still have on a GPU: what is free there, and what CuPy's pool holds without using it."""
     if device == "cpu":
@@ -237,6 +242,9 @@ def keep_freed_memory() -> None:
     if mallopt:
         mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD: blocks below this size come from the heap
         mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: so much of it may lie idle
+
+
+tf32 = False  # may a GPU's products round float32 inputs to 10 bits behind the point, which is faster?
 
 
 def set_threads(number: int) -> None:

@@ -4,6 +4,7 @@ import functools
 import os
 from pathlib import Path
 
+import cublaslt_on_cpu
 import cuda_on_cpu
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import strict_cupy
 
 from minigpt import backend, ops
 from minigpt.backend import cuda_problem, to_device
-from minigpt.fast.cuda import kernels
+from minigpt.fast.cuda import cublaslt, kernels, products
 from minigpt.table import table
 
 
@@ -50,16 +51,28 @@ def small_pieces(monkeypatch):
 
 
 @pytest.fixture
-def kernels_on_cpu(monkeypatch):
-    """The CUDA kernels take NumPy arrays, and g++ stands for the GPU."""
+def kernels_on_cpu(request, monkeypatch):
+    """The CUDA kernels take NumPy arrays, and g++ stands for the GPU.
+
+    Products are made by NumPy in the place of CuPy; by the stand-in for cuBLASLt where the parameter is "cuBLASLt".
+    """
     if cuda_on_cpu.problem():
         pytest.skip(cuda_on_cpu.problem())
-    kernels._compiled.cache_clear()
+    caches = kernels._compiled, cublaslt._library, cublaslt._device, cublaslt._plan, products._agrees
+    for cache in caches:
+        cache.cache_clear()
+    library = cublaslt_on_cpu.Library() if getattr(request, "param", "CuPy") == "cuBLASLt" else None
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
     monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
     monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
-    yield
-    kernels._compiled.cache_clear()
+    monkeypatch.setattr(cublaslt, "_load", lambda: library)
+    monkeypatch.setattr(backend, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
+    monkeypatch.setattr(products, "by_cublaslt", library is not None)
+    yield library
+    for cache in caches:
+        cache.cache_clear()
+    if library:
+        assert library.complaints == [] and products.by_cublaslt
 
 
 @pytest.fixture

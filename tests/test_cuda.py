@@ -29,6 +29,12 @@ MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endsw
 ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
 
 
+def pytest_generate_tests(metafunc):
+    """What runs kernels runs twice: with CuPy's products, and with those of cuBLASLt."""
+    if "kernels_on_cpu" in metafunc.fixturenames:
+        metafunc.parametrize("kernels_on_cpu", ["CuPy", "cuBLASLt"], indirect=True)
+
+
 def op_of(name):
     """The operation of an example."""
     return name.split(",")[0].removesuffix(" without bias")
@@ -167,8 +173,22 @@ def test_the_gelu_of_large_numbers(kernels_on_cpu):
         assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
 
 
-def test_mlp_over_many_blocks(kernels_on_cpu):
-    assert_agree("mlp", [normal(3, 31, 12), normal(12, 50), normal(50), normal(50, 12), normal(12)])
+@pytest.mark.parametrize("inside", [50, 56])
+def test_mlp_over_many_blocks(inside, kernels_on_cpu):
+    """cuBLASLt takes GELU along where the rows inside are multiples of 8."""
+    args = [normal(3, 31, 16), normal(16, inside), normal(inside), normal(inside, 16), normal(16)]
+    assert_agree("mlp", args)
+    assert_agree("mlp", [a.astype(np.float64) for a in args], {}, 1e-12)
+    if kernels_on_cpu:
+        made = [epilogue for epilogue, *_ in kernels_on_cpu.made]
+        assert (made.count("GELU_AUX_BIAS") > 2) == (made.count("DGELU") > 2) == (inside % 8 == 0)
+
+
+@pytest.mark.parametrize("inside", [50, 56])
+def test_mlp_in_bfloat16(inside, kernels_on_cpu):
+    pytest.importorskip("ml_dtypes")
+    args = [normal(*s, dtype=np.float64) for s in ((3, 31, 16), (16, inside), (inside,), (inside, 16), (16,))]
+    assert_as_good_as_rounding("mlp", args, {})
 
 
 def test_arrays_of_any_layout(kernels_on_cpu):

@@ -9,9 +9,10 @@ from minigpt.fast.cuda.attention import self_attention_backward, self_attention_
 from minigpt.fast.cuda.cross_entropy import linear_cross_entropy_backward, linear_cross_entropy_forward
 from minigpt.fast.cuda.dropout import dropout_backward, dropout_forward
 from minigpt.fast.cuda.embedding import embedding_backward, embedding_forward
-from minigpt.fast.cuda.gelu import gelu_backward, gelu_forward, mlp_backward, mlp_forward
+from minigpt.fast.cuda.gelu import gelu_backward, gelu_forward
 from minigpt.fast.cuda.layernorm import layernorm_backward, layernorm_forward
 from minigpt.fast.cuda.linear import linear_backward, linear_forward
+from minigpt.fast.cuda.mlp import mlp_backward, mlp_forward
 
 __all__ = [
     "linear_forward", "linear_backward",

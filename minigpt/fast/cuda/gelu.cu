@@ -1,4 +1,4 @@
-// GELU in the tanh form, with the bias of the layer before it: x (N,C), b (C) -> a (N,C).
+// GELU in the tanh form.
 
 #include "common.cuh"
 
@@ -13,25 +13,14 @@ struct Gelu {
     }
 };
 
-// a = gelu(x + b). b may be null: no bias. One thread for each number.
-extern "C" __global__ void gelu_forward(real* a, const real* x, const real* b, long long n, int columns) {
+// out = gelu(x). One thread for each number.
+extern "C" __global__ void gelu_forward(real* out, const real* x, long long n) {
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    wide z = x[i];
-    if (b) z += wide(b[i % columns]);
-    a[i] = Gelu(z).value;
+    if (i < n) out[i] = Gelu(x[i]).value;
 }
 
-// dx = da gelu'(x + b). db is the sum of its columns. Where a is not null it gets gelu(x + b) again, which the layer
-// behind needs for the gradient of its weights: computing it here costs one write, keeping it would cost the memory.
-extern "C" __global__ void gelu_backward(
-    real* dx, real* a, const real* da, const real* x, const real* b, long long n, int columns
-) {
+// dx = dout gelu'(x). dx may be dout.
+extern "C" __global__ void gelu_backward(real* dx, const real* dout, const real* x, long long n) {
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    wide z = x[i];
-    if (b) z += wide(b[i % columns]);
-    Gelu gelu(z);
-    dx[i] = wide(da[i]) * gelu.slope;
-    if (a) a[i] = gelu.value;
+    if (i < n) dx[i] = wide(dout[i]) * Gelu(x[i]).slope;
 }
