@@ -156,9 +156,6 @@ def check_precision(name: str, device: str) -> None:
         named_dtype(name)
 
 
-tf32 = False  # may products of float32 on a GPU round their factors to 11 bits, and be many times as fast?
-
-
 def device_name(device: str) -> str:
     """What the device calls itself."""
     return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "cuda" else "CPU"
