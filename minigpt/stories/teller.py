@@ -3,7 +3,6 @@
 import random
 import re
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 from minigpt.stories import words
@@ -45,19 +44,9 @@ def _form(pattern: str) -> Form:
     return Form(parts, single and "{who}" in pattern, single and pattern.startswith("{who} "))
 
 
-def _read(path: Path) -> dict:
-    """{kind: one tuple for each pattern, of its forms}."""
-    patterns, kind = {}, ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith(" "):
-            patterns[kind].append(tuple(_form(choice) for choice in _expand(line.strip())))
-        elif line and not line.startswith("#"):
-            kind = line
-            patterns[kind] = []
-    return patterns
-
-
-PATTERNS = _read(Path(__file__).with_name("patterns.txt"))
+# {kind: one tuple for each pattern, of its forms}
+PATTERNS = {kind: [tuple(map(_form, _expand(pattern))) for pattern in patterns]
+            for kind, patterns in words.sections("patterns.txt").items()}
 
 
 def capital(text: str) -> str:

@@ -1,12 +1,14 @@
 """The state of the story world: what a reader who has understood every sentence so far knows.
 
-Nothing is true here unless a sentence told it. Every kind of event has a rule: what must be so before, and what it
-changes. So a story cannot contradict itself; and whoever needs a *wrong* sentence asks the world whether it is one.
+Nothing is true here unless a sentence told it. Every kind of event has a rule (`rules.txt`): what must be so before,
+and what it changes. So a story cannot contradict itself; and whoever needs a *wrong* sentence asks the world whether it
+is one.
 """
 
+from itertools import chain
 from typing import NamedTuple
 
-from minigpt.stories.words import HOME, INDOORS, LARDER, LIKES, Entity
+from minigpt.stories.words import HOME, INDOORS, LARDER, LIKES, Entity, sections
 
 
 class Event(NamedTuple):
@@ -31,96 +33,15 @@ class Contradiction(Exception):
     """An event that cannot happen after what was told."""
 
 
-# kinds: needs -> changes. A need is a method of World (`needs_…`) and what it is asked about: roles, or a table. A
-# change is one entry of a table. Kinds that are not listed need and change nothing. A state changes nothing: it is true
-# or not, and the labelled tasks ask which.
-_RULES = """
-    meet: new trait who -> trait who = how
-    near: -> near who = to
-    day, lives, comes: new at who -> at who = to
-    meets, friend: new at who, at to where -> at who = where
-    visit: new at who, home to -> at who = home
-    sits, stuck: new at who, at to where -> at who = place
-    own: new lies what -> lies what = who, owner what = who
-    stands: new stands who -> stands who = where, open who = no
-    keep: new lies what -> stands to = where, open to = no, lies what = to, owner what = who
-    go, back, home, leaves, wet, cold: away who to -> at who = to
-    walk: together who to, away who where -> at who = where, at to = where
-    home.near: away who to, lives who where -> at who = to
-    way: new at what ->
-    follow: together who to -> at who = home, at to = home
-    play: has who what, whole what ->
-    leave, drop: has who what, at who where -> lies what = where
-    blow: has who what -> lies what = nowhere
-    steal: together who to, has to what -> lies what = who
-    lack, keeps: owns who what, lacks who what ->
-    miss: at who where, not_there what where -> looked what where = yes
-    find: at who where, maybe what where -> lies what = where
-    remember: maybe what where -> lies what = where
-    tell, key: together who to, maybe what where -> lies what = where
-    take: reach who what -> lies what = who
-    fetch: at who where, new lies what -> lies what = who
-    get: at who where, maybe what where -> lies what = who
-    back.with: reach who what, away who to -> lies what = who, at who = to
-    lend: new lies what, together who to -> owner what = who, lies what = to
-    give: has who what, together who to -> lies what = to
-    offer, refuse: has who what, together who to ->
-    together: shared what who to, whole what, together who to ->
-    no, yes, alone: has who what ->
-    thank, unknown, good heart, dear, seek: together who to ->
-    ask seen: owns who what, lacks who what, together who to ->
-    ask may, beg: has to what, together who to ->
-    ask mend: has who what, broken what, together who to ->
-    sleep: has who what ->
-    sleep.gone, never: lost what ->
-    open: closed what, at who what -> open what = yes
-    close: opened what, at who what -> open what = no
-    locked: closed what ->
-    inside: opened to, new lies what -> lies what = to
-    eat: has who what -> lies what = gone
-    stolen: together who to, has to what -> lies what = gone
-    bake: has who to, has who where -> lies to = gone, lies where = gone, lies what = who
-    task: new lies what -> lies what = to
-    break: has who what, whole what -> broken what = yes
-    mend: broken what, together who to, has to what -> broken what = no
-    hide: at who where, new lies who -> lies who = where
-    seek miss: at who where, not_there to where ->
-    hear: there to where ->
-    caught: at who where, there to where -> lies to = found
-    comes out: there who where -> lies who = found
-    known: known who how ->
-    feels: -> mood who = mood
-    put: at who where, new lies what -> lies what = where
-    move: at who where, reach who what, not_there what where -> lies what = where
-    into: not_there what to -> lies what = to
-    luck: new lies what -> lies what = who
-    lose, loss: new lies what -> lies what = nowhere, owner what = who
-    loss.broken: new lies what -> lies what = who, owner what = who, broken what = yes
-    state.has, state.give: has who what ->
-    state.feed: likes to what ->
-    state.get: stored what where ->
-    state.eats: likes who what ->
-    state.stored: stored who where ->
-    state.at: at who to ->
-    state.lies: there who where ->
-    state.in: there who to ->
-    state.inside: there what to ->
-    state.found: at who where, maybe what where ->
-    state.broken: owns who what, broken what ->
-    state.happy: has who what, whole what ->
-    weather: -> sky who = how
-"""
-
-
 def _role(word: str):
     """The position of a role in an event, or any other word as it is."""
     return Event._fields.index(word) if word in Event._fields else word
 
 
-def _read(text: str) -> dict:
+def _read(lines) -> dict:
     """{kind: (needs, changes)}; a need is (method, roles), a change (table, key roles, value)."""
     rules = {}
-    for line in text.strip().splitlines():
+    for line in lines:
         kinds, rule = line.split(":")
         needs, changes = ([[_role(word) for word in part.replace("=", " ").split()] for part in half.split(",")]
                           for half in rule.split("->"))
@@ -130,7 +51,7 @@ def _read(text: str) -> dict:
     return rules
 
 
-RULES = _read(_RULES)
+RULES = _read(chain.from_iterable(sections("rules.txt").values()))
 VALUES = {"home": HOME, "nowhere": None, "gone": "gone", "found": "found", "yes": True, "no": False}
 
 
