@@ -3,8 +3,10 @@
 import random
 import re
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
+from minigpt import sections
 from minigpt.stories import words
 from minigpt.stories.words import Entity
 from minigpt.stories.world import Event, World, look_up
@@ -46,7 +48,7 @@ def _form(pattern: str) -> Form:
 
 # {kind: one tuple for each pattern, of its forms}
 PATTERNS = {kind: [tuple(map(_form, _expand(pattern))) for pattern in patterns]
-            for kind, patterns in words.sections("patterns.txt").items()}
+            for kind, patterns in sections.read(Path(__file__).with_name("patterns.txt")).items()}
 
 
 def capital(text: str) -> str:

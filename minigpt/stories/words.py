@@ -6,6 +6,8 @@ Every entity is made once, here, and is compared by identity. Each knows the for
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from minigpt import sections
+
 PRONOUNS = {
     "f": {"he": "she", "him": "her", "his": "her", "girl": "girl"},
     "m": {"he": "he", "him": "him", "his": "his", "girl": "boy"},
@@ -14,19 +16,7 @@ PRONOUNS = {
 }
 
 
-def sections(name: str) -> dict[str, list[str]]:
-    """A text file beside this one: {line that is not indented: the indented lines below it}; # begins a comment."""
-    found, heading = {}, ""
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
-        if line.startswith(" "):
-            found[heading].append(line.strip())
-        elif line and not line.startswith("#"):
-            heading = line
-            found[heading] = []
-    return found
-
-
-_WORDS = sections("words.txt")
+_WORDS = sections.read(Path(__file__).with_name("words.txt"))
 
 
 def _list(heading: str) -> tuple[str, ...]:

@@ -6,9 +6,11 @@ is one.
 """
 
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
-from minigpt.stories.words import HOME, INDOORS, LARDER, LIKES, Entity, sections
+from minigpt import sections
+from minigpt.stories.words import HOME, INDOORS, LARDER, LIKES, Entity
 
 
 class Event(NamedTuple):
@@ -51,7 +53,7 @@ def _read(lines) -> dict:
     return rules
 
 
-RULES = _read(chain.from_iterable(sections("rules.txt").values()))
+RULES = _read(chain.from_iterable(sections.read(Path(__file__).with_name("rules.txt")).values()))
 VALUES = {"home": HOME, "nowhere": None, "gone": "gone", "found": "found", "yes": True, "no": False}
 
 
