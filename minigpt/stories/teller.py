@@ -159,10 +159,7 @@ class Teller(Chance):
     @staticmethod
     def _clear(entity: Entity, named) -> bool:
         """Would a pronoun mean this entity and no other?"""
-        for other in named:
-            if other.gender == entity.gender and other is not entity:
-                return False
-        return True
+        return all(other is entity or other.gender != entity.gender for other in named)
 
     # What plots draw. `table` is {name: entities that differ in look}.
 

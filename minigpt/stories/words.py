@@ -69,24 +69,19 @@ MOTHER, GRANDMA, FATHER, GRANDPA = FAMILY
 TRAITS, MEAN, FAIR, COLOURS, SIZES = map(_list, ("traits", "mean", "fair", "colours", "sizes"))
 
 
-def _places() -> dict:
-    """{place name: (place, spots)}"""
-    world = {}
-    for where, spots in _table("places"):
-        preposition, name = where.split(" ", 1)
-        place = _entity("place", name, gender="", preposition=preposition)
-        world[name] = place, tuple(
-            _entity("spot", noun, gender="", preposition=before, place=place)
-            for before, noun in (spot.split(" ", 1) for spot in spots))
-    return world
+def _located(kind, phrase, place=None) -> Entity:
+    """("spot", "under bed", the bedroom) -> the spot under the bed."""
+    preposition, name = phrase.split(" ", 1)
+    return _entity(kind, name, gender="", preposition=preposition, place=place)
 
 
-_WORLD = _places()
-PLACES = {name: place for name, (place, _) in _WORLD.items()}
-SPOTS = dict(_WORLD.values())
+PLACES, SPOTS = {}, {}
+for _phrase, _spots in _table("places"):
+    _place = _located("place", _phrase)
+    PLACES[_place.name], SPOTS[_place] = _place, tuple(_located("spot", spot, _place) for spot in _spots)
 HIDING = {place: tuple(spot for spot in spots if spot.preposition in _list("good to hide"))
           for place, spots in SPOTS.items()}
-HOME = _entity("place", "home", gender="", preposition="at")
+HOME = _located("place", "at home")
 HOME.forms.update(the="home", at="at home", short="home")
 INDOORS, NEAR_HOUSES = (tuple(PLACES[name] for name in _list(heading)) for heading in ("indoors", "near houses"))
 OUTDOORS = tuple(place for place in PLACES.values() if place not in INDOORS)

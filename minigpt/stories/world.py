@@ -41,13 +41,13 @@ def _role(word: str):
 
 
 def _read(lines) -> dict:
-    """{kind: (needs, changes)}; a need is (method, roles), a change (table, key roles, value)."""
+    """{kind: (needs, changes)}; a need is (name, roles), a change (table, key roles, value)."""
     rules = {}
     for line in lines:
         kinds, rule = line.split(":")
         needs, changes = ([[_role(word) for word in part.replace("=", " ").split()] for part in half.split(",")]
                           for half in rule.split("->"))
-        needs = [("needs_" + need, tuple(about)) for need, *about in filter(None, needs)]
+        needs = [(need, tuple(about)) for need, *about in filter(None, needs)]
         changes = [(table, tuple(key), value) for table, *key, value in filter(None, changes)]
         rules.update(dict.fromkeys(map(str.strip, kinds.split(",")), (needs, changes)))
     return rules
@@ -88,8 +88,8 @@ class World:
         """Why this event cannot come next: the need that is not met, or "" if it can."""
         for need, roles in look_up(RULES, event.kind, event.how, ((), ()))[0]:
             about = [event[role] if role.__class__ is int else role for role in roles]
-            if not getattr(self, need)(*about):
-                return f"{event}: not so: {need[6:]} {' '.join(map(str, about))}"
+            if not NEEDS[need](self, *about):
+                return f"{event}: not so: {need} {' '.join(map(str, about))}"
         return ""
 
     def apply(self, event: Event) -> None:
@@ -106,78 +106,42 @@ class World:
                 value = event.where.place or event.where if value == "place" else event.how.split(".")[0]
             getattr(self, table)[event[key[0]] if len(key) == 1 else (event[key[0]], event[key[1]])] = value
 
-    # The needs.
-
-    def needs_new(self, table, key):
-        return key not in getattr(self, table)
-
-    def needs_at(self, who, where):
-        """At a place, a spot's or a box's place. Somebody at home is in every room of the house."""
+    def is_at(self, who, where) -> bool:
+        """At a place, a spot's or a box's place? Somebody at home is in every room of the house."""
         place = self.stands.get(where, where)
         place, here = place.place or place, self.at.get(who)
         return here is place or (here is HOME and place in INDOORS)
 
-    def needs_home(self, who):
-        return self.at.get(who) is HOME
-
-    def needs_lives(self, who, where):
-        return self.near.get(who) is where
-
-    def needs_away(self, who, place):
-        return who in self.at and self.at[who] is not place
-
-    def needs_together(self, who, other):
-        return other in self.at and self.needs_at(who, self.at[other])
-
-    def needs_has(self, who, thing):
-        return self.lies.get(thing) is who
-
-    def needs_lacks(self, who, thing):
-        return self.lies.get(thing) is not who
-
-    def needs_owns(self, who, thing):
-        return self.owner.get(thing) is who
-
-    def needs_shared(self, thing, who, other):
-        return self.lies.get(thing) in (who, other)
-
-    def needs_there(self, thing, spot):
-        return self.lies.get(thing) is spot
-
-    def needs_not_there(self, thing, spot):
-        return self.lies.get(thing) is not spot
-
-    def needs_maybe(self, thing, spot):
-        """It lies there, or nobody knows where it is and nobody has looked there."""
-        return self.lies.get(thing) in (None, spot) and (thing, spot) not in self.looked
-
-    def needs_lost(self, thing):
-        return thing in self.lies and self.lies[thing] is None
-
-    def needs_reach(self, who, thing):
-        """It lies at a spot, or in an open box, where `who` is."""
+    def can_reach(self, who, thing) -> bool:
+        """Does it lie at a spot, or in an open box, where `who` is?"""
         holder = self.lies.get(thing)
         if holder in self.stands and not self.open[holder]:
             return False
-        return isinstance(holder, Entity) and holder.kind in ("spot", "box") and self.needs_at(who, holder)
+        return isinstance(holder, Entity) and holder.kind in ("spot", "box") and self.is_at(who, holder)
 
-    def needs_opened(self, box):
-        return self.open.get(box) is True
 
-    def needs_closed(self, box):
-        return self.open.get(box) is False
-
-    def needs_whole(self, thing):
-        return not self.broken.get(thing)
-
-    def needs_broken(self, thing):
-        return self.broken.get(thing) is True
-
-    def needs_known(self, who, trait):
-        return trait == "good" or self.trait.get(who) == trait
-
-    def needs_likes(self, animal, food):
-        return LIKES.get(animal.name, ("",))[0] == food.name
-
-    def needs_stored(self, food, spot):
-        return LARDER.get(food.name) is spot
+NEEDS = {  # whether it is so in a world, of what a rule asks about: roles, or a table
+    "new": lambda world, table, key: key not in getattr(world, table),
+    "at": World.is_at,
+    "home": lambda world, who: world.at.get(who) is HOME,
+    "lives": lambda world, who, where: world.near.get(who) is where,
+    "away": lambda world, who, place: who in world.at and world.at[who] is not place,
+    "together": lambda world, who, other: other in world.at and world.is_at(who, world.at[other]),
+    "has": lambda world, who, thing: world.lies.get(thing) is who,
+    "lacks": lambda world, who, thing: world.lies.get(thing) is not who,
+    "owns": lambda world, who, thing: world.owner.get(thing) is who,
+    "shared": lambda world, thing, who, other: world.lies.get(thing) in (who, other),
+    "there": lambda world, thing, spot: world.lies.get(thing) is spot,
+    "not_there": lambda world, thing, spot: world.lies.get(thing) is not spot,
+    # maybe: it lies there, or nobody knows where it is and nobody has looked there
+    "maybe": lambda world, thing, spot: world.lies.get(thing) in (None, spot) and (thing, spot) not in world.looked,
+    "lost": lambda world, thing: thing in world.lies and world.lies[thing] is None,
+    "reach": World.can_reach,
+    "opened": lambda world, box: world.open.get(box) is True,
+    "closed": lambda world, box: world.open.get(box) is False,
+    "whole": lambda world, thing: not world.broken.get(thing),
+    "broken": lambda world, thing: world.broken.get(thing) is True,
+    "known": lambda world, who, trait: trait == "good" or world.trait.get(who) == trait,
+    "likes": lambda world, animal, food: LIKES.get(animal.name, ("",))[0] == food.name,
+    "stored": lambda world, food, spot: LARDER.get(food.name) is spot,
+}
