@@ -125,3 +125,4 @@ def _spot(place: str, spot: str) -> Entity:
 FOODS, DISH = _foods("foods"), _foods("dish")
 LARDER = {food: _spot(*where) for food, where in _table("larder")}
 DISHES = dict(_table("dishes"))
+PLANS = dict(_table("plans"))
