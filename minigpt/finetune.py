@@ -22,7 +22,7 @@ from minigpt.examples import KINDS, Example, Task
 from minigpt.inputs import SPECIAL, Encoded
 from minigpt.key import Key
 from minigpt.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm, warmup_linear
-from minigpt.run import Run
+from minigpt.run import Run, write_table
 from minigpt.stories import tasks
 from minigpt.tokenizer import Tokenizer
 
@@ -271,8 +271,7 @@ def finetune(options: Options) -> list[float]:
 
         def log(seed=seed, **row):
             rows.append({"seed": seed} | row)
-            lines = [",".join(COLUMNS), *(",".join(f"{one[c]:.7g}" for c in COLUMNS) for one in rows)]
-            checkpoint.write_text(run.folder / CURVES, "\n".join(lines) + "\n")
+            write_table(run.folder / CURVES, COLUMNS, rows)
             print(f"seed {seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
                   f"validation loss {row['valid_loss']:.4f}, {task.metric} {row['score']:.4f}")  # fmt: skip
 
