@@ -8,14 +8,6 @@ from pathlib import Path
 
 from minigpt import sections
 
-PRONOUNS = {
-    "f": {"he": "she", "him": "her", "his": "her", "girl": "girl"},
-    "m": {"he": "he", "him": "him", "his": "his", "girl": "boy"},
-    "n": {"he": "it", "him": "it", "his": "its"},
-    "": {},
-}
-
-
 _WORDS = sections.read(Path(__file__).with_name("words.txt"))
 
 
@@ -26,6 +18,10 @@ def _list(heading: str) -> tuple[str, ...]:
 def _table(heading: str) -> list[tuple[str, tuple[str, ...]]]:
     """(key, words) of each line below a heading."""
     return [(key, tuple(words.split(", "))) for key, words in (line.split(": ") for line in _WORDS[heading])]
+
+
+_SHAPES = ("he", "him", "his", "girl")
+PRONOUNS = {gender: dict(zip(_SHAPES, words, strict=False)) for gender, words in _table("pronouns")} | {"": {}}
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
