@@ -17,11 +17,10 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="replace")  # a Windows console may not know every character
     options = parser().parse_args(arguments)
     try:
-        if options.threads is not None:
-            from minigpt.backend import set_threads
+        from minigpt.backend import readable_errors, set_threads
 
+        if options.threads is not None:
             set_threads(options.threads)
-        from minigpt.backend import readable_errors
         from minigpt.parallel import processes
 
         if processes() > 1 and options.command != "train":

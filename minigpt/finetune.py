@@ -199,7 +199,7 @@ def tune(
     log(epoch=..., step=..., train_loss=..., lm_loss=..., valid_loss=..., score=...) runs after every epoch.
     """
     optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
-    rate = default_rate(model) if options.lr is None else options.lr
+    rate = 0.048 / model.body.config.n_embd if options.lr is None else options.lr  # at width 768 the paper's 6.25e-5
     lengths = [max(len(one.ids) for one in example) for example in train.encoded]
     in_epoch = len(lengths) // min(options.batch, len(lengths))
     total, step, best, weights = in_epoch * options.epochs, 0, None, {}
@@ -225,11 +225,6 @@ def tune(
     for name, parameter in model.named_parameters():
         parameter.data = weights[name]
     return best
-
-
-def default_rate(model: Classifier) -> float:
-    """0.048 / width: at the paper's 768 its own 6.25e-5."""
-    return 0.048 / model.body.config.n_embd
 
 
 def finetune(options: Options) -> list[float]:
