@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
     top.add_argument("--version", action="version", version=f"minigpt {__version__}")
     groups = {"": top.add_subparsers(dest="command", required=True, metavar="COMMAND")}
-    commands = sections.read(Path(__file__).with_name("commands.txt"))
+    commands = sections.read(__file__, "commands.txt")
     shared = commands.pop("every command")
     for heading, arguments in commands.items():
         title, summary = heading.split(": ")

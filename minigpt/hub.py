@@ -22,7 +22,7 @@ TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 20
 
 REPOSITORIES, SHA256 = {}, {}  # {model: (repository, the state of it that we know)}, {(model, file): its sum, if known}
-for _heading, _sums in sections.read(Path(__file__).with_name("published.txt")).items():
+for _heading, _sums in sections.read(__file__, "published.txt").items():
     _name, *_state = _heading.split(" ")
     REPOSITORIES[_name] = tuple(_state)
     SHA256.update({(_name, file): known for file, known in map(str.split, _sums)})

@@ -10,10 +10,10 @@
 from pathlib import Path
 
 
-def read(path: Path) -> dict[str, list[str]]:
-    """{heading: the lines below it}, in their order."""
+def read(module: str, name: str) -> dict[str, list[str]]:
+    """{heading: the lines below it} of a file beside a module: `sections.read(__file__, "words.txt")`."""
     found, lines = {}, []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in Path(module).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith(" " * 8):
             lines[-1] += " " + line.strip()
         elif line.startswith(" "):

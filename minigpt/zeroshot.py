@@ -26,7 +26,7 @@ Choice = tuple[str, Sequence[str], int]  # a context, or a text with [MASK]; the
 
 DETOKENIZERS = {  # benchmark -> (regular expression, what takes its place), one after the other
     name: [line.split(" -> ") for line in lines]
-    for name, lines in sections.read(Path(__file__).with_name("detokenizers.txt")).items()
+    for name, lines in sections.read(__file__, "detokenizers.txt").items()
 }
 
 

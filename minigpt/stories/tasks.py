@@ -11,7 +11,6 @@ its text decides where it belongs, and each sentence of an example is drawn unti
 
 import re
 from itertools import product
-from pathlib import Path
 
 from minigpt import sections
 from minigpt.errors import InputError
@@ -36,7 +35,7 @@ PATIENCE = 1000  # so many texts in a row that bring nothing new, and there are 
 STATES = ("has", "at", "lies", "in", "broken", "eats", "stored")  # what an entailment or a pronoun is about
 ENDINGS = ("found", "inside", "give", "feed", "get")  # how a text can end
 
-_TABLES = sections.read(Path(__file__).with_name("tasks.txt"))
+_TABLES = sections.read(__file__, "tasks.txt")
 BOUND = set(_TABLES["bound"][0].split())
 SAME = [(kind, pools.split()) for kinds, pools in (line.split(": ") for line in _TABLES["same"])
         for kind in kinds.split(", ")]

@@ -3,7 +3,6 @@
 import random
 import re
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 from minigpt import sections
@@ -48,7 +47,7 @@ def _form(pattern: str) -> Form:
 
 # {kind: one tuple for each pattern, of its forms}
 PATTERNS = {kind: [tuple(map(_form, _expand(pattern))) for pattern in patterns]
-            for kind, patterns in sections.read(Path(__file__).with_name("patterns.txt")).items()}
+            for kind, patterns in sections.read(__file__, "patterns.txt").items()}
 
 
 def capital(text: str) -> str:

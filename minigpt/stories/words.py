@@ -4,11 +4,10 @@ Every entity is made once, here, and is compared by identity. Each knows the for
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from minigpt import sections
 
-_WORDS = sections.read(Path(__file__).with_name("words.txt"))
+_WORDS = sections.read(__file__, "words.txt")
 
 
 def _list(heading: str) -> tuple[str, ...]:

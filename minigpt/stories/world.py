@@ -6,7 +6,6 @@ is one.
 """
 
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 from minigpt import sections
@@ -53,7 +52,7 @@ def _read(lines) -> dict:
     return rules
 
 
-RULES = _read(chain.from_iterable(sections.read(Path(__file__).with_name("rules.txt")).values()))
+RULES = _read(chain.from_iterable(sections.read(__file__, "rules.txt").values()))
 VALUES = {"home": HOME, "nowhere": None, "gone": "gone", "found": "found", "yes": True, "no": False}
 
 

@@ -20,7 +20,6 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import regex
@@ -164,7 +163,7 @@ def split_words(chunk: str) -> list[str]:
 
 def _special_words() -> dict[str, list[str]]:
     """Chunks that the patterns would split wrongly, each with its words."""
-    known, special = sections.read(Path(__file__).with_name("chunks.txt")), {}
+    known, special = sections.read(__file__, "chunks.txt"), {}
     for line in known["contractions"]:
         heads, endings = line.split(": ")
         for head, ending, apostrophe in product(heads.split(" "), endings.split(", "), ("'", "")):  # dont, like don't
