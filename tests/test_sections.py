@@ -66,6 +66,6 @@ def test_what_is_said_of_words_is_said_of_words_that_there_are():
 def test_the_text_files_are_shipped_with_the_package():
     root = Path(minigpt.__file__).parent
     shipped = (Path(__file__).parent.parent / "setup.cfg").read_text(encoding="utf-8")
-    for path in root.rglob("*.txt"):
+    for path in (*root.rglob("*.txt"), *root.rglob("*.mplstyle")):
         package = ".".join(path.parent.relative_to(root.parent).parts)
-        assert re.search(rf"^{re.escape(package)} = .*\*\.txt", shipped, re.M), path
+        assert re.search(rf"^{re.escape(package)} = .*\*\{path.suffix}", shipped, re.M), path

@@ -229,9 +229,7 @@ def rescue(t):
     t("walk", hero, to=helper, where=place)
     t("up", helper, w.LADDER)
     t("down", helper, animal)
-    if t.chance(0.5):
-        return t("feels", animal, how="happy.safe")
-    return t("follow", animal, to=hero)
+    return t("feels", animal, how="happy.safe") if t.chance(0.5) else t("follow", animal, to=hero)
 
 
 def baking(t):
