@@ -22,7 +22,7 @@ from minigpt.examples import KINDS, Example, Task
 from minigpt.inputs import SPECIAL, Encoded
 from minigpt.key import Key
 from minigpt.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm, warmup_linear
-from minigpt.run import Run
+from minigpt.run import Run, write_table
 from minigpt.stories import tasks
 from minigpt.tokenizer import Tokenizer
 
@@ -199,7 +199,7 @@ def tune(
     log(epoch=..., step=..., train_loss=..., lm_loss=..., valid_loss=..., score=...) runs after every epoch.
     """
     optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
-    rate = default_rate(model) if options.lr is None else options.lr
+    rate = 0.048 / model.body.config.n_embd if options.lr is None else options.lr  # at width 768 the paper's 6.25e-5
     lengths = [max(len(one.ids) for one in example) for example in train.encoded]
     in_epoch = len(lengths) // min(options.batch, len(lengths))
     total, step, best, weights = in_epoch * options.epochs, 0, None, {}
@@ -225,11 +225,6 @@ def tune(
     for name, parameter in model.named_parameters():
         parameter.data = weights[name]
     return best
-
-
-def default_rate(model: Classifier) -> float:
-    """0.048 / width: at the paper's 768 its own 6.25e-5."""
-    return 0.048 / model.body.config.n_embd
 
 
 def finetune(options: Options) -> list[float]:
@@ -271,8 +266,7 @@ def finetune(options: Options) -> list[float]:
 
         def log(seed=seed, **row):
             rows.append({"seed": seed} | row)
-            lines = [",".join(COLUMNS), *(",".join(f"{one[c]:.7g}" for c in COLUMNS) for one in rows)]
-            checkpoint.write_text(run.folder / CURVES, "\n".join(lines) + "\n")
+            write_table(run.folder / CURVES, COLUMNS, rows)
             print(f"seed {seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
                   f"validation loss {row['valid_loss']:.4f}, {task.metric} {row['score']:.4f}")  # fmt: skip
 

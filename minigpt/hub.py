@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from minigpt import checkpoint
+from minigpt import checkpoint, sections
 from minigpt.errors import InputError
 
 HOST = "https://huggingface.co/openai-community"
@@ -21,22 +21,11 @@ FILES = (checkpoint.CONFIG, "vocab.json", "merges.txt", checkpoint.WEIGHTS)
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 20
 
-
-REPOSITORIES = {  # of each model, and the state of it that we know
-    "gpt1": ("openai-gpt", "main"),
-    "gpt2": ("gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e"),
-    "gpt2-medium": ("gpt2-medium", "6dcaa7a952f72f9298047fd5137cd6e4f05f41da"),
-    "gpt2-large": ("gpt2-large", "32b71b12589c2f8d625668d2335a01cac3249519"),
-    "gpt2-xl": ("gpt2-xl", "15ea56dee5df4983c59b2538573817e1667135e2"),
-}
-SHA256 = {  # of the files for which it is known
-    ("gpt2", "vocab.json"): "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-    ("gpt2", "merges.txt"): "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-    ("gpt2", "model.safetensors"): "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
-    ("gpt2-xl", "vocab.json"): "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-    ("gpt2-xl", "merges.txt"): "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-    ("gpt2-xl", "model.safetensors"): "0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a",
-}
+REPOSITORIES, SHA256 = {}, {}  # {model: (repository, the state of it that we know)}, {(model, file): its sum, if known}
+for _heading, _sums in sections.read(__file__, "published.txt").items():
+    _name, *_state = _heading.split(" ")
+    REPOSITORIES[_name] = tuple(_state)
+    SHA256.update({(_name, file): known for file, known in map(str.split, _sums)})
 
 
 def home(name: str) -> Path:

@@ -12,18 +12,7 @@ if _SCRIPT:
 
 import matplotlib.pyplot as plt  # noqa: E402  (only after the choice of a backend)
 
-plt.rcParams.update({
-    "figure.figsize": (7, 4),
-    "figure.dpi": 110,
-    "figure.constrained_layout.use": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "axes.titlesize": "medium",
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-})
+plt.style.use(Path(__file__).with_name("minigpt.mplstyle"))
 
 
 def save(figure, name: str, folder: str | Path | None = None) -> Path:
@@ -31,11 +20,15 @@ def save(figure, name: str, folder: str | Path | None = None) -> Path:
     if folder is None:
         folder = Path(_SCRIPT).resolve().parent / "figures" if _SCRIPT else Path("figures")
     path = Path(folder) / name
+    _write(figure, path)
+    print(f"picture: {path}")
+    return path
+
+
+def _write(figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     plt.close(figure)
-    print(f"picture: {path}")
-    return path
 
 
 def loss_curve(rows: list[dict], vocab_size: int, path: str | Path) -> None:
@@ -54,9 +47,7 @@ def loss_curve(rows: list[dict], vocab_size: int, path: str | Path) -> None:
     axes.set_title(f"best validation loss {min(losses):.3f}" if losses else "training loss")
     axes.set(xlabel="step (updates of the weights)", ylabel="loss (nats per token)")
     axes.legend()
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    plt.close(figure)
+    _write(figure, Path(path))
 
 
 def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
@@ -71,9 +62,7 @@ def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
     left.set(xlabel="epoch", ylabel="loss of the task (nats)")
     right.set(xlabel="epoch", ylabel=metric)
     left.legend()
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    plt.close(figure)
+    _write(figure, Path(path))
 
 
 def sequences(rows: list[list[tuple[str, str]]], titles: list[str]):

@@ -92,11 +92,8 @@ class Run:
             model.save(self.folder)
 
     def _write(self) -> None:
-        if not self.writes:
-            return
-        lines = [",".join(COLUMNS)]
-        lines += [",".join("" if row[c] is None else f"{row[c]:.7g}" for c in COLUMNS) for row in self.rows]
-        checkpoint.write_text(self.folder / LOSSES, "\n".join(lines) + "\n")
+        if self.writes:
+            write_table(self.folder / LOSSES, COLUMNS, self.rows)
 
     def _read(self) -> list[dict]:
         path = self.folder / LOSSES
@@ -105,3 +102,9 @@ class Run:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
         return [row | {"step": int(row["step"])} for row in rows]
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Sequence[dict]) -> None:
+    """Write numbers as CSV, with seven digits; None is an empty field."""
+    table = [["" if row[c] is None else f"{row[c]:.7g}" for c in columns] for row in rows]
+    checkpoint.write_text(path, "".join(",".join(fields) + "\n" for fields in (columns, *table)))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from minigpt import checkpoint, models
+from minigpt import checkpoint, models, sections
 from minigpt.backend import choose_device
 from minigpt.errors import InputError
 from minigpt.labelled import read_text
@@ -24,24 +24,9 @@ from minigpt.tokenizer import Tokenizer
 Example = tuple[str, str]  # what is given, what is wanted
 Choice = tuple[str, Sequence[str], int]  # a context, or a text with [MASK]; the choices; the index of the right one
 
-# Benchmarks come cut into words, as no other text does. These rewrites undo it; the model is charged for the original
-# words all the same (GPT-2 §3.1). OpenAI's own were never published.
-DETOKENIZERS = {
-    "none": (),
-    "wikitext": (
-        (r" @([-,.])@ ", r"\1"),  # 1 @,@ 000 -> 1,000
-        (r" ([:;.!?,])(?=\s|$)", r"\1"),
-        (r"([(\[{]) ", r"\1"),
-        (r" ([)\]}])", r"\1"),
-        (r" '(s|t|re|ve|ll|m|d)\b", r"'\1"),
-        (r'" ([^"\n]*) "', r'"\1"'),
-        (r"(?<=[^s] )' ((?:[^'\n]|\b'\b)*) '(?=\W)", r"'\1'"),  # after an s it may be a plural's: the dogs ' tails
-        (r"= (?==)", "="),
-        (r" ° ", "°"),
-        (r" *\n *", "\n"),
-    ),
-    "ptb": ((r" '", "'"), (r" n't", "n't"), (r"(?<= )N(?= )", "1"), (r"([$#]) 1", r"\g<1>1"), (r" *\n *", "\n")),
-    "lambada": ((r"“|”|``|''", '"'), (r"[‘’]", "'")),
+DETOKENIZERS = {  # benchmark -> (regular expression, what takes its place), one after the other
+    name: [line.split(" -> ") for line in lines]
+    for name, lines in sections.read(__file__, "detokenizers.txt").items()
 }
 
 

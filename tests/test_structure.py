@@ -13,7 +13,7 @@ FILES = sorted(HOME.rglob("*.py"))
 
 FLOORS = [  # from the ground up: a file imports from lower floors only; the files of one package, among themselves
     {"minigpt", "errors"},
-    {"backend", "key", "examples"},
+    {"backend", "key", "examples", "sections"},
     {"table", "parallel"},
     {"reference", "fast"},
     {"ops", "tokenizer", "stories", "checkpoint", "sampling", "shapes", "diagnosis", "plot", "labelled", "metrics"},

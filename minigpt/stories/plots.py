@@ -179,18 +179,11 @@ def share(t):
     return t("friends", hero, to=friend) if t.chance(0.5) else t("feels", hero, to=friend, how="happy.both")
 
 
-PLANS = {  # what: places, weather that prevents it, weather that allows it
-    "swim": ("lake river", "rain", "sun"),
-    "kite": ("hill beach park", "calm", "wind"),
-    "snow": ("garden park hill", "green", "snow"),
-}
-
-
 def weather(t):
     """Two children have a plan, and the weather has another."""
     hero, friend = t.children()
-    plan = t.pick(tuple(PLANS))
-    places, bad, good = PLANS[plan]
+    plan = t.pick(tuple(w.PLANS))
+    places, bad, good = w.PLANS[plan]
     place, elder = PLACES[t.pick(places.split())], t.pick((w.MOTHER, w.GRANDMA))
     thing = t.thing({"kite": {"kite": w.TOYS["kite"]}, "snow": w.WARM}[plan]) if plan != "swim" else None
     t.begin(hero, near=0.3)
@@ -236,9 +229,7 @@ def rescue(t):
     t("walk", hero, to=helper, where=place)
     t("up", helper, w.LADDER)
     t("down", helper, animal)
-    if t.chance(0.5):
-        return t("feels", animal, how="happy.safe")
-    return t("follow", animal, to=hero)
+    return t("feels", animal, how="happy.safe") if t.chance(0.5) else t("follow", animal, to=hero)
 
 
 def baking(t):

@@ -12,6 +12,7 @@ its text decides where it belongs, and each sentence of an example is drawn unti
 import re
 from itertools import product
 
+from minigpt import sections
 from minigpt.errors import InputError
 from minigpt.examples import Example, Task
 from minigpt.stories import VARIETY, story
@@ -33,6 +34,11 @@ WORDS = 64  # of the longest example, with one choice
 PATIENCE = 1000  # so many texts in a row that bring nothing new, and there are no more
 STATES = ("has", "at", "lies", "in", "broken", "eats", "stored")  # what an entailment or a pronoun is about
 ENDINGS = ("found", "inside", "give", "feed", "get")  # how a text can end
+
+_TABLES = sections.read(__file__, "tasks.txt")
+BOUND = set(_TABLES["bound"][0].split())
+SAME = [(kind, pools.split()) for kinds, pools in (line.split(": ") for line in _TABLES["same"])
+        for kind in kinds.split(", ")]
 
 
 def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: int = VARIETY) -> list[Example]:
@@ -123,10 +129,6 @@ def _sentiment(t, label):
     return Example((t.text(),), label)
 
 
-# These cannot change places with the next word, nor stand after the next two.
-_BOUND = set("a an the some his her my your to at in on of for with from under behind beside among and".split())
-
-
 def _acceptability(t, label):
     """A sentence of a story, as it is, or with one small word one or two words further back than it can stand."""
     if not t.heard:
@@ -134,7 +136,7 @@ def _acceptability(t, label):
     right = t.heard.pop().text
     words, far = right.split(" "), t.pick((1, 2))
     at = [i for i in range(1, len(words) - far)
-          if words[i] in _BOUND and not re.search(r'[.,!?"]', "".join(words[i:i + far]))]
+          if words[i] in BOUND and not re.search(r'[.,!?"]', "".join(words[i:i + far]))]
     if not at or len(sentences(right)) > 1:
         raise Stuck
     i = t.pick(at)
@@ -143,27 +145,6 @@ def _acceptability(t, label):
     if not (t.fits(right) and t.fits(wrong)):
         raise Stuck
     return Example((right if label else wrong,), label)
-
-
-# Kinds of events: what can be their who, what, to and where. Patterns that tell all of it mean the same.
-_SAME = """
-    give, give.back, lend: people things people -
-    find, miss: children things - spots
-    tell: people things - spots
-    keep: children things boxes spots
-    stands: boxes - - spots
-    sits: animals - - spots
-    ask seen: children things people -
-    thank: people - people -
-    follow: animals - children -
-    hungry.food: animals foods - -
-    inside: - things boxes -
-    mend: people breakable - -
-    steal: animals things - -
-    back.with: children things places -
-"""
-SAME = [(kind.strip(), pools.split()) for kinds, pools in (line.split(": ") for line in _SAME.strip().splitlines())
-        for kind in kinds.split(",")]
 
 
 def _similarity(t, label):

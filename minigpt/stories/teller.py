@@ -3,9 +3,9 @@
 import random
 import re
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
+from minigpt import sections
 from minigpt.stories import words
 from minigpt.stories.words import Entity
 from minigpt.stories.world import Event, World, look_up
@@ -45,19 +45,9 @@ def _form(pattern: str) -> Form:
     return Form(parts, single and "{who}" in pattern, single and pattern.startswith("{who} "))
 
 
-def _read(path: Path) -> dict:
-    """{kind: one tuple for each pattern, of its forms}."""
-    patterns, kind = {}, ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith(" "):
-            patterns[kind].append(tuple(_form(choice) for choice in _expand(line.strip())))
-        elif line and not line.startswith("#"):
-            kind = line
-            patterns[kind] = []
-    return patterns
-
-
-PATTERNS = _read(Path(__file__).with_name("patterns.txt"))
+# {kind: one tuple for each pattern, of its forms}
+PATTERNS = {kind: [tuple(map(_form, _expand(pattern))) for pattern in patterns]
+            for kind, patterns in sections.read(__file__, "patterns.txt").items()}
 
 
 def capital(text: str) -> str:
@@ -168,10 +158,7 @@ class Teller(Chance):
     @staticmethod
     def _clear(entity: Entity, named) -> bool:
         """Would a pronoun mean this entity and no other?"""
-        for other in named:
-            if other.gender == entity.gender and other is not entity:
-                return False
-        return True
+        return all(other is entity or other.gender != entity.gender for other in named)
 
     # What plots draw. `table` is {name: entities that differ in look}.
 

@@ -1,16 +1,26 @@
-"""The words of the story world: who and what there is, where things can lie, and who likes what.
+"""The words of the story world, made of `words.txt`: who and what there is, where things can lie, and who likes what.
 
 Every entity is made once, here, and is compared by identity. Each knows the forms in which a sentence may need it.
 """
 
 from dataclasses import dataclass, field
 
-PRONOUNS = {
-    "f": {"he": "she", "him": "her", "his": "her", "girl": "girl"},
-    "m": {"he": "he", "him": "him", "his": "his", "girl": "boy"},
-    "n": {"he": "it", "him": "it", "his": "its"},
-    "": {},
-}
+from minigpt import sections
+
+_WORDS = sections.read(__file__, "words.txt")
+
+
+def _list(heading: str) -> tuple[str, ...]:
+    return tuple(word for line in _WORDS[heading] for word in line.split(", "))
+
+
+def _table(heading: str) -> list[tuple[str, tuple[str, ...]]]:
+    """(key, words) of each line below a heading."""
+    return [(key, tuple(words.split(", "))) for key, words in (line.split(": ") for line in _WORDS[heading])]
+
+
+_SHAPES = ("he", "him", "his", "girl")
+PRONOUNS = {gender: dict(zip(_SHAPES, words, strict=False)) for gender, words in _table("pronouns")} | {"": {}}
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -43,113 +53,71 @@ def _entity(kind, name, **details) -> Entity:
     return made
 
 
-def _named(kind, gender, names) -> tuple:
-    return tuple(_entity(kind, name, gender=gender) for name in names.split(", "))
-
-
-GIRLS = _named("person", "f", "Mia, Lily, Anna")
-BOYS = _named("person", "m", "Tom, Ben, Max")
+GIRLS, BOYS, MOTHERS, FATHERS, (FARMER, TEACHER), (BAKER, OLD_WOMAN) = (
+    tuple(_entity("person", name, gender=gender) for name in names) for gender, names in _table("people"))
 CHILDREN = GIRLS + BOYS
 FRIENDS = dict(zip(CHILDREN, BOYS + GIRLS, strict=True))  # each child has one best friend, always the same
-FAMILY = _named("person", "f", "Mother, Grandma") + _named("person", "m", "Father, Grandpa")
-WORKERS = _named("person", "m", "farmer, teacher") + _named("person", "f", "baker, old woman")
-FARMER, TEACHER, BAKER, OLD_WOMAN = WORKERS
+FAMILY = MOTHERS + FATHERS
+WORKERS = (FARMER, TEACHER, BAKER, OLD_WOMAN)
 MOTHER, GRANDMA, FATHER, GRANDPA = FAMILY
 
-TRAITS = tuple("kind brave clever quiet cheerful curious gentle funny".split())
-MEAN = ("greedy", "selfish")  # they do not like to share
-FAIR = ("sunny", "warm", "cloudy", "quiet", "cold")
-COLOURS = tuple("red blue green yellow white black pink brown".split())
+TRAITS, MEAN, FAIR, COLOURS, SIZES = map(_list, ("traits", "mean", "fair", "colours", "sizes"))
 
 
-def _places(table) -> dict:
-    """Lines of `preposition place: preposition spot, preposition spot, …` -> {place name: (place, spots)}."""
-    world = {}
-    for line in table.strip().splitlines():
-        where, spots = line.strip().split(": ")
-        preposition, name = where.split(" ", 1)
-        place = _entity("place", name, gender="", preposition=preposition)
-        world[name] = place, tuple(
-            _entity("spot", noun, gender="", preposition=before, place=place)
-            for before, noun in (spot.split(" ", 1) for spot in spots.split(", ")))
-    return world
+def _located(kind, phrase, place=None) -> Entity:
+    """("spot", "under bed", the bedroom) -> the spot under the bed."""
+    preposition, name = phrase.split(" ", 1)
+    return _entity(kind, name, gender="", preposition=preposition, place=place)
 
 
-# The same noun never stands in two places: to know the bench is to know the park.
-_WORLD = _places("""
-    in bedroom: under bed, on shelf, behind door
-    in kitchen: on table, under table, beside stove
-    in garden: beside well, behind fence, among flowers
-    in park: on bench, under bench, beside swing
-    in forest: under old tree, behind big rock
-    at lake: in small boat, among reeds
-    at river: under bridge, on bridge
-    in barn: in straw, behind cart
-    on hill: in tall grass, beside tower
-    at market: beside fountain, on stall, under stall
-    at school: on desk, under desk, behind gate
-    on beach: in sand, behind dune
-""")
-PLACES = {name: place for name, (place, _) in _WORLD.items()}
-SPOTS = dict(_WORLD.values())
-HIDING = {place: tuple(spot for spot in spots if spot.preposition in ("behind", "under", "among", "in"))
+PLACES, SPOTS = {}, {}
+for _phrase, _spots in _table("places"):
+    _place = _located("place", _phrase)
+    PLACES[_place.name], SPOTS[_place] = _place, tuple(_located("spot", spot, _place) for spot in _spots)
+HIDING = {place: tuple(spot for spot in spots if spot.preposition in _list("good to hide"))
           for place, spots in SPOTS.items()}
-HOME = _entity("place", "home", gender="", preposition="at")
+HOME = _located("place", "at home")
 HOME.forms.update(the="home", at="at home", short="home")
-INDOORS = (PLACES["bedroom"], PLACES["kitchen"])
+INDOORS, NEAR_HOUSES = (tuple(PLACES[name] for name in _list(heading)) for heading in ("indoors", "near houses"))
 OUTDOORS = tuple(place for place in PLACES.values() if place not in INDOORS)
-NEAR_HOUSES = tuple(PLACES[name] for name in "forest lake river hill park beach market school".split())
 
 
 def _things(kind, names, looks) -> dict:
     """{name: one entity for each look}. Each name begins with another look: the red ball, the blue kite, …"""
-    turned = {name: looks[i % len(looks):] + looks[:i % len(looks)] for i, name in enumerate(names.split())}
+    turned = {name: looks[i % len(looks):] + looks[:i % len(looks)] for i, name in enumerate(names)}
     return {name: tuple(_entity(kind, name, look=look) for look in looks) for name, looks in turned.items()}
 
 
-TOYS = _things("thing", "ball kite doll drum train ship car puppet", COLOURS)
-LIGHT = _things("thing", "hat scarf feather balloon", COLOURS) | {"kite": TOYS["kite"]}  # the wind can take them
-WARM = {name: LIGHT[name] for name in ("hat", "scarf")}
-OWN = {"f": "ball doll train ship hat feather".split(), "m": "kite drum car puppet scarf balloon".split()}
-TREASURES = _things("thing", "ring crown bell coin star lamp", ("silver", "golden"))
-BREAKABLE = {name: TOYS[name] for name in ("kite", "doll", "drum", "train", "ship", "car")}
-BOXES = _things("box", "box chest basket bag", ("brown", "green", "white", "big", "small", "wooden"))
+def _some(things: dict, heading: str) -> dict:
+    return {name: things[name] for name in _list(heading)}
+
+
+TOYS = _things("thing", _list("toys"), COLOURS)
+BREAKABLE = _some(TOYS, "breakable")
+LIGHT = _things("thing", _list("light"), COLOURS) | {"kite": TOYS["kite"]}
+WARM = _some(LIGHT, "warm")
+OWN = dict(_table("own"))
+TREASURES = _things("thing", _list("treasures"), _list("metals"))
+BOXES = _things("box", _list("boxes"), _list("kinds of box"))
 KEY = _entity("thing", "key", look="small")
 LADDER = _entity("thing", "ladder", look="long")
+LIKES = dict(_table("likes"))
+ANIMALS = _things("animal", LIKES, SIZES)
+SMALL_ANIMALS = _things("animal", _list("small animals"), SIZES)
+SEEN = _some(ANIMALS, "seen") | {"bird": SMALL_ANIMALS["bird"]}
 
 
-def _foods(phrases) -> dict:
-    split = (phrase.split() for phrase in phrases.split(", "))
+def _foods(heading) -> dict:
+    split = (phrase.split() for phrase in _list(heading))
     return {name: _entity("food", name, article=article) for article, name in split}
 
 
-FOODS = _foods("a carrot, an apple, a bone, a fish, a nut, some cheese, some honey, some bread, some hay, some milk, "
-               "an egg, a pear, a lemon, some flour, a cookie")
-DISH = _foods("a cake, a pie, some bread, some soup")
-LIKES = {  # animal: what it eats, and where it is seen
-    "dog": ("bone", "park garden hill"), "cat": ("fish", "garden river hill"), "rabbit": ("carrot", "forest hill park"),
-    "mouse": ("cheese", "barn school garden"), "bear": ("honey", "forest river"), "duck": ("bread", "lake river park"),
-    "horse": ("apple", "barn hill"), "goat": ("hay", "hill park"), "squirrel": ("nut", "park garden"),
-}
-SIZES = ("little", "brown", "white", "grey")
-ANIMALS = _things("animal", " ".join(LIKES), SIZES)
-SMALL_ANIMALS = _things("animal", "kitten bird", SIZES)
-
-
-def _spot(text: str) -> Entity:
-    """`garden: behind fence` -> the spot behind the fence."""
-    place, spot = text.split(": ")
+def _spot(place: str, spot: str) -> Entity:
+    """("garden", "behind fence") -> the spot behind the fence."""
     return next(one for one in SPOTS[PLACES[place]] if f"{one.preposition} {one.name}" == spot)
 
 
-SEEN = {name: ANIMALS[name] for name in ("cat", "rabbit", "mouse", "horse", "squirrel")}
-SEEN["bird"] = SMALL_ANIMALS["bird"]
-LARDER = {  # where a food is found
-    "carrot": _spot("garden: behind fence"), "apple": _spot("market: on stall"), "bone": _spot("kitchen: under table"),
-    "fish": _spot("market: on stall"), "nut": _spot("forest: under old tree"), "cheese": _spot("kitchen: on table"),
-    "honey": _spot("kitchen: on table"), "bread": _spot("kitchen: on table"), "hay": _spot("barn: behind cart"),
-    "milk": _spot("barn: behind cart"), "egg": _spot("barn: in straw"), "flour": _spot("kitchen: beside stove"),
-}
-DISHES = {  # what can be made, and from which two things
-    "cake": ("egg", "milk"), "pie": ("apple", "flour"), "bread": ("flour", "milk"), "soup": ("carrot", "fish"),
-}
+FOODS, DISH = _foods("foods"), _foods("dish")
+LARDER = {food: _spot(*where) for food, where in _table("larder")}
+DISHES = dict(_table("dishes"))
+PLANS = dict(_table("plans"))

@@ -1,11 +1,14 @@
 """The state of the story world: what a reader who has understood every sentence so far knows.
 
-Nothing is true here unless a sentence told it. Every kind of event has a rule: what must be so before, and what it
-changes. So a story cannot contradict itself; and whoever needs a *wrong* sentence asks the world whether it is one.
+Nothing is true here unless a sentence told it. Every kind of event has a rule (`rules.txt`): what must be so before,
+and what it changes. So a story cannot contradict itself; and whoever needs a *wrong* sentence asks the world whether it
+is one.
 """
 
+from itertools import chain
 from typing import NamedTuple
 
+from minigpt import sections
 from minigpt.stories.words import HOME, INDOORS, LARDER, LIKES, Entity
 
 
@@ -31,106 +34,25 @@ class Contradiction(Exception):
     """An event that cannot happen after what was told."""
 
 
-# kinds: needs -> changes. A need is a method of World (`needs_…`) and what it is asked about: roles, or a table. A
-# change is one entry of a table. Kinds that are not listed need and change nothing. A state changes nothing: it is true
-# or not, and the labelled tasks ask which.
-_RULES = """
-    meet: new trait who -> trait who = how
-    near: -> near who = to
-    day, lives, comes: new at who -> at who = to
-    meets, friend: new at who, at to where -> at who = where
-    visit: new at who, home to -> at who = home
-    sits, stuck: new at who, at to where -> at who = place
-    own: new lies what -> lies what = who, owner what = who
-    stands: new stands who -> stands who = where, open who = no
-    keep: new lies what -> stands to = where, open to = no, lies what = to, owner what = who
-    go, back, home, leaves, wet, cold: away who to -> at who = to
-    walk: together who to, away who where -> at who = where, at to = where
-    home.near: away who to, lives who where -> at who = to
-    way: new at what ->
-    follow: together who to -> at who = home, at to = home
-    play: has who what, whole what ->
-    leave, drop: has who what, at who where -> lies what = where
-    blow: has who what -> lies what = nowhere
-    steal: together who to, has to what -> lies what = who
-    lack, keeps: owns who what, lacks who what ->
-    miss: at who where, not_there what where -> looked what where = yes
-    find: at who where, maybe what where -> lies what = where
-    remember: maybe what where -> lies what = where
-    tell, key: together who to, maybe what where -> lies what = where
-    take: reach who what -> lies what = who
-    fetch: at who where, new lies what -> lies what = who
-    get: at who where, maybe what where -> lies what = who
-    back.with: reach who what, away who to -> lies what = who, at who = to
-    lend: new lies what, together who to -> owner what = who, lies what = to
-    give: has who what, together who to -> lies what = to
-    offer, refuse: has who what, together who to ->
-    together: shared what who to, whole what, together who to ->
-    no, yes, alone: has who what ->
-    thank, unknown, good heart, dear, seek: together who to ->
-    ask seen: owns who what, lacks who what, together who to ->
-    ask may, beg: has to what, together who to ->
-    ask mend: has who what, broken what, together who to ->
-    sleep: has who what ->
-    sleep.gone, never: lost what ->
-    open: closed what, at who what -> open what = yes
-    close: opened what, at who what -> open what = no
-    locked: closed what ->
-    inside: opened to, new lies what -> lies what = to
-    eat: has who what -> lies what = gone
-    stolen: together who to, has to what -> lies what = gone
-    bake: has who to, has who where -> lies to = gone, lies where = gone, lies what = who
-    task: new lies what -> lies what = to
-    break: has who what, whole what -> broken what = yes
-    mend: broken what, together who to, has to what -> broken what = no
-    hide: at who where, new lies who -> lies who = where
-    seek miss: at who where, not_there to where ->
-    hear: there to where ->
-    caught: at who where, there to where -> lies to = found
-    comes out: there who where -> lies who = found
-    known: known who how ->
-    feels: -> mood who = mood
-    put: at who where, new lies what -> lies what = where
-    move: at who where, reach who what, not_there what where -> lies what = where
-    into: not_there what to -> lies what = to
-    luck: new lies what -> lies what = who
-    lose, loss: new lies what -> lies what = nowhere, owner what = who
-    loss.broken: new lies what -> lies what = who, owner what = who, broken what = yes
-    state.has, state.give: has who what ->
-    state.feed: likes to what ->
-    state.get: stored what where ->
-    state.eats: likes who what ->
-    state.stored: stored who where ->
-    state.at: at who to ->
-    state.lies: there who where ->
-    state.in: there who to ->
-    state.inside: there what to ->
-    state.found: at who where, maybe what where ->
-    state.broken: owns who what, broken what ->
-    state.happy: has who what, whole what ->
-    weather: -> sky who = how
-"""
-
-
 def _role(word: str):
     """The position of a role in an event, or any other word as it is."""
     return Event._fields.index(word) if word in Event._fields else word
 
 
-def _read(text: str) -> dict:
-    """{kind: (needs, changes)}; a need is (method, roles), a change (table, key roles, value)."""
+def _read(lines) -> dict:
+    """{kind: (needs, changes)}; a need is (name, roles), a change (table, key roles, value)."""
     rules = {}
-    for line in text.strip().splitlines():
+    for line in lines:
         kinds, rule = line.split(":")
         needs, changes = ([[_role(word) for word in part.replace("=", " ").split()] for part in half.split(",")]
                           for half in rule.split("->"))
-        needs = [("needs_" + need, tuple(about)) for need, *about in filter(None, needs)]
+        needs = [(need, tuple(about)) for need, *about in filter(None, needs)]
         changes = [(table, tuple(key), value) for table, *key, value in filter(None, changes)]
         rules.update(dict.fromkeys(map(str.strip, kinds.split(",")), (needs, changes)))
     return rules
 
 
-RULES = _read(_RULES)
+RULES = _read(chain.from_iterable(sections.read(__file__, "rules.txt").values()))
 VALUES = {"home": HOME, "nowhere": None, "gone": "gone", "found": "found", "yes": True, "no": False}
 
 
@@ -165,8 +87,8 @@ class World:
         """Why this event cannot come next: the need that is not met, or "" if it can."""
         for need, roles in look_up(RULES, event.kind, event.how, ((), ()))[0]:
             about = [event[role] if role.__class__ is int else role for role in roles]
-            if not getattr(self, need)(*about):
-                return f"{event}: not so: {need[6:]} {' '.join(map(str, about))}"
+            if not NEEDS[need](self, *about):
+                return f"{event}: not so: {need} {' '.join(map(str, about))}"
         return ""
 
     def apply(self, event: Event) -> None:
@@ -183,78 +105,42 @@ class World:
                 value = event.where.place or event.where if value == "place" else event.how.split(".")[0]
             getattr(self, table)[event[key[0]] if len(key) == 1 else (event[key[0]], event[key[1]])] = value
 
-    # The needs.
-
-    def needs_new(self, table, key):
-        return key not in getattr(self, table)
-
-    def needs_at(self, who, where):
-        """At a place, a spot's or a box's place. Somebody at home is in every room of the house."""
+    def is_at(self, who, where) -> bool:
+        """At a place, a spot's or a box's place? Somebody at home is in every room of the house."""
         place = self.stands.get(where, where)
         place, here = place.place or place, self.at.get(who)
         return here is place or (here is HOME and place in INDOORS)
 
-    def needs_home(self, who):
-        return self.at.get(who) is HOME
-
-    def needs_lives(self, who, where):
-        return self.near.get(who) is where
-
-    def needs_away(self, who, place):
-        return who in self.at and self.at[who] is not place
-
-    def needs_together(self, who, other):
-        return other in self.at and self.needs_at(who, self.at[other])
-
-    def needs_has(self, who, thing):
-        return self.lies.get(thing) is who
-
-    def needs_lacks(self, who, thing):
-        return self.lies.get(thing) is not who
-
-    def needs_owns(self, who, thing):
-        return self.owner.get(thing) is who
-
-    def needs_shared(self, thing, who, other):
-        return self.lies.get(thing) in (who, other)
-
-    def needs_there(self, thing, spot):
-        return self.lies.get(thing) is spot
-
-    def needs_not_there(self, thing, spot):
-        return self.lies.get(thing) is not spot
-
-    def needs_maybe(self, thing, spot):
-        """It lies there, or nobody knows where it is and nobody has looked there."""
-        return self.lies.get(thing) in (None, spot) and (thing, spot) not in self.looked
-
-    def needs_lost(self, thing):
-        return thing in self.lies and self.lies[thing] is None
-
-    def needs_reach(self, who, thing):
-        """It lies at a spot, or in an open box, where `who` is."""
+    def can_reach(self, who, thing) -> bool:
+        """Does it lie at a spot, or in an open box, where `who` is?"""
         holder = self.lies.get(thing)
         if holder in self.stands and not self.open[holder]:
             return False
-        return isinstance(holder, Entity) and holder.kind in ("spot", "box") and self.needs_at(who, holder)
+        return isinstance(holder, Entity) and holder.kind in ("spot", "box") and self.is_at(who, holder)
 
-    def needs_opened(self, box):
-        return self.open.get(box) is True
 
-    def needs_closed(self, box):
-        return self.open.get(box) is False
-
-    def needs_whole(self, thing):
-        return not self.broken.get(thing)
-
-    def needs_broken(self, thing):
-        return self.broken.get(thing) is True
-
-    def needs_known(self, who, trait):
-        return trait == "good" or self.trait.get(who) == trait
-
-    def needs_likes(self, animal, food):
-        return LIKES.get(animal.name, ("",))[0] == food.name
-
-    def needs_stored(self, food, spot):
-        return LARDER.get(food.name) is spot
+NEEDS = {  # whether it is so in a world, of what a rule asks about: roles, or a table
+    "new": lambda world, table, key: key not in getattr(world, table),
+    "at": World.is_at,
+    "home": lambda world, who: world.at.get(who) is HOME,
+    "lives": lambda world, who, where: world.near.get(who) is where,
+    "away": lambda world, who, place: who in world.at and world.at[who] is not place,
+    "together": lambda world, who, other: other in world.at and world.is_at(who, world.at[other]),
+    "has": lambda world, who, thing: world.lies.get(thing) is who,
+    "lacks": lambda world, who, thing: world.lies.get(thing) is not who,
+    "owns": lambda world, who, thing: world.owner.get(thing) is who,
+    "shared": lambda world, thing, who, other: world.lies.get(thing) in (who, other),
+    "there": lambda world, thing, spot: world.lies.get(thing) is spot,
+    "not_there": lambda world, thing, spot: world.lies.get(thing) is not spot,
+    # maybe: it lies there, or nobody knows where it is and nobody has looked there
+    "maybe": lambda world, thing, spot: world.lies.get(thing) in (None, spot) and (thing, spot) not in world.looked,
+    "lost": lambda world, thing: thing in world.lies and world.lies[thing] is None,
+    "reach": World.can_reach,
+    "opened": lambda world, box: world.open.get(box) is True,
+    "closed": lambda world, box: world.open.get(box) is False,
+    "whole": lambda world, thing: not world.broken.get(thing),
+    "broken": lambda world, thing: world.broken.get(thing) is True,
+    "known": lambda world, who, trait: trait == "good" or world.trait.get(who) == trait,
+    "likes": lambda world, animal, food: LIKES.get(animal.name, ("",))[0] == food.name,
+    "stored": lambda world, food, spot: LARDER.get(food.name) is spot,
+}

@@ -8,7 +8,8 @@ the `er</w>` of `lower`; byte-level vocabularies have no such mark and pass `suf
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice, pairwise, repeat
 from math import inf
 from operator import add
@@ -83,7 +84,7 @@ def learn(
             count[pair] += frequencies[i]
             places[pair].append(i)
 
-    tie_key = _LastInTheDictionary(names) if ties == "subword-nmt" else str  # str: the pair itself, which is two ids
+    tie_key = _last_in_the_dictionary(names) if ties == "subword-nmt" else str  # str: the pair itself, which is two ids
     shelves, heights = defaultdict(list), []  # {count: pairs}, and a heap with -count for each shelf
 
     def shelve(pair):
@@ -163,27 +164,19 @@ def _to_letters(word_counts, names, suffix) -> tuple[list[str], list[int]]:
     return words, frequencies
 
 
-class _LastInTheDictionary:
+def _last_in_the_dictionary(names: list[str]) -> Callable[[str], str]:
     """The key by which the pair of strings that is last in the dictionary sorts first.
 
     Characters are numbered from the last to the first, and the end of a string comes after them all.
     """
+    characters = sorted(set().union(*names), reverse=True)
+    table, end = {ord(c): chr(i) for i, c in enumerate(characters)}, chr(len(characters))
 
-    def __init__(self, names: list[str]):
-        characters = sorted(set().union(*names), reverse=True)
-        self._table = {ord(c): chr(i) for i, c in enumerate(characters)}
-        self._end = chr(len(characters))
-        self._names = names
-        self._keys = {}
+    @cache
+    def key(letter: str) -> str:
+        return names[ord(letter)].translate(table) + end
 
-    def __call__(self, pair: str) -> str:
-        left, right = pair
-        return self._key(left) + self._key(right)
-
-    def _key(self, letter):
-        if letter not in self._keys:
-            self._keys[letter] = self._names[ord(letter)].translate(self._table) + self._end
-        return self._keys[letter]
+    return lambda pair: key(pair[0]) + key(pair[1])
 
 
 # ---------------------------------------------------------------------------------------------------------- encoding
@@ -226,13 +219,10 @@ def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
 
 def _join_pair(symbols: list[str], pair: Pair) -> list[str]:
     """Join every occurrence of `pair`, from left to right: `a a a` with the pair (a, a) is `aa a`."""
-    left, right = pair
-    joined, i = [], 0
-    while i < len(symbols):
-        if symbols[i] == left and symbols[i + 1 : i + 2] == [right]:
-            joined.append(left + right)
-            i += 2
+    joined = []
+    for symbol in symbols:
+        if joined and (joined[-1], symbol) == pair:
+            joined[-1] += symbol  # now longer than the first of the pair: it is not joined again
         else:
-            joined.append(symbols[i])
-            i += 1
+            joined.append(symbol)
     return joined

@@ -66,11 +66,6 @@ def tokens_from_ids(ids: Any, path: Path) -> list[str]:
     return tokens
 
 
-def read_vocabulary(path: Path) -> list[str]:
-    """The tokens of a `vocab.json`, in the order of their ids."""
-    return tokens_from_ids(read_json(path), path)
-
-
 def read_merges(path: Path) -> list[Pair]:
     """The merges of a `merges.txt`: a line `left right` for each, first learnt first, after a version line if any."""
     lines = read_text(path).split("\n")
@@ -102,7 +97,7 @@ def read_bpe(folder: Path, *choices: tuple[str, str]) -> tuple[list[str], list[P
         vocabulary = merges = single
         tokens, pairs, special = _read_all_in_one(single)
     else:
-        tokens, pairs, special = read_vocabulary(vocabulary), read_merges(merges), []
+        tokens, pairs, special = tokens_from_ids(read_json(vocabulary), vocabulary), read_merges(merges), []
     check_fit(tokens, pairs, vocabulary, merges)
     return tokens, pairs, special
 
@@ -122,9 +117,12 @@ def _read_all_in_one(path: Path) -> tuple[list[str], list[Pair], list[str]]:
 
 
 def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
-    """Write a vocabulary and its merges under these names, and `tokenizer_config.json`."""
-    write_vocabulary(folder / names[0], tokens)
-    write_merges(folder / names[1], merges)
+    """Write a vocabulary and its merges under these names, and `tokenizer_config.json`.
+
+    The vocabulary is `{token: id}`; the merges are a version line, then a line `left right` for each.
+    """
+    write_json(folder / names[0], {token: i for i, token in enumerate(tokens)}, indent=None)
+    write_text(folder / names[1], "".join(f"{line}\n" for line in [HEADER, *map(" ".join, merges)]))
     write_json(folder / CONFIG, config)
 
 
@@ -132,16 +130,6 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """What `tokenizer_config.json` says; nothing where there is none."""
     path = Path(folder) / CONFIG
     return read_json(path) if path.exists() else {}
-
-
-def write_vocabulary(path: Path, tokens: list[str]) -> None:
-    """Write `{token: id}` as a `vocab.json`."""
-    write_json(path, {token: i for i, token in enumerate(tokens)}, indent=None)
-
-
-def write_merges(path: Path, merges: list[Pair]) -> None:
-    """Write a `merges.txt`: the version line, then a line `left right` for each merge."""
-    write_text(path, "".join(f"{line}\n" for line in [HEADER, *(f"{left} {right}" for left, right in merges)]))
 
 
 def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:

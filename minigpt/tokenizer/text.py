@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import regex
 
+from minigpt import sections
 from minigpt.errors import InputError
 
 PIPELINES = ("ftfy+spacy", "rules")
@@ -160,46 +161,24 @@ def split_words(chunk: str) -> list[str]:
     return [*front, *middle, *reversed(back)]
 
 
-_PEOPLE = ["i", "you", "he", "she", "it", "we", "they"]
-_ASKING = ["who", "what", "when", "where", "why", "how", "there", "that", "this"]
-_MODAL = ["could", "might", "must", "should", "would"]
-_VERBS = [*_MODAL, "ca", "do", "does", "did", "had", "may", "need", "ought", "sha", "wo"]
-_CONTRACTIONS = [  # every word of the first list takes these endings
-    (["i"], ["'m"]),
-    (["you", "we", "they", *_ASKING[1:]], ["'re"]),
-    (["he", "she", "it", *_ASKING], ["'s"]),
-    (["i", "you", "we", "they", *_ASKING, "these", "those", *_MODAL], ["'ve"]),
-    *[([*_PEOPLE, *_ASKING, "these", "those"], [tail, *more]) for tail in ("'ll", "'d") for more in ([], ["'ve"])],
-    ([*_VERBS, "ai", "are", "is", "was", "were", "have", "has", "dare"], ["n't"]),
-    (_VERBS, ["n't", "'ve"]),
-]
-_NOT_CONTRACTIONS = ["ill", "its", "hell", "shell", "shed", "were", "well"]  # which no apostrophe is missing from
-_JOINED = [["can", "not"], ["gon", "na"], ["got", "ta"], ["let", "'s"], ["c'm", "on"], ["y'", "all"], ["who", "'re"]]
-_WHOLE = """'' ' 's 'S 'd 'll 're 'em 'cause 'Cause 'cos 'Cos 'cuz 'bout 'nuff ma'am Ma'am o'clock O'clock ol' Ol'
-    doin' goin' nothin' somethin' lovin' havin' Doin' Goin' Nothin' Somethin' Lovin' Havin' a.m. p.m. e.g. E.g. i.e.
-    I.e. vs. v.s. Mr. Mrs. Ms. Messrs. Dr. Prof. Ph.D. Rev. St. Mt. Jr. Gen. Gov. Adm. Sen. Rep. Inc. Ltd. Co. co. Corp.
-    Bros. Jan. Feb. Mar. Apr. Jun. Jul. Aug. Sep. Sept. Oct. Nov. Dec. D.C. Ala. Ariz. Ark. Calif. Colo. Conn. Del. Fla.
-    Ga. Ia. Id. Ill. Ind. Kan. Kans. Ky. La. Mass. Md. Mich. Minn. Miss. Mo. Mont. N.C. N.D. N.H. N.J. N.M. N.Y. Neb.
-    Nev. Okla. Ore. Pa. S.C. Tenn. Va. Wash. Wis. a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w.
-    x. y. z. ä. ö. ü."""
-
-
 def _special_words() -> dict[str, list[str]]:
     """Chunks that the patterns would split wrongly, each with its words."""
-    special = {}
-    for heads, tails in _CONTRACTIONS:
-        for head, ending in product(heads, (tails, [tail.replace("'", "") for tail in tails])):  # dont, like don't
+    known, special = sections.read(__file__, "chunks.txt"), {}
+    for line in known["contractions"]:
+        heads, endings = line.split(": ")
+        for head, ending, apostrophe in product(heads.split(" "), endings.split(", "), ("'", "")):  # dont, like don't
+            tails = ending.replace("'", apostrophe).split(" ")
             for start in (head, head.title()):
-                special[start + "".join(ending)] = [start, *ending]
-    for word in _NOT_CONTRACTIONS:
+                special[start + "".join(tails)] = [start, *tails]
+    for word in " ".join(known["no contractions"]).split():
         for spelling in (word, word.title()):
             special.pop(spelling, None)
-    for first, second in _JOINED:
+    for first, second in (pair.split(" ") for line in known["joined"] for pair in line.split(", ")):
         for start in (first, first.capitalize()):
             special[start + second] = [start, second]
     for hour, half in product(range(1, 13), ("a.m.", "p.m.", "am", "pm")):
         special[f"{hour}{half}"] = [str(hour), half]
-    return special | {word: [word] for word in _WHOLE.split()}
+    return special | {word: [word] for line in known["whole"] for word in line.split(" ")}
 
 
 _SPECIAL = _special_words()
