@@ -17,7 +17,7 @@ from tqdm import tqdm
 from minigpt import checkpoint, hub, inputs, labelled, metrics, models, plot, stories
 from minigpt.backend import choose_device, threads
 from minigpt.classifier import FILE, Classifier, Losses, transfer
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_ranges
 from minigpt.examples import KINDS, Example, Task
 from minigpt.inputs import SPECIAL, Encoded
 from minigpt.key import Key
@@ -57,12 +57,8 @@ class Options:
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
-        at_least = dict.fromkeys(("epochs", "batch", "seeds"), 1)
-        at_least |= dict.fromkeys(("seed", "lm_weight", "weight_decay", "clip", "lr"), 0)
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if value is not None and not least <= value < np.inf:
-                raise InputError(f"--{name.replace('_', '-')} {value}: give {least} or more")
+        check_ranges(self, 1, "epochs", "batch", "seeds")
+        check_ranges(self, 0, "seed", "lm_weight", "weight_decay", "clip", "lr")
         for name in ("dropout", "head_dropout", "warmup"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:

@@ -61,15 +61,8 @@ def numeric(f: Callable, x: Array, dout=1.0) -> Array:
 
 
 def check(
-    forward: Callable,
-    backward: Callable,
-    args: Iterable,
-    constants: dict | None = None,
-    names: Iterable[str] | None = None,
-    seed: int = 0,
-    *,
-    dout=None,
-    reference: Callable | None = None,
+    forward: Callable, backward: Callable, args: Iterable, constants: dict | None = None,
+    names: Iterable[str] | None = None, seed: int = 0, *, dout=None, reference: Callable | None = None
 ) -> list[Result]:
     """Check `forward(*args, **constants) -> out, cache` and `backward(dout, cache) -> gradients`, in float64.
 

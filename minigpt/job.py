@@ -8,7 +8,7 @@ import numpy as np
 
 from minigpt import backend, costs, data, hub, models, tokenizer
 from minigpt.backend import available_memory, choose_device
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_ranges
 from minigpt.fast.cuda.graph import Recorded
 from minigpt.language_model import LanguageModel
 from minigpt.optim import AdamW, GPT1Adam, Optimizer
@@ -52,14 +52,8 @@ class Options:
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
-        for name in ("batch", "accumulate", "steps", "eval_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name.replace('_', '-')} {value}: give 1 or more")
-        for name in ("lr", "min_lr", "warmup", "weight_decay", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise InputError(f"--{name.replace('_', '-')} {value}: give 0 or more")
+        check_ranges(self, 1, "batch", "accumulate", "steps", "eval_every")
+        check_ranges(self, 0, "lr", "min_lr", "warmup", "weight_decay", "clip", "seed")
         if self.dtype not in DTYPES:
             raise InputError(f"--dtype {self.dtype}: choose {', '.join(DTYPES)}")
         if not 0 <= self.beta2 < 1:
@@ -68,8 +62,6 @@ class Options:
             raise InputError(f"--align {self.align}: give a share from 0 to 1")
         if self.batch % self.accumulate:
             raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
-        if self.seed < 0:
-            raise InputError(f"--seed {self.seed}: give 0 or more")
 
 
 @dataclass

@@ -135,13 +135,8 @@ class LanguageModel(Module):
         self.hidden_backward(dh, cache.pop())
 
     def loss(
-        self,
-        ids: Array,
-        targets: Array,
-        normalizer: float | None = None,
-        weights: Array | None = None,
-        key: Key | None = None,
-        grad: bool = True,
+        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
+        key: Key | None = None, grad: bool = True
     ) -> tuple[Array, Cache]:
         """ids (B,T) int, targets (B,T) int -> loss (), in nats per token (GPT-1 equation 1, averaged)
 

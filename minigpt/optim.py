@@ -34,11 +34,8 @@ class Optimizer:
     """
 
     def __init__(
-        self,
-        named_parameters: Iterable[tuple[str, Parameter]],
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.01,
+        self, named_parameters: Iterable[tuple[str, Parameter]], betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0.01
     ):
         self.parameters = dict(named_parameters)
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay

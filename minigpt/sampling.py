@@ -6,11 +6,8 @@ from minigpt.errors import InputError
 
 
 def next_tokens(
-    logits: np.ndarray,
-    uniform: np.ndarray,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
+    logits: np.ndarray, uniform: np.ndarray, temperature: float = 1.0, top_k: int | None = None,
+    top_p: float | None = None
 ) -> np.ndarray:
     """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int
 

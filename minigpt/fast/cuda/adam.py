@@ -20,15 +20,8 @@ def takes(tensors: Sequence[tuple[Array, Array, Array, Array]]) -> bool:
 
 
 def update(
-    tensors: Sequence[tuple[Array, Array, Array, Array]],
-    lows: Sequence[Array | None],
-    decaying: Sequence[bool],
-    *,
-    rate: float,
-    eps: float,
-    decay: float,
-    betas: tuple[float, float],
-    max_norm: float | None,
+    tensors: Sequence[tuple[Array, Array, Array, Array]], lows: Sequence[Array | None], decaying: Sequence[bool], *,
+    rate: float, eps: float, decay: float, betas: tuple[float, float], max_norm: float | None
 ) -> Array | float:
     """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v. One launch.
 
