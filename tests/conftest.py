@@ -58,6 +58,7 @@ def kernels_on_cpu(monkeypatch):
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
     monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
     monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
+    monkeypatch.setattr(kernels, "tensor_cores", lambda: True)
     yield
     kernels._compiled.cache_clear()
 

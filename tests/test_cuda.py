@@ -307,11 +307,14 @@ def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
 SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
-def source(file, dtype):
-    """A source as it is compiled for a model whose heads have 64 numbers."""
-    queries = attention.tile(64, np.dtype(dtype).itemsize)
-    constants = {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS} if file == "attention" else {}
-    return kernels.source(file, dtype, **constants)
+def sources(file):
+    """A source as it is compiled, for each dtype, for a model whose heads have 64 numbers."""
+    for dtype in ["bfloat16"] if file == "attention_mma" else kernels.TYPES:
+        queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
+        yield kernels.source(file, dtype, **{
+            "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
+            "attention_mma": {"HEAD": 64, "TILE": 64},
+        }.get(file, {}))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -320,8 +323,8 @@ def test_nvcc_compiles(file, tmp_path):
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     path = tmp_path / f"{file}.cu"
-    for dtype in kernels.TYPES:
-        path.write_text(source(file, dtype), encoding="utf-8")
+    for text in sources(file):
+        path.write_text(text, encoding="utf-8")
         for architecture in ("sm_80", "sm_90"):
             command = ["nvcc", "-std=c++14", f"-arch={architecture}", "-Werror", "all-warnings", "-cubin"]
             done = subprocess.run([*command, "-o", str(tmp_path / "out"), str(path)], capture_output=True, text=True)
@@ -338,8 +341,7 @@ def test_nvrtc_compiles(file):
         nvrtc.getVersion()
     except Exception as error:
         pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
-    for dtype in kernels.TYPES:
-        text = source(file, dtype)
+    for text in sources(file):
         for architecture in ("80", "90"):
             assert compiler.compile_using_nvrtc(text, ("-std=c++14",), architecture)[0]
 
