@@ -88,24 +88,27 @@ def test_ldmatrix_hands_out_four_matrices(transposed, bfloat16):
         assert (got[lane].reshape(4, 2) == m[:, row, column : column + 2]).all()
 
 
-@pytest.mark.parametrize("rows", [0, 1, 8, 9, 16])
-def test_matrices_go_through_fragments(rows, bfloat16):
-    """out = (a b^T) b, rounded between and at the end, of which `rows` rows are there."""
+@pytest.mark.parametrize(("there", "wanted"), [*((n, 16) for n in (0, 1, 8, 9)), *((16, n) for n in (0, 1, 8, 9, 16))])
+def test_matrices_go_through_fragments(there, wanted, bfloat16):
+    """out = (a b^T) b, rounded between and at the end. Of a only some rows are there, of out only some are wanted."""
     a, b = whole(16, 48, dtype=bfloat16), whole(16, 48, dtype=bfloat16)
+    a[there:] = np.nan
     out = run(
-        f"""__shared__ __align__(16) real tile[16][56];
-            for (int n = threadIdx.x; n < 16 * 48; n += 32) tile[n / 48][n % 48] = b[n];
-            __syncwarp();
-            FragmentA a_[3]; FragmentC s[2] = {{}}, c[6] = {{}};
-            load(a_, a, 48, {rows});
-            add_times_transposed(s, a_, tile);
-            add_times(c, round_to_a(s), tile);
-            store(out, 48, {rows}, c, 2, 4);""",
-        np.full((16, 48), 7, bfloat16), np.concatenate([a[:rows], np.full((16 - rows, 48), np.nan, bfloat16)]), b,
+        """__shared__ __align__(16) real tile[16][56];
+           for (int n = threadIdx.x; n < 16 * 48; n += 32) tile[n / 48][n % 48] = b[n];
+           __syncwarp();
+           FragmentA a_[3]; FragmentC s[2] = {}, c[6] = {};
+           load(a_, a, 48, there);
+           add_times_transposed(s, a_, tile);
+           add_times(c, round_to_a(s), tile);
+           store(out, 48, wanted, c, 2, 4);""",
+        np.full((16, 48), 7, bfloat16), a, b, np.int32(there), np.int32(wanted),
+        declared="real* out, const real* a, const real* b, int there, int wanted",
     )  # fmt: skip
+    a[there:] = 0
     a, b = a.astype(np.float32), b.astype(np.float32)
     expected = (a @ b.T).astype(bfloat16).astype(np.float32) @ b * np.repeat([2, 4], 8)[:, None]
-    assert error(out[:rows], expected[:rows]) < 2**-8 and (out[rows:] == 7).all()
+    assert error(out[:wanted], expected[:wanted]) < 2**-8 and (out[wanted:] == 7).all()
 
 
 def test_rows_are_summed_over_four_neighbours():
@@ -124,7 +127,8 @@ WRONG = {
                                      "__syncthreads(); out[me] = s[me];", "a race"),
     "a copy that others did not wait for": (TAKE + "if (me < 8) cp_async_16(s + 8 * me, a + 8 * me, 1);"
                                             "cp_async_wait_all(); out[me] = s[63 - me];", "a race"),
-    "a copy of 16 bytes to half of them": (TAKE + "cp_async_16(s + 4 + 8 * (me % 7), a + 8 * (me % 7), 1);", "multiple"),
+    "a copy of 16 bytes to half of them": (TAKE + "cp_async_16(s + 4 + 8 * (me % 7), a + 8 * (me % 7), 1);",
+                                           "multiple"),
     "a copy of 16 bytes from half of them": (TAKE + "cp_async_16(s + 8 * (me % 7), a + 4 + 8 * (me % 7), 1);",
                                              "multiple"),
     "a copy to somewhere else": (TAKE + "cp_async_16(out + 8 * (me % 8), a + 8 * (me % 8), 1);", "not in shared"),

@@ -35,7 +35,8 @@ __device__ inline void arrive() {
 // s = q k^T / sqrt(D),   p = softmax(s),   out = dropout(p) v,   lse = log sum exp(s).
 //
 // A softmax that has not seen all keys yet, as in attention.cu; m is the largest score before it is scaled. The sums z
-// are of what my own thread has seen: the four that share a row add up at the end.
+// are of what my own thread has seen: the four that share a row add up at the end. What a dropout keeps is stretched at
+// the end too: p keeps its digits when it is rounded to bfloat16 for the product with v.
 extern "C" __global__ void attention_forward(
     real* out, wide* lse, const real* qkv, int length, int n_head, wide scale, unsigned first, unsigned key,
     unsigned threshold, wide stretch

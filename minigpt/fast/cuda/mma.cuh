@@ -1,19 +1,28 @@
 // One product on tensor cores: c += a b, with a (16,16), b (16,8) of bfloat16 and c (16,8) of float.
 //
-// It is the work of a warp. No thread has a whole matrix: each holds a fragment, the same numbers for every product, in
-// registers. With g = lane / 4 and t = lane % 4, a thread holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
+// It is the work of a warp. No thread has a whole matrix: each holds a fragment, the same places in every product, in
+// registers. Lane after lane, along the rows of c:
 //
-//                  a (16,16)                              b (16,8)                       c (16,8)
+//     column       0 1       2 3       4 5       6 7
+//     row 0       lane 0    lane 1    lane 2    lane 3
+//     row 1       lane 4    lane 5    lane 6    lane 7
+//      ...
+//     row 7       lane 28   lane 29   lane 30   lane 31
+//     row 8       lane 0    lane 1    lane 2    lane 3        and so on to row 15
 //
-//             2t 2t+1    2t+8 2t+9                            g                         2t    2t+1
-//     g      | word 0  |  word 2  |                 2t    |        |            g     | x[0]  x[1] |
-//                                                   2t+1  | word 0 |
-//     g + 8  | word 1  |  word 3  |                 2t+8  |        |            g + 8 | x[2]  x[3] |
-//                                                   2t+9  | word 1 |
+// With g = lane / 4 and t = lane % 4, what a lane holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
 //
-// A word is two numbers of bfloat16, the first one below. So four neighbours, those of one g, share the rows g and g + 8
-// of a and c, and a pair of c's, side by side, lies just as an a does: what one product gives the next one can take
-// without a number changing hands.
+//                  a (16,16)                         b (16,8)                      c (16,8)
+//
+//             2t 2t+1    2t+8 2t+9                       g                        2t    2t+1
+//     g      | word 0  |  word 2  |              2t   |        |           g     | x[0]  x[1] |
+//                                                2t+1 | word 0 |
+//     g + 8  | word 1  |  word 3  |              2t+8 |        |           g + 8 | x[2]  x[3] |
+//                                                2t+9 | word 1 |
+//
+// A word is two numbers of bfloat16, the first in its lower half. So the four lanes of one g share the rows g and g + 8
+// of a and c, and two c side by side lie just as one a does: what one product gives, the next one takes without a
+// number changing hands.
 
 const int SIDE = 16;  // rows and columns of a
 
@@ -53,7 +62,7 @@ __device__ inline void mma_m16n8k16(float* c, const unsigned* a, const unsigned*
 __device__ inline unsigned in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
 // Four matrices (8,8) out of shared memory. The lanes 8i to 8i + 7 say where the rows of matrix i begin, 16 bytes each;
-// word[i] gets its row g, columns 2t and 2t + 1. Transposed: rows 2t and 2t + 1 of its column g.
+// word[i] becomes its row g, columns 2t and 2t + 1. Transposed: its column g, rows 2t and 2t + 1.
 __device__ inline void ldmatrix_x4(unsigned* word, const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(in_shared(row)) : "memory");
@@ -98,7 +107,7 @@ __device__ inline FragmentA round_to_a(const FragmentC* c) {
              word_of(c[1].x[0], c[1].x[1]), word_of(c[1].x[2], c[1].x[3])}};
 }
 
-// A number of every row, rows g and g + 8 apart, from what the four neighbours have seen of the row.
+// The sum or the maximum over a row, from what each of the four lanes that share it has seen of it.
 __device__ inline wide row_sum(wide x) {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
@@ -119,7 +128,7 @@ template <int N> __device__ inline void load(FragmentA (&a)[N], const real* from
     }
 }
 
-// The other way: c (16, 8 N), times a factor for each of my two rows.
+// The other way: c (16, 8 N) to the GPU's memory, row g times factor, row g + 8 times factor_8.
 template <int N> __device__ inline void store(
     real* to, int stride, int rows, const FragmentC (&c)[N], wide factor, wide factor_8
 ) {
