@@ -122,6 +122,7 @@ def test_rows_are_summed_over_four_neighbours():
 # --- the harness: what would go wrong on a GPU goes wrong here --------------------------------------------------------
 
 TAKE = "__shared__ __align__(16) real s[64]; int me = threadIdx.x;"
+MULTIPLY = "FragmentC c = {}; FragmentA x = {};"
 WRONG = {
     "a copy that nobody waits for": (TAKE + "if (me < 8) cp_async_16(s + 8 * me, a + 8 * me, 1);"
                                      "__syncthreads(); out[me] = s[me];", "a race"),
@@ -134,8 +135,8 @@ WRONG = {
     "a copy to somewhere else": (TAKE + "cp_async_16(out + 8 * (me % 8), a + 8 * (me % 8), 1);", "not in shared"),
     "a matrix from somewhere else": ("unsigned word[4]; ldmatrix_x4(word, a);", "not in shared"),
     "a row that begins between": (TAKE + "unsigned word[4]; ldmatrix_x4(word, s + me);", "multiple"),
-    "half a warp": ("FragmentC c = {}; FragmentA x = {}; if (threadIdx.x < 16) mma_m16n8k16(c.x, x.word, x.word);",
-                    "for ever"),
+    "half a warp": (MULTIPLY + "if (threadIdx.x < 16) mma_m16n8k16(c.x, x.word, x.word);", "for ever"),
+    "a block that is less than a warp": (MULTIPLY + "mma_m16n8k16(c.x, x.word, x.word);", "for ever"),
 }  # fmt: skip
 
 
@@ -143,7 +144,14 @@ WRONG = {
 def test_the_harness_sees(name, bfloat16):
     body, message = WRONG[name]
     with pytest.raises(AssertionError, match=message):
-        run(body, np.zeros(64, bfloat16), whole(64, dtype=bfloat16), np.zeros(1, bfloat16), threads=64)
+        threads = 16 if "less" in name else 64
+        run(body, np.zeros(64, bfloat16), whole(64, dtype=bfloat16), np.zeros(1, bfloat16), threads=threads)
+
+
+def test_the_harness_keeps_where_an_array_begins(bfloat16):
+    a = np.zeros(65, bfloat16)[1:]
+    with pytest.raises(AssertionError, match="multiple"):
+        run(TAKE + "cp_async_16(s, a, 1);", np.zeros(64, bfloat16), a, np.zeros(1, bfloat16))
 
 
 def test_a_copy_that_is_waited_for_arrives(bfloat16):
