@@ -4,6 +4,9 @@
 // block of WARPS warps owns ROWS rows of one head, queries or keys, and meets the other side in tiles of TILE rows. While
 // it computes with one tile, the next one comes. (Dao 2023, FlashAttention-2.) HEAD, a multiple of 16, and TILE, a
 // multiple of 16 of which ROWS is one too, are chosen when this is compiled. Arrays begin at multiples of 16 bytes.
+//
+// Scores, sums and statistics are float; p and ds are rounded to bfloat16, because factors of a product must be. __expf
+// is exp with fewer right digits, but more than bfloat16 has.
 
 #include "common.cuh"
 #include "heads.cuh"
@@ -68,7 +71,8 @@ extern "C" __global__ void attention_forward(
                 if (tile + column > mine + row) s[n].x[e] = LOWEST;
             });
         }
-        wide before[2] = {m[0], m[1]};
+
+        wide before[2] = {m[0], m[1]};  // the largest before this tile, and then how far it stretches z and o
         each<WIDE>([&](int n, int e, int, int) { m[e / 2] = max(m[e / 2], s[n].x[e]); });
         for (int half = 0; half < 2; half++) {
             m[half] = row_max(m[half]);
@@ -80,6 +84,7 @@ extern "C" __global__ void attention_forward(
             s[n].x[e] = __expf((s[n].x[e] - m[e / 2]) * scale);
             z[e / 2] += s[n].x[e];
         });
+
         if (threshold) {
             each<WIDE>([&](int n, int e, int row, int column) {
                 s[n].x[e] = drop(s[n].x[e], heads.index(first, mine + row, tile + column));
