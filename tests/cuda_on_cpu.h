@@ -3,6 +3,8 @@
 // Every thread of a block is a fibre. They take turns: one runs until it waits for the others, then the next one runs.
 // Blocks come one after the other, and find shared memory full of NaN. A block in which some threads wait for others
 // that never come is reported. Threads run in order or in reverse: what depends on it is a race.
+//
+// The instructions of mma.cuh, which only a GPU has, are at the end, after NVIDIA's manual (PTX ISA).
 
 #include <setjmp.h>
 #include <ucontext.h>
@@ -20,6 +22,8 @@ using std::exp, std::log, std::max, std::min, std::sqrt, std::tanh;
 #define __shared__ static __attribute__((section("shared")))
 #define __restrict__
 #define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __expf exp  // with fewer right digits
 
 extern char shared_begin[] __asm__("__start_shared") __attribute__((weak, visibility("hidden")));
 extern char shared_end[] __asm__("__stop_shared") __attribute__((weak, visibility("hidden")));
@@ -30,6 +34,7 @@ static Three threadIdx, blockIdx, blockDim, gridDim;
 namespace cpu {
 
 struct Barrier { int arrived = 0, passed = 0; };
+struct Copy { void* to; const void* from; int bytes; };  // from nowhere: zeros
 struct Fibre {
     ucontext_t context;  // where it begins; from then on it is entered and left by jumps, which cost no system call
     jmp_buf here;
@@ -37,13 +42,19 @@ struct Fibre {
     Barrier* waits_at = nullptr;
     int until = 0;
     bool begun = false, done = false;
+    std::vector<Copy> under_way;
 };
+// What the lanes of a warp bring together for one instruction.
+struct Together { float a[16][16], b[16][8]; const unsigned short* row[32]; };
 
 static ucontext_t nowhere;
 static jmp_buf scheduler;
 static std::vector<Fibre> fibres;
 static std::vector<Barrier> warps;
 static std::vector<double> exchanged;
+static std::vector<Together> together;
+static bool at_once;  // do copies arrive when they are asked for, or when they are waited for?
+static bool bad_address;
 static Barrier block;
 static int running;
 static std::function<void()> body;
@@ -93,11 +104,13 @@ static bool run_block(bool reverse) {
     if ((int)fibres.size() < n) fibres = std::vector<Fibre>(n);
     warps.assign((n + 31) / 32, Barrier());
     exchanged.assign(n, 0);
+    together.resize((n + 31) / 32);
     block = Barrier();
     for (int i = 0; i < n; i++) {
         Fibre& f = fibres[i];
         f.done = false;
         f.waits_at = nullptr;
+        f.under_way.clear();
     }
     while (left) {
         bool moved = false;
@@ -123,13 +136,15 @@ static bool run_block(bool reverse) {
 
 static int run(const unsigned* grid, const unsigned* block, int reverse, std::function<void()> kernel) {
     body = kernel;
+    at_once = reverse;
+    bad_address = false;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
     for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
                 if (!run_block(reverse)) return 1;
-    return 0;
+    return bad_address ? 2 : 0;
 }
 
 }  // namespace cpu
@@ -146,4 +161,85 @@ template <class Number> static Number __shfl_xor_sync(unsigned, Number value, in
     Number other = cpu::exchanged[cpu::running ^ apart];
     __syncwarp();
     return other;
+}
+
+// --- the instructions of mma.cuh ---
+
+namespace cpu {
+
+// Is this a place in shared memory that so many bytes can be moved to or from at once?
+static bool in_shared(const void* p, int bytes) {
+    bool good = p >= shared_begin && (const char*)p + bytes <= shared_end && (size_t)p % bytes == 0;
+    bad_address |= !good;
+    return good;
+}
+
+static void arrive(const Copy& copy) {
+    if (copy.from) memcpy(copy.to, copy.from, copy.bytes);
+    else memset(copy.to, 0, copy.bytes);
+}
+
+static void copy_async(void* to, const void* from, bool there, int bytes) {
+    bad_address |= (size_t)from % bytes != 0;
+    if (!in_shared(to, bytes)) return;
+    Copy copy = {to, there ? from : nullptr, bytes};
+    if (at_once) arrive(copy);
+    else fibres[running].under_way.push_back(copy);
+}
+
+// A whole warp must be there: where lanes are missing the others wait for ever.
+static Together& mine() { return together[running / 32]; }
+static void meet() { wait(warps[running / 32], 32); }
+
+static unsigned word(unsigned short first, unsigned short second) { return first | (unsigned)second << 16; }
+static float number(const unsigned* words, int i) {
+    unsigned u = words[i / 2] >> i % 2 * 16 << 16;
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+static void ldmatrix(unsigned* words, const void* row, bool transposed) {
+    int lane = running % 32;
+    static const unsigned short nothing[8] = {0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff};
+    mine().row[lane] = in_shared(row, 16) ? (const unsigned short*)row : nothing;
+    meet();
+    for (int i = 0; i < 4; i++) {
+        const unsigned short** rows = mine().row + 8 * i;
+        int one = lane / 4, two = lane % 4 * 2;
+        words[i] = transposed ? word(rows[two][one], rows[two + 1][one]) : word(rows[one][two], rows[one][two + 1]);
+    }
+    meet();
+}
+
+}  // namespace cpu
+
+// "Warp-level matrix load instruction: ldmatrix": the threads 8i to 8i + 7 have the addresses of the rows of matrix i;
+// each row goes to a group of four threads, two numbers to each.
+static void ldmatrix_x4(unsigned* words, const void* row) { cpu::ldmatrix(words, row, false); }
+static void ldmatrix_x4_trans(unsigned* words, const void* row) { cpu::ldmatrix(words, row, true); }
+
+// "Matrix Fragments for mma.m16n8k16 with floating point type". Sums in float, as on a GPU, whose order nobody promises.
+static void mma_m16n8k16(float* c, const unsigned* a, const unsigned* b) {
+    int group = cpu::running % 32 / 4, thread_in_group = cpu::running % 4;
+    cpu::Together& all = cpu::mine();
+    for (int i = 0; i < 8; i++) {
+        int row = i < 2 || (4 <= i && i < 6) ? group : group + 8;
+        int column = thread_in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+        all.a[row][column] = cpu::number(a, i);
+    }
+    for (int i = 0; i < 4; i++) all.b[thread_in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] = cpu::number(b, i);
+    cpu::meet();
+    for (int i = 0; i < 4; i++) {
+        int row = i < 2 ? group : group + 8, column = thread_in_group * 2 + (i & 1);
+        for (int k = 0; k < 16; k++) c[i] += all.a[row][k] * all.b[k][column];
+    }
+    cpu::meet();
+}
+
+static void cp_async_16(void* to, const void* from, bool there) { cpu::copy_async(to, from, there, 16); }
+static void cp_async_4(void* to, const void* from, bool there) { cpu::copy_async(to, from, there, 4); }
+static void cp_async_wait_all() {
+    for (const cpu::Copy& copy : cpu::fibres[cpu::running].under_way) cpu::arrive(copy);
+    cpu::fibres[cpu::running].under_way.clear();
 }

@@ -20,6 +20,10 @@ from minigpt.fast.cuda import kernels
 
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 WALL = 1024  # bytes on either side
+FAILURES = {
+    1: "some threads of a block wait for others for ever",
+    2: "an address that is no multiple of what is moved, or not in shared memory",
+}
 _built = tempfile.TemporaryDirectory(prefix="minigpt-kernels-", ignore_cleanup_errors=True)  # gone when Python ends
 _known = {}  # address: array, where a table of addresses has been made
 
@@ -81,10 +85,10 @@ class Module:
         )
         three = ctypes.c_uint * 3
         failed = getattr(self.library, f"run_{name}")(three(*grid), three(*block), reverse, addresses)
-        assert not failed, f"{name}: some threads of a block wait for others for ever"
+        assert not failed, f"{name}: {FAILURES[failed]}"
         for whole, copy in walled.values():
-            size, brick = copy.nbytes, _brick(copy, reverse)
-            assert (whole[:WALL] == brick).all() and (whole[WALL + size :] == brick).all(), (
+            begin, brick = copy.ctypes.data - whole.ctypes.data, _brick(copy, reverse)
+            assert (whole[:begin] == brick).all() and (whole[begin + copy.nbytes :] == brick).all(), (
                 f"{name} wrote out of bounds"
             )
         return {key: copy for key, (_, copy) in walled.items()}
@@ -105,8 +109,10 @@ def _brick(array, second) -> int:
 
 
 def _between_walls(array, second):
-    whole = np.full(array.nbytes + 2 * WALL, _brick(array, second), np.uint8)
-    inside = whole[WALL : WALL + array.nbytes].view(array.dtype).reshape(array.shape)
+    """A copy, as far from a multiple of 16 bytes as the array."""
+    whole = np.full(array.nbytes + 3 * WALL, _brick(array, second), np.uint8)
+    begin = WALL + (array.ctypes.data - whole.ctypes.data) % 16
+    inside = whole[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
     inside[...] = array
     return whole, inside
 

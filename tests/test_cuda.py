@@ -32,7 +32,8 @@ ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that th
 def pytest_generate_tests(metafunc):
     """What runs kernels runs twice: with CuPy's products, and with those of cuBLASLt."""
     if "kernels_on_cpu" in metafunc.fixturenames:
-        metafunc.parametrize("kernels_on_cpu", ["CuPy", "cuBLASLt"], indirect=True)
+        by_library = pytest.param("cuBLASLt", marks=pytest.mark.slow)
+        metafunc.parametrize("kernels_on_cpu", ["CuPy", by_library], indirect=True)
 
 
 def op_of(name):
@@ -534,11 +535,14 @@ def test_what_cannot_be_recorded_is_called(monkeypatch):
 SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
-def source(file, dtype):
-    """A source as it is compiled for a model whose heads have 64 numbers."""
-    queries = attention.tile(64, np.dtype(dtype).itemsize)
-    constants = {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS} if file == "attention" else {}
-    return kernels.source(file, dtype, **constants)
+def sources(file):
+    """A source as it is compiled, for each dtype, for a model whose heads have 64 numbers."""
+    for dtype in ["bfloat16"] if file == "attention_mma" else kernels.TYPES:
+        queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
+        yield kernels.source(file, dtype, **{
+            "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
+            "attention_mma": {"HEAD": 64, "TILE": 64},
+        }.get(file, {}))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -547,8 +551,8 @@ def test_nvcc_compiles(file, tmp_path):
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     path = tmp_path / f"{file}.cu"
-    for dtype in kernels.TYPES:
-        path.write_text(source(file, dtype), encoding="utf-8")
+    for text in sources(file):
+        path.write_text(text, encoding="utf-8")
         for architecture in ("sm_80", "sm_90"):
             command = ["nvcc", "-std=c++14", f"-arch={architecture}", "-Werror", "all-warnings", "-cubin"]
             done = subprocess.run([*command, "-o", str(tmp_path / "out"), str(path)], capture_output=True, text=True)
@@ -566,13 +570,13 @@ def test_nvrtc_compiles(file):
         nvrtc.getVersion()
     except Exception as error:
         pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
-    for dtype in kernels.TYPES:
+    for text in sources(file):
         for architecture in ("sm_80", "sm_90"):
-            program = nvrtc.createProgram(source(file, dtype), f"{file}.cu", [], [])
+            program = nvrtc.createProgram(text, f"{file}.cu", [], [])
             try:
                 nvrtc.compileProgram(program, ("-std=c++14", f"-arch={architecture}"))
             except nvrtc.NVRTCError as error:
-                pytest.fail(f"{dtype}, {architecture}: {error}\n{nvrtc.getProgramLog(program)}")
+                pytest.fail(f"{architecture}: {error}\n{nvrtc.getProgramLog(program)}")
             assert nvrtc.getPTX(program)
 
 

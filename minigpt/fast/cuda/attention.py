@@ -1,10 +1,11 @@
-"""Causal self-attention in tiles: kernels in attention.cu."""
+"""Causal self-attention in tiles: kernels in attention.cu, and for bfloat16 on tensor cores in attention_mma.cu."""
 
 import functools
 import math
 from typing import NamedTuple
 
 from minigpt.backend import Array, array_module
+from minigpt.fast.cuda import kernels
 from minigpt.fast.cuda.dropout import chance
 from minigpt.fast.cuda.kernels import blocks, launch, ours, wide
 from minigpt.key import Key
@@ -13,6 +14,7 @@ QUERIES = 64  # of a block, a thread for each
 KEYS = 16  # of a tile
 LARGEST = 128  # head: a thread holds three rows of one
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
+ROWS = 64  # of a block on tensor cores, 16 for each of its warps
 
 
 class SelfAttentionCache(NamedTuple):
@@ -32,8 +34,7 @@ def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=N
     """
     if mask is not None or past is not None or not ours(qkv) or not _fits(qkv, n_head):
         return NotImplemented
-    xp = array_module(qkv)
-    qkv = xp.ascontiguousarray(qkv)
+    xp, qkv = array_module(qkv), _aligned(qkv)
     b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     out, lse = xp.empty((b, t, c), qkv.dtype), xp.empty((b, n_head, t), wide(qkv.dtype))
     _run("attention_forward", (out, lse, qkv), qkv.shape, n_head, rate, key)
@@ -44,7 +45,7 @@ def self_attention_backward(dout, cache: SelfAttentionCache):
     """dout (B,T,C) -> dqkv (B,T,3C)"""
     qkv, out, lse, n_head, rate, key = cache
     xp = array_module(qkv)
-    dout, dqkv, delta = xp.ascontiguousarray(dout), xp.empty_like(qkv), xp.empty_like(lse)
+    dout, dqkv, delta = _aligned(dout), xp.empty_like(qkv), xp.empty_like(lse)
     run = functools.partial(_run, shape=qkv.shape, n_head=n_head, rate=rate, key=key)
     run("attention_backward_q", (dqkv, delta, dout, out, lse, qkv))
     run("attention_backward_kv", (dqkv, delta, dout, lse, qkv))
@@ -54,10 +55,20 @@ def self_attention_backward(dout, cache: SelfAttentionCache):
 def _run(kernel, arrays, shape, n_head, rate, key):
     b, t, c = shape[0], shape[1], shape[2] // 3
     size = c // n_head
-    queries = tile(size, wide(arrays[0].dtype).itemsize)
+    file, rows, threads, constants = plan(size, arrays[0].dtype)
     numbers = t, n_head, 1 / math.sqrt(size), *chance(rate, key, (b, n_head, t, t))
-    constants = {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}
-    launch("attention", kernel, (blocks(t, queries), b * n_head, 1), (queries, 1, 1), *arrays, *numbers, **constants)
+    launch(file, kernel, (blocks(t, rows), b * n_head, 1), (threads, 1, 1), *arrays, *numbers, **constants)
+
+
+def plan(size: int, dtype) -> tuple[str, int, int, dict]:
+    """(file, rows of a block, its threads, constants of the file) for heads of this size.
+
+    Four tiles stand in shared memory at once on tensor cores, two of which are on their way.
+    """
+    if dtype.name == "bfloat16" and size % 16 == 0 and kernels.tensor_cores():
+        return "attention_mma", ROWS, 2 * ROWS, {"HEAD": size, "TILE": 64 if size <= 80 else 32}
+    queries = tile(size, wide(dtype).itemsize)
+    return "attention", queries, queries, {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}
 
 
 def tile(size: int, itemsize: int) -> int | None:
@@ -75,3 +86,9 @@ def _fits(qkv, n_head):
     """A tile into shared memory, and all heads into a grid?"""
     size = qkv.shape[2] // 3 // n_head
     return 0 < size <= LARGEST and tile(size, wide(qkv.dtype).itemsize) is not None and qkv.shape[0] * n_head < 1 << 16
+
+
+def _aligned(array):
+    """In one piece, and from a multiple of 16 bytes on: attention_mma.cu reads 16 bytes at once."""
+    array = array_module(array).ascontiguousarray(array)
+    return array.copy() if kernels.address(array) % 16 else array

@@ -99,6 +99,12 @@ def address(array) -> int:
 
 
 @functools.cache
+def tensor_cores() -> bool:
+    """Can this GPU multiply matrices of bfloat16? (From NVIDIA's Ampere on.)"""
+    return int(backend.cupy.cuda.Device().compute_capability) >= 80
+
+
+@functools.cache
 def _compiled(file, dtype, constants):
     text = source(file, dtype, **dict(constants))
     return compile(text), parameters(text)
