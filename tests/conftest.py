@@ -118,13 +118,20 @@ def device(request, monkeypatch) -> str:
 
 
 def pytest_collection_modifyitems(items):
-    """On the stand-in for CuPy the reference is tested once: the other implementations leave its arrays to it."""
+    """What is left out: on the stand-in for CuPy the reference is tested once, for the others leave its arrays to it.
+
+    What is slow: whole models whose CUDA kernels are played on a processor, in every variety.
+    """
 
     def again(item) -> bool:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         return params.get("device") == "strict cupy" and params.get("implementation", "reference") != "reference"
 
     items[:] = [item for item in items if not again(item)]
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if item.name.startswith("test_the_same_bits[") and params.get("implementation") == "cuda" and no_gpu():
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

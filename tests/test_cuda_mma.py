@@ -140,6 +140,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_the_harness_sees(name, bfloat16):
     body, message = WRONG[name]
@@ -185,6 +186,7 @@ def test_large_scores(scale, bfloat16):
     assert_as_good_as_rounding("self_attention", [qkv, 1], {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_agrees_with_the_kernels_that_are_easier_to_read(size, monkeypatch):
     args, constants = in_bfloat16("", [normal(1, 70, 3 * size), 1]), {"rate": 0.2, "key": KEY}
