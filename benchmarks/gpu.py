@@ -290,6 +290,7 @@ def decode(bench: Bench, sizes: dict) -> None:
 
 def tests() -> bool:
     """The tests that need a GPU: did all pass?"""
+    machine.require("pytest", "hypothesis", "ml_dtypes")
     home = Path(__file__).resolve().parents[1]
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "gpu"], cwd=home).returncode == 0
 

@@ -3,7 +3,8 @@
 #
 # You will run one line on two machines, count what a training step asks of a GPU, and see why a small model leaves it
 # idle. You will find that most operations of a GPT wait for memory, write a kernel as 32 lanes in step, meet a sum
-# that has a different value each time, and build attention that never holds its T x T table.
+# that has a different value each time, build attention that never holds its T x T table, give all orders of a step as
+# one, and halve its numbers.
 #
 # Reading: 50 minutes. Running: 10 seconds. Before it: lessons 03 (attention, with its surprise) and 05 (LayerNorm).
 # No GPU is needed: what one would do is counted here, and reckoned from published figures. Where there is one (a free
@@ -102,7 +103,7 @@ elif ROWS:
     print("There is no GPU here: we count and reckon. Lines that begin with RECORDED were measured elsewhere.")
 else:
     print("There is no GPU here, and no measurement on one has been recorded yet: we count and reckon.")
-recorded("launch")
+recorded("copy")
 
 sizes = 10 ** np.arange(8)
 on_cpu, on_gpu = [], []
@@ -242,7 +243,7 @@ assert busy_from["nano"] > 4 * 12 * 64 and busy_from["small"] < 8 * 1024 / 10
 tensors = [parameter.data.size for parameter in GPT2(narrow).parameters()]
 assert len(tensors) == 148 and tensors.count(narrow.n_embd) == 74 and 12 <= steps["small"][3] / 148 < 13
 assert 0.4 < steps["small"][3] / steps["small"].sum() < 0.6
-recorded("step")
+recorded(": step, ")
 
 # %% [markdown]
 # Nobody waits while orders are written, so a step takes about as long as the *longer* of asking and arithmetic. For
@@ -710,10 +711,10 @@ print(f"   GPT-2 small, 1,024 tokens: all p together {p_of_gpt2 / 1e6:.0f} MB, a
 assert round(p_of_gpt2 / 1e6) == 604
 
 # %% [markdown]
-# **And bytes.** The library's kernel (`minigpt/fast/cuda/attention.cu`) gives a block 64 queries, a thread for each.
-# The threads of a block have *shared memory*, small and close by: together they bring 16 keys and values there, wait
-# for each other, and each meets all 16. So a key comes from far away once for 64 queries, and shares never leave the
-# registers. Add up what that reads and writes, and put it under the roof:
+# **And bytes.** The library's kernel for float32 (`minigpt/fast/cuda/attention.cu`) gives a block 64 queries, a thread
+# for each. The threads of a block have *shared memory*, small and close by: together they bring 16 keys and values
+# there, wait for each other, and each meets all 16. So a key comes from far away once for 64 queries, and shares never
+# leave the registers. Add up what that reads and writes, and put it under the roof:
 
 # %%
 def kernel_bytes(t, d, heads, queries):
@@ -823,15 +824,14 @@ for name, parts in fused.items():
 # down the whole list once, and repeat it at a single order. CUDA calls the list a *graph*. Three things must hold.
 # The addresses stay: so what a repetition overwrites must belong to nobody else, and the list has memory of its own.
 # What changes, the batch, lies in memory and is copied there. And there is no question on the way. `minigpt train`
-# does so where a step is small:
+# does so where a step has fewer than 10^12 operations, as nano's, and where nothing is dropped by chance (a key is a
+# number, and would be repeated with the rest):
 
 # %%
-print("asking for a step |  reference |   kernels | recorded")
-for name, parts in fused.items():
-    recording = 2 + 1 + parts[3]  # ids and targets are copied, forward and backward are one order, then AdamW
-    asking = [f"{1000 * LAUNCH * n:7.2f} ms" for n in (steps[name].sum(), parts.sum(), recording)]
-    print(f"{name:17} | {' | '.join(asking)}")
-    assert recording == 6
+recording = 4 + 1 + fused["nano"][3]  # ids and targets are brought there, and to their places; the list; AdamW
+for what, n in ("reference", steps["nano"].sum()), ("kernels", fused["nano"].sum()), ("recorded", recording):
+    print(f"   asking for a step of nano, {what:9}: {n:5,} orders, {1000 * LAUNCH * n:.2f} ms")
+assert recording == 8
 if GPU:
     model = GPT2(nano, seed=0).to("cuda")
     ids = rng.integers(65, size=(12, nano.n_positions))
@@ -850,14 +850,20 @@ if GPU:
 recorded("launches")
 
 # %% [markdown]
-# **Sixteen bits.** The other way to move fewer bytes is shorter numbers. `bfloat16` is the upper half of a float32:
-# its sign, its whole exponent, and of 24 digits the first 8. Sizes from 1e-38 to 1e38 stay, and between 1 and 2 there
-# are 128 numbers. All that moves is halved, and a GPU's units for matrices are many times as fast. What can go wrong?
+# Only the asking is spared. The GPU still runs every kernel, one after the other. (GPT-2 small would gain nothing: its
+# arithmetic takes longer than the asking, as section 2 has shown.)
+#
+# **Sixteen bits.** Beside fusing there is a second way to move fewer bytes: shorter numbers. `bfloat16` is the upper
+# half of a float32 (lesson 16): its sign, its 8 bits of exponent, and 7 of its 23 bits of fraction. With the 1 before
+# the point, which is never stored, that is 8 binary digits instead of 24. Sizes from 1e-38 to 1e38 stay, and from 1 to
+# 2 there are 128 steps. What moves between layers is halved, and an H100's units for products of matrices are 15 times
+# as fast as its lanes. What can go wrong?
 
 # %%
 def bfloat16(x):
     """To the nearest number whose lower 16 bits are 0, and of two that are equally near to the even one"""
     bits = np.asarray(x, np.float32).view(np.uint32)
+    # 0x8000 is half of the last bit that stays. 0x7FFF is one less, but where that bit is 1 a tie goes up.
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
@@ -870,19 +876,27 @@ for _ in range(1000):
 print(f"1 - 0.001, a thousand times: {weight['bfloat16']:.3f} in bfloat16, {weight['float32']:.3f} in float32")
 print(f"0 + 1, a thousand times: {ones:.0f} in bfloat16")
 assert weight["bfloat16"] == 1 and abs(weight["float32"]) < 1e-4 and ones == 256
-assert bfloat16(np.float32(3.140625)) == 3.140625 and bfloat16(257) == 256 and bfloat16(259) == 260
+assert len(np.unique(bfloat16(np.arange(1, 2, 2**-9)[:-2]))) == 128
+assert bfloat16(1 - 1 / 500) == 1 - 1 / 256 and bfloat16(1 - 1 / 520) == 1 and bfloat16(257) == 256
+assert np.float16(2e-8) == 0 < np.float16(6e-8) and bfloat16(2e-8) > 0
+assert 14 < H100_16_BIT / DEVICES["H100 SXM"][3] < 15
 
 # %% [markdown]
-# **A weight of 1 never learns from steps of 0.001, and a sum of ones ends at 256.** Below 1 the next number is
-# 0.996, and every step is rounded back. So 16 bits are for what is read, never for what is added up. In the kernels
-# numbers are stored as `real` and summed as `wide`. And the weights that learn stay float32. AdamW's kernel writes a
-# short copy beside each of them, and the layers compute with that: `minigpt train --dtype bfloat16`, on a GPU that
-# has such units. LayerNorm's gains, its statistics, the loss and the gradients of weights stay float32 too.
+# pi keeps three digits, and 1e30 its size. But **a weight of 1 never learns from steps of 0.001, and a sum of ones ends
+# at 256.** Below 1 the next number is 1 - 1/256, or 0.996; 0.999 lies nearer to 1, and every step is rounded back. At
+# 256 the next number is 258; 257 lies in the middle, and the tie goes to 256.
+#
+# So inside a kernel 16 bits are for what is read, never for what is added up: numbers are stored as `real` and summed
+# as `wide` (section 4). Only the residual stream is rounded after each of a block's two additions: 24 times in GPT-2
+# small, not a thousand times. And the weights that learn stay float32. AdamW's kernel writes a short copy beside each
+# of them, and the layers compute with that: `minigpt train --dtype bfloat16`, on a GPU that has such units. LayerNorm's
+# gains, its statistics, the loss and the gradients of weights stay float32 too. Attention has a second kernel for those
+# units, `attention_mma.cu`: the same formulas, 16 queries for a warp, tiles of 64 keys.
 
 # %% [markdown]
 # The tests compare each kernel with the reference, on a GPU where there is one, and otherwise translated for a
 # processor. Where there is one, we look ourselves: the same losses on both machines, the same bits twice, and how
-# long a step takes.
+# long a step takes. (On a GPU clipping and AdamW are those three orders either way.)
 
 # %%
 if GPU:
@@ -896,8 +910,7 @@ if GPU:
                 model.zero_grad()
                 loss, cache = model.loss(ids, ids)
                 model.loss_backward(cache)
-                optim.clip_by_global_norm(model.named_parameters(), 1.0)
-                optimizer.step(1e-4)
+                optimizer.step(1e-4, 1.0)
                 return float(loss)
 
             with ops.using(way):
@@ -925,7 +938,7 @@ if GPU:
 #   float16, and must scale the loss up, because float16 knows nothing below 6e-8. bfloat16 has float32's exponent, and
 #   needs no scale.
 # - **Dropout** of shares fits into tiles, since a key and a place give its bits again (lesson 07).
-# - **Williams and others** drew the roof for processors; section 3 has measured one.
+# - **Williams and others** drew the roof for processors; section 3 has met one.
 # - Published figures are peaks. No real kernel reaches them.
 
 # %% [markdown]

@@ -148,12 +148,16 @@ def check_precision(name: str, device: str) -> None:
         return
     if device == "cpu":
         raise InputError(f"--dtype {name} needs a GPU: leave it out, or give --dtype float32")
-    capability = int(cupy.cuda.Device().compute_capability)
-    if capability < 80:
-        has = f"{device_name(device)} has {capability / 10}"
+    if not tensor_cores():
+        has = f"{device_name(device)} has {int(cupy.cuda.Device().compute_capability) / 10}"
         raise InputError(f"--dtype {name} needs a GPU of compute capability 8.0, and {has}: give --dtype float32")
     if name == "bfloat16":
         named_dtype(name)
+
+
+def tensor_cores() -> bool:
+    """Can this GPU multiply matrices of bfloat16? (From NVIDIA's Ampere on.)"""
+    return int(cupy.cuda.Device().compute_capability) >= 80
 
 
 def device_name(device: str) -> str:

@@ -21,11 +21,9 @@ FILES = (checkpoint.CONFIG, "vocab.json", "merges.txt", checkpoint.WEIGHTS)
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 20
 
-REPOSITORIES, SHA256 = {}, {}  # {model: (repository, the state of it that we know)}, {(model, file): its sum, if known}
-for _heading, _sums in sections.read(__file__, "published.txt").items():
-    _name, *_state = _heading.split(" ")
-    REPOSITORIES[_name] = tuple(_state)
-    SHA256.update({(_name, file): known for file, known in map(str.split, _sums)})
+_PUBLISHED = {tuple(heading.split()): sums for heading, sums in sections.read(__file__, "published.txt").items()}
+REPOSITORIES = {name: tuple(state) for name, *state in _PUBLISHED}  # {model: (repository, the state that we know)}
+SHA256 = {(name, file): known for (name, *_), sums in _PUBLISHED.items() for file, known in map(str.split, sums)}
 
 
 def home(name: str) -> Path:

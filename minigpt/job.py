@@ -50,6 +50,11 @@ class Options:
     device: str | None = None
     dtype: str = "float32"
 
+    @property
+    def low(self) -> bool:
+        """Do layers compute in bfloat16?"""
+        return self.dtype == "bfloat16"
+
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "batch", "accumulate", "steps", "eval_every")
@@ -95,8 +100,8 @@ class Job:
     @property
     def memory(self) -> costs.Memory:
         """Bytes of an update in one process."""
-        options, model = self.options, self.model
-        return costs.memory(type(model), model.config, self.part, model.checkpoint_blocks, options.dtype == "bfloat16")
+        model = self.model
+        return costs.memory(type(model), model.config, self.part, model.checkpoint_blocks, self.options.low)
 
     @property
     def state(self) -> dict:
@@ -190,7 +195,7 @@ def resolve(options: Options, model: LanguageModel) -> None:
 def _check_memory(options: Options, model: LanguageModel, available: int | None) -> None:
     """Raises InputError, before the work begins, where a step needs more bytes than there are."""
     rows, kind, again = options.batch // options.accumulate, type(model), bool(options.checkpoint_blocks)
-    how = again, options.dtype == "bfloat16"
+    how = again, options.low
     wanted = costs.memory(kind, model.config, rows, *how).total
     if available is None or wanted <= available:
         return
@@ -205,7 +210,7 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None)
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
     if options.checkpoint_blocks and options.model == "lstm":
         raise InputError("--checkpoint-blocks: an LSTM has no blocks: leave it out")
-    if options.dtype == "bfloat16" and options.model == "lstm":
+    if options.low and options.model == "lstm":
         raise InputError("--dtype bfloat16: an LSTM computes in float32 only: leave it out")
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
@@ -223,7 +228,7 @@ def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) ->
 
 def _in_precision(job: Job) -> Job:
     backend.tf32 = job.options.dtype == "tf32"
-    job.model.compute_in("bfloat16" if job.options.dtype == "bfloat16" else None)
+    job.model.compute_in("bfloat16" if job.options.low else None)
     return job
 
 

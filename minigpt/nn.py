@@ -193,7 +193,7 @@ class LayerNorm(Module):
         self.eps = eps
 
     def forward(self, x: Array) -> tuple[Array, Any]:
-        """x (*,C) -> out (*,C)"""
+        """x (*,C) -> out (*,C). Gains are never short: there are few of them, and each meets every row."""
         return ops.layernorm_forward(x, self.weight.data, self.bias.data, eps=self.eps)
 
     def backward(self, dout: Array, cache: Any) -> Array:

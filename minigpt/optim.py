@@ -46,7 +46,7 @@ class Optimizer:
     def step(self, lr: float, max_norm: float | None = None) -> float | Array:
         """One update with learning rate lr. Parameters without a gradient stay as they are.
 
-        max_norm: clip the gradients before. Returns their norm, or 0 where nothing is to be clipped. On a GPU nobody
+        max_norm: clip the gradients before. Returns their norm, or 0 where max_norm is None. On a GPU nobody
         waits for it: it is an array (), and if it is not finite nothing is changed; otherwise that raises
         NonFiniteGradient.
         """
@@ -58,7 +58,7 @@ class Optimizer:
             norm = clip_by_global_norm(learning.items(), max_norm)
         self.t += 1
         rate, eps, decay = self.rule(lr)
-        if together:  # on a GPU, in one launch
+        if together:  # on a GPU, in three launches
             numbers = {"rate": rate, "eps": eps, "decay": decay, "betas": self.betas, "max_norm": max_norm}
             return adam.update(tensors, lows, decaying, **numbers)
         for tensor, low, decays in zip(tensors, lows, decaying, strict=True):

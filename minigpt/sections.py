@@ -1,6 +1,6 @@
 """Text files that people read and change, in place of tables in code: headings, and indented lines below them.
 
-    # a comment
+    # a comment, which begins at the margin
     places
         in bedroom: under bed, on shelf
         in kitchen: on table, beside stove,

@@ -194,7 +194,7 @@ def announce(job: Job) -> None:
 
 
 def _measure_update(job: Job) -> float:
-    """Seconds of one forward and backward pass on a batch of this run; nothing of the run is changed."""
+    """Seconds of one forward and backward pass on a batch of this run, not recorded; nothing of the run is changed."""
     ids, targets = data.batch(job.train, job.options.batch, job.model.config.n_positions, job.options.seed, 0)
     ids, targets = ids[job.rows], targets[job.rows]
     durations = []

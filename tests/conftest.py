@@ -65,7 +65,7 @@ def kernels_on_cpu(request, monkeypatch):
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
     monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
     monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
-    monkeypatch.setattr(kernels, "tensor_cores", lambda: True)
+    monkeypatch.setattr(backend, "tensor_cores", lambda: True)
     monkeypatch.setattr(cublaslt, "_load", lambda: library)
     monkeypatch.setattr(backend, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
     monkeypatch.setattr(products, "by_cublaslt", library is not None)

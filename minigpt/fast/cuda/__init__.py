@@ -1,8 +1,9 @@
-"""The same operations as CUDA kernels, for CuPy arrays: a .cu file for each operation, its launches in the .py beside.
+"""The same operations for CuPy arrays: kernels in .cu files, launched by the .py beside, and products (products.py).
 
-What costs time on a GPU beside the matrix products is reading and writing memory: kernels do less of
-it. Nothing is added up by atomics: every sum has its fixed order, and two runs have the same bits. Nothing is compiled
-before it is needed. What a kernel was not made for is NotImplemented, and the reference answers.
+What costs time on a GPU beside the matrix products is reading and writing memory. Kernels do less of it, and products
+take biases and GELU along. Nothing is added up by atomics: every sum has its fixed order, and two runs have the same
+bits. Nothing is compiled before it is needed. What a kernel was not made for is NotImplemented, and the reference
+answers.
 """
 
 from minigpt.fast.cuda.attention import self_attention_backward, self_attention_forward

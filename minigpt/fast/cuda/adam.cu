@@ -1,5 +1,5 @@
-// One update of Adam, for all tensors of a model in one launch. Most tensors are small: a launch for each would cost
-// more than the work.
+// Clipping and one update of Adam for all tensors of a model, in three launches. Most tensors are small: launches for
+// each would cost more than the work.
 //
 // All kernels find the tensors in the same tables: addresses (5, tensors) say where p, g, m and v of each tensor begin,
 // and the copy of p in bfloat16 if there is one; tensor t has size[t] numbers. Block i takes `chunk` numbers of
@@ -46,13 +46,14 @@ extern "C" __global__ void adam_clip(wide* clip, const wide* squares, int n, wid
 
 // m += (1 - beta1) (g - m),   v += (1 - beta2) (g^2 - v),   p -= rate m / (sqrt(v) + eps) + decay p
 //
-// g is taken times clip[0], and where the norm clip[1] is not finite nothing is done at all; clip may be null. decaying[t] is 1 or 0.
-// The bias corrections are in rate and eps, and the learning rate is in decay.
+// g is taken times clip[0], and where the norm clip[1] is not finite nothing is done; clip may be null. decaying[t] is 1
+// or 0. The bias corrections are in rate and eps, and the learning rate is in decay.
 extern "C" __global__ void adam(
     const wide* clip, const unsigned long long* addresses, const long long* size, const int* tensor,
     const long long* start, int tensors, int chunk, const wide* decaying, wide rate, wide eps, wide decay,
     wide beta1_left, wide beta2_left
 ) {
+    if (clip && !(clip[1] - clip[1] == 0)) return;  // of infinity and of NaN the difference is NaN
     int t = tensor[blockIdx.x];
     real* p = (real*)addresses[t];
     const real* g = (const real*)addresses[tensors + t];
@@ -61,7 +62,6 @@ extern "C" __global__ void adam(
     bfloat16* low = (bfloat16*)addresses[4 * tensors + t];
     wide factor = clip ? clip[0] : 1;
     decay *= decaying[t];
-    if (clip && !(clip[1] - clip[1] == 0)) return;  // of infinity and of NaN the difference is NaN
     long long first = start[blockIdx.x], end = first + chunk < size[t] ? first + chunk : size[t];
 
     for (long long i = first + threadIdx.x; i < end; i += blockDim.x) {

@@ -4,6 +4,7 @@ import functools
 import math
 from typing import NamedTuple
 
+from minigpt import backend
 from minigpt.backend import Array, array_module
 from minigpt.fast.cuda import kernels
 from minigpt.fast.cuda.dropout import chance
@@ -63,9 +64,10 @@ def _run(kernel, arrays, shape, n_head, rate, key):
 def plan(size: int, dtype) -> tuple[str, int, int, dict]:
     """(file, rows of a block, its threads, constants of the file) for heads of this size.
 
-    Four tiles stand in shared memory at once on tensor cores, two of which are on their way.
+    On tensor cores each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which
+    are on their way.
     """
-    if dtype.name == "bfloat16" and size % 16 == 0 and kernels.tensor_cores():
+    if dtype.name == "bfloat16" and size % 16 == 0 and backend.tensor_cores():
         return "attention_mma", ROWS, 2 * ROWS, {"HEAD": size, "TILE": 64 if size <= 80 else 32}
     queries = tile(size, wide(dtype).itemsize)
     return "attention", queries, queries, {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}

@@ -16,12 +16,6 @@ struct ExpSum {
     }
 };
 
-// out = factor x, number by number.
-extern "C" __global__ void scale(real* out, const real* x, wide factor, long long n) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = wide(x[i]) * factor;
-}
-
 const int WARPS = 8;  // of a block, which takes one row
 
 // loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
@@ -58,4 +52,10 @@ extern "C" __global__ void cross_entropy(
         wide p = exp(z[v] - sum.largest) / sum.total;
         dz[v] = weight * (p - (v == target ? 1 : 0));
     }
+}
+
+// out = factor x, number by number.
+extern "C" __global__ void scale(real* out, const real* x, wide factor, long long n) {
+    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = wide(x[i]) * factor;
 }

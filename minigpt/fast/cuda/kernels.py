@@ -27,7 +27,7 @@ def ours(*arrays) -> bool:
 
 def wide(dtype) -> np.dtype:
     """What numbers of this dtype are computed and summed in, and the dtype of gradients of weights."""
-    return np.dtype({"float": "f4", "double": "f8"}[TYPES[dtype.name][1]])
+    return np.dtype(np.float32) if dtype.name == "bfloat16" else dtype
 
 
 def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **constants: int) -> None:
@@ -96,12 +96,6 @@ def blocks(n: int, size: int) -> int:
 def address(array) -> int:
     """Where an array begins, for tables of addresses."""
     return array.data.ptr
-
-
-@functools.cache
-def tensor_cores() -> bool:
-    """Can this GPU multiply matrices of bfloat16? (From NVIDIA's Ampere on.)"""
-    return int(backend.cupy.cuda.Device().compute_capability) >= 80
 
 
 @functools.cache
