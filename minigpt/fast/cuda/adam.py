@@ -23,7 +23,7 @@ def update(
     tensors: Sequence[tuple[Array, Array, Array, Array]], lows: Sequence[Array | None], decaying: Sequence[bool], *,
     rate: float, eps: float, decay: float, betas: tuple[float, float], max_norm: float | None
 ) -> Array | float:
-    """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v. At most three launches.
+    """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v; in three launches.
 
     lows: for each p its copy in bfloat16, which gets the new values too, or None. decaying: which p decay. max_norm:
     the gradients are taken times min(1, max_norm / norm), and where the norm is not finite nothing is changed; None
