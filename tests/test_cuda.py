@@ -473,9 +473,6 @@ def fake_cupy(fails=False):
     """What `Recorded` needs of CuPy, and what it asked for: a graph that calls the recorded function again."""
     log = []
 
-    class Failure(Exception):
-        pass
-
     class Stream:
         def __init__(self, non_blocking):
             assert non_blocking  # another one cannot be recorded
@@ -495,7 +492,7 @@ def fake_cupy(fails=False):
         def end_capture(self):
             log.append("end")
             if fails:
-                raise Failure("cannot be recorded")
+                raise RuntimeError("a copy from the host")
             return SimpleNamespace(launch=lambda: log.append("launch"))
 
     cuda = SimpleNamespace(
@@ -503,7 +500,6 @@ def fake_cupy(fails=False):
         Stream=Stream,
         using_allocator=lambda malloc: contextlib.nullcontext(),
         get_current_stream=lambda: Stream(True),
-        runtime=SimpleNamespace(CUDARuntimeError=Failure),
     )
     return SimpleNamespace(cuda=cuda, asarray=np.asarray, ndarray=()), log
 

@@ -133,11 +133,13 @@ def test_memory_is_returned(make, where):
     if where == "cpu":
         pytest.skip("a processor's memory is not counted")
     model = make(np.float32, n_embd=64, n_positions=64).to(where)
-    pool = backend.cupy.get_default_memory_pool()
-    before = pool.used_bytes()
-    loss, cache = model.loss(*batch(model, 8, 64))
-    kept = pool.used_bytes()
-    model.loss_backward(cache)
-    model.zero_grad()
-    del loss, cache
+    pool, used = backend.cupy.get_default_memory_pool(), []
+    for _ in range(2):  # the first time cuBLASLt takes its workspace, and keeps it
+        used.append(pool.used_bytes())
+        loss, cache = model.loss(*batch(model, 8, 64))
+        kept = pool.used_bytes()
+        model.loss_backward(cache)
+        model.zero_grad()
+        del loss, cache
+    before = used[1]
     assert pool.used_bytes() <= before + 4096 < kept

@@ -67,7 +67,7 @@ def plan(size: int, dtype) -> tuple[str, int, int, dict]:
     On tensor cores each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which
     are on their way.
     """
-    if dtype.name == "bfloat16" and size % 16 == 0 and backend.tensor_cores():
+    if kernels.name_of(dtype) == "bfloat16" and size % 16 == 0 and backend.tensor_cores():
         return "attention_mma", ROWS, 2 * ROWS, {"HEAD": size, "TILE": 64 if size <= 80 else 32}
     queries = tile(size, wide(dtype).itemsize)
     return "attention", queries, queries, {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}

@@ -47,9 +47,10 @@ extern "C" __global__ void cross_entropy(
 
     if (threadIdx.x == 0) loss[blockIdx.x] = weight * (log(sum.total) + (sum.largest - picked));
     if (!dz) return;
+    wide share_of_total = 1 / sum.total;
     dz += (long long)blockIdx.x * stride;
     for (int v = threadIdx.x; v < columns; v += WARPS * WARP) {
-        wide p = exp(z[v] - sum.largest) / sum.total;
+        wide p = exp(z[v] - sum.largest) * share_of_total;
         dz[v] = weight * (p - (v == target ? 1 : 0));
     }
 }

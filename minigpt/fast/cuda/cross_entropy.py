@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import blocks, launch, ours, scalar_array, wide
+from minigpt.fast.cuda.kernels import blocks, launch, ours, wide
 from minigpt.fast.cuda.products import padded, product
 
 LOGITS = 1 << 27  # how many exist at once: 512 MB in float32
@@ -31,8 +31,11 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     rows, y = h.reshape(-1, h.shape[-1]), targets.reshape(-1).astype(np.int64)
     ignored = y == IGNORED
     share = xp.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(dtype)
-    normalizer = share.sum() if normalizer is None else scalar_array(xp, normalizer, dtype)
-    share = share / xp.where(normalizer == 0, 1, normalizer)
+    if normalizer is None:
+        total = share.sum()
+        share = share / xp.where(total == 0, 1, total)
+    else:  # a number: as an array it would be copied from the host, which a recorded graph cannot do
+        share = share / (float(normalizer) or 1.0)
     share = xp.where(ignored | (y >= 0) & (y < len(w)), share, np.nan).astype(dtype)
     y = xp.where(ignored, 0, y).clip(0, len(w) - 1)
 

@@ -31,7 +31,7 @@ WORKSPACE = 32 << 20  # bytes, as NVIDIA advises for its H100; others need less
 CUDA_R_32F, CUDA_R_64F, CUDA_R_16BF = 0, 1, 14
 CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
 CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 70, 77
-CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED = 0, 15
+CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE, CUBLAS_STATUS_NOT_SUPPORTED = 0, 7, 15
 CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE = 3, 4, 7
 CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 8, 11
 CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12
@@ -138,8 +138,9 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None):
     })  # fmt: skip
     handle, workspace = _device(xp, device)
     found, number = Heuristic(), c_int()
-    known = handle, description, *layouts, layouts[2], preference
-    if _call("MatmulAlgoGetHeuristic", *known, 1, byref(found), byref(number)) or not number.value:
+    asked = handle, description, *layouts, layouts[2], preference, 1, byref(found), byref(number)
+    refusals = CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE  # it says either of what it has nothing for
+    if _call("MatmulAlgoGetHeuristic", *asked, refusals=refusals) or not number.value:
         return None
     return handle, workspace, description, layouts, byref(found), byref(scalar(1)), byref(scalar(0))
 
@@ -154,7 +155,7 @@ def _load():
     """The library that CuPy's cuBLAS is built on, found as CuPy finds it."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
-    return ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path)
+    return ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path or "cublasLt")
 
 
 @functools.cache
@@ -166,12 +167,12 @@ def _library():
     return library
 
 
-def _call(name, *arguments) -> bool:
-    """Call a function. True if what it is asked for is not supported; raises RuntimeError for every other failure."""
+def _call(name, *arguments, refusals=(CUBLAS_STATUS_NOT_SUPPORTED,)) -> bool:
+    """Call a function. True if it refuses what it is asked for; raises RuntimeError for every other failure."""
     status = getattr(_library(), f"cublasLt{name}")(*arguments)
-    if status not in (CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED):
+    if status not in (CUBLAS_STATUS_SUCCESS, *refusals):
         raise RuntimeError(f"cublasLt{name}: {_library().cublasLtGetStatusName(status).decode()}")
-    return status == CUBLAS_STATUS_NOT_SUPPORTED
+    return status != CUBLAS_STATUS_SUCCESS
 
 
 def _new(kind, *arguments):

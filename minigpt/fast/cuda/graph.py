@@ -26,7 +26,7 @@ class Recorded:
             self.inputs = [array.copy() for array in arrays]
             try:
                 self._record(cupy)
-            except cupy.cuda.runtime.CUDARuntimeError as error:
+            except RuntimeError as error:  # CuPy's own, or CUDA's
                 warnings.warn(f"a step cannot be recorded, and is ordered piece by piece: {error}", stacklevel=2)
         if self.graph is None:
             return self.function(*arrays)

@@ -19,15 +19,23 @@ TYPES = {  # dtype: how numbers are stored, and computed with
     "bfloat16": ("bfloat16", "float"),
 }
 
+NUMPYS = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64}
+
 
 def ours(*arrays) -> bool:
     """All of them CuPy arrays of one dtype, float32, float64 or bfloat16?"""
-    return all(isinstance(a, ARRAY) and a.dtype == arrays[0].dtype and a.dtype.name in TYPES for a in arrays)
+    return all(isinstance(a, ARRAY) and a.dtype == arrays[0].dtype and name_of(a.dtype) in TYPES for a in arrays)
+
+
+@functools.cache
+def name_of(dtype) -> str:
+    """The name of a dtype. NumPy takes microseconds to put it together, which a GPU would wait for."""
+    return dtype.name
 
 
 def wide(dtype) -> np.dtype:
     """What numbers of this dtype are computed and summed in, and the dtype of gradients of weights."""
-    return np.dtype(np.float32) if dtype.name == "bfloat16" else dtype
+    return np.dtype(np.float32) if name_of(dtype) == "bfloat16" else dtype
 
 
 def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **constants: int) -> None:
@@ -39,13 +47,11 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
     """
     if 0 in grid:
         return
-    dtypes = [a.dtype.name for a in arguments if isinstance(a, ARRAY) and a.dtype.name in TYPES]
+    dtypes = [name for a in arguments if isinstance(a, ARRAY) and (name := name_of(a.dtype)) in TYPES]
     dtype = "bfloat16" if "bfloat16" in dtypes else (dtypes or ["float32"])[0]
-    module, parameters = _compiled(file, dtype, tuple(constants.items()))
-    types = parameters[kernel]
+    function, types = _compiled(file, dtype, tuple(constants.items()))[kernel]
     assert len(types) == len(arguments), f"{kernel} takes {len(types)} arguments, not {len(arguments)}"
-    passed = tuple(_argument(a, *declared, dtype) for a, declared in zip(arguments, types, strict=True))
-    module.get_function(kernel)(grid, block, passed)
+    function(grid, block, tuple(_argument(a, *kind) for a, kind in zip(arguments, types, strict=True)))
 
 
 def compile(source: str):
@@ -66,11 +72,6 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
     declared = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', source)
     one = re.compile(r"(?:const )?([\w ]+?)(\*?) \w+$")
     return {name: [one.match(" ".join(p.split())).groups() for p in text.split(",")] for name, text in declared}
-
-
-def scalar_array(xp, value, dtype):
-    """A number as an array (), by a kernel: a copy from the host could not be part of a recorded graph."""
-    return value.astype(dtype) if isinstance(value, ARRAY) else xp.full((), value, dtype)
 
 
 def column_sums(x):
@@ -100,21 +101,21 @@ def address(array) -> int:
 
 @functools.cache
 def _compiled(file, dtype, constants):
-    text = source(file, dtype, **dict(constants))
-    return compile(text), parameters(text)
+    """{kernel: (its function, [(dtype, "*" or ""), ...])}"""
+    text, real = source(file, dtype, **dict(constants)), backend.named_dtype(dtype)
+    module, numpys = compile(text), {"real": real, "wide": wide(real), **NUMPYS}
+    return {kernel: (module.get_function(kernel), [(np.dtype(numpys[kind]), pointer) for kind, pointer in declared])
+            for kernel, declared in parameters(text).items()}  # fmt: skip
 
 
 def _read(name):
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _argument(value, kind, pointer, dtype):
+def _argument(value, kind, pointer):
     """A value as a kernel takes it: nothing would say that 8 bytes were given where 4 are read."""
-    real = backend.named_dtype(dtype)
-    kind = {"real": real, "wide": wide(real), "int": np.int32, "unsigned": np.uint32, "long long": np.int64,
-            "unsigned long long": np.uint64}[kind]  # fmt: skip
     if not pointer:
-        return np.dtype(kind).type(value)
+        return kind.type(value)
     if value is None:
         return np.uint64(0)
     assert isinstance(value, ARRAY) and value.dtype == kind and value.flags.c_contiguous, f"not an array of {kind}"
