@@ -279,7 +279,10 @@ def test_embedding_of_repeated_ids(n, columns, kernels_on_cpu):
     assert_agree("embedding", [normal(20, columns), ids])
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (2, 3), (3, 2), (4, 4), (5, 9)])
+OTHER_TILES = [pytest.param(*tile, marks=pytest.mark.slow) for tile in ((1, 1), (4, 4), (5, 9))]  # to be compiled first
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(2, 3), (3, 2), *OTHER_TILES])
 @pytest.mark.parametrize("t", [1, 4, 7])
 def test_attention_in_tiles_of_every_size(t, queries, keys, kernels_on_cpu, monkeypatch):
     monkeypatch.setattr(attention, "QUERIES", queries)
@@ -641,6 +644,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", WRONG)
 def test_the_harness_sees(message, kernels_on_cpu):
     text = "typedef float real; typedef float wide;\n"
