@@ -166,7 +166,7 @@ def test_a_copy_that_is_waited_for_arrives(bfloat16):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("t", [1, 15, 16, 17, 63, 64, 65, 130])
+@pytest.mark.parametrize("t", [1, 17, 65, *(pytest.param(t, marks=pytest.mark.slow) for t in (15, 16, 63, 64, 130))])
 def test_errs_no_more_than_rounding_does(t, size):
     constants = {"rate": 0.1, "key": KEY} if t % 2 else {}
     assert_as_good_as_rounding("self_attention", [normal(1, t, 3 * size, dtype=np.float64), 1], constants)
