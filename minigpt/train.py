@@ -26,6 +26,7 @@ from minigpt.optim import NonFiniteGradient, warmup_cosine, warmup_cosine_floor
 from minigpt.parallel import ALONE, Ranks
 from minigpt.run import RESUME
 
+_flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
 SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
 
 
@@ -101,8 +102,7 @@ def _repeats(job: Job) -> bool:
     chance = any(getattr(model.config, name, 0) for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"))
     if model.device == "cpu" or options.model == "lstm" or options.accumulate > 1 or chance:
         return False
-    tokens = job.part * model.config.n_positions
-    return costs.flops_per_token(type(model), model.config)[1] * tokens < SMALL
+    return _flops_per_token(type(model), model.config)[1] * job.part * model.config.n_positions < SMALL
 
 
 def evaluate(

@@ -18,6 +18,7 @@ import pytest
 from helpers import same
 
 from minigpt import backend, checkpoint, costs, data, models, ops
+from minigpt import train as training
 from minigpt.errors import InputError
 from minigpt.gpt1 import GPT1
 from minigpt.nn import Parameter
@@ -220,6 +221,22 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
         assert p.data.dtype == np.float32 and same([p.low], [p.data.astype(p.low.dtype)])
     for name, p in GPT1.load(tmp_path).named_parameters():
         assert p.data.dtype == np.float32, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "repeats"),
+    [({}, True), ({"dropout": 0.1}, False), ({"batch": 4, "accumulate": 2}, False), ({"model": "lstm", "heads": 1}, False)],
+)
+def test_which_steps_a_gpu_repeats(changes, repeats, text, tmp_path, monkeypatch):
+    """Those that are always the same work, and little; what a step costs is counted once."""
+    job = prepare(options(text, tmp_path, **changes))
+    assert not training._repeats(job), "never on a processor"
+    monkeypatch.setattr(type(job.model), "device", "cuda")
+    training._flops_per_token.cache_clear()
+    assert [training._repeats(job) for _ in range(3)] == [repeats] * 3
+    assert training._flops_per_token.cache_info().misses == repeats
+    monkeypatch.setattr(training, "SMALL", 0)
+    assert not training._repeats(job)
 
 
 def test_a_full_disk_loses_nothing(text, tmp_path, monkeypatch):
