@@ -129,5 +129,6 @@ def _build(source: str):
     path = Path(_built.name) / hashlib.sha256(text.encode()).hexdigest()[:16]
     path.with_suffix(".cc").write_text(text, encoding="utf-8")
     command = ["g++", "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC"]
+    command += ["-fno-gnu-unique"]  # each library has its own shared memory, also that of inline functions
     subprocess.run([*command, str(path.with_suffix(".cc")), "-o", str(path.with_suffix(".so"))], check=True)
     return ctypes.CDLL(str(path.with_suffix(".so")))
