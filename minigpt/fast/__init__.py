@@ -19,16 +19,6 @@ from minigpt.fast.head import linear_cross_entropy_backward, linear_cross_entrop
 from minigpt.fast.lstm import lstm_backward, lstm_forward
 from minigpt.fast.rowwise import dropout_backward, dropout_forward, layernorm_backward, layernorm_forward
 
-__all__ = [
-    "linear_forward", "linear_backward",
-    "embedding_forward", "embedding_backward",
-    "gelu_forward", "gelu_backward",
-    "layernorm_forward", "layernorm_backward",
-    "dropout_forward", "dropout_backward",
-    "mlp_forward", "mlp_backward",
-    "self_attention_forward", "self_attention_backward",
-    "linear_cross_entropy_forward", "linear_cross_entropy_backward",
-    "lstm_forward", "lstm_backward",
-]  # fmt: skip
+__all__ = [name for name in dir() if name.endswith(("_forward", "_backward"))]
 
 keep_freed_memory()

@@ -15,13 +15,4 @@ from minigpt.fast.cuda.layernorm import layernorm_backward, layernorm_forward
 from minigpt.fast.cuda.linear import linear_backward, linear_forward
 from minigpt.fast.cuda.mlp import mlp_backward, mlp_forward
 
-__all__ = [
-    "linear_forward", "linear_backward",
-    "embedding_forward", "embedding_backward",
-    "gelu_forward", "gelu_backward",
-    "layernorm_forward", "layernorm_backward",
-    "dropout_forward", "dropout_backward",
-    "mlp_forward", "mlp_backward",
-    "self_attention_forward", "self_attention_backward",
-    "linear_cross_entropy_forward", "linear_cross_entropy_backward",
-]  # fmt: skip
+__all__ = [name for name in dir() if name.endswith(("_forward", "_backward"))]
