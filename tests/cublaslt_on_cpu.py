@@ -178,8 +178,8 @@ class Library:
         for name, where in {"a": a, "b": b, "c": c, "d": d, "bias": x.bias, "aux": x.aux}.items():
             require(not where or where % getattr(algorithm, f"align_{name}") == 0, f"{name} is not aligned as promised")
         scalar = c_double if x.scale == 1 else c_float
-        one, zero = (scalar.from_address(where).value for where in (alpha, beta))
-        require(one == 1 and zero == 0 and c == d, "alpha, beta or C")
+        one, kept = (scalar.from_address(where).value for where in (alpha, beta))
+        require(one == 1 and kept in (0, 1) and c == d, "alpha, beta or C")
 
         wide = np.float64 if x.compute == 70 else np.float32
         left, right = (self._stored(*pair).astype(wide) for pair in ((a, problem.a), (b, problem.b)))
@@ -197,7 +197,7 @@ class Library:
             z = z * self.gelu(aux.astype(wide))[1]
         elif problem.epilogue == "BGRADA":
             bias[...] = left.sum(axis=1)
-        out[...] = z
+        out[...] = z + out if kept else z
         self.made.append((problem.epilogue, DTYPES[problem.a.dtype], DTYPES[problem.d.dtype]))
 
     def _stored(self, where, layout):

@@ -17,7 +17,7 @@ from pathlib import Path
 import cublaslt_on_cpu
 import numpy as np
 import pytest
-from helpers import error
+from helpers import error, same
 
 from minigpt import backend
 from minigpt.backend import named_dtype
@@ -59,19 +59,24 @@ def needs_bfloat16(*dtypes):
 @WITH_CUBLASLT
 @pytest.mark.parametrize(("dtype", "result"), KINDS)
 @pytest.mark.parametrize("shape", [(5, 7, 9), (1, 8, 16), (16, 1, 8), (8, 16, 1), (1, 1, 1)])
-@pytest.mark.parametrize("out", [None, "whole", "columns of a wider one"])
+@pytest.mark.parametrize("out", ["whole", "columns of a wider one"])
 def test_products_of_every_layout(shape, out, dtype, result, kernels_on_cpu):
     needs_bfloat16(dtype)
     m, k, n = shape
     for left, right in itertools.product(LAYOUTS.values(), repeat=2):
         a, b = left(normal(m, k, dtype=dtype)), right(normal(k, n, dtype=dtype))
         whole = np.ones((m, n + 8), named_dtype(result))
-        place = {None: None, "whole": np.empty((m, n), named_dtype(result)), "columns of a wider one": whole[:, 3:-5]}
-        got = products.product(a, b, out=place[out], dtype=named_dtype(result))
+        place = whole[:, 3:-5] if out != "whole" else np.empty((m, n), named_dtype(result))
+        got = products.product(a, b, out=place)
         expected = np.matmul(*exactly(a, b))
-        assert got.dtype == result and close(got, expected), (left, right)
+        assert got is place and close(got, expected), (left, right)
+        if dtype == result:
+            assert same([products.product(a, b)], [got])
+        if "bfloat16" != result:
+            assert close(products.product(a, b, out=got, add=True), 2 * expected), (left, right)
         assert (whole[:, :3] == 1).all() and (whole[:, -5:] == 1).all()
-    assert kernels_on_cpu.made.count(("DEFAULT", dtype, result)) == 1 + 25, "all of them, and the one that asks"
+    made = kernels_on_cpu.made.count(("DEFAULT", dtype, result))
+    assert made == (1 + 25) * (1 + (dtype == result) + (result != "bfloat16")) - (dtype == result), "and those that ask"
 
 
 @WITH_CUBLASLT
@@ -114,7 +119,7 @@ def test_a_bias_of_another_dtype_is_left_to_cupy(kernels_on_cpu):
     needs_bfloat16("bfloat16")
     x, w, b = (normal(*shape, dtype="bfloat16") for shape in ((5, 7), (7, 9), (9,)))
     x64, w64, b64 = exactly(x, w, b)
-    assert close(products.product(x, w, bias=b, dtype=np.dtype("float32")), x64 @ w64 + b64)
+    assert close(products.product(x, w, bias=b, out=np.empty((5, 9), np.float32)), x64 @ w64 + b64)
 
 
 @WITH_CUBLASLT
@@ -368,8 +373,10 @@ def test_a_gpu_makes_them_as_exactly(dtype, result):
     needs_bfloat16(dtype)
     x, w, b, da = (backend.to_device(normal(*s, dtype=dtype), "cuda") for s in ((40, 16), (16, 24), (24,), (40, 16)))
     x64, w64, b64, da64 = exactly(*map(backend.to_numpy, (x, w, b, da)))
-    assert close(backend.to_numpy(products.product(x, w, dtype=named_dtype(result))), x64 @ w64)
-    assert cublaslt.multiply(x, w, backend.to_device(np.empty((40, 24), named_dtype(result)), "cuda"))
+    out = backend.to_device(np.empty((40, 24), named_dtype(result)), "cuda")
+    assert close(backend.to_numpy(products.product(x, w, out=out)), x64 @ w64) and cublaslt.multiply(x, w, out)
+    if out.dtype != x.dtype:
+        assert close(backend.to_numpy(products.product(x, w, out=out, add=True)), 2 * (x64 @ w64))
     if dtype == result:
         assert close(backend.to_numpy(products.product(x, w, bias=b)), x64 @ w64 + b64)
         a, f = products.product_gelu(x, w, b)

@@ -40,7 +40,7 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     y = xp.where(ignored, 0, y).clip(0, len(w) - 1)
 
     loss = xp.empty(len(rows), dtype)
-    dh, dw = (xp.empty_like(rows), xp.zeros(w.shape, dtype)) if grad else (None, None)
+    dh, dw = (xp.empty_like(rows), xp.empty(w.shape, dtype)) if grad else (None, None)
     step = min(len(rows), max(1, LOGITS // len(w)))
     logits = padded(xp, step, len(w), dtype)
     slopes = None if not grad else logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
@@ -52,7 +52,7 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
         if grad:
             dz = slopes[: len(z), : len(w)]
             product(dz, w, out=dh[part])
-            dw += product(dz.T, rows[part], dtype=dtype)
+            product(dz.T, rows[part], out=dw, add=first > 0)
     return loss.sum(), LinearCrossEntropyCache(dh.reshape(h.shape), dw) if grad else None
 
 

@@ -80,8 +80,10 @@ class Matrix(NamedTuple):
     alignment: int
 
 
-def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None) -> bool:
+def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=False) -> bool:
     """a (M,K), b (K,N) -> out (M,N), with bias (N,) and aux (M,N) as the epilogue reads or writes them.
+
+    add: to the numbers in out.
 
     False where cuBLASLt has no algorithm, or an array lies in memory as it cannot take it. Raises RuntimeError where a
     call fails; where there is no cuBLASLt, ImportError, OSError or RuntimeError. Nothing waits for the GPU. On each
@@ -100,13 +102,14 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None) -> bool:
     plan = _plan(array_module(out), device, tf32, epilogue, at and _alignment(at), *matrices)
     if plan is None:
         return False
-    handle, workspace, description, (left, right, result), algorithm, alpha, beta = plan
+    handle, workspace, description, (left, right, result), algorithm, one, zero = plan
     if at:
         _set("MatmulDesc", description, {CUBLASLT_MATMUL_DESC_BIAS_POINTER: c_void_p(at)})
     if aux is not None:
         _set("MatmulDesc", description, {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: c_void_p(addresses[3])})
     of_a, of_b, d = addresses[:3]
-    return not _call("Matmul", handle, description, alpha, of_a, left, of_b, right, beta, d, result, d, result,
+    beta = one if add else zero
+    return not _call("Matmul", handle, description, one, of_a, left, of_b, right, beta, d, result, d, result,
                      algorithm, kernels.address(workspace), WORKSPACE, stream)  # fmt: skip
 
 

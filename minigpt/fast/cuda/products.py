@@ -23,11 +23,11 @@ EXACT_TF32 = 2e-3
 by_cublaslt = True  # until it fails
 
 
-def product(a: Array, b: Array, *, bias: Array | None = None, out: Array | None = None, dtype=None) -> Array:
-    """a (M,K), b (K,N), bias (N,) -> a b + bias (M,N), of dtype (or that of a), or in out."""
+def product(a: Array, b: Array, *, bias: Array | None = None, out: Array | None = None, add: bool = False) -> Array:
+    """a (M,K), b (K,N), bias (N,) -> a b + bias (M,N), in out if that is given; add: to what is there."""
     if out is None:
-        out = array_module(a).empty((a.shape[0], b.shape[1]), dtype or a.dtype)
-    _compute(a, b, out, Epilogue.DEFAULT if bias is None else Epilogue.BIAS, bias)
+        out = array_module(a).empty((a.shape[0], b.shape[1]), a.dtype)
+    _compute(a, b, out, Epilogue.DEFAULT if bias is None else Epilogue.BIAS, bias, add=add)
     return out
 
 
@@ -58,7 +58,7 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
     return xp.empty((rows, -(-columns // ALIGNED) * ALIGNED), dtype)
 
 
-def _compute(a, b, out, epilogue, bias=None, aux=None):
+def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
     """By cuBLASLt where it is there, has an algorithm and has never failed; else the plain way."""
     global by_cublaslt
     xp = array_module(out)
@@ -66,16 +66,16 @@ def _compute(a, b, out, epilogue, bias=None, aux=None):
     if by_cublaslt:
         kind = backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype
         try:
-            if _agrees(xp, *kind, bias is not None, aux is not None):
-                if cublaslt.multiply(a, b, out, epilogue, bias, aux):
+            if _agrees(xp, *kind, bias is not None, aux is not None, add):
+                if cublaslt.multiply(a, b, out, epilogue, bias, aux, add):
                     return
         except (ImportError, OSError, RuntimeError) as error:
             by_cublaslt = False
             warnings.warn(f"cuBLASLt is not used, and products may be slower: {error}", stacklevel=3)
-    _compute_plainly(a, b, out, epilogue, bias, aux)
+    _compute_plainly(a, b, out, epilogue, bias, aux, add)
 
 
-def _compute_plainly(a, b, out, epilogue, bias, aux):
+def _compute_plainly(a, b, out, epilogue, bias, aux, add):
     """What cuBLASLt makes of these, by a simpler product and a kernel, or by CuPy's product."""
     computed = wide(a.dtype)
     if epilogue == Epilogue.GELU_AUX_BIAS:
@@ -85,6 +85,8 @@ def _compute_plainly(a, b, out, epilogue, bias, aux):
     elif epilogue == Epilogue.BGRADA:
         product(a, b, out=out)
         bias[...] = column_sums(b[None])[0]
+    elif add:
+        out += a.astype(computed, copy=False) @ b.astype(computed, copy=False)
     elif bias is None and out.dtype == a.dtype:
         array_module(a).matmul(a, b, out=out)
     else:  # rounded once, at the end
@@ -93,7 +95,7 @@ def _compute_plainly(a, b, out, epilogue, bias, aux):
 
 
 @functools.cache
-def _agrees(xp, device, tf32, epilogue, dtype, result, with_bias, with_aux) -> bool:
+def _agrees(xp, device, tf32, epilogue, dtype, result, with_bias, with_aux, add) -> bool:
     """Does cuBLASLt make a product of this kind as exactly as its dtype allows? Asked once, of a small one.
 
     What it makes otherwise is left to the plain way, as is what it has no algorithm for even here. This once the GPU
@@ -102,11 +104,11 @@ def _agrees(xp, device, tf32, epilogue, dtype, result, with_bias, with_aux) -> b
     draw = np.random.default_rng(0).standard_normal
     shapes = {(64, 32): dtype, (32, 128): dtype, (64, 128): result, (128,): result}
     a, b, aux, bias = (xp.asarray(draw(shape).astype(kind)) for shape, kind in shapes.items())
-    arrays = a, b, xp.zeros_like(aux), bias if with_bias else None, aux if with_aux else None
+    arrays = a, b, xp.ones_like(aux), bias if with_bias else None, aux if with_aux else None
     exact = [None if x is None else x.astype(np.float64) for x in arrays]
-    if not cublaslt.multiply(*arrays[:3], epilogue, *arrays[3:]):
+    if not cublaslt.multiply(*arrays[:3], epilogue, *arrays[3:], add):
         return False
-    _compute_plainly(*exact[:3], epilogue, *exact[3:])
+    _compute_plainly(*exact[:3], epilogue, *exact[3:], add)
     pairs = [(x.astype(np.float64), y) for x, y in zip(arrays[2:], exact[2:], strict=True) if y is not None]
     errors = [float(abs(x - y).max() / abs(y).max()) for x, y in pairs]
     exactly = all(e <= (EXACT_TF32 if tf32 and dtype == np.float32 else EXACT[result.name]) for e in errors)
