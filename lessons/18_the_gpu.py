@@ -425,23 +425,52 @@ assert (value == 31).all() and (warp_sum(np.array([3, 1, 4, 1, 5, 9, 2, 6])) == 
 
 # %% [markdown]
 # `i ^ apart` flips one bit of i, so lanes exchange in pairs. No memory is touched: threads of a warp can read each
-# other's registers. This is the library's kernel:
+# other's registers.
+#
+# **How much to ask for.** Memory is quick, but far away. Between asking and having lie some hundreds of nanoseconds; say
+# 500. What the memory delivers in that time must all have been asked for before. By how many threads?
+
+# %%
+AT_ONCE = {"T4": 40 * 1024, "A100 (40 GB)": 108 * 2048, "H100 SXM": 132 * 2048}  # threads that a GPU holds, published
+for name, threads in AT_ONCE.items():
+    under_way = DEVICES[name][2] * 500e-9
+    print(f"   {name:12}: {under_way / 1e6:.2f} MB under way, {under_way / threads:.1f} bytes for each of", end=" ")
+    print(f"{threads:,} threads")
+    assert under_way / threads > 2 and 16 * threads > 2.5 * under_way
+
+# %% [markdown]
+# So many at the counter = so many a minute x minutes for each: that is Little's law, and every supermarket obeys it.
+# **If each thread asks for one number at a time, an H100's memory rests a third of the time**: 6 bytes are wanted of
+# each, a float32 has 4, and the 16-bit numbers of section 7 have 2. But a thread may ask for 16 bytes in one instruction.
+# We call that a *pack*: four neighbouring float32. Where 4 does not divide a row, the pack is a single number.
+#
+# This is the library's kernel:
 
 # %%
 source = (kernels.FOLDER / "layernorm.cu").read_text(encoding="utf-8")
-start = source.index('extern "C" __global__ void layernorm_forward')
-cuda = source[start : source.index("\n}\n", start) + 2]
+start = source.index("// What one lane has")
+cuda = source[start : source.index("\n}\n", source.index("void layernorm_forward")) + 2]
 print(cuda)
 
 # %% [markdown]
-# `real` is how a number is stored, `wide` what it is added up in. `threadIdx.x` is the lane. And here the same in
-# NumPy: each line does for 32 lanes, and for all rows, what the line of CUDA above it does for one. It makes the same
-# additions in the same order.
+# `real` is how a number is stored, `wide` what it is added up in. `threadIdx.x` is the lane. A lane's numbers of a row
+# stay in its registers, EACH packs of them: the row comes once. `each` does something for all of a lane's numbers
+# (`[&](int i) { ... }` is C++ for `lambda i: ...`). `__launch_bounds__` tells the compiler how many threads must find
+# room, so that it is sparing with registers.
+#
+# And here the same in NumPy: each line does for 32 lanes, and for all rows, what the line of CUDA above it does for
+# one. It makes the same additions in the same order.
 
 # %%
 def steps_of(columns):
-    """for (int c = threadIdx.x; c < columns; c += WARP): the columns of all lanes, step by step"""
-    return [c + lanes[c + lanes < columns] for c in range(0, columns, WARP)]  # in the last step some lanes may rest
+    """each(columns, ...): for i = 0, 1, 2, ... the columns where the lanes have their i-th number"""
+    pack = 4 if columns % 4 == 0 else 1
+    for i in range(-(-columns // (WARP * pack)) * pack):
+        c = (i // pack * WARP + lanes) * pack + i % pack
+        yield c[c < columns]  # in the last pack some lanes may rest
+
+
+print("of 768 columns lanes 0, 1, 2, ... have first", *(f"{c[0]}, {c[1]}, {c[2]}, ...;" for c in list(steps_of(768))[:5]))
 
 
 def lanes_forward(x, g, b, *, eps=1e-5):
@@ -449,20 +478,20 @@ def lanes_forward(x, g, b, *, eps=1e-5):
     x, shape, columns = x.reshape(-1, len(g)), x.shape, len(g)
     # wide sum = 0;
     total = np.zeros((len(x), WARP), x.dtype)
-    # sum += wide(x[c]);
+    # each(columns, [&](int i) { sum += wide(row[i]); });
     for c in steps_of(columns):
         total[:, : len(c)] += x[:, c]
     # wide middle = warp_sum(sum) / columns;
     middle = warp_sum(total)[:, :1] / columns  # every lane has it; for us one is enough
     # wide squares = 0;
     squares = np.zeros((len(x), WARP), x.dtype)
-    # squares += (wide(x[c]) - middle) * (wide(x[c]) - middle);
+    # each(columns, [&](int i) { squares += (wide(row[i]) - middle) * (wide(row[i]) - middle); });
     for c in steps_of(columns):
         squares[:, : len(c)] += (x[:, c] - middle) * (x[:, c] - middle)
     # wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
     scale = 1 / np.sqrt(warp_sum(squares)[:, :1] / columns + eps)
     out = np.empty_like(x)
-    # out[c] = g[c] * ((wide(x[c]) - middle) * scale) + b[c];
+    # each(columns, [&](int i) { row[i] = gain[i] * ((wide(row[i]) - middle) * scale) + shift[i]; });
     for c in steps_of(columns):
         out[:, c] = g[c] * ((x[:, c] - middle) * scale) + b[c]
     return out.reshape(shape), (x, middle, scale, g)
@@ -501,8 +530,10 @@ assert len(sums) > 20 and max(abs(found - math.fsum(column)) for found in sums) 
 # training has other bits, and a mistake cannot be told from chance. **So no kernel of this library uses atomics.
 # Every sum has an order that follows from the shape alone.**
 #
-# For dg and db it goes by stripes of rows. A thread adds up one column of one stripe, from its first row to its last.
-# Then the stripes are added up, in order. There are many stripes, so many threads. And there is a present in it:
+# For dg and db it goes by stripes of rows. A stripe has a block of eight warps: warp 0 takes its rows 0, 8, 16, ...,
+# warp 1 its rows 1, 9, 17, ... A lane has the numbers of a row in its registers anyway, for dx; it adds them to sums
+# that stay there too. At the end of a stripe its warps' sums are added up, in order, and then those of all stripes. And
+# there is a present in it:
 
 # %%
 rows = 1 + rng.standard_normal((65_536, 32), dtype=np.float32)  # 64 texts of 1,024 tokens
@@ -513,7 +544,7 @@ assert off[1] < off[0] / 5 and kernels.stripe_of(65_536) == 256
 
 # %% [markdown]
 # **The order that is good for many threads is good for rounding too**: no number meets a sum that is thousands of
-# times as large. Both backward kernels, dx by warps, dg and db by stripes:
+# times as large. The backward kernel, with stripes of four rows for two warps:
 
 # %%
 def lanes_backward(dout, cache):
@@ -529,23 +560,27 @@ def lanes_backward(dout, cache):
     dx = np.empty_like(x)
     for c in steps_of(len(g)):
         dx[:, c] = scale * (dout[:, c] * g[c] - shift - (x[:, c] - middle) * scale * stretch)
-    dg, db = (in_stripes_of_3(rows) for rows in (dout * ((x - middle) * scale), dout))
+    dg, db = (by_warps_and_stripes(rows) for rows in (dout * ((x - middle) * scale), dout))
     return dx.reshape(shape), dg, db
 
 
-def in_stripes_of_3(rows):
-    return in_order(np.stack([in_order(rows[first : first + 3]) for first in range(0, len(rows), 3)]))
+def by_warps_and_stripes(rows, warps=2, stripe=4):
+    """rows (N,C) -> (C,)"""
+    stripes = [rows[first : first + stripe] for first in range(0, len(rows), stripe)]
+    by_warps = [[in_order(rows[w::warps]) for w in range(min(warps, len(rows)))] for rows in stripes]
+    return in_order(np.stack([in_order(np.stack(sums)) for sums in by_warps]))
 
 
 trials = list(check.judge("layernorm", lanes_forward, lanes_backward))
-arrays = rng.normal(size=(2, 5, 70)), rng.normal(size=70), rng.normal(size=70)  # 70 = 32 + 32 + 6: lanes that rest
-trials.append(("layernorm 2x5x70", gradcheck.check(lanes_forward, lanes_backward, arrays)))
+for columns in (70, 140):  # 32 + 32 + 6 numbers, and 32 + 3 packs of four: lanes that rest
+    arrays = rng.normal(size=(2, 3, columns)), rng.normal(size=columns), rng.normal(size=columns)
+    trials.append((f"layernorm 2x3x{columns}", gradcheck.check(lanes_forward, lanes_backward, arrays)))
 for what, results in trials:
     print(f"   {what:35} worst error {gradcheck.worst(results).error:.0e}")
     assert gradcheck.worst(results).word == "happy"
 
 # %% [markdown]
-# These are the cases of `minigpt check`, and one with 70 columns, which 32 lanes do not divide. Is that necessary?
+# These are the cases of `minigpt check`, and two whose columns 32 lanes do not divide, nor 32 packs. Is that necessary?
 # The widths of GPT-2, 768, 1,024, 1,280 and 1,600, are all multiples of 32. Exercise 2 is a kernel that was only ever
 # tried on such. With a GPU, we time all three: the naive kernel, the reference's ten orders, and the library's
 # kernel.

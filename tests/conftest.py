@@ -81,7 +81,7 @@ def small_tiles(monkeypatch):
     """The CUDA kernels with tiles of a few numbers: every edge is crossed."""
     for name, size in {
         "kernels.STRIPE": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20,
-        "attention.QUERIES": 3, "attention.KEYS": 2,
+        "attention.QUERIES": 3, "attention.KEYS": 2, "embedding.SEGMENT": 3, "layernorm.WARPS": 3,
     }.items():  # fmt: skip
         monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
 

@@ -20,7 +20,7 @@ from minigpt import backend, ops, optim, reference
 from minigpt.backend import named_dtype
 from minigpt.errors import InputError
 from minigpt.fast import cuda
-from minigpt.fast.cuda import adam, attention, graph, kernels
+from minigpt.fast.cuda import adam, attention, cross_entropy, embedding, graph, kernels, layernorm
 from minigpt.key import Key
 from minigpt.nn import Parameter
 
@@ -160,6 +160,36 @@ def test_layernorm_of_rows_far_from_zero(kernels_on_cpu):
     assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
 
 
+@pytest.mark.parametrize(("columns", "offset", "pack"), [(4, 0, 4), (264, 0, 4), (302, 0, 1), (264, 1, 1)])
+def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pack, kernels_on_cpu):
+    """264 are two packs for each lane, and for two lanes a third one."""
+    x = normal(6 * columns + 1)[offset : 6 * columns + offset].reshape(6, columns)
+    g, ids = normal(columns), np.array([[3, 0], [3, 2]])
+    assert x.flags.c_contiguous and kernels.pack_of(columns, x) == pack and kernels.pack_of(columns, x, g) == pack
+    for op, args, constants in (
+        ("gelu", [x], {}),
+        ("dropout", [x], {"rate": 0.3, "key": KEY}),
+        ("layernorm", [x, g, normal(columns)], {}),
+        ("embedding", [x, ids], {}),
+        ("linear_cross_entropy", [normal(2, 2, 8), normal(columns, 8), ids], {}),
+    ):
+        assert_agree(op, args, constants)
+    assert error(kernels.column_sums(x[None]), x.sum(axis=0)[None]) < 1e-5
+
+
+def test_packs_of_bfloat16(kernels_on_cpu):
+    pytest.importorskip("ml_dtypes")
+    x, g = normal(6, 264, dtype=np.float64), normal(264, dtype=np.float64)
+    assert kernels.pack_of(264, x.astype(named_dtype("bfloat16")), np.zeros(1, np.float32)) == 8
+    for op, args, constants in (
+        ("gelu", [x], {}),
+        ("dropout", [x], {"rate": 0.3, "key": KEY}),
+        ("layernorm", [x, g, g], {}),
+        ("embedding", [x, np.array([[3, 0], [3, 5]])], {}),
+    ):
+        assert_as_good_as_rounding(op, args, constants)
+
+
 @pytest.mark.parametrize("rate", [1e-9, 0.1, 0.5, 1 - 1e-12])
 @pytest.mark.parametrize("key", [KEY, Key(0xFFFFFFFF, 7), Key(5, 2**31 + 3)])
 def test_dropout_has_the_same_bits(key, rate, kernels_on_cpu):
@@ -273,10 +303,13 @@ def test_without_cupy_arrays_the_kernels_stay_away():
         assert getattr(cuda, f"{op}_forward")(*args, **constants) is NotImplemented
 
 
+@pytest.mark.parametrize("segment", [1, 3, 32])
 @pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 130), (300, 3)])
-def test_embedding_of_repeated_ids(n, columns, kernels_on_cpu):
-    ids = np.random.default_rng(0).integers(7, size=(2, n)) * 3
-    assert_agree("embedding", [normal(20, columns), ids])
+def test_embedding_of_repeated_ids(n, columns, segment, kernels_on_cpu, monkeypatch):
+    """Runs of 1 to 200 places: within a segment, over an edge, over many segments."""
+    monkeypatch.setattr(embedding, "SEGMENT", segment)
+    ids = (np.random.default_rng(0).exponential(3, size=(2, n)) // 1).clip(0, 12).astype(int)
+    assert_agree("embedding", [normal(13, columns), ids])
 
 
 OTHER_TILES = [pytest.param(*tile, marks=pytest.mark.slow) for tile in ((1, 1), (4, 4), (5, 9))]  # to be compiled first
@@ -539,13 +572,16 @@ SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
 def sources(file):
-    """A source as it is compiled, for each dtype, for a model whose heads have 64 numbers."""
+    """A source as it is compiled, for each dtype: for rows of 768 numbers in heads of 64, and in packs of one."""
     for dtype in ["bfloat16"] if file == "attention_mma" else kernels.TYPES:
         queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
-        yield kernels.source(file, dtype, **{
-            "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
-            "attention_mma": {"HEAD": 64, "TILE": 64},
-        }.get(file, {}))  # fmt: skip
+        for pack in {1} if file.startswith("a") else {1, 16 // named_dtype(dtype).itemsize}:
+            yield kernels.source(file, dtype, PACK=pack, **{
+                "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
+                "attention_mma": {"HEAD": 64, "TILE": 64},
+                "layernorm": {"EACH": 768 // (32 * pack), "WARPS": layernorm.WARPS},
+                "cross_entropy": {"WARPS": cross_entropy.WARPS},
+            }.get(file, {}))  # fmt: skip
 
 
 def architectures(file):

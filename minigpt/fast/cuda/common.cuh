@@ -1,10 +1,23 @@
-// What the kernels share. Two names are chosen when they are compiled:
+// What the kernels share. Three names are chosen when they are compiled:
 //     real   how a number is stored: float, double or bfloat16,
-//     wide   what it is computed and summed in, and how gains, statistics and gradients of weights are stored.
+//     wide   what it is computed and summed in, and how gains, statistics and gradients of weights are stored,
+//     PACK   how many numbers a thread reads or writes at once: 16 bytes of real, or 1 where arrays do not allow that.
 
 const int WARP = 32;  // threads that run in step and can read each other's registers
 #define LOWEST wide(-3.4e38)  // where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
+
+// Memory answers late, but it answers many questions at once. So each thread asks for much.
+template <class Number> struct alignas(PACK > 1 ? 16 : sizeof(Number)) Packed {
+    Number x[PACK];
+};
+template <class Number> __device__ inline Packed<Number>& pack(Number* at) { return *(Packed<Number>*)at; }
+template <class Number> __device__ inline const Packed<Number>& pack(const Number* at) {
+    return *(const Packed<Number>*)at;
+}
+
+// The first of the numbers that are this thread's, where each has PACK of them.
+__device__ inline long long my_pack() { return ((long long)blockIdx.x * blockDim.x + threadIdx.x) * PACK; }
 
 // The sum of a value over a warp. Every thread gets it, and, the pairs being always the same, always the same bits.
 __device__ inline wide warp_sum(wide value) {

@@ -7,35 +7,44 @@ struct ExpSum {
     wide largest, total;
 
     // Two sums become one: the smaller of the two largest is the one that is stretched down.
-    __device__ void add(wide other_largest, wide other_total) {
-        wide both = other_largest > largest ? other_largest : largest;
+    __device__ void add(ExpSum other) {
+        wide both = other.largest > largest ? other.largest : largest;
         if (largest < both) total *= exp(largest - both);
-        if (other_largest < both) other_total *= exp(other_largest - both);
+        if (other.largest < both) other.total *= exp(other.largest - both);
         largest = both;
-        total += other_total;
+        total += other.total;
     }
 };
 
-const int WARPS = 8;  // of a block, which takes one row
-
 // loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
-// The row is read once for largest and total together, and once more for its gradient, if that is wanted: dz, which may
-// be z itself. Both have rows of `stride` numbers, of which the first `columns` count.
-extern "C" __global__ void cross_entropy(
+// A block of WARPS warps, which is chosen when this is compiled, takes a row. The row is read once for largest and total together, and once more for its
+// gradient, if that is wanted: dz, which may be z itself. Few and large blocks have few rows under way, which the cache
+// may still hold when they are read again. Rows are `stride` numbers apart, a multiple of PACK, of which the first
+// `columns` count.
+extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
     real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
     __shared__ wide largest[WARPS], total[WARPS];
+    const int STEP = WARPS * WARP * PACK;
     z += (long long)blockIdx.x * stride;
-    int target = y[blockIdx.x];
+    int target = y[blockIdx.x], first = threadIdx.x * PACK;
     wide weight = share[blockIdx.x], picked = z[target];
 
     ExpSum sum = {LOWEST, 0};
-    for (int v = threadIdx.x; v < columns; v += WARPS * WARP) sum.add(z[v], 1);
+    for (int v = first; v < columns; v += STEP) {
+        Packed<wide> some = pack(z + v);
+        ExpSum these = {LOWEST, 0};
+        for (int j = 0; j < PACK; j++) {
+            if (v + j >= columns) some.x[j] = LOWEST;
+            if (some.x[j] > these.largest) these.largest = some.x[j];
+        }
+        for (int j = 0; j < PACK; j++) these.total += exp(some.x[j] - these.largest);
+        sum.add(these);
+    }
     for (int apart = WARP / 2; apart > 0; apart /= 2) {
-        wide other_largest = __shfl_xor_sync(0xffffffffu, sum.largest, apart);
-        wide other_total = __shfl_xor_sync(0xffffffffu, sum.total, apart);
-        sum.add(other_largest, other_total);
+        ExpSum other = {__shfl_xor_sync(0xffffffffu, sum.largest, apart), __shfl_xor_sync(0xffffffffu, sum.total, apart)};
+        sum.add(other);
     }
     if (threadIdx.x % WARP == 0) {
         largest[threadIdx.x / WARP] = sum.largest;
@@ -43,20 +52,19 @@ extern "C" __global__ void cross_entropy(
     }
     __syncthreads();  // from here on z may change: everybody has read what it was
     sum = {LOWEST, 0};
-    for (int w = 0; w < WARPS; w++) sum.add(largest[w], total[w]);
+    for (int w = 0; w < WARPS; w++) sum.add({largest[w], total[w]});
 
     if (threadIdx.x == 0) loss[blockIdx.x] = weight * (log(sum.total) + (sum.largest - picked));
     if (!dz) return;
     wide share_of_total = 1 / sum.total;
     dz += (long long)blockIdx.x * stride;
-    for (int v = threadIdx.x; v < columns; v += WARPS * WARP) {
-        wide p = exp(z[v] - sum.largest) * share_of_total;
-        dz[v] = weight * (p - (v == target ? 1 : 0));
+    for (int v = first; v < columns; v += STEP) {
+        Packed<wide> some = pack(z + v);
+        Packed<real> slope;
+        for (int j = 0; j < PACK; j++) {
+            wide p = v + j < columns ? exp(some.x[j] - sum.largest) * share_of_total : 0;
+            slope.x[j] = weight * (p - (v + j == target ? 1 : 0));
+        }
+        pack(dz + v) = slope;
     }
-}
-
-// out = factor x, number by number.
-extern "C" __global__ void scale(real* out, const real* x, wide factor, long long n) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = wide(x[i]) * factor;
 }

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import blocks, launch, ours, wide
+from minigpt.fast.cuda.kernels import blocks, launch, launch_each, ours, pack_of, wide
 from minigpt.fast.cuda.products import padded, product
 
 LOGITS = 1 << 27  # how many exist at once: 512 MB in float32
-THREADS = 256  # of a row: WARPS warps
+WARPS = 32  # that take a row, at most
 IGNORED = -100  # a target that is not predicted
 
 
@@ -44,11 +44,13 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     step = min(len(rows), max(1, LOGITS // len(w)))
     logits = padded(xp, step, len(w), dtype)
     slopes = None if not grad else logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
+    warps = min(WARPS, blocks(len(w), 256))
+    constants = {"WARPS": warps, "PACK": pack_of(logits.shape[1], logits, logits if slopes is None else slopes)}
     for first in range(0, len(rows), step):
         part = slice(first, first + step)
         z = product(rows[part], w.T, out=logits[: len(rows[part]), : len(w)])
-        row = slopes, logits, loss[part], y[part], share[part]
-        launch("cross_entropy", "cross_entropy", (len(z), 1, 1), (THREADS, 1, 1), *row, len(w), logits.shape[1])
+        arguments = slopes, logits, loss[part], y[part], share[part], len(w), logits.shape[1]
+        launch("cross_entropy", "cross_entropy", (len(z), 1, 1), (32 * warps, 1, 1), *arguments, **constants)
         if grad:
             dz = slopes[: len(z), : len(w)]
             product(dz, w, out=dh[part])
@@ -58,10 +60,5 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
 
 def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
     """dloss () -> dh (*,C), dw (V,C)"""
-    return tuple(_scaled(array, float(dloss)) for array in cache)
-
-
-def _scaled(x, factor):
-    out = array_module(x).empty_like(x)
-    launch("cross_entropy", "scale", (blocks(x.size, THREADS), 1, 1), (THREADS, 1, 1), out, x, factor, x.size)
-    return out
+    xp, factor = array_module(cache.dw), float(dloss)
+    return tuple(launch_each("scale", "scale", xp.empty_like(x), x, factor, x.size) for x in cache)

@@ -4,12 +4,14 @@
 
 // out[i] = x[i] keep[i] / (1 - rate),   keep[i] = random_bits(key, first + i) >= rate 2^32.
 //
-// first: which number of the whole batch x[0] is, modulo 2^32. One thread for each number; no mask is ever stored.
+// first: which number of the whole batch x[0] is, modulo 2^32. No mask is ever stored.
 extern "C" __global__ void dropout(
     real* out, const real* x, long long n, unsigned first, unsigned key, unsigned threshold, wide stretch
 ) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    long long i = my_pack();
     if (i >= n) return;
     Dropout drop = {key, threshold, stretch};
-    out[i] = drop(x[i], first + (unsigned)i);
+    Packed<real> mine = pack(x + i);
+    for (int j = 0; j < PACK; j++) mine.x[j] = drop(mine.x[j], first + (unsigned)i + j);
+    pack(out + i) = mine;
 }

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from minigpt.backend import array_module
-from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours
+from minigpt.fast.cuda.kernels import launch_each, ours
 from minigpt.key import Key
 
 WORD = 0xFFFFFFFF
@@ -39,7 +39,4 @@ def _drop(x, rate, key):
         return x
     xp = array_module(x)
     x = xp.ascontiguousarray(x)
-    out = xp.empty_like(x)
-    grid = blocks(x.size, THREADS), 1, 1
-    launch("dropout", "dropout", grid, (THREADS, 1, 1), out, x, x.size, *chance(rate, key, x.shape))
-    return out
+    return launch_each("dropout", "dropout", xp.empty_like(x), x, x.size, *chance(rate, key, x.shape))

@@ -4,18 +4,24 @@
 
 const int TILE = 128;  // threads of a block, and ids that they share
 
+// The columns of a row that are mine: those of block y begin where those of block y - 1 end.
+__device__ inline int my_columns() { return (blockIdx.y * blockDim.x + threadIdx.x) * PACK; }
+
 // out[n] = w[ids[n]]. An id that the table does not have gives NaN: a kernel cannot raise an error, and must not lie.
 extern "C" __global__ void embedding_forward(real* out, const real* w, const long long* ids, int rows, int columns) {
-    int n = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
+    int n = blockIdx.x, c = my_columns();
     if (c >= columns) return;
     long long id = ids[n];
-    out[(long long)n * columns + c] = id >= 0 && id < rows ? wide(w[id * columns + c]) : NOT_A_NUMBER;
+    Packed<real> row;
+    for (int j = 0; j < PACK; j++) row.x[j] = NOT_A_NUMBER;
+    if (id >= 0 && id < rows) row = pack(w + id * columns + c);
+    pack(out + (long long)n * columns + c) = row;
 }
 
-// order: the positions, sorted by id, and within an id in their own order. Everybody counts who stands before him: n^2
-// comparisons, which a GPU makes faster than it sorts, as long as n is that of a batch. Tiles of ids go through shared
-// memory.
-extern "C" __global__ void embedding_order(long long* order, const long long* ids, int n) {
+// order: the positions, sorted by id, and within an id in their own order; sorted: their ids. Everybody counts who stands
+// before him: n^2 comparisons, which a GPU makes faster than it sorts, as long as n is that of a batch. Tiles of ids go
+// through shared memory.
+extern "C" __global__ void embedding_order(long long* order, long long* sorted, const long long* ids, int n) {
     __shared__ long long tile[TILE];
     int me = blockIdx.x * TILE + threadIdx.x, before = 0;
     long long id = me < n ? ids[me] : 0;
@@ -26,21 +32,51 @@ extern "C" __global__ void embedding_order(long long* order, const long long* id
         int here = n - first < TILE ? n - first : TILE;
         for (int i = 0; i < here; i++) before += tile[i] < id || (tile[i] == id && first + i < me);
     }
-    if (me < n) order[before] = me;
+    if (me < n) {
+        order[before] = me;
+        sorted[before] = id;
+    }
 }
 
 // dw[v] = sum of dout[n] over all n with ids[n] = v.
 //
-// In `order` the positions of one id stand together. One block for each place there (and 128 columns): it works where a
-// new id begins, and sums up to the next one, so that each row of dw has one owner and its sum one order. Rows that nobody
-// took are zero already.
+// In `order` the positions of one id stand together: a run. It has one owner, so that its sum has one order. But in a text
+// one id may be a fifth of all, and one block would still add up when all others have finished. So a block takes
+// `segment` places. It writes the sums of the runs that begin there to dw, and of one that began earlier to heads
+// (segments, C). Then embedding_join adds to a run that goes on its heads, in order. Rows of dw that nobody took are zero
+// already.
 extern "C" __global__ void embedding_backward(
-    wide* dw, const real* dout, const long long* ids, const long long* order, int n, int rows, int columns
+    wide* dw, wide* heads, const real* dout, const long long* order, const long long* sorted, int n, int segment, int rows,
+    int columns
 ) {
-    int place = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
-    long long id = ids[order[place]];
-    if (c >= columns || id < 0 || id >= rows || (place > 0 && ids[order[place - 1]] == id)) return;
-    wide sum = 0;
-    for (; place < n && ids[order[place]] == id; place++) sum += wide(dout[order[place] * columns + c]);
-    dw[id * columns + c] = sum;
+    int first = blockIdx.x * segment, end = first + segment < n ? first + segment : n, c = my_columns();
+    if (c >= columns) return;
+    bool earlier = first > 0 && sorted[first - 1] == sorted[first];
+    Packed<wide> sum = {};
+    for (int place = first; place < end; place++) {
+        long long id = sorted[place];
+        Packed<real> row = pack(dout + order[place] * columns + c);
+        for (int j = 0; j < PACK; j++) sum.x[j] += wide(row.x[j]);
+        if (place + 1 < end && sorted[place + 1] == id) continue;
+        if (earlier) pack(heads + (long long)blockIdx.x * columns + c) = sum;
+        else if (id >= 0 && id < rows) pack(dw + id * columns + c) = sum;
+        earlier = false;
+        sum = {};
+    }
+}
+
+extern "C" __global__ void embedding_join(
+    wide* dw, const wide* heads, const long long* sorted, int n, int segment, int rows, int columns
+) {
+    int first = blockIdx.x * segment, next = first + segment, c = my_columns();
+    if (c >= columns || next >= n) return;
+    long long id = sorted[next - 1];
+    bool mine = first == 0 || sorted[first - 1] != id;  // does the run of the last place begin in this segment?
+    if (!mine || id < 0 || id >= rows) return;
+    Packed<wide> sum = pack(dw + id * columns + c);
+    for (int place = next; place < n && sorted[place] == id; place += segment) {
+        Packed<wide> head = pack(heads + (long long)(place / segment) * columns + c);
+        for (int j = 0; j < PACK; j++) sum.x[j] += head.x[j];
+    }
+    pack(dw + id * columns + c) = sum;
 }

@@ -5,7 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours, wide
+from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours, pack_of, wide
+
+SEGMENT = 32  # places that a block sums up
 
 
 class EmbeddingCache(NamedTuple):
@@ -23,7 +25,7 @@ def embedding_forward(w, ids):
     xp = array_module(w)
     w, rows = xp.ascontiguousarray(w), xp.ascontiguousarray(ids.reshape(-1).astype(np.int64))
     out = xp.empty((*ids.shape, w.shape[1]), w.dtype)
-    launch("embedding", "embedding_forward", _grid(rows, w), (THREADS, 1, 1), out, w, rows, *w.shape)
+    _launch("embedding_forward", len(rows), (out, w), out, w, rows, *w.shape)
     return out, EmbeddingCache(w, rows)
 
 
@@ -31,13 +33,17 @@ def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)"""
     w, ids = cache
     xp = array_module(w)
-    dout, dw, order = xp.ascontiguousarray(dout), xp.zeros(w.shape, wide(w.dtype)), xp.empty_like(ids)
-    launch("embedding", "embedding_order", (blocks(len(ids), THREADS), 1, 1), (THREADS, 1, 1), order, ids, len(ids))
-    arrays = dw, dout, ids, order
-    launch("embedding", "embedding_backward", _grid(ids, w), (THREADS, 1, 1), *arrays, len(ids), *w.shape)
+    n, segments = len(ids), blocks(len(ids), SEGMENT)
+    dout, order, ordered = xp.ascontiguousarray(dout), xp.empty_like(ids), xp.empty_like(ids)
+    dw, heads = xp.zeros(w.shape, wide(w.dtype)), xp.empty((segments, w.shape[1]), wide(w.dtype))
+    launch("embedding", "embedding_order", (blocks(n, THREADS), 1, 1), (THREADS, 1, 1), order, ordered, ids, n)
+    _launch("embedding_backward", segments, (dw, heads, dout), dw, heads, dout, order, ordered, n, SEGMENT, *w.shape)
+    _launch("embedding_join", segments, (dw, heads), dw, heads, ordered, n, SEGMENT, *w.shape)
     return dw
 
 
-def _grid(ids, w):
-    """A block for each id and each piece of a row."""
-    return len(ids), blocks(w.shape[1], THREADS), 1
+def _launch(kernel, rows, read, *arguments):
+    """A block for each row, or segment, and each piece of its columns. read: the arrays read and written in packs"""
+    columns = arguments[-1]
+    pack = pack_of(columns, *read)
+    launch("embedding", kernel, (rows, blocks(columns, pack * THREADS), 1), (THREADS, 1, 1), *arguments, PACK=pack)

@@ -2,25 +2,38 @@
 
 #include "common.cuh"
 
-// gelu(z) = z (1 + t) / 2,   t = tanh(u),   u = sqrt(2/pi) (z + 0.044715 z^3)
+// 1 / (1 + exp(-x)), for bfloat16 with fewer right digits, but more than it has.
+__device__ inline wide sigmoid(wide x) {
+    return sizeof(real) == 2 ? __fdividef(1, 1 + __expf(-x)) : 1 / (1 + exp(-x));
+}
+
+// gelu(z) = z (1 + tanh(u)) / 2 = z s,   s = sigmoid(2u),   u = sqrt(2/pi) (z + 0.044715 z^3)
+//
+// tanh(u) = 2 sigmoid(2u) - 1: one exponential and one division, and nothing is subtracted where tanh is near -1.
 struct Gelu {
     wide value, slope;
     __device__ Gelu(wide z) {
-        const wide C = 0.7978845608028654, A = 0.044715;
-        wide t = tanh(C * (z + A * z * z * z));
-        value = z * (1 + t) / 2;
-        slope = (1 + t) / 2 + z / 2 * (1 - t * t) * C * (1 + 3 * A * z * z);
+        const wide C = 2 * 0.7978845608028654, A = 0.044715;
+        wide s = sigmoid(C * (z + A * z * z * z));
+        value = z * s;
+        slope = s + z * s * (1 - s) * C * (1 + 3 * A * z * z);
     }
 };
 
-// out = gelu(x). One thread for each number.
+// out = gelu(x), n numbers.
 extern "C" __global__ void gelu_forward(real* out, const real* x, long long n) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = Gelu(x[i]).value;
+    long long i = my_pack();
+    if (i >= n) return;
+    Packed<real> mine = pack(x + i);
+    for (int j = 0; j < PACK; j++) mine.x[j] = Gelu(mine.x[j]).value;
+    pack(out + i) = mine;
 }
 
 // dx = dout gelu'(x). dx may be dout.
 extern "C" __global__ void gelu_backward(real* dx, const real* dout, const real* x, long long n) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) dx[i] = wide(dout[i]) * Gelu(x[i]).slope;
+    long long i = my_pack();
+    if (i >= n) return;
+    Packed<real> mine = pack(dout + i), at = pack(x + i);
+    for (int j = 0; j < PACK; j++) mine.x[j] = wide(mine.x[j]) * Gelu(at.x[j]).slope;
+    pack(dx + i) = mine;
 }

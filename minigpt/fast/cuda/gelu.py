@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours
+from minigpt.fast.cuda.kernels import launch_each, ours
 
 
 class GeluCache(NamedTuple):
@@ -26,11 +26,9 @@ def gelu_backward(dout, cache: GeluCache):
 
 def gelu(x: Array, out: Array) -> Array:
     """x (*) -> gelu(x) in out (*), both in one piece"""
-    launch("gelu", "gelu_forward", (blocks(x.size, THREADS), 1, 1), (THREADS, 1, 1), out, x, x.size)
-    return out
+    return launch_each("gelu", "gelu_forward", out, x, x.size)
 
 
 def gelu_slope(dout: Array, x: Array, dx: Array) -> Array:
     """dout (*), x (*) -> dout gelu'(x) in dx (*), which may be dout, all in one piece"""
-    launch("gelu", "gelu_backward", (blocks(x.size, THREADS), 1, 1), (THREADS, 1, 1), dx, dout, x, x.size)
-    return dx
+    return launch_each("gelu", "gelu_backward", dx, dout, x, x.size)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt import backend
+from minigpt.backend import Array
 
 FOLDER = Path(__file__).parent
 ARRAY = getattr(backend.cupy, "ndarray", ())  # without CuPy, no array is one of ours
@@ -54,6 +55,19 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
     function(grid, block, tuple(_argument(a, *kind) for a, kind in zip(arguments, types, strict=True)))
 
 
+def launch_each(file: str, kernel: str, out: Array, *arguments) -> Array:
+    """Run a kernel that makes the numbers of `out` one by one from those of arrays as large, a pack for each thread."""
+    pack = pack_of(out.size, out, *(a for a in arguments if isinstance(a, ARRAY)))
+    launch(file, kernel, (blocks(out.size, pack * THREADS), 1, 1), (THREADS, 1, 1), out, *arguments, PACK=pack)
+    return out
+
+
+def pack_of(n: int, *arrays: Array) -> int:
+    """How many numbers a thread takes at once of rows of n: as many as are 16 bytes, where rows and arrays allow it."""
+    pack = 16 // min(a.itemsize for a in arrays)
+    return 1 if n % pack or any(address(a) % 16 for a in arrays) else pack
+
+
 def compile(source: str):
     """A module that has `get_function(name)`. CuPy keeps what it has compiled, on the disk too."""
     return backend.cupy.RawModule(code=source, options=("-std=c++14",))
@@ -63,13 +77,13 @@ def source(file: str, dtype: str, **constants: int) -> str:
     """The whole text of a .cu file for one dtype. What it includes is put in: CuPy would not see when that changes."""
     stored, computed = TYPES[dtype]
     head = f"{_read('bfloat16.cuh')}typedef {stored} real;\ntypedef {computed} wide;\n"
-    head += "".join(f"const int {name} = {value};\n" for name, value in constants.items())
+    head += "".join(f"const int {name} = {value};\n" for name, value in {"PACK": 1, **constants}.items())
     return head + re.sub(r'#include "(.+)"\n', lambda found: _read(found[1]), _read(f"{file}.cu"))
 
 
 def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
     """{kernel: [(type, "*" or ""), ...]}, as declared in a source."""
-    declared = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', source)
+    declared = re.findall(r'__global__ void (\w+)\(([^)]*)\)', source)
     one = re.compile(r"(?:const )?([\w ]+?)(\*?) \w+$")
     return {name: [one.match(" ".join(p.split())).groups() for p in text.split(",")] for name, text in declared}
 
@@ -79,14 +93,15 @@ def column_sums(x):
     groups, rows, columns = x.shape
     stripe = stripe_of(rows)
     sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), wide(x.dtype))
-    grid = blocks(columns, THREADS), sums.shape[1], groups
-    launch("columns", "column_sums", grid, (THREADS, 1, 1), sums, x, rows, columns, stripe)
+    pack = pack_of(columns, x, sums)
+    grid = blocks(columns, pack * THREADS), sums.shape[1], groups
+    launch("columns", "column_sums", grid, (THREADS, 1, 1), sums, x, rows, columns, stripe, PACK=pack)
     return sums[:, 0] if sums.shape[1] == 1 else column_sums(sums)
 
 
-def stripe_of(rows: int) -> int:
-    """How many rows one thread sums up: a matter of the shape alone, so that every machine has the same order."""
-    return max(STRIPE, blocks(rows, STRIPES))
+def stripe_of(rows: int, least: int | None = None) -> int:
+    """How many rows are summed up in one go: a matter of the shape alone, so that every machine has the same order."""
+    return max(least or STRIPE, blocks(rows, STRIPES))
 
 
 def blocks(n: int, size: int) -> int:

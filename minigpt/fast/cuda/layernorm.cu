@@ -1,75 +1,119 @@
 // Layer normalisation: x (N,C), g (C), b (C) -> out (N,C).
+//
+// A warp takes a row: lane 0 the first pack of it, lane 1 the second, and after 32 of them lane 0 again, EACH times. The
+// lanes keep what they have read in registers, so that a row comes from far away once. WARPS warps are a block. EACH and
+// WARPS are chosen when this is compiled.
 
 #include "common.cuh"
 
+const bool SMALL = EACH * PACK <= 24;  // so few numbers of a row that a lane can hold several arrays of them
+
+// What one lane has of a row of Number.
+template <class Number> struct Row {
+    Packed<Number> packs[EACH];
+    __device__ Number& operator[](int n) { return packs[n / PACK].x[n % PACK]; }
+};
+
+// The column of my pack e. In the last one some lanes may have none.
+__device__ inline int column_of(int e) { return (e * WARP + threadIdx.x) * PACK; }
+
+// f(n) for all my numbers of a row.
+template <class F> __device__ inline void each(int columns, F f) {
+#pragma unroll
+    for (int n = 0; n < EACH * PACK; n++) {
+        if (column_of(n / PACK) < columns) f(n);
+    }
+}
+
+template <class Number> __device__ inline Row<Number> load(const Number* from, int columns) {
+    Row<Number> row;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        if (column_of(e) < columns) row.packs[e] = pack(from + column_of(e));
+    }
+    return row;
+}
+
+template <class Number> __device__ inline void store(Number* to, const Row<Number>& row, int columns) {
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        if (column_of(e) < columns) pack(to + column_of(e)) = row.packs[e];
+    }
+}
+
 // out = g x_hat + b,   x_hat = (x - mean) rstd,   rstd = 1 / sqrt(var + eps).
-//
-// One warp for each row, blockDim.y rows in a block. A lane takes every 32nd column, so that a warp reads memory in one
-// piece. The row is read three times, but only the first time from far away.
-extern "C" __global__ void layernorm_forward(
+extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 3 : 2) __global__ void layernorm_forward(
     real* out, wide* mean, wide* rstd, const real* x, const wide* g, const wide* b, wide eps, int rows, int columns
 ) {
-    long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= rows) return;
-    x += row * columns;
-    out += row * columns;
+    long long n = (long long)blockIdx.x * WARPS + threadIdx.y;
+    if (n >= rows) return;
+    Row<real> row = load(x + n * columns, columns);
 
     wide sum = 0;
-    for (int c = threadIdx.x; c < columns; c += WARP) sum += wide(x[c]);
+    each(columns, [&](int i) { sum += wide(row[i]); });
     wide middle = warp_sum(sum) / columns;
 
     wide squares = 0;
-    for (int c = threadIdx.x; c < columns; c += WARP) squares += (wide(x[c]) - middle) * (wide(x[c]) - middle);
+    each(columns, [&](int i) { squares += (wide(row[i]) - middle) * (wide(row[i]) - middle); });
     wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
 
-    for (int c = threadIdx.x; c < columns; c += WARP) out[c] = g[c] * ((wide(x[c]) - middle) * scale) + b[c];
+    Row<wide> gain = load(g, columns), shift = load(b, columns);
+    each(columns, [&](int i) { row[i] = gain[i] * ((wide(row[i]) - middle) * scale) + shift[i]; });
+    store(out + n * columns, row, columns);
     if (threadIdx.x == 0) {
-        mean[row] = middle;
-        rstd[row] = scale;
+        mean[n] = middle;
+        rstd[n] = scale;
     }
 }
 
-// dx = rstd (d - mean(d) - x_hat mean(d x_hat)),   d = dout g,   both means over the row. One warp for each row.
-extern "C" __global__ void layernorm_backward(
-    real* dx, const real* dout, const real* x, const wide* mean, const wide* rstd, const wide* g, int rows, int columns
-) {
-    long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= rows) return;
-    x += row * columns;
-    dout += row * columns;
-    dx += row * columns;
-    wide middle = mean[row], scale = rstd[row];
-
-    wide shift = 0, stretch = 0;
-    for (int c = threadIdx.x; c < columns; c += WARP) {
-        wide d = wide(dout[c]) * g[c];
-        shift += d;
-        stretch += d * ((wide(x[c]) - middle) * scale);
+// sums[c] = the sum of column c over the warps of my block, from the first to the last.
+__device__ inline void sum_over_warps(wide* sums, const Row<wide>& mine, int columns) {
+    __shared__ __align__(16) wide all[WARPS][WARP * PACK];
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        __syncthreads();  // everybody is done with the packs before
+        pack(&all[threadIdx.y][threadIdx.x * PACK]) = mine.packs[e];
+        __syncthreads();
+        for (int i = threadIdx.y * WARP + threadIdx.x; i < WARP * PACK; i += WARPS * WARP) {
+            wide sum = 0;
+            for (int w = 0; w < WARPS; w++) sum += all[w][i];
+            int c = e * WARP * PACK + i;
+            if (c < columns) sums[c] = sum;
+        }
     }
-    shift = warp_sum(shift) / columns;
-    stretch = warp_sum(stretch) / columns;
-
-    for (int c = threadIdx.x; c < columns; c += WARP)
-        dx[c] = scale * (wide(dout[c]) * g[c] - shift - (wide(x[c]) - middle) * scale * stretch);
 }
 
-// dg = sum_n dout x_hat,   db = sum_n dout, for one stripe of rows: parts (2, stripes, C), dg first.
+// dx = rstd (d - mean(d) - x_hat mean(d x_hat)),   d = dout g,   both means over the row,
+// dg = sum_n dout x_hat,   db = sum_n dout.
 //
 // A sum over all rows by one thread would be slow, and one by many threads that add to the same number (atomics) would
-// come in another order, so with other bits, every time. So each thread sums the rows of its stripe, one column, in
-// order; the sum over the stripes is column_sums.
-extern "C" __global__ void layernorm_gains(
-    wide* parts, const real* dout, const real* x, const wide* mean, const wide* rstd, int rows, int columns, int stripe
+// come in another order, so with other bits, every time. So a block takes a stripe of rows, each of its warps every
+// WARPS-th of them, and adds up what it meets; then the warps are summed: parts (2, stripes, C), dg first. The sum over
+// the stripes is column_sums.
+extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 2 : 1) __global__ void layernorm_backward(
+    real* dx, wide* parts, const real* dout, const real* x, const wide* mean, const wide* rstd, const wide* g, int rows,
+    int columns, int stripe
 ) {
-    int c = blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= columns) return;
-    long long first = (long long)blockIdx.y * stripe;
-    wide dg = 0, db = 0;
-    for (long long n = first; n < first + stripe && n < rows; n++) {
-        wide d = dout[n * columns + c];
-        dg += d * ((wide(x[n * columns + c]) - mean[n]) * rstd[n]);
-        db += d;
+    long long first = (long long)blockIdx.x * stripe, end = first + stripe < rows ? first + stripe : rows;
+    Row<wide> dg = {}, db = {};
+    for (long long n = first + threadIdx.y; n < end; n += WARPS) {
+        Row<real> row = load(x + n * columns, columns), slope = load(dout + n * columns, columns);
+        Row<wide> gain = load(g, columns);
+        wide middle = mean[n], scale = rstd[n], shift = 0, stretch = 0;
+        each(columns, [&](int i) {
+            wide x_hat = (wide(row[i]) - middle) * scale, d = wide(slope[i]) * gain[i];
+            dg[i] += wide(slope[i]) * x_hat;
+            db[i] += wide(slope[i]);
+            shift += d;
+            stretch += d * x_hat;
+        });
+        shift = warp_sum(shift) / columns;
+        stretch = warp_sum(stretch) / columns;
+        each(columns, [&](int i) {
+            row[i] = scale * (wide(slope[i]) * gain[i] - shift - (wide(row[i]) - middle) * scale * stretch);
+        });
+        store(dx + n * columns, row, columns);
     }
-    parts[(long long)blockIdx.y * columns + c] = dg;
-    parts[((long long)gridDim.y + blockIdx.y) * columns + c] = db;
+    sum_over_warps(parts + (long long)blockIdx.x * columns, dg, columns);
+    sum_over_warps(parts + ((long long)gridDim.x + blockIdx.x) * columns, db, columns);
 }

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from minigpt.backend import Array, array_module
-from minigpt.fast.cuda.kernels import THREADS, blocks, column_sums, launch, ours, stripe_of, wide
+from minigpt.fast.cuda.kernels import blocks, column_sums, launch, ours, pack_of, stripe_of, wide
 
-ROWS = 4  # of a block, a warp for each
+WARPS = 8  # of a block
 
 
 class LayernormCache(NamedTuple):
@@ -27,8 +27,7 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
     columns = len(g)
     rows = x.size // max(1, columns)
     out, mean, rstd = xp.empty_like(x), xp.empty(rows, g.dtype), xp.empty(rows, g.dtype)
-    grid = blocks(rows, ROWS), 1, 1
-    launch("layernorm", "layernorm_forward", grid, (32, ROWS, 1), out, mean, rstd, x, g, b, eps, rows, columns)
+    _launch("layernorm_forward", blocks(rows, WARPS), (out, x, g, b), out, mean, rstd, x, g, b, eps, rows, columns)
     return out, LayernormCache(x, mean, rstd, g)
 
 
@@ -37,11 +36,17 @@ def layernorm_backward(dout, cache: LayernormCache):
     x, mean, rstd, g = cache
     xp = array_module(x)
     dout, dx = xp.ascontiguousarray(dout), xp.empty_like(x)
-    rows, columns, stripe = len(mean), len(g), stripe_of(len(mean))
-    grid = blocks(rows, ROWS), 1, 1
-    launch("layernorm", "layernorm_backward", grid, (32, ROWS, 1), dx, dout, x, mean, rstd, g, rows, columns)
+    rows, columns, stripe = len(mean), len(g), stripe_of(len(mean), WARPS)
     parts = xp.zeros((2, max(1, blocks(rows, stripe)), columns), g.dtype)
-    grid = blocks(columns, THREADS), blocks(rows, stripe), 1
-    launch("layernorm", "layernorm_gains", grid, (THREADS, 1, 1), parts, dout, x, mean, rstd, rows, columns, stripe)
+    arrays = dx, parts, dout, x, mean, rstd, g
+    _launch("layernorm_backward", blocks(rows, stripe), (dx, dout, x, g), *arrays, rows, columns, stripe)
     dg, db = column_sums(parts)
     return dx, dg, db
+
+
+def _launch(kernel, grid, read, *arguments):
+    """read: the arrays that are read and written in packs, the gains the last of them"""
+    columns = read[-1].size
+    pack = pack_of(columns, *read)
+    constants = {"PACK": pack, "EACH": blocks(columns, 32 * pack), "WARPS": WARPS}
+    launch("layernorm", kernel, (grid, 1, 1), (32, WARPS, 1), *arguments, **constants)
