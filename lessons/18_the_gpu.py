@@ -427,8 +427,8 @@ assert (value == 31).all() and (warp_sum(np.array([3, 1, 4, 1, 5, 9, 2, 6])) == 
 # `i ^ apart` flips one bit of i, so lanes exchange in pairs. No memory is touched: threads of a warp can read each
 # other's registers.
 #
-# **How much to ask for.** Memory is quick, but far away. Between asking and having lie some hundreds of nanoseconds; say
-# 500. What the memory delivers in that time must all have been asked for before. By how many threads?
+# **How much to ask for.** Memory is quick, but far away. Between asking and having lie some hundreds of nanoseconds,
+# say 500. What the memory delivers in that time must all have been asked for before. By how many threads?
 
 # %%
 AT_ONCE = {"T4": 40 * 1024, "A100 (40 GB)": 108 * 2048, "H100 SXM": 132 * 2048}  # threads that a GPU holds, published
@@ -441,8 +441,9 @@ for name, threads in AT_ONCE.items():
 # %% [markdown]
 # So many at the counter = so many a minute x minutes for each: that is Little's law, and every supermarket obeys it.
 # **If each thread asks for one number at a time, an H100's memory rests a third of the time**: 6 bytes are wanted of
-# each, a float32 has 4, and the 16-bit numbers of section 7 have 2. But a thread may ask for 16 bytes in one instruction.
-# We call that a *pack*: four neighbouring float32. Where 4 does not divide a row, the pack is a single number.
+# each, a float32 has 4, and the 16-bit numbers of section 7 have 2. But a thread may ask for 16 bytes in one
+# instruction. We call that a *pack*: four neighbouring float32. Where 4 does not divide a row, the pack is a single
+# number.
 #
 # This is the library's kernel:
 
@@ -470,7 +471,8 @@ def steps_of(columns):
         yield c[c < columns]  # in the last pack some lanes may rest
 
 
-print("of 768 columns lanes 0, 1, 2, ... have first", *(f"{c[0]}, {c[1]}, {c[2]}, ...;" for c in list(steps_of(768))[:5]))
+five = list(steps_of(768))[:5]
+print("of 768 columns lanes 0, 1, 2, ... have first", *(f"{c[0]}, {c[1]}, {c[2]}, ...;" for c in five))
 
 
 def lanes_forward(x, g, b, *, eps=1e-5):
