@@ -117,9 +117,23 @@ def _between_walls(array, second):
     return whole, inside
 
 
+def _compile(path: Path, *options: str) -> None:
+    command = ["g++", "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fPIC"]
+    command += ["-fno-gnu-unique"]  # each library has its own shared memory, also that of inline functions
+    subprocess.run([*command, *options, str(path)], check=True)
+
+
+@functools.cache
+def _header() -> str:
+    """The header's name where sources are built. It is compiled once, which takes longer than a kernel."""
+    here = Path(shutil.copy(HEADER, _built.name))
+    _compile(here, "-x", "c++-header", "-o", f"{here}.gch")
+    return here.name
+
+
 @functools.cache
 def _build(source: str):
-    text = f'#include "{HEADER}"\n{source}\nextern "C" int size_of_real = sizeof(real), size_of_wide = sizeof(wide);\n'
+    text = f'#include "{_header()}"\n{source}\nextern "C" int size_of_real = sizeof(real), size_of_wide = sizeof(wide);\n'
     for name, declared in kernels.parameters(source).items():
         given = ", ".join(f"*({kind}{star}*)a[{i}]" for i, (kind, star) in enumerate(declared))
         text += (
@@ -128,7 +142,5 @@ def _build(source: str):
         )
     path = Path(_built.name) / hashlib.sha256(text.encode()).hexdigest()[:16]
     path.with_suffix(".cc").write_text(text, encoding="utf-8")
-    command = ["g++", "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC"]
-    command += ["-fno-gnu-unique"]  # each library has its own shared memory, also that of inline functions
-    subprocess.run([*command, str(path.with_suffix(".cc")), "-o", str(path.with_suffix(".so"))], check=True)
+    _compile(path.with_suffix(".cc"), "-shared", "-o", str(path.with_suffix(".so")))
     return ctypes.CDLL(str(path.with_suffix(".so")))
