@@ -133,7 +133,8 @@ def _header() -> str:
 
 @functools.cache
 def _build(source: str):
-    text = f'#include "{_header()}"\n{source}\nextern "C" int size_of_real = sizeof(real), size_of_wide = sizeof(wide);\n'
+    text = f'#include "{_header()}"\n{source}\n'
+    text += 'extern "C" int size_of_real = sizeof(real), size_of_wide = sizeof(wide);\n'
     for name, declared in kernels.parameters(source).items():
         given = ", ".join(f"*({kind}{star}*)a[{i}]" for i, (kind, star) in enumerate(declared))
         text += (
