@@ -9,7 +9,7 @@ import numpy as np
 from minigpt import backend, costs, data, hub, models, tokenizer
 from minigpt.backend import available_memory, choose_device
 from minigpt.errors import InputError, check_ranges
-from minigpt.fast.cuda.graph import Recorded
+from minigpt.fast.cuda import attention, graph
 from minigpt.language_model import LanguageModel
 from minigpt.optim import AdamW, GPT1Adam, Optimizer
 from minigpt.parallel import ALONE, Ranks
@@ -85,7 +85,7 @@ class Job:
     starts: tuple = (None, None)  # where windows of train, and of valid, begin if `options.align` says so
     step: int = 0
     best: float = math.inf
-    recorded: Recorded | None = None  # forward and backward of a step, where a GPU can repeat them
+    recorded: graph.Recorded | None = None  # forward and backward of a step, where a GPU can repeat them
 
     @property
     def rows(self) -> slice:
@@ -210,8 +210,8 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None)
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
     if options.checkpoint_blocks and options.model == "lstm":
         raise InputError("--checkpoint-blocks: an LSTM has no blocks: leave it out")
-    if options.low and options.model == "lstm":
-        raise InputError("--dtype bfloat16: an LSTM computes in float32 only: leave it out")
+    if options.low and (options.model == "lstm" or model.config.n_embd > attention.LARGEST * model.config.n_head):
+        raise InputError(f"--dtype bfloat16: an LSTM, or heads above {attention.LARGEST}, need float32: leave it out")
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
     kind, mark = OPTIMIZERS[options.model], data.fingerprint(train_tokens, valid_tokens)

@@ -204,6 +204,14 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
         prepare(options(text, tmp_path / "a", dtype="int8"))
 
 
+@pytest.mark.parametrize("changes", [{"model": "lstm", "heads": 1}, {"heads": 1, "embd": 129}])
+def test_what_is_not_made_for_bfloat16_is_refused(changes, text, tmp_path, monkeypatch):
+    """Cells, and heads too large for the kernels of attention: CuPy cannot multiply stacks of matrices of bfloat16."""
+    monkeypatch.setattr(backend, "check_precision", lambda name, device: None)
+    with pytest.raises(InputError, match="--dtype bfloat16: an LSTM, or heads above 128, need float32"):
+        prepare(options(text, tmp_path / "a", dtype="bfloat16", **changes))
+
+
 @pytest.mark.slow
 def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     """Weights and moments are kept in float32, and the copies come back with them when it goes on."""
