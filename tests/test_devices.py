@@ -15,7 +15,7 @@ from test_lstm import small as small_lstm
 from test_train import options, stop_after, text
 
 from minigpt import finetune, gradcheck, ops, scoring
-from minigpt.backend import device_of
+from minigpt.backend import device_of, to_numpy
 from minigpt.classifier import Classifier
 from minigpt.generate import sample
 from minigpt.gpt1 import GPT1
@@ -59,8 +59,9 @@ def pass_of(model, ids, targets, **constants) -> list:
 
 
 def assert_agree(a: list, b: list, bound: float = 1e-9) -> None:
+    """Up to rounding. What is 0 but for that, as the gradient of a shift that all choices share, is another's noise."""
     for x, y in zip(a, b, strict=True):
-        assert error(x, y) < bound
+        assert error(x, y) < bound or max(abs(to_numpy(x)).max(), abs(to_numpy(y)).max()) < 1e-15
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
