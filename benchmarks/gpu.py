@@ -16,6 +16,7 @@ written even if something fails on the way.
 import argparse
 import contextlib
 import functools
+import gc
 import statistics
 import subprocess
 import sys
@@ -44,7 +45,7 @@ class Bench:
         self.device, self.quick, self.rows, self.differ = device, quick, {}, []
         on_gpu = device == "cuda"
         self.wait = backend.synchronize if on_gpu else lambda: None
-        self.free, self.held = (backend.free_memory, backend.held_memory) if on_gpu else (lambda: None, lambda: 0)
+        self.held = backend.held_memory if on_gpu else lambda: 0
         n, m = (1 << 14, 128) if quick else (1 << 28, 8192)
         x = self.normal(n)
         self.bandwidth = 2 * x.nbytes / self.seconds(lambda: x.copy())
@@ -54,6 +55,14 @@ class Bench:
             a = self.normal(m, m, dtype=dtype)
             self.rates[dtype] = 2 * m**3 / self.seconds(lambda a=a: ops.linear_forward(a, a))
             self.rows[f"operations of a product, {dtype}"] = {"per second": self.rates[dtype]}
+
+    def free(self) -> None:
+        """Both libraries give back what their pools only keep: it would stand in the other's way, or be counted."""
+        gc.collect()
+        if self.device == "cuda":
+            backend.free_memory()
+            if "torch" in sys.modules:
+                sys.modules["torch"].cuda.empty_cache()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -122,8 +131,8 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
         key = id(array)
         if key not in tensor:
             numbers = torch.from_numpy(backend.to_numpy(array).astype(np.float32)).to(bench.device)
-            tensor[key] = numbers.to(getattr(torch, array.dtype.name)).requires_grad_()
-        return tensor[key]
+            tensor[key] = array, numbers.to(getattr(torch, array.dtype.name)).requires_grad_()
+        return tensor[key][1]  # with its array, whose id would otherwise be another's later
 
     def pair(name, forward, backward_of, theirs, inputs, bytes_forward, bytes_backward, flops=0):
         """Rows of the forward and the backward pass. theirs: a function of tensors, or None."""
@@ -255,13 +264,16 @@ def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
             loss.backward()
             optimizer.step()
 
-        other = bench.seconds(one, torch_wait(bench.device))
+        try:
+            other = bench.seconds(one, torch_wait(bench.device))
+        except Exception as error:  # there is no compiler, perhaps: the rest can be measured
+            print(f"batch {batch}: step, {precision}, PyTorch {how}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
         peak = torch.cuda.max_memory_reserved() / 1e9 if bench.device == "cuda" else 0.0
         row = {"PyTorch": other, "ratio": other / seconds, "tokens/s": tokens / other, "GB": peak}
         bench.rows[f"batch {batch}: step, {precision}, PyTorch {how}"] = row
         del model, run, optimizer, one
-        if bench.device == "cuda":
-            torch.cuda.empty_cache()
+        bench.free()
 
 
 def launches(bench: Bench) -> None:

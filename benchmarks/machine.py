@@ -16,7 +16,7 @@ from pathlib import Path
 import minigpt  # noqa: F401 - before NumPy: it says how long BLAS's threads wait
 
 RESULTS = Path(__file__).with_name("results")
-PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "tiktoken", "cupy-cuda12x")
+PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "tiktoken", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def cores() -> int:
