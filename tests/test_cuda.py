@@ -572,14 +572,14 @@ SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
 def sources(file):
-    """A source as it is compiled, for each dtype: for rows of 768 numbers in heads of 64, and in packs of one."""
+    """A source as it is compiled, for each dtype: heads of 64 numbers, rows of 96 packs, and packs of one number too."""
     for dtype in ["bfloat16"] if file == "attention_mma" else kernels.TYPES:
         queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
         for pack in {1} if file.startswith("a") else {1, 16 // named_dtype(dtype).itemsize}:
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
                 "attention_mma": {"HEAD": 64, "TILE": 64},
-                "layernorm": {"EACH": 768 // (32 * pack), "WARPS": layernorm.WARPS},
+                "layernorm": {"EACH": 3, "WARPS": layernorm.WARPS},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS},
             }.get(file, {}))  # fmt: skip
 
