@@ -572,7 +572,7 @@ SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
 def sources(file):
-    """A source as it is compiled, for each dtype: heads of 64 numbers, rows of 96 packs, and packs of one number too."""
+    """A source as it is compiled, for each dtype: heads of 64 numbers, rows of 96 packs; and packs of one number."""
     for dtype in ["bfloat16"] if file == "attention_mma" else kernels.TYPES:
         queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
         for pack in {1} if file.startswith("a") else {1, 16 // named_dtype(dtype).itemsize}:
