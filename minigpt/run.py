@@ -99,9 +99,12 @@ class Run:
         path = self.folder / LOSSES
         if not path.is_file():
             return []
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
-        return [row | {"step": int(row["step"])} for row in rows]
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
+            return [row | {"step": int(row["step"])} for row in rows]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is damaged: expected numbers under {','.join(COLUMNS)}: {error!r}") from error
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[dict]) -> None:

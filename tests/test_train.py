@@ -361,6 +361,16 @@ def test_a_resume_file_without_its_state(text, tmp_path, run):
         reopen(Options(out=str(tmp_path)))
 
 
+@pytest.mark.parametrize("damage", [lambda s: s.replace("step", "update"), lambda s: s + "x,y\n", lambda s: s + ",1\n"])
+def test_a_damaged_table_of_losses_is_named(text, tmp_path, damage):
+    train(options(text, tmp_path))
+    table = tmp_path / "loss.csv"
+    table.write_text(damaged := damage(table.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(InputError, match=r"loss.csv is damaged: expected numbers under step,"):
+        reopen(Options(out=str(tmp_path)))
+    assert table.read_text(encoding="utf-8") == damaged
+
+
 def test_beta2_reaches_the_optimizer(text, tmp_path):
     assert prepare(options(text, tmp_path / "a", beta2=0.9)).optimizer.betas == (0.9, 0.9)
     with pytest.raises(InputError, match="--beta2 1"):
