@@ -239,7 +239,7 @@ for (name, parts), config, batch in zip(steps.items(), (nano, small), (12, 8), s
     counts = ", ".join(f"{part:,}" for part in parts) + f": {parts.sum():,}"
     print(f"{name:5} | {counts:>42} | {1000 * asking:5.1f} ms | {1000 * tokens * for_a_token / RATE:6.1f} ms", end=" ")
     print(f"of {tokens:5,} | from {busy_from[name]:5,.0f} tokens on")
-assert busy_from["nano"] > 4 * 12 * 64 and busy_from["small"] < 8 * 1024 / 10
+assert busy_from["nano"] > 4 * 12 * 64 and busy_from["small"] < 8 * 1024
 tensors = [parameter.data.size for parameter in GPT2(narrow).parameters()]
 assert len(tensors) == 148 and tensors.count(narrow.n_embd) == 74 and 12 <= steps["small"][3] / 148 < 13
 assert 0.4 < steps["small"][3] / steps["small"].sum() < 0.6

@@ -109,7 +109,7 @@ def _cupy_wheels() -> list[str]:
 
 _CAUSES = [  # words in the message, cause and cure: the first line that fits
     (("cudaerrorinsufficientdriver", "driver version is insufficient"),
-     "the NVIDIA driver is missing or too old for this CuPy: install one for CUDA 12 or newer, or use --device cpu"),
+     "the NVIDIA driver is missing or too old for {wheel}: install a newer one, or use --device cpu"),
     (("cudaerrornodevice", "no cuda-capable device", "libcuda.so", "nvcuda.dll"),
      "CuPy is installed but there is no NVIDIA driver or device: install the driver, or use --device cpu"),
     (("cuda_fp16", "vector_types.h", "cannot open source file", "could not open source file", "cuda headers"),
