@@ -103,7 +103,7 @@ class Run:
             with path.open(encoding="utf-8", newline="") as file:
                 rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
             return [row | {"step": int(row["step"])} for row in rows]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"{path} is damaged: expected numbers under {','.join(COLUMNS)}: {error!r}") from error
 
 

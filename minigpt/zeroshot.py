@@ -301,8 +301,8 @@ def evaluate(
     """Do one of TASKS with the model in a folder and the items of a file; print the report, write it as JSON if asked.
 
     options: those of the task's function; limit: only the first so many items. Raises InputError for an option that
-    the task does not have, for a file that is not of its form, and where `json_file` is there already,
-    or cannot be.
+    the task does not have, for a file that is not of its form, and for a `json_file` that is
+    there already or could not be written.
     """
     if task not in TASKS:
         raise InputError(f"unknown task {task!r}: choose {', '.join(TASKS)}")
@@ -313,7 +313,7 @@ def evaluate(
         raise InputError(f"--limit {limit}: give 1 or more")
     if json_file is not None and Path(json_file).exists():
         raise InputError(f"--json {json_file} is there already: give another name")
-    if json_file is not None and not os.access(Path(json_file).parent, os.W_OK):
+    if json_file is not None and not os.access(f"{Path(json_file).parent}/", os.W_OK):
         raise InputError(f"--json {json_file}: there is no folder {Path(json_file).parent} to write to")
     items = read(file)
     model, tokenizer = models.open_both(folder)

@@ -547,11 +547,13 @@ def test_results_that_are_there_are_not_overwritten(folder, tmp_path, capsys):
     assert kept.read_text(encoding="utf-8") == "precious"
 
 
-def test_results_that_could_not_be_kept_are_not_computed(folder, tmp_path, capsys):
+@pytest.mark.parametrize("parent", ["no", "file"])
+def test_results_that_could_not_be_kept_are_not_computed(parent, folder, tmp_path, capsys):
     (tmp_path / "file").write_text(TEXT, encoding="utf-8")
-    assert main(["eval", folder, "perplexity", str(tmp_path / "file"), "--json", str(tmp_path / "no" / "x.json")]) == 2
+    out = tmp_path / parent / "x.json"
+    assert main(["eval", folder, "perplexity", str(tmp_path / "file"), "--json", str(out)]) == 2
     captured = capsys.readouterr()
-    assert captured.out == "" and f"there is no folder {tmp_path / 'no'} to write to" in captured.err
+    assert captured.out == "" and f"there is no folder {out.parent} to write to" in captured.err
 
 
 def test_a_library_user_is_told_too():
