@@ -133,7 +133,7 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
         if key not in tensor:
             numbers = torch.from_numpy(backend.to_numpy(array).astype(np.float32)).to(bench.device)
             tensor[key] = array, numbers.to(getattr(torch, array.dtype.name)).requires_grad_()
-        return tensor[key][1]  # with its array, whose id would otherwise be another's later
+        return tensor[key][1]  # the array is kept too: once it is gone, another may have its id
 
     def pair(name, forward, backward_of, theirs, inputs, bytes_forward, bytes_backward, flops=0):
         """Rows of the forward and the backward pass. theirs: a function of tensors, or None."""
@@ -269,10 +269,10 @@ def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
             other = bench.seconds(one, torch_wait(bench.device))
         except Exception as error:  # there is no compiler, perhaps: the rest can be measured
             print(f"batch {batch}: step, {precision}, PyTorch {how}: {type(error).__name__}: {error}", file=sys.stderr)
-            continue
-        peak = torch.cuda.max_memory_reserved() / 1e9 if bench.device == "cuda" else 0.0
-        row = {"PyTorch": other, "ratio": other / seconds, "tokens/s": tokens / other, "GB": peak}
-        bench.rows[f"batch {batch}: step, {precision}, PyTorch {how}"] = row
+        else:
+            peak = torch.cuda.max_memory_reserved() / 1e9 if bench.device == "cuda" else 0.0
+            row = {"PyTorch": other, "ratio": other / seconds, "tokens/s": tokens / other, "GB": peak}
+            bench.rows[f"batch {batch}: step, {precision}, PyTorch {how}"] = row
         del model, run, optimizer, one
         bench.free()
 
