@@ -33,6 +33,7 @@ import minigpt
 from minigpt import backend, check, costs, gradcheck, ops, optim, plot
 from minigpt.fast.cuda import attention as cuda_attention
 from minigpt.fast.cuda import kernels
+from minigpt.fast.cuda import layernorm as cuda_layernorm
 from minigpt.fast.cuda.graph import Recorded
 from minigpt.gpt2 import GPT2, SIZES, GPT2Config
 
@@ -427,52 +428,67 @@ assert (value == 31).all() and (warp_sum(np.array([3, 1, 4, 1, 5, 9, 2, 6])) == 
 # `i ^ apart` flips one bit of i, so lanes exchange in pairs. No memory is touched: threads of a warp can read each
 # other's registers.
 #
-# **How much to ask for.** Memory is quick, but far away. Between asking and having lie some hundreds of nanoseconds,
-# say 500. What the memory delivers in that time must all have been asked for before. By how many threads?
+# **How much to ask for.** Memory is quick, but far away: between asking and having lie hundreds of ticks of the clock
+# (NVIDIA's programming guide says no more), and more when many ask. Say 300 nanoseconds. So a GPU holds many more
+# threads than it has lanes: while some wait, others have their turn. What the memory delivers in 300 ns must all have
+# been asked for before. How much is that for each thread?
 
 # %%
 AT_ONCE = {"T4": 40 * 1024, "A100 (40 GB)": 108 * 2048, "H100 SXM": 132 * 2048}  # threads that a GPU holds, published
 for name, threads in AT_ONCE.items():
-    under_way = DEVICES[name][2] * 500e-9
-    print(f"   {name:12}: {under_way / 1e6:.2f} MB under way, {under_way / threads:.1f} bytes for each of", end=" ")
-    print(f"{threads:,} threads")
-    assert under_way / threads > 2 and 16 * threads > 2.5 * under_way
+    n_lanes, _, memory, _ = DEVICES[name]
+    share = memory * 300e-9 / threads
+    print(f"   {name:12}: {threads // n_lanes} threads for each lane, {threads:,} in all;", end=" ")
+    print(f"{share:.1f} bytes for each of them")
+    assert threads % n_lanes == 0 and 2 < share < 4
 
 # %% [markdown]
 # So many at the counter = so many a minute x minutes for each: that is Little's law, and every supermarket obeys it.
-# **If each thread asks for one number at a time, an H100's memory rests a third of the time**: 6 bytes are wanted of
-# each, a float32 has 4, and the 16-bit numbers of section 7 have 2. But a thread may ask for 16 bytes in one
-# instruction. We call that a *pack*: four neighbouring float32. Where 4 does not divide a row, the pack is a single
-# number.
+# One float32 for each thread, 4 bytes, is just enough, if every place is taken and nobody does anything but ask. One
+# 16-bit number (section 7) is not. And who keeps a row in registers leaves room for fewer threads. **So let each
+# thread ask for more**: 16 bytes in one instruction, and again before the first have come. We call 16 bytes a *pack*:
+# four neighbouring float32. It must begin at a multiple of 16 bytes. So where 4 does not divide a row, whose second
+# row would begin in the middle of one, the pack is a single number.
 #
 # This is the library's kernel:
 
 # %%
 source = (kernels.FOLDER / "layernorm.cu").read_text(encoding="utf-8")
-start = source.index("// What one lane has")
+start = source.index("const bool SMALL")
 cuda = source[start : source.index("\n}\n", source.index("void layernorm_forward")) + 2]
 print(cuda)
 
 # %% [markdown]
-# `real` is how a number is stored, `wide` what it is added up in. `threadIdx.x` is the lane. A lane's numbers of a row
-# stay in its registers, EACH packs of them: the row comes once. `each` does something for all of a lane's numbers
-# (`[&](int i) { ... }` is C++ for `lambda i: ...`). `__launch_bounds__` tells the compiler how many threads must find
-# room, so that it is sparing with registers.
+# `threadIdx.x` is the lane, `threadIdx.y` its warp in the block, which has WARPS = 8 of them. `real` is how a number
+# is stored, `wide` what it is added up in. `Packed` is a pack, and `pack(p)` what stands at p, taken as one. `load`
+# brings what a lane has of a row, a `Row`: PACKS packs, of 768 float32 six. All are asked for before the first is
+# used, and they stay in registers: the row comes once. `row[i]` is the i-th of the lane's numbers, and `each` does
+# something for every i. Registers cannot be counted off while a program runs, so `#pragma unroll` has the compiler
+# write the loop out. (`[&](int i) { ... }` is C++ for `lambda i: ...`. `template <class Number>`: once for every type
+# of number that is asked for. `__device__`: a function that kernels call.)
+#
+# `__launch_bounds__(256, 3)` says: blocks have 256 threads, and three blocks should find room at once on each of the
+# parts of a GPU (a T4 has 40 such *multiprocessors*, each with 65,536 registers). So the compiler gives a thread at
+# most 65,536 / 768 = 85. A longer row needs more of them (it is not SMALL), and two blocks must do.
 #
 # And here the same in NumPy: each line does for 32 lanes, and for all rows, what the line of CUDA above it does for
-# one. It makes the same additions in the same order.
+# one. For float32 it makes the same additions in the same order.
 
 # %%
 def steps_of(columns):
     """each(columns, ...): for i = 0, 1, 2, ... the columns where the lanes have their i-th number"""
-    pack = 4 if columns % 4 == 0 else 1
+    pack = 4 if columns % 4 == 0 else 1  # as for float32: the library's pack of float64 is 2
     for i in range(-(-columns // (WARP * pack)) * pack):
         c = (i // pack * WARP + lanes) * pack + i % pack
         yield c[c < columns]  # in the last pack some lanes may rest
 
 
-five = list(steps_of(768))[:5]
-print("of 768 columns lanes 0, 1, 2, ... have first", *(f"{c[0]}, {c[1]}, {c[2]}, ...;" for c in five))
+for i, c in enumerate(list(steps_of(768))[:5]):
+    print(f"   number {i} of lanes 0, 1, 2, ...: columns {c[0]}, {c[1]}, {c[2]}, ...")
+for columns in (70, 140, 768, 1600):
+    assert sorted(np.concatenate(list(steps_of(columns)))) == list(range(columns))  # every column once
+assert pieces(np.arange(4 * WARP)) == 16  # 128 numbers that 32 lanes ask for in packs: again nothing comes in vain
+assert 65_536 // (3 * 256) == 85 and 768 == 6 * 4 * WARP
 
 
 def lanes_forward(x, g, b, *, eps=1e-5):
@@ -538,11 +554,18 @@ assert len(sums) > 20 and max(abs(found - math.fsum(column)) for found in sums) 
 # there is a present in it:
 
 # %%
+def by_warps_and_stripes(rows, warps, stripe):
+    """rows (N,C) -> their sum (C,): every warp its own rows of a stripe, then the warps, then the stripes, in order"""
+    stripes = [rows[first : first + stripe] for first in range(0, len(rows), stripe)]
+    by_warps = [[in_order(rows[w::warps]) for w in range(min(warps, len(rows)))] for rows in stripes]
+    return in_order(np.stack([in_order(np.stack(sums)) for sums in by_warps]))
+
+
 rows = 1 + rng.standard_normal((65_536, 32), dtype=np.float32)  # 64 texts of 1,024 tokens
-in_stripes = in_order(in_order(rows.reshape(256, 256, 32).swapaxes(0, 1)))
+in_stripes = by_warps_and_stripes(rows, warps=8, stripe=256)
 off = [np.abs(found - rows.sum(axis=0, dtype=np.float64)).mean() for found in (in_order(rows), in_stripes)]
 print(f"sums of 65,536 numbers: off by {off[0]:.4f} from one end to the other, by {off[1]:.4f} in 256 stripes")
-assert off[1] < off[0] / 5 and kernels.stripe_of(65_536) == 256
+assert off[1] < off[0] / 5 and kernels.stripe_of(65_536) == 256 and cuda_layernorm.WARPS == 8
 
 # %% [markdown]
 # **The order that is good for many threads is good for rounding too**: no number meets a sum that is thousands of
@@ -562,15 +585,8 @@ def lanes_backward(dout, cache):
     dx = np.empty_like(x)
     for c in steps_of(len(g)):
         dx[:, c] = scale * (dout[:, c] * g[c] - shift - (x[:, c] - middle) * scale * stretch)
-    dg, db = (by_warps_and_stripes(rows) for rows in (dout * ((x - middle) * scale), dout))
+    dg, db = (by_warps_and_stripes(rows, 2, 4) for rows in (dout * ((x - middle) * scale), dout))
     return dx.reshape(shape), dg, db
-
-
-def by_warps_and_stripes(rows, warps=2, stripe=4):
-    """rows (N,C) -> (C,)"""
-    stripes = [rows[first : first + stripe] for first in range(0, len(rows), stripe)]
-    by_warps = [[in_order(rows[w::warps]) for w in range(min(warps, len(rows)))] for rows in stripes]
-    return in_order(np.stack([in_order(np.stack(sums)) for sums in by_warps]))
 
 
 trials = list(check.judge("layernorm", lanes_forward, lanes_backward))
@@ -582,9 +598,12 @@ for what, results in trials:
     assert gradcheck.worst(results).word == "happy"
 
 # %% [markdown]
-# These are the cases of `minigpt check`, and two whose columns 32 lanes do not divide, nor 32 packs. Is that necessary?
-# The widths of GPT-2, 768, 1,024, 1,280 and 1,600, are all multiples of 32. Exercise 2 is a kernel that was only ever
-# tried on such. With a GPU, we time all three: the naive kernel, the reference's ten orders, and the library's
+# These are the cases of `minigpt check`, and two that do not come out even: 70 single numbers and 35 packs for 32
+# lanes. Is that necessary? The widths of GPT-2, 768, 1,024, 1,280 and 1,600, are all multiples of 32, and only with
+# the last, 12 and a half times 128, do lanes rest. Exercise 2 is a kernel that was only ever tried on widths that
+# come out even.
+#
+# With a GPU, we time all three: the naive kernel, the reference's ten orders, and the library's
 # kernel.
 
 # %%
