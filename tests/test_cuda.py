@@ -579,7 +579,7 @@ def sources(file):
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
                 "attention_mma": {"HEAD": 64, "TILE": 64},
-                "layernorm": {"EACH": 3, "WARPS": layernorm.WARPS},
+                "layernorm": {"PACKS": 3, "WARPS": layernorm.WARPS},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS},
             }.get(file, {}))  # fmt: skip
 

@@ -5,7 +5,7 @@
 // sums[g, s] = sum of x[g, n] over the rows n of stripe s: x (G,N,C) -> sums (G,S,C).
 //
 // A thread adds up PACK columns of a stripe, from the first row to the last: always the same order, always the same
-// bits. Neighbouring threads read neighbouring numbers, of eight rows at a time. A second launch sums the sums.
+// bits. Neighbouring threads read neighbouring numbers, of eight rows at a time. Further launches sum the sums.
 extern "C" __global__ void column_sums(wide* sums, const real* x, int rows, int columns, int stripe) {
     int c = my_pack();
     if (c >= columns) return;

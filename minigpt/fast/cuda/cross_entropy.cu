@@ -18,10 +18,10 @@ struct ExpSum {
 
 // loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
-// A block of WARPS warps, which is chosen when this is compiled, takes a row. The row is read once for largest and total together, and once more for its
-// gradient, if that is wanted: dz, which may be z itself. Few and large blocks have few rows under way, which the cache
-// may still hold when they are read again. Rows are `stride` numbers apart, a multiple of PACK, of which the first
-// `columns` count.
+// A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
+// together, and once more for its gradient, if that is wanted: dz, which may be z itself. Few and large blocks have few
+// rows under way, which the cache may still hold when they are read again. Rows are `stride` numbers apart, a multiple
+// of PACK, of which the first `columns` count.
 extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
     real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
@@ -43,8 +43,8 @@ extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
         sum.add(these);
     }
     for (int apart = WARP / 2; apart > 0; apart /= 2) {
-        ExpSum other = {__shfl_xor_sync(0xffffffffu, sum.largest, apart), __shfl_xor_sync(0xffffffffu, sum.total, apart)};
-        sum.add(other);
+        wide largest = __shfl_xor_sync(0xffffffffu, sum.largest, apart);
+        sum.add({largest, __shfl_xor_sync(0xffffffffu, sum.total, apart)});
     }
     if (threadIdx.x % WARP == 0) {
         largest[threadIdx.x / WARP] = sum.largest;

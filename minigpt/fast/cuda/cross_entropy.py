@@ -44,7 +44,7 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     step = min(len(rows), max(1, LOGITS // len(w)))
     logits = padded(xp, step, len(w), dtype)
     slopes = None if not grad else logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
-    warps = min(WARPS, blocks(len(w), 256))
+    warps = min(WARPS, blocks(len(w), 8 * 32))  # fewer where a thread would have less than 8 words
     constants = {"WARPS": warps, "PACK": pack_of(logits.shape[1], logits, logits if slopes is None else slopes)}
     for first in range(0, len(rows), step):
         part = slice(first, first + step)

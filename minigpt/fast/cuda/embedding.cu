@@ -40,13 +40,13 @@ extern "C" __global__ void embedding_order(long long* order, long long* sorted, 
 
 // dw[v] = sum of dout[n] over all n with ids[n] = v.
 //
-// In `order` the positions of one id stand together: a run. It has one owner, so that its sum has one order. But in a text
-// one id may be a fifth of all, and one block would still add up when all others have finished. So a block takes
-// `segment` places. It writes the sums of the runs that begin there to dw, and of one that began earlier to heads
-// (segments, C). Then embedding_join adds to a run that goes on its heads, in order. Rows of dw that nobody took are zero
-// already.
+// In `order` the positions of one id stand together: a run. But in a text one id may be a fifth of all, and a block that
+// had its whole run would still add up when all others have finished. So a block takes `segment` places. The sum of a
+// run that begins there goes to dw. The sum of what is left there of an earlier run goes to rests (segments, C). Then
+// embedding_join adds to each run its rests, in order: the block where a run begins owns it, so its sum has one order.
+// Rows of dw that nobody took are zero already.
 extern "C" __global__ void embedding_backward(
-    wide* dw, wide* heads, const real* dout, const long long* order, const long long* sorted, int n, int segment, int rows,
+    wide* dw, wide* rests, const real* dout, const long long* order, const long long* sorted, int n, int segment, int rows,
     int columns
 ) {
     int first = blockIdx.x * segment, end = first + segment < n ? first + segment : n, c = my_columns();
@@ -58,7 +58,7 @@ extern "C" __global__ void embedding_backward(
         Packed<real> row = pack(dout + order[place] * columns + c);
         for (int j = 0; j < PACK; j++) sum.x[j] += wide(row.x[j]);
         if (place + 1 < end && sorted[place + 1] == id) continue;
-        if (earlier) pack(heads + (long long)blockIdx.x * columns + c) = sum;
+        if (earlier) pack(rests + (long long)blockIdx.x * columns + c) = sum;
         else if (id >= 0 && id < rows) pack(dw + id * columns + c) = sum;
         earlier = false;
         sum = {};
@@ -66,7 +66,7 @@ extern "C" __global__ void embedding_backward(
 }
 
 extern "C" __global__ void embedding_join(
-    wide* dw, const wide* heads, const long long* sorted, int n, int segment, int rows, int columns
+    wide* dw, const wide* rests, const long long* sorted, int n, int segment, int rows, int columns
 ) {
     int first = blockIdx.x * segment, next = first + segment, c = my_columns();
     if (c >= columns || next >= n) return;
@@ -75,8 +75,8 @@ extern "C" __global__ void embedding_join(
     if (!mine || id < 0 || id >= rows) return;
     Packed<wide> sum = pack(dw + id * columns + c);
     for (int place = next; place < n && sorted[place] == id; place += segment) {
-        Packed<wide> head = pack(heads + (long long)(place / segment) * columns + c);
-        for (int j = 0; j < PACK; j++) sum.x[j] += head.x[j];
+        Packed<wide> rest = pack(rests + (long long)(place / segment) * columns + c);
+        for (int j = 0; j < PACK; j++) sum.x[j] += rest.x[j];
     }
     pack(dw + id * columns + c) = sum;
 }

@@ -35,15 +35,15 @@ def embedding_backward(dout, cache: EmbeddingCache):
     xp = array_module(w)
     n, segments = len(ids), blocks(len(ids), SEGMENT)
     dout, order, ordered = xp.ascontiguousarray(dout), xp.empty_like(ids), xp.empty_like(ids)
-    dw, heads = xp.zeros(w.shape, wide(w.dtype)), xp.empty((segments, w.shape[1]), wide(w.dtype))
+    dw, rests = xp.zeros(w.shape, wide(w.dtype)), xp.empty((segments, w.shape[1]), wide(w.dtype))
     launch("embedding", "embedding_order", (blocks(n, THREADS), 1, 1), (THREADS, 1, 1), order, ordered, ids, n)
-    _launch("embedding_backward", segments, (dw, heads, dout), dw, heads, dout, order, ordered, n, SEGMENT, *w.shape)
-    _launch("embedding_join", segments, (dw, heads), dw, heads, ordered, n, SEGMENT, *w.shape)
+    _launch("embedding_backward", segments, (dw, rests, dout), dw, rests, dout, order, ordered, n, SEGMENT, *w.shape)
+    _launch("embedding_join", segments, (dw, rests), dw, rests, ordered, n, SEGMENT, *w.shape)
     return dw
 
 
-def _launch(kernel, rows, read, *arguments):
-    """A block for each row, or segment, and each piece of its columns. read: the arrays read and written in packs"""
+def _launch(kernel, rows, in_packs, *arguments):
+    """A block for each row, or segment, and each piece of its columns. in_packs: the arrays for packs"""
     columns = arguments[-1]
-    pack = pack_of(columns, *read)
+    pack = pack_of(columns, *in_packs)
     launch("embedding", kernel, (rows, blocks(columns, pack * THREADS), 1), (THREADS, 1, 1), *arguments, PACK=pack)

@@ -89,7 +89,7 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def column_sums(x):
-    """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed, in two stages, each in a fixed order."""
+    """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed: stripes, then their sums, until one is left."""
     groups, rows, columns = x.shape
     stripe = stripe_of(rows)
     sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), wide(x.dtype))
@@ -100,7 +100,7 @@ def column_sums(x):
 
 
 def stripe_of(rows: int, least: int | None = None) -> int:
-    """How many rows are summed up in one go: a matter of the shape alone, so that every machine has the same order."""
+    """How many rows are summed up in one go, at least STRIPE or `least`. The shape alone decides: one order for all."""
     return max(least or STRIPE, blocks(rows, STRIPES))
 
 

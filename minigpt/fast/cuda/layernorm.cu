@@ -1,34 +1,34 @@
 // Layer normalisation: x (N,C), g (C), b (C) -> out (N,C).
 //
-// A warp takes a row: lane 0 the first pack of it, lane 1 the second, and after 32 of them lane 0 again, EACH times. The
-// lanes keep what they have read in registers, so that a row comes from far away once. WARPS warps are a block. EACH and
+// A warp takes a row: lane 0 the first pack of it, lane 1 the second, and after 32 of them lane 0 again, PACKS times. The
+// lanes keep what they have read in registers, so that a row comes from far away once. WARPS warps are a block. PACKS and
 // WARPS are chosen when this is compiled.
 
 #include "common.cuh"
 
-const bool SMALL = EACH * PACK <= 24;  // so few numbers of a row that a lane can hold several arrays of them
+const bool SMALL = PACKS * PACK <= 24;  // a lane has so few numbers of a row that registers suffice for one block more
 
 // What one lane has of a row of Number.
 template <class Number> struct Row {
-    Packed<Number> packs[EACH];
-    __device__ Number& operator[](int n) { return packs[n / PACK].x[n % PACK]; }
+    Packed<Number> packs[PACKS];
+    __device__ Number& operator[](int i) { return packs[i / PACK].x[i % PACK]; }
 };
 
 // The column of my pack e. In the last one some lanes may have none.
 __device__ inline int column_of(int e) { return (e * WARP + threadIdx.x) * PACK; }
 
-// f(n) for all my numbers of a row.
+// f(i) for all my numbers of a row.
 template <class F> __device__ inline void each(int columns, F f) {
 #pragma unroll
-    for (int n = 0; n < EACH * PACK; n++) {
-        if (column_of(n / PACK) < columns) f(n);
+    for (int i = 0; i < PACKS * PACK; i++) {
+        if (column_of(i / PACK) < columns) f(i);
     }
 }
 
 template <class Number> __device__ inline Row<Number> load(const Number* from, int columns) {
     Row<Number> row;
 #pragma unroll
-    for (int e = 0; e < EACH; e++) {
+    for (int e = 0; e < PACKS; e++) {
         if (column_of(e) < columns) row.packs[e] = pack(from + column_of(e));
     }
     return row;
@@ -36,7 +36,7 @@ template <class Number> __device__ inline Row<Number> load(const Number* from, i
 
 template <class Number> __device__ inline void store(Number* to, const Row<Number>& row, int columns) {
 #pragma unroll
-    for (int e = 0; e < EACH; e++) {
+    for (int e = 0; e < PACKS; e++) {
         if (column_of(e) < columns) pack(to + column_of(e)) = row.packs[e];
     }
 }
@@ -70,7 +70,7 @@ extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 3 : 2) __global__ void layern
 __device__ inline void sum_over_warps(wide* sums, const Row<wide>& mine, int columns) {
     __shared__ __align__(16) wide all[WARPS][WARP * PACK];
 #pragma unroll
-    for (int e = 0; e < EACH; e++) {
+    for (int e = 0; e < PACKS; e++) {
         __syncthreads();  // everybody is done with the packs before
         pack(&all[threadIdx.y][threadIdx.x * PACK]) = mine.packs[e];
         __syncthreads();

@@ -44,9 +44,9 @@ def layernorm_backward(dout, cache: LayernormCache):
     return dx, dg, db
 
 
-def _launch(kernel, grid, read, *arguments):
-    """read: the arrays that are read and written in packs, the gains the last of them"""
-    columns = read[-1].size
-    pack = pack_of(columns, *read)
-    constants = {"PACK": pack, "EACH": blocks(columns, 32 * pack), "WARPS": WARPS}
+def _launch(kernel, grid, in_packs, *arguments):
+    """in_packs: the arrays that are read or written in packs, the last of them g"""
+    columns = in_packs[-1].size
+    pack = pack_of(columns, *in_packs)
+    constants = {"PACK": pack, "PACKS": blocks(columns, 32 * pack), "WARPS": WARPS}
     launch("layernorm", kernel, (grid, 1, 1), (32, WARPS, 1), *arguments, **constants)

@@ -24,7 +24,7 @@ by_cublaslt = True  # until it fails
 
 
 def product(a: Array, b: Array, *, bias: Array | None = None, out: Array | None = None, add: bool = False) -> Array:
-    """a (M,K), b (K,N), bias (N,) -> a b + bias (M,N), in out if that is given; add: to what is there."""
+    """a (M,K), b (K,N), bias (N,) -> a b + bias (M,N), in out if that is given, or added to what is in out."""
     if out is None:
         out = array_module(a).empty((a.shape[0], b.shape[1]), a.dtype)
     _compute(a, b, out, Epilogue.DEFAULT if bias is None else Epilogue.BIAS, bias, add=add)
@@ -85,13 +85,12 @@ def _compute_plainly(a, b, out, epilogue, bias, aux, add):
     elif epilogue == Epilogue.BGRADA:
         product(a, b, out=out)
         bias[...] = column_sums(b[None])[0]
-    elif add:
-        out += a.astype(computed, copy=False) @ b.astype(computed, copy=False)
-    elif bias is None and out.dtype == a.dtype:
+    elif bias is None and out.dtype == a.dtype and not add:
         array_module(a).matmul(a, b, out=out)
     else:  # rounded once, at the end
         result = a.astype(computed, copy=False) @ b.astype(computed, copy=False)
-        out[...] = result if bias is None else result + bias
+        result = result if bias is None else result + bias
+        out[...] = result + out if add else result
 
 
 @functools.cache
