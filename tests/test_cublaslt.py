@@ -90,6 +90,14 @@ def test_a_bias(dtype, result, kernels_on_cpu):
     assert kernels_on_cpu.made == [("BIAS", dtype, result)] * 3
 
 
+@pytest.mark.parametrize("kernels_on_cpu", ["CuPy", "cuBLASLt"], indirect=True)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_product_with_a_bias_is_added(dtype, kernels_on_cpu):
+    x, w, b, there = (normal(*shape, dtype=dtype) for shape in ((5, 7), (7, 9), (9,), (5, 9)))
+    x64, w64, b64, there64 = exactly(x, w, b, there)
+    assert close(products.product(x, w, bias=b, out=there, add=True), there64 + x64 @ w64 + b64)
+
+
 @WITH_CUBLASLT
 @pytest.mark.parametrize("refused", [(), ("GELU_AUX_BIAS", "DGELU", "BGRADA")])
 @pytest.mark.parametrize("columns", [24, 21])
