@@ -160,9 +160,12 @@ def test_layernorm_of_rows_far_from_zero(kernels_on_cpu):
     assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
 
 
-@pytest.mark.parametrize(("columns", "offset", "pack"), [(4, 0, 4), (264, 0, 4), (302, 0, 1), (264, 1, 1)])
+SIZES_OF_PACKS = [(4, 0, 4), (264, 0, 4), (1032, 0, 4), (302, 0, 1), (264, 1, 1)]
+
+
+@pytest.mark.parametrize(("columns", "offset", "pack"), SIZES_OF_PACKS)
 def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pack, kernels_on_cpu):
-    """264 are two packs for each lane, and for two lanes a third one."""
+    """264 are two packs for each lane, and for two lanes a third one; 1032 more than a block of threads has."""
     x = normal(6 * columns + 1)[offset : 6 * columns + offset].reshape(6, columns)
     g, ids = normal(columns), np.array([[3, 0], [3, 2]])
     assert x.flags.c_contiguous and kernels.pack_of(columns, x) == pack and kernels.pack_of(columns, x, g) == pack
@@ -177,10 +180,11 @@ def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pa
     assert error(kernels.column_sums(x[None]), x.sum(axis=0)[None]) < 1e-5
 
 
-def test_packs_of_bfloat16(kernels_on_cpu):
+@pytest.mark.parametrize("columns", [264, 1032])
+def test_packs_of_bfloat16(columns, kernels_on_cpu):
     pytest.importorskip("ml_dtypes")
-    x, g = normal(6, 264, dtype=np.float64), normal(264, dtype=np.float64)
-    assert kernels.pack_of(264, x.astype(named_dtype("bfloat16")), np.zeros(1, np.float32)) == 8
+    x, g = normal(6, columns, dtype=np.float64), normal(columns, dtype=np.float64)
+    assert kernels.pack_of(columns, x.astype(named_dtype("bfloat16")), np.zeros(1, np.float32)) == 8
     for op, args, constants in (
         ("gelu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
@@ -206,6 +210,21 @@ def test_the_gelu_of_large_numbers(kernels_on_cpu):
     x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
     for dtype in AGREEMENT:
         assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_is_not_finite_is_not_hidden(kernels_on_cpu):
+    x = np.array([np.nan, np.inf, -np.inf, 1, 2, 3, 4, 5], np.float32)
+    with ops.using("reference"), np.errstate(invalid="ignore"):
+        expected = ops.gelu_forward(x)[0]
+    found = cuda.gelu_forward(x)[0]
+    assert np.isnan(found).tolist() == np.isnan(expected).tolist() and found[1] == np.inf
+    assert error(found[3:], expected[3:]) < 1e-6
+    for wrong in np.nan, np.inf, -np.inf:
+        h, w = np.ones((2, 1), np.float32), np.ones((300, 1), np.float32)
+        w[7], w[290] = wrong, wrong  # in the first pack of a thread, and in a later one
+        loss, cache = cuda.linear_cross_entropy_forward(h, w, np.array([1, 299]))
+        assert np.isfinite(loss) == (wrong == -np.inf), "a word of probability 0 is no mistake"
 
 
 @pytest.mark.parametrize("inside", [50, 56])
@@ -304,7 +323,7 @@ def test_without_cupy_arrays_the_kernels_stay_away():
 
 
 @pytest.mark.parametrize("segment", [1, 3, 32])
-@pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 130), (300, 3)])
+@pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 132), (300, 3)])
 def test_embedding_of_repeated_ids(n, columns, segment, kernels_on_cpu, monkeypatch):
     """Runs of 1 to 200 places: within a segment, over an edge, over many segments."""
     monkeypatch.setattr(embedding, "SEGMENT", segment)

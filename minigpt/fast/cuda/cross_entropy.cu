@@ -20,7 +20,7 @@ struct ExpSum {
 //
 // A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
 // together, and once more for its gradient, if that is wanted: dz, which may be z itself. Few and large blocks have few
-// rows under way, which the cache may still hold when they are read again. Rows are `stride` numbers apart, a multiple
+// rows under way, and the second time they are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple
 // of PACK, of which the first `columns` count.
 extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
     real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
@@ -58,7 +58,8 @@ extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
     if (!dz) return;
     wide share_of_total = 1 / sum.total;
     dz += (long long)blockIdx.x * stride;
-    for (int v = first; v < columns; v += STEP) {
+    for (int v = (columns - 1) / STEP * STEP + first; v >= 0; v -= STEP) {
+        if (v >= columns) continue;
         Packed<wide> some = pack(z + v);
         Packed<real> slope;
         for (int j = 0; j < PACK; j++) {

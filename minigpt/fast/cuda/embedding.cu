@@ -18,19 +18,23 @@ extern "C" __global__ void embedding_forward(real* out, const real* w, const lon
     pack(out + (long long)n * columns + c) = row;
 }
 
+// An id in 32 bits; -1, which no table has, for what does not fit.
+__device__ inline int shortened(long long id) { return id == (int)id ? (int)id : -1; }
+
 // order: the positions, sorted by id, and within an id in their own order; sorted: their ids. Everybody counts who stands
 // before him: n^2 comparisons, which a GPU makes faster than it sorts, as long as n is that of a batch. Tiles of ids go
-// through shared memory.
+// through shared memory; only in our own must places be compared too.
 extern "C" __global__ void embedding_order(long long* order, long long* sorted, const long long* ids, int n) {
-    __shared__ long long tile[TILE];
-    int me = blockIdx.x * TILE + threadIdx.x, before = 0;
-    long long id = me < n ? ids[me] : 0;
+    __shared__ int tile[TILE];
+    int mine = blockIdx.x * TILE, me = mine + threadIdx.x, before = 0, id = me < n ? shortened(ids[me]) : 0;
     for (int first = 0; first < n; first += TILE) {
         __syncthreads();  // everybody is done with the tile before
-        if (first + threadIdx.x < n) tile[threadIdx.x] = ids[first + threadIdx.x];
+        if (first + threadIdx.x < n) tile[threadIdx.x] = shortened(ids[first + threadIdx.x]);
         __syncthreads();
         int here = n - first < TILE ? n - first : TILE;
-        for (int i = 0; i < here; i++) before += tile[i] < id || (tile[i] == id && first + i < me);
+        if (first < mine) for (int i = 0; i < here; i++) before += tile[i] <= id;
+        else if (first > mine) for (int i = 0; i < here; i++) before += tile[i] < id;
+        else for (int i = 0; i < here; i++) before += tile[i] < id || (tile[i] == id && i < threadIdx.x);
     }
     if (me < n) {
         order[before] = me;

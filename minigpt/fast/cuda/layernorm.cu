@@ -6,7 +6,8 @@
 
 #include "common.cuh"
 
-const bool SMALL = PACKS * PACK <= 24;  // a lane has so few numbers of a row that registers suffice for one block more
+const bool SMALL = PACKS * PACK * sizeof(wide) <= 96;  // so little of a row that registers suffice for one block more
+const int UNROLL = PACKS * PACK <= 64 ? PACKS * PACK : 1;  // of a longer row a lane's part is in memory, and is slow
 
 // What one lane has of a row of Number.
 template <class Number> struct Row {
@@ -19,7 +20,7 @@ __device__ inline int column_of(int e) { return (e * WARP + threadIdx.x) * PACK;
 
 // f(i) for all my numbers of a row.
 template <class F> __device__ inline void each(int columns, F f) {
-#pragma unroll
+#pragma unroll UNROLL
     for (int i = 0; i < PACKS * PACK; i++) {
         if (column_of(i / PACK) < columns) f(i);
     }
@@ -27,7 +28,7 @@ template <class F> __device__ inline void each(int columns, F f) {
 
 template <class Number> __device__ inline Row<Number> load(const Number* from, int columns) {
     Row<Number> row;
-#pragma unroll
+#pragma unroll UNROLL
     for (int e = 0; e < PACKS; e++) {
         if (column_of(e) < columns) row.packs[e] = pack(from + column_of(e));
     }
@@ -35,7 +36,7 @@ template <class Number> __device__ inline Row<Number> load(const Number* from, i
 }
 
 template <class Number> __device__ inline void store(Number* to, const Row<Number>& row, int columns) {
-#pragma unroll
+#pragma unroll UNROLL
     for (int e = 0; e < PACKS; e++) {
         if (column_of(e) < columns) pack(to + column_of(e)) = row.packs[e];
     }
@@ -69,7 +70,7 @@ extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 3 : 2) __global__ void layern
 // sums[c] = the sum of column c over the warps of my block, from the first to the last.
 __device__ inline void sum_over_warps(wide* sums, const Row<wide>& mine, int columns) {
     __shared__ __align__(16) wide all[WARPS][WARP * PACK];
-#pragma unroll
+#pragma unroll UNROLL
     for (int e = 0; e < PACKS; e++) {
         __syncthreads();  // everybody is done with the packs before
         pack(&all[threadIdx.y][threadIdx.x * PACK]) = mine.packs[e];

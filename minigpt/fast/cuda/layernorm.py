@@ -37,7 +37,7 @@ def layernorm_backward(dout, cache: LayernormCache):
     xp = array_module(x)
     dout, dx = xp.ascontiguousarray(dout), xp.empty_like(x)
     rows, columns, stripe = len(mean), len(g), stripe_of(len(mean), WARPS)
-    parts = xp.zeros((2, max(1, blocks(rows, stripe)), columns), g.dtype)
+    parts = (xp.empty if rows else xp.zeros)((2, max(1, blocks(rows, stripe)), columns), g.dtype)
     arrays = dx, parts, dout, x, mean, rstd, g
     _launch("layernorm_backward", blocks(rows, stripe), (dx, dout, x, g), *arrays, rows, columns, stripe)
     dg, db = column_sums(parts)
