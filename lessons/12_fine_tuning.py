@@ -379,6 +379,7 @@ for panel, name in zip(axes, FOUR, strict=True):
         panel.plot(range(2, EPOCHS + 1, 2), values, "o-", label=label, markersize=3)
     panel.axhline(50, color="gray", linestyle=":")
     panel.set(title=name, xlabel="epoch")
+figure.suptitle("Four tasks, one run: what pre-training is worth (dotted: a guess)")
 axes[0].set_ylabel("right answers (%)")
 axes[0].legend()
 plot.save(figure, "12_fine_tuning.png")

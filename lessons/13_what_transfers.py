@@ -171,6 +171,7 @@ figure, axes = plt.subplots()
 for name, values in live.items():
     axes.plot([max(step, 50) for step in STATES], values, "o-", label=name, markersize=4)
 axes.set(xscale="log", xlabel="updates of pre-training (the first point: none)", ylabel="points, without any label")
+axes.set_title("One model, one run: each skill has its own clock (dotted: guesses)")
 axes.axhline(50, color="gray", linestyle=":")
 axes.axhline(0, color="gray", linestyle=":")
 axes.legend()
@@ -443,6 +444,7 @@ for kind, label in (("gpt1", "Transformer"), ("lstm", "LSTM")):
     print(f"recorded, {label}: " + ", ".join(f"{value:.2f}" for value in scaled.mean(axis=0)), end="; ")
     print(f"validation loss at the end {losses[:, -1].mean():.2f}")
 axes.set(xscale="log", xlabel="updates of pre-training (the first point: none)", ylabel="0: a guess, 1: all right")
+axes.set_title("What nobody taught: mean of four tasks, three seeds and their spread")
 axes.legend()
 plot.save(figure, "13_recorded.png")
 
