@@ -464,8 +464,9 @@ print(cuda)
 # brings what a lane has of a row, a `Row`: PACKS packs, of 768 float32 six. All are asked for before the first is
 # used, and they stay in registers: the row comes once. `row[i]` is the i-th of the lane's numbers, and `each` does
 # something for every i. Registers cannot be counted off while a program runs, so `#pragma unroll` has the compiler
-# write the loop out. (`[&](int i) { ... }` is C++ for `lambda i: ...`. `template <class Number>`: once for every type
-# of number that is asked for. `__device__`: a function that kernels call.)
+# write the loop out (UNROLL is 1, which means no, where a row is too long for that). (`[&](int i) { ... }` is C++ for
+# `lambda i: ...`. `template <class Number>`: once for every type of number that is asked for. `__device__`: a
+# function that kernels call.)
 #
 # `__launch_bounds__(256, 3)` says: blocks have 256 threads, and three blocks should find room at once on each of the
 # parts of a GPU (a T4 has 40 such *multiprocessors*, each with 65,536 registers). So the compiler gives a thread at

@@ -20,8 +20,8 @@ struct ExpSum {
 //
 // A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
 // together, and once more for its gradient, if that is wanted: dz, which may be z itself. Few and large blocks have few
-// rows under way, and the second time they are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple
-// of PACK, of which the first `columns` count.
+// rows under way, and the second time they are read from their ends: what was read last the cache may still hold. Rows
+// are `stride` numbers apart, a multiple of PACK, of which the first `columns` count.
 extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
     real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {

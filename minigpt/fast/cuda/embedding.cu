@@ -69,6 +69,7 @@ extern "C" __global__ void embedding_backward(
     }
 }
 
+// dw[v] += the rests of v's run, from the first to the last. The segment where the run begins does it.
 extern "C" __global__ void embedding_join(
     wide* dw, const wide* rests, const long long* sorted, int n, int segment, int rows, int columns
 ) {

@@ -43,7 +43,10 @@ def embedding_backward(dout, cache: EmbeddingCache):
 
 
 def _launch(kernel, rows, in_packs, *arguments):
-    """A block for each row, or segment, and each piece of its columns. in_packs: the arrays for packs"""
+    """A block for each row, or segment, and each piece of its columns.
+
+    in_packs: the arrays that are read or written in packs
+    """
     columns = arguments[-1]
     pack = pack_of(columns, *in_packs)
     launch("embedding", kernel, (rows, blocks(columns, pack * THREADS), 1), (THREADS, 1, 1), *arguments, PACK=pack)
