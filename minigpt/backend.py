@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from minigpt import sections
 from minigpt.errors import InputError
 
 try:
@@ -107,31 +108,13 @@ def _cupy_wheels() -> list[str]:
     return sorted(name for name in names if name and (name == "cupy" or name.startswith("cupy-cuda")))
 
 
-_CAUSES = [  # words in the message, cause and cure: the first line that fits
-    (("cudaerrorinsufficientdriver", "driver version is insufficient"),
-     "the NVIDIA driver is missing or too old for {wheel}: install a newer one, or use --device cpu"),
-    (("cudaerrornodevice", "no cuda-capable device", "libcuda.so", "nvcuda.dll"),
-     "CuPy is installed but there is no NVIDIA driver or device: install the driver, or use --device cpu"),
-    (("cuda_fp16", "vector_types.h", "cannot open source file", "could not open source file", "cuda headers"),
-     "CuPy finds no CUDA headers to compile with: pip install '{wheel}[ctk]', which brings them"),
-    (("nvrtc",),
-     "CuPy cannot load NVRTC, which compiles its kernels: pip install '{wheel}[ctk]', which brings it"),
-    (("failed to load", "cannot open shared object file", "dll load failed", "could not find module"),
-     "CuPy cannot load a library of CUDA: pip install '{wheel}[ctk]', which brings it"),
-    (("out of memory", "outofmemory"),
-     "out of GPU memory: use a smaller --batch (with --accumulate) or --context, or close other programs on the GPU"),
-    (("no module named 'cupy'",),
-     "CuPy is not installed: pip install 'minigpt[cuda12]' (or cuda13), or use --device cpu"),
-]  # fmt: skip
-
-
 def explain(error: BaseException) -> str:
     """The likely cause of a CUDA error and its cure, in one line."""
     lines = [line.strip()[:160] for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
     wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
-    for words, cause in _CAUSES:
+    for words, (cause,) in sections.read(__file__, "causes.txt").items():
         for line in lines:
-            if any(word in line.lower() for word in words):
+            if any(word in line.lower() for word in words.split(" | ")):
                 return f"{cause.format(wheel=wheel)} [{line}]"
     return f"CuPy does not work here [{lines[-1]}]: see python -c 'import cupy; cupy.show_config()'"
 

@@ -12,8 +12,8 @@ HOME = Path(minigpt.__file__).parent
 FILES = sorted(HOME.rglob("*.py"))
 
 FLOORS = [  # from the ground up: a file imports from lower floors only; the files of one package, among themselves
-    {"minigpt", "errors"},
-    {"backend", "key", "examples", "sections"},
+    {"minigpt", "errors", "sections"},
+    {"backend", "key", "examples"},
     {"table", "parallel"},
     {"reference", "fast"},
     {"ops", "tokenizer", "stories", "checkpoint", "sampling", "shapes", "diagnosis", "plot", "labelled", "metrics"},
