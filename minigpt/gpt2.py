@@ -89,11 +89,6 @@ class GPT2(LanguageModel):
         """Of tokens, and of positions."""
         return self.wte, self.wpe
 
-    @property
-    def head(self):
-        """The output matrix (V,C): the token embedding itself (GPT-1 equation 2)."""
-        return self.embeddings[0].weight
-
     def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), the normalised output of the last block"""
         cache = Cache(grad)

@@ -12,7 +12,7 @@ from minigpt import checkpoint, ops, sampling
 from minigpt.backend import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.key import Key
-from minigpt.nn import Cache, Module, Parameter, Past, Recomputed, accumulate
+from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 class LanguageModel(Module):
-    """A model of the next token. A subclass has `config`, `head`, `hidden` and `hidden_backward`.
+    """A model of the next token. A subclass has `config`, `embeddings`, `hidden` and `hidden_backward`.
 
     checkpoint_blocks: keep only the input of each block, and run it once more in the backward pass (Chen et al. 2016).
     The same bits, less memory, more time.
@@ -110,8 +110,13 @@ class LanguageModel(Module):
 
     Config: ClassVar[type[Config]]
     config: Any
-    head: Parameter
+    embeddings: tuple[Embedding, ...]  # the first one of tokens
     checkpoint_blocks = False
+
+    @property
+    def head(self) -> Parameter:
+        """The output matrix (V,C): the token embedding itself (GPT-1 equation 2)."""
+        return self.embeddings[0].weight
 
     def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C). past: what the model has read before, of `new_past`; the ids are added to it."""

@@ -85,9 +85,9 @@ class LSTM(LanguageModel):
         self.h = [Recurrence(config, rng, dtype)]
 
     @property
-    def head(self):
-        """The output matrix (V,C): the token embedding itself."""
-        return self.tokens_embed.weight
+    def embeddings(self) -> tuple[Embedding]:
+        """Of tokens alone: what is read one after the other needs no positions."""
+        return (self.tokens_embed,)
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Memory]:
         """A list of one empty `Memory`, whose room does not grow: capacity is not needed. padding: as in the base."""
