@@ -13,14 +13,10 @@ __all__ = ["KINDS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "Tokenize
 
 KINDS = {"gpt1": GPT1Tokenizer, "gpt2": GPT2Tokenizer, "char": CharTokenizer}
 
-_CLASSES = {
-    "OpenAIGPTTokenizer": GPT1Tokenizer,
-    "OpenAIGPTTokenizerFast": GPT1Tokenizer,
-    "GPT2Tokenizer": GPT2Tokenizer,
-    "GPT2TokenizerFast": GPT2Tokenizer,
-    "PreTrainedTokenizerFast": None,  # any kind: the files tell
-    "TokenizersBackend": None,  # what transformers 5 calls it when it saves one
-}
+_CLASSES = {"OpenAIGPTTokenizer": GPT1Tokenizer, "GPT2Tokenizer": GPT2Tokenizer}
+_CLASSES |= {f"{name}Fast": kind for name, kind in _CLASSES.items()}
+_CLASSES |= {"PreTrainedTokenizerFast": None}  # any kind: the files tell
+_CLASSES |= {"TokenizersBackend": None}  # what transformers 5 calls it when it saves one
 
 _PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
