@@ -22,7 +22,7 @@ from minigpt.key import Key, keep_mask, keep_part
 from minigpt.table import table
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
-FAST = ("linear", "embedding", "gelu", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy", "lstm")
+FAST = ("linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy", "lstm")
 
 
 def both(op, args, constants, house, seed=1):
@@ -102,14 +102,14 @@ def test_the_shift_is_what_saves_large_scores(monkeypatch):
 def test_the_tanh_of_large_numbers():
     x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
     for dtype in AGREEMENT:
-        assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
+        one = np.ones((1, 1), dtype)
+        assert_agree("mlp", [x.astype(dtype)[:, None], one, 0 * one[0], one, 0 * one[0]], {}, AGREEMENT[dtype])
 
 
 @pytest.mark.parametrize("views", [lambda x: x[::2], lambda x: x[:, ::-1], lambda x: np.asfortranarray(x)])
 def test_arrays_of_any_layout(views):
     x, w, b = views(normal(8, 6, 5)), normal(7, 5).T, normal(7)
     assert_agree("linear", [x, w, b])
-    assert_agree("gelu", [x])
     assert_agree("layernorm", [x, b[:5], b[1:6]])
     assert_agree("dropout", [x], {"rate": 0.3, "key": KEY})
     assert_agree("mlp", [x, w, b, normal(5, 7).T, b[:5]])

@@ -14,9 +14,9 @@ finds the words. Derivations are not repeated here either.
 from minigpt.backend import keep_freed_memory
 from minigpt.fast.attention import self_attention_backward, self_attention_forward
 from minigpt.fast.dense import embedding_backward, embedding_forward, linear_backward, linear_forward
-from minigpt.fast.gelu import gelu_backward, gelu_forward, mlp_backward, mlp_forward
 from minigpt.fast.head import linear_cross_entropy_backward, linear_cross_entropy_forward
 from minigpt.fast.lstm import lstm_backward, lstm_forward
+from minigpt.fast.mlp import mlp_backward, mlp_forward
 from minigpt.fast.rowwise import dropout_backward, dropout_forward, layernorm_backward, layernorm_forward
 
 __all__ = [name for name in dir() if name.endswith(("_forward", "_backward"))]

@@ -1,4 +1,4 @@
-"""GELU, and the two linear maps around it."""
+"""The two linear maps of a block and GELU between them, whose slope is computed while its input is in the cache."""
 
 import math
 from typing import NamedTuple
@@ -11,27 +11,6 @@ from minigpt.fast.pieces import column_sums, ours, over, product, products
 
 _C = math.sqrt(2 / math.pi)
 _A = 0.044715
-
-
-class GeluCache(NamedTuple):
-    slope: Array
-
-
-def gelu_forward(x):
-    """x (*) -> out (*)
-
-    The slope is computed along the way, while x is in the cache: the backward is one multiplication.
-    """
-    if not ours(x):
-        return NotImplemented
-    out, slope = x.reshape(-1, 1).copy(), np.empty((x.size, 1), x.dtype)
-    share(lambda n: _gelu(out[n], None, slope[n]), x.size, work=8 * x.size)
-    return out.reshape(x.shape), GeluCache(slope.reshape(x.shape))
-
-
-def gelu_backward(dout, cache: GeluCache):
-    """dout (*) -> dx (*)"""
-    return dout * cache.slope
 
 
 def _gelu(x, b=None, slope=None):
