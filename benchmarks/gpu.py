@@ -154,6 +154,7 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
          lambda x, g, b: F.layer_norm(x, (c,), g, b), [x, normal(c), normal(c)], 2 * size, 3 * size)  # fmt: skip
     pair("gelu", lambda: ops.gelu_forward(x), lambda cache: lambda: ops.gelu_backward(dout, cache),
          lambda x: F.gelu(x, approximate="tanh"), [x], 2 * size, 3 * size)  # fmt: skip
+    bench.row(f"residual, {dtype}", lambda: ops.add(x, dout), lambda: of(x) + of(dout), 3 * size, 0, dtype)
     key = Key.of(0, 0)
     pair("dropout", lambda: ops.dropout_forward(x, rate=0.1, key=key),
          lambda cache: lambda: ops.dropout_backward(dout, cache), lambda x: F.dropout(x, 0.1), [x],

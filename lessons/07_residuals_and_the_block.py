@@ -504,8 +504,9 @@ plot.save(figure, "07_residuals_and_the_block.png")
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt.gpt1.Block` is the same four lines; its parts own the parameters and hand caches up (lesson 08). Ours
-# against the library's, with dropout on:
+# `minigpt.gpt1.Block` is the same four lines; its parts own the parameters and hand caches up (lesson 08). Its plus is
+# written `ops.add(x, y)`, which is x + y; on a GPU a kernel makes it (lesson 18). Ours against the library's, with
+# dropout on:
 
 # %%
 from minigpt.gpt1 import Block, GPT1Config

@@ -52,17 +52,17 @@ class Block(Module):
         """x (B,T,C) -> out (B,T,C)"""
         cache = Cache(grad)
         a = cache.keep(self.attn.forward(x, past, key, grad))
-        n = cache.keep(self.ln_1.forward(x + a))
+        n = cache.keep(self.ln_1.forward(ops.add(x, a)))
         m = cache.keep(self.mlp.forward(n, key, grad))
-        out = cache.keep(self.ln_2.forward(n + m))
+        out = cache.keep(self.ln_2.forward(ops.add(n, m)))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
         dn = self.ln_2.backward(dout, cache.pop())
-        dn = dn + self.mlp.backward(dn, cache.pop())
+        dn = ops.add(dn, self.mlp.backward(dn, cache.pop()))
         dx = self.ln_1.backward(dn, cache.pop())
-        return dx + self.attn.backward(dx, cache.pop())
+        return ops.add(dx, self.attn.backward(dx, cache.pop()))
 
 
 class GPT1(LanguageModel):

@@ -53,17 +53,17 @@ class Block(Module):
         """x (B,T,C) -> out (B,T,C)"""
         cache = Cache(grad)
         a = cache.keep(self.ln_1.forward(x))
-        n = x + cache.keep(self.attn.forward(a, past, key, grad))
+        n = ops.add(x, cache.keep(self.attn.forward(a, past, key, grad)))
         m = cache.keep(self.ln_2.forward(n))
-        out = n + cache.keep(self.mlp.forward(m, key, grad))
+        out = ops.add(n, cache.keep(self.mlp.forward(m, key, grad)))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
         dm = self.mlp.backward(dout, cache.pop())
-        dn = dout + self.ln_2.backward(dm, cache.pop())
+        dn = ops.add(dout, self.ln_2.backward(dm, cache.pop()))
         da = self.attn.backward(dn, cache.pop())
-        return dn + self.ln_1.backward(da, cache.pop())
+        return ops.add(dn, self.ln_1.backward(da, cache.pop()))
 
 
 class GPT2(LanguageModel):

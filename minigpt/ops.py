@@ -7,12 +7,14 @@
     ops.use(my_module)              # whatever pairs it has; for the rest, what the library has
     with ops.using(my_module): ...  # the same, for a while
     ops.ledger(cache)               # what a cache keeps, by name, in bytes
+    ops.add(x, y)                   # x + y: no pair, for its backward pass is a copy
 
 `help(ops.layernorm_forward)` shows shapes, formula and source.
 """
 
 from minigpt import fast, reference
 from minigpt.fast import cuda
+from minigpt.fast.cuda.residual import add
 from minigpt.key import Key
 from minigpt.reference.attention import causal_mask
 from minigpt.reference.composites import merge_heads, split_heads
@@ -30,6 +32,7 @@ primitives = tuple(name for name in names if name not in composites)
 globals().update({f"{op}_{way}": getattr(table, f"{op}_{way}") for op in names for way in ("forward", "backward")})
 
 __all__ = [
-    "IGNORED", "Key", "arrays", "causal_mask", "composites", "ledger", "merge_heads", "names", "nbytes", "primitives",
-    "split_heads", "use", "using", *(f"{op}_{way}" for op in names for way in ("forward", "backward")),
+    "IGNORED", "Key", "add", "arrays", "causal_mask", "composites", "ledger", "merge_heads", "names", "nbytes",
+    "primitives", "split_heads", "use", "using",
+    *(f"{op}_{way}" for op in names for way in ("forward", "backward")),
 ]  # fmt: skip

@@ -1,0 +1,15 @@
+// The residual connection (He et al. 2016, equation 1): what a sub-layer gives is added to its input.
+
+#include "common.cuh"
+
+// out = x + y, n numbers.
+//
+// Backward: dx = dout, dy = dout. That is a copy, and nobody needs to make it. But x was used twice, by the sum and by the
+// sub-layer, so two gradients come back to it. The same kernel adds them: a sum becomes a copy, and a copy a sum.
+extern "C" __global__ void add(real* out, const real* x, const real* y, long long n) {
+    long long i = my_pack();
+    if (i >= n) return;
+    Packed<real> mine = pack(x + i), other = pack(y + i);
+    for (int j = 0; j < PACK; j++) mine.x[j] = wide(mine.x[j]) + wide(other.x[j]);
+    pack(out + i) = mine;
+}
