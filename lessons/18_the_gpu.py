@@ -880,15 +880,21 @@ for name, parts in fused.items():
 # **All orders as one.** Each step of a training asks for the same: the same kernels, the same shapes. A GPU can take
 # down the whole list once, and repeat it at a single order. CUDA calls the list a *graph*. Three things must hold.
 # The addresses stay: so what a repetition overwrites must belong to nobody else, and the list has memory of its own.
-# What changes, the batch, lies in memory and is copied there. And there is no question on the way. `minigpt train`
-# does so where a step has fewer than 10^12 operations, as nano's, and where nothing is dropped by chance (a key is a
-# number, and would be repeated with the rest):
+# What changes lies in memory and is copied there: the batch, and one thing that is easily forgotten. Where numbers are
+# dropped by chance, an order carries its key along as a number (lesson 07), which would be repeated with the rest: the
+# same coins at every step, and nothing would say so. So for a recorded step the keys of all its places are made
+# beforehand, as a small table in memory, and each kernel reads its own. And, third, there is no question on the way.
+# `minigpt train` does so where a step has fewer than 10^12 operations, as nano's:
 
 # %%
 recording = 4 + 1 + fused["nano"][3]  # ids and targets are brought there, and to their places; the list; AdamW
 for what, n in ("reference", steps["nano"].sum()), ("kernels", fused["nano"].sum()), ("recorded", recording):
     print(f"   asking for a step of nano, {what:9}: {n:5,} orders, {1000 * LAUNCH * n:.2f} ms")
 assert recording == 8
+keys = {step: ops.Key.of(0, step).table(nano.n_layer + 1, 3) for step in (1, 2)}  # layers and embeddings; three sites
+print(f"   with dropout there is a table of {keys[1].size} keys, which is copied too: 2 more")
+assert keys[1].size == 24 and (keys[1] != keys[2]).all()
+assert ops.Key(keys[2]).fold(4, 1).word == ops.Key.of(0, 2).fold(4, 1).bits  # block 4, what attention gives
 if GPU:
     model = GPT2(nano, seed=0).to("cuda")
     ids = rng.integers(65, size=(12, nano.n_positions))

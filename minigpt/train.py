@@ -27,6 +27,7 @@ from minigpt.parallel import ALONE, Ranks
 from minigpt.run import RESUME
 
 _flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
+SITES = 3  # places of dropout in a block
 SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
 
 
@@ -72,7 +73,8 @@ def update(job: Job, lr: float):
     key, mine = Key.of(options.seed, job.step), job.rows
     if _repeats(job):
         job.recorded = job.recorded or Recorded(functools.partial(_gradients, job))
-        total, gradients = job.recorded(ids[mine], targets[mine])
+        table = [key.table(model.config.n_layer + 1, SITES)] if _drops(model) else []
+        total, gradients = job.recorded(ids[mine], targets[mine], *table)
         for parameter, gradient in zip(model.parameters(), gradients, strict=True):
             parameter.grad = gradient
     else:
@@ -88,10 +90,11 @@ def update(job: Job, lr: float):
     return total + 0 * norm  # on a GPU a norm that is not finite has raised nothing: it shows here, and in the loss
 
 
-def _gradients(job: Job, ids, targets):
-    """The loss of the rows of one process, and the gradient of each parameter."""
+def _gradients(job: Job, ids, targets, table=None):
+    """The loss of one process's rows, and the gradient of each parameter. table: of the step's key, for dropout."""
+    key = None if table is None else Key(table, job.rows.start)
     job.model.zero_grad()
-    loss, cache = job.model.loss(ids, targets, normalizer=job.options.batch * ids.shape[1])
+    loss, cache = job.model.loss(ids, targets, normalizer=job.options.batch * ids.shape[1], key=key)
     job.model.loss_backward(cache)
     return loss, [parameter.grad for parameter in job.model.parameters()]
 
@@ -99,10 +102,13 @@ def _gradients(job: Job, ids, targets):
 def _repeats(job: Job) -> bool:
     """On a GPU: is a step always the same work, and so little that to order it takes longer than to do it?"""
     options, model = job.options, job.model
-    chance = any(getattr(model.config, name, 0) for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"))
-    if model.device == "cpu" or options.model == "lstm" or options.accumulate > 1 or chance:
-        return False
-    return _flops_per_token(type(model), model.config)[1] * job.part * model.config.n_positions < SMALL
+    same = model.device == "cuda" and options.model != "lstm" and options.accumulate == 1
+    return same and _flops_per_token(type(model), model.config)[1] * job.part * model.config.n_positions < SMALL
+
+
+def _drops(model: LanguageModel) -> bool:
+    """Is anything dropped in training?"""
+    return any(getattr(model.config, name) for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"))
 
 
 def evaluate(

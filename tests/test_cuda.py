@@ -194,6 +194,27 @@ def test_packs_of_bfloat16(columns, kernels_on_cpu):
         assert_as_good_as_rounding(op, args, constants)
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (3, 7), (5, 2, 264)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_a_sum_has_the_same_bits(dtype, shape, kernels_on_cpu):
+    pytest.importorskip("ml_dtypes")
+    x, y = normal(*shape, dtype=named_dtype(dtype)), normal(*shape[::-1], dtype=named_dtype(dtype)).T.reshape(shape)
+    before = snapshot([x, y])
+    for a, b in ((x, y), (x[..., ::-1], y), (x, y[..., :1])):  # in one piece, backwards, and one number for a row
+        assert same([ops.add(a, b)], [a + b])
+    assert same(before, snapshot([x, y]))
+
+
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_the_sums_of_a_block_are_made_by_the_kernel(make, kernels_on_cpu, monkeypatch):
+    made, compiled = [], kernels._compiled
+    monkeypatch.setattr(kernels, "_compiled", lambda file, *how: made.append(file) or compiled(file, *how))
+    model = make(dtype=np.float32)
+    loss, cache = model.loss(*batch(model))
+    model.loss_backward(cache)
+    assert made.count("residual") == 4 * model.config.n_layer
+
+
 @pytest.mark.parametrize("rate", [1e-9, 0.1, 0.5, 1 - 1e-12])
 @pytest.mark.parametrize("key", [KEY, Key(0xFFFFFFFF, 7), Key(5, 2**31 + 3)])
 def test_dropout_has_the_same_bits(key, rate, kernels_on_cpu):
@@ -203,6 +224,27 @@ def test_dropout_has_the_same_bits(key, rate, kernels_on_cpu):
     with ops.using("reference"):
         expected, _ = ops.dropout_forward(x, rate=rate, key=key)
     assert same([out, cuda.dropout_backward(x, cache)], [expected, expected])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_key_that_changes_in_memory_changes_what_is_dropped(dtype, kernels_on_cpu):
+    """A recorded step has the same arguments every time: what it drops must depend on what the table holds then."""
+    pytest.importorskip("ml_dtypes")
+    first, second = Key.of(1, 2), Key.of(1, 3)
+    table = first.table(2, 3)
+    key, (x, qkv) = Key(table, 3).fold(1, 2), (normal(*s).astype(named_dtype(dtype)) for s in ((4, 6), (2, 5, 96)))
+    passes = {  # attention: on ordinary lanes, and in bfloat16 on tensor cores
+        "dropout": (cuda.dropout_forward(x, rate=0.5, key=key)[1], x),
+        "self_attention": (cuda.self_attention_forward(qkv, 2, rate=0.5, key=key)[1], qkv[..., :32].copy()),
+    }
+    for now in (first, second):
+        table[...] = now.table(2, 3)
+        for op, (cache, dout) in passes.items():
+            backward, known = getattr(cuda, f"{op}_backward"), cache._replace(key=now._replace(row=3).fold(1, 2))
+            assert same([backward(dout, cache)], [backward(dout, known)]), op
+    for op, (cache, dout) in passes.items():
+        backward = getattr(cuda, f"{op}_backward")
+        assert not same([backward(dout, cache)], [backward(dout, cache._replace(key=first.fold(1, 2)))]), op
 
 
 @pytest.mark.filterwarnings("error")

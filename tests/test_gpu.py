@@ -115,13 +115,14 @@ def test_it_learns_as_in_float32_and_twice_with_the_same_bits(low, where, precis
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float32", "tf32", "bfloat16"])
-def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, text, tmp_path, monkeypatch, precision):
+@pytest.mark.parametrize(("dtype", "dropout"), [("float32", 0.0), ("float32", 0.1), ("tf32", 0.0), ("bfloat16", 0.1)])
+def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, dropout, text, tmp_path, monkeypatch, precision):
     if backend.cuda_problem():
         pytest.skip(f"no GPU: {backend.cuda_problem()}")
-    jobs = [train(options(text, tmp_path / "recorded", device="cuda", dtype=dtype))]
+    given = {"device": "cuda", "dtype": dtype, "dropout": dropout}
+    jobs = [train(options(text, tmp_path / "recorded", **given))]
     monkeypatch.setattr("minigpt.train.SMALL", 0)
-    jobs.append(train(options(text, tmp_path / "not", device="cuda", dtype=dtype)))
+    jobs.append(train(options(text, tmp_path / "not", **given)))
     recorded, ordered = jobs
     assert recorded.recorded.graph is not None and ordered.recorded is None
     assert same(*(snapshot([p.data for p in job.model.parameters()]) for job in jobs))

@@ -158,6 +158,21 @@ def test_fold_of_none_is_none():
     assert fold(None, 1, 2) is None and fold(Key.of(1), 2) == Key.of(1, 2)
 
 
+def test_a_table_holds_the_keys_that_fold_makes():
+    key = Key.of(7, 2)._replace(row=2)
+    table = key.table(3, 2)
+    assert table.shape == (4, 3) and table.dtype == np.uint32
+    looked_up = Key(table, 2)
+    for numbers in ((), (0,), (2,), (0, 1), (2, 0)):
+        made, found = key.fold(*numbers), looked_up.fold(*numbers)
+        assert found.word.tolist() == [made.bits] == [made.word]
+        assert (keep_mask(found, 0.4, (3, 7), np) == keep_mask(made, 0.4, (3, 7), np)).all()
+    for outside in ((3,), (0, 2)):
+        with pytest.raises(IndexError):
+            looked_up.fold(*outside)
+    assert key.table().tolist() == key.bits
+
+
 # --- one batch, however it is split ----------------------------------------------------------------------------------
 
 

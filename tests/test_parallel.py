@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import ranks
+from helpers import Repeated
 from ranks import OPTIONS, together
 
 from minigpt import backend, cli, data, models, parallel
@@ -69,6 +70,17 @@ def test_several_processes_do_what_one_does(size, changes, text, tmp_path):
         assert_same_run(alone, job)
     same_bits = [b"".join(p.data.tobytes() for p in job.model.parameters()) for job in jobs]
     assert len(set(same_bits)) == 1, "every process holds the same model"
+
+
+def test_processes_that_repeat_their_steps_are_one_too(text, tmp_path, monkeypatch):
+    """What each drops depends on which rows it has."""
+    alone = ranks.run(ALONE, options(text, tmp_path / "alone"))
+    assert alone.recorded is None and alone.options.dropout > 0
+    monkeypatch.setattr("minigpt.train.Recorded", Repeated)
+    monkeypatch.setattr("minigpt.train._repeats", lambda job: True)
+    for job in together(2, lambda one: ranks.run(one, options(text, tmp_path / "many"))):
+        assert job.recorded
+        assert_same_run(alone, job)
 
 
 @pytest.mark.parametrize("sizes", [(4, 2), pytest.param((2, 4), marks=SLOW), pytest.param((4, 1), marks=SLOW)])

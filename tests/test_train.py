@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from helpers import same
+from helpers import Repeated, same, snapshot
 
 from minigpt import backend, checkpoint, costs, data, models, ops
 from minigpt import train as training
@@ -233,7 +233,7 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
 
 @pytest.mark.parametrize(
     ("changes", "repeats"),
-    [({}, True), ({"dropout": 0.1}, False), ({"accumulate": 2}, False), ({"model": "lstm", "heads": 1}, False)],
+    [({}, True), ({"dropout": 0.1}, True), ({"accumulate": 2}, False), ({"model": "lstm", "heads": 1}, False)],
 )
 def test_which_steps_a_gpu_repeats(changes, repeats, text, tmp_path, monkeypatch):
     """Those that are always the same work, and little; what a step costs is counted once."""
@@ -245,6 +245,20 @@ def test_which_steps_a_gpu_repeats(changes, repeats, text, tmp_path, monkeypatch
     assert training._flops_per_token.cache_info().misses == repeats
     monkeypatch.setattr(training, "SMALL", 0)
     assert not training._repeats(job)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_repeated_step_is_the_step_itself(dropout, text, tmp_path, monkeypatch):
+    """Another mask at every step, too: its key is an input."""
+    ends = []
+    for repeats in (False, True):
+        monkeypatch.setattr(training, "Recorded", Repeated)
+        monkeypatch.setattr(training, "_repeats", lambda job, repeats=repeats: repeats)
+        job = prepare(options(text, tmp_path / str(repeats), dropout=dropout, steps=3))
+        loop(job)
+        assert bool(job.recorded) == repeats and (not repeats or len(job.recorded.inputs) == 2 + (dropout > 0))
+        ends.append(snapshot([p.data for p in job.model.parameters()]))
+    assert same(*ends)
 
 
 def test_a_full_disk_loses_nothing(text, tmp_path, monkeypatch):

@@ -30,12 +30,12 @@ __device__ inline void store(real* to, const wide* a, wide factor) {
 // A softmax that has not seen all keys yet: with m the largest score so far, z = sum exp(s - m) and o = sum exp(s - m) v
 // are right for the keys so far. When a tile brings a larger m', both are stretched by exp(m - m'). At the end out = o / z.
 extern "C" __global__ void attention_forward(
-    real* out, wide* lse, const real* qkv, int length, int n_head, wide scale, unsigned first, unsigned key,
-    unsigned threshold, wide stretch
+    real* out, wide* lse, const real* qkv, int length, int n_head, wide scale, unsigned first,
+    const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     __shared__ wide k[KEYS][HEAD], v[KEYS][HEAD], s[KEYS][QUERIES];
     Heads heads(length, n_head);
-    Dropout drop = {key, threshold, stretch};
+    Dropout drop(table, key, threshold, stretch);
     int me = threadIdx.x, i = blockIdx.x * QUERIES + me;  // my query
     int end = min(length, (int)(blockIdx.x + 1) * QUERIES);  // no query of this block sees a key from here on
     wide q[HEAD], o[HEAD], m = LOWEST, z = 0;
@@ -82,11 +82,11 @@ extern "C" __global__ void attention_forward(
 // One thread for each query, as in the forward pass.
 extern "C" __global__ void attention_backward_q(
     real* dqkv, wide* delta, const real* dout, const real* out, const wide* lse, const real* qkv, int length, int n_head,
-    wide scale, unsigned first, unsigned key, unsigned threshold, wide stretch
+    wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     __shared__ wide k[KEYS][HEAD], v[KEYS][HEAD];
     Heads heads(length, n_head);
-    Dropout drop = {key, threshold, stretch};
+    Dropout drop(table, key, threshold, stretch);
     int me = threadIdx.x, i = blockIdx.x * QUERIES + me;
     int end = min(length, (int)(blockIdx.x + 1) * QUERIES);
     long long row = (long long)blockIdx.y * length + i;
@@ -126,12 +126,12 @@ extern "C" __global__ void attention_backward_q(
 // adds to its dk and dv. p and ds are computed once more, which is the price of doing without atomics.
 extern "C" __global__ void attention_backward_kv(
     real* dqkv, const wide* delta, const real* dout, const wide* lse, const real* qkv, int length, int n_head, wide scale,
-    unsigned first, unsigned key, unsigned threshold, wide stretch
+    unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     // Threads read rows of their own: HEAD + 1 puts these into different banks of shared memory.
     __shared__ wide k[QUERIES][HEAD + 1], v[QUERIES][HEAD + 1], q[KEYS][HEAD], go[KEYS][HEAD];
     Heads heads(length, n_head);
-    Dropout drop = {key, threshold, stretch};
+    Dropout drop(table, key, threshold, stretch);
     int me = threadIdx.x, j = blockIdx.x * QUERIES + me;  // my key
     wide dk[HEAD], dv[HEAD];
     for (int d = 0; d < HEAD; d++) dk[d] = dv[d] = 0;

@@ -41,12 +41,12 @@ __device__ inline void arrive() {
 // are of what my own thread has seen: the four that share a row add up at the end. What a dropout keeps is stretched at
 // the end too: p keeps its digits when it is rounded to bfloat16 for the product with v.
 extern "C" __global__ void attention_forward(
-    real* out, wide* lse, const real* qkv, int length, int n_head, wide scale, unsigned first, unsigned key,
-    unsigned threshold, wide stretch
+    real* out, wide* lse, const real* qkv, int length, int n_head, wide scale, unsigned first,
+    const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     __shared__ __align__(16) Tile k[2], v[2];
     Heads heads(length, n_head);
-    Dropout drop = {key, threshold, 1};
+    Dropout drop(table, key, threshold, 1);
     int block = (gridDim.x - 1 - blockIdx.x) * ROWS;  // my block's first query; those with most keys go first
     int mine = block + threadIdx.x / WARP * SIDE;  // my warp's
     int stride = 3 * heads.columns, end = min(length, block + ROWS);
@@ -110,11 +110,11 @@ extern "C" __global__ void attention_forward(
 // A warp has 16 queries, as in the forward pass, and goes through a tile in chunks of 16 keys.
 extern "C" __global__ void attention_backward_q(
     real* dqkv, wide* delta, const real* dout, const real* out, const wide* lse, const real* qkv, int length, int n_head,
-    wide scale, unsigned first, unsigned key, unsigned threshold, wide stretch
+    wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     __shared__ __align__(16) Tile k[2], v[2];
     Heads heads(length, n_head);
-    Dropout drop = {key, threshold, 1};
+    Dropout drop(table, key, threshold, 1);
     int block = (gridDim.x - 1 - blockIdx.x) * ROWS;
     int mine = block + threadIdx.x / WARP * SIDE;
     int stride = 3 * heads.columns, end = min(length, block + ROWS);
@@ -178,12 +178,12 @@ extern "C" __global__ void attention_backward_q(
 // too: p is 1, and adds 0.
 extern "C" __global__ void attention_backward_kv(
     real* dqkv, const wide* delta, const real* dout, const wide* lse, const real* qkv, int length, int n_head, wide scale,
-    unsigned first, unsigned key, unsigned threshold, wide stretch
+    unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     __shared__ __align__(16) Tile q[2], go[2];
     __shared__ wide lses[2][TILE], deltas[2][TILE];
     Heads heads(length, n_head);
-    Dropout drop = {key, threshold, 1};
+    Dropout drop(table, key, threshold, 1);
     int block = blockIdx.x * ROWS;  // my block's first key; those with most queries go first
     int mine = block + threadIdx.x / WARP * SIDE;
     int stride = 3 * heads.columns;

@@ -37,10 +37,13 @@ __device__ inline unsigned random_bits(unsigned key, unsigned index) {
 }
 
 // Dropout of one number: 0 with probability rate, otherwise stretched, so that the mean stays.
-// threshold = rate 2^32, stretch = 1 / (1 - rate); threshold 0 keeps everything.
+// threshold = rate 2^32, stretch = 1 / (1 - rate); threshold 0 keeps everything. If there is a table (minigpt/key.py), the
+// key is what it begins with: a step that is recorded has the same arguments every time, and another key in memory.
 struct Dropout {
     unsigned key, threshold;
     wide stretch;
+    __device__ Dropout(const unsigned* table, unsigned key, unsigned threshold, wide stretch)
+        : key(table ? *table : key), threshold(threshold), stretch(stretch) {}
     __device__ wide operator()(wide x, unsigned index) const {
         return x * (random_bits(key, index) >= threshold ? stretch : 0);
     }

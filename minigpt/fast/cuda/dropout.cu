@@ -6,11 +6,12 @@
 //
 // first: which number of the whole batch x[0] is, modulo 2^32. No mask is ever stored.
 extern "C" __global__ void dropout(
-    real* out, const real* x, long long n, unsigned first, unsigned key, unsigned threshold, wide stretch
+    real* out, const real* x, long long n, unsigned first,
+    const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     long long i = my_pack();
     if (i >= n) return;
-    Dropout drop = {key, threshold, stretch};
+    Dropout drop(table, key, threshold, stretch);
     Packed<real> mine = pack(x + i);
     for (int j = 0; j < PACK; j++) mine.x[j] = drop(mine.x[j], first + (unsigned)i + j);
     pack(out + i) = mine;

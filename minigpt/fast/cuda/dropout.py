@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from minigpt.backend import array_module
 from minigpt.fast.cuda.kernels import launch_each, ours
-from minigpt.key import Key
-
-WORD = 0xFFFFFFFF
+from minigpt.key import WORD, Key
 
 
 class DropoutCache(NamedTuple):
@@ -28,10 +26,11 @@ def dropout_backward(dout, cache: DropoutCache):
 
 
 def chance(rate, key, shape) -> tuple:
-    """first, key, threshold and stretch, as kernels take them: for an array of this shape, a part of a batch."""
+    """first, table, key, threshold, stretch, as kernels take them: for an array of this shape, a part of a batch."""
     if key is None or rate == 0:
-        return 0, 0, 0, 1.0
-    return key.row * math.prod(shape[1:]) & WORD, key.bits, min(int(rate * 2**32), WORD), 1 / (1 - rate)
+        return 0, None, 0, 0, 1.0
+    where = (None, key.word) if isinstance(key.word, int) else (key.word, 0)
+    return key.row * math.prod(shape[1:]) & WORD, *where, min(int(rate * 2**32), WORD), 1 / (1 - rate)
 
 
 def _drop(x, rate, key):
