@@ -33,7 +33,6 @@ import minigpt
 from minigpt import backend, check, costs, gradcheck, ops, optim, plot
 from minigpt.fast.cuda import attention as cuda_attention
 from minigpt.fast.cuda import kernels
-from minigpt.fast.cuda import layernorm as cuda_layernorm
 from minigpt.fast.cuda.graph import Recorded
 from minigpt.gpt2 import GPT2, SIZES, GPT2Config
 
@@ -551,22 +550,26 @@ assert len(sums) > 20 and max(abs(found - math.fsum(column)) for found in sums) 
 #
 # For dg and db it goes by stripes of rows. A stripe has a block of eight warps: warp 0 takes its rows 0, 8, 16, ...,
 # warp 1 its rows 1, 9, 17, ... A lane has the numbers of a row in its registers anyway, for dx; it adds them to sums
-# that stay there too. At the end of a stripe its warps' sums are added up, in order, and then those of all stripes. And
-# there is a present in it:
+# that stay there too. At the end of a stripe its warps' sums are added up, in order. A second kernel does the same with
+# the sums of all stripes, of which there are 256 at most. And there is a present in it:
 
 # %%
+def by_warps(rows, warps):
+    """rows (N,C) -> their sum (C,): every warp its own rows, then the warps, in order"""
+    return in_order(np.stack([in_order(rows[w::warps]) for w in range(min(warps, len(rows)))]))
+
+
 def by_warps_and_stripes(rows, warps, stripe):
-    """rows (N,C) -> their sum (C,): every warp its own rows of a stripe, then the warps, then the stripes, in order"""
+    """The same for each stripe of rows, and then for the sums of the stripes"""
     stripes = [rows[first : first + stripe] for first in range(0, len(rows), stripe)]
-    by_warps = [[in_order(rows[w::warps]) for w in range(min(warps, len(rows)))] for rows in stripes]
-    return in_order(np.stack([in_order(np.stack(sums)) for sums in by_warps]))
+    return by_warps(np.stack([by_warps(some, warps) for some in stripes]), warps)
 
 
 rows = 1 + rng.standard_normal((65_536, 32), dtype=np.float32)  # 64 texts of 1,024 tokens
 in_stripes = by_warps_and_stripes(rows, warps=8, stripe=256)
 off = [np.abs(found - rows.sum(axis=0, dtype=np.float64)).mean() for found in (in_order(rows), in_stripes)]
 print(f"sums of 65,536 numbers: off by {off[0]:.4f} from one end to the other, by {off[1]:.4f} in 256 stripes")
-assert off[1] < off[0] / 5 and kernels.stripe_of(65_536) == 256 and cuda_layernorm.WARPS == 8
+assert off[1] < off[0] / 5 and kernels.stripe_of(65_536) == 256 and kernels.WARPS == 8
 
 # %% [markdown]
 # **The order that is good for many threads is good for rounding too**: no number meets a sum that is thousands of

@@ -20,7 +20,7 @@ from minigpt import backend, ops, optim, reference
 from minigpt.backend import named_dtype
 from minigpt.errors import InputError
 from minigpt.fast import cuda
-from minigpt.fast.cuda import adam, attention, cross_entropy, embedding, graph, kernels, layernorm
+from minigpt.fast.cuda import adam, attention, cross_entropy, embedding, graph, kernels
 from minigpt.key import Key
 from minigpt.nn import Parameter
 
@@ -640,7 +640,8 @@ def sources(file):
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
                 "attention_mma": {"HEAD": 64, "TILE": 64},
-                "layernorm": {"PACKS": 3, "WARPS": layernorm.WARPS},
+                "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
+                "columns": {"WARPS": kernels.WARPS},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS},
             }.get(file, {}))  # fmt: skip
 

@@ -12,8 +12,8 @@ from minigpt.backend import Array
 FOLDER = Path(__file__).parent
 ARRAY = getattr(backend.cupy, "ndarray", ())  # without CuPy, no array is one of ours
 THREADS = 128  # of a block that has no reason for another number
-STRIPE = 64  # rows that one thread sums up, at least
-STRIPES = 256  # of these, at most
+WARPS = 8  # of a block that shares out rows among them
+STRIPES = 256  # of rows that are summed up apart, at most; and rows of one, at least: two launches sum up everything
 TYPES = {  # dtype: how numbers are stored, and computed with
     "float32": ("float", "float"),
     "float64": ("double", "double"),
@@ -89,19 +89,19 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def column_sums(x):
-    """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed: stripes, then their sums, until one is left."""
+    """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed: of stripes, and then of their sums."""
     groups, rows, columns = x.shape
     stripe = stripe_of(rows)
     sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), wide(x.dtype))
     pack = pack_of(columns, x, sums)
-    grid = blocks(columns, pack * THREADS), sums.shape[1], groups
-    launch("columns", "column_sums", grid, (THREADS, 1, 1), sums, x, rows, columns, stripe, PACK=pack)
+    grid, constants = (blocks(columns, pack * 32), sums.shape[1], groups), {"PACK": pack, "WARPS": WARPS}
+    launch("columns", "column_sums", grid, (32, WARPS, 1), sums, x, rows, columns, stripe, **constants)
     return sums[:, 0] if sums.shape[1] == 1 else column_sums(sums)
 
 
 def stripe_of(rows: int, least: int | None = None) -> int:
-    """How many rows are summed up in one go, at least STRIPE or `least`. The shape alone decides: one order for all."""
-    return max(least or STRIPE, blocks(rows, STRIPES))
+    """How many rows are summed up in one go: `least` or STRIPES, or more. The shape decides, so all have one order."""
+    return max(least or STRIPES, blocks(rows, STRIPES))
 
 
 def blocks(n: int, size: int) -> int:

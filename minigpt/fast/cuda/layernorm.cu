@@ -67,23 +67,6 @@ extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 3 : 2) __global__ void layern
     }
 }
 
-// sums[c] = the sum of column c over the warps of my block, from the first to the last.
-__device__ inline void sum_over_warps(wide* sums, const Row<wide>& mine, int columns) {
-    __shared__ __align__(16) wide all[WARPS][WARP * PACK];
-#pragma unroll UNROLL
-    for (int e = 0; e < PACKS; e++) {
-        __syncthreads();  // everybody is done with the packs before
-        pack(&all[threadIdx.y][threadIdx.x * PACK]) = mine.packs[e];
-        __syncthreads();
-        for (int i = threadIdx.y * WARP + threadIdx.x; i < WARP * PACK; i += WARPS * WARP) {
-            wide sum = 0;
-            for (int w = 0; w < WARPS; w++) sum += all[w][i];
-            int c = e * WARP * PACK + i;
-            if (c < columns) sums[c] = sum;
-        }
-    }
-}
-
 // dx = rstd (d - mean(d) - x_hat mean(d x_hat)),   d = dout g,   both means over the row,
 // dg = sum_n dout x_hat,   db = sum_n dout.
 //
@@ -115,6 +98,9 @@ extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 2 : 1) __global__ void layern
         });
         store(dx + n * columns, row, columns);
     }
-    sum_over_warps(parts + (long long)blockIdx.x * columns, dg, columns);
-    sum_over_warps(parts + ((long long)gridDim.x + blockIdx.x) * columns, db, columns);
+#pragma unroll UNROLL
+    for (int e = 0; e < PACKS; e++) {
+        sum_over_warps<WARPS>(parts + (long long)blockIdx.x * columns, dg.packs[e], column_of(e), columns);
+        sum_over_warps<WARPS>(parts + ((long long)gridDim.x + blockIdx.x) * columns, db.packs[e], column_of(e), columns);
+    }
 }

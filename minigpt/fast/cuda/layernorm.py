@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from minigpt.backend import Array, array_module
+from minigpt.fast.cuda import kernels
 from minigpt.fast.cuda.kernels import blocks, column_sums, launch, ours, pack_of, stripe_of, wide
-
-WARPS = 8  # of a block
 
 
 class LayernormCache(NamedTuple):
@@ -27,7 +26,8 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
     columns = len(g)
     rows = x.size // max(1, columns)
     out, mean, rstd = xp.empty_like(x), xp.empty(rows, g.dtype), xp.empty(rows, g.dtype)
-    _launch("layernorm_forward", blocks(rows, WARPS), (out, x, g, b), out, mean, rstd, x, g, b, eps, rows, columns)
+    arrays = out, mean, rstd, x, g, b
+    _launch("layernorm_forward", blocks(rows, kernels.WARPS), (out, x, b, g), *arrays, eps, rows, columns)
     return out, LayernormCache(x, mean, rstd, g)
 
 
@@ -36,7 +36,7 @@ def layernorm_backward(dout, cache: LayernormCache):
     x, mean, rstd, g = cache
     xp = array_module(x)
     dout, dx = xp.ascontiguousarray(dout), xp.empty_like(x)
-    rows, columns, stripe = len(mean), len(g), stripe_of(len(mean), WARPS)
+    rows, columns, stripe = len(mean), len(g), stripe_of(len(mean), kernels.WARPS)
     parts = (xp.empty if rows else xp.zeros)((2, max(1, blocks(rows, stripe)), columns), g.dtype)
     arrays = dx, parts, dout, x, mean, rstd, g
     _launch("layernorm_backward", blocks(rows, stripe), (dx, dout, x, g), *arrays, rows, columns, stripe)
@@ -48,5 +48,5 @@ def _launch(kernel, grid, in_packs, *arguments):
     """in_packs: the arrays that are read or written in packs, the last of them g"""
     columns = in_packs[-1].size
     pack = pack_of(columns, *in_packs)
-    constants = {"PACK": pack, "PACKS": blocks(columns, 32 * pack), "WARPS": WARPS}
-    launch("layernorm", kernel, (grid, 1, 1), (32, WARPS, 1), *arguments, **constants)
+    constants = {"PACK": pack, "PACKS": blocks(columns, 32 * pack), "WARPS": kernels.WARPS}
+    launch("layernorm", kernel, (grid, 1, 1), (32, kernels.WARPS, 1), *arguments, **constants)
