@@ -634,12 +634,14 @@ SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 def sources(file):
     """A source as it is compiled, for each dtype: heads of 64 numbers, rows of 96 packs; and packs of one number."""
-    for dtype in ["bfloat16"] if file == "attention_mma" else kernels.TYPES:
+    if file == "attention_mma":
+        yield from (kernels.source(file, "bfloat16", HEAD=64, TILE=64, DROPS=drops) for drops in (0, 1))
+        return
+    for dtype in kernels.TYPES:
         queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
         for pack in {1} if file.startswith("a") else {1, 16 // named_dtype(dtype).itemsize}:
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
-                "attention_mma": {"HEAD": 64, "TILE": 64},
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
                 "columns": {"WARPS": kernels.WARPS},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS},

@@ -30,8 +30,8 @@ class SelfAttentionCache(NamedTuple):
 def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
     """qkv (B,T,3C) -> out (B,T,C)
 
-    Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials: from these the backward pass
-    computes the probabilities of a tile again.
+    Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
+    these the backward pass computes the probabilities of a tile again.
     """
     if mask is not None or past is not None or not ours(qkv) or not _fits(qkv, n_head):
         return NotImplemented
@@ -56,19 +56,19 @@ def self_attention_backward(dout, cache: SelfAttentionCache):
 def _run(kernel, arrays, shape, n_head, rate, key):
     b, t, c = shape[0], shape[1], shape[2] // 3
     size = c // n_head
-    file, rows, threads, constants = plan(size, arrays[0].dtype)
+    file, rows, threads, constants = plan(size, arrays[0].dtype, key is not None and rate > 0)
     numbers = t, n_head, 1 / math.sqrt(size), *chance(rate, key, (b, n_head, t, t))
     launch(file, kernel, (blocks(t, rows), b * n_head, 1), (threads, 1, 1), *arrays, *numbers, **constants)
 
 
-def plan(size: int, dtype) -> tuple[str, int, int, dict]:
-    """(file, rows of a block, its threads, constants of the file) for heads of this size.
+def plan(size: int, dtype, drops: bool = False) -> tuple[str, int, int, dict]:
+    """(file, rows of a block, its threads, constants of the file) for heads of this size, with or without dropout.
 
     On tensor cores each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which
     are on their way.
     """
     if kernels.name_of(dtype) == "bfloat16" and size % 16 == 0 and backend.tensor_cores():
-        return "attention_mma", ROWS, 2 * ROWS, {"HEAD": size, "TILE": 64 if size <= 80 else 32}
+        return "attention_mma", ROWS, 2 * ROWS, {"HEAD": size, "TILE": 64 if size <= 80 else 32, "DROPS": int(drops)}
     queries = tile(size, wide(dtype).itemsize)
     return "attention", queries, queries, {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}
 
