@@ -8,7 +8,9 @@
 // always the same order, always the same bits. Neighbouring threads read neighbouring numbers, of eight rows at a time. (The
 // compiler must be told that there are registers for eight. Otherwise it saves them, and waits for one row after another.)
 // A second launch sums the stripes. WARPS is chosen when this is compiled.
-extern "C" __launch_bounds__(WARPS * WARP, 4) __global__ void column_sums(wide* sums, const real* x, int rows, int columns, int stripe) {
+extern "C" __launch_bounds__(WARPS * WARP, 4) __global__ void column_sums(
+    wide* sums, const real* x, int rows, int columns, int stripe
+) {
     int c = my_pack();
     x += (long long)blockIdx.z * rows * columns;
     long long first = (long long)blockIdx.y * stripe, end = first + stripe < rows ? first + stripe : rows;
