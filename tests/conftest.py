@@ -81,7 +81,7 @@ def small_tiles(monkeypatch):
     """The CUDA kernels with tiles of a few numbers: every edge is crossed."""
     for name, size in {
         "kernels.WARPS": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20,
-        "attention.QUERIES": 3, "attention.KEYS": 2, "embedding.SEGMENT": 3,
+        "attention.QUERIES": 3, "attention.KEYS": 2, "embedding.SEGMENT": 3, "embedding.TILE": 2,
     }.items():  # fmt: skip
         monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
 

@@ -364,13 +364,28 @@ def test_without_cupy_arrays_the_kernels_stay_away():
         assert getattr(cuda, f"{op}_forward")(*args, **constants) is NotImplemented
 
 
-@pytest.mark.parametrize("segment", [1, 3, 32])
+@pytest.mark.parametrize(("segment", "tile"), [(1, 1), (3, 4), (32, 256)])
 @pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 132), (300, 3)])
-def test_embedding_of_repeated_ids(n, columns, segment, kernels_on_cpu, monkeypatch):
-    """Runs of 1 to 200 places: within a segment, over an edge, over many segments."""
+def test_embedding_of_repeated_ids(n, columns, segment, tile, kernels_on_cpu, monkeypatch):
+    """Runs of 1 to 200 places: within a segment, over an edge, over many segments; of ids in one tile and in many."""
     monkeypatch.setattr(embedding, "SEGMENT", segment)
+    monkeypatch.setattr(embedding, "TILE", tile)
     ids = (np.random.default_rng(0).exponential(3, size=(2, n)) // 1).clip(0, 12).astype(int)
     assert_agree("embedding", [normal(13, columns), ids])
+    assert_agree("embedding", [normal(13, columns), 0 * ids])  # one run, to the very end
+
+
+@pytest.mark.parametrize("tile", [1, 2, 64])
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 300])
+def test_positions_are_sorted_by_id_and_equal_ids_keep_their_order(n, tile, kernels_on_cpu, monkeypatch):
+    monkeypatch.setattr(embedding, "TILE", tile)
+    ids = np.random.default_rng(n).integers(20, size=n)
+    ids[n // 2 :] *= 2**31 // 18  # some are too large for 32 bits
+    ids[::7], ids[1::7] = -5, 2**31 - 1
+    known = np.where(ids < 2**31 - 1, ids, -1)
+    expected = np.argsort(known, kind="stable")
+    order, by_id = embedding.positions_by_id(np, ids)
+    assert (order == expected).all() and (by_id == known[expected]).all()
 
 
 OTHER_TILES = [pytest.param(*tile, marks=pytest.mark.slow) for tile in ((1, 1), (4, 4), (5, 9))]  # to be compiled first
@@ -639,11 +654,12 @@ def sources(file):
         return
     for dtype in kernels.TYPES:
         queries = attention.tile(64, kernels.wide(named_dtype(dtype)).itemsize)
-        for pack in {1} if file.startswith("a") else {1, 16 // named_dtype(dtype).itemsize}:
+        for pack in {1} if file.startswith(("a", "o")) else {1, 16 // named_dtype(dtype).itemsize}:
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS},
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
                 "columns": {"WARPS": kernels.WARPS},
+                "order": {"TILE": embedding.TILE},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS},
             }.get(file, {}))  # fmt: skip
 

@@ -2,8 +2,6 @@
 
 #include "common.cuh"
 
-const int TILE = 128;  // threads of a block, and ids that they share
-
 // The columns of a row that are mine: those of block y begin where those of block y - 1 end.
 __device__ inline int my_columns() { return (blockIdx.y * blockDim.x + threadIdx.x) * PACK; }
 
@@ -18,29 +16,8 @@ extern "C" __global__ void embedding_forward(real* out, const real* w, const lon
     pack(out + (long long)n * columns + c) = row;
 }
 
-// An id in 32 bits; -1, which no table has, for what does not fit.
-__device__ inline int shortened(long long id) { return id == (int)id ? (int)id : -1; }
-
-// order: the positions, sorted by id, and within an id in their own order; sorted: their ids. Everybody counts who stands
-// before him: n^2 comparisons, which a GPU makes faster than it sorts, as long as n is that of a batch. Tiles of ids go
-// through shared memory; only in our own must places be compared too.
-extern "C" __global__ void embedding_order(long long* order, long long* sorted, const long long* ids, int n) {
-    __shared__ int tile[TILE];
-    int mine = blockIdx.x * TILE, me = mine + threadIdx.x, before = 0, id = me < n ? shortened(ids[me]) : 0;
-    for (int first = 0; first < n; first += TILE) {
-        __syncthreads();  // everybody is done with the tile before
-        if (first + threadIdx.x < n) tile[threadIdx.x] = shortened(ids[first + threadIdx.x]);
-        __syncthreads();
-        int here = n - first < TILE ? n - first : TILE;
-        if (first < mine) for (int i = 0; i < here; i++) before += tile[i] <= id;
-        else if (first > mine) for (int i = 0; i < here; i++) before += tile[i] < id;
-        else for (int i = 0; i < here; i++) before += tile[i] < id || (tile[i] == id && i < threadIdx.x);
-    }
-    if (me < n) {
-        order[before] = me;
-        sorted[before] = id;
-    }
-}
+const int AHEAD = 8;     // rows that a thread asks for before it adds the first one
+const int NOBODY = -2;  // the id of places that are not there
 
 // dw[v] = sum of dout[n] over all n with ids[n] = v.
 //
@@ -50,38 +27,56 @@ extern "C" __global__ void embedding_order(long long* order, long long* sorted, 
 // embedding_join adds to each run its rests, in order: the block where a run begins owns it, so its sum has one order.
 // Rows of dw that nobody took are zero already.
 extern "C" __global__ void embedding_backward(
-    wide* dw, wide* rests, const real* dout, const long long* order, const long long* sorted, int n, int segment, int rows,
-    int columns
+    wide* dw, wide* rests, const real* dout, const int* order, const int* sorted, int n, int segment, int rows, int columns
 ) {
     int first = blockIdx.x * segment, end = first + segment < n ? first + segment : n, c = my_columns();
     if (c >= columns) return;
     bool earlier = first > 0 && sorted[first - 1] == sorted[first];
     Packed<wide> sum = {};
-    for (int place = first; place < end; place++) {
-        long long id = sorted[place];
-        Packed<real> row = pack(dout + order[place] * columns + c);
-        for (int j = 0; j < PACK; j++) sum.x[j] += wide(row.x[j]);
-        if (place + 1 < end && sorted[place + 1] == id) continue;
-        if (earlier) pack(rests + (long long)blockIdx.x * columns + c) = sum;
-        else if (id >= 0 && id < rows) pack(dw + id * columns + c) = sum;
-        earlier = false;
-        sum = {};
+    for (int place = first; place < end; place += AHEAD) {
+        int id[AHEAD + 1];
+        Packed<real> row[AHEAD];
+#pragma unroll
+        for (int i = 0; i <= AHEAD; i++) id[i] = place + i < end ? sorted[place + i] : NOBODY;
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (id[i] != NOBODY) row[i] = pack(dout + (long long)order[place + i] * columns + c);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            if (id[i] == NOBODY) break;
+            for (int j = 0; j < PACK; j++) sum.x[j] += wide(row[i].x[j]);
+            if (id[i + 1] == id[i]) continue;
+            if (earlier) pack(rests + (long long)blockIdx.x * columns + c) = sum;
+            else if (id[i] >= 0 && id[i] < rows) pack(dw + (long long)id[i] * columns + c) = sum;
+            earlier = false;
+            sum = {};
+        }
     }
 }
 
 // dw[v] += the rests of v's run, from the first to the last. The segment where the run begins does it.
 extern "C" __global__ void embedding_join(
-    wide* dw, const wide* rests, const long long* sorted, int n, int segment, int rows, int columns
+    wide* dw, const wide* rests, const int* sorted, int n, int segment, int rows, int columns
 ) {
     int first = blockIdx.x * segment, next = first + segment, c = my_columns();
     if (c >= columns || next >= n) return;
-    long long id = sorted[next - 1];
+    int id = sorted[next - 1];
     bool mine = first == 0 || sorted[first - 1] != id;  // does the run of the last place begin in this segment?
-    if (!mine || id < 0 || id >= rows) return;
-    Packed<wide> sum = pack(dw + id * columns + c);
-    for (int place = next; place < n && sorted[place] == id; place += segment) {
-        Packed<wide> rest = pack(rests + (long long)(place / segment) * columns + c);
-        for (int j = 0; j < PACK; j++) sum.x[j] += rest.x[j];
+    if (!mine || id < 0 || id >= rows || sorted[next] != id) return;
+    Packed<wide> sum = pack(dw + (long long)id * columns + c);
+    for (bool more = true; more; next += AHEAD * segment) {
+        bool has[AHEAD];
+        Packed<wide> rest[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) has[i] = next + i * segment < n && sorted[next + i * segment] == id;
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (has[i]) rest[i] = pack(rests + (long long)(next / segment + i) * columns + c);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            for (int j = 0; j < PACK; j++)
+                if (has[i]) sum.x[j] += rest[i].x[j];
+        more = has[AHEAD - 1];
     }
-    pack(dw + id * columns + c) = sum;
+    pack(dw + (long long)id * columns + c) = sum;
 }

@@ -1,4 +1,4 @@
-"""Embedding: kernels in embedding.cu."""
+"""Embedding: kernels in embedding.cu, and order.cu."""
 
 from typing import NamedTuple
 
@@ -8,6 +8,7 @@ from minigpt.backend import Array, array_module
 from minigpt.fast.cuda.kernels import THREADS, blocks, launch, ours, pack_of, wide
 
 SEGMENT = 32  # places that a block sums up
+TILE = 256  # ids that are sorted together: a power of 2
 
 
 class EmbeddingCache(NamedTuple):
@@ -33,13 +34,21 @@ def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)"""
     w, ids = cache
     xp = array_module(w)
-    n, segments = len(ids), blocks(len(ids), SEGMENT)
-    dout, order, ordered = xp.ascontiguousarray(dout), xp.empty_like(ids), xp.empty_like(ids)
+    n, segments, dout = len(ids), blocks(len(ids), SEGMENT), xp.ascontiguousarray(dout)
+    order, by_id = positions_by_id(xp, ids)
     dw, rests = xp.zeros(w.shape, wide(w.dtype)), xp.empty((segments, w.shape[1]), wide(w.dtype))
-    launch("embedding", "embedding_order", (blocks(n, THREADS), 1, 1), (THREADS, 1, 1), order, ordered, ids, n)
-    _launch("embedding_backward", segments, (dw, rests, dout), dw, rests, dout, order, ordered, n, SEGMENT, *w.shape)
-    _launch("embedding_join", segments, (dw, rests), dw, rests, ordered, n, SEGMENT, *w.shape)
+    _launch("embedding_backward", segments, (dw, rests, dout), dw, rests, dout, order, by_id, n, SEGMENT, *w.shape)
+    _launch("embedding_join", segments, (dw, rests), dw, rests, by_id, n, SEGMENT, *w.shape)
     return dw
+
+
+def positions_by_id(xp, ids):
+    """ids (n) -> the positions (n), sorted by id, and equal ids in their own order; their ids (n)"""
+    n, tiles = len(ids), blocks(len(ids), TILE)
+    by_tile, by_all = xp.empty((2, tiles * TILE), np.int32), xp.empty((2, n), np.int32)
+    launch("order", "order_tiles", (tiles, 1, 1), (TILE, 1, 1), *by_tile, ids, n, TILE=TILE)
+    launch("order", "order_all", (tiles, 1, 1), (TILE, 1, 1), *by_all, *by_tile, n, TILE=TILE)
+    return by_all
 
 
 def _launch(kernel, rows, in_packs, *arguments):
@@ -49,4 +58,5 @@ def _launch(kernel, rows, in_packs, *arguments):
     """
     columns = arguments[-1]
     pack = pack_of(columns, *in_packs)
-    launch("embedding", kernel, (rows, blocks(columns, pack * THREADS), 1), (THREADS, 1, 1), *arguments, PACK=pack)
+    threads = min(THREADS, 32 * blocks(columns, 32 * pack))
+    launch("embedding", kernel, (rows, blocks(columns, pack * THREADS), 1), (threads, 1, 1), *arguments, PACK=pack)
