@@ -8,7 +8,7 @@ from minigpt.backend import Array, array_module
 from minigpt.fast.cuda.kernels import blocks, launch, launch_each, ours, pack_of, wide
 from minigpt.fast.cuda.products import padded, product
 
-LOGITS = 1 << 27  # how many exist at once: 512 MB in float32
+LOGITS = 1 << 28  # how many exist at once: 1 GB in float32
 WARPS = 32  # that take a row, at most
 IGNORED = -100  # a target that is not predicted
 
@@ -22,8 +22,9 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     """h (*,C), w (V,C), targets (*) int -> loss ()
 
     Some rows at a time: their logits become their own gradient, for dloss = 1, in place where the dtype is the same,
-    and give dh and dw at once. Some words at a time would do with less memory still, but each logit would have to be
-    computed twice. A target that is no word gives NaN.
+    and give dh and dw at once. As few times as memory allows: each time all of dw is read and written again. Some words
+    at a time would do with less memory still, but each logit would have to be computed twice. A target that is no word
+    gives NaN.
     """
     if not ours(h, w) or array_module(h) is not array_module(targets) or targets.shape != h.shape[:-1] or not h.size:
         return NotImplemented
@@ -41,7 +42,7 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
 
     loss = xp.empty(len(rows), dtype)
     dh, dw = (xp.empty_like(rows), xp.empty(w.shape, dtype)) if grad else (None, None)
-    step = min(len(rows), max(1, LOGITS // len(w)))
+    step = blocks(len(rows), blocks(len(rows) * len(w), LOGITS))
     logits = padded(xp, step, len(w), dtype)
     slopes = None if not grad else logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
     warps = min(WARPS, blocks(len(w), 8 * 32))  # fewer where a thread would have less than 8 words
