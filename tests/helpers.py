@@ -1,5 +1,9 @@
 """What several tests need: arrays found in any value, small models, and one example of every operation."""
 
+import re
+import subprocess
+from pathlib import Path
+
 import numpy as np
 
 from minigpt import ops
@@ -172,3 +176,14 @@ def _attention_option(option: str, t: int, s: int, rng) -> dict:
         mask[1], mask[2] = False, True  # a query that may see nothing, and one that sees everything
         return {"mask": mask}
     return {}
+
+
+def spilled(source: str, folder: Path, architecture: str) -> list[int]:
+    """How many bytes of registers each kernel keeps in memory, after nvcc, which must have nothing to say."""
+    path = folder / "source.cu"
+    path.write_text(source, encoding="utf-8")
+    as_cupy_does = ["-std=c++14", "-ftz=true", f"-arch={architecture}"]
+    command = ["nvcc", *as_cupy_does, "-Werror", "all-warnings", "-Xptxas", "-v", "-cubin", "-o", str(folder / "out")]
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stdout + done.stderr)]

@@ -15,14 +15,15 @@ template <class Number> struct Row {
     __device__ Number& operator[](int i) { return packs[i / PACK].x[i % PACK]; }
 };
 
-// The column of my pack e. In the last one some lanes may have none.
+// The column of my pack e, and whether there is one: only in the last some lanes may have none.
 __device__ inline int column_of(int e) { return (e * WARP + threadIdx.x) * PACK; }
+__device__ inline bool is_there(int e, int columns) { return e + 1 < PACKS || column_of(e) < columns; }
 
 // f(i) for all my numbers of a row.
 template <class F> __device__ inline void each(int columns, F f) {
 #pragma unroll UNROLL
     for (int i = 0; i < PACKS * PACK; i++) {
-        if (column_of(i / PACK) < columns) f(i);
+        if (is_there(i / PACK, columns)) f(i);
     }
 }
 
@@ -30,7 +31,7 @@ template <class Number> __device__ inline Row<Number> load(const Number* from, i
     Row<Number> row;
 #pragma unroll UNROLL
     for (int e = 0; e < PACKS; e++) {
-        if (column_of(e) < columns) row.packs[e] = pack(from + column_of(e));
+        if (is_there(e, columns)) row.packs[e] = pack(from + column_of(e));
     }
     return row;
 }
@@ -38,7 +39,7 @@ template <class Number> __device__ inline Row<Number> load(const Number* from, i
 template <class Number> __device__ inline void store(Number* to, const Row<Number>& row, int columns) {
 #pragma unroll UNROLL
     for (int e = 0; e < PACKS; e++) {
-        if (column_of(e) < columns) pack(to + column_of(e)) = row.packs[e];
+        if (is_there(e, columns)) pack(to + column_of(e)) = row.packs[e];
     }
 }
 
