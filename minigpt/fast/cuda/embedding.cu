@@ -40,10 +40,10 @@ extern "C" __global__ void embedding_backward(
         for (int i = 0; i <= AHEAD; i++) id[i] = place + i < end ? sorted[place + i] : NOBODY;
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (id[i] != NOBODY) row[i] = pack(dout + (long long)order[place + i] * columns + c);
+            if (place + i < end) row[i] = pack(dout + (long long)order[place + i] * columns + c);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            if (id[i] == NOBODY) break;
+            if (place + i == end) break;
             for (int j = 0; j < PACK; j++) sum.x[j] += wide(row[i].x[j]);
             if (id[i + 1] == id[i]) continue;
             if (earlier) pack(rests + (long long)blockIdx.x * columns + c) = sum;

@@ -92,7 +92,7 @@ def column_sums(x):
     """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed: of stripes, and then of their sums."""
     groups, rows, columns = x.shape
     stripe = stripe_of(rows)
-    sums = backend.array_module(x).empty((groups, blocks(rows, stripe), columns), wide(x.dtype))
+    sums = backend.array_module(x).empty((groups, max(1, blocks(rows, stripe)), columns), wide(x.dtype))
     pack = pack_of(columns, x, sums)
     grid, constants = (blocks(columns, pack * 32), sums.shape[1], groups), {"PACK": pack, "WARPS": WARPS}
     launch("columns", "column_sums", grid, (32, WARPS, 1), sums, x, rows, columns, stripe, **constants)

@@ -17,7 +17,7 @@ class LayernormCache(NamedTuple):
 def layernorm_forward(x, g, b, *, eps=1e-5):
     """x (*,C), g (C,), b (C,) -> out (*,C)
 
-    Kept is x, which is somebody else's anyway, and not x_hat.
+    Kept is x, which lies in memory already, and not x_hat.
     """
     if not ours(x) or not ours(g, b) or g.dtype != wide(x.dtype):
         return NotImplemented
@@ -37,7 +37,7 @@ def layernorm_backward(dout, cache: LayernormCache):
     xp = array_module(x)
     dout, dx = xp.ascontiguousarray(dout), xp.empty_like(x)
     rows, columns, stripe = len(mean), len(g), stripe_of(len(mean), kernels.WARPS)
-    parts = (xp.empty if rows else xp.zeros)((2, max(1, blocks(rows, stripe)), columns), g.dtype)
+    parts = xp.empty((2, blocks(rows, stripe), columns), g.dtype)
     arrays = dx, parts, dout, x, mean, rstd, g
     _launch("layernorm_backward", blocks(rows, stripe), (dx, dout, x, g), *arrays, rows, columns, stripe)
     dg, db = column_sums(parts)

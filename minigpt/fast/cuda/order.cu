@@ -8,8 +8,8 @@
 
 const int LAST = 0x7FFFFFFF;  // greater than every id
 
-// An id in 32 bits; -1, which no table has, for what does not fit.
-__device__ inline int shortened(long long id) { return id == (int)id && id != LAST ? (int)id : -1; }
+// An id in 32 bits; -1 for what no table has.
+__device__ inline int shortened(long long id) { return id >= 0 && id < LAST ? (int)id : -1; }
 
 // Each tile by itself: its positions and their ids, sorted. The last one is filled up with LAST. TILE, a power of 2, is
 // chosen when this is compiled.
