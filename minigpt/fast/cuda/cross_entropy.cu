@@ -2,6 +2,9 @@
 
 #include "common.cuh"
 
+// For numbers of 16 bits a quicker one has digits enough.
+__device__ inline wide exponential(wide x) { return sizeof(real) == 2 ? wide(__expf(x)) : exp(x); }
+
 // The sum of exponentials of some numbers, held so that nothing overflows: total exp(largest).
 struct ExpSum {
     wide largest, total;
@@ -9,20 +12,31 @@ struct ExpSum {
     // Two sums become one: the smaller of the two largest is the one that is stretched down.
     __device__ void add(ExpSum other) {
         wide both = other.largest > largest ? other.largest : largest;
-        if (largest < both) total *= exp(largest - both);
-        if (other.largest < both) other.total *= exp(other.largest - both);
+        if (largest < both) total *= exponential(largest - both);
+        if (other.largest < both) other.total *= exponential(other.largest - both);
         largest = both;
         total += other.total;
     }
 };
 
+// The sums of a warp's lanes become one, which every lane gets.
+__device__ inline ExpSum of_warp(ExpSum mine) {
+    wide most = mine.largest;
+    for (int apart = WARP / 2; apart > 0; apart /= 2) {
+        wide other = __shfl_xor_sync(0xffffffffu, most, apart);
+        if (other > most) most = other;
+    }
+    return {most, warp_sum(mine.total * exponential(mine.largest - most))};
+}
+
 // loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
 // A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
-// together, and once more for its gradient, if that is wanted: dz, which may be z itself. Few and large blocks have few
-// rows under way, and the second time they are read from their ends: what was read last the cache may still hold. Rows
-// are `stride` numbers apart, a multiple of PACK, of which the first `columns` count.
-extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
+// together, and once more for its gradient, if that is wanted: dz, which may be z itself. Blocks are large, and a
+// multiprocessor has one at a time, so that few rows are under way; and the second time they are read from their ends:
+// what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple of PACK, of which the first
+// `columns` count.
+extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
     real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
     __shared__ wide largest[WARPS], total[WARPS];
@@ -32,6 +46,7 @@ extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
     wide weight = share[blockIdx.x], picked = z[target];
 
     ExpSum sum = {LOWEST, 0};
+#pragma unroll 2
     for (int v = first; v < columns; v += STEP) {
         Packed<wide> some = pack(z + v);
         ExpSum these = {LOWEST, 0};
@@ -39,20 +54,17 @@ extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
             if (v + j >= columns) some.x[j] = LOWEST;
             if (some.x[j] > these.largest) these.largest = some.x[j];
         }
-        for (int j = 0; j < PACK; j++) these.total += exp(some.x[j] - these.largest);
+        for (int j = 0; j < PACK; j++) these.total += exponential(some.x[j] - these.largest);
         sum.add(these);
     }
-    for (int apart = WARP / 2; apart > 0; apart /= 2) {
-        wide largest = __shfl_xor_sync(0xffffffffu, sum.largest, apart);
-        sum.add({largest, __shfl_xor_sync(0xffffffffu, sum.total, apart)});
-    }
-    if (threadIdx.x % WARP == 0) {
+    sum = of_warp(sum);
+    int lane = threadIdx.x % WARP;
+    if (lane == 0) {
         largest[threadIdx.x / WARP] = sum.largest;
         total[threadIdx.x / WARP] = sum.total;
     }
     __syncthreads();  // from here on z may change: everybody has read what it was
-    sum = {LOWEST, 0};
-    for (int w = 0; w < WARPS; w++) sum.add({largest[w], total[w]});
+    sum = of_warp(lane < WARPS ? ExpSum{largest[lane], total[lane]} : ExpSum{LOWEST, 0});
 
     if (threadIdx.x == 0) loss[blockIdx.x] = weight * (log(sum.total) + (sum.largest - picked));
     if (!dz) return;
@@ -63,7 +75,7 @@ extern "C" __launch_bounds__(WARPS * WARP) __global__ void cross_entropy(
         Packed<wide> some = pack(z + v);
         Packed<real> slope;
         for (int j = 0; j < PACK; j++) {
-            wide p = v + j < columns ? exp(some.x[j] - sum.largest) * share_of_total : 0;
+            wide p = v + j < columns ? exponential(some.x[j] - sum.largest) * share_of_total : 0;
             slope.x[j] = weight * (p - (v + j == target ? 1 : 0));
         }
         pack(dz + v) = slope;
