@@ -6,7 +6,7 @@
 # that has a different value each time, build attention that never holds its T x T table, give all orders of a step as
 # one, and halve its numbers.
 #
-# Reading: 50 minutes. Running: 10 seconds. Before it: lessons 03 (attention, with its surprise) and 05 (LayerNorm).
+# Reading: 70 minutes. Running: 10 seconds. Before it: lessons 03 (attention, with its surprise) and 05 (LayerNorm).
 # No GPU is needed: what one would do is counted here, and reckoned from published figures. Where there is one (a free
 # notebook's T4 is enough), the same cells measure.
 #
@@ -55,8 +55,9 @@ for device in ("cpu", "cuda") if GPU else ("cpu",):
 # the GPU, and both know `*` and `.sum()`. Where a function needs a name from one of the two, it asks
 # `array_module(x)`. So does the reference of every operation in this book, and none was written twice.
 #
-# How long does it take? We ask the clock. If you have no GPU, its column is reckoned: two orders of 5 microseconds
-# each, and a memory that moves 320 GB in a second. Sections 2 and 3 are about these two numbers.
+# How long does it take? We ask the clock. If you have no GPU, its column is reckoned: two *orders*, which is what we
+# call whatever a GPU is told to do (CUDA says: a kernel launch), of 5 microseconds each, and a memory that moves 320
+# GB in a second. Sections 2 and 3 are about these two numbers.
 
 # %%
 LAUNCH = 5e-6  # seconds for one order to a GPU: a round guess, replaced by a measurement where there is a GPU
@@ -119,36 +120,36 @@ print(f"   numbers | NumPy, measured | a GPU, {'measured' if GPU else 'reckoned'
 for n, its, theirs in zip(sizes[1::2], on_cpu[1::2], on_gpu[1::2], strict=True):
     print(f"{n:10,} | {1e6 * its:12,.0f} us | {1e6 * theirs:6,.0f} us")
 crossing = float(np.exp(np.interp(math.log(2 * LAUNCH), np.log(on_cpu), np.log(sizes))))
-print(f"while a GPU is given two orders, {2e6 * LAUNCH:.0f} us, NumPy is done with {round(crossing, -3):,.0f} numbers")
-assert on_cpu[2] < 10 * on_cpu[0] and on_cpu[7] > 100 * on_cpu[2] and 100 < crossing < 1e6
+print(f"while a GPU is given two orders, {2e6 * LAUNCH:.0f} us, NumPy is done with about {crossing:,.0f} numbers")
+assert on_cpu[2] < 10 * on_cpu[0] and on_cpu[7] > 100 * on_cpu[2] and crossing < 1e6 and on_gpu[7] < on_cpu[7] / 3
 
 # %% [markdown]
 # Both columns begin flat: there the time is that of *asking*, whatever the size. Asking a GPU takes longer, and your
 # processor has done with thousands of numbers before the GPU begins. At the other end the GPU wins by far. This
 # lesson is about the two ends.
 #
-# **What a GPU is.** *Lanes*: thousands of small arithmetic units, of which 32 at a time do the same thing to
-# different numbers. *A memory of its own*, fast, but not as fast as the lanes. And *a queue*: our program writes down
-# what is to be done, and goes on. What it writes down are **kernels**, small programs for many lanes. Three GPUs as
+# **What a GPU is.** *Cores*: thousands of small arithmetic units, of which 32 at a time do the same thing to
+# different numbers. *A memory of its own*, fast, but not as fast as the cores. And *a queue*: our program writes down
+# what is to be done, and goes on. What it writes down are **kernels**, small programs for many cores. Three GPUs as
 # published (in float32, without their special units for matrices):
 
 # %%
-DEVICES = {  # lanes, clock in GHz, bytes per second from memory, operations per second
+DEVICES = {  # cores, clock in GHz, bytes per second from memory, operations per second
     "T4": (2560, 1.59, 320e9, 8.1e12),
     "A100 (40 GB)": (6912, 1.41, 1555e9, 19.5e12),
     "H100 SXM": (16896, 1.98, 3350e9, 67e12),
 }
-for name, (n_lanes, ghz, memory, rate) in DEVICES.items():
+for name, (n_cores, ghz, memory, rate) in DEVICES.items():
     meanwhile = 4 * rate / memory
-    print(f"   {name:12}: {n_lanes:6,} lanes, {rate / 1e12:4.1f} trillion operations and", end=" ")
+    print(f"   {name:12}: {n_cores:6,} cores, {rate / 1e12:4.1f} trillion operations and", end=" ")
     print(f"{memory / 1e9:5,.0f} GB a second: {meanwhile:.0f} operations while one number comes")
-    assert abs(2e9 * n_lanes * ghz / rate - 1) < 0.01 and 50 <= meanwhile < 102
+    assert abs(2e9 * n_cores * ghz / rate - 1) < 0.01 and 50 <= meanwhile < 102
 _, _, MEMORY, RATE = DEVICES["T4"]
 
 # %% [markdown]
-# The rate is lanes times clock times 2 (a multiplication and an addition at once), nothing deeper. The last column is
-# the one to remember. **While one number of four bytes comes from memory, the lanes could do fifty to a hundred
-# operations.** A kernel that does less with a number leaves them idle.
+# The rate is cores times clock times 2 (a multiplication and an addition at once), nothing deeper. What memory can move
+# in a second is its *bandwidth*. The last column is the one to remember. **While one number of four bytes comes from
+# memory, the cores could do fifty to a hundred operations.** A kernel that does less with a number leaves them idle.
 #
 # **The queue, and a trap.** We build one: a thread that obeys orders, one after the other. Then we order ten products
 # of 1,000 x 1,000 matrices, and look at the clock too early:
@@ -182,7 +183,7 @@ assert asked < done / 3
 # %% [markdown]
 # ## 2. Why a small model leaves it idle: count the orders
 #
-# Every array operation is a kernel, so an order (CUDA says: a launch), so some microseconds. In 5 of them a T4 could
+# Every array operation is a kernel, so an order, so some microseconds. In 5 of them a T4 could
 # do 40 million operations. How many orders is a training step? We let an array count (`lessons/counted.py`). It does
 # what NumPy does, and writes down each operation that makes new numbers: its name, the bytes read and written, the
 # arithmetic, the size of the result. Views, such as a transpose, are free. A GPU is asked at least for that.
@@ -197,9 +198,9 @@ print("four orders:", ", ".join(f"{order.name}, {order.work} operations" for ord
 assert found == [("multiply", 8 * 70, 35, 35), ("add", 8 * 42, 35, 7), ("matmul", 8 * 47, 70, 7), ("add", 8 * 21, 7, 7)]
 
 # %% [markdown]
-# Now a training step by the reference: loss, gradients, clipping, AdamW. Two models: nano, four layers 128 wide with
-# 65 characters, a laptop's model; and GPT-2 small. The number of orders does not depend on how wide a model is, so
-# the second may be 24 wide.
+# Now a training step by the reference, without dropout: loss, gradients, clipping, AdamW. Two models: nano, four
+# layers 128 wide with 65 characters, a laptop's model; and GPT-2 small. The number of the reference's orders does not
+# depend on how wide a model is, so the second may be 24 wide.
 
 # %%
 def count_step(config, batch=2, length=3, together=False):
@@ -246,7 +247,7 @@ assert 0.4 < steps["small"][3] / steps["small"].sum() < 0.6
 recorded(": step, ")
 
 # %% [markdown]
-# Nobody waits while orders are written, so a step takes about as long as the *longer* of asking and arithmetic. For
+# The GPU works while orders are written, so a step takes at least as long as the *longer* of asking and arithmetic. For
 # GPT-2 small that is the arithmetic. For nano it is the asking, and then **the GPU's speed does not matter at all**:
 # a T4, an H100 and one that is infinitely fast take the same time.
 #
@@ -282,9 +283,11 @@ assert asking > 500 * arithmetic and 0.05 < asking / here < 20
 #     intensity = operations / bytes,      operations per second <= min(rate, memory * intensity)
 #
 # This is the *roofline* of Williams and others. Left of rate / memory, which is 25 for a T4, an order runs at the
-# speed of memory, right of it at that of arithmetic. Here is the forward pass of one block of GPT-2 small, 1,024
-# tokens, by the reference: counted, then put under the roof of a T4, order by order. (We reckon as if no cache kept
-# anything from one order to the next. A T4's holds 4 MB, and x has 3; a batch of several texts would not fit.)
+# speed of memory, right of it at that of arithmetic; the corner is called the *ridge*. (tanh, exp and a root count as
+# one operation each. They are more than that; section 5 would not change.) Here is the forward pass of one block of
+# GPT-2 small, 1,024 tokens, by the reference: counted, then put under the roof of a T4, order by order. (We reckon as
+# if no cache kept anything from one order to the next. A T4's holds 4 MB, and x has 3; a batch of several texts would
+# not fit.)
 
 # %%
 T, C, NH = 1024, 768, 12
@@ -331,7 +334,7 @@ assert {order.name for order in everything if order not in by_memory} == {"matmu
 
 # %% [markdown]
 # Only products of matrices stand right of 25, those of attention just so. **All else is next to nothing of the
-# arithmetic, and more than half of the time.** Lanes twice as fast would do nothing for those 48 orders.
+# arithmetic, and more than half of the time.** Cores twice as fast would do nothing for those 48 orders.
 #
 # **Where do LayerNorm's bytes come from?** Each of its ten orders reads arrays and writes one, for the next to read
 # again. Count passes over the memory of x:
@@ -344,7 +347,7 @@ print(f"   {passes:.1f} passes. A kernel that reads x once and writes out once h
 assert len(BLOCK["2 layernorm"]) == 20 and abs(passes - 12) < 0.1
 
 # %% [markdown]
-# This is the better reason to fuse: *what stays in the lanes need not go to memory and come back.* It is nothing that
+# This is the better reason to fuse: *what stays in the cores need not go to memory and come back.* It is nothing that
 # only GPUs know. Your processor has a roof too, and the library's fast LayerNorm takes x in pieces that fit into its
 # cache. Measured here, one thread, 25 MB of x:
 
@@ -361,7 +364,10 @@ assert took["reference"] > 1.2 * took["fast"]
 # ## 4. A kernel, lane by lane
 #
 # A kernel is the program of *one* thread. The GPU runs it many times over, and each thread asks who it is. Threads
-# stand in **blocks** of up to 1,024, and all blocks are the **grid**, as large as the work. LayerNorm, in the
+# stand in **blocks** of up to 1,024, and all blocks are the **grid**, as large as the work. The program is C++ with a
+# few words more. `__global__` marks a kernel, and `extern "C"` lets its name be what it is. `float* x` says where an
+# array begins: there are no shapes, and `x += row * columns` makes x begin at our row. And with blocks of `blockDim.x`
+# threads the place of a thread in the whole grid is `blockIdx.x * blockDim.x + threadIdx.x`. LayerNorm, in the
 # simplest way that is right, a thread for each row:
 
 # %%
@@ -383,10 +389,10 @@ extern "C" __global__ void naive(
 """
 
 # %% [markdown]
-# Right, and slow, for two reasons that one does not see in it. 1,024 rows are 1,024 threads, and a T4 has 2,560
-# lanes. And memory hands out pieces of 32 bytes. 32 threads, a **warp**, are at the same instruction at the same
-# time. If each reads the first number of a row of its own, how many pieces are fetched? And how many, if they share a
-# row and read 32 neighbours?
+# Right, and slow, for two reasons that one does not see in it. 1,024 rows are 1,024 threads, and a T4 has 2,560 cores.
+# And memory hands out pieces of 32 bytes. 32 threads, a **warp**, run in step, as 32 *lanes* of it: what they read in
+# one instruction is fetched together. If each reads the first number of a row of its own, how many pieces are fetched?
+# And how many, if they share a row and read 32 neighbours?
 
 # %%
 WARP = 32
@@ -403,9 +409,10 @@ assert pieces(C * lanes) == 32 and pieces(lanes) == 4
 
 # %% [markdown]
 # Eight times as much is moved, and an eighth of it is used. (Caches may save some of that. How much only a clock can
-# say.) So **a warp takes a row, and neighbouring threads read neighbouring numbers.** But now a sum is spread over 32
-# threads, each of which has added up 24 of 768 numbers. They meet in five steps. First each gives its sum to the
-# thread 16 places away, and adds what it gets; then 8 places away, then 4, 2, 1. With eight threads:
+# say.) So **a warp takes a row, and neighbouring threads read neighbouring numbers**; such reads are called
+# *coalesced*. But now a sum is spread over 32 threads, each of which has added up 24 of 768 numbers. They meet in five
+# steps. First each gives its sum to the thread 16 places away, and adds what it gets; then 8 places away, then 4, 2,
+# 1. With eight threads:
 
 # %%
 def warp_sum(value):
@@ -425,29 +432,30 @@ assert (value == 31).all() and (warp_sum(np.array([3, 1, 4, 1, 5, 9, 2, 6])) == 
 
 # %% [markdown]
 # `i ^ apart` flips one bit of i, so lanes exchange in pairs. No memory is touched: threads of a warp can read each
-# other's registers.
+# other's registers (a *warp shuffle*).
 #
-# **How much to ask for.** Memory is quick, but far away: between asking and having lie hundreds of ticks of the clock
-# (NVIDIA's programming guide says no more), and more when many ask. Say 300 nanoseconds. So a GPU holds many more
-# threads than it has lanes: while some wait, others have their turn. What the memory delivers in 300 ns must all have
-# been asked for before. How much is that for each thread?
+# **How much to ask for.** Memory is quick, but far away: between asking and having, which is its *latency*, lie
+# hundreds of ticks of the clock (NVIDIA's programming guide says no more), and more when many ask. Say 300
+# nanoseconds. So a GPU holds many more threads than it has cores: while some wait, others have their turn. (The share
+# of its places that are taken is called *occupancy*.) What the memory delivers in 300 ns must all have been asked for
+# before. How much is that for each thread?
 
 # %%
 AT_ONCE = {"T4": 40 * 1024, "A100 (40 GB)": 108 * 2048, "H100 SXM": 132 * 2048}  # threads that a GPU holds, published
 for name, threads in AT_ONCE.items():
-    n_lanes, _, memory, _ = DEVICES[name]
+    n_cores, _, memory, _ = DEVICES[name]
     share = memory * 300e-9 / threads
-    print(f"   {name:12}: {threads // n_lanes} threads for each lane, {threads:,} in all;", end=" ")
+    print(f"   {name:12}: {threads // n_cores} threads for each core, {threads:,} in all;", end=" ")
     print(f"{share:.1f} bytes for each of them")
-    assert threads % n_lanes == 0 and 2 < share < 4
+    assert threads % n_cores == 0 and 2 < share < 4
 
 # %% [markdown]
 # So many at the counter = so many a minute x minutes for each: that is Little's law, and every supermarket obeys it.
 # One float32 for each thread, 4 bytes, is just enough, if every place is taken and nobody does anything but ask. One
 # 16-bit number (section 7) is not. And who keeps a row in registers leaves room for fewer threads. **So let each
 # thread ask for more**: 16 bytes in one instruction, and again before the first have come. We call 16 bytes a *pack*:
-# four neighbouring float32. It must begin at a multiple of 16 bytes. So where 4 does not divide a row, whose second
-# row would begin in the middle of one, the pack is a single number.
+# four neighbouring float32. It must begin at a multiple of 16 bytes. If the number of columns is not a multiple of 4,
+# the second row begins in the middle of a pack; then a pack is a single number.
 #
 # This is the library's kernel:
 
@@ -458,18 +466,25 @@ cuda = source[start : source.index("\n}\n", source.index("void layernorm_forward
 print(cuda)
 
 # %% [markdown]
-# `threadIdx.x` is the lane, `threadIdx.y` its warp in the block, which has WARPS = 8 of them. `real` is how a number
-# is stored, `wide` what it is added up in. `Packed` is a pack, and `pack(p)` what stands at p, taken as one. `load`
-# brings what a lane has of a row, a `Row`: PACKS packs, of 768 float32 six. All are asked for before the first is
-# used, and they stay in registers: the row comes once. `row[i]` is the i-th of the lane's numbers, and `each` does
-# something for every i. Registers cannot be counted off while a program runs, so `#pragma unroll` has the compiler
-# write the loop out (UNROLL is 1, which means no, where a row is too long for that). (`[&](int i) { ... }` is C++ for
-# `lambda i: ...`. `template <class Number>`: once for every type of number that is asked for. `__device__`: a
-# function that kernels call.)
+# Read the kernel itself first, at the end. It is five sums and passes, each a line or two; what stands before it
+# brings a row and takes it away. In the order of the text:
+#
+# - `real` is how a number is stored, `wide` what it is added up in. `Packed` is a pack, and `pack(p)` is what stands
+#   at p, taken as one.
+# - `Row` is what a lane has of a row: PACKS packs, of 768 float32 six. `row[i]` is the i-th of its numbers.
+#   (`template <class Number>`: once for every type of number that is asked for.)
+# - `column_of` says where a pack of it stands, and `is_there` whether there is one. `threadIdx.x` is the lane,
+#   `threadIdx.y` its warp in the block, which has WARPS = 8 of them. (`__device__`: a function that kernels call.)
+# - `each` does something for every i. (`[&](int i) { ... }` is C++ for `lambda i: ...`.) A register has no address
+#   that a program could compute: `row[i]` can be in one only if the compiler knows i. So `#pragma unroll` has it write
+#   the loop out. (UNROLL is 1, which means no, where a row is too long for that.)
+# - `load` asks for all packs before the first is used. They stay in registers: the row comes once. `store` takes it
+#   back.
 #
 # `__launch_bounds__(256, 3)` says: blocks have 256 threads, and three blocks should find room at once on each of the
-# parts of a GPU (a T4 has 40 such *multiprocessors*, each with 65,536 registers). So the compiler gives a thread at
-# most 65,536 / 768 = 85. A longer row needs more of them (it is not SMALL), and two blocks must do.
+# parts of a GPU (a T4 has 40 such *multiprocessors*, each with 65,536 registers). So a thread may have 65,536 / 768 =
+# 85, and since they are handed out in eights, 80. For 768 columns that is just enough. A longer row needs more of them
+# (it is not SMALL), and two blocks must do.
 #
 # And here the same in NumPy: each line does for 32 lanes, and for all rows, what the line of CUDA above it does for
 # one. For float32 it makes the same additions in the same order.
@@ -483,12 +498,13 @@ def steps_of(columns):
         yield c[c < columns]  # in the last pack some lanes may rest
 
 
+print("where neighbouring lanes have packs of four, side by side: after number 3, number 4 begins 128 further on")
 for i, c in enumerate(list(steps_of(768))[:5]):
     print(f"   number {i} of lanes 0, 1, 2, ...: columns {c[0]}, {c[1]}, {c[2]}, ...")
 for columns in (70, 140, 768, 1600):
     assert sorted(np.concatenate(list(steps_of(columns)))) == list(range(columns))  # every column once
 assert pieces(np.arange(4 * WARP)) == 16  # 128 numbers that 32 lanes ask for in packs: again nothing comes in vain
-assert 65_536 // (3 * 256) == 85 and 768 == 6 * 4 * WARP
+assert 65_536 // (3 * 256) // 8 * 8 == 80 and 768 == 6 * 4 * WARP
 
 
 def lanes_forward(x, g, b, *, eps=1e-5):
@@ -519,8 +535,9 @@ quoted = re.findall(r"# (.+;)\n", inspect.getsource(lanes_forward))
 assert len(quoted) == 7 and all(quote in cuda for quote in quoted)
 
 # %% [markdown]
-# Kept are x, which somebody keeps anyway, and two numbers for each row. Lesson 05 kept x_hat, an array as large as x,
-# to spare the backward pass two operations for each number. By now you know what two operations cost.
+# Kept are x, which lies in memory already, and two numbers for each row. Lesson 05 wrote another array of that size,
+# x_hat: a third pass, to spare the backward pass two operations for each number. By now you know what two operations
+# cost.
 #
 # **The backward pass.** dx is the same story: two sums along a row, then one pass (lesson 05, section 4). But the
 # gradients of g and b are sums over all *rows*, and thousands of threads would add to the same number. There is an
@@ -545,8 +562,8 @@ assert len(sums) > 20 and max(abs(found - math.fsum(column)) for found in sums) 
 
 # %% [markdown]
 # It does. Each addition rounds, and what is lost depends on what was there before. With atomics every run of a
-# training has other bits, and a mistake cannot be told from chance. **So no kernel of this library uses atomics.
-# Every sum has an order that follows from the shape alone.**
+# training can have other bits, and a mistake cannot be told from chance. **So no kernel of this library uses atomics.
+# Every sum has an order that does not depend on who comes first.**
 #
 # For dg and db it goes by stripes of rows. A stripe has a block of eight warps: warp 0 takes its rows 0, 8, 16, ...,
 # warp 1 its rows 1, 9, 17, ... A lane has the numbers of a row in its registers anyway, for dx; it adds them to sums
@@ -695,8 +712,8 @@ def tiled_forward(q, k, v, *, keys=16, forgets=False):
 #
 # *One* number for each row brings its p back, tile by tile, from q and k. The other thing that the backward pass of a
 # softmax wants of the whole row, the average of dp, comes from dout and out: lesson 03's surprise. So each line is a
-# line of lesson 03, for the keys of one tile. (s is computed twice. That is cheap: a number that is fetched costs as
-# much as a hundred operations.)
+# line of lesson 03, for the keys of one tile. (s is computed again: 128 operations, where a head has 64 numbers. To
+# write p and to fetch it again moves 8 bytes, in which time a T4 does 200; and there is no room for p.)
 
 # %%
 def tiled_backward(dout, cache):
@@ -749,9 +766,9 @@ for what, size, keys in (
 
 # %% [markdown]
 # One tile of 16 has all 11 keys: there was nothing yet to be stretched, and the check that anybody would write finds
-# nothing. The second check needs the line, and hardly sees it: where all scores are near 0 every stretch is near 1.
-# In float32 one might call that rounding. So **make tiles small, 2 or 3, and numbers large.** The library's tiles
-# have 16 keys and 64 queries; its tests shrink both, and then run one shape above the real ones.
+# nothing. The second check needs the line, and hardly sees it: where all scores are near 0 every stretch is near 1. In
+# 16 bits (section 7) one would call that rounding. So **make tiles small, 2 or 3, and numbers large.** The library's
+# tiles have 16 keys and 64 queries; its tests shrink both, and then run one shape above the real ones.
 #
 # **What it saves: room.** We let arrays count again, and look for the largest that is ever made.
 
@@ -773,8 +790,8 @@ assert round(p_of_gpt2 / 1e6) == 604
 # %% [markdown]
 # **And bytes.** The library's kernel for float32 (`minigpt/fast/cuda/attention.cu`) gives a block 64 queries, a thread
 # for each. The threads of a block have *shared memory*, small and close by: together they bring 16 keys and values
-# there, wait for each other, and each meets all 16. So a key comes from far away once for 64 queries, and shares never
-# leave the registers. Add up what that reads and writes, and put it under the roof:
+# there, wait for each other, and each meets all 16. So a key comes from far away once for 64 queries, and neither
+# scores nor shares ever go to the GPU's memory. Add up what that reads and writes, and put it under the roof:
 
 # %%
 def kernel_bytes(t, d, heads, queries):
@@ -785,7 +802,7 @@ def kernel_bytes(t, d, heads, queries):
 
 QUERIES, PAIRS = cuda_attention.tile(C // NH, 4), NH * T * (T + 1) // 2  # of a query and a key that it sees
 KERNELS = {
-    "attention": (kernel_bytes(T, C // NH, NH, QUERIES), PAIRS * (4 * C // NH + 5)),
+    "attention": (kernel_bytes(T, C // NH, NH, QUERIES), PAIRS * (4 * C // NH + 5)),  # 5: the scale and the softmax
     "gelu": (2 * f.nbytes, bytes_and_work(BLOCK["gelu"])[1]),
     "2 layernorm": (4 * x.nbytes, bytes_and_work(BLOCK["2 layernorm"])[1]),
 }
@@ -805,8 +822,8 @@ if GPU:
 recorded("attention")
 
 # %% [markdown]
-# Attention has crossed the ridge: now it is arithmetic that counts. (A roof says what nobody who moves so many bytes
-# can beat. How far below it our kernels stay, only a clock can say, on a GPU.)
+# Attention has crossed the ridge of the roof: now it is arithmetic that counts. (A roof says what nobody who moves so
+# many bytes can beat. How far below it our kernels stay, only a clock can say, on a GPU.)
 
 # %% [markdown]
 # ## 6. See it: the roof
@@ -845,32 +862,38 @@ plot.save(figure, "18_the_gpu.png")
 
 # %% [markdown]
 # The slope is memory, the flat part arithmetic. Each red point is one operation of the block, all of its orders
-# together. Fusing takes it along the arrow: the same operations for fewer bytes, so to the right, and so up the
-# slope. Attention arrives. LayerNorm never will: with 2 passes it is as good as it can be, and that is 4 % of a T4's
-# arithmetic. (The linear maps lie a little below the roof: their biases are orders of their own.)
+# together. Fusing takes it along the arrow: the same operations for fewer bytes, so to the right, and so up the slope.
+# (Of attention's operations only half are left: the kernel skips what the mask hides.) Attention arrives. LayerNorm
+# never will: with 2 passes it is as good as it can be, and that is 4 % of a T4's arithmetic. A residual sum has no
+# arrow: one order, two arrays read and one written, is already the least. (The linear maps lie a little below the
+# roof: their biases are orders of their own.)
 #
-# And the dotted line is why this matters more every year. From a T4 to an H100's products of 16-bit matrices the flat
-# part rises 122 times, the slope 10 times: ever more things wait for memory. (In 16 bits all points move to the right
-# by a factor of two. It is not enough.)
+# And the dotted line is why this matters more every year. From a T4's products of 16-bit matrices, 65 trillion
+# operations a second, to an H100's the flat part rises 15 times, the slope 10 times: ever more things wait for memory.
+# (In 16 bits all points move to the right by a factor of two. It is not enough.)
 
 # %%
 assert 0.03 < MEMORY * KERNELS["2 layernorm"][1] / KERNELS["2 layernorm"][0] / RATE < 0.05
-assert round(H100_16_BIT / RATE) == 122 and round(DEVICES["H100 SXM"][2] / MEMORY) == 10
+assert round(H100_16_BIT / 65e12) == 15 and round(DEVICES["H100 SXM"][2] / MEMORY) == 10
 
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt/fast/cuda/` has kernels for what moves more than it computes: LayerNorm, GELU, dropout, attention, the loss,
-# the gradient of an embedding, Adam. Products of matrices stay with NVIDIA's library, which can add a bias and take
-# GELU before it writes a product (`cublaslt.py`; not counted below). They are the third entry of the table of
-# operations, `ops.using("cuda")`, and for CuPy's arrays they are asked first.
+# `minigpt/fast/cuda/` has kernels for what moves more than it computes, or did before it was fused: LayerNorm, GELU,
+# dropout, attention, the loss, the embedding and its gradient, sums of columns, the residual sum, Adam. (A residual sum
+# was one order before, and still is. Its kernel reads packs.) Products of matrices stay with NVIDIA's library. They are
+# the third entry of the table of operations, `ops.using("cuda")`, and for CuPy's arrays they are asked first.
 #
 # How many orders is a training step with them? That can be counted without a GPU: `counted.py` lends the library one
-# that takes every order and does nothing.
+# that takes every order and does nothing. With kernels the number depends a little on the rows: the sum of more than
+# 256 is taken in two orders. So we count real batches, 12 x 64 and 8 x 1,024. (The products are CuPy's here, with bias
+# and GELU as orders of their own; `cublaslt.py` puts those into the product. And with GPT-2's real vocabulary the loss
+# would take its rows in two parts, four orders more.)
 
 # %%
 with a_gpu_that_does_nothing(), ops.using("cuda"):
-    fused = {"nano": count_step(nano, together=True), "small": count_step(narrow, together=True)}
+    long = GPT2Config(**SIZES["small"] | {"n_embd": 24, "vocab_size": 65})
+    fused = {"nano": count_step(nano, 12, 64, together=True), "small": count_step(long, 8, 1024, together=True)}
 for name, parts in fused.items():
     print(f"{name:5}: {', '.join(map(str, parts))}: {parts.sum():,} orders instead of {steps[name].sum():,}")
     assert parts[3] == 3 and 2 * parts.sum() < steps[name].sum()
@@ -880,7 +903,9 @@ for name, parts in fused.items():
 # given a table of addresses. And nobody looks at the norm: to ask a GPU for a number is to wait until its queue is
 # empty, and then it stands idle. AdamW's kernel reads the norm itself, and leaves out a step whose norm is not finite.
 #
-# **All orders as one.** Each step of a training asks for the same: the same kernels, the same shapes. A GPU can take
+# ### All orders as one
+#
+# Each step of a training asks for the same: the same kernels, the same shapes. A GPU can take
 # down the whole list once, and repeat it at a single order. CUDA calls the list a *graph*. Three things must hold.
 # The addresses stay: so what a repetition overwrites must belong to nobody else, and the list has memory of its own.
 # What changes lies in memory and is copied there: the batch, and one thing that is easily forgotten. Where numbers are
@@ -890,10 +915,11 @@ for name, parts in fused.items():
 # `minigpt train` does so where a step has fewer than 10^12 operations, as nano's:
 
 # %%
-recording = 4 + 1 + fused["nano"][3]  # ids and targets are brought there, and to their places; the list; AdamW
-for what, n in ("reference", steps["nano"].sum()), ("kernels", fused["nano"].sum()), ("recorded", recording):
+totals = {"reference": steps["nano"].sum() + 2, "kernels": fused["nano"].sum() + 2}  # ids and targets are brought there
+totals["recorded"] = 2 + 2 + 1 + fused["nano"][3] + 2  # and to their places; the list; AdamW; the norm, beside the loss
+for what, n in totals.items():
     print(f"   asking for a step of nano, {what:9}: {n:5,} orders, {1000 * LAUNCH * n:.2f} ms")
-assert recording == 8
+assert totals["recorded"] == 10
 keys = {step: ops.Key.of(0, step).table(nano.n_layer + 1, 3) for step in (1, 2)}  # layers and embeddings; three sites
 print(f"   with dropout there is a table of {keys[1].size} keys, which is copied too: 2 more")
 assert keys[1].size == 24 and (keys[1] != keys[2]).all()
@@ -916,14 +942,16 @@ if GPU:
 recorded("launches")
 
 # %% [markdown]
-# Only the asking is spared. The GPU still runs every kernel, one after the other. (GPT-2 small would gain nothing: its
-# arithmetic takes longer than the asking, as section 2 has shown.)
+# Only the asking is spared. The GPU still runs every kernel, one after the other. (On a T4 GPT-2 small would gain
+# nothing: its arithmetic takes longer than the asking, as section 2 has shown.)
 #
-# **Sixteen bits.** Beside fusing there is a second way to move fewer bytes: shorter numbers. `bfloat16` is the upper
+# ### Sixteen bits
+#
+# Beside fusing there is a second way to move fewer bytes: shorter numbers. `bfloat16` is the upper
 # half of a float32 (lesson 16): its sign, its 8 bits of exponent, and 7 of its 23 bits of fraction. With the 1 before
 # the point, which is never stored, that is 8 binary digits instead of 24. Sizes from 1e-38 to 1e38 stay, and from 1 to
-# 2 there are 128 steps. What moves between layers is halved, and an H100's units for products of matrices are 15 times
-# as fast as its lanes. What can go wrong?
+# 2 there are 128 steps. What moves between layers is halved, and an H100's units for products of matrices, its
+# *tensor cores*, are 15 times as fast as its ordinary ones. What can go wrong?
 
 # %%
 def bfloat16(x):
@@ -953,11 +981,13 @@ assert 14 < H100_16_BIT / DEVICES["H100 SXM"][3] < 15
 # 256 the next number is 258; 257 lies in the middle, and the tie goes to 256.
 #
 # So inside a kernel 16 bits are for what is read, never for what is added up: numbers are stored as `real` and summed
-# as `wide` (section 4). Only the residual stream is rounded after each of a block's two additions: 24 times in GPT-2
-# small, not a thousand times. And the weights that learn stay float32. AdamW's kernel writes a short copy beside each
-# of them, and the layers compute with that: `minigpt train --dtype bfloat16`, on a GPU that has such units. LayerNorm's
-# gains, its statistics, the loss and the gradients of weights stay float32 too. Attention has a second kernel for those
-# units, `attention_mma.cu`: the same formulas, 16 queries for a warp, tiles of 64 keys.
+# as `wide` (section 4). Only the residual stream, and the gradient that comes back along it, are rounded after every
+# addition: on the way forward 24 times in GPT-2 small, not a thousand times. And the weights that learn stay float32.
+# AdamW's kernel writes a short copy beside each of them, and the layers compute with that: `minigpt train --dtype
+# bfloat16`, on a GPU that has such units. LayerNorm's gains, its statistics, the loss and the gradients of weights
+# stay float32 too. Together that is called *mixed precision*. Attention has a second kernel for tensor cores,
+# `attention_mma.cu`: the same formulas, with powers of 2 in place of exp, 16 queries (or keys) for a warp, and tiles
+# of 64 or 32.
 
 # %% [markdown]
 # The tests compare each kernel with the reference, on a GPU where there is one, and otherwise translated for a
