@@ -212,8 +212,8 @@ def left_alone(match):
     with pytest.warns(UserWarning, match=match) as warned:
         for _ in range(2):
             assert close(products.product(a, b), np.matmul(*exactly(a, b)))
-    assert len(warned) == 1 and not products.by_cublaslt
-    products.by_cublaslt = True
+    assert len(warned) == 1 and len(products.FAILED) == 1
+    products.FAILED.clear()
 
 
 @WITH_CUBLASLT
@@ -223,11 +223,11 @@ def test_without_the_library_cupy_multiplies(failure, kernels_on_cpu, monkeypatc
         raise failure
 
     monkeypatch.setattr(cublaslt, "_load", load)
-    left_alone(f"cuBLASLt is not used, and products may be slower: {failure}")
+    left_alone(f"cuBLASLt is not used for DEFAULT in float32, and products may be slower: {failure}")
     with pytest.warns(UserWarning) as warned:
         products.product_gelu(normal(10, 16), normal(16, 24), normal(24))
-    assert len(warned) == 1 and not products.by_cublaslt
-    products.by_cublaslt = True
+    assert len(warned) == 2 == len(products.FAILED)  # the product with its epilogue, and the product with a bias
+    products.FAILED.clear()
 
 
 @WITH_CUBLASLT

@@ -143,7 +143,7 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None):
     found, number = Heuristic(), c_int()
     asked = handle, description, *layouts, layouts[2], preference, 1, byref(found), byref(number)
     refusals = CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE  # it says either of what it has nothing for
-    if _call("MatmulAlgoGetHeuristic", *asked, refusals=refusals) or not number.value:
+    if _call("MatmulAlgoGetHeuristic", *asked, refusals=refusals) or not number.value or found.state:
         return None
     return handle, workspace, description, layouts, byref(found), byref(scalar(1)), byref(scalar(0))
 

@@ -20,7 +20,8 @@ ALIGNED = 64  # numbers: rows that begin at multiples of it are read fastest
 EXACT = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 2**-7}  # how far a product may be off, of its largest number
 EXACT_TF32 = 2e-3
 
-by_cublaslt = True  # until it fails
+by_cublaslt = True
+FAILED = set()  # kinds of products that are left to CuPy from then on
 
 
 def product(a: Array, b: Array, *, bias: Array | None = None, out: Array | None = None, add: bool = False) -> Array:
@@ -59,19 +60,19 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
 
 
 def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
-    """By cuBLASLt where it is there, has an algorithm and has never failed; else the plain way."""
-    global by_cublaslt
+    """By cuBLASLt where it is there, has an algorithm and has never failed with such a product; else the plain way."""
     xp = array_module(out)
     bias = bias if bias is None else xp.ascontiguousarray(bias)
-    if by_cublaslt:
-        kind = backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype
+    kind = backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype
+    if by_cublaslt and kind not in FAILED:
         try:
             if _agrees(xp, *kind, bias is not None, aux is not None, add):
                 if cublaslt.multiply(a, b, out, epilogue, bias, aux, add):
                     return
         except (ImportError, OSError, RuntimeError) as error:
-            by_cublaslt = False
-            warnings.warn(f"cuBLASLt is not used, and products may be slower: {error}", stacklevel=3)
+            FAILED.add(kind)
+            what = f"{epilogue.name} in {a.dtype}"
+            warnings.warn(f"cuBLASLt is not used for {what}, and products may be slower: {error}", stacklevel=3)
     _compute_plainly(a, b, out, epilogue, bias, aux, add)
 
 
