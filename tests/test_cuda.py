@@ -618,7 +618,7 @@ def fake_cupy(fails=False):
             return SimpleNamespace(launch=lambda: log.append("launch"))
 
     cuda = SimpleNamespace(
-        MemoryPool=lambda: SimpleNamespace(malloc=None),
+        MemoryPool=lambda: SimpleNamespace(malloc=None, free_all_blocks=lambda: log.append("free")),
         Stream=Stream,
         using_allocator=lambda malloc: contextlib.nullcontext(),
         get_current_stream=lambda: Stream(True),
@@ -636,6 +636,8 @@ def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch
     again = recorded(np.array([5.0, 7.0]))
     assert again is first and log.count("call") == 3 and log.count("launch") == 2
     assert all(a is seen[0] for a in seen) and seen[0].tolist() == [5.0, 7.0]  # what is repeated reads the new numbers
+    del recorded
+    assert log[-1] == "free"
 
 
 def test_what_cannot_be_recorded_is_called(monkeypatch):
