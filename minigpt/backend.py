@@ -95,14 +95,15 @@ def cuda_problem() -> str | None:
     try:
         if cupy.cuda.runtime.getDeviceCount() == 0:
             return "CuPy sees no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"
-        x = cupy.arange(4, dtype=cupy.float32)  # an allocation, a compiled kernel, a product by cuBLAS, a copy back
-        if float((x * x).sum()) != 14.0 or float(x @ x) != 14.0:
-            return "the GPU computed 0 + 1 + 4 + 9 wrongly: do not trust it; use --device cpu"
+        x = cupy.arange(4, dtype=cupy.float32).reshape(2, 2)  # memory, a kernel, a product by cuBLAS, a copy back
+        if float((x * x).sum()) != 14.0 or float((x @ x)[1, 1]) != 11.0:
+            return "the GPU computed 0 + 1 + 4 + 9 or 2 + 9 wrongly: do not trust it; use --device cpu"
     except Exception as error:  # whatever a half-installed CUDA raises here, the user needs its meaning
         return explain(error)
     return None
 
 
+@functools.cache
 def _cupy_wheels() -> list[str]:
     names = {distribution.metadata["Name"] for distribution in importlib.metadata.distributions()}
     return sorted(name for name in names if name and (name == "cupy" or name.startswith("cupy-cuda")))
@@ -121,7 +122,7 @@ def explain(error: BaseException) -> str:
 
 def use_device(index: int) -> None:
     """Of several GPUs take number index, modulo how many there are. Without a GPU nothing is done."""
-    if cuda_problem() is None:
+    with contextlib.suppress(AttributeError, RuntimeError, ZeroDivisionError):  # no CuPy, no driver, no GPU
         cupy.cuda.Device(index % cupy.cuda.runtime.getDeviceCount()).use()
 
 
@@ -206,13 +207,12 @@ def nccl(size: int, rank: int, broadcast: Callable) -> Callable:
 
 @contextlib.contextmanager
 def readable_errors():
-    """Inside, an error that CUDA or CuPy raises becomes an InputError with its cause and cure."""
-    if cupy is None:
-        yield
-        return
+    """Inside, an error of one of CuPy's own classes becomes an InputError with its cause and cure."""
     try:
         yield
-    except (cupy.cuda.memory.OutOfMemoryError, cupy.cuda.runtime.CUDARuntimeError) as error:
+    except Exception as error:
+        if not type(error).__module__.startswith("cupy"):
+            raise
         raise InputError(explain(error)) from error
 
 

@@ -145,6 +145,6 @@ cupy = Module("cupy")
 cupy.ndarray, cupy.array = ndarray, array
 cupy.asarray = lambda a, dtype=None: a if isinstance(a, ndarray) and dtype in (None, a.dtype) else array(a, dtype)
 cupy.asnumpy = lambda a: np.array(a._array, order="C") if isinstance(a, ndarray) else np.asarray(a)
-runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError, memGetInfo=lambda: [1 << 36])
+runtime = SimpleNamespace(getDeviceCount=lambda: 1, memGetInfo=lambda: [1 << 36])
 cupy.get_default_memory_pool = lambda: SimpleNamespace(total_bytes=lambda: 0, free_bytes=lambda: 0)
-cupy.cuda = SimpleNamespace(runtime=runtime, memory=SimpleNamespace(OutOfMemoryError=MemoryError))
+cupy.cuda = SimpleNamespace(runtime=runtime)
