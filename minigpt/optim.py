@@ -57,10 +57,9 @@ class Optimizer:
         if max_norm is not None and not together:
             norm = clip_by_global_norm(learning.items(), max_norm)
         self.t += 1
-        rate, eps, decay = self.rule(lr)
+        rule = rate, eps, decay = self.rule(lr)
         if together:  # on a GPU, in three launches
-            numbers = {"rate": rate, "eps": eps, "decay": decay, "betas": self.betas, "max_norm": max_norm}
-            return adam.update(tensors, lows, decaying, **numbers)
+            return adam.update(tensors, lows, decaying, rule, self.betas, max_norm)
         for tensor, low, decays in zip(tensors, lows, decaying, strict=True):
             _in_pieces(functools.partial(self._update, rate, eps, decay if decays else 0.0), *tensor)
             if low is not None:
