@@ -17,9 +17,12 @@ import argparse
 import contextlib
 import functools
 import gc
+import signal
 import statistics
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import machine
@@ -322,32 +325,43 @@ def main() -> None:
     machine.require("torch")
     if options.device == "cuda" and backend.cuda_problem():
         sys.exit(f"no GPU can be used: {backend.cuda_problem()}")
-    passed = options.no_tests or options.device == "cpu" or tests()
+    look, device = options.quick or options.device == "cpu", backend.device_name(options.device)
+    failed = [] if options.no_tests or options.device == "cpu" or tests() else ["tests"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # who ends this after ten minutes gets what there is
     bench = Bench(options.device, options.quick)
     try:
-        measure(bench, options)
+        for name, section in sections(bench, options).items():
+            print(f"--- {name}", flush=True)
+            try:
+                section()
+            except Exception:  # the rest can be measured
+                traceback.print_exc()
+                failed.append(name)
+            bench.free()
+            if not look:
+                machine.save("gpu", bench.rows, machine.cores(), device=device)
     finally:
-        print(machine.table(bench.rows, COLUMNS))
-        look = options.quick or options.device == "cpu"
-        machine.save("gpu", bench.rows, machine.cores(), look, device=backend.device_name(options.device))
+        print(machine.table(bench.rows, COLUMNS), flush=True)
+        machine.save("gpu", bench.rows, machine.cores(), look, device=device)
     if bench.differ:
         sys.exit(f"two runs do not have the same bits: {bench.differ}")
-    sys.exit(0 if passed else "some tests of the GPU failed")
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
-def measure(bench: Bench, options) -> None:
+def sections(bench: Bench, options) -> dict[str, Callable[[], None]]:
     """Everything, the smallest first."""
     sizes = SMALL if options.quick else {}
     config = GPT2.Config(**sizes)
     shape = config.n_positions, config.n_embd, config.n_head, config.vocab_size
-    launches(bench)
-    for dtype in bench.dtypes:  # so much at a time that a kernel takes longer than asking for it
-        operations(bench, dtype, 2 if options.quick else 64, *shape)
-        bench.free()
-    decode(bench, sizes)
+    rows = 2 if options.quick else 64  # so much at a time that a kernel takes longer than asking for it
+    found = {"launches": functools.partial(launches, bench)}
+    for dtype in bench.dtypes:
+        found[f"operations, {dtype}"] = functools.partial(operations, bench, dtype, rows, *shape)
+    found["decoding"] = functools.partial(decode, bench, sizes)
     for batch in [2] if options.quick else options.batch:
         for precision in reversed(bench.precisions):
-            step(bench, sizes, batch, precision)
+            found[f"steps, batch {batch}, {precision}"] = functools.partial(step, bench, sizes, batch, precision)
+    return found
 
 
 if __name__ == "__main__":
