@@ -330,8 +330,11 @@ def test_dtype_in_is_dtype_out(name, dtype, move):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_inputs_and_cache_are_never_written_to(name, move):
-    """Forward leaves its inputs alone; backward leaves dout and the cache alone, so that it can be called again."""
+def test_inputs_and_cache_are_never_written_to(name, move, implementation, device):
+    """Forward leaves its inputs alone; backward leaves dout and the cache alone, so that it can be called again.
+
+    With the same bits; but for the reference's gradient of an embedding on a GPU, where CuPy adds up in any order.
+    """
     op, args, constants = example(name)
     args, constants = move(args), move(constants)
     before = snapshot([args, constants])
@@ -342,7 +345,8 @@ def test_inputs_and_cache_are_never_written_to(name, move):
     first = snapshot(list(back(op, dout, cache)))
     assert same(saved, snapshot(cache)) and same(outgoing, snapshot([dout]))
     again = snapshot(list(back(op, dout, cache)))
-    assert len(first) > 0 and same(first, again)
+    in_any_order = (op, implementation, device) == ("embedding", "reference", "cuda")
+    assert len(first) > 0 and (in_any_order and error(first[0], again[0]) < 1e-12 or same(first, again))
     assert same(before, snapshot([args, constants]))
 
 

@@ -79,10 +79,6 @@ class World:
         for table in self.TABLES:
             setattr(self, table, {})
 
-    def facts(self) -> list[tuple]:
-        """Everything known, as (table, key, value), each table in the order in which it was told."""
-        return [(table, key, value) for table in self.TABLES for key, value in getattr(self, table).items()]
-
     def problem(self, event: Event) -> str:
         """Why this event cannot come next: the need that is not met, or "" if it can."""
         for need, roles in look_up(RULES, event.kind, event.how, ((), ()))[0]:

@@ -78,10 +78,8 @@ def tile(size: int, itemsize: int) -> int | None:
 
     The third kernel holds most in shared memory: keys and values of a block, queries and gradients of a tile.
     """
-    for queries in (QUERIES, QUERIES // 2, QUERIES // 4):
-        if (2 * queries * (size + 1) + 2 * KEYS * size) * itemsize <= SHARED:
-            return queries
-    return None
+    tiles = QUERIES, QUERIES // 2, QUERIES // 4
+    return next((n for n in tiles if (2 * n * (size + 1) + 2 * KEYS * size) * itemsize <= SHARED), None)
 
 
 def _fits(qkv, n_head):
