@@ -63,8 +63,8 @@ def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
     """By cuBLASLt where it is there, has an algorithm and has never failed with such a product; else the plain way."""
     xp = array_module(out)
     bias = bias if bias is None else xp.ascontiguousarray(bias)
-    kind = backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype
-    if by_cublaslt and kind not in FAILED:
+    kind = by_cublaslt and (backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype)
+    if kind and kind not in FAILED:
         try:
             if _agrees(xp, *kind, bias is not None, aux is not None, add):
                 if cublaslt.multiply(a, b, out, epilogue, bias, aux, add):
