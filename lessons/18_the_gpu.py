@@ -837,12 +837,14 @@ ROOFS["H100, 16-bit products of matrices"] = (DEVICES["H100 SXM"][2], H100_16_BI
 for name, (memory, rate, color, style) in ROOFS.items():
     axes.loglog(reach, np.minimum(rate, memory * reach) / 1e9, style, color=color, linewidth=2)
     axes.text(1900, rate / 0.92e9, name, ha="right", va="bottom", color=color)
-BESIDE = {"4 linear": (-8, -18), "attention": (10, -8), "gelu": (16, -7), "2 layernorm": (12, -4)}
+BESIDE = {"4 linear": (-8, -18), "attention": (10, -8), "2 layernorm": (34, -4), "gelu": (40, -14)}
+BESIDE["2 residual"] = 40, -25
+THIN = {"arrowstyle": "-", "color": "tab:red", "linewidth": 0.6}
 for name, orders in BLOCK.items():
     size, work = bytes_and_work(orders)
     before = work / size, work / least_time(orders) / 1e9
     axes.plot(*before, "o", color="tab:red", markersize=7)
-    axes.annotate(name, before, BESIDE.get(name, (4, -17)), textcoords="offset points", color="tab:red")
+    axes.annotate(name, before, BESIDE[name], textcoords="offset points", color="tab:red", arrowprops=THIN)
     if name in KERNELS:
         size, work = KERNELS[name]
         after = work / size, min(RATE, MEMORY * work / size) / 1e9
