@@ -49,6 +49,16 @@ def test_the_tables_name_every_lesson():
         assert [path.name for path in LESSONS if path.name not in text] == []
 
 
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_and_the_readme_say_the_same_of_its_minutes(path):
+    said = r"# Reading: (\d+) minutes\. Running: (?:about |under )?(\w+) (second|minute)"
+    reading, running, unit = re.search(said, path.read_text(encoding="utf-8")).groups()
+    running = {"a": 1, "two": 2, "three": 3}.get(running, running)
+    rows = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    row = next(line for line in rows if line.startswith(f"| [`{path.name}`]"))
+    assert f"| {reading} min / {running} {'s' if unit == 'second' else 'min'}" in row
+
+
 @pytest.mark.parametrize("path", EXERCISES, ids=lambda path: path.stem)
 def test_an_exercise_is_handed_out_unsolved(path, tmp_path, capsys):
     """A stub says that it returns nothing yet; a bug is found, by the library's judge or by the file's own."""
