@@ -15,6 +15,7 @@ written even if something fails on the way.
 
 import argparse
 import contextlib
+import copy
 import functools
 import gc
 import signal
@@ -206,9 +207,15 @@ THEIRS = {  # precision: (name, torch.set_float32_matmul_precision, autocast to 
 }
 
 
+@functools.cache
+def fresh(config: GPT2.Config) -> GPT2:
+    """A model on the host, to be copied: to draw the weights of GPT-2 small takes seconds each time."""
+    return GPT2(config)
+
+
 def made(bench: Bench, config, precision: str, ids, targets):
     """A function that makes one training step of a fresh model."""
-    model = GPT2(config).to(bench.device)
+    model = copy.deepcopy(fresh(config)).to(bench.device)
     model.compute_in("bfloat16" if precision == "bfloat16" else None)
     optimizer = AdamW(model.named_parameters())
 
@@ -255,7 +262,7 @@ def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
         if bench.quick and compiled:
             continue
         torch.set_float32_matmul_precision(matmul)
-        model = GPT.like(GPT2(config)).to(bench.device)
+        model = GPT.like(fresh(config)).to(bench.device)
         run, optimizer = torch.compile(model) if compiled else model, adamw(model, 1e-4)
         pair = [torch.from_numpy(a).to(bench.device) for a in (ids, targets)]
         torch._dynamo.reset()  # otherwise the second batch size would be compiled for all sizes
