@@ -26,21 +26,15 @@ class Recorded:
             self.inputs = [array.copy() for array in arrays]
             try:
                 self._record(cupy)
-            except (RuntimeError, MemoryError) as error:  # CuPy's own, or CUDA's; the first is the cause of a second
-                cause = error.__context__ or error
-                warnings.warn(f"a step cannot be recorded, and is ordered piece by piece: {cause}", stacklevel=2)
+            except RuntimeError as error:  # CuPy's own, or CUDA's; of two the first is the cause
+                says = f"a step cannot be recorded, and is ordered piece by piece: {error.__context__ or error}"
+                warnings.warn(says, stacklevel=2)
         if self.graph is None:
             return self.function(*arrays)
         for mine, given in zip(self.inputs, arrays, strict=True):
             mine[...] = given
         self.graph.launch()
         return self.result
-
-    def __del__(self):
-        """CuPy's pool would keep its memory for good: its parts know each other, and nobody looks for such circles."""
-        self.inputs = self.result = self.graph = None
-        if self._pool is not None:
-            self._pool.free_all_blocks()
 
     def _record(self, cupy):
         """The memory comes from a pool of its own: nobody else may get it between two repetitions."""
