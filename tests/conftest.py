@@ -69,6 +69,7 @@ def kernels_on_cpu(request, monkeypatch):
     monkeypatch.setattr(cublaslt, "_load", lambda: library)
     monkeypatch.setattr(backend, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
     monkeypatch.setattr(products, "by_cublaslt", library is not None)
+    monkeypatch.setattr(products, "FAILED", set())
     yield library
     for cache in caches:
         cache.cache_clear()

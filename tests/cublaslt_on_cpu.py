@@ -57,6 +57,7 @@ class Library:
         self.made = []  # the epilogue and the dtypes of every product
         self.complaints = []  # calls that were wrong, or that the stand-in is not made for
         self.refuses = lambda problem: False  # a test may say for which problems there is no algorithm
+        self.state = SUCCESS  # of every algorithm that is found
         self.gelu = tanh_gelu
         self._things = {}
         self.calls = []  # names of functions
@@ -162,7 +163,7 @@ class Library:
             where = getattr(problem.x, name)
             known[f"align_{name}"] = where and min(256, where & -where)
         found = np.zeros(1, HEURISTIC)
-        found["algo"], found["workspace"] = len(self._things), preference.workspace
+        found["algo"], found["workspace"], found["state"] = len(self._things), preference.workspace, self.state
         self._things[len(self._things)] = SimpleNamespace(kind="algorithm", key=self._key(problem), **known)
         ctypes.memmove(results, found.ctypes.data, HEURISTIC.itemsize)
         c_int.from_address(number).value = 1

@@ -20,7 +20,7 @@ ALIGNED = 64  # numbers: rows that begin at multiples of it are read fastest
 EXACT = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 2**-7}  # how far a product may be off, of its largest number
 EXACT_TF32 = 2e-3
 
-by_cublaslt = True
+by_cublaslt = True  # if it is there
 FAILED = set()  # kinds of products that are left to CuPy from then on
 
 
@@ -61,6 +61,7 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
 
 def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
     """By cuBLASLt where it is there, has an algorithm and has never failed with such a product; else the plain way."""
+    global by_cublaslt
     xp = array_module(out)
     bias = bias if bias is None else xp.ascontiguousarray(bias)
     kind = by_cublaslt and (backend.current_stream()[0], backend.tf32, epilogue, a.dtype, out.dtype)
@@ -71,8 +72,8 @@ def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
                     return
         except (ImportError, OSError, RuntimeError) as error:
             FAILED.add(kind)
-            what = f"{epilogue.name} in {a.dtype}"
-            warnings.warn(f"cuBLASLt is not used for {what}, and products may be slower: {error}", stacklevel=3)
+            by_cublaslt = isinstance(error, RuntimeError)  # otherwise there is no such library
+            warnings.warn(f"no {epilogue.name} in {a.dtype} by cuBLASLt, CuPy may be slower: {error}", stacklevel=3)
     _compute_plainly(a, b, out, epilogue, bias, aux, add)
 
 
