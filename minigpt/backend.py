@@ -122,7 +122,7 @@ def explain(error: BaseException) -> str:
 
 def use_device(index: int) -> None:
     """Of several GPUs take number index, modulo how many there are. Without a GPU nothing is done."""
-    with contextlib.suppress(AttributeError, RuntimeError, ZeroDivisionError):  # no CuPy, no driver, no GPU
+    if cupy is not None and cupy.is_available():
         cupy.cuda.Device(index % cupy.cuda.runtime.getDeviceCount()).use()
 
 

@@ -195,13 +195,13 @@ def resolve(options: Options, model: LanguageModel) -> None:
 def _check_memory(options: Options, model: LanguageModel, available: int | None) -> None:
     """Raises InputError, before the work begins, where a step needs more bytes than there are."""
     rows, kind = options.batch // options.accumulate, type(model)
-    how = bool(options.checkpoint_blocks), options.low
+    how = again, _ = bool(options.checkpoint_blocks), options.low
     wanted = costs.memory(kind, model.config, rows, *how).total
     if available is None or wanted <= available:
         return
     need = f"{rows} rows at a time need about {costs.human_bytes(wanted)} of GPU memory, {costs.human_bytes(available)}"
     fits = costs.largest_batch(kind, model.config, available, *how)
-    advice = f"choose a smaller model or --context{'' if how[0] else ', or add --checkpoint-blocks'}"
+    advice = f"choose a smaller model or --context{'' if again else ', or add --checkpoint-blocks'}"
     if fits:
         advice = f"{fits} fit: give --batch {fits}, or more with --accumulate"
     raise InputError(f"{need} are free: {advice}")
