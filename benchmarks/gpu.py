@@ -332,43 +332,45 @@ def main() -> None:
     machine.require("torch")
     if options.device == "cuda" and backend.cuda_problem():
         sys.exit(f"no GPU can be used: {backend.cuda_problem()}")
-    look, device = options.quick or options.device == "cpu", backend.device_name(options.device)
-    failed = [] if options.no_tests or options.device == "cpu" or tests() else ["tests"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # who ends this after ten minutes gets what there is
+    look = options.quick or options.device == "cpu"
+    keep = functools.partial(machine.save, "gpu", threads=machine.cores(), quick=look)
+    device = backend.device_name(options.device)
+    failed = [] if options.no_tests or options.device == "cpu" or tests() else ["tests"]
     bench = Bench(options.device, options.quick)
     try:
         for name, section in sections(bench, options).items():
             print(f"--- {name}", flush=True)
             try:
                 section()
+                bench.free()
             except Exception:  # the rest can be measured
                 traceback.print_exc()
                 failed.append(name)
-            bench.free()
             if not look:
-                machine.save("gpu", bench.rows, machine.cores(), device=device)
+                keep(bench.rows, device=device)
     finally:
         print(machine.table(bench.rows, COLUMNS), flush=True)
-        machine.save("gpu", bench.rows, machine.cores(), look, device=device)
+        keep(bench.rows, device=device)
     if bench.differ:
-        sys.exit(f"two runs do not have the same bits: {bench.differ}")
+        failed.append(f"two runs do not have the same bits: {bench.differ}")
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
 def sections(bench: Bench, options) -> dict[str, Callable[[], None]]:
-    """Everything, the smallest first."""
+    """What measures each part, by name, the smallest first."""
     sizes = SMALL if options.quick else {}
     config = GPT2.Config(**sizes)
     shape = config.n_positions, config.n_embd, config.n_head, config.vocab_size
     rows = 2 if options.quick else 64  # so much at a time that a kernel takes longer than asking for it
-    found = {"launches": functools.partial(launches, bench)}
+    parts = {"launches": functools.partial(launches, bench)}
     for dtype in bench.dtypes:
-        found[f"operations, {dtype}"] = functools.partial(operations, bench, dtype, rows, *shape)
-    found["decoding"] = functools.partial(decode, bench, sizes)
+        parts[f"operations, {dtype}"] = functools.partial(operations, bench, dtype, rows, *shape)
+    parts["decoding"] = functools.partial(decode, bench, sizes)
     for batch in [2] if options.quick else options.batch:
         for precision in reversed(bench.precisions):
-            found[f"steps, batch {batch}, {precision}"] = functools.partial(step, bench, sizes, batch, precision)
-    return found
+            parts[f"steps, batch {batch}, {precision}"] = functools.partial(step, bench, sizes, batch, precision)
+    return parts
 
 
 if __name__ == "__main__":

@@ -68,7 +68,9 @@ def save(name: str, rows: dict, threads: int, quick: bool = False, **more: str) 
     about |= {"threads": threads, "versions": versions()} | more
     rows = before | {key: row | {"measured": about} for key, row in rows.items()}
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"rows": rows}, indent=2) + "\n", encoding="utf-8")
+    beside = path.with_suffix(".new")  # who is ended while it is written keeps what there was
+    beside.write_text(json.dumps({"rows": rows}, indent=2) + "\n", encoding="utf-8")
+    beside.replace(path)
     print(f"{processor()}, {threads} threads, {versions()} {more or ''}\nwritten to {path}")
     return path
 
