@@ -179,7 +179,7 @@ def _attention_option(option: str, t: int, s: int, rng) -> dict:
 
 
 def spilled(source: str, folder: Path, architecture: str) -> list[int]:
-    """How many bytes of registers each kernel keeps in memory, after nvcc, which must have nothing to say."""
+    """How many bytes of registers each kernel keeps in memory, according to nvcc, which must have no warnings."""
     path = folder / "source.cu"
     path.write_text(source, encoding="utf-8")
     as_cupy_does = ["-std=c++14", "-ftz=true", f"-arch={architecture}"]

@@ -247,4 +247,4 @@ def test_nvcc_finds_room(drops, size, tmp_path, bfloat16):
     file, _, _, constants = attention.plan(size, bfloat16, drops)
     for architecture in ("sm_80", "sm_90"):
         bytes_of = spilled(kernels.source(file, "bfloat16", **constants), tmp_path, architecture)
-        assert len(bytes_of) == 3 and (size > 64 or max(bytes_of) <= 4), bytes_of  # a single register, outside of loops
+        assert len(bytes_of) == 3 and (size > 64 or max(bytes_of) <= 4), bytes_of  # a single register

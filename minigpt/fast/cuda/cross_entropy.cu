@@ -2,7 +2,7 @@
 
 #include "common.cuh"
 
-// For numbers of 16 bits a quicker one has digits enough.
+// exp. Where numbers are stored in 16 bits, the quicker one has digits enough.
 __device__ inline wide exponential(wide x) { return sizeof(real) == 2 ? wide(__expf(x)) : exp(x); }
 
 // The sum of exponentials of some numbers, held so that nothing overflows: total exp(largest).
@@ -32,10 +32,10 @@ __device__ inline ExpSum of_warp(ExpSum mine) {
 // loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
 // A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
-// together, and once more for its gradient, if that is wanted: dz, which may be z itself. Blocks are large, and a
-// multiprocessor has one at a time, so that few rows are under way; and the second time they are read from their ends:
-// what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple of PACK, of which the first
-// `columns` count.
+// together, and once more for its gradient, if that is wanted: dz, which may be z itself. With 32 warps and more than 32
+// registers for each thread a multiprocessor has room for one block. So few rows are under way; and the second time they
+// are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple of
+// PACK, of which the first `columns` count.
 extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
     real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {

@@ -8,7 +8,7 @@ from minigpt.backend import Array, array_module
 from minigpt.fast.cuda.kernels import blocks, launch, launch_each, ours, pack_of, wide
 from minigpt.fast.cuda.products import padded, product
 
-LOGITS = 1 << 28  # how many exist at once: 1 GB in float32
+LOGITS = 1 << 28  # about how many exist at once: 1 GB in float32
 WARPS = 32  # that take a row, at most
 IGNORED = -100  # a target that is not predicted
 

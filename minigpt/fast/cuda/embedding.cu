@@ -16,7 +16,7 @@ extern "C" __global__ void embedding_forward(real* out, const real* w, const lon
     pack(out + (long long)n * columns + c) = row;
 }
 
-const int AHEAD = 8;     // rows that a thread asks for before it adds the first one
+const int AHEAD = 8;    // rows that a thread asks for before it adds the first one
 const int NOBODY = -2;  // the id of places that are not there
 
 // dw[v] = sum of dout[n] over all n with ids[n] = v.

@@ -58,5 +58,5 @@ def _launch(kernel, rows, in_packs, *arguments):
     """
     columns = arguments[-1]
     pack = pack_of(columns, *in_packs)
-    threads = min(THREADS, 32 * blocks(columns, 32 * pack))
+    threads = min(THREADS, 32 * blocks(columns, 32 * pack))  # whole warps, and no more than a row has packs for
     launch("embedding", kernel, (rows, blocks(columns, pack * THREADS), 1), (threads, 1, 1), *arguments, PACK=pack)

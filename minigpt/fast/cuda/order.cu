@@ -31,12 +31,9 @@ __device__ inline int count_below(const int* tile, int bound) {
     return count + (tile[count] < bound);
 }
 
-// Of the same id, those in earlier tiles stand before, and those in later tiles do not. Four tiles at a time: each step of
-// a search waits for the one before, but four searches wait together. (If the compiler knows that one block needs not leave
-// registers for others, that is; otherwise it saves them.)
-extern "C" __launch_bounds__(TILE, 1) __global__ void order_all(
-    int* order, int* sorted, const int* positions, const int* tiles, int n
-) {
+// Of the same id, those in earlier tiles stand before, and those in later tiles do not. Each step of a search waits for
+// the one before; so a few searches go side by side.
+extern "C" __global__ void order_all(int* order, int* sorted, const int* positions, const int* tiles, int n) {
     int mine = blockIdx.x * TILE, me = positions[mine + threadIdx.x], id = tiles[mine + threadIdx.x], before = threadIdx.x;
     if (me >= n) return;
 #pragma unroll 4
