@@ -183,10 +183,10 @@ assert asked < done / 3
 # %% [markdown]
 # ## 2. Why a small model leaves it idle: count the orders
 #
-# Every array operation is a kernel, so an order, so some microseconds. In 5 of them a T4 could
-# do 40 million operations. How many orders is a training step? We let an array count (`lessons/counted.py`). It does
-# what NumPy does, and writes down each operation that makes new numbers: its name, the bytes read and written, the
-# arithmetic, the size of the result. Views, such as a transpose, are free. A GPU is asked at least for that.
+# Every array operation is a kernel, so an order, so some microseconds. In 5 of them a T4 could do 40 million
+# operations. How many orders is a training step? We let an array count (`lessons/counted.py`). It does what NumPy
+# does, and writes down each operation that makes new numbers: its name, the bytes read and written, the arithmetic,
+# the size of the result. Views, such as a transpose, are free. A GPU is asked at least for that.
 
 # %%
 from counted import ORDERS, Counted, a_gpu_that_does_nothing, bare, orders_of
@@ -411,8 +411,8 @@ assert pieces(C * lanes) == 32 and pieces(lanes) == 4
 # Eight times as much is moved, and an eighth of it is used. (Caches may save some of that. How much only a clock can
 # say.) So **a warp takes a row, and neighbouring threads read neighbouring numbers**; such reads are called
 # *coalesced*. But now a sum is spread over 32 threads, each of which has added up 24 of 768 numbers. They meet in five
-# steps. First each gives its sum to the thread 16 places away, and adds what it gets; then 8 places away, then 4, 2,
-# 1. With eight threads:
+# steps. First each gives its sum to the thread 16 places away, and adds what it gets; then 8 places away, then 4, then
+# 2, and at last 1. With eight threads:
 
 # %%
 def warp_sum(value):
@@ -483,8 +483,8 @@ print(cuda)
 #
 # `__launch_bounds__(256, 3)` says: blocks have 256 threads, and three blocks should find room at once on each of the
 # parts of a GPU (a T4 has 40 such *multiprocessors*, each with 65,536 registers). So a thread may have 65,536 / 768 =
-# 85, and since they are handed out in eights, 80. For 768 columns that is just enough. A longer row needs more of them
-# (it is not SMALL), and two blocks must do.
+# 85, and since they are handed out in eights, 80. For 768 columns that is just enough, to a register or four. A longer
+# row needs more of them (it is not SMALL), and two blocks must do.
 #
 # And here the same in NumPy: each line does for 32 lanes, and for all rows, what the line of CUDA above it does for
 # one. For float32 it makes the same additions in the same order.
@@ -624,8 +624,7 @@ for what, results in trials:
 # the last, 12 and a half times 128, do lanes rest. Exercise 2 is a kernel that was only ever tried on widths that
 # come out even.
 #
-# With a GPU, we time all three: the naive kernel, the reference's ten orders, and the library's
-# kernel.
+# With a GPU, we time all three: the naive kernel, the reference's ten orders, and the library's kernel.
 
 # %%
 if GPU:
@@ -887,10 +886,10 @@ assert round(H100_16_BIT / 65e12) == 15 and round(DEVICES["H100 SXM"][2] / MEMOR
 # the third entry of the table of operations, `ops.using("cuda")`, and for CuPy's arrays they are asked first.
 #
 # How many orders is a training step with them? That can be counted without a GPU: `counted.py` lends the library one
-# that takes every order and does nothing. With kernels the number depends a little on the rows: the sum of more than
-# 256 is taken in two orders. So we count real batches, 12 x 64 and 8 x 1,024. (The products are CuPy's here, with bias
-# and GELU as orders of their own; `cublaslt.py` puts those into the product. And with GPT-2's real vocabulary the loss
-# would take its rows in two parts, four orders more.)
+# that takes every order and does nothing. With kernels the number depends a little on the rows: a sum over more than
+# 256 of them takes two orders. So we count real batches, 12 x 64 and 8 x 1,024. (The products are CuPy's here, with
+# bias and GELU as orders of their own; `cublaslt.py` puts those into the product. And with GPT-2's real vocabulary the
+# loss would take its rows in two parts, and give five orders more.)
 
 # %%
 with a_gpu_that_does_nothing(), ops.using("cuda"):
@@ -907,14 +906,14 @@ for name, parts in fused.items():
 #
 # ### All orders as one
 #
-# Each step of a training asks for the same: the same kernels, the same shapes. A GPU can take
-# down the whole list once, and repeat it at a single order. CUDA calls the list a *graph*. Three things must hold.
-# The addresses stay: so what a repetition overwrites must belong to nobody else, and the list has memory of its own.
-# What changes lies in memory and is copied there: the batch, and one thing that is easily forgotten. Where numbers are
-# dropped by chance, an order carries its key along as a number (lesson 07), which would be repeated with the rest: the
-# same coins at every step, and nothing would say so. So for a recorded step the keys of all its places are made
-# beforehand, as a small table in memory, and each kernel reads its own. And, third, there is no question on the way.
-# `minigpt train` does so where a step has fewer than 10^12 operations, as nano's:
+# Each step of a training asks for the same: the same kernels, the same shapes. A GPU can take down the whole list
+# once, and repeat it at a single order. CUDA calls the list a *graph*. Three things must hold. The addresses stay: so
+# what a repetition overwrites must belong to nobody else, and the list has memory of its own. What changes lies in
+# memory and is copied there: the batch, and one thing that is easily forgotten. Where numbers are dropped by chance,
+# an order carries its key along as a number (lesson 07), which would be repeated with the rest: the same coins at
+# every step, and nothing would say so. So for a recorded step the keys of all its places are made beforehand, as a
+# small table in memory, and each kernel reads its own. And, third, there is no question on the way. `minigpt train`
+# does so where a step has fewer than 10^12 operations, as nano's:
 
 # %%
 totals = {"reference": steps["nano"].sum() + 2, "kernels": fused["nano"].sum() + 2}  # ids and targets are brought there
@@ -949,11 +948,11 @@ recorded("launches")
 #
 # ### Sixteen bits
 #
-# Beside fusing there is a second way to move fewer bytes: shorter numbers. `bfloat16` is the upper
-# half of a float32 (lesson 16): its sign, its 8 bits of exponent, and 7 of its 23 bits of fraction. With the 1 before
-# the point, which is never stored, that is 8 binary digits instead of 24. Sizes from 1e-38 to 1e38 stay, and from 1 to
-# 2 there are 128 steps. What moves between layers is halved, and an H100's units for products of matrices, its
-# *tensor cores*, are 15 times as fast as its ordinary ones. What can go wrong?
+# Beside fusing there is a second way to move fewer bytes: shorter numbers. `bfloat16` is the upper half of a float32
+# (lesson 16): its sign, its 8 bits of exponent, and 7 of its 23 bits of fraction. With the 1 before the point, which
+# is never stored, that is 8 binary digits instead of 24. Sizes from 1e-38 to 1e38 stay, and from 1 to 2 there are 128
+# steps. What moves between layers is halved, and an H100's units for products of matrices, its *tensor cores*, are 15
+# times as fast as its ordinary ones. What can go wrong?
 
 # %%
 def bfloat16(x):

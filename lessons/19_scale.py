@@ -381,7 +381,7 @@ for batch in (32, 2):
 # (Is even the first line bad on your machine? Then compare the first two columns there. A worker that has to share its
 # core is late, and all others wait for it: in a ring the slowest sets the pace.)
 #
-# Hence two questions that are often mixed up. *Strong scaling*: the same batch, more workers; it ends at u + s. *Weak
+# Hence two questions that are often mixed up. *Strong scaling*: the same batch, more workers; it ends at u + 2 s. *Weak
 # scaling*: more workers, and each has as many rows as before; nothing is divided, and it goes on much longer. But
 # then the batch grows with N, and a larger batch is another training: fewer updates for the same text. Goyal et al.
 # raise the rate in proportion to the batch, after a warm-up, and find that it works up to a point.
@@ -548,10 +548,9 @@ assert np.median([off_by for *_, off_by in fits]) < 0.05
 
 # %% [markdown]
 # **Look at the column of alpha.** Nothing in the table cries out: most floors miss by one to four percent, and other
-# first weights move a point by as much or more. And up to the best floor alpha almost doubles, up to the last it almost
-# triples. An exponent belongs to the formula with
-# which it was fitted. The two famous ones differ in just this: Kaplan's 0.076 is fitted without a floor; Hoffmann et
-# al. (Chinchilla) write
+# first weights move a point by as much or more. And up to the best floor alpha almost doubles, up to the last it
+# almost triples. An exponent belongs to the formula with which it was fitted. The two famous ones differ in just this:
+# Kaplan's 0.076 is fitted without a floor; Hoffmann et al. (Chinchilla) write
 #
 #     L(N, D) = E + A / N^0.34 + B / D^0.28,     E = 1.69 nats per token,
 #
