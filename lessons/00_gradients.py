@@ -276,7 +276,7 @@ def spoiled_backward(dp, cache):
 
 
 def careless_check(forward, backward, x):
-    """Many public checkers look like this: a cotangent of ones, and np.allclose."""
+    """A plausible checker: a cotangent of ones, and np.allclose."""
     out, cache = forward(x)
     numeric = numeric_gradient(lambda v: forward(v)[0].sum(), x)
     return np.allclose(backward(np.ones_like(out), cache), numeric, rtol=1e-4, atol=1e-5)
@@ -362,6 +362,9 @@ best = {label: (nudges[np.nanargmin(errors)], np.nanmin(errors)) for label, erro
 for label, (eps, error) in best.items():
     print(f"  {label}: best eps {eps:.0e}, error {error:.0e}")
 assert error_at(1e-5) < 1e-9 and error_at(1e-2) > 1e-7 and error_at(1e-12) > 1e-7  # right, too far, too near
+assert 50 < error_at(1e-2) / error_at(1e-3) < 200  # slope 2
+assert 5 < error_at(1e-2, both_sides=False) / error_at(1e-3, both_sides=False) < 20  # slope 1
+assert 100 < error_at(1e-12) / error_at(1e-9) < 1e5  # slope -1
 assert 1e-10 < best["float64, one side"][1] < 1e-7 < best["float32, both sides"][1] < 1e-3
 
 # %% [markdown]

@@ -296,7 +296,7 @@ left.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="first number", 
 left.set_title("What the table learnt: vowels (red) keep together")
 for name, curve in (("np.add.at(dw, ids, dout)", losses), ("dw[ids] += dout", trapped_losses)):
     right.plot(np.convolve(curve, np.ones(50) / 50, "valid"), label=name)
-right.set(xlabel="step", ylabel="loss (nats per letter, mean of 50 steps)")
+right.set(xlabel="step", ylabel="loss (lesson 06; mean of 50 steps)")
 right.set_title("A wrong gradient learns, too")
 right.legend()
 plot.save(figure, "02_linear_and_embedding.png")
@@ -305,14 +305,16 @@ vowels = np.array([letter in "aeiou" for letter in LETTERS])
 consonants = np.array([letter in "bcdfghjklmnpqrstvwxz" for letter in LETTERS])  # without y
 towards = letters[vowels].mean(axis=0) - letters[consonants].mean(axis=0)
 assert (letters[vowels] @ towards).min() > (letters[consonants] @ towards).max()  # a straight line parts them
+assert letters[LETTERS.index("y")] @ towards > (letters[consonants] @ towards).max()
 assert losses[-500:].mean() < 2.6 and abs(losses[0] - np.log(27)) < 0.05
 assert trapped_losses[150:250].mean() > losses[150:250].mean() + 0.1  # slower
 assert abs(trapped_losses[-500:].mean() - losses[-500:].mean()) < 0.02  # and in the end there
 
 # %% [markdown]
-# Nobody told the model about vowels. It had to say what comes next, two numbers were all it could keep of a letter, and
-# what follows a vowel differs most from what follows a consonant. The y, which is half a vowel, stands between.
-# **Similar use, similar vector**: that is what a table learns, of letters here, of 40,478 tokens in GPT-1.
+# Nobody told the model about vowels. It had to say what comes next, two numbers were all it could keep of a letter,
+# and what follows a vowel differs most from what follows a consonant. The y, which is half a vowel, stands at the
+# vowels' edge. **Similar use, similar vector**: that is what a table learns, of letters here, of 40,478 tokens in
+# GPT-1.
 #
 # Now the right side, **the surprise of this lesson**: the wrong gradient learns as well, and arrives at the same loss.
 # In a batch of 512 the letter e occurs some fifty times, and hears only the last message, a fiftieth of the sum. The

@@ -202,7 +202,7 @@ print(f"steepest: slope {slope(grid).max():.3f} at {steepest:.2f}, and {slope(gr
 print(f"lowest point: GELU({lowest:.2f}) = {tanh_form(grid).min():.3f}; left of it GELU *falls* while x rises")
 assert abs(slope(grid).max() - 1.129) < 1e-3 and abs(slope(grid).min() + 0.129) < 1e-3
 assert abs(lowest + 0.7525) < 1e-3 and abs(tanh_form(grid).min() + 0.1700) < 1e-4
-print(f"if pre-activations are normal, {100 * cdf(lowest):.1f} % of them lie there: their gradient comes back reversed")
+print(f"of numbers from N(0, 1), {100 * cdf(lowest):.1f} % lie there: their gradient comes back reversed")
 assert 0.22 < cdf(lowest) < 0.23
 
 # %% [markdown]

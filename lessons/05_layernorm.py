@@ -6,15 +6,15 @@
 #
 # Reading: 30 minutes. Running: 4 seconds. Before it: lessons 00 (the backward pass) and 04 (GELU, for the experiment).
 #
-# Papers: Ba, Kiros and Hinton 2016 (arXiv 1607.06450), equations 3 and 4. Vaswani et al. 2017, section 3.1, and GPT-1
-# section 4.1: where it stands.
+# Papers: Ba, Kiros and Hinton 2016 (arXiv 1607.06450), equations 3 and 4. Vaswani et al. 2017, section 3.1, and GPT-1,
+# figure 1: where it stands.
 
 # %% [markdown]
 # ## 1. Why: scale drifts with depth
 #
-# A layer multiplies by a matrix and bends. Suppose that the numbers come out a little smaller than they went in, by a
-# factor 0.5. Nobody would notice. Twelve layers: 0.5^12 = 0.0002. The same drift upwards, 2^12 = 4,096. A deep network
-# is a long product, and a long product is nearly always near zero or huge.
+# A layer multiplies by a matrix and bends. Suppose that the numbers come out half as large as they went in. After one
+# layer nobody would notice. Twelve layers: 0.5^12 = 0.0002. The same drift upwards, 2^12 = 4,096. A deep network is a
+# long product, and a long product is nearly always near zero or huge.
 #
 # Let us measure. Layers of 64 numbers: a matrix with entries from N(0, s^2/64), then GELU. If s = 1, the product has
 # about the scale of its input, and the bend makes it smaller. With LayerNorm (one line, which the rest of this lesson
@@ -50,9 +50,11 @@ for s in (0.5, 1, 2):
     assert bare[1] < 1e-2 if s < 2 else bare[1] > 10
 
 # %% [markdown]
-# Without it, s would have to be just right, and stay just right while training changes every matrix. GPT-1 draws its
-# weights from N(0, 0.02^2) at a width of 768: s = 0.02 sqrt(768) = 0.55, close to the first row: twelve such layers
-# without help would pass on next to nothing. Their help is LayerNorm, and the residual connections of lesson 07.
+# With LayerNorm, what comes out is what one layer makes of numbers of scale 1: 0.28, 0.6 or 1.2, and the same at every
+# depth. Without it, s would have to be just right, and stay just right while training changes every matrix. GPT-1
+# draws its weights from N(0, 0.02^2) at a width of 768: s = 0.02 sqrt(768) = 0.55, close to the first row: twelve such
+# layers without help would pass on next to nothing. Their help is LayerNorm, and the residual connections of lesson
+# 07.
 #
 # **The idea**: in front of a layer, take each position's C numbers, subtract their mean and divide by their standard
 # deviation. Whatever the scale was, it is 1 now. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75. The
@@ -242,8 +244,8 @@ assert all(result.error < 1e-9 for result in results)
 
 
 # %% [markdown]
-# **The trap: checking at the start.** Gains start at 1. Here is a backward with g *outside* the means, a mistake found
-# in published code. At g = 1 there is no difference, and a check made there says "happy":
+# **The trap: checking at the start.** Gains start at 1. Here is a backward with g *outside* the means, an easy
+# mistake. At g = 1 there is no difference, and a check made there says "happy":
 
 # %%
 def g_outside_backward(dout, cache):
