@@ -64,7 +64,7 @@ assert all(utf8(c) == chr(c).encode("utf-8") for c in real)
 # **Words.** We could let merges run over the whole text. The paper tried: "BPE including many versions of common words
 # like dog since they occur in many variations such as dog. dog! dog?". It keeps merges within one kind of character,
 # letters, digits or the rest, with "an exception for spaces": *one* space may stand in front. This is the pattern of
-# the released code; \p{L} is a letter of any script, \p{N} a digit, \s white space.
+# the released code; \p{L} is a letter of any script, \p{N} a number (½ and Ⅳ too), \s white space.
 
 # %%
 import regex
@@ -246,10 +246,10 @@ assert per_syllable(english) > 3.2 and per_syllable(korean) < 1.2 and 1.5 < per_
 
 # %% [markdown]
 # Thirteen lines of a story, and Korean costs a third. (Some of that is cheap praise: the new paragraph is about the
-# same cat.) In the mixture, one part Korean to four parts English, both languages compete for as many merges: what a
-# language costs is decided by its share of the text that the vocabulary was learnt from, before any model has seen a
-# word. And the price is paid at every use: at three tokens for a syllable the 1,024 tokens that GPT-2 sees hold some
-# 300 syllables, fewer than the story has.
+# same cat.) In the mixture, one part Korean to four parts English in characters (in bytes three to five), both
+# languages compete for as many merges: what a language costs is decided by its share of the text that the vocabulary
+# was learnt from, before any model has seen a word. And the price is paid at every use: at three tokens for a syllable
+# the 1,024 tokens that GPT-2 sees hold some 300 syllables, fewer than the story has.
 #
 # Now **the surprise of this lesson**. Look at what was learnt:
 

@@ -446,7 +446,7 @@ assert later["post-LN", 24][1] < 1e-6 and all(later["pre-LN", n_layer][1] > 0.5 
 assert later["post-LN", 24][2] < 1e-6 and later["pre-LN", 24][2] > 1e-5
 
 # %% [markdown]
-# **Now it has vanished**, in the model of 24 blocks by a factor of 10^10: not at birth, but as soon as it learns. Both
+# **Now it has vanished**, in the model of 24 blocks by a factor of 10^11: not at birth, but as soon as it learns. Both
 # kinds have heard the same news, "some letters are frequent", and both have answered with the chorus: at every
 # position the same vector is added, in every block. What differs is what that does to all the rest.
 #
@@ -468,12 +468,12 @@ for when, steps in ("at initialisation", 0), ("after ten steps", 10):
     s = sizes(train("post-LN", 24, RATE, steps)[0])
     shrink, measured = 1 / s.prod(), (later if steps else start)["post-LN", 24][1]
     print(f"  {when:18} s is {np.exp(np.log(s).mean()):.2f}, 46 times: {shrink:.0e}   measured gradient {measured:.0e}")
-assert shrink < 1e-8 and measured < 1e-6 and abs(math.log10(measured / shrink)) < 5
+assert shrink < 1e-8 and measured < 1e-6 and 0 < math.log10(measured / shrink) < 3
 
 # %% [markdown]
-# The pencil's number is 1.9^-46; the sub-layers give a little of it back. What one block loses is harmless. It is the
-# *product* that kills, and it takes the forward signal with it (last column of the table: nothing is left that
-# differs between positions but rounding), so there is nothing to learn from either.
+# The pencil's number is 1.9^-46; the sub-layers give a tenth back at each of the 46. What one block loses is harmless.
+# It is the *product* that kills, and it takes the forward signal with it (last column of the table: nothing is left
+# that differs between positions but rounding), so there is nothing to learn from either.
 #
 # **Pre-LN adds.** There the common vectors pile up on the stream, next to what was there. The stream grows, and each
 # reader divides by its size *once*: the differences are quieter by one division, not by 46. And the road `dn = dout +
@@ -518,7 +518,8 @@ assert largest["pre-LN"][2] <= 4 * largest["post-LN"][2]
 # %% [markdown]
 # Post-LN halves its rate when depth doubles: 24 blocks need one 16 times as small as 2 blocks. Pre-LN hardly notices.
 # **With 24 blocks, pre-LN trains at 16 times the rate that post-LN survives**, and at four times that of post-LN with
-# 8. GPT-1 stopped at 12 blocks and needed warm-up; the same sub-layers with the norm in the branch went to 48.
+# 8. GPT-1 has 12 blocks and was trained with warm-up; the same sub-layers with the norm in the branch went to 48 (with
+# which schedule, the paper does not say).
 #
 # In fairness: at 2 blocks there is little between them, and "trains" is a low bar: the best rate is lower. What the
 # bar finds is where death begins.
@@ -566,14 +567,16 @@ for (n_layer, scaled), (var, _) in growth.items():
 # of the paper: it "accounts for the accumulation on the residual path". (The measured numbers are a little larger:
 # letters repeat, so what is averaged is not independent.)
 #
-# Something else follows. Block l adds 0.15 to a stream of 0.15 l, so it changes its direction by a share of 1/sqrt(l):
+# Something else follows. Block l adds 0.15 to a stream of 0.02 + 0.15 (l - 1), so it changes it by a share of about
+# 1/sqrt(l - 1):
 
 # %%
 change, of_post = growth[24, False][1], variances(24, False, "post-LN")[1]
 print("change of the stream by blocks 2, 6, 12, 24 of 24, as a share of it")
-for name, shares in ("post-LN", of_post), ("pre-LN", change), ("1/sqrt(l)", np.arange(1, 25) ** -0.5):
+pencil = (np.arange(24) + 2 * STD**2 / (by_attention + by_mlp)) ** -0.5
+for name, shares in ("post-LN", of_post), ("pre-LN", change), ("its pencil", pencil):
     print(f"  {name:10}", *(f"{shares[i - 1]:6.2f}" for i in (2, 6, 12, 24)))
-assert abs(change[23] - 24**-0.5) < 0.06 and change[23] < change[5] < change[1] and of_post[23] > 1.5 * change[23]
+assert np.allclose(change[1:], pencil[1:], rtol=0.2) and of_post[23] > 1.5 * change[23]
 
 # %% [markdown]
 # Late blocks of a fresh pre-LN model have less to say than early ones: their voice is as loud, but the stream is
@@ -605,12 +608,13 @@ scaled = [w / k if i >= 2 and (i - 2) % 12 in (4, 10) else w for i, w in enumera
 apart = np.abs(top(scaled) - top(drawn, k, eps=1e-5 * k * k)).max()
 token = {name: v[0] / v[-1] for name, v in (("as drawn", growth[24, False][0]), ("scaled", growth[24, True][0]))}
 print(f"weights / sqrt(2L), or embeddings x sqrt(2L): outputs of size 1 differ by {apart:.0e}")
-print("share of the stream at the top that is still the token:", *(f"{name} {v:.1%}" for name, v in token.items()))
+print("share of the stream at the top that is still the embedding:", *(f"{name} {v:.1%}" for name, v in token.items()))
 assert apart < 1e-12 and token["scaled"] > 10 * token["as drawn"]
 
 # %% [markdown]
 # So with fresh weights the scale has nothing to do with size at all. It decides a *proportion*: how much of the
-# stream at the top is still the word that was read: without it 0.4 %, with it a fifth. (Once training begins there is
+# stream at the top is still what was put in at the bottom, half of it the word and half its position: without it 0.4 %,
+# with it a fifth. (Once training begins there is
 # a second effect: Adam's steps are as long for small weights as for large ones, so what is drawn small changes
 # sooner.)
 #

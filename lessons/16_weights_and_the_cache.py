@@ -444,8 +444,8 @@ assert first < 1e-4 and later > 0.5
 #     without, the same for S positions:            L (24 C² S + 4 S² C) + 2 V C
 #
 # (The head is for the last position only; scores that the mask hides are computed too, and thrown away.) Over a text of
-# T tokens the first line adds up to 24 L C² T and less, the second to 12 L C² T² and less: **once for each token, or
-# once for each pair of tokens.**
+# T tokens the weights of the blocks alone cost 24 L C² T with the cache, and 12 L C² T² without it: **once for each
+# token, or once for each pair of tokens.**
 
 # %%
 def operations(s, cached, layers=12, c=768, vocabulary=50257):
