@@ -2,8 +2,8 @@
 # # Lesson 07: residuals, dropout, and the block
 #
 # You will stack 24 layers and watch a gradient die in them, in two ways: once it becomes too quiet to hear, and once
-# all positions say the same thing. One plus sign cures both. You will build dropout whose mask nobody stores. And you
-# will put GPT-1's block together and write its backward in four lines.
+# all positions say the same thing. One plus sign cures the first and holds off the second. You will build dropout
+# whose mask nobody stores. And you will put GPT-1's block together and write its backward in four lines.
 #
 # Reading: 30 minutes. Running: 15 seconds. Before it: lessons 02 to 06.
 #
@@ -126,7 +126,8 @@ assert towers["LN(f(x))", 24][1][-1] > 0.999 > 0.8 > towers["LN(x + f(x))", 24][
 #   does not show it.
 # - `x + f(x)`. The gradient survives, for f now only adds to what is there. But every sum makes the stream larger,
 #   and after 24 blocks the gradient has grown a hundredfold: it will not stay harmless at 48 blocks.
-# - `LN(x + f(x))`. Size and differences both survive. This is GPT-1.
+# - `LN(x + f(x))`. Size survives, and of the differences what twelve blocks need: the cosine is 0.46 there, and 0.72
+#   after 24. This is GPT-1.
 
 # %% [markdown]
 # ## 2. Forward: a sum, a coin, a block
@@ -442,7 +443,7 @@ assert wrong["right"] == wrong["no plus in forward and backward"] == "none" and 
 # to the blocks below. A check of parameters alone, on one block, would have found nothing. So: every input *and*
 # every parameter.
 #
-# And the last run: forward without plus signs, with the backward that belongs to it. Its gradients are right to ten
+# And the last run: forward without plus signs, with the backward that belongs to it. Its gradients are right to eight
 # digits, and it learns how frequent each letter is, and no more (2.8): in the chorus nobody knows what letter was
 # just read. A right gradient of a bad design is no help either.
 #
@@ -498,8 +499,9 @@ learning.legend(fontsize="small")
 plot.save(figure, "07_residuals_and_the_block.png")
 
 # %% [markdown]
-# Left: only with the plus does the gradient reach the bottom as it left the top. LN(f(x)) looks healthy here. Middle:
-# it is not; its positions are all alike after two blocks. Right: two wrong backwards that look like learning.
+# Left: without a norm the plus keeps the gradient alive, and lets it grow; with both it reaches the bottom as it left
+# the top. LN(f(x)) looks nearly healthy here. Middle: it is not; its positions are all alike after two blocks. With the
+# plus they grow alike too, but slowly. Right: two wrong backwards that look like learning.
 
 # %% [markdown]
 # ## 7. In the library

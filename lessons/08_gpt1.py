@@ -268,15 +268,9 @@ for part, m, t in zip(("query", "key", "value"), np.split(mine, 3), np.split(tru
     print(f"  {part:6} ours at most {np.abs(m).max():.0e}, nudged {np.abs(t).max():.0e}, relative error {error:.0e}")
 
 # %% [markdown]
-# A relative error of 1, "wrong"! But look at the numbers: both are zero but for rounding, and the relative error
-# compares dust with dust. **The gradient of the key bias is exactly zero**: if b is added to every key, the scores of
-# query q become
-#
-#     q . (k_j + b) = q . k_j + q . b,
-#
-# and the second term is the same for all j. Softmax does not feel what is added to all its inputs (lesson 03). GPT-1
-# carries 12 x 768 = 9,216 numbers that never learn anything. A checker must measure such a gradient by the others,
-# and ours does: it judged the bias as a whole.
+# Lesson 03's trap, now inside a whole model: a relative error of 1, "wrong", which compares dust with dust. **The
+# gradient of the key bias is exactly zero.** What q . b adds to all scores of a row, softmax does not feel. A checker
+# must measure such a gradient by its neighbours, and ours does: it judged the bias as a whole.
 
 # %%
 assert np.abs(np.split(mine, 3)[1]).max() < 1e-12 < 1e-4 < np.abs(mine).max()
@@ -363,7 +357,11 @@ assert np.allclose(np.linalg.norm(h, axis=-1), length, rtol=1e-3)
 assert np.allclose(np.linalg.norm(own, axis=-1), 0.02 * length, rtol=0.15)
 spread = scores.std(axis=-1).mean()
 print(f"cosine of h with the row just read: {cosine.mean():.2f}; by chance it would be about {1 / length:.2f} in size")
-print(f"its score: {(h * own).sum(axis=-1).mean():.1f}; the best of 40,477 strangers: about {spread * 4.1:.1f}")
+strangers = h @ table.T
+strangers[n, now] = -np.inf
+its_own, best = (h * own).sum(axis=-1).mean(), strangers.max(axis=-1).mean()
+print(f"its score: {its_own:.1f}; the best of 40,477 strangers: {best:.1f}, {best / spread:.1f} standard deviations")
+assert best < 0.6 * its_own
 chance = np.exp(log_p[n, now]).mean()
 print(f"its probability: {chance:.4f}, {40478 * chance:.0f} times that of an average token")
 assert 0.2 < cosine.mean() < 0.4 and abs(spread - 0.02 * length) < 0.02

@@ -2,7 +2,7 @@
 # # Lesson 10: pre-training GPT-1
 #
 # You will turn a text into batches, write the training loop in ten lines, make the three checks that belong before
-# every long run, fall into the trap that all three let through, and train a GPT-1 that tells stories. And you will see
+# every long run, fall into a trap that two of them let through, and train a GPT-1 that tells stories. And you will see
 # what it understands early, and what late and all at once.
 #
 # Reading: 30 minutes. Running: 30 seconds, and under three minutes more the first time, for the model that this
@@ -148,7 +148,7 @@ print(f"in two parts with one normaliser: {off[0]:.0e} off; averaged: {off[1]:.0
 assert off[0] < 1e-12 < 1e-2 < off[1]
 
 # %% [markdown]
-# ## 5. Check: three checks before a long run, and the trap they let through
+# ## 5. Check: three checks before a long run, and a trap
 #
 # A long run is expensive, and a mistake in it is silent: the loss falls anyway. So, first:
 #
@@ -185,14 +185,17 @@ assert by_heart[-1] < 0.05
 steps = 200
 honest = pretrain(small(), steps, lambda step: data.batch(tokens, 12, T, 0, step))
 trapped = pretrain(small(), steps, lambda step: (data.batch(tokens, 12, T, 0, step)[0],) * 2)
-print(f"after {steps} steps: honest {honest[-1]:.2f}, targets not moved {trapped[-1]:.3f}")
-assert abs(trapped[0] - math.log(V)) < 0.5 and trapped[-1] < 1 < two_tokens < honest[-1]
+for name, losses in ("honest", honest), ("targets not moved", trapped):
+    print(f"{name}: {losses[0]:.2f} -> {losses[-1]:.3f} in {steps} steps")
+assert 0.3 < math.log(V) - trapped[0] < 0.6 and trapped[-1] < 1 < two_tokens < honest[-1]
 
 # %% [markdown]
-# The start was near ln V. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by
-# heart, all too well. And the curve is the prettiest of all. What gives it away is only that it is *too good*: it falls
-# through the line of two tokens as if there were nothing to know. That is what rivals are for. **A loss means nothing
-# without one that you understand.**
+# Two checks let it pass. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by
+# heart, all too well. The start does tell, to whoever kept to the tolerance: 0.4 below ln V. *Less, and it has seen
+# the answers*: an untrained model with a tied table echoes what it reads (lesson 08), and here the echo is the answer.
+# (With an output matrix of its own there would be no echo, and no warning.) After that the curve is the prettiest of
+# all. What gives it away is that it is *too good*: it falls through the line of two tokens as if there were nothing to
+# know. That is what rivals are for. **A loss means nothing without one that you understand.**
 #
 # ## 6. See it: the run
 #
@@ -292,7 +295,7 @@ assert len(good) >= 5
 
 # %% [markdown]
 # Nobody told it that there are stories. It was asked for the next token, and a story was the cheapest way to know: it
-# begins, somebody has a wish, something is in the way, and in the end there is soup.
+# begins, somebody has a wish, something is in the way, and in the end all is well.
 #
 # Now the question that the smooth curve of the loss does not answer: *what* was learnt *when*? The model was kept at
 # several steps. At each we ask it about words that could stand for each other: where the story says "ball", and only
@@ -344,10 +347,10 @@ for name, values in learnt.items():
 print("cosine of the vectors of Mia and Tom\n             " + "".join(f"{value:6.2f}" for value in alike))
 people = learnt["Mia or Tom"]
 half = next(i for i, value in enumerate(people) if value < 0.7)
-assert learnt["which toy"][1] < 0.3 and people[1] > 0.9, "things first, people last"
+assert learnt["which toy"][1] < 0.3 and people[1] > 0.9, "things first, people late"
 assert max(alike[:half]) > 0.95 and alike[-1] < max(alike) - 0.05 and people[-1] < 0.7
 falls = -np.diff(overall) / np.diff(story_model.STATES)  # of the loss, for one update
-assert falls[half - 1] < 1.5 * falls[half - 2], "the loss does not show it: it falls no faster than before"
+assert falls[half - 1] < 1.5 * falls[half - 2], "the loss does not show it: it falls hardly faster than before"
 
 # %%
 from minigpt import plot
@@ -372,7 +375,9 @@ plot.save(figure, "10_pretraining.png")
 # %% [markdown]
 # Look at Mia and Tom. After "the" theirs are the commonest words, eight in a story, and they are learnt long after the
 # toys. **For hundreds of steps the model throws a coin, while its stories read better and better.** Then, within two
-# hundred more, half of it is learnt. And the loss, the one number that we would have watched, shows nothing.
+# hundred more, half of it is learnt. And the loss, the one number that we would have watched, shows nothing. (*She or
+# he* falls in step with them: it is the same secret. Places come last, if at all: most of them are named for the first
+# time, and nobody can know which one it will be.)
 #
 # The dashed line says why. Whatever can follow Mia can follow Tom. So for hundreds of steps every gradient pulls the
 # two vectors the same way, until they are nearly one (the cosine rises, although they began as strangers). The table is
@@ -430,14 +435,15 @@ print("the library's first losses are ours: " + ", ".join(f"{loss:.4f}" for loss
 # | layers, width, heads | 12, 768, 12 | 2, 128, 4 |
 # | batch | 64 windows of 512 | 6 windows of 128, each from the beginning of a story |
 # | highest rate | 2.5e-4 after 2,000 updates | 4e-3 after 150 |
-# | dropout | 0.1 | none: the model sees each story once |
+# | dropout | 0.1 | none: 9,600 windows from 10,000 stories leave little to learn by heart |
 # | result | perplexity 18.4 per token | 1.6 per token |
 # | time | about a month on 8 GPUs | under three minutes |
 #
 # The paper prints neither the number of updates nor Adam's constants for pre-training. A later paper by others (BERT)
 # speaks of a million steps of 32,000 words, and OpenAI's default warm-up, 0.2 % of the run, gives the 2,000 of the
 # paper for exactly that. But a million steps of 32,768 tokens in 100 epochs means 0.33 billion tokens in an epoch, and
-# BooksCorpus is reported at almost three times that. The numbers do not fit together, and nobody has said why.
+# BooksCorpus is reported at 800 million words (by BERT), which are still more tokens. The numbers do not fit together,
+# and nobody has said why.
 #
 # Perplexities of 18.4 and ours must not be compared: another text, another vocabulary (lesson 06).
 #

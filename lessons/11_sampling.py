@@ -104,8 +104,9 @@ print(f"the pair counter, greedy: {text.decode(path[:first])} {circle} {circle} 
 assert len(path) < 40
 
 # %% [markdown]
-# A Transformer looks at CONTEXT tokens. There are more such windows than atoms, so it *might* take long until one comes
-# twice; with real models and real text it often takes a few dozen words. (The stories of our small world end before.)
+# A Transformer looks at CONTEXT tokens, and there are more such windows than atoms: nothing *forces* it into a circle
+# soon. Real models on real text go in circles all the same, often after a few dozen words: what stands there twice is
+# the safest guess for a third time. (The stories of our small world end before.)
 
 # %% [markdown]
 # So we must draw. How?
@@ -229,7 +230,7 @@ assert cold == cut == (1, 2)
 # Move a logit a little, and for almost every u the token stays the same: the slope of the draw is 0, and a gradient
 # stops here. (Training needs no draw. Its tokens come from the text.)
 #
-# One random number for each token has two more merits. Numbers from a seed are the same on every machine, drawn here on
+# One random number for each token has two merits. Numbers from a seed are the same on every machine, drawn here on
 # the CPU for all devices. And if another device's logits differ in their last bits, the cuts of the stick move by as
 # little, so a token changes only if u falls into such a gap:
 
@@ -244,8 +245,9 @@ assert changed <= 10 and before.argmax() == other.argmax()
 # %% [markdown]
 # ## 4. Pencil: what temperature does, and which one fits
 #
-# Write b = 1/T and F(b) = ln sum_v exp(b z_v), so that ln p_v = b z_v - F. Lesson 06 differentiated F: F' = E[z], the
-# mean logit under p; and once more, F'' = E[z^2] - E[z]^2 = Var(z).
+# Write b = 1/T and F(b) = ln sum_v exp(b z_v), so that ln p_v = b z_v - F. Lesson 06: the slope of F in the score b z_v
+# is p_v. So F' = sum_v p_v z_v = E[z], the mean logit under p. And as ln p_v moves by z_v - F', p_v itself moves by
+# p_v (z_v - E[z]), so F'' = sum_v p_v (z_v - E[z]) z_v = E[z^2] - E[z]^2 = Var(z).
 #
 #     H     = -E[ln p] = F - b F'
 #     dH/db = F' - F' - b F'' = -b Var(z),    dH/dT = Var(z) / T^3     since db/dT = -1/T^2
@@ -315,9 +317,10 @@ assert nucleus.min() == 1 and nucleus.max() > 8 and 0.4 < tail / real_tail < 2.5
 # ## 5. Check: can a random thing be wrong?
 #
 # Every result of a sampler is possible, so no single one can be wrong. The frequencies can. If a token has the
-# probability p, then in N draws we expect Np of it, give or take sqrt(Np). Squares of "how many times more than that",
-# summed, are **chi-square** = sum (observed - expected)^2 / expected. For a right sampler it is about its number of
-# cells less one, d, give or take sqrt(2d). Cells that expect fewer than 5 are joined into one.
+# probability p, then in N draws we expect Np of it, give or take sqrt(Np). Ask of each token how many times sqrt(Np)
+# its count is off, square that, and sum over the tokens: **chi-square** = sum (observed - expected)^2 / expected. For
+# a right sampler it is about d, the number of summands less one, give or take sqrt(2d). Tokens that expect fewer than
+# 5 are counted together, as one.
 
 # %%
 def deviation(tokens, p):
@@ -500,21 +503,26 @@ plot.save(figure, "11_sampling.png")
 
 # %% [markdown]
 # Top left: one sequence gets likelier with each head (red), but beyond 50 there are fewer and fewer of them (the shaded
-# gap), and the product has its top at 60. Top right: the grey band is what real stories do. Greedy lies below it, T =
-# 1.5 above, the fitted temperature in it. Below: a real story is predictable for a while, and then something is chosen:
+# gap), and the product has its top at 60. Top right: the grey band is what real stories do, from the calmest
+# to the wildest. Greedy texts are all alike, in its lower part; those at T = 1.5 lie above it; the fitted temperature
+# has its mean and its width. Below: a real story is predictable for a while, and then something is chosen:
 # a name, a place, a thing. Those tokens *are* the story. Greedy takes, each time, the cheapest token that there is.
 #
-# And how does it read? The first of the 16, from the same nine tokens:
+# And how does it read? From the same nine tokens, this time each with random numbers of its own:
 
 # %%
-for name, ids in texts.items():
+for seed, (name, options) in enumerate(WAYS.items()):
+    ids = write(real[:1, :GIVEN], LENGTH - GIVEN, sampler(**options), seed=seed)
     sentence = text.decode(ids[0, 1:].tolist()).replace("\n", " / ")
     print(f"  {name}: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
+sentence = text.decode(real[0, 1:].tolist()).replace("\n", " / ")
+print(f"  real: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
 
 # %% [markdown]
-# Read them aloud. At T = 1.5 sentences begin that nobody can finish. At low temperature all is in order, and you have
-# heard it before. At the fitted temperature text is *typical*. Whether you want that is a matter of taste and purpose:
-# a translation has nearly one right answer, a story has none. (`minigpt sample` writes at 0.8: fewer accidents.)
+# Read them aloud. At T = 1.5 sentences begin that nobody can finish. At low temperature the sentences are in order,
+# and you have heard them before. (Whether people stay who they are is another matter: lesson 10.) At the fitted
+# temperature text is *typical*. Whether you want that is a matter of taste and purpose: a translation has nearly one
+# right answer, a story has none. (`minigpt sample` writes at 0.8: fewer accidents.)
 
 # %% [markdown]
 # ## 7. In the library
@@ -537,7 +545,8 @@ assert not np.array_equal(again, model.generate(start, 12, seed=4))
 # %% [markdown]
 # On the command line: `minigpt sample FOLDER --prompt "there was a" --temperature 0.7 --top-k 40 --seed 3`.
 #
-# **Past the context the window slides.** Token CONTEXT + 1 is predicted without token 1. What slid out is forgotten:
+# **Past the context the window slides.** Token CONTEXT + 2 is the first that is predicted without token 1. What slid
+# out is forgotten:
 
 # %%
 longer = valid[None, : CONTEXT + 20]
