@@ -511,7 +511,7 @@ plot.save(figure, "11_sampling.png")
 # And how does it read? From the same nine tokens, this time each with random numbers of its own:
 
 # %%
-for seed, (name, options) in enumerate(WAYS.items()):
+for seed, (name, options) in enumerate(WAYS.items(), start=30):
     ids = write(real[:1, :GIVEN], LENGTH - GIVEN, sampler(**options), seed=seed)
     sentence = text.decode(ids[0, 1:].tolist()).replace("\n", " / ")
     print(f"  {name}: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
