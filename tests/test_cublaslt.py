@@ -107,7 +107,8 @@ def test_gelu_and_bias_gradients(dtype, result, columns, refused, kernels_on_cpu
     needs_bfloat16(dtype)
     kernels_on_cpu.refuses = lambda problem: problem.epilogue in refused
     x, w, b, da = (normal(*s, dtype=dtype) for s in ((10, 16), (16, columns), (columns,), (10, 16)))
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         a, f = products.product_gelu(x, w, b)
         df = products.product_gelu_backward(da, w, f)
         dw, db = products.weight_gradients(x, df)

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt import check
+from minigpt import check, cli
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
@@ -88,6 +89,30 @@ def test_the_readme_has_the_two_commands_that_are_run():
     commands = [line.strip() for line in block.splitlines() if line.startswith("    ")]
     assert len(commands) == 2
     assert commands[0].endswith("python lessons/03_attention.py") and commands[1].endswith("python -m pytest")
+
+
+def commands():
+    """Every command line of minigpt that a README or a lesson shows, with each of the choices a|b|c in turn."""
+    for path in (ROOT / "README.md", ROOT / "lessons" / "README.md", *LESSONS):
+        text = re.sub(r"\\\n#? +", "", path.read_text(encoding="utf-8"))  # a line that goes on in the next one
+        for line in re.findall(r"^#? {4,}(?:mpirun -n \d |.* && )?(minigpt .+)", text, re.MULTILINE):
+            line = re.split(r"\s+#|\s{3,}", line)[0]
+            for words in map(shlex.split, line.split(" && ")):
+                choices = [word.split("|") for word in words if "|" in word] or [[""]]
+                for choice in choices[0]:
+                    yield [choice if "|" in word else word for word in words][1:]
+
+
+def test_every_command_of_the_readmes_can_be_read():
+    given = list(commands())
+    assert len(given) > 30
+    for words in given:
+        if words[:1] == ["tokenizer"] and words[1:] in (["train"], ["encode"], ["decode"], ["list"]):
+            words = [*words, "--help"]  # shown without what they need
+        try:
+            cli.parser().parse_args(words)
+        except SystemExit as error:
+            assert error.code == 0, words
 
 
 def test_the_ten_lines_of_the_readme_run(capsys):
