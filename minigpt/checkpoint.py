@@ -3,11 +3,8 @@
 Read are also directories whose weights are split over several files, and OpenAI's own release of GPT-1.
 """
 
-import contextlib
-import errno
 import json
 import math
-import os
 import tokenize
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import numpy as np
 import safetensors
 
 from minigpt.backend import to_device
+from minigpt.disk import in_place_of, read_json, reason, write_text
 from minigpt.errors import InputError
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -27,7 +25,7 @@ def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dic
 
     Raises InputError where it cannot be written (a full disk, no permission); the old file is then still there.
     """
-    with _in_place_of(Path(path)) as beside:
+    with in_place_of(Path(path)) as beside:
         _write(beside, tensors, {"format": "pt"} | (metadata or {}))
 
 
@@ -50,7 +48,7 @@ def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str
                 tensors[name] = _widen(path, start, header[name]) if kind == "BF16" else file.get_tensor(name)
             return tensors, file.metadata() or {}
     except (OSError, safetensors.SafetensorError, ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not a whole safetensors file: {_reason(error)}") from error
+        raise InputError(f"{path} is not a whole safetensors file: {reason(error)}") from error
     except TypeError as error:
         raise InputError(f"{path}: {error}, which NumPy has no type for: save it in float32") from error
 
@@ -81,12 +79,6 @@ def _widen(path: Path, start: int, entry: dict) -> np.ndarray:
     return (upper.astype(np.uint32) << 16).view(np.float32).reshape(entry["shape"])
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Write a small text file beside, sync it and rename it: like save_tensors."""
-    with _in_place_of(Path(path)) as beside:
-        beside.write_text(text, encoding="utf-8", newline="\n")
-
-
 def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray]) -> None:
     """Write a model directory: config.json and model.safetensors."""
     write_text(Path(folder) / CONFIG, json.dumps(config, indent=2) + "\n")
@@ -101,8 +93,8 @@ def load_config(folder: str | Path, model_type: str | None = None) -> dict:
     elif not path.is_file():
         raise InputError(f"{folder} is not a model directory: it has no {CONFIG}")
     else:
-        config = _read_json(path)
-    if not isinstance(config, dict) or "model_type" not in config:
+        config = read_json(path)
+    if "model_type" not in config:
         raise InputError(f"{path} names no model_type: is it a model directory?")
     if model_type and config["model_type"] != model_type:
         raise InputError(f"{folder} holds a model of type {config['model_type']!r}; expected {model_type!r}")
@@ -136,8 +128,7 @@ def _is_mask(name: str, tensor: np.ndarray) -> bool:
 
 def _split_weights(folder: Path) -> dict[str, np.ndarray]:
     """The tensors of a large model that is stored in several files, which an index names."""
-    index = _read_json(folder / INDEX)
-    files = index.get("weight_map") if isinstance(index, dict) else None
+    files = read_json(folder / INDEX).get("weight_map")
     if not isinstance(files, dict) or any(type(f) is not str or Path(f).name != f or "\\" in f for f in files.values()):
         raise InputError(f"{folder / INDEX}: expected a weight_map from tensors to files in the same folder")
     parts = [load_tensors(folder / file)[0] for file in sorted(set(files.values()))]
@@ -149,8 +140,8 @@ def _split_weights(folder: Path) -> dict[str, np.ndarray]:
 
 def _openai_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """The tensors of OpenAI's release of GPT-1 in the order of their numbers. A kernel (I,O) is stored as (1,I,O)."""
-    shapes = _read_json(folder / SHAPES)
-    if not isinstance(shapes, list) or len(shapes) % 12 != 2 or not all(map(_is_shape, shapes)):
+    shapes = read_json(folder / SHAPES, list)
+    if len(shapes) % 12 != 2 or not all(map(_is_shape, shapes)):
         raise InputError(f"{folder / SHAPES}: expected the shapes of two embeddings and of 12 tensors for each layer")
     names = ["positions_embed.weight", "tokens_embed.weight"]
     names += [f"h.{i}.{part}.{kind}" for i in range(len(shapes) // 12) for part in BLOCK for kind in ("weight", "bias")]
@@ -176,7 +167,7 @@ def _openai_weights(folder: Path) -> dict[str, np.ndarray]:
             with path.open("rb") as file:
                 parts.append(np.lib.format.read_array(file, allow_pickle=False).ravel())
         except (OSError, ValueError, EOFError, MemoryError, tokenize.TokenError) as error:
-            raise InputError(f"{path} is not a whole file of NumPy numbers: {_reason(error)}") from error
+            raise InputError(f"{path} is not a whole file of NumPy numbers: {reason(error)}") from error
     row, ends = np.concatenate(parts or [[]]), np.cumsum([math.prod(shape) for shape in shapes.values()])
     if row.size != ends[-1]:
         have = f"{row.size:,} numbers in the {len(parts)} files before {path.name}"
@@ -207,30 +198,6 @@ def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None
         data[...] = to_device(values, "cpu" if isinstance(data, np.ndarray) else "cuda")
 
 
-def _read_json(path: Path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or a number too long
-        raise InputError(f"{path} is not JSON: {error}") from error
-
-
-@contextlib.contextmanager
-def _in_place_of(path: Path):
-    """Yields a path to write to; what was written there takes the place of `path`, whole and synced, or not at all."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield beside
-        _sync(beside)
-        os.replace(beside, path)
-    except (OSError, safetensors.SafetensorError) as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise InputError(f"cannot write {path}: {_reason(error)}; what was there before is untouched") from error
-    with contextlib.suppress(OSError):  # Windows, and some file systems, cannot sync a directory
-        _sync(path.parent)
-
-
 def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
     """The safetensors format: the length of a header, the header in JSON, the numbers of one tensor after the other.
 
@@ -247,17 +214,3 @@ def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str])
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
             file.write(np.asarray(tensor, order="C").data)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _reason(error: Exception) -> str:
-    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
-        return "the disk is full"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

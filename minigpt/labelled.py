@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minigpt.disk import read_text
 from minigpt.errors import InputError
 from minigpt.examples import KINDS, Example, Task, check_task
 
@@ -193,23 +194,6 @@ def _rows(path: Path, header: Sequence[str]) -> tuple[list[str], list[tuple[int,
         if len(fields) != len(header):
             raise InputError(f"{path}, line {line}: fields: {len(fields)}, expected {len(header)}: {', '.join(header)}")
     return list(header), [(line, dict(zip(header, fields, strict=True))) for line, fields in rows]
-
-
-def read_text(path: str | Path) -> str:
-    """A UTF-8 text file with something in it; every line ends with \\n. Raises InputError, naming the wrong byte."""
-    try:
-        raw = Path(path).read_bytes()
-        text = raw.decode("utf-8")
-    except OSError as error:
-        reason = "it is a folder" if Path(path).is_dir() else error.strerror
-        raise InputError(f"{path} cannot be read ({reason}): give a UTF-8 text file") from error
-    except UnicodeDecodeError as error:
-        where = f"line {raw.count(10, 0, error.start) + 1}: byte {error.start} is 0x{raw[error.start]:02x}"
-        raise InputError(f"{path}, {where}, which is not UTF-8: convert the file to UTF-8 first") from error
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    if not text.strip():
-        raise InputError(f"{path} is empty: give a file with something in it")
-    return text
 
 
 def _csv(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:

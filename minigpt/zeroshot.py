@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from minigpt import checkpoint, models, sections
+from minigpt import models, sections
 from minigpt.backend import choose_device
+from minigpt.disk import read_text, write_text
 from minigpt.errors import InputError
-from minigpt.labelled import read_text
 from minigpt.language_model import LanguageModel
 from minigpt.metrics import wilson
 from minigpt.scoring import continuations, credits, log_probabilities, mean_interval, opening, substitute
@@ -129,6 +129,8 @@ def lambada(
     """
     passages = [plain(passage, detokenize) for passage in passages]
     words = [LAST_WORD.search(passage) for passage in passages]
+    if None in words:
+        raise InputError(f"passage {words.index(None) + 1} is one word after --detokenize {detokenize}: leave it out")
     pairs = [(passage[: word.start()], word.group()) for passage, word in zip(passages, words, strict=True)]
     scored, measures = continuations(model, tokenizer, pairs), []
     for unit, part in (("word", slice(None)), ("token", slice(-1, None))):
@@ -325,5 +327,5 @@ def evaluate(
         found = {"measures": [one._asdict() for one in report.measures], "notes": report.notes}
         text = json.dumps(given | found | {"outputs": report.outputs})
         finite = json.loads(text, parse_constant=lambda infinite: None)  # JSON has no infinity
-        checkpoint.write_text(json_file, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")
+        write_text(json_file, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")
     return report

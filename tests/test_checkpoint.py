@@ -15,8 +15,9 @@ import safetensors.numpy
 from helpers import batch, same, small_gpt1, snapshot
 
 import minigpt
-from minigpt import checkpoint
-from minigpt.checkpoint import load_config, load_tensors, load_weights, save_tensors, write_text
+from minigpt import disk
+from minigpt.checkpoint import load_config, load_tensors, load_weights, save_tensors
+from minigpt.disk import write_text
 from minigpt.errors import InputError
 from minigpt.gpt1 import GPT1
 
@@ -224,11 +225,11 @@ def test_missing_files(folder, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "is not JSON"),
+        (b"", "is empty"),
         (b"{", "is not JSON"),
-        (b"\xff\xfe{}", "is not JSON"),
+        (b"\xff\xfe{}", "is not UTF-8"),
         (b"[" * 100_000, "is not JSON"),
-        (b"[1, 2]", "names no model_type"),
+        (b"[1, 2]", "holds a list of JSON, expected an object"),
         (b"{}", "names no model_type"),
         (b'{"model_type": "gpt2"}', "holds a model of type 'gpt2'; expected 'openai-gpt'"),
         (b'{"model_type": "openai-gpt"}', "config.json has no n_embd, n_head, n_layer, n_positions, vocab_size"),
@@ -375,8 +376,8 @@ def test_a_place_that_cannot_be_written(kept):
 
 def test_a_directory_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
     """Windows and some network drives: the file is there all the same."""
-    real = checkpoint._sync
-    monkeypatch.setattr(checkpoint, "_sync", lambda path: full() if path.is_dir() else real(path))
+    real = disk._sync
+    monkeypatch.setattr(disk, "_sync", lambda path: full() if path.is_dir() else real(path))
     write_text(tmp_path / "t.txt", "there")
     assert (tmp_path / "t.txt").read_text(encoding="utf-8") == "there"
 
@@ -384,3 +385,11 @@ def test_a_directory_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
 def test_line_ends_are_the_same_everywhere(tmp_path):
     write_text(tmp_path / "t.txt", "é\n한\n")
     assert (tmp_path / "t.txt").read_bytes() == "é\n한\n".encode()
+
+
+def test_text_that_has_no_utf_8_leaves_nothing_behind(tmp_path):
+    write_text(tmp_path / "a.txt", "before")
+    with pytest.raises(InputError, match="cannot write .*a.txt"):
+        write_text(tmp_path / "a.txt", "\udcff")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "before"

@@ -13,7 +13,7 @@ FILES = sorted(HOME.rglob("*.py"))
 
 FLOORS = [  # from the ground up: a file imports from lower floors only; the files of one package, among themselves
     {"minigpt", "errors", "sections"},
-    {"backend", "key", "examples"},
+    {"backend", "disk", "key", "examples"},
     {"table", "parallel"},
     {"reference", "fast"},
     {"ops", "tokenizer", "stories", "checkpoint", "sampling", "shapes", "diagnosis", "plot", "labelled", "metrics"},
@@ -164,7 +164,7 @@ def test_every_text_file_is_opened_with_its_encoding_named(name):
     for function, call in calls_in(name):
         owner = getattr(call.func.value, "id", "an object") if isinstance(call.func, ast.Attribute) else None
         opens = function == "open" if owner is None else function in ("open", "read_text", "write_text")
-        if not opens or owner in ("os", "checkpoint", "files"):  # os.open gives a number; the others are our own
+        if not opens or owner in ("os", "disk", "files"):  # os.open gives a number; the others are our own
             continue
         modes = [a.value for a in [*call.args, *(k.value for k in call.keywords if k.arg == "mode")]
                  if isinstance(a, ast.Constant) and isinstance(a.value, str)]  # fmt: skip

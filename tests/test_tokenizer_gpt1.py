@@ -202,9 +202,9 @@ def test_what_cannot_be_made_is_named(make, message):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("vocab.json", None, "vocab.json does not exist"),
-        ("merges.txt", None, "merges.txt does not exist"),
-        ("vocab.json", b"", "vocab.json is not JSON"),
+        ("vocab.json", None, "vocab.json cannot be read \\(No such file"),
+        ("merges.txt", None, "merges.txt cannot be read \\(No such file"),
+        ("vocab.json", b"", "vocab.json is empty"),
         ("vocab.json", b'{"a": 0, ', "vocab.json is not JSON"),
         ("vocab.json", b"[1, 2]", "holds a list"),
         ("vocab.json", b"{}", "holds no vocabulary"),

@@ -311,7 +311,7 @@ def damage(folder, kind):
         ("other shapes", r"h.0.attn.c_attn.weight has shape \(128, 383\); the configuration wants \(128, 384\)"),
         ("a shape less", "expected the shapes of two embeddings and of 12 tensors for each layer"),
         ("no shapes", "expected the shapes of two embeddings"),
-        ("an object of shapes", "expected the shapes of two embeddings"),
+        ("an object of shapes", "holds a dict of JSON, expected an array"),
         ("narrow heads", "n_head is 0"),
     ],
 )

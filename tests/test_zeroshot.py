@@ -604,3 +604,8 @@ def test_a_small_model_is_tried_on_the_published_files(task, file, limit, folder
     shown = capsys.readouterr().out
     n = {"winograd": "273 items", "perplexity": "241,211 words"}.get(task, "200 items" if limit else "5,153 items")
     assert n in shown and "nan" not in shown
+
+
+def test_a_passage_of_one_word_is_named(model, characters):
+    with pytest.raises(InputError, match="passage 2 is one word after --detokenize ptb"):
+        zeroshot.lambada(model, characters, ["the cat", "do n't"], detokenize="ptb")

@@ -1,10 +1,10 @@
 """Reading and writing vocabulary files. Whatever is wrong in them is named with its file, and its line or token."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from minigpt.disk import read_json, read_text, write_text
 from minigpt.errors import InputError
 from minigpt.tokenizer.bpe import Pair
 
@@ -13,38 +13,6 @@ HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
 ALL_IN_ONE = "tokenizer.json"
 BPE_MODEL = {"vocab": dict, "merges": list}
 HEADER = "#version: 0.2"
-
-
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file. Raises InputError where it is missing, not readable, or not UTF-8."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: give the folder that a tokenizer was saved in") from None
-    except UnicodeDecodeError as e:
-        raise InputError(f"{path} is not UTF-8 text (byte {e.start}): it is damaged, or another kind of file") from None
-    except OSError as e:
-        raise InputError(f"{path} cannot be read: {e.strerror}") from None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file."""
-    text = read_text(path)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as e:
-        raise InputError(f"{path} is not JSON ({e}): it is damaged or cut short") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path} holds a {type(value).__name__}, expected a JSON object {{...}}")
-    return value
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write beside the file, then rename: whoever stops us half-way, an old file is still whole."""
-    beside = path.with_name(path.name + ".tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(beside, path)
 
 
 def write_json(path: Path, value: dict[str, Any], indent: int | None = 2) -> None:
@@ -138,10 +106,8 @@ def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_fi
     for number, (left, right) in enumerate(merges, start=1):
         for symbol in (left, right, left + right):
             if symbol not in known:
-                raise InputError(
-                    f"{vocabulary} and {merges_file} do not belong together: "
-                    f"merge {number}, '{left} {right}', needs the token {symbol!r}, which the vocabulary lacks"
-                )
+                lacks = f"merge {number}, '{left} {right}', needs the token {symbol!r}, which the vocabulary lacks"
+                raise InputError(f"{vocabulary} and {merges_file} do not belong together: {lacks}")
 
 
 def find(folder: Path, *choices: tuple[str, ...]) -> list[Path]:

@@ -1,0 +1,81 @@
+"""Text files are UTF-8, and files are written beside, synced and renamed: they are never half there."""
+
+import contextlib
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import InputError
+
+
+def read_text(path: str | Path) -> str:
+    """A UTF-8 text file with something in it; every line ends with \\n. Raises InputError, naming the wrong byte."""
+    try:
+        raw = Path(path).read_bytes()
+        text = raw.decode("utf-8")
+    except OSError as error:
+        reason = "it is a folder" if Path(path).is_dir() else error.strerror
+        raise InputError(f"{path} cannot be read ({reason}): give a UTF-8 text file") from error
+    except UnicodeDecodeError as error:
+        where = f"line {raw.count(10, 0, error.start) + 1}: byte {error.start} is 0x{raw[error.start]:02x}"
+        raise InputError(f"{path}, {where}, which is not UTF-8: convert the file to UTF-8 first") from error
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if not text.strip():
+        raise InputError(f"{path} is empty: give a file with something in it")
+    return text
+
+
+def read_json(path: str | Path, kind: type = dict) -> Any:
+    """The JSON object (or value of another kind) in a file."""
+    text = read_text(path)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number with too many digits
+        raise InputError(f"{path} is not JSON ({error}): it is damaged or cut short") from error
+    if not isinstance(value, kind):
+        expected = "an object {...}" if kind is dict else "an array [...]"
+        raise InputError(f"{path} holds a {type(value).__name__} of JSON, expected {expected}")
+    return value
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a small text file in place of the old one."""
+    with in_place_of(Path(path)) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextlib.contextmanager
+def in_place_of(path: Path):
+    """Yields a path to write to; what was written there takes the place of `path`, whole and synced, or not at all.
+
+    Raises InputError where it cannot be written (a full disk, no permission); the old file is then still there.
+    """
+    beside = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        _sync(beside)
+        os.replace(beside, path)
+    except (OSError, UnicodeError) as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise InputError(f"cannot write {path}: {reason(error)}; what was there before is untouched") from error
+    with contextlib.suppress(OSError):  # Windows, and some file systems, cannot sync a directory
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in a line."""
+    if getattr(error, "errno", None) == errno.ENOSPC:
+        return "the disk is full"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
