@@ -27,6 +27,8 @@ def run(file: str | Path | None = None, seed: int = 0, say: Callable[[str], None
     file: Python with pairs such as layernorm_forward and layernorm_backward; None checks the library itself.
     Raises InputError for a file that is missing, cannot be run, or has no pair.
     """
+    if seed < 0:
+        raise InputError(f"--seed {seed}: give 0 or more")
     if file is None:
         report = _Report(say)
         for op in ops.names:

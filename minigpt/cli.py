@@ -4,17 +4,21 @@ import argparse
 import dataclasses
 import os
 import sys
-from pathlib import Path
 
 from minigpt import __version__, sections
 from minigpt.errors import InputError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0 done, 1 a check failed, 2 a mistake in what was given, 130 Ctrl-C."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="replace")  # a Windows console may not know every character
+    """Run a command; returns the exit status.
+
+    0 done, 1 a check failed, 2 a mistake in what was given, 130 Ctrl-C, 141 nobody reads what it prints.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever called us
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))
+        elif hasattr(getattr(sys, name), "reconfigure"):  # a Windows console may not know every character
+            getattr(sys, name).reconfigure(encoding="utf-8", errors="strict" if name == "stdin" else "replace")
     options = parser().parse_args(arguments)
     try:
         from minigpt.backend import readable_errors, set_threads
@@ -26,13 +30,15 @@ def main(arguments: list[str] | None = None) -> int:
         if processes() > 1 and options.command != "train":
             raise InputError(f"minigpt {options.command} runs as one process: only minigpt train shares its work")
         with readable_errors():
-            return options.run(options) or 0
+            status = options.run(options) or 0
+            sys.stdout.flush()
+            return status
     except InputError as error:
         print(f"minigpt: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone, as in `minigpt info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 141
     except MemoryError as error:
         print(f"minigpt: not enough memory: {error or 'give a smaller model, batch or context'}", file=sys.stderr)
         return 2
@@ -55,9 +61,16 @@ WORDS = {  # a word of commands.txt -> what it means to argparse
 }
 
 
-def parser() -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str):
+        self.exit(2, f"minigpt: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> Parser:
     """The commands and their options, from `commands.txt`."""
-    top = argparse.ArgumentParser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
+    top = Parser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
     top.add_argument("--version", action="version", version=f"minigpt {__version__}")
     groups = {"": top.add_subparsers(dest="command", required=True, metavar="COMMAND")}
     commands = sections.read(__file__, "commands.txt")
@@ -107,7 +120,7 @@ def _train(options) -> int:
     if options.resume:
         if "out" not in given:
             raise InputError("--resume goes on with the run in a folder: name it with --out")
-        extra = sorted(set(given) - {"out", "device", "checkpoint_blocks"})
+        extra = sorted(set(given) - {"out", "device", "checkpoint_blocks", "data"})
         if extra:
             raise InputError(f"--resume goes on with the run's own options: leave out --{extra[0].replace('_', '-')}")
     with started(options.threads) as ranks:
@@ -154,13 +167,14 @@ def _eval(options) -> None:
 
 def _tokenizer_train(options) -> None:
     from minigpt import data, tokenizer
+    from minigpt.run import Run
 
-    if any((Path(options.out) / name).exists() for name in ("vocab.json", "tokenizer.json")):
-        raise InputError(f"{options.out} already holds a vocabulary: give another --out")
+    Run.start(options.out, instead="")
     if options.kind == "char" and options.vocab is not None:
         raise InputError(f"--vocab {options.vocab}: --kind char has a token for each character, so leave --vocab out")
     size = [] if options.kind == "char" else [4096 if options.vocab is None else options.vocab]
-    trained = tokenizer.KINDS[options.kind].train(data.load(options.data).pieces("train"), *size)
+    corpus, parts = data.load(options.data), ("train", "valid")[: 2 - len(size)]  # characters are taken from all of it
+    trained = tokenizer.KINDS[options.kind].train((text for part in parts for text in corpus.pieces(part)), *size)
     trained.save(options.out)
     print(f"{trained.vocab_size} tokens: {options.out}")
 
@@ -178,7 +192,7 @@ def _tokenizer_decode(options) -> None:
     from minigpt import hub, tokenizer
 
     words = _input(options.text).split()
-    wrong = next((word for word in words if not word.isdecimal()), None)
+    wrong = next((word for word in words if not word.isdecimal() or len(word) > 9), None)
     if wrong:
         raise InputError(f"{wrong!r} is not a token id: give whole numbers")
     print(tokenizer.load(hub.find(options.folder)).decode([int(word) for word in words]))
@@ -192,7 +206,10 @@ def _tokenizer_list(options) -> None:
 
 
 def _input(words: list[str]) -> str:
-    return " ".join(words) if words else sys.stdin.read().removesuffix("\n")
+    try:
+        return " ".join(words) if words else sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"what comes on standard input is not UTF-8: {error}") from error
 
 
 def _download(options) -> None:
@@ -204,10 +221,22 @@ def _download(options) -> None:
 def _info(options) -> None:
     from minigpt import info
 
+    if options.folder and (options.model or options.size):
+        raise InputError(f"info {options.folder}: the folder says what its model is: leave --model and --size out")
     if options.folder:
         info.show_folder(options.folder, options.batch)
     else:
-        info.show_size(options.model, options.size, options.batch)
+        info.show_size(options.model or "gpt1", options.size, options.batch)
+
+
+def _stories(options) -> None:
+    from minigpt.stories import show
+
+    given = _given(options, ("n", "seed", "variety"))
+    if options.task:
+        show.show_examples(options.task, split=options.split, **given)
+    else:
+        show.show(first=options.first, events=options.events, **given)
 
 
 def _check(options) -> int:
@@ -220,6 +249,7 @@ RUN = {
     "train": _train, "sample": _sample, "finetune": _finetune, "predict": _predict, "eval": _eval,
     "tokenizer train": _tokenizer_train, "tokenizer encode": _tokenizer_encode, "tokenizer decode": _tokenizer_decode,
     "tokenizer list": _tokenizer_list, "download": _download, "info": _info, "check": _check,
+    "stories": _stories,
 }
 
 if __name__ == "__main__":

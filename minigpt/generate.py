@@ -16,7 +16,7 @@ from minigpt.tokenizer import Tokenizer
 def sample(
     folder: str | Path, prompt: str | None = None, *, n_tokens: int = 200, samples: int = 1,
     temperature: float = 0.8, top_k: int | None = None, top_p: float | None = None, seed: int = 0,
-    device: str | None = None, write: Callable[[str], object] = sys.stdout.write
+    device: str | None = None, write: Callable[[str], object] = lambda text: sys.stdout.write(text)
 ) -> list[str]:
     """Continue a prompt with the model in a folder; returns the texts.
 

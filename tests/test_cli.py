@@ -1,6 +1,8 @@
 """The commands as a person types them: what they print, and one clear line for every mistake."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +82,7 @@ def test_tokenizer_commands(text, tmp_path, capsys):
     assert main(["tokenizer", "decode", folder, *ids]) == 0
     assert capsys.readouterr().out.strip() == "the cat sat"
     assert main(["tokenizer", "train", "--data", text, "--out", folder]) == 2
-    assert "already holds a vocabulary" in capsys.readouterr().err
+    assert "already holds a vocab.json" in capsys.readouterr().err
 
 
 def test_resume_of_a_finished_run_changes_nothing(trained, capsys):
@@ -240,3 +242,63 @@ def assert_one_line(status: int, capsys) -> str:
     assert len(lines) == 1 and "Traceback" not in err, err
     assert len(lines[0]) > len("minigpt: ") + 10
     return lines[0]
+
+
+@pytest.mark.parametrize("words", [["train", "--steps", "1e3"], ["tokenizer", "encode"], ["nothing"]])
+def test_what_the_parser_refuses_is_one_line(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    said = capsys.readouterr().err
+    assert left.value.code == 2 and said.count("\n") == 1 and said.startswith("minigpt: ") and "--help" in said
+
+
+def test_numbers_and_options_that_cannot_be(trained, capsys):
+    for words in (["check", "--seed", "-1"], ["info", trained, "--size", "nano"], ["info", trained, "--model", "gpt1"]):
+        assert_one_line(main(words), capsys)
+
+
+def run(*words: str, **streams) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONIOENCODING": "cp1252"}
+    return subprocess.run([sys.executable, "-m", "minigpt", *words], env=environment, timeout=60, **streams)
+
+
+def test_standard_input_is_utf_8_whatever_the_console_is(text, tmp_path):
+    main(["tokenizer", "train", "--kind", "gpt2", "--data", text, "--vocab", "280", "--out", str(tmp_path)])
+    words = "tokenizer", "encode", str(tmp_path)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    assert run(*words, input="한글".encode(), **pipes).stdout == run(*words, "한글", **pipes).stdout != b""
+    wrong = run(*words, input=b"caf\xe9", **pipes)
+    assert wrong.returncode == 2 and wrong.stderr.startswith(b"minigpt: what comes on standard input is not UTF-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell closes the streams here")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_closed_streams(text, trained, tmp_path, closed):
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    train = " ".join(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "run")])
+    sample = f"sample {trained} --prompt 'the cat' --tokens 3"
+    for words, said in (sample, b"the cat"), (train, b"best validation loss"):
+        command = f"{sys.executable} -m minigpt {words} {closed}"
+        done = subprocess.run(command, shell=True, env=environment, capture_output=True, timeout=60)
+        assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
+        assert (said in done.stdout) == (closed == "2>&-")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_reader_that_goes_early(trained):
+    read, write = os.pipe()
+    os.close(read)
+    done = run("info", "--model", "gpt1", stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert done.returncode == 141 and done.stderr == b""
+
+
+def test_characters_are_taken_from_the_whole_text(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat. " * 30 + "Zebra", encoding="utf-8")
+    kind = ["--kind", "char", "--data", str(text), "--out", str(tmp_path / "letters")]
+    assert main(["tokenizer", "train", *kind]) == 0
+    assert main(["tokenizer", "encode", str(tmp_path / "letters"), "Zebra"]) == 0
+    words = ["--data", str(text), "--tokenizer", str(tmp_path / "letters"), "--out", str(tmp_path / "run")]
+    assert main(["train", *SMALL, *words]) == 0
+    assert_one_line(main(["tokenizer", "decode", str(tmp_path / "letters"), "1" * 5000]), capsys)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minigpt import stories
+from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.stories import words
 from minigpt.stories.plots import PLOTS
@@ -144,3 +145,12 @@ def test_bad_arguments():
     ):  # fmt: skip
         with pytest.raises(InputError, match=name):
             call()
+
+
+def test_the_command_prints_stories(capsys):
+    assert main(["stories", "--n", "2", "--first", "7", "--variety", "1"]) == 0
+    assert capsys.readouterr().out.split("\n\n")[:-1] == [stories.story(i, variety=1).text for i in (7, 8)]
+    assert main(["stories", "--n", "1", "--first", "7", "--events"]) == 0
+    told, out = stories.story(7), capsys.readouterr().out
+    assert [line for line in out.split("\n") if line and not line.startswith(" ")] == [s.text for s in told.sentences]
+    assert all(str(event) in out for event in told.events)

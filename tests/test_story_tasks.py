@@ -377,7 +377,7 @@ def test_the_files_and_their_checksums_are_what_the_generator_makes(name):
 
 
 def test_the_command_prints_examples_and_reports_mistakes():
-    command = [sys.executable, "-m", "minigpt.stories", "--task", "endings", "--variety", "1", "--n"]
+    command = [sys.executable, "-m", "minigpt", "stories", "--task", "endings", "--variety", "1", "--n"]
     two = subprocess.run([*command, "2"], capture_output=True, encoding="utf-8", check=True).stdout
     for example in tasks.examples("endings", 2, variety=1):
         assert "\n".join(example.texts) in two and f"  * {example.choices[example.label]}\n" in two
