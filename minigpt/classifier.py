@@ -155,6 +155,7 @@ class Classifier(Module):
 
     def save(self, folder: str | Path) -> None:
         """Write the body as a model directory of its own, which transformers opens too, and the head beside it."""
+        (Path(folder) / FILE).unlink(missing_ok=True)  # never this body with an older head
         self.body.save(folder)
         about = json.dumps(self.task._asdict() | {"dropout": self.dropout})
         tensors = {name: to_numpy(parameter.data) for name, parameter in self.head.named_parameters()}

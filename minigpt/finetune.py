@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from minigpt import checkpoint, hub, inputs, labelled, metrics, models, plot, stories
+from minigpt import disk, hub, inputs, labelled, metrics, models, plot, stories
 from minigpt.backend import choose_device, threads
-from minigpt.classifier import FILE, Classifier, Losses, transfer
+from minigpt.classifier import Classifier, Losses, transfer
 from minigpt.errors import InputError, check_ranges
 from minigpt.examples import KINDS, Example, Task
 from minigpt.inputs import SPECIAL, Encoded
@@ -261,6 +261,7 @@ def finetune(options: Options) -> list[float]:
             text.save(folder)
 
         def log(seed=seed, **row):
+            run.claim(CURVES)
             rows.append({"seed": seed} | row)
             write_table(run.folder / CURVES, COLUMNS, rows)
             print(f"seed {seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
@@ -320,14 +321,12 @@ def report(task: Task, split: str, scores: list[float], judged: Judged, data: Da
         table = metrics.confusion(judged.answers, labels, len(task.labels))
         print(metrics.confusion_table(task.labels, table))
         result["confusion"] = table.tolist()
-    checkpoint.write_text(folder / RESULTS, json.dumps(result, indent=2) + "\n")
+    disk.write_text(folder / RESULTS, json.dumps(result, indent=2) + "\n")
     print(f"folder   {folder}")
 
 
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:
     """Open what `finetune` wrote: the classifier and its tokenizer."""
-    if not (hub.find(folder) / FILE).is_file():
-        raise InputError(f"{folder} holds no {FILE}: give a model that minigpt finetune wrote")
     body, text = models.open_both(folder)
     return Classifier.load(hub.find(folder), body).to(choose_device(device)), text
 
@@ -363,5 +362,5 @@ def predict(
     if out is None:
         write("\n".join(lines))
     else:
-        checkpoint.write_text(out, "\n".join(lines) + "\n")
+        disk.write_text(out, "\n".join(lines) + "\n")
     return answers

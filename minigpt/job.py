@@ -109,6 +109,12 @@ class Job:
         numbers = {"step": self.step, "best": self.best, "text": self.text_mark}
         return numbers | {"options": asdict(self.options), "config": self.model.config.to_dict()}
 
+    def save(self) -> None:
+        """Keep the run as it stands, before its first update with the vocabulary too: now it can be resumed."""
+        if self.run.claim():
+            self.text.save(self.run.folder)
+        self.run.save(self.model, self.optimizer, self.state)
+
 
 def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
     """The same job in every process: the first one prepares it and keeps it, the others open what it has kept."""
@@ -120,16 +126,15 @@ def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
         ranks.rows(job.options.batch, job.options.accumulate)
         return job
     ranks.rows(options.batch, options.accumulate)
-    job = prepare(options) if ranks.first else None
+    job = prepare(options, ranks) if ranks.first else None
     if ranks.size > 1 and job:
-        job.run.save(job.model, job.optimizer, job.state)
-        job.ranks = ranks
+        job.save()
     folder = ranks.gather(job and job.options.out)[0]
     return job or reopen(replace(options, out=folder, checkpoint_blocks=None), ranks)
 
 
-def prepare(options: Options) -> Job:
-    """A new job: data, tokenizer, model and optimizer, checked before the folder is claimed."""
+def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
+    """A new job: data, tokenizer, model and optimizer. The folder is claimed by `Job.save`."""
     options = replace(options)
     options.check()
     corpus, init = data.load(options.data), options.init
@@ -143,32 +148,35 @@ def prepare(options: Options) -> Job:
         model, text = _from_init(options)
     else:
         text = _tokenizer(options, corpus)
-        model = _new_model(options, text.vocab_size)
+        model = _new_model(options, text)
     resolve(options, model)
-    _check_memory(options, model, available_memory(device))
-    job = _assemble(options, model.to(device), text, corpus, run)
-    text.save(run.folder)
-    return _in_precision(job)
+    _check_memory(options, model, available_memory(device), ranks.size)
+    return _in_precision(_assemble(options, model.to(device), text, corpus, run, ranks))
 
 
 def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     """The job in `options.out` as it stood when it was last kept; its own options hold.
 
     Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
-    processes there are.
+    processes there are. And where the text lies now, if it was moved; it must be the same text.
     """
     run, state, tensors = Run.load(options.out or "", writes=ranks.first)
     given = {"out": str(options.out), "device": options.device}
     if options.checkpoint_blocks is not None:
         given["checkpoint_blocks"] = options.checkpoint_blocks
-    options = Options(**state["options"] | given)
+    if options.data != Options.data:
+        given["data"] = options.data
+    try:
+        options = Options(**state["options"] | given)
+    except TypeError as error:
+        raise InputError(f"the run in {run.folder} is of another version of minigpt train: {error}") from error
     device = choose_device(options.device)
     backend.check_precision(options.dtype, device)
     corpus, text = data.load(options.data), tokenizer.load(run.folder)
     kind = models.model_class(options.model)
     model = kind(kind.Config.from_dict(state["config"]), seed=None).to(device)
-    job = _assemble(options, model, text, corpus, run)
-    job.step, job.best, job.ranks = state["step"], state["best"], ranks
+    job = _assemble(options, model, text, corpus, run, ranks)
+    job.step, job.best = state["step"], state["best"]
     if job.text_mark != state["text"]:
         raise InputError(f"{options.data} is not the text that the run in {options.out} began with")
     run.restore(model, job.optimizer, job.step, tensors)
@@ -192,9 +200,9 @@ def resolve(options: Options, model: LanguageModel) -> None:
     options.eval_every = max(1, options.steps // 8) if options.eval_every is None else options.eval_every
 
 
-def _check_memory(options: Options, model: LanguageModel, available: int | None) -> None:
+def _check_memory(options: Options, model: LanguageModel, available: int | None, processes: int) -> None:
     """Raises InputError, before the work begins, where a step needs more bytes than there are."""
-    rows, kind = options.batch // options.accumulate, type(model)
+    rows, kind = options.batch // options.accumulate // processes, type(model)
     how = again, _ = bool(options.checkpoint_blocks), options.low
     wanted = costs.memory(kind, model.config, rows, *how).total
     if available is None or wanted <= available:
@@ -203,11 +211,11 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None)
     fits = costs.largest_batch(kind, model.config, available, *how)
     advice = f"choose a smaller model or --context{'' if again else ', or add --checkpoint-blocks'}"
     if fits:
-        advice = f"{fits} fit: give --batch {fits}, or more with --accumulate"
+        advice = f"{fits} fit: give --batch {fits * processes}, or more with --accumulate"
     raise InputError(f"{need} are free: {advice}")
 
 
-def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) -> Job:
+def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run, ranks: Ranks) -> Job:
     if options.checkpoint_blocks and options.model == "lstm":
         raise InputError("--checkpoint-blocks: an LSTM has no blocks: leave it out")
     if options.low and (options.model == "lstm" or model.config.n_embd > attention.LARGEST * model.config.n_head):
@@ -216,7 +224,7 @@ def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run) ->
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
     kind, mark = OPTIMIZERS[options.model], data.fingerprint(train_tokens, valid_tokens)
     optimizer = kind(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
-    job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark)
+    job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark, ranks)
     if options.align:
         ends, of_valid = (np.flatnonzero(tokens == text.start_id) for tokens in (train_tokens, valid_tokens))
         ends = ends[ends < len(train_tokens) - model.config.n_positions - 1]
@@ -244,14 +252,15 @@ def _tokenizer(options: Options, corpus):
     return tokenizer.load(hub.find(wanted))
 
 
-def _new_model(options: Options, vocab_size: int) -> LanguageModel:
+def _new_model(options: Options, text) -> LanguageModel:
     kind = models.model_class(options.model)
     given = {"n_layer": options.layers, "n_head": options.heads, "n_embd": options.embd, "n_positions": options.context}
     values = models.size(options.model, options.size or "nano")
     values |= {key: value for key, value in given.items() if value is not None}
     dropout = options.dropout if options.dropout is not None else 0.1 if options.size == "paper" else 0.0
     values |= {name: p for name, p in _rates(dropout).items() if hasattr(kind.Config, name)}  # an LSTM has no attention
-    return kind(kind.Config(vocab_size=vocab_size, **values), seed=options.seed)
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id"), text.end_of_text_id)
+    return kind(kind.Config(vocab_size=text.vocab_size, **ends, **values), seed=options.seed)
 
 
 def _rates(dropout: float | None) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +25,8 @@ class Config:
     n_embd: int
     n_layer: int
     n_head: int
+    bos_token_id: int | None = None  # begins and ends a text, if there is such a token: for other programs
+    eos_token_id: int | None = None
 
     def __post_init__(self):
         for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
@@ -49,7 +51,7 @@ class Config:
     def from_dict(cls, values: dict) -> "Config":
         """From a config.json; keys that this class does not know are left out."""
         known = {field.name for field in fields(cls)}
-        missing = {field.name for field in fields(Config)} - set(values)
+        missing = {field.name for field in fields(Config) if field.default is MISSING} - set(values)
         if missing:
             raise InputError(f"config.json has no {', '.join(sorted(missing))}: is it one of {cls.__name__}?")
         for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import checkpoint, plot
+from minigpt import checkpoint, disk, plot, tokenizer
 from minigpt.backend import to_numpy
 from minigpt.errors import InputError
 from minigpt.language_model import LanguageModel
@@ -18,13 +18,13 @@ RESUME, LOSSES, PICTURE = "resume.safetensors", "loss.csv", "loss.png"
 
 
 class Run:
-    """A run's folder. `Run.start` claims an empty one, `Run.load` finds one to go on from.
+    """A run's folder. `Run.start` finds an empty one, which `claim` takes; `Run.load` finds one to go on from.
 
     writes: of several processes only one writes what all of them know.
     """
 
     def __init__(self, folder: str | Path, writes: bool = True):
-        self.folder, self.writes = Path(folder), writes
+        self.folder, self.writes, self.ours = Path(folder), writes, False
         self.rows: list[dict] = []
 
     @classmethod
@@ -38,11 +38,26 @@ class Run:
         run = cls(folder)
         if run.folder.exists() and not run.folder.is_dir():
             raise InputError(f"{folder} is a file: give another --out")
-        ours = (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, LOSSES, "vocab.json", "merges.txt", "tokenizer.json")
-        for name in (*ours, *also):
+        for name in (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, LOSSES, *tokenizer.FILES, *also):
             if (run.folder / name).exists():
-                raise InputError(f"{folder} already holds a {name}: give another --out{instead}")
+                other = instead if (run.folder / RESUME).exists() else ""
+                raise InputError(f"{folder} already holds a {name}: give another --out{other}")
         return run
+
+    def claim(self, name: str = LOSSES) -> bool:
+        """Take the folder, with an empty file of this name: True, or False if it is this run's already.
+
+        Raises InputError where another run, begun at the same time, was quicker.
+        """
+        if self.ours:
+            return False
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).touch(exist_ok=False)
+        except FileExistsError as error:
+            raise InputError(f"another run has just begun in {self.folder}: give another --out") from error
+        self.ours = True
+        return True
 
     @classmethod
     def load(cls, folder: str | Path, writes: bool = True) -> tuple["Run", dict, dict[str, np.ndarray]]:
@@ -59,7 +74,7 @@ class Run:
             state["step"], state["best"], state["options"], state["config"], state["text"]
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} was not written by this version of minigpt train: {error!r}") from error
-        run.rows = [row for row in run._read() if row["step"] <= state["step"]]
+        run.rows, run.ours = [row for row in run._read() if row["step"] <= state["step"]], True
         run._write()
         return run, state, tensors
 
@@ -104,10 +119,11 @@ class Run:
                 rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
             return [row | {"step": int(row["step"])} for row in rows]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise InputError(f"{path} is damaged: expected numbers under {','.join(COLUMNS)}: {error!r}") from error
+            wrong = f"{path} is damaged: expected numbers under {','.join(COLUMNS)}: {error!r}"
+            raise InputError(f"{wrong}: move it away, and the run goes on without it") from error
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[dict]) -> None:
     """Write numbers as CSV, with seven digits; None is an empty field."""
     table = [["" if row[c] is None else f"{row[c]:.7g}" for c in columns] for row in rows]
-    checkpoint.write_text(path, "".join(",".join(fields) + "\n" for fields in (columns, *table)))
+    disk.write_text(path, "".join(",".join(fields) + "\n" for fields in (columns, *table)))

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import itertools
 import math
+import os
 import signal
 import time
 
@@ -42,8 +43,12 @@ def train(options: Options, resume: bool = False, ranks: Ranks = ALONE) -> Job:
     job = prepare_on(ranks, options, resume)
     if ranks.first:
         announce(job)
-    with _interruptible() as interrupted:
-        loop(job, interrupted)
+    try:
+        with _interruptible(says=ranks.first) as interrupted:
+            loop(job, interrupted)
+    except BrokenPipeError:  # whoever reads what we say has gone, perhaps with the same Ctrl-C
+        job.save()
+        raise
     job.run.draw(job.model.config.vocab_size)
     if job.step < job.options.steps:
         print(f"stopped at step {job.step}; everything is kept. Go on: minigpt train --resume --out {job.run.folder}")
@@ -117,7 +122,8 @@ def evaluate(
     """The loss over all of these tokens in nats per token, from non-overlapping windows (`data.windows`)."""
     total, count = 0.0, 0
     windows = data.windows(tokens, model.config.n_positions, batch, starts)
-    for ids, targets in itertools.islice(windows, ranks.rank, None, ranks.size):
+    windows = itertools.islice(windows, ranks.rank, None, ranks.size)
+    for ids, targets in tqdm(windows, "evaluating", leave=False, delay=2, disable=None):
         loss, _ = model.loss(ids, targets, normalizer=1, grad=False)
         total += float(loss)
         count += int((targets >= 0).sum())
@@ -130,6 +136,7 @@ def loop(job: Job, interrupted=lambda: False) -> None:
     log_every = max(1, min(options.eval_every, options.steps // 100))
     kept = costs.human_bytes(job.memory.activations)
     if job.step == 0:
+        job.save()
         assess(job, None, None, None)
     with tqdm(total=options.steps, initial=job.step, unit="step", dynamic_ncols=True) as bar:
         losses, since = [], time.perf_counter()
@@ -155,7 +162,7 @@ def loop(job: Job, interrupted=lambda: False) -> None:
                     run.log(step=job.step, train_loss=mean, lr=lr, tokens_per_second=speed)
                 losses, since = [], time.perf_counter()
     if job.step < options.steps:
-        run.save(job.model, job.optimizer, job.state)
+        job.save()
 
 
 def assess(job: Job, train_loss, lr, speed, write=print) -> None:
@@ -169,7 +176,7 @@ def assess(job: Job, train_loss, lr, speed, write=print) -> None:
         job.best = loss
         job.run.export(job.model)
     job.run.log(step=job.step, train_loss=train_loss, val_loss=loss, lr=lr, tokens_per_second=speed)
-    job.run.save(job.model, job.optimizer, job.state)
+    job.save()
     if job.ranks.first:
         write(f"step {job.step}: validation loss {loss:.4f}   {_sample(job)}")
 
@@ -179,8 +186,6 @@ def announce(job: Job) -> None:
     options, model = job.options, job.model
     config, kind = model.config, type(model)
     memory = job.memory
-    seconds = _measure_update(job)
-    minutes = seconds * (options.steps - job.step) / 60
     parts = zip(memory._fields, memory, strict=True)
     each = f"each of {job.ranks.size} processes has " if job.ranks.size > 1 else ""
     print(
@@ -189,27 +194,36 @@ def announce(job: Job) -> None:
         f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens, "
         f"vocabulary {config.vocab_size:,}\n"
         f"memory   {costs.human_bytes(memory.total)}: {', '.join(f'{n} {costs.human_bytes(b)}' for n, b in parts)}\n"
-        f"caches   {costs.caches(kind, config, job.part)}\n"
-        f"time     {options.steps - job.step:,} updates of {options.batch * config.n_positions:,} tokens: about "
-        f"{minutes:.1f} minutes on {model.device}, {each}{threads()} threads ({seconds:.3f} s an update), and "
-        f"{1 + options.steps // options.eval_every} evaluations\n"
+        f"caches   {costs.caches(kind, config, job.part)}",
+        flush=True,
+    )
+    updates, evaluations = options.steps - job.step, 1 + (options.steps - job.step) // options.eval_every
+    update, evaluation = _measure(job)
+    print(
+        f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "
+        f"about {(updates * update + evaluations * evaluation) / 60:.1f} minutes on {model.device}, {each}{threads()} "
+        f"threads ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
         f"expect   loss {math.log(config.vocab_size):.2f} at first: guessing among {config.vocab_size:,} tokens; "
         f"a rate that rises to {options.lr:.2g} and falls to {options.min_lr or 0:.2g}\n"
         f"folder   {job.run.folder}"
     )
 
 
-def _measure_update(job: Job) -> float:
-    """Seconds of one forward and backward pass on a batch of this run, not recorded; nothing of the run is changed."""
+def _measure(job: Job) -> tuple[float, float]:
+    """Seconds of an update, not recorded, and of an evaluation, from one batch; nothing of the run is changed."""
     ids, targets = data.batch(job.train, job.options.batch, job.model.config.n_positions, job.options.seed, 0)
-    ids, targets = ids[job.rows], targets[job.rows]
+    rows = slice(job.rows.start, job.rows.start + job.part)
+    ids, targets = ids[rows], targets[rows]
     durations = []
     for _ in range(2):  # the first one warms up
         start = time.perf_counter()
         loss, cache = job.model.loss(ids, targets)
-        job.model.loss_backward(cache)
         float(loss)
-        durations.append(time.perf_counter() - start)
+        forward = time.perf_counter() - start
+        job.model.loss_backward(cache)
+        float(loss)  # a GPU has done all that was ordered before
+        update = (time.perf_counter() - start) * job.options.accumulate
+        durations.append((update, forward * len(job.valid) / ids.size / job.ranks.size))
         job.model.zero_grad()
     return min(durations)
 
@@ -222,14 +236,12 @@ def _sample(job: Job, n_tokens: int = 40) -> str:
 
 def _not_finite(job: Job, what: str) -> str:
     kept = job.run.folder / RESUME
-    return (
-        f"step {job.step + 1}: {what}. The last good state is kept in {kept}; start again from the best model with "
-        f"--init {job.run.folder} and a rate below {job.options.lr:.2g}"
-    )
+    advice = f"start again from the best model with --init {job.run.folder} and a rate below {job.options.lr:.2g}"
+    return f"step {job.step + 1}: {what}. The last good state is kept in {kept}; {advice}"
 
 
 @contextlib.contextmanager
-def _interruptible():
+def _interruptible(says: bool):
     """Ctrl-C once: a flag, so that the update in progress ends whole. Twice: the usual KeyboardInterrupt."""
     pressed = []
 
@@ -237,7 +249,8 @@ def _interruptible():
         if pressed:
             raise KeyboardInterrupt
         pressed.append(signum)
-        print("\nCtrl-C: finishing this update, then saving (press again to leave at once)")
+        with contextlib.suppress(OSError):  # not by print: a signal may come while something is printed
+            says and os.write(2, b"\nCtrl-C: finishing this update, then saving (press again to leave at once)\n")
 
     try:
         before = signal.signal(signal.SIGINT, note)

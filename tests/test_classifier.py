@@ -3,6 +3,8 @@
     pytest -m parity tests/test_classifier.py       (against PyTorch: needs the extra "parity")
 """
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from helpers import KEY, error, same, small_gpt1, small_gpt2, snapshot
@@ -178,6 +180,16 @@ def test_saved_and_loaded_it_answers_the_same(tmp_path, kind):
     assert again.task == model.task and again.dropout == model.dropout
     assert same(snapshot([p.data for p in again.parameters()]), snapshot([p.data for p in model.parameters()]))
     assert np.array_equal(again.probabilities(ids, lengths), model.probabilities(ids, lengths))
+
+
+def test_a_head_is_never_left_beside_another_body(tmp_path, monkeypatch):
+    classifier("choice", dtype=np.float32).save(tmp_path)
+    newer = classifier("choice", dtype=np.float32)
+    monkeypatch.setattr(newer.head, "named_parameters", mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        newer.save(tmp_path)
+    with pytest.raises(InputError, match=r"holds no classifier\.safetensors"):
+        Classifier.load(tmp_path, newer.body)
 
 
 def test_what_is_no_classifier_is_refused(tmp_path):

@@ -255,3 +255,18 @@ def test_columns_need_a_file(pretrained, tmp_path, capsys):
     given = ["--task", "sentiment", "--train", "stories:20:1", "--columns", "text=words"]
     assert main(["finetune", pretrained, *given, "--out", str(tmp_path / "out")]) == 2
     assert "stories:20:1 is no file and has no columns" in capsys.readouterr().err
+
+
+def test_of_two_that_begin_together_one_gets_the_folder(pretrained, tmp_path, monkeypatch, capsys):
+    train, out = write(tmp_path / "train.tsv", lines("classification", 20)), tmp_path / "out"
+    real = finetune.tune
+
+    def tune(*args, **options):
+        (out / finetune.CURVES).parent.mkdir()
+        (out / finetune.CURVES).write_text("of somebody else", encoding="utf-8")
+        return real(*args, **options)
+
+    monkeypatch.setattr(finetune, "tune", tune)
+    assert main(["finetune", pretrained, "--task", "classification", "--train", train, "--out", str(out)]) == 2
+    assert "another run has just begun" in capsys.readouterr().err
+    assert [path.read_text(encoding="utf-8") for path in out.iterdir()] == ["of somebody else"]

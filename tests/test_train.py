@@ -1,7 +1,9 @@
 """Training runs: what they write, that they go on exactly where they stopped, and that nothing is ever lost."""
 
+import contextlib
 import csv
 import dataclasses
+import json
 import math
 import os
 import random
@@ -451,3 +453,107 @@ def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path):
     job = reopen(Options(out=str(tmp_path)))
     assert job.step > 0
     assert isinstance(next(job.model.parameters()), Parameter)
+
+
+def test_a_run_whose_reader_has_gone_is_kept(text, tmp_path):
+    """`minigpt train | tee log`, and a Ctrl-C that ends tee at once."""
+    process = start(arguments(text, tmp_path, 100_000))
+    wait_for(tmp_path / "loss.csv", process, lines=3)
+    process.stdout.close()
+    logged = (tmp_path / "loss.csv").read_bytes().count(b"\n")
+    wait_for(tmp_path / "loss.csv", process, lines=logged + 2)
+    process.send_signal(signal.SIGINT)
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 141 and "Traceback" not in err, err
+    assert reopen(Options(out=str(tmp_path))).step > 0
+
+
+def test_a_run_whose_reader_goes_while_it_speaks_is_kept(text, tmp_path, monkeypatch):
+    job = prepare(options(text, tmp_path))
+    spoken = mock.Mock(side_effect=[None, BrokenPipeError])
+    monkeypatch.setattr(training, "assess", lambda job, *args: spoken())
+    monkeypatch.setattr(training, "prepare_on", lambda *args: job)
+    with pytest.raises(BrokenPipeError):
+        train(job.options)
+    assert reopen(Options(out=str(tmp_path))).step == 4
+
+
+def test_nothing_is_written_before_the_first_step_was_tried(text, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "_measure", mock.Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        train(options(text, tmp_path / "run"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_killed_during_the_first_evaluation_a_run_can_be_resumed(text, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "evaluate", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(options(text, tmp_path / "broken"))
+    train(options(text, tmp_path / "broken"), resume=True)
+    train(options(text, tmp_path / "whole"))
+    assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
+
+
+def test_a_folder_without_a_run_is_not_offered_to_resume(text, tmp_path):
+    (tmp_path / "vocab.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match="another --out$"):
+        prepare(options(text, tmp_path))
+
+
+def test_a_text_that_was_moved_is_named_anew(text, tmp_path):
+    here, there = tmp_path / "here.txt", tmp_path / "there.txt"
+    here.write_bytes(Path(text).read_bytes())
+    loop(job := prepare(options(str(here), tmp_path / "run")), lambda: job.step >= 4)
+    here.rename(there)
+    with pytest.raises(InputError, match="does not exist"):
+        reopen(Options(out=job.options.out))
+    assert reopen(Options(out=job.options.out, data=str(there))).step == 4
+    there.write_text(there.read_text(encoding="utf-8")[::-1], encoding="utf-8")
+    with pytest.raises(InputError, match="is not the text"):
+        reopen(Options(out=job.options.out, data=str(there)))
+
+
+def test_a_run_of_another_version_is_refused(text, tmp_path):
+    train(options(text, tmp_path))
+    tensors, metadata = checkpoint.load_tensors(tmp_path / "resume.safetensors")
+    state = json.loads(metadata["run"])
+    state["options"]["momentum"] = 0.9
+    checkpoint.save_tensors(tmp_path / "resume.safetensors", tensors, {"run": json.dumps(state)})
+    with pytest.raises(InputError, match="another version.*momentum"):
+        reopen(Options(out=str(tmp_path)))
+
+
+@pytest.mark.parametrize(("model", "vocabulary"), [("gpt2", "bpe:270"), ("gpt1", "bpe:60")])
+def test_the_configuration_names_the_token_that_ends_a_text(text, tmp_path, model, vocabulary):
+    train(options(text, tmp_path, model=model, tokenizer=vocabulary))
+    config, end = checkpoint.load_config(tmp_path), models.open_both(tmp_path)[1].end_of_text_id
+    assert (config["bos_token_id"], config["eos_token_id"]) == (end, end)
+    assert end == (269 if model == "gpt2" else None)
+
+
+def test_memory_is_asked_for_the_rows_of_one_process(text, tmp_path, monkeypatch):
+    two, job = SimpleNamespace(size=2, first=True), prepare(options(text, tmp_path / "a", batch=8))
+    for rows, given in ((4, None), (3, "4 rows at a time .* 3 fit: give --batch 6")):
+        available = costs.memory(type(job.model), job.model.config, rows).total
+        monkeypatch.setattr("minigpt.job.available_memory", lambda device, available=available: available)
+        with pytest.raises(InputError, match=given) if given else contextlib.nullcontext():
+            prepare(options(text, tmp_path / "b", batch=8), two)
+
+
+def test_what_is_measured_beforehand_is_a_part_of_the_batch(text, tmp_path, monkeypatch):
+    job = prepare(options(text, tmp_path, batch=8, accumulate=4))
+    rows, real = [], job.model.loss
+    monkeypatch.setattr(job.model, "loss", lambda ids, *args, **options: rows.append(len(ids)) or real(ids, *args))
+    update, evaluation = training._measure(job)
+    assert set(rows) == {2} and update > 0 < evaluation
+
+
+def test_of_two_runs_that_begin_together_one_gets_the_folder(text, tmp_path):
+    first, second = (prepare(options(text, tmp_path / "run", seed=seed)) for seed in (1, 2))
+    first.save()
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(InputError, match="another run has just begun"):
+        second.save()
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    first.save()
