@@ -117,7 +117,8 @@ def explain(error: BaseException) -> str:
         for line in lines:
             if any(word in line.lower() for word in words.split(" | ")):
                 return f"{cause.format(wheel=wheel)} [{line}]"
-    return f"CuPy does not work here [{lines[-1]}]: see python -c 'import cupy; cupy.show_config()'"
+    last = next(line for line in reversed(lines) if any(map(str.isalpha, line)))  # CuPy frames its message
+    return f"CuPy does not work here [{last}]: see python -c 'import cupy; cupy.show_config()'"
 
 
 def use_device(index: int) -> None:

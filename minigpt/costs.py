@@ -121,8 +121,7 @@ def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[i
 
 def human_bytes(n: float) -> str:
     """1536 -> "1.5 KB", in powers of 1024."""
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if n < 1024 or unit == "TB":
-            return f"{n:.0f} {unit}" if unit == "B" or n >= 100 else f"{n:.1f} {unit}"
-        n /= 1024
-    raise AssertionError
+    units = ["B", "KB", "MB", "GB", "TB"]
+    while n >= 1024 and len(units) > 1:
+        n, units = n / 1024, units[1:]
+    return f"{n:.0f} {units[0]}" if units[0] == "B" or n >= 100 else f"{n:.1f} {units[0]}"

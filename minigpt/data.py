@@ -7,12 +7,14 @@ import ast
 import codecs
 import hashlib
 import pydoc_data.topics
+import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from minigpt import stories
 from minigpt.errors import InputError
@@ -63,8 +65,9 @@ def _of_documents(name: str, train: list[str], valid: list[str], tokenizer: str,
 
 def _stories(source: str) -> Corpus:
     _, *numbers = source.split(":")
-    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or (numbers and int(numbers[0]) < 10):
-        raise InputError(f"--data {source}: give stories: and a number of stories, 10 or more, such as stories:10000")
+    known = len(numbers) < 3 and all(re.fullmatch("[0-9]{1,7}", number) for number in numbers)
+    if not known or (numbers and int(numbers[0]) < 10):
+        raise InputError(f"--data {source}: give stories: and a number, 10 to 9,999,999, such as stories:10000")
     number, variety = [int(number) for number in numbers] + [10_000, stories.VARIETY][len(numbers) :]
     sizes = ((number, "train"), (number // 10, "valid"))
     train, valid = (stories.documents(n, 0, part, variety) for n, part in sizes)
@@ -121,10 +124,13 @@ def _file(path: Path) -> Corpus:
 
 
 def _line_start(path: Path, offset: int) -> int:
-    """Where the first line after this byte begins."""
+    """Where the first line after this byte begins; where none does, the next character."""
     with path.open("rb") as file:
         file.seek(offset)
-        return offset + len(file.readline())
+        line = file.readline(PIECE)
+        if line.endswith(b"\n") and file.read(1):
+            return offset + len(line)
+        return offset + next((i for i, byte in enumerate(line) if byte & 0xC0 != 0x80), 0)
 
 
 def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
@@ -136,13 +142,13 @@ def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
             file.seek(0)
         while (at := file.tell()) < end:
             raw = file.read(min(PIECE, end - at))
-            raw += file.readline(end - file.tell()) if file.tell() < end else b""
+            raw += file.readline(min(PIECE, end - file.tell())) if file.tell() < end else b""
             if b"\0" in raw:
                 raise InputError(f"--data {path} is not text: byte {at + raw.index(0)} is zero")
             try:
                 text = decoder.decode(raw, final=file.tell() >= end)
             except UnicodeDecodeError as error:
-                where = f"byte {at + error.start} is {raw[error.start : error.start + 1]!r}"
+                where = f"byte {at + error.start} is {error.object[error.start : error.start + 1]!r}"
                 raise InputError(f"--data {path} is not UTF-8 ({where}): convert it to UTF-8 first") from error
             yield text.replace("\r\n", "\n")
 
@@ -150,7 +156,7 @@ def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
 def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The training and validation tokens, as arrays of the smallest unsigned integers that hold the vocabulary.
 
-    tokenizer: anything with `encode(text) -> list[int]` and `vocab_size`. A large corpus is encoded in pieces into
+    A large corpus is encoded in pieces into
     files in `folder`, which are opened as memory maps, now and the next time.
     Raises InputError where a part is shorter than one window of context + 1 tokens.
     """
@@ -160,18 +166,18 @@ def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = 
         options, separator = {"allowed_special": "all"}, tokenizer.token(tokenizer.end_of_text_id)
     arrays = []
     for part in ("train", "valid"):
-        pieces = (np.array(tokenizer.encode(text, **options), dtype) for text in corpus.pieces(part, separator))
+        texts = tqdm(corpus.pieces(part, separator), f"encoding {corpus.name}", leave=False, delay=2, disable=None)
+        pieces = (np.array(tokenizer.encode(text, **options), dtype) for text in texts)
         if corpus.large and folder is not None:
-            mark = f"{corpus.identity} {part} {np.dtype(dtype)} {_fingerprint_of(tokenizer)}"
+            known = hashlib.sha256(repr(tokenizer.tokens).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            mark = f"{corpus.identity} {part} {np.dtype(dtype)} {known}"
             tokens = _on_disk(pieces, Path(folder) / f"tokens-{part}", dtype, mark)
         else:
             tokens = np.concatenate([np.zeros(0, dtype), *pieces])
         if len(tokens) <= context:
             kind = {"train": "training", "valid": "validation"}[part]
-            raise InputError(
-                f"{corpus.name}: the {kind} part has {len(tokens)} tokens, fewer than one window of {context} + 1: "
-                "give more text or a smaller --context"
-            )
+            few = f"the {kind} part has {len(tokens)} tokens, fewer than one window of {context} + 1"
+            raise InputError(f"{corpus.name}: {few}: give more text or a smaller --context")
         arrays.append(tokens)
     return arrays[0], arrays[1]
 
@@ -187,12 +193,6 @@ def _on_disk(pieces: Iterable[np.ndarray], path: Path, dtype, mark: str) -> np.n
                 piece.tofile(file)
         note.write_text(mark, encoding="utf-8")
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)
-
-
-def _fingerprint_of(tokenizer) -> str:
-    sample = "".join(map(chr, range(32, 127))) + " the cat sat on the mat and saw a dog"
-    known = repr([tokenizer.vocab_size, getattr(tokenizer, "tokens", sample)])
-    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def fingerprint(*tokens: np.ndarray) -> str:

@@ -122,7 +122,7 @@ def _run(forward, backward, inputs: dict, constants: dict, dout, seed: int) -> t
 
     changed = _watch(inputs | constants | {"dout": dout, "cache": cache})
     gradients = [xp.array(gradient) for gradient in _as_list(_unless_empty(backward, dout, cache))]
-    _unless_empty(forward, *(x[::-1] if name in floats else x for name, x in inputs.items()), **constants)
+    _unless_empty(forward, *(xp.flip(x) if name in floats else x for name, x in inputs.items()), **constants)
     again = _as_list(_unless_empty(backward, dout, cache))  # the other forward pass in between must not matter
     says = [f"It writes into {name}: work on a copy." for name in changed()]
     if not says and not all(map(_equal, gradients, again)):

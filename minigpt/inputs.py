@@ -5,7 +5,6 @@ order; everything else, cutting, padding, drawing, is the same for all four.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -113,12 +112,6 @@ COLOURS = {START: 92, DELIMITER: 93, EXTRACT: 91}  # of the terminal; the texts 
 BACKGROUNDS = (44, 45)
 
 
-def tokens_of(one: Encoded, tokenizer: Tokenizer) -> list[tuple[str, str]]:
-    """(token, name of its part) for every token of a sequence, for people: also what `plot.sequences` draws."""
-    names = np.repeat(one.names, np.diff((0, *one.ends))).tolist()
-    return [(tokenizer.readable(tokenizer.token(i)), name) for i, name in zip(one.ids, names, strict=True)]
-
-
 def draw(encoded: Sequence[Encoded], tokenizer: Tokenizer, colour: bool = True) -> str:
     """The sequences of one example, a line each, every token apart and coloured by its part, for a terminal.
 
@@ -127,8 +120,8 @@ def draw(encoded: Sequence[Encoded], tokenizer: Tokenizer, colour: bool = True) 
     lines = []
     for one in encoded:
         texts, pieces = [name for name in one.names if name not in SPECIAL], []
-        for name, group in groupby(tokens_of(one, tokenizer), key=lambda pair: pair[1]):
-            tokens = [token for token, _ in group]
+        for name, start, end in zip(one.names, (0, *one.ends), one.ends, strict=False):
+            tokens = [tokenizer.readable(tokenizer.token(i)) for i in one.ids[start:end]]
             if not colour:
                 pieces.append(name if name in SPECIAL else f"{name}[{'|'.join(tokens)}]")
             else:

@@ -54,8 +54,6 @@ def open_both(folder: str | Path, dtype=np.float32, **changes) -> tuple[Language
     """Open a model and its tokenizer from one directory; a vocabulary that does not fit the weights is refused."""
     model, text = open_model(folder, dtype, **changes), tokenizer.load(hub.find(folder))
     if text.vocab_size != model.config.vocab_size:
-        raise InputError(
-            f"{folder}: the tokenizer has {text.vocab_size} tokens and the weights {model.config.vocab_size} rows: "
-            "they do not belong together"
-        )
+        sizes = f"the tokenizer has {text.vocab_size} tokens and the weights {model.config.vocab_size} rows"
+        raise InputError(f"{folder}: {sizes}: they do not belong together")
     return model, text

@@ -120,7 +120,7 @@ class Module:
     @contextlib.contextmanager
     def exact(self):
         """Inside, layers compute with the parameters themselves, whatever copies there are."""
-        copies = [(parameter, parameter.low) for parameter in self.parameters()]
+        copies = [(parameter, parameter.low) for parameter in self.parameters() if parameter.low is not None]
         self.compute_in(None)
         try:
             yield

@@ -63,25 +63,3 @@ def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
     right.set(xlabel="epoch", ylabel=metric)
     left.legend()
     _write(figure, Path(path))
-
-
-def sequences(rows: list[list[tuple[str, str]]], titles: list[str]):
-    """Sequences of tokens as boxes, a line each, one colour for each part. Returns the figure.
-
-    rows: (token, name of its part), as of `inputs.tokens_of`; titles: one for each row, at its left.
-    """
-    names = list(dict.fromkeys(name for row in rows for _, name in row))
-    colours = dict(zip(names, plt.get_cmap("Set3").colors, strict=False))
-    longest = max(sum(len(token) + 1.2 for token, _ in row) for row in rows)
-    figure, axes = plt.subplots(figsize=(max(6, longest / 9), 0.4 + 0.42 * len(rows)))
-    for y, row in enumerate(rows):
-        x = 0.0
-        for token, name in row:
-            width = len(token) + 1.0
-            axes.add_patch(plt.Rectangle((x, -y - 0.36), width, 0.72, color=colours[name]))
-            axes.text(x + width / 2, -y, token, ha="center", va="center", fontsize=7, family="monospace")
-            x += width + 0.2
-        axes.text(-1, -y, titles[y], ha="right", va="center", fontsize=8)
-    axes.set(xlim=(0, longest), ylim=(-len(rows) + 0.4, 0.6))
-    axes.axis("off")
-    return figure

@@ -327,3 +327,8 @@ print(sorted(idle() for _ in range(5))[2])
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
     assert float(done.stdout) < 0.02
+
+
+def test_explain_quotes_a_line_that_says_something():
+    said = explain(ImportError("=====\nFailed to import CuPy.\nwhatever it may be\n====="))
+    assert "[whatever it may be]" in said

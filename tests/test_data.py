@@ -44,7 +44,8 @@ def test_files_that_are_no_text(content, words, tmp_path):
 def test_missing_files_folders_and_numbers_of_stories(tmp_path):
     for source, words in (
         (tmp_path / "none.txt", "does not exist"), (tmp_path, "is a folder"),
-        ("stories:5", "10 or more"), ("stories:many", "10 or more"), ("stories:50:9", "1 to 3"),
+        ("stories:5", "10 to 9,999,999"), ("stories:many", "10 to"), ("stories:50:9", "1 to 3"),
+        ("stories:99999999999999999999", "10 to 9,999,999"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             data.load(source)
@@ -176,3 +177,24 @@ def test_fingerprints_tell_texts_apart():
     assert data.fingerprint(a, b) == data.fingerprint(a.astype(np.uint32), b)
     assert len({data.fingerprint(a, b), data.fingerprint(b, a), data.fingerprint(a, b[:2])}) == 3
     assert data.fingerprint(a) == hashlib.sha256(a.astype("<u4").tobytes() + b"|").hexdigest()[:16]
+
+
+@pytest.mark.parametrize("ends", ["", "\n"])
+@pytest.mark.parametrize("letters", ["abcdefg ", "가나다 ", "a가나다 ", "ab가나다 "])
+def test_a_large_file_without_line_ends(tmp_path, monkeypatch, letters, ends):
+    """As text8, a hundred million letters in one line."""
+    monkeypatch.setattr(data, "LARGE", 1000)
+    monkeypatch.setattr(data, "PIECE", 101)
+    text = letters * 300 + ends
+    corpus = data.load(written(tmp_path / "one.txt", text.encode()))
+    train, valid = (list(corpus.pieces(part)) for part in ("train", "valid"))
+    assert "".join(train + valid) == text and max(map(len, train)) <= 202
+    assert 0.08 < len("".join(valid)) / len(text) < 0.12
+
+
+def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "LARGE", 100)
+    path = written(tmp_path / "a.txt", b"ab\n" * 200)
+    for characters in ("ab\n", "ba\n"):
+        tokenizer = CharTokenizer(characters)
+        assert tokenizer.decode(data.encode(data.load(path), tokenizer, 8, tmp_path)[0][:3]) == "ab\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import batch, error, same, snapshot
 
-from minigpt import generate, language_model, models, ops, reference, sampling
+from minigpt import generate, language_model, models, ops, reference, sampling, tokenizer
 from minigpt.errors import InputError
 from minigpt.nn import Past
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
@@ -388,3 +388,13 @@ def test_200_drawn_tokens_are_those_of_transformers(options, theirs_and_ours):
         ids = torch.cat([ids, token], dim=1)
     assert (ours.generate(prompt, 200, seed=8, **options) == ids.numpy()).all()
     assert all(len(set(row.tolist())) > 10 for row in ids)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("gpt1", [90]), ("gpt2", [300]), ("char", [])])
+def test_a_long_stream_says_what_decoding_all_at_once_does(kind, size):
+    """Far beyond the tokens that a stream remembers."""
+    letters = "the cat sat on the mat , and 한글 said : no ! "
+    text = tokenizer.KINDS[kind].train([letters * 9], *size)
+    ids = np.random.default_rng(0).integers(0, text.vocab_size, 500).tolist() + text.encode(letters * 9)
+    stream = text.streaming()
+    assert "".join(map(stream.feed, ids)) + stream.end() == text.decode(ids)

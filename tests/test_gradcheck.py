@@ -548,3 +548,8 @@ def test_the_signature_of_every_operation_is_covered_by_a_case():
         tried = set(itertools.chain.from_iterable(constants for _, _, constants in check.cases(op)))
         parameters = inspect.signature(getattr(reference, f"{op}_forward")).parameters.values()
         assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - {"grad"} == tried, op
+
+
+def test_numbers_without_axes():
+    (result,) = gradcheck.check(lambda x: (x * x, x), lambda dout, x: 2 * x * dout, (np.array(1.5),), names=("x",))
+    assert result.word == "happy" and not result.diagnosis

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minigpt import inputs, plot, tokenizer
+from minigpt import inputs, tokenizer
 from minigpt.errors import InputError
 from minigpt.examples import Example
 from minigpt.inputs import DELIMITER, EXTRACT, SPECIAL, START
@@ -124,14 +124,3 @@ def test_a_byte_level_vocabulary_takes_them_too(tmp_path):
     again = tokenizer.load(tmp_path)
     assert again.tokens[-3:] == list(SPECIAL) and again.encode("_start_") == text.encode("_start_")
     assert np.array_equal(again.encode("the cat"), text.encode("the cat"))
-
-
-def test_the_picture_has_a_box_for_every_token_and_a_colour_for_every_part():
-    (encoded,) = inputs.encode_all([Example(("a man", "red pie"))], "similarity", WORDS, room=64)
-    rows = [inputs.tokens_of(one, WORDS) for one in encoded]
-    assert [name for _, name in rows[0]][0] == START and {name for _, name in rows[1]} == {*SPECIAL, "a", "b"}
-    figure = plot.sequences(rows, ["a, b", "b, a"])
-    boxes = figure.axes[0].patches
-    assert len(boxes) == sum(map(len, rows)) and len({box.get_facecolor() for box in boxes}) == 5
-    assert {text.get_text() for text in figure.axes[0].texts} >= {"a, b", "b, a", EXTRACT}
-    plot.plt.close(figure)

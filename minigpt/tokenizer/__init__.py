@@ -18,6 +18,7 @@ _CLASSES |= {f"{name}Fast": kind for name, kind in _CLASSES.items()}
 _CLASSES |= {"PreTrainedTokenizerFast": None}  # any kind: the files tell
 _CLASSES |= {"TokenizersBackend": None}  # what transformers 5 calls it when it saves one
 
+FILES = (*files.HUGGING_FACE_FILES, files.ALL_IN_ONE, files.CONFIG)  # what `save` may write
 _PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
 

@@ -70,10 +70,8 @@ class Tokenizer:
         return self._extended(self.tokens + list(names), names)
 
     def _extended(self, tokens: list[str], names: Sequence[str]) -> Tokenizer:
-        raise InputError(
-            f"the vocabulary has no room for the special tokens {', '.join(names)}: it holds characters and nothing "
-            "else: take a model that was trained with --tokenizer bpe:VOCAB"
-        )
+        full = f"the vocabulary has no room for the special tokens {', '.join(names)}: it holds characters alone"
+        raise InputError(f"{full}: take a model that was trained with --tokenizer bpe:VOCAB")
 
     def streaming(self) -> Stream:
         """For ids that come one by one: `feed(id)` gives the text that is now certain, `end()` what is left."""
@@ -131,6 +129,9 @@ class Stream:
         if not known.startswith(self._shown):  # a last token may still change the end of the text before it
             return ""
         new, self._shown = known[len(self._shown) :], known
+        if len(self._ids) > 64:  # what lies so far back changes nothing any more
+            self._ids = self._ids[-8:]
+            self._shown = self._decode(self._ids)
         return new
 
 

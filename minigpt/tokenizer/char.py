@@ -45,10 +45,9 @@ class CharTokenizer(Tokenizer):
         ids = self._id_of_code[codes] if known.all() else np.where(known, self._id_of_code[codes * known], -1)
         if len(ids) and ids.min() < 0:
             place = int(np.argmin(ids))
-            raise InputError(
-                f"the character {text[place]!r} (U+{ord(text[place]):04X}), number {place + 1} of the text, is not "
-                f"one of the {self.vocab_size} of this vocabulary: leave it out, or train with a text that has it"
-            )
+            which = f"the character {text[place]!r} (U+{ord(text[place]):04X}), number {place + 1} of the text,"
+            advice = "leave it out, or train with a text that has it"
+            raise InputError(f"{which} is not one of the {self.vocab_size} of this vocabulary: {advice}")
         return ids.tolist()
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -70,10 +70,8 @@ class GPT1Tokenizer(Tokenizer):
         base = bpe.base_symbols(words)
         smallest = len(base) + 2
         if vocab_size < smallest:
-            raise InputError(
-                f"a vocabulary of {vocab_size} is too small: the text has {len(base) // 2} characters, each takes two "
-                f"tokens (inside a word, and at its end): choose {smallest} or more"
-            )
+            need = f"the text has {len(base) // 2} characters, each takes two tokens (inside a word, and at its end)"
+            raise InputError(f"a vocabulary of {vocab_size} is too small: {need}: choose {smallest} or more")
         merges = bpe.train(words, vocab_size - smallest, min_frequency=min_frequency, ties=ties, progress=progress)
         made = [left + right for left, right in merges]
         return cls(dict.fromkeys([UNKNOWN, *base, *made, NEWLINE]), merges, pipeline)

@@ -83,10 +83,8 @@ def spell(word: str) -> str:
     try:
         return word.encode("utf-8").decode("latin-1").translate(CHARACTER_OF)
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"the text holds {word[error.start]!a}, one half of a surrogate pair, which has no UTF-8: "
-            "decode the text from its source again, or leave it out"
-        ) from None
+        half = f"the text holds {word[error.start]!a}, one half of a surrogate pair, which has no UTF-8"
+        raise InputError(f"{half}: decode the text from its source again, or leave it out") from None
 
 
 class GPT2Tokenizer(Tokenizer):

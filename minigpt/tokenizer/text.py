@@ -84,7 +84,7 @@ def standardize(text: str) -> str:
     for mark, ascii_mark in _TO_ASCII.items():
         text = text.replace(mark, ascii_mark)
     text = _RUN_OF_ONE_MARK.sub(r" \g<0> ", text)
-    text = re.sub(r"\s*\n\s*", " \n ", text)
+    text = re.sub(r"(?<!\s)\s*\n\s*", " \n ", text)
     return re.sub(r"[^\S\n ][^\S\n]*| [^\S\n]+", " ", text).strip()  # single spaces, most of them, are right already
 
 
