@@ -185,7 +185,7 @@ def test_a_large_file_without_line_ends(tmp_path, monkeypatch, letters, ends):
     """As text8, a hundred million letters in one line."""
     monkeypatch.setattr(data, "LARGE", 1000)
     monkeypatch.setattr(data, "PIECE", 101)
-    text = letters * 300 + ends
+    text = letters * 301 + ends
     corpus = data.load(written(tmp_path / "one.txt", text.encode()))
     train, valid = (list(corpus.pieces(part)) for part in ("train", "valid"))
     assert "".join(train + valid) == text and max(map(len, train)) <= 202
