@@ -201,8 +201,7 @@ def _tokenizer_decode(options) -> None:
 def _tokenizer_list(options) -> None:
     from minigpt import hub, tokenizer
 
-    for line in tokenizer.load(hub.find(options.folder)).listing():
-        print(line)
+    print(*tokenizer.load(hub.find(options.folder)).listing(), sep="\n")
 
 
 def _input(words: list[str]) -> str:

@@ -156,8 +156,7 @@ def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
 def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The training and validation tokens, as arrays of the smallest unsigned integers that hold the vocabulary.
 
-    A large corpus is encoded in pieces into
-    files in `folder`, which are opened as memory maps, now and the next time.
+    A large corpus is encoded in pieces into files in `folder`, which are opened as memory maps, now and the next time.
     Raises InputError where a part is shorter than one window of context + 1 tokens.
     """
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32

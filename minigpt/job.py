@@ -110,7 +110,10 @@ class Job:
         return numbers | {"options": asdict(self.options), "config": self.model.config.to_dict()}
 
     def save(self) -> None:
-        """Keep the run as it stands, before its first update with the vocabulary too: now it can be resumed."""
+        """Keep the run as it stands, so that it can be resumed; the first time take its folder, for the vocabulary too.
+
+        Raises InputError where another run was quicker to take it.
+        """
         if self.run.claim():
             self.text.save(self.run.folder)
         self.run.save(self.model, self.optimizer, self.state)

@@ -38,7 +38,7 @@ def train(options: Options, resume: bool = False, ranks: Ranks = ALONE) -> Job:
     Writes a model directory (`options.out`): the best model by validation loss and its tokenizer, loss.csv, loss.png,
     and resume.safetensors. With resume=True the run in `options.out` goes on as if it had never stopped. ranks: the
     processes that share every batch; the losses are those of one process, up to rounding, however many there are.
-    Raises InputError for whatever cannot work, before anything is written.
+    Raises InputError for whatever cannot work, before anything is written: its first step is tried for that.
     """
     job = prepare_on(ranks, options, resume)
     if ranks.first:
@@ -242,7 +242,10 @@ def _not_finite(job: Job, what: str) -> str:
 
 @contextlib.contextmanager
 def _interruptible(says: bool):
-    """Ctrl-C once: a flag, so that the update in progress ends whole. Twice: the usual KeyboardInterrupt."""
+    """Ctrl-C once: a flag, so that the update in progress ends whole. Twice: the usual KeyboardInterrupt.
+
+    says: is this the process that tells the user so?
+    """
     pressed = []
 
     def note(signum, frame):
@@ -250,7 +253,8 @@ def _interruptible(says: bool):
             raise KeyboardInterrupt
         pressed.append(signum)
         with contextlib.suppress(OSError):  # not by print: a signal may come while something is printed
-            says and os.write(2, b"\nCtrl-C: finishing this update, then saving (press again to leave at once)\n")
+            if says:
+                os.write(2, b"\nCtrl-C: finishing this update, then saving (press again to leave at once)\n")
 
     try:
         before = signal.signal(signal.SIGINT, note)
