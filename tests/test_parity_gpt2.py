@@ -3,6 +3,8 @@
     pytest -m parity tests/test_parity_gpt2.py       (needs the extra "parity")
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers import error, same, small_gpt2, snapshot
@@ -156,11 +158,13 @@ def test_the_same_greedy_tokens_over_200_steps(torch, transformers):
 
 
 def test_transformers_opens_what_we_write(torch, transformers, tmp_path):
-    ours = small_gpt2(np.float32, n_embd=12, n_positions=16, vocab_size=29, n_layer=3)
+    ends = {"bos_token_id": 28, "eos_token_id": 28}
+    ours = small_gpt2(np.float32, n_embd=12, n_positions=16, vocab_size=29, n_layer=3, **ends)
     ours.save(tmp_path)
     theirs, report = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(report.values()), report
     assert theirs.config.n_positions == 16 and theirs.config.n_layer == 3
+    assert theirs.config.bos_token_id == theirs.generation_config.eos_token_id == 28
     theirs.eval()
     weights = dict(theirs.transformer.named_parameters())
     for name, p in ours.named_parameters():
@@ -177,8 +181,9 @@ def test_we_open_what_transformers_writes(bare, size, torch, transformers, tmp_p
     theirs, expected = theirs_and_ours(torch, transformers, SHAPES[1], np.float32)
     (theirs.transformer if bare else theirs).save_pretrained(tmp_path, max_shard_size=size)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (size == "10KB")
-    ours = models.open_model(tmp_path)
-    assert type(ours) is GPT2 and ours.config == expected.config
+    ours, config = models.open_model(tmp_path), theirs.config
+    ends = {"bos_token_id": config.bos_token_id, "eos_token_id": config.eos_token_id}
+    assert type(ours) is GPT2 and ours.config == dataclasses.replace(expected.config, **ends)
     for (name, p), q in zip(ours.named_parameters(), expected.parameters(), strict=True):
         assert same(snapshot([p.data]), snapshot([q.data])), name
 
