@@ -124,16 +124,15 @@ def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
     options.check()
     told = {"resume": resume, **asdict(options)}
     ranks.agree({f"--{name.replace('_', '-')}": value for name, value in told.items()})
-    if resume:
-        job = reopen(options, ranks)
-        ranks.rows(job.options.batch, job.options.accumulate)
-        return job
-    ranks.rows(options.batch, options.accumulate)
-    job = prepare(options, ranks) if ranks.first else None
-    if ranks.size > 1 and job:
+    if not resume:
+        ranks.rows(options.batch, options.accumulate)
+    job = (reopen if resume else prepare)(options, ranks) if ranks.first else None
+    if ranks.size > 1 and job and not resume:
         job.save()
-    folder = ranks.gather(job and job.options.out)[0]
-    return job or reopen(replace(options, out=folder, checkpoint_blocks=None), ranks)
+    folder = ranks.gather(job and job.options.out)[0]  # here the others wait until all that they read is written
+    job = job or reopen(replace(options, out=folder), ranks)
+    ranks.rows(job.options.batch, job.options.accumulate)
+    return job
 
 
 def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
