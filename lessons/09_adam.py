@@ -100,10 +100,9 @@ assert sizes["h.0.attn.c_proj.bias"] > 1e4 * sizes["h.1.attn.c_attn.weight, for 
 # ## 2. Forward: Adam, line by line
 #
 # Two ideas. **Momentum**: do not follow the last gradient, follow a running average m of them. What keeps its sign
-# from step to step (b) adds up; what changes it (a, bouncing from wall to wall) adds up to little, once the bouncing
-# has died down. **Scale**: keep a running average v of the *squared* gradient as well, and divide by its root. Then
-# the steps of all weights are of the same size, whatever size their gradients have. v says how large a gradient of
-# this weight usually is.
+# from step to step (b) adds up; what changes it (a, bouncing from wall to wall) mostly cancels. **Scale**: keep a
+# running average v of the *squared* gradient as well, and divide by its root. Then the steps of all weights are of the
+# same size, whatever size their gradients have. v says how large a gradient of this weight usually is.
 
 # %%
 B1, B2, EPS = 0.9, 0.999, 1e-8  # how much of each average stays; about 10 and 1000 steps of memory
@@ -151,7 +150,7 @@ assert np.allclose(ways["Adam"][:, 0], ways["Adam"][:, 1], rtol=0, atol=1e-6)
 
 # %% [markdown]
 # Momentum first looks worse: what it has gathered carries it past the bottom of the valley, along a and along b. Its
-# profit is b, which plain descent has hardly moved, and the loss in the end.
+# profit is b, of which plain descent still has 15 % after 100 steps, and with it the loss in the end.
 #
 # Adam does not see that the valley is a hundred times steeper one way than the other: a and b take *the same* steps,
 # to seven digits. Dividing by the root of v cancels the scale, whatever it is, weight by weight. So we may multiply
