@@ -231,11 +231,12 @@ def _info(options) -> None:
 def _stories(options) -> None:
     from minigpt.stories import show
 
-    given = _given(options, ("n", "seed", "variety"))
+    if options.n < 1:
+        raise InputError(f"--n {options.n}: give 1 or more")
     if options.task:
-        show.show_examples(options.task, split=options.split, **given)
+        show.show_examples(options.task, options.n, options.split, options.seed, options.variety)
     else:
-        show.show(first=options.first, events=options.events, **given)
+        show.show(options.n, options.seed, options.first, options.variety, options.events)
 
 
 def _check(options) -> int:

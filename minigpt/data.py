@@ -65,8 +65,7 @@ def _of_documents(name: str, train: list[str], valid: list[str], tokenizer: str,
 
 def _stories(source: str) -> Corpus:
     _, *numbers = source.split(":")
-    known = len(numbers) < 3 and all(re.fullmatch("[0-9]{1,7}", number) for number in numbers)
-    if not known or (numbers and int(numbers[0]) < 10):
+    if not re.fullmatch("stories(:[1-9][0-9]{1,6}(:[0-9]+)?)?", source):
         raise InputError(f"--data {source}: give stories: and a number, 10 to 9,999,999, such as stories:10000")
     number, variety = [int(number) for number in numbers] + [10_000, stories.VARIETY][len(numbers) :]
     sizes = ((number, "train"), (number // 10, "valid"))
@@ -148,7 +147,8 @@ def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
             try:
                 text = decoder.decode(raw, final=file.tell() >= end)
             except UnicodeDecodeError as error:
-                where = f"byte {at + error.start} is {error.object[error.start : error.start + 1]!r}"
+                # the object begins with what the piece before has left over
+                where = f"byte {file.tell() - len(error.object) + error.start} is {error.object[error.start :][:1]!r}"
                 raise InputError(f"--data {path} is not UTF-8 ({where}): convert it to UTF-8 first") from error
             yield text.replace("\r\n", "\n")
 

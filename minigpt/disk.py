@@ -16,8 +16,8 @@ def read_text(path: str | Path) -> str:
         raw = Path(path).read_bytes()
         text = raw.decode("utf-8")
     except OSError as error:
-        reason = "it is a folder" if Path(path).is_dir() else error.strerror
-        raise InputError(f"{path} cannot be read ({reason}): give a UTF-8 text file") from error
+        why = "it is a folder" if Path(path).is_dir() else error.strerror
+        raise InputError(f"{path} cannot be read ({why}): give a UTF-8 text file that is there") from error
     except UnicodeDecodeError as error:
         where = f"line {raw.count(10, 0, error.start) + 1}: byte {error.start} is 0x{raw[error.start]:02x}"
         raise InputError(f"{path}, {where}, which is not UTF-8: convert the file to UTF-8 first") from error

@@ -50,7 +50,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict) -> "Config":
         """From a config.json; keys that this class does not know are left out."""
-        known = {field.name for field in fields(cls)}
+        several = {key for key in values if key.endswith("_token_id") and isinstance(values[key], list)}
+        known = {field.name for field in fields(cls)} - several
         missing = {field.name for field in fields(Config) if field.default is MISSING} - set(values)
         if missing:
             raise InputError(f"config.json has no {', '.join(sorted(missing))}: is it one of {cls.__name__}?")

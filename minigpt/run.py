@@ -40,8 +40,8 @@ class Run:
             raise InputError(f"{folder} is a file: give another --out")
         for name in (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, LOSSES, *tokenizer.FILES, *also):
             if (run.folder / name).exists():
-                other = instead if (run.folder / RESUME).exists() else ""
-                raise InputError(f"{folder} already holds a {name}: give another --out{other}")
+                instead *= (run.folder / RESUME).exists()
+                raise InputError(f"{folder} already holds a {name}: give another --out{instead}")
         return run
 
     def claim(self, name: str = LOSSES) -> bool:
@@ -65,7 +65,7 @@ class Run:
         run = cls(folder, writes)
         path = run.folder / RESUME
         if not path.is_file():
-            raise InputError(f"there is no {RESUME} in {folder}: start the run without --resume")
+            raise InputError(f"there is no {RESUME} in {folder}: start without --resume, with an --out that is empty")
         tensors, metadata = checkpoint.load_tensors(path)
         if "run" not in metadata:
             raise InputError(f"{path} was not written by minigpt train: it holds tensors but no run")
@@ -74,7 +74,8 @@ class Run:
             state["step"], state["best"], state["options"], state["config"], state["text"]
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} was not written by this version of minigpt train: {error!r}") from error
-        run.rows, run.ours = [row for row in run._read() if row["step"] <= state["step"]], True
+        # from step 0 on all begins anew, with the first evaluation
+        run.rows, run.ours = [row for row in run._read() if row["step"] <= (state["step"] or -1)], True
         run._write()
         return run, state, tensors
 

@@ -38,7 +38,8 @@ def train(options: Options, resume: bool = False, ranks: Ranks = ALONE) -> Job:
     Writes a model directory (`options.out`): the best model by validation loss and its tokenizer, loss.csv, loss.png,
     and resume.safetensors. With resume=True the run in `options.out` goes on as if it had never stopped. ranks: the
     processes that share every batch; the losses are those of one process, up to rounding, however many there are.
-    Raises InputError for whatever cannot work, before anything is written: its first step is tried for that.
+    Raises InputError for whatever cannot work. One process tries a step before it writes anything but the tokens of a
+    large text; several begin with a kept run, which all of them open.
     """
     job = prepare_on(ranks, options, resume)
     if ranks.first:
@@ -184,8 +185,7 @@ def assess(job: Job, train_loss, lr, speed, write=print) -> None:
 def announce(job: Job) -> None:
     """Say what the run will cost and what to expect of it, before it starts."""
     options, model = job.options, job.model
-    config, kind = model.config, type(model)
-    memory = job.memory
+    config, kind, memory = model.config, type(model), job.memory
     parts = zip(memory._fields, memory, strict=True)
     each = f"each of {job.ranks.size} processes has " if job.ranks.size > 1 else ""
     print(
@@ -197,7 +197,8 @@ def announce(job: Job) -> None:
         f"caches   {costs.caches(kind, config, job.part)}",
         flush=True,
     )
-    updates, evaluations = options.steps - job.step, 1 + (options.steps - job.step) // options.eval_every
+    updates, done = options.steps - job.step, job.step // options.eval_every
+    evaluations = (job.step == 0) + (updates > 0) * (math.ceil(options.steps / options.eval_every) - done)
     update, evaluation = _measure(job)
     print(
         f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "

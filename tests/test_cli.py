@@ -149,7 +149,7 @@ def test_no_gpu_where_one_is_asked_for(text, tmp_path, capsys, monkeypatch):
 
 def test_resume_without_a_run(tmp_path, capsys):
     status = main(["train", "--resume", "--out", str(tmp_path)])
-    assert "start the run without --resume" in assert_one_line(status, capsys)
+    assert "start without --resume, with an --out that is empty" in assert_one_line(status, capsys)
     assert "name it with --out" in assert_one_line(main(["train", "--resume"]), capsys)
 
 
@@ -253,7 +253,8 @@ def test_what_the_parser_refuses_is_one_line(words, capsys):
 
 
 def test_numbers_and_options_that_cannot_be(trained, capsys):
-    for words in (["check", "--seed", "-1"], ["info", trained, "--size", "nano"], ["info", trained, "--model", "gpt1"]):
+    info = [["info", trained, "--size", "nano"], ["info", trained, "--model", "gpt1"]]
+    for words in (["stories", "--n", "0"], ["check", "--seed", "-1"], *info):
         assert_one_line(main(words), capsys)
 
 

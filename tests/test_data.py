@@ -198,3 +198,14 @@ def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, monk
     for characters in ("ab\n", "ba\n"):
         tokenizer = CharTokenizer(characters)
         assert tokenizer.decode(data.encode(data.load(path), tokenizer, 8, tmp_path)[0][:3]) == "ab\n"
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_the_wrong_byte_of_one_long_line_is_named(tmp_path, monkeypatch, before):
+    """A piece may end inside a letter; its first bytes are read with the next piece."""
+    monkeypatch.setattr(data, "LARGE", 100)
+    monkeypatch.setattr(data, "PIECE", 50)
+    good = b"a" * before + "가".encode() * 100
+    corpus = data.load(written(tmp_path / "one.txt", good + b"\xff" + good * 9))
+    with pytest.raises(InputError, match=rf"byte {len(good)} is b'\\xff'"):
+        list(corpus.pieces("train"))

@@ -326,3 +326,10 @@ def test_the_folder_of_a_run_is_named_after_what_it_goes_on_from(text, tmp_path,
 def test_a_size_that_a_model_does_not_have(capsys):
     assert main(["train", "--model", "gpt2", "--size", "paper", "--data", "stories:10"]) == 2
     assert "unknown size 'paper' of gpt2: choose nano, mini, small, medium, large, xl" in capsys.readouterr().err
+
+
+def test_several_tokens_that_end_a_text_are_not_ours(tmp_path):
+    """Other programs may name a list of them."""
+    values = small_gpt2().config.to_dict() | {"bos_token_id": 3, "eos_token_id": [3, 4]}
+    config = GPT2Config.from_dict(values)
+    assert (config.bos_token_id, config.eos_token_id) == (3, None) and hash(config) is not None

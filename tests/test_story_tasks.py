@@ -382,4 +382,4 @@ def test_the_command_prints_examples_and_reports_mistakes():
     for example in tasks.examples("endings", 2, variety=1):
         assert "\n".join(example.texts) in two and f"  * {example.choices[example.label]}\n" in two
     none = subprocess.run([*command, "0"], capture_output=True, encoding="utf-8")
-    assert none.returncode == 2 and "size 0 is out of range" in none.stderr and "Traceback" not in none.stderr
+    assert none.returncode == 2 and "--n 0: give 1 or more" in none.stderr and "Traceback" not in none.stderr

@@ -558,3 +558,22 @@ def test_of_two_runs_that_begin_together_one_gets_the_folder(text, tmp_path):
         second.save()
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
     first.save()
+
+
+def test_resumed_from_step_0_the_table_is_that_of_a_whole_run(text, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "update", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(options(text, tmp_path / "broken"))
+    train(options(text, tmp_path / "broken"), resume=True)
+    with (tmp_path / "broken" / "loss.csv").open(encoding="utf-8") as table:
+        steps = [row["step"] for row in csv.DictReader(table)]
+    assert steps == [str(step) for step in range(13)]
+
+
+def test_evaluations_are_counted(text, tmp_path, capsys):
+    job = prepare(options(text, tmp_path, steps=13))
+    for step, count in ((0, 5), (4, 3), (5, 3), (12, 1), (13, 0)):
+        job.step = step
+        training.announce(job)
+        assert f"{13 - step} updates of 64 tokens and {count} evaluations" in capsys.readouterr().out
