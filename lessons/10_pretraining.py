@@ -376,8 +376,8 @@ plot.save(figure, "10_pretraining.png")
 # Look at Mia and Tom. After "the" theirs are the commonest words, eight in a story, and they are learnt long after the
 # toys. **For hundreds of steps the model throws a coin, while its stories read better and better.** Then, within two
 # hundred more, half of it is learnt. And the loss, the one number that we would have watched, shows nothing. (*She or
-# he* falls in step with them: it is the same secret. Places come last, if at all: most of them are named for the first
-# time, and nobody can know which one it will be.)
+# he* falls in step with them: it is the same secret. Places are guessed better early on, and never well: most of them
+# are named for the first time, and nobody can know which one it will be.)
 #
 # The dashed line says why. Whatever can follow Mia can follow Tom. So for hundreds of steps every gradient pulls the
 # two vectors the same way, until they are nearly one (the cosine rises, although they began as strangers). The table is
