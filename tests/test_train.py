@@ -486,14 +486,17 @@ def test_nothing_is_written_before_the_first_step_was_tried(text, tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_during_the_first_evaluation_a_run_can_be_resumed(text, tmp_path, monkeypatch):
+@pytest.mark.parametrize("during", ["evaluate", "update"])
+def test_killed_before_its_first_update_is_kept_a_run_can_be_resumed(text, tmp_path, monkeypatch, during):
     with monkeypatch.context() as patch:
-        patch.setattr(training, "evaluate", mock.Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(training, during, mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train(options(text, tmp_path / "broken"))
     train(options(text, tmp_path / "broken"), resume=True)
     train(options(text, tmp_path / "whole"))
     assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
+    with (tmp_path / "broken" / "loss.csv").open(encoding="utf-8") as table:
+        assert [row["step"] for row in csv.DictReader(table)] == [str(step) for step in range(13)]
 
 
 def test_a_folder_without_a_run_is_not_offered_to_resume(text, tmp_path):
@@ -558,17 +561,6 @@ def test_of_two_runs_that_begin_together_one_gets_the_folder(text, tmp_path):
         second.save()
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
     first.save()
-
-
-def test_resumed_from_step_0_the_table_is_that_of_a_whole_run(text, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "update", mock.Mock(side_effect=KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            train(options(text, tmp_path / "broken"))
-    train(options(text, tmp_path / "broken"), resume=True)
-    with (tmp_path / "broken" / "loss.csv").open(encoding="utf-8") as table:
-        steps = [row["step"] for row in csv.DictReader(table)]
-    assert steps == [str(step) for step in range(13)]
 
 
 def test_evaluations_are_counted(text, tmp_path, capsys):
