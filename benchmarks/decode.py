@@ -17,8 +17,8 @@ import time
 import machine
 import numpy as np
 
-from minigpt import backend
-from minigpt.gpt2 import GPT2
+from minigpt.device.threads import set_threads, share
+from minigpt.models.gpt2 import GPT2
 
 PROMPT, NEW = 32, 64
 
@@ -35,7 +35,7 @@ def prompt(sizes: dict, batch: int) -> np.ndarray:
 
 def ours(threads: int, sizes: dict, batch: int):
     """A function that writes, and returns the tokens and the seconds that one takes after the first."""
-    backend.set_threads(threads)
+    set_threads(threads)
     model, ids = model_of(sizes), prompt(sizes, batch)
 
     def write():
@@ -71,14 +71,14 @@ def theirs(threads: int, sizes: dict, batch: int):
 
 def reading(threads: int, sizes: dict):
     """A function that reads each matrix that a token needs once, on all threads."""
-    backend.set_threads(threads)
+    set_threads(threads)
     named = model_of(sizes).named_parameters()
     matrices = [p.data for name, p in named if p.data.ndim == 2 and name != "wpe.weight"]
     vectors = {w.shape[1]: np.ones(w.shape[1], w.dtype) for w in matrices}
 
     def read():
         for w in matrices:
-            backend.share(lambda rows, w=w: w[rows] @ vectors[w.shape[1]], len(w), work=w.size)
+            share(lambda rows, w=w: w[rows] @ vectors[w.shape[1]], len(w), work=w.size)
 
     return read
 

@@ -21,16 +21,18 @@ LONG = {"OPENBLAS_THREAD_TIMEOUT": "26"}  # 2^26 cycles: OpenBLAS's own default
 
 def step(threads: int, shape: str, without: str):
     """A function that makes one step; the imports come first, since one trick is played by an import."""
-    from minigpt import backend
+    from minigpt.device import threads
 
     if without == "freed memory that is kept":
-        backend.keep_freed_memory = lambda: None
+        threads.keep_freed_memory = lambda: None
     import numpy as np
     import train_step
 
-    from minigpt import fast, ops, optim
-    from minigpt.gpt2 import GPT2
-    from minigpt.table import table
+    from minigpt import ops
+    from minigpt.models.gpt2 import GPT2
+    from minigpt.nn import optim
+    from minigpt.ops import fast
+    from minigpt.ops.table import table
 
     sizes, batch, time = (train_step.SHAPES | train_step.QUICK)[shape]
     config = GPT2.Config(**dict(zip(train_step.NAMES, sizes, strict=True)))
@@ -47,7 +49,7 @@ def step(threads: int, shape: str, without: str):
     elif without == "large pieces":  # instead of pieces that fit into the second-level cache
         fast.pieces.PIECE, optim.PIECE = 1 << 16, 1 << 15
     elif without == "threads inside operations":
-        backend.SHARED = 1 << 60
+        threads.SHARED = 1 << 60
     return train_step.ours(1 if without == "a second thread" else threads, config, ids, targets)
 
 

@@ -18,10 +18,13 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import finetune, labelled, metrics, models, train
-from minigpt.backend import set_threads
-from minigpt.classifier import Classifier, transfer
-from minigpt.inputs import SPECIAL
+from minigpt import models
+from minigpt.data import labelled
+from minigpt.data.inputs import SPECIAL
+from minigpt.device.threads import set_threads
+from minigpt.evaluation import metrics
+from minigpt.jobs import finetune, pretrain
+from minigpt.models.classifier import Classifier, transfer
 from minigpt.tokenizer import GPT2Tokenizer
 
 FILES = {  # train, valid (None: the last tenth of train), test
@@ -29,7 +32,7 @@ FILES = {  # train, valid (None: the last tenth of train), test
     "question_pair": tuple(f"question_pair/{name}.txt" for name in ("train", "validation", "test")),
 }
 VOCABULARY = 2000  # bytes and merges: with GPT-1's own tokenizer most of these would be single Korean syllables
-PRETRAINING = train.Options(  # a rate of 2e-3 and more stays for good at guessing by frequency: 6.7 nats
+PRETRAINING = pretrain.Options(  # a rate of 2e-3 and more stays for good at guessing by frequency: 6.7 nats
     layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=1e-3, beta2=0.99, eval_every=1600,
 )  # fmt: skip
 TUNING = {"epochs": 3, "batch": 32, "lr": 1e-3}
@@ -59,8 +62,8 @@ def pretrain(seed: int, folder: str, data: str) -> dict:
     started = time.perf_counter()
     options = {**vars(PRETRAINING), "data": str(path), "tokenizer": str(tokenizer), "seed": seed}
     options["out"] = f"{folder}/gpt1-{seed}"
-    job = train.prepare(train.Options(**options))
-    train.loop(job)
+    job = pretrain.prepare(pretrain.Options(**options))
+    pretrain.loop(job)
     return {"loss": job.best, "minutes": (time.perf_counter() - started) / 60, "tokens": len(job.train)}
 
 

@@ -29,13 +29,15 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import backend, costs, ops
+from minigpt import ops
+from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
-from minigpt.fast.cuda.graph import Recorded
-from minigpt.gpt2 import GPT2, SIZES
-from minigpt.job import DTYPES
-from minigpt.key import Key
-from minigpt.optim import AdamW
+from minigpt.jobs.job import DTYPES
+from minigpt.models import costs
+from minigpt.models.gpt2 import GPT2, SIZES
+from minigpt.nn.optim import AdamW
+from minigpt.ops.cuda.graph import Recorded
+from minigpt.ops.keys import Key
 
 SMALL = {"n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 32, "vocab_size": 300}
 COLUMNS = ("per second", "seconds", "floor", "of floor", "PyTorch", "ratio", "tokens/s", "of peak", "GB")
@@ -48,8 +50,8 @@ class Bench:
     def __init__(self, device: str, quick: bool):
         self.device, self.quick, self.rows, self.differ = device, quick, {}, []
         on_gpu = device == "cuda"
-        self.wait = backend.synchronize if on_gpu else lambda: None
-        self.held = backend.held_memory if on_gpu else lambda: 0
+        self.wait = gpu.synchronize if on_gpu else lambda: None
+        self.held = gpu.held_memory if on_gpu else lambda: 0
         n, m = (1 << 14, 128) if quick else (1 << 28, 8192)
         x = self.normal(n)
         self.bandwidth = 2 * x.nbytes / self.seconds(lambda: x.copy())
@@ -65,7 +67,7 @@ class Bench:
         """Both libraries give back what their pools only keep: it would stand in the other's way, or be counted."""
         gc.collect()
         if self.device == "cuda":
-            backend.free_memory()
+            gpu.free_memory()
             if "torch" in sys.modules:
                 sys.modules["torch"].cuda.empty_cache()
 
@@ -79,7 +81,7 @@ class Bench:
         """What a model can compute in here."""
         def possible(name):
             with contextlib.suppress(InputError):
-                backend.check_precision(name, self.device)
+                arrays.check_precision(name, self.device)
                 return True
 
         return [name for name in DTYPES if possible(name)]
@@ -87,7 +89,7 @@ class Bench:
     def normal(self, *shape, dtype="float32"):
         """An array on the device."""
         numbers = np.random.default_rng(0).standard_normal(1 << 20, dtype=np.float32)
-        return backend.to_device(np.resize(numbers, shape).astype(backend.named_dtype(dtype)), self.device)
+        return arrays.to_device(np.resize(numbers, shape).astype(arrays.named_dtype(dtype)), self.device)
 
     def seconds(self, function, wait=None) -> float:
         """The median of a few turns; a turn is as many calls as take 20 ms, and ends when the device has finished."""
@@ -125,7 +127,7 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
     import torch.nn.functional as F
 
     normal = functools.partial(bench.normal, dtype=dtype)
-    n, width = batch * time, backend.named_dtype(dtype).itemsize
+    n, width = batch * time, arrays.named_dtype(dtype).itemsize
     size = width * n * c
     x, dout, b = normal(batch, time, c), normal(batch, time, c), normal(c)
     gain, shift = bench.normal(c), bench.normal(c)  # of a LayerNorm: float32 always
@@ -135,7 +137,7 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
         """The same numbers as a tensor that wants a gradient."""
         key = id(array)
         if key not in tensor:
-            numbers = torch.from_numpy(backend.to_numpy(array).astype(np.float32)).to(bench.device)
+            numbers = torch.from_numpy(arrays.to_numpy(array).astype(np.float32)).to(bench.device)
             tensor[key] = array, numbers.to(getattr(torch, array.dtype.name)).requires_grad_()
         return tensor[key][1]  # the array is kept too: once it is gone, another may have its id
 
@@ -183,8 +185,8 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
          lambda cache: lambda: ops.self_attention_backward(dout, cache), attention, [qkv],
          4 * size, 8 * size, 2 * n * time * c)  # fmt: skip
     table = normal(vocab, c)
-    ids = backend.to_device(np.random.default_rng(0).integers(vocab, size=(batch, time)), bench.device)
-    targets = torch.from_numpy(backend.to_numpy(ids)).to(bench.device).flatten()
+    ids = arrays.to_device(np.random.default_rng(0).integers(vocab, size=(batch, time)), bench.device)
+    targets = torch.from_numpy(arrays.to_numpy(ids)).to(bench.device).flatten()
 
     def loss(x, table):
         return F.cross_entropy((x.flatten(0, 1) @ table.T).float(), targets)
@@ -242,7 +244,7 @@ def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
     import torch
     from torch_gpt import GPT, adamw
 
-    backend.tf32 = precision == "tf32"
+    gpu.tf32 = precision == "tf32"
     config = GPT2.Config(**sizes)
     time, rng = config.n_positions, np.random.default_rng(0)
     ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))
@@ -330,12 +332,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a small model, and no file")
     options = parser.parse_args()
     machine.require("torch")
-    if options.device == "cuda" and backend.cuda_problem():
-        sys.exit(f"no GPU can be used: {backend.cuda_problem()}")
+    if options.device == "cuda" and gpu.cuda_problem():
+        sys.exit(f"no GPU can be used: {gpu.cuda_problem()}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # who ends this after ten minutes gets what there is
     look = options.quick or options.device == "cpu"
     keep = functools.partial(machine.save, "gpu", threads=machine.cores(), quick=look)
-    device = backend.device_name(options.device)
+    device = gpu.device_name(options.device)
     failed = [] if options.no_tests or options.device == "cpu" or tests() else ["tests"]
     bench = Bench(options.device, options.quick)
     try:

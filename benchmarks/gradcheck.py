@@ -9,7 +9,9 @@ import statistics
 
 import machine
 
-from minigpt import backend, check, gradcheck, ops
+from minigpt import gradcheck, ops
+from minigpt.device.threads import set_threads
+from minigpt.jobs import check
 
 
 def trials(name: str, seed: int = 0) -> list:
@@ -26,7 +28,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=machine.cores())
     parser.add_argument("--quick", action="store_true", help="three operations, once, no file")
     options = parser.parse_args()
-    backend.set_threads(options.threads)
+    set_threads(options.threads)
     rows = {}
     for name in [*ops.names, "models"][: 3 if options.quick else None]:
         tensors = [result for results in trials(name) for result in results]

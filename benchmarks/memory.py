@@ -21,8 +21,8 @@ SMALL = {"n_layer": 4, "n_head": 4, "n_embd": 128, "vocab_size": 5000}
 
 def step_of_minigpt(config, ids, targets, checkpoint_blocks: bool):
     """A function that makes one step with our model."""
-    from minigpt.gpt2 import GPT2
-    from minigpt.optim import AdamW
+    from minigpt.models.gpt2 import GPT2
+    from minigpt.nn.optim import AdamW
 
     model = GPT2(config)
     model.checkpoint_blocks, optimizer = checkpoint_blocks, AdamW(model.named_parameters())
@@ -65,15 +65,15 @@ def peak() -> int:
 
 def measure(side: str, steps: int, threads: int, quick: bool) -> None:
     """Make so many steps of one side, and print the peak. This runs in a process of its own."""
-    from minigpt import backend
-    from minigpt.gpt2 import GPT2
+    from minigpt.device.threads import set_threads
+    from minigpt.models.gpt2 import GPT2
 
     if side == "PyTorch eager":
         import torch
         import torch_gpt  # noqa: F401
 
         torch.set_num_threads(threads)
-    backend.set_threads(threads)
+    set_threads(threads)
     if steps:
         batch, time = (2, 128) if quick else (4, 512)
         config = GPT2.Config(**(SMALL if quick else {}))

@@ -20,9 +20,10 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import backend, data
-from minigpt.gpt2 import GPT2
-from minigpt.train import Options, loop, prepare, rate
+from minigpt import data
+from minigpt.device.threads import set_threads
+from minigpt.jobs.pretrain import Options, loop, prepare, rate
+from minigpt.models.gpt2 import GPT2
 
 SHAPE = {"model": "gpt2", "layers": 4, "heads": 4, "embd": 128, "context": 64, "batch": 12, "tokenizer": "char"}
 SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "dropout": 0.0}
@@ -30,7 +31,7 @@ SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_de
 
 def ours(threads: int, options: Options):
     """A function that is `minigpt train`, in a folder that is thrown away; it returns the last validation loss."""
-    backend.set_threads(threads)
+    set_threads(threads)
 
     def run() -> float:
         with thrown_away(options) as job, contextlib.redirect_stderr(io.StringIO()):

@@ -62,7 +62,7 @@ class GPT(nn.Module):
 
     @classmethod
     def like(cls, model) -> "GPT":
-        """One with the weights of a minigpt.gpt2.GPT2; a linear layer's are the other way round here."""
+        """One with the weights of a minigpt.models.gpt2.GPT2; a linear layer's are the other way round here."""
         made, theirs = cls(model.config), dict(model.named_parameters())
         with torch.no_grad():
             for name, parameter in made.named_parameters():

@@ -17,9 +17,9 @@ import statistics
 import machine
 import numpy as np
 
-from minigpt import backend
-from minigpt.gpt2 import GPT2
-from minigpt.optim import AdamW
+from minigpt.device.threads import set_threads, share
+from minigpt.models.gpt2 import GPT2
+from minigpt.nn.optim import AdamW
 
 SHAPES = {  # and the batch; the last has GPT-2's 1,024 positions and is given 256
     "4x128, context 64, batch 12": ((4, 4, 128, 64, 65), 12, 64),
@@ -33,7 +33,7 @@ LR = 1e-4
 
 def ours(threads: int, config, ids, targets):
     """A function that makes one step with our model and returns the loss."""
-    backend.set_threads(threads)
+    set_threads(threads)
     model = GPT2(config)
     optimizer = AdamW(model.named_parameters())
 
@@ -69,7 +69,7 @@ def theirs(threads: int, config, ids, targets, compiled: bool):
 
 def floor(threads: int, config, batch: int, time: int, by_rows: bool):
     """A function that makes the products of one step, and nothing else."""
-    backend.set_threads(threads)
+    set_threads(threads)
     rng, n, c = np.random.default_rng(0), batch * time, config.n_embd
 
     @functools.cache
@@ -95,11 +95,11 @@ def floor(threads: int, config, batch: int, time: int, by_rows: bool):
     work = layer * config.n_layer + products
 
     def multiply(a, b, out):
-        share = functools.partial(backend.share, work=1 << 30)
+        all_threads = functools.partial(share, work=1 << 30)
         if by_rows and a.ndim == 2:
-            share(lambda i: np.matmul(a[i], b, out=out[i]), len(a))
+            all_threads(lambda i: np.matmul(a[i], b, out=out[i]), len(a))
         elif a.ndim == 3:
-            share(lambda i: np.matmul(a[i], b[i], out=out[i]), len(a))
+            all_threads(lambda i: np.matmul(a[i], b[i], out=out[i]), len(a))
         else:
             np.matmul(a, b, out=out)
 

@@ -23,15 +23,17 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import finetune, heuristics, metrics, models, plot, tokenizer, train
-from minigpt.backend import set_threads
-from minigpt.classifier import Classifier, transfer
-from minigpt.inputs import SPECIAL
+from minigpt import models, plot, tokenizer
+from minigpt.data.inputs import SPECIAL
+from minigpt.data.stories import tasks
+from minigpt.device.threads import set_threads
+from minigpt.evaluation import heuristics, metrics
+from minigpt.jobs import finetune, pretrain
+from minigpt.models.classifier import Classifier, transfer
 from minigpt.plot import plt
-from minigpt.stories import tasks
 
 VARIETY = 1
-PRETRAINING = train.Options(
+PRETRAINING = pretrain.Options(
     layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=1600,
     data=f"stories:10000:{VARIETY}", tokenizer="bpe:1500",
 )  # fmt: skip
@@ -61,13 +63,13 @@ def pretrain(model: str, seed: int, folder: str, quick: bool) -> dict:
         return json.loads(kept.read_text(encoding="utf-8"))
     options = replace(PRETRAINING, seed=seed, out=f"{folder}/{model}-{seed}", steps=200 if quick else PRETRAINING.steps)
     started = time.perf_counter()
-    job = train.prepare(replace(options, **LSTM) if model == "lstm" else options)
+    job = pretrain.prepare(replace(options, **LSTM) if model == "lstm" else options)
     starts = job.starts[1][: len(job.starts[1]) // 5]  # the loss over a fifth of the stories is sure enough
     job.valid, job.starts = job.valid[: starts[-1] + 1], (job.starts[0], starts[:-1])
     found = {}
     for step in [step for step in STATES if step <= options.steps]:
-        train.loop(job, lambda step=step: job.step >= step)
-        loss = train.evaluate(job.model, job.valid, 12, job.starts[1])
+        pretrain.loop(job, lambda step=step: job.step >= step)
+        loss = pretrain.evaluate(job.model, job.valid, 12, job.starts[1])
         found[str(step)] = {"loss": loss} | zero_shot(job.model, job.text)
     learnt = {"states": found, "minutes": (time.perf_counter() - started) / 60}
     kept.write_text(json.dumps(learnt), encoding="utf-8")

@@ -336,12 +336,13 @@ for text, returned in {"the cat": "the cat", "The  cat!": "the cat !", "cat ì•ˆë
 # ## 6. See it: what merges buy
 #
 # How many symbols does a word take, after so many merges? We learn from the manual and from a small world of stories
-# for children (`minigpt.stories`), and then read text that was not learnt from.
+# for children (`minigpt.data.stories`), and then read text that was not learnt from.
 
 # %%
 from itertools import takewhile
 
-from minigpt import plot, stories
+from minigpt import plot
+from minigpt.data import stories
 
 plt = plot.plt
 

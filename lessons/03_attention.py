@@ -454,7 +454,7 @@ assert abs((losses[0] - losses[1]) / 2e-5 / slope - 1) < 1e-7
 # It is. Now learn: 400 steps of 32 stories each, with no gradient but ours. The update is Adam's (lesson 09).
 
 # %%
-from minigpt.backend import set_threads
+from minigpt.device.threads import set_threads
 
 set_threads(1)  # our matrices are small: a second thread would cost more than it brings
 STEPS, RATE = 400, 7e-3

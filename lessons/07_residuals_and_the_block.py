@@ -29,7 +29,7 @@ from functools import partial
 import numpy as np
 
 from minigpt import ops
-from minigpt.backend import set_threads
+from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
 
@@ -506,12 +506,12 @@ plot.save(figure, "07_residuals_and_the_block.png")
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt.gpt1.Block` is the same four lines; its parts own the parameters and hand caches up (lesson 08). Its plus is
-# written `ops.add(x, y)`, which is x + y; on a GPU a kernel makes it (lesson 18). Ours against the library's, with
-# dropout on:
+# `minigpt.models.gpt1.Block` is the same four lines; its parts own the parameters and hand caches up (lesson 08).
+# Its plus is written `ops.add(x, y)`, which is x + y; on a GPU a kernel makes it (lesson 18).
+# Ours against the library's, with dropout on:
 
 # %%
-from minigpt.gpt1 import Block, GPT1Config
+from minigpt.models.gpt1 import Block, GPT1Config
 
 config = GPT1Config(vocab_size=9, n_positions=5, n_embd=c, n_layer=1, n_head=nh)
 library = Block(config, np.random.default_rng(0), np.float64)

@@ -30,7 +30,7 @@ import math
 import numpy as np
 
 from minigpt import ops
-from minigpt.backend import set_threads
+from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
 
@@ -167,7 +167,7 @@ def gpt1_backward(dloss, cache):
 # odd sizes, dropout on, float64: logits, loss, and every gradient.
 
 # %%
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.models.gpt1 import GPT1, GPT1Config
 
 V, T, C, NH, LAYERS = 11, 5, 8, 2, 2
 rng = np.random.default_rng(1)
@@ -452,7 +452,7 @@ plot.save(figure, "08_gpt1.png")
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt.gpt1.GPT1` is what stands above, with one difference: its arrays are owned by modules
+# `minigpt.models.gpt1.GPT1` is what stands above, with one difference: its arrays are owned by modules
 # (`library.h[0].attn.c_attn.weight`), and each module hands its caches up in a list that the backward pass empties
 # from the end. So memory falls while the backward runs, and a cache cannot be used twice by mistake. Modules hold no
 # activations: that is why one table may be used at both ends.

@@ -26,7 +26,7 @@ import math
 
 import numpy as np
 
-from minigpt.backend import set_threads
+from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
 
@@ -51,7 +51,7 @@ assert abs(descend(0.021, 100)[0]) > 1e4 and abs(descend(0.019, 100)[0]) < 1e-4 
 # library has it), tensor by tensor: the size of a typical entry.
 
 # %%
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.models.gpt1 import GPT1, GPT1Config
 
 TEXT = (
     "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and sees the red kite in the tree. "
@@ -492,8 +492,7 @@ plot.save(figure, "09_adam.png")
 # weight.
 
 # %%
-from minigpt import optim
-from minigpt.nn import Parameter
+from minigpt.nn import Parameter, optim, schedules
 
 draw = np.random.default_rng(0)
 start = {"matrix": draw.normal(size=(4, 3)), "bias": draw.normal(size=3)}
@@ -503,7 +502,7 @@ for library_class, rule in ((optim.AdamW, adamw), (optim.GPT1Adam, gpt1_adam)):
     mine = {name: (array, np.zeros_like(array), np.zeros_like(array)) for name, array in start.items()}
     for t in range(1, 6):
         gradients = clip([10 * draw.normal(size=array.shape) for array in start.values()])
-        lr = 0.1 * optim.warmup_linear((t - 1) / 5, 0.2)
+        lr = 0.1 * schedules.warmup_linear((t - 1) / 5, 0.2)
         assert lr == 0.1 * warmup_linear((t - 1) / 5, 0.2)
         for name, gradient in zip(start, gradients, strict=True):
             parameters[name].grad = gradient
@@ -514,7 +513,7 @@ for library_class, rule in ((optim.AdamW, adamw), (optim.GPT1Adam, gpt1_adam)):
     print(f"  {library_class.__name__:8} after five updates: ours and the library's differ by {worst:.0e}")
     assert worst < 1e-14
 for x in np.linspace(0, 1, 12):  # not at the seam itself, where 1 and 0.99999 are both right
-    assert optim.warmup_cosine(x, 0.3) == warmup_cosine(x, 0.3)
+    assert schedules.warmup_cosine(x, 0.3) == warmup_cosine(x, 0.3)
 parameters["matrix"].grad, parameters["bias"].grad = np.array([[3.0]]), np.array([4.0])
 assert optim.clip_by_global_norm(parameters.items(), 1.0) == 5
 assert np.isclose(parameters["matrix"].grad[0, 0], 0.6) and np.isclose(parameters["bias"].grad[0], 0.8)

@@ -30,10 +30,13 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import data, gradcheck, models, stories, train
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.key import Key
-from minigpt.optim import GPT1Adam, clip_by_global_norm, warmup_cosine
+from minigpt import data, gradcheck, models
+from minigpt.data import stories
+from minigpt.jobs import pretrain as training
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
+from minigpt.nn.schedules import warmup_cosine
+from minigpt.ops.keys import Key
 from minigpt.tokenizer import GPT1Tokenizer
 
 print(stories.story(2).text, end="\n\n")
@@ -245,7 +248,7 @@ assert best < rivals["two tokens"] / 2
 # - who goes *back*, and two who go *together*, go to a place that was named.
 
 # %%
-from minigpt.stories import words
+from minigpt.data.stories import words
 
 THINGS = {*words.TOYS, *words.LIGHT, *words.TREASURES, *words.ANIMALS, *words.SMALL_ANIMALS, *words.BOXES, *words.DISH}
 ELDERS = {person.name.lower() for person in words.FAMILY + words.WORKERS}
@@ -390,7 +393,7 @@ plot.save(figure, "10_pretraining.png")
 #
 # ## 7. In the library
 #
-# `minigpt.train` is the same loop with care around it. The same options, the same numbers, to the bit:
+# `minigpt.jobs.pretrain` is the same loop with care around it. The same options, the same numbers, to the bit:
 
 # %%
 sizes = {"layers": 2, "heads": 2, "embd": 32, "context": T, "batch": 12, "steps": 3, "lr": 4e-3, "warmup": 0}
@@ -398,13 +401,13 @@ with tempfile.TemporaryDirectory() as scratch:
     (Path(scratch) / "text").mkdir()
     small_text = GPT1Tokenizer.train(data.load("stories:1500").pieces("train"), 1500, progress=False)
     small_text.save(Path(scratch) / "text")
-    job = train.prepare(
-        train.Options(**sizes, data="stories:1500", tokenizer=f"{scratch}/text", out=f"{scratch}/run")
+    job = training.prepare(
+        training.Options(**sizes, data="stories:1500", tokenizer=f"{scratch}/text", out=f"{scratch}/run")
     )
     V = small_text.vocab_size
     theirs = []
     for step in range(3):
-        theirs.append(float(train.update(job, 4e-3 * warmup_cosine(step / 3, 0.0))))
+        theirs.append(float(training.update(job, 4e-3 * warmup_cosine(step / 3, 0.0))))
         job.step += 1
 
 

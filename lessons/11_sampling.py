@@ -25,7 +25,8 @@ from collections import Counter
 import numpy as np
 import story_model
 
-from minigpt import models, stories
+from minigpt import models
+from minigpt.data import stories
 
 model, text = models.open_both(story_model.folder())
 V, CONTEXT = model.config.vocab_size, model.config.n_positions
@@ -531,7 +532,7 @@ print(f"  real: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
 # that gives each token as soon as it is there. The same seed gives the same text:
 
 # %%
-from minigpt import sampling
+from minigpt.models import sampling
 
 many, u = rng.normal(size=(500, 60)) * 3, rng.random(500)
 for options in ({}, {"temperature": 0.7}, {"top_k": 7}, {"top_p": 0.8}, {"temperature": 2, "top_k": 20, "top_p": 0.9}):

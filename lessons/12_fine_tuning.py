@@ -21,8 +21,8 @@ import numpy as np
 import story_model
 
 from minigpt import models
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.stories import tasks
+from minigpt.data.stories import tasks
+from minigpt.models.gpt1 import GPT1, GPT1Config
 
 FOUR = ("acceptability", "entailment", "similarity", "endings")
 for name in FOUR:
@@ -334,11 +334,13 @@ for lm_weight in (0.0, 0.5):
 # %%
 import matplotlib.pyplot as plt
 
-from minigpt import finetune, plot
-from minigpt.classifier import Classifier, transfer
-from minigpt.inputs import SPECIAL
-from minigpt.key import Key
-from minigpt.optim import GPT1Adam, clip_by_global_norm, warmup_linear
+from minigpt import plot
+from minigpt.data.inputs import SPECIAL
+from minigpt.jobs import finetune
+from minigpt.models.classifier import Classifier, transfer
+from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
+from minigpt.nn.schedules import warmup_linear
+from minigpt.ops.keys import Key
 
 TRAIN, TEST, EPOCHS = 500, 200, 6  # few labels: that is when knowing the language should pay
 widened = text.with_special(SPECIAL)
@@ -400,11 +402,11 @@ assert np.mean([curves[name][0][-1] - curves[name][1][-1] for name in ("acceptab
 #
 # ## 7. In the library
 #
-# `minigpt.inputs` has the four layouts, `minigpt.classifier` the model with its head, `minigpt.finetune` the job. They
-# agree with what we wrote.
+# `minigpt.data.inputs` has the four layouts, `minigpt.models.classifier` the model with its head,
+# `minigpt.jobs.finetune` the job. They agree with what we wrote.
 
 # %%
-from minigpt import inputs
+from minigpt.data import inputs
 
 for name in FOUR:
     example = tasks.examples(name, 2, variety=1)[0]

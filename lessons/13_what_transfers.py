@@ -29,8 +29,8 @@ import numpy as np
 import story_model
 
 from minigpt import models, plot, tokenizer
-from minigpt.gpt1 import GPT1
-from minigpt.stories import tasks
+from minigpt.data.stories import tasks
+from minigpt.models.gpt1 import GPT1
 
 HOME = story_model.folder()
 text = tokenizer.load(HOME)
@@ -488,11 +488,11 @@ for name in CHANCE:
 #   (acceptability) and 0.25 (questions), its LSTM lower, and noisier.
 # - How the threshold of acceptability was chosen is not said.
 #
-# In the library: `minigpt.heuristics` has the four questions, `minigpt.metrics` Matthews' correlation and intervals,
-# `minigpt.lstm` the model, `ops.lstm_forward` the operation. They agree with ours.
+# In the library: `minigpt.evaluation.heuristics` has the four questions, `minigpt.evaluation.metrics` Matthews'
+# correlation and intervals, `minigpt.models.lstm` the model, `ops.lstm_forward` the operation. They agree with ours.
 
 # %%
-from minigpt import heuristics, metrics
+from minigpt.evaluation import heuristics, metrics
 
 some = {name: examples[:40] for name, examples in data.items()}
 sentences = [example.texts[0] for example in some["acceptability"]]

@@ -38,7 +38,7 @@ import numpy as np
 
 import minigpt
 from minigpt import gradcheck, ops
-from minigpt.backend import set_threads
+from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
 
@@ -315,7 +315,7 @@ assert lazy["fresh, as one of 12 blocks"] < 0.01 and lazy["moved off its start"]
 
 # %%
 from minigpt.nn import Parameter
-from minigpt.optim import AdamW
+from minigpt.nn.optim import AdamW
 
 TEXT = (
     "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and sees the red kite in the tree. "
@@ -662,12 +662,12 @@ plot.save(figure, "15_gpt2.png")
 #
 # ## 7. In the library
 #
-# `minigpt.gpt2.Block` is these four lines, and `GPT2` is what stands in `run`. Same weights, odd sizes, float64: loss
-# and every gradient, for both models.
+# `minigpt.models.gpt2.Block` is these four lines, and `GPT2` is what stands in `run`. Same weights, odd sizes,
+# float64: loss and every gradient, for both models.
 
 # %%
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.gpt2 import GPT2, GPT2Config
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.models.gpt2 import GPT2, GPT2Config
 
 ARRAYS = [f"{part}.{kind}" for part in ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
           for kind in ("weight", "bias")]  # fmt: skip

@@ -29,9 +29,10 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import checkpoint, hub, models
-from minigpt.backend import set_threads
-from minigpt.gpt2 import GPT2, GPT2Config
+from minigpt import models
+from minigpt.device.threads import set_threads
+from minigpt.files import checkpoint, hub
+from minigpt.models.gpt2 import GPT2, GPT2Config
 
 set_threads(1)  # one token at a time is little work: a second thread would only be in the way
 

@@ -29,7 +29,8 @@ from itertools import count, islice
 import numpy as np
 import story_model
 
-from minigpt import models, stories
+from minigpt import models
+from minigpt.data import stories
 
 model, text = models.open_both(story_model.folder())
 V, CONTEXT = model.config.vocab_size, model.config.n_positions
@@ -468,11 +469,12 @@ for name, (form, end) in forms.items():
 #
 # ## 7. In the library
 #
-# `minigpt.scoring` has our functions: `continuations` is `many`, with ids of any tokenizer, on any device, in memory
-# that never holds tokens x vocabulary whole. `minigpt.zeroshot` has the tasks, each a few lines on top.
+# `minigpt.evaluation.scoring` has our functions: `continuations` is `many`, with ids of any tokenizer, on any
+# device, in memory that never holds tokens x vocabulary whole. `minigpt.evaluation.zeroshot` has the tasks, each a few
+# lines on top.
 
 # %%
-from minigpt import metrics, scoring, zeroshot
+from minigpt.evaluation import metrics, scoring, zeroshot
 
 pairs = [(context, " " + answer) for context, *answers in hard for answer in answers][:20]
 for theirs, ours in zip(scoring.continuations(model, text, pairs), many(pairs), strict=True):

@@ -30,14 +30,19 @@ from pathlib import Path
 import numpy as np
 
 import minigpt
-from minigpt import backend, check, costs, gradcheck, ops, optim, plot
-from minigpt.fast.cuda import attention as cuda_attention
-from minigpt.fast.cuda import kernels
-from minigpt.fast.cuda.graph import Recorded
-from minigpt.gpt2 import GPT2, SIZES, GPT2Config
+from minigpt import gradcheck, ops, plot
+from minigpt.device import arrays, gpu
+from minigpt.device.threads import set_threads
+from minigpt.jobs import check
+from minigpt.models import costs
+from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
+from minigpt.nn import optim
+from minigpt.ops.cuda import attention as cuda_attention
+from minigpt.ops.cuda import kernels
+from minigpt.ops.cuda.graph import Recorded
 
-backend.set_threads(1)
-GPU = backend.cuda_problem() is None
+set_threads(1)
+GPU = gpu.cuda_problem() is None
 
 
 def line(x):
@@ -45,9 +50,9 @@ def line(x):
 
 
 for device in ("cpu", "cuda") if GPU else ("cpu",):
-    x = backend.to_device(np.arange(4, dtype=np.float32), device)
+    x = arrays.to_device(np.arange(4, dtype=np.float32), device)
     answer = float(line(x))
-    print(f"{backend.array_module(x).__name__} says that 0 + 1 + 4 + 9 is {answer:.0f}")
+    print(f"{arrays.array_module(x).__name__} says that 0 + 1 + 4 + 9 is {answer:.0f}")
     assert answer == 14
 
 # %% [markdown]
@@ -78,7 +83,7 @@ def recorded(subject):
 def wait():
     """Until the GPU has done all that it was asked to do."""
     if GPU:
-        backend.cupy.cuda.Device().synchronize()
+        gpu.cupy.cuda.Device().synchronize()
 
 
 def clock(f, calls):
@@ -98,7 +103,7 @@ def seconds(f):
 
 
 if GPU:
-    one = backend.cupy.ones(1, np.float32)
+    one = gpu.cupy.ones(1, np.float32)
     LAUNCH = seconds(lambda: one + one)
 elif ROWS:
     print("There is no GPU here: we count and reckon. Lines that begin with RECORDED were measured elsewhere.")
@@ -112,7 +117,7 @@ for n in sizes:
     x = np.full(n, 0.5, np.float32)
     on_cpu.append(seconds(lambda x=x: line(x)))
     if GPU:
-        x = backend.to_device(x, "cuda")
+        x = arrays.to_device(x, "cuda")
         on_gpu.append(seconds(lambda x=x: line(x)))
     else:
         on_gpu.append(max(2 * LAUNCH, 12 * n / 320e9))  # x is read, x * x is written, and read: 12 bytes for each
@@ -628,8 +633,8 @@ for what, results in trials:
 
 # %%
 if GPU:
-    x_there, g_there, b_there = (backend.to_device(bare(array), "cuda") for array in (many_rows, g, b))
-    out_there, naive = backend.cupy.empty_like(x_there), backend.cupy.RawKernel(NAIVE, "naive")
+    x_there, g_there, b_there = (arrays.to_device(bare(array), "cuda") for array in (many_rows, g, b))
+    out_there, naive = gpu.cupy.empty_like(x_there), gpu.cupy.RawKernel(NAIVE, "naive")
 
     def a_row_for_each_thread():
         numbers = np.float32(1e-5), np.int32(len(many_rows)), np.int32(C)
@@ -642,7 +647,7 @@ if GPU:
     expected, _ = lanes_forward(many_rows, bare(g), bare(b))
     for name, way in (("naive", a_row_for_each_thread), ("reference", by_the_table), ("cuda", by_the_table)):
         with ops.using("reference" if name == "reference" else "cuda"):
-            found, t = backend.to_numpy(way()), seconds(way)
+            found, t = arrays.to_numpy(way()), seconds(way)
         print(f"   {name:9}: {1e6 * t:6.0f} us; 2 passes in this time are {2e-9 * many_rows.nbytes / t:,.0f} GB/s")
         assert np.abs(found - expected).max() < 1e-4
 recorded("layernorm")
@@ -787,7 +792,7 @@ print(f"   GPT-2 small, 1,024 tokens: all p together {p_of_gpt2 / 1e6:.0f} MB, a
 assert round(p_of_gpt2 / 1e6) == 604
 
 # %% [markdown]
-# **And bytes.** The library's kernel for float32 (`minigpt/fast/cuda/attention.cu`) gives a block 64 queries, a thread
+# **And bytes.** The library's kernel for float32 (`minigpt/ops/cuda/attention.cu`) gives a block 64 queries, a thread
 # for each. The threads of a block have *shared memory*, small and close by: together they bring 16 keys and values
 # there, wait for each other, and each meets all 16. So a key comes from far away once for 64 queries, and neither
 # scores nor shares ever go to the GPU's memory. Add up what that reads and writes, and put it under the roof:
@@ -813,7 +818,7 @@ assert QUERIES == 64 and bytes_and_work(BLOCK["attention"])[0] > 8 * KERNELS["at
 assert KERNELS["attention"][1] / KERNELS["attention"][0] > RATE / MEMORY
 
 if GPU:
-    qkv_there = backend.to_device(rng.standard_normal((8, T, 3 * C), dtype=np.float32), "cuda")
+    qkv_there = arrays.to_device(rng.standard_normal((8, T, 3 * C), dtype=np.float32), "cuda")
     for name in "reference", "cuda":
         with ops.using(name):
             t = seconds(lambda: ops.self_attention_forward(qkv_there, NH))
@@ -880,7 +885,7 @@ assert round(H100_16_BIT / 65e12) == 15 and round(DEVICES["H100 SXM"][2] / MEMOR
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt/fast/cuda/` has kernels for what moves more than it computes, or did before it was fused: LayerNorm, GELU,
+# `minigpt/ops/cuda/` has kernels for what moves more than it computes, or did before it was fused: LayerNorm, GELU,
 # dropout, attention, the loss, the embedding and its gradient, sums of columns, the residual sum, Adam. (A residual sum
 # was one order before, and still is. Its kernel reads packs.) Products of matrices stay with NVIDIA's library. They are
 # the third entry of the table of operations, `ops.using("cuda")`, and for CuPy's arrays they are asked first.
@@ -936,9 +941,9 @@ if GPU:
         return loss
 
     repeated = Recorded(gradients)
-    assert float(repeated(ids)) == float(repeated(ids)) == float(gradients(backend.to_device(ids, "cuda")))
+    assert float(repeated(ids)) == float(repeated(ids)) == float(gradients(arrays.to_device(ids, "cuda")))
     for name, way in (("order by order", gradients), ("recorded", repeated)):
-        t = seconds(lambda way=way: way(backend.to_device(ids, "cuda")))
+        t = seconds(lambda way=way: way(arrays.to_device(ids, "cuda")))
         print(f"   measured, forward and backward of nano, {name:14}: {1000 * t:.2f} ms")
 recorded("launches")
 
@@ -1012,7 +1017,7 @@ if GPU:
 
             with ops.using(way):
                 losses.append([one_step() for _ in range(3)])
-                ends.append([backend.to_numpy(p.data).copy() for p in model.parameters()])
+                ends.append([arrays.to_numpy(p.data).copy() for p in model.parameters()])
                 if len(ends) < 4:
                     print(f"   a step of {name}, {device}, {way:9}: {1000 * seconds(one_step):.1f} ms")
         assert np.ptp(losses, axis=0).max() < 1e-3

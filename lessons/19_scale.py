@@ -52,10 +52,11 @@ assert (one.mean() + other.mean()) / 2 == 6 and losses.mean() == 5 == one.sum() 
 # targets are -100, "not predicted".
 
 # %%
-from minigpt import data, stories
-from minigpt.backend import set_threads
-from minigpt.gpt2 import GPT2, GPT2Config
-from minigpt.key import Key, keep_mask
+from minigpt import data
+from minigpt.data import stories
+from minigpt.device.threads import set_threads
+from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt.ops.keys import Key, keep_mask
 from minigpt.tokenizer import CharTokenizer
 
 set_threads(1)  # small arrays: a second thread would only be in the way
@@ -413,10 +414,12 @@ for batch in (32, 2):
 # %%
 from counted import Counted, orders_of
 
-from minigpt import costs, ops
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.gpt1 import SIZES as GPT1_SIZES
-from minigpt.optim import AdamW, clip_by_global_norm, warmup_cosine
+from minigpt import ops
+from minigpt.models import costs
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.models.gpt1 import SIZES as GPT1_SIZES
+from minigpt.nn.optim import AdamW, clip_by_global_norm
+from minigpt.nn.schedules import warmup_cosine
 
 V, LAYERS = text.vocab_size, 2
 
@@ -669,12 +672,12 @@ plot.save(figure, "19_scale.png")
 #     mpirun -n 2 minigpt train --data my_text.txt
 #
 # starts two processes that share each batch as in section 2: the normaliser of the whole batch, and one key, from
-# which each takes its rows. `minigpt.parallel.Ranks` says which these are, and adds the gradients with MPI's
+# which each takes its rows. `minigpt.device.parallel.Ranks` says which these are, and adds the gradients with MPI's
 # all-reduce, before clipping. Without MPI the same two arguments are at work where a batch comes in parts
 # (`--accumulate`). We play both processes ourselves, with two stand-ins for MPI:
 
 # %%
-from minigpt.parallel import Ranks
+from minigpt.device.parallel import Ranks
 
 
 class StandIn:

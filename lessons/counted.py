@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from minigpt.fast.cuda import kernels, products
+from minigpt.ops.cuda import kernels, products
 
 
 class Order(NamedTuple):

@@ -12,10 +12,10 @@ from multiprocessing.connection import Client, Listener
 import numpy as np
 
 from minigpt import data
-from minigpt.backend import set_threads
-from minigpt.gpt2 import GPT2, GPT2Config
-from minigpt.key import Key
-from minigpt.optim import AdamW, clip_by_global_norm
+from minigpt.device.threads import set_threads
+from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt.nn.optim import AdamW, clip_by_global_norm
+from minigpt.ops.keys import Key
 
 
 def all_reduce(vector, rank, size, left, right):

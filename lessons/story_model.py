@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 import minigpt
-from minigpt import train
+from minigpt.jobs import pretrain
 
-OPTIONS = train.Options(
+OPTIONS = pretrain.Options(
     layers=2, heads=4, embd=128, context=128, batch=6, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=800,
     data="stories:10000:1", tokenizer="bpe:1500",
 )  # fmt: skip
@@ -23,17 +23,17 @@ STATES = (100, 200, 400, 600, 700, 800, 900, 1000, 1200, 1600)  # the steps at w
 def folder() -> Path:
     """Where the trained model is; trains it first if nobody has."""
     home = Path(__file__).resolve().parent if "__file__" in globals() else Path.cwd()
-    chosen = set(dataclasses.asdict(OPTIONS).items()) - set(dataclasses.asdict(train.Options()).items())
+    chosen = set(dataclasses.asdict(OPTIONS).items()) - set(dataclasses.asdict(pretrain.Options()).items())
     values = json.dumps([minigpt.__version__, sorted(chosen), STATES])
     path = home / "models" / f"stories-{hashlib.sha256(values.encode()).hexdigest()[:10]}"
     if not path.is_dir():
         print("training the model that lessons share: once, under three minutes on two cores")
         path.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="training-") as beside:
-            job = train.prepare(dataclasses.replace(OPTIONS, out=f"{beside}/run"))
-            train.announce(job)
+            job = pretrain.prepare(dataclasses.replace(OPTIONS, out=f"{beside}/run"))
+            pretrain.announce(job)
             for step in STATES:
-                train.loop(job, lambda step=step: job.step >= step)
+                pretrain.loop(job, lambda step=step: job.step >= step)
                 job.model.save(f"{beside}/run/at-{step}")
             if not path.is_dir():  # somebody else may have been quicker
                 Path(beside, "run").rename(path)

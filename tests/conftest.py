@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import strict_cupy
 
-from minigpt import backend, ops
-from minigpt.backend import cuda_problem, to_device
-from minigpt.fast.cuda import cublaslt, kernels, products
-from minigpt.table import table
+from minigpt import ops
+from minigpt.device import gpu, threads
+from minigpt.device.arrays import to_device
+from minigpt.device.gpu import cuda_problem
+from minigpt.ops.cuda import cublaslt, kernels, products
+from minigpt.ops.table import table
 
 
 @pytest.fixture(scope="session")
@@ -38,16 +40,16 @@ def default_implementation():
 def small_pieces(monkeypatch):
     """The fast operations with pieces of a few numbers, shared by two threads: every edge is crossed."""
     for name, size in {
-        "minigpt.fast.pieces.PIECE": 6, "minigpt.fast.pieces.FEW": 4, "minigpt.fast.pieces.ROWS": 3,
-        "minigpt.fast.pieces.COLUMNS": 8, "minigpt.fast.pieces.TALL": 5,
-        "minigpt.fast.attention.TILE": 2, "minigpt.fast.head.LOGITS": 20,
-        "minigpt.fast.head.WORDS": 3, "minigpt.optim.PIECE": 3, "minigpt.backend.SHARED": 0,
-        "minigpt.backend._threads": 2,
+        "minigpt.ops.fast.pieces.PIECE": 6, "minigpt.ops.fast.pieces.FEW": 4, "minigpt.ops.fast.pieces.ROWS": 3,
+        "minigpt.ops.fast.pieces.COLUMNS": 8, "minigpt.ops.fast.pieces.TALL": 5,
+        "minigpt.ops.fast.attention.TILE": 2, "minigpt.ops.fast.head.LOGITS": 20,
+        "minigpt.ops.fast.head.WORDS": 3, "minigpt.nn.optim.PIECE": 3, "minigpt.device.threads.SHARED": 0,
+        "minigpt.device.threads._threads": 2,
     }.items():  # fmt: skip
         monkeypatch.setattr(name, size)
     yield
     monkeypatch.undo()
-    backend._limit_products(backend.threads())
+    threads._limit_products(threads.threads())
 
 
 @pytest.fixture
@@ -65,9 +67,9 @@ def kernels_on_cpu(request, monkeypatch):
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
     monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
     monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
-    monkeypatch.setattr(backend, "tensor_cores", lambda: True)
+    monkeypatch.setattr(gpu, "tensor_cores", lambda: True)
     monkeypatch.setattr(cublaslt, "_load", lambda: library)
-    monkeypatch.setattr(backend, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
+    monkeypatch.setattr(gpu, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
     monkeypatch.setattr(products, "by_cublaslt", library is not None)
     monkeypatch.setattr(products, "FAILED", set())
     yield library
@@ -84,7 +86,7 @@ def small_tiles(monkeypatch):
         "kernels.WARPS": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20,
         "attention.QUERIES": 3, "attention.KEYS": 2, "embedding.SEGMENT": 3, "embedding.TILE": 2,
     }.items():  # fmt: skip
-        monkeypatch.setattr(f"minigpt.fast.cuda.{name}", size)
+        monkeypatch.setattr(f"minigpt.ops.cuda.{name}", size)
 
 
 @pytest.fixture(params=[*table.houses, "fast in small pieces"])
@@ -113,8 +115,8 @@ def device(request, monkeypatch) -> str:
     if request.param == "cuda" and missing:
         pytest.skip(f"no GPU: {missing}")
     if request.param == "strict cupy":
-        monkeypatch.setattr(backend, "cupy", strict_cupy.cupy)
-        monkeypatch.setattr(backend, "_cupy_wheels", lambda: ["strict-cupy"])
+        monkeypatch.setattr(gpu, "cupy", strict_cupy.cupy)
+        monkeypatch.setattr(gpu, "_cupy_wheels", lambda: ["strict-cupy"])
     return "cpu" if request.param == "cpu" else "cuda"
 
 

@@ -13,7 +13,7 @@ import cuda_on_cpu
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from minigpt.backend import named_dtype
+from minigpt.device.arrays import named_dtype
 
 NAMES = {7: b"CUBLAS_STATUS_INVALID_VALUE", 13: b"CUBLAS_STATUS_EXECUTION_FAILED", 14: b"CUBLAS_STATUS_INTERNAL_ERROR"}
 STREAM = 7 << 33  # more than 32 bits

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt.fast.cuda import kernels
+from minigpt.ops.cuda import kernels
 
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 WALL = 1024  # bytes on either side

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from minigpt import ops
-from minigpt.backend import to_numpy
-from minigpt.gpt1 import GPT1
-from minigpt.gpt2 import GPT2
-from minigpt.key import Key
+from minigpt.device.arrays import to_numpy
+from minigpt.models.gpt1 import GPT1
+from minigpt.models.gpt2 import GPT2
+from minigpt.ops.keys import Key
 
 
 def arrays_in(value) -> list:

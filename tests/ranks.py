@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import backend, models
-from minigpt.job import Options, prepare_on
-from minigpt.parallel import Ranks, started
-from minigpt.train import loop
+from minigpt.device.parallel import Ranks, started
+from minigpt.device.threads import threads
+from minigpt.jobs.job import Options, prepare_on
+from minigpt.jobs.pretrain import loop
+from minigpt.models import registry
 
 
 class Communicator:
@@ -77,8 +78,8 @@ def in_float64(kind):
 
 
 def models_in_float64() -> dict:
-    """What `models.MODELS` is to be, for a while."""
-    return {name: (in_float64(kind), sizes) for name, (kind, sizes) in models.MODELS.items()}
+    """What `registry.MODELS` is to be, for a while."""
+    return {name: (in_float64(kind), sizes) for name, (kind, sizes) in registry.MODELS.items()}
 
 
 def run(ranks: Ranks, options: Options, resume=False, until: int | None = None):
@@ -93,8 +94,8 @@ OPTIONS = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "tokenizer": "cha
 
 
 if __name__ == "__main__":
-    models.MODELS.update(models_in_float64())
+    registry.MODELS.update(models_in_float64())
     with started() as found:
         done = run(found, Options(**OPTIONS, data=sys.argv[2], out=sys.argv[1]))
-        print("threads", backend.threads())
+        print("threads", threads())
         Path(sys.argv[1], "rows.json").write_text(json.dumps(done.run.rows), encoding="utf-8")

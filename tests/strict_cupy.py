@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from minigpt.backend import cupy as real
+from minigpt.device.gpu import cupy as real
 
 NUMBERS = (bool, int, float, complex, np.bool_, np.number)
 ATTRIBUTES = {"T", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides"}

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from minigpt import backend
-from minigpt.backend import array_module, choose_device, cuda_problem, device_of, explain, to_device, to_numpy
+from minigpt.device import gpu
+from minigpt.device.arrays import array_module, device_of, to_device, to_numpy
+from minigpt.device.gpu import choose_device, cuda_problem, explain
+from minigpt.device.threads import set_threads, threads
 from minigpt.errors import InputError
 from minigpt.nn import Linear
 
@@ -81,15 +83,15 @@ def install(monkeypatch):
     """install(cupy or None, wheels=[...], error=...): pretend that this is what pip has put here."""
 
     def install(cupy, wheels=("cupy-cuda12x",), error=None):
-        monkeypatch.setattr(backend, "cupy", cupy)
-        monkeypatch.setattr(backend, "_import_error", error, raising=False)
+        monkeypatch.setattr(gpu, "cupy", cupy)
+        monkeypatch.setattr(gpu, "_import_error", error, raising=False)
         found = [SimpleNamespace(metadata={"Name": name}) for name in ("numpy", *wheels, None)]
         monkeypatch.setattr(importlib.metadata, "distributions", lambda: found)
-        backend._cupy_wheels.cache_clear()
+        gpu._cupy_wheels.cache_clear()
 
     monkeypatch.delenv("MINIGPT_DEVICE", raising=False)
     yield install
-    backend._cupy_wheels.cache_clear()
+    gpu._cupy_wheels.cache_clear()
 
 
 # --- whose array it is -----------------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ def test_mixed_arrays_are_refused_by_position(install):
         array_module(np.ones(2), FakeArray([1]), np.ones(1))
     assert str(caught.value) == (
         "NumPy and CuPy arrays are mixed (argument 1 is NumPy, argument 2 is CuPy, argument 3 is NumPy): "
-        "move them with minigpt.backend.to_device first"
+        "move them with to_device first"
     )
 
 
@@ -138,7 +140,7 @@ def test_choose_device_with_a_gpu(install, monkeypatch):
 def test_choose_device_without_a_gpu(install, monkeypatch):
     install(None, (), ModuleNotFoundError("No module named 'cupy'"))
     assert [choose_device(w) for w in ("auto", "cpu", None)] == ["cpu", "cpu", "cpu"]
-    cure = r"no GPU can be used: CuPy is not installed: pip install 'minigpt\[cuda12\]'"
+    cure = r"no GPU can be used: CuPy is not installed: pip install 'cupy-cuda12x\[ctk\]'"
     for attempt in (
         lambda: choose_device("cuda"),
         lambda: to_device(np.ones(2), "cuda"),
@@ -231,7 +233,7 @@ def test_each_cause_has_its_word(install, where, error, cause, evidence):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (ModuleNotFoundError("No module named 'cupy'"), ["CuPy is not installed", "minigpt[cuda12]", "--device cpu"]),
+        (ModuleNotFoundError("No module named 'cupy'"), ["CuPy is not installed", "cupy-cuda12x[ctk]", "--device cpu"]),
         (WRONG_WHEEL, ["cannot load a library of CUDA", "[ctk]", "libcudart.so.12"]),
         (STRANGE_IMPORT, ["CuPy does not work here", "numpy is too new"]),
         (ImportError("libcuda.so.1: cannot open shared object file"), ["no NVIDIA driver", "libcuda.so.1"]),
@@ -278,10 +280,10 @@ def test_readable_errors(install):
     install(stand_in(fails={"asarray": FULL}))
     with pytest.raises(InputError, match="out of GPU memory"):
         to_device(np.ones(3), "cuda")
-    with pytest.raises(InputError, match="driver"), backend.readable_errors():
+    with pytest.raises(InputError, match="driver"), gpu.readable_errors():
         raise NO_DRIVER
     for own in (KeyError, MemoryError, RuntimeError):
-        with pytest.raises(own), backend.readable_errors():
+        with pytest.raises(own), gpu.readable_errors():
             raise own
 
 
@@ -299,16 +301,16 @@ def test_the_real_one_says_something_or_works():
 
 @pytest.mark.skipif(not threadpoolctl.threadpool_info(), reason="this NumPy's products take no number of threads")
 def test_set_threads():
-    before = backend.threads()
+    before = threads()
     try:
         for number in (1, 2):
-            backend.set_threads(number)
-            assert backend.threads() == number
+            set_threads(number)
+            assert threads() == number
     finally:
-        backend.set_threads(before)
+        set_threads(before)
     for number in (0, -3):
         with pytest.raises(InputError, match=f"--threads {number}: give 1 or more"):
-            backend.set_threads(number)
+            set_threads(number)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core: BLAS has no thread that could wait")

@@ -15,11 +15,11 @@ import safetensors.numpy
 from helpers import batch, same, small_gpt1, snapshot
 
 import minigpt
-from minigpt import disk
-from minigpt.checkpoint import load_config, load_tensors, load_weights, save_tensors
-from minigpt.disk import write_text
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1
+from minigpt.files import disk
+from minigpt.files.checkpoint import load_config, load_tensors, load_weights, save_tensors
+from minigpt.files.disk import write_text
+from minigpt.models.gpt1 import GPT1
 
 TENSORS = {
     "float32": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -305,7 +305,7 @@ def test_a_disk_that_fills_up_while_writing(kept):
         import resource
         import numpy as np
         from pathlib import Path
-        from minigpt.checkpoint import save_tensors, write_text
+        from minigpt.files.checkpoint import save_tensors, write_text
         from minigpt.errors import InputError
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         folder = Path({str(kept)!r})
@@ -345,7 +345,7 @@ def test_killed_while_writing(tmp_path):
     save_tensors(path, {"x": np.arange(4.0)})
     script = f"""if True:
         import numpy as np
-        from minigpt.checkpoint import save_tensors
+        from minigpt.files.checkpoint import save_tensors
         save_tensors({str(path)!r}, {{str(i): np.ones(1_000_000) for i in range(40)}})
     """
     environment = os.environ | {"PYTHONPATH": str(Path(minigpt.__file__).parents[1])}

@@ -7,13 +7,14 @@ import pytest
 from helpers import batch, same, small_gpt1, small_gpt2, snapshot
 from test_train import SIZES, arguments, options, stop_after, text, weights
 
-from minigpt import costs, ops
+from minigpt import ops
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1
-from minigpt.gpt2 import GPT2
-from minigpt.key import Key
-from minigpt.train import Options, loop, prepare, reopen, train
+from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
+from minigpt.models import costs
+from minigpt.models.gpt1 import GPT1
+from minigpt.models.gpt2 import GPT2
+from minigpt.ops.keys import Key
 
 __all__ = ["text"]  # a fixture
 

@@ -10,10 +10,10 @@ import pytest
 from helpers import KEY, error, same, small_gpt1, small_gpt2, snapshot
 
 from minigpt import gradcheck, ops
-from minigpt.classifier import Classifier, transfer
+from minigpt.data.examples import Task
 from minigpt.errors import InputError
-from minigpt.examples import Task
-from minigpt.gpt1 import GPT1
+from minigpt.models.classifier import Classifier, transfer
+from minigpt.models.gpt1 import GPT1
 
 V, T, C = 10, 7, 4  # three of the rows are special
 TASKS = {

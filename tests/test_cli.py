@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import checkpoint
 from minigpt.cli import main
+from minigpt.files import checkpoint
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
 SMALL = [word for name, value in SIZES.items() for word in (f"--{name}", str(value))]
@@ -140,7 +140,7 @@ def test_options_that_cannot_be_used(arguments, words, text, tmp_path, capsys):
 
 
 def test_no_gpu_where_one_is_asked_for(text, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("minigpt.backend.cuda_problem", lambda: "this machine has none")
+    monkeypatch.setattr("minigpt.device.gpu.cuda_problem", lambda: "this machine has none")
     status = main(["train", *SMALL, "--data", text, "--device", "cuda", "--out", str(tmp_path / "out")])
     assert "no GPU can be used: this machine has none" in assert_one_line(status, capsys)
     monkeypatch.setenv("MINIGPT_DEVICE", "cuda")

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 from helpers import error, same
 
-from minigpt import backend
-from minigpt.backend import named_dtype
-from minigpt.fast.cuda import cublaslt, kernels, products
-from minigpt.fast.cuda.cublaslt import Epilogue
+from minigpt.device import arrays, gpu
+from minigpt.device.arrays import named_dtype
+from minigpt.ops.cuda import cublaslt, kernels, products
+from minigpt.ops.cuda.cublaslt import Epilogue
 
 WITH_CUBLASLT = pytest.mark.parametrize("kernels_on_cpu", ["cuBLASLt"], indirect=True)
 KINDS = [("float32", "float32"), ("float64", "float64"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")]
@@ -153,7 +153,7 @@ def test_results_are_row_major_and_of_one_dtype(kernels_on_cpu):
 def test_tf32_is_for_float32_alone(kernels_on_cpu, monkeypatch):
     a, b = normal(20, 30), normal(30, 40)
     exact, fine = np.matmul(*exactly(a, b)), products.product(a, b)
-    monkeypatch.setattr(backend, "tf32", True)
+    monkeypatch.setattr(gpu, "tf32", True)
     coarse = products.product(a, b)
     assert error(fine, exact) < 1e-6 < 1e-5 < error(coarse, exact) < 1e-3
     double = products.product(a.astype(float), b.astype(float))
@@ -386,22 +386,22 @@ def test_the_library_itself_takes_what_it_is_told(monkeypatch):
 @pytest.mark.parametrize(("dtype", "result"), KINDS)
 def test_a_gpu_makes_them_as_exactly(dtype, result):
     """Those with a bias, and those without, by cuBLASLt itself; the others by it or by our kernels."""
-    if backend.cuda_problem():
-        pytest.skip(f"no GPU: {backend.cuda_problem()}")
+    if gpu.cuda_problem():
+        pytest.skip(f"no GPU: {gpu.cuda_problem()}")
     needs_bfloat16(dtype)
-    x, w, b, da = (backend.to_device(normal(*s, dtype=dtype), "cuda") for s in ((40, 16), (16, 24), (24,), (40, 16)))
-    x64, w64, b64, da64 = exactly(*map(backend.to_numpy, (x, w, b, da)))
-    out = backend.to_device(np.empty((40, 24), named_dtype(result)), "cuda")
-    assert close(backend.to_numpy(products.product(x, w, out=out)), x64 @ w64) and cublaslt.multiply(x, w, out)
+    x, w, b, da = (arrays.to_device(normal(*s, dtype=dtype), "cuda") for s in ((40, 16), (16, 24), (24,), (40, 16)))
+    x64, w64, b64, da64 = exactly(*map(arrays.to_numpy, (x, w, b, da)))
+    out = arrays.to_device(np.empty((40, 24), named_dtype(result)), "cuda")
+    assert close(arrays.to_numpy(products.product(x, w, out=out)), x64 @ w64) and cublaslt.multiply(x, w, out)
     if out.dtype != x.dtype:
-        assert close(backend.to_numpy(products.product(x, w, out=out, add=True)), 2 * (x64 @ w64))
+        assert close(arrays.to_numpy(products.product(x, w, out=out, add=True)), 2 * (x64 @ w64))
     if dtype == result:
-        assert close(backend.to_numpy(products.product(x, w, bias=b)), x64 @ w64 + b64)
+        assert close(arrays.to_numpy(products.product(x, w, bias=b)), x64 @ w64 + b64)
         a, f = products.product_gelu(x, w, b)
-        assert close(backend.to_numpy(f), x64 @ w64 + b64)
+        assert close(arrays.to_numpy(f), x64 @ w64 + b64)
         df = products.product_gelu_backward(da, w, f)
-        dw, db = map(backend.to_numpy, products.weight_gradients(x, df))
-        a, f, df = exactly(*map(backend.to_numpy, (a, f, df)))
+        dw, db = map(arrays.to_numpy, products.weight_gradients(x, df))
+        a, f, df = exactly(*map(arrays.to_numpy, (a, f, df)))
         value, slope = cublaslt_on_cpu.tanh_gelu(f)
         assert error(a, value) < 2 * EXACT[dtype] and error(df, da64 @ w64 * slope) < 2 * EXACT[dtype]
         assert close(dw, x64.T @ df) and close(db, df.sum(axis=0))

@@ -15,13 +15,14 @@ import pytest
 from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot, spilled
 
 import minigpt
-from minigpt import backend, ops, optim, reference
-from minigpt.backend import named_dtype
+from minigpt import ops
+from minigpt.device import gpu
+from minigpt.device.arrays import named_dtype
 from minigpt.errors import InputError
-from minigpt.fast import cuda
-from minigpt.fast.cuda import adam, attention, cross_entropy, embedding, graph, kernels
-from minigpt.key import Key
-from minigpt.nn import Parameter
+from minigpt.nn import Parameter, optim
+from minigpt.ops import cuda, reference
+from minigpt.ops.cuda import adam, attention, cross_entropy, embedding, graph, kernels
+from minigpt.ops.keys import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
@@ -628,7 +629,7 @@ def fake_cupy(fails=False):
 
 def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch):
     cupy, log = fake_cupy()
-    monkeypatch.setattr(backend, "cupy", cupy)
+    monkeypatch.setattr(gpu, "cupy", cupy)
     seen = []
     recorded = graph.Recorded(lambda a: seen.append(a) or log.append("call") or a * 2)
     first = recorded(np.array([1.0, 2.0]))
@@ -640,7 +641,7 @@ def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch
 
 def test_what_cannot_be_recorded_is_called(monkeypatch):
     cupy, log = fake_cupy(fails=True)
-    monkeypatch.setattr(backend, "cupy", cupy)
+    monkeypatch.setattr(gpu, "cupy", cupy)
     recorded = graph.Recorded(lambda a: a * 2)
     with pytest.warns(UserWarning, match="cannot be recorded"):
         assert recorded(np.ones(2)).tolist() == [2, 2]
@@ -649,7 +650,7 @@ def test_what_cannot_be_recorded_is_called(monkeypatch):
 
 def test_a_warning_names_what_cannot_be_recorded_and_not_what_follows_from_it(monkeypatch):
     cupy, log = fake_cupy(fails=True)
-    monkeypatch.setattr(backend, "cupy", cupy)
+    monkeypatch.setattr(gpu, "cupy", cupy)
 
     def asks_while_it_is_recorded(a):
         if log[-1] == "begin":

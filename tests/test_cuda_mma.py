@@ -11,11 +11,12 @@ import pytest
 from helpers import KEY, error, same, spilled
 from test_cuda import assert_as_good_as_rounding, both_ways, in_bfloat16, normal
 
-from minigpt import backend, ops
-from minigpt.backend import named_dtype
-from minigpt.fast import cuda
-from minigpt.fast.cuda import attention, kernels
-from minigpt.key import Key
+from minigpt import ops
+from minigpt.device import gpu
+from minigpt.device.arrays import named_dtype
+from minigpt.ops import cuda
+from minigpt.ops.cuda import attention, kernels
+from minigpt.ops.keys import Key
 
 pytestmark = pytest.mark.usefixtures("kernels_on_cpu", "bfloat16")
 SIZES = 16, 64, 80, 128  # of a head
@@ -191,7 +192,7 @@ def test_agrees_with_the_kernels_that_are_easier_to_read(size, monkeypatch):
     got = both_ways(cuda, "self_attention", args, constants), cuda.self_attention_forward(*args, **constants)[1].lse
     again = both_ways(cuda, "self_attention", args, constants)
     assert same(got[0], again)  # the same bits on every run
-    monkeypatch.setattr(backend, "tensor_cores", lambda: False)
+    monkeypatch.setattr(gpu, "tensor_cores", lambda: False)
     plain = both_ways(cuda, "self_attention", args, constants), cuda.self_attention_forward(*args, **constants)[1].lse
     for a, b in zip(got[0], plain[0], strict=True):
         assert a.dtype == b.dtype and error(a, b) < 1e-2
@@ -233,7 +234,7 @@ def test_which_kernels_take_which_heads(bfloat16, monkeypatch):
     files = {size: attention.plan(size, bfloat16)[0] for size in (8, 16, 24, 64, 100, 128)}
     assert [size for size, file in files.items() if file == "attention_mma"] == [16, 64, 128]
     assert attention.plan(64, float32)[0] == "attention"
-    monkeypatch.setattr(backend, "tensor_cores", lambda: False)
+    monkeypatch.setattr(gpu, "tensor_cores", lambda: False)
     assert attention.plan(64, bfloat16) == ("attention", 64, 64, {"HEAD": 64, "QUERIES": 64, "KEYS": 16})
 
 

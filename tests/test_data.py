@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from minigpt import data, stories
+from minigpt import data, ops
+from minigpt.data import stories
 from minigpt.errors import InputError
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
@@ -72,8 +73,8 @@ def large(tmp_path, monkeypatch) -> tuple:
     """A file that counts as large, of lines with characters of one to four bytes."""
     lines = [f"line {i}: h\u00e9llo \ud55c\uae00 \U0001f642 and more\n" for i in range(400)]
     path = written(tmp_path / "large.txt", "".join(lines).encode())
-    monkeypatch.setattr(data, "LARGE", 1000)
-    monkeypatch.setattr(data, "PIECE", 777)
+    monkeypatch.setattr("minigpt.data.corpus.LARGE", 1000)
+    monkeypatch.setattr("minigpt.data.corpus.PIECE", 777)
     return path, "".join(lines)
 
 
@@ -134,7 +135,7 @@ def test_windows_have_every_token_but_the_first_as_a_target_once(n, batch_size):
     batches = list(data.windows(tokens, 5, batch_size))
     assert all(len(ids) <= batch_size and ids.shape == targets.shape for ids, targets in batches)
     ids, targets = (np.concatenate(parts).reshape(-1) for parts in zip(*batches, strict=True))
-    counted = targets != data.IGNORED
+    counted = targets != ops.IGNORED
     assert (targets[counted] == tokens[1:]).all() and (ids[counted] == tokens[:-1]).all()
     assert not ids[~counted].any()
 
@@ -145,7 +146,7 @@ def test_a_new_window_begins_at_each_start_and_nothing_is_left_out(batch_size):
     batches = list(data.windows(tokens, 5, batch_size, starts))
     ids, targets = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     assert (ids[:, 0] - 100).tolist() == [0, 4, 6, 11, 16, 17, 18, 23, 28]
-    counted = targets != data.IGNORED
+    counted = targets != ops.IGNORED
     assert (targets[counted] == tokens[1:]).all() and (ids[counted] == tokens[:-1]).all()
     assert not ids[~counted].any() and targets.dtype == ids.dtype == np.int64
 
@@ -183,8 +184,8 @@ def test_fingerprints_tell_texts_apart():
 @pytest.mark.parametrize("letters", ["abcdefg ", "가나다 ", "a가나다 ", "ab가나다 "])
 def test_a_large_file_without_line_ends(tmp_path, monkeypatch, letters, ends):
     """As text8, a hundred million letters in one line."""
-    monkeypatch.setattr(data, "LARGE", 1000)
-    monkeypatch.setattr(data, "PIECE", 101)
+    monkeypatch.setattr("minigpt.data.corpus.LARGE", 1000)
+    monkeypatch.setattr("minigpt.data.corpus.PIECE", 101)
     text = letters * 301 + ends
     corpus = data.load(written(tmp_path / "one.txt", text.encode()))
     train, valid = (list(corpus.pieces(part)) for part in ("train", "valid"))
@@ -193,7 +194,7 @@ def test_a_large_file_without_line_ends(tmp_path, monkeypatch, letters, ends):
 
 
 def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "LARGE", 100)
+    monkeypatch.setattr("minigpt.data.corpus.LARGE", 100)
     path = written(tmp_path / "a.txt", b"ab\n" * 200)
     for characters in ("ab\n", "ba\n"):
         tokenizer = CharTokenizer(characters)
@@ -203,8 +204,8 @@ def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, monk
 @pytest.mark.parametrize("before", range(4))
 def test_the_wrong_byte_of_one_long_line_is_named(tmp_path, monkeypatch, before):
     """A piece may end inside a letter; its first bytes are read with the next piece."""
-    monkeypatch.setattr(data, "LARGE", 100)
-    monkeypatch.setattr(data, "PIECE", 50)
+    monkeypatch.setattr("minigpt.data.corpus.LARGE", 100)
+    monkeypatch.setattr("minigpt.data.corpus.PIECE", 50)
     good = b"a" * before + "가".encode() * 100
     corpus = data.load(written(tmp_path / "one.txt", good + b"\xff" + good * 9))
     with pytest.raises(InputError, match=rf"byte {len(good)} is b'\\xff'"):

@@ -14,16 +14,19 @@ from test_generation import prompts, talkative
 from test_lstm import small as small_lstm
 from test_train import options, stop_after, text
 
-from minigpt import finetune, gradcheck, ops, scoring
-from minigpt.backend import device_of, to_numpy
-from minigpt.classifier import Classifier
-from minigpt.generate import sample
-from minigpt.gpt1 import GPT1
-from minigpt.inputs import Encoded
-from minigpt.key import Key
+from minigpt import gradcheck, ops
+from minigpt.data.inputs import Encoded
+from minigpt.device.arrays import device_of, to_numpy
+from minigpt.evaluation import scoring
+from minigpt.jobs import finetune
+from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
+from minigpt.jobs.sample import sample
+from minigpt.models.classifier import Classifier
+from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
-from minigpt.optim import AdamW, GPT1Adam, NonFiniteGradient, clip_by_global_norm, warmup_linear
-from minigpt.train import Options, loop, prepare, reopen, train
+from minigpt.nn.optim import AdamW, GPT1Adam, NonFiniteGradient, clip_by_global_norm
+from minigpt.nn.schedules import warmup_linear
+from minigpt.ops.keys import Key
 
 __all__ = ["text"]  # a fixture
 
@@ -167,7 +170,7 @@ def test_fine_tuning(task, device, tmp_path):
 
 
 def test_a_run_is_written_resumed_and_read_as_on_a_processor(device, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("minigpt.train.SMALL", 0)  # the reference asks for numbers: its steps cannot be recorded
+    monkeypatch.setattr("minigpt.jobs.pretrain.SMALL", 0)  # a step of the reference cannot be recorded
     changes = {"dropout": 0.1, "device": device}
     train(options(text, tmp_path / "here", **changes | {"device": "cpu"}))
     job = prepare(options(text, tmp_path / "there", **changes))

@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
 
-from minigpt import backend, costs, ops, optim
-from minigpt.fast import attention, head, pieces, self_attention_forward
-from minigpt.gpt1 import GPT1
-from minigpt.gpt2 import GPT2
-from minigpt.key import Key, keep_mask, keep_part
-from minigpt.table import table
+from minigpt import ops
+from minigpt.device import threads
+from minigpt.models import costs
+from minigpt.models.gpt1 import GPT1
+from minigpt.models.gpt2 import GPT2
+from minigpt.nn import optim
+from minigpt.ops.fast import attention, head, pieces, self_attention_forward
+from minigpt.ops.keys import Key, keep_mask, keep_part
+from minigpt.ops.table import table
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
 FAST = ("linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy", "lstm")
@@ -54,11 +57,11 @@ def test_agrees_with_the_reference(name, dtype):
     assert_agree(op, args, constants, AGREEMENT[dtype])
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("op", FAST)
-def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, threads, small_pieces, monkeypatch):
-    monkeypatch.setattr(backend, "_threads", threads)
+def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, number, small_pieces, monkeypatch):
+    monkeypatch.setattr(threads, "_threads", number)
     monkeypatch.setattr(pieces, "PIECE", 4 * size)
     monkeypatch.setattr(attention, "TILE", size)
     monkeypatch.setattr(head, "LOGITS", 5 * size)
@@ -174,8 +177,8 @@ def test_products_of_few_rows(n, layout):
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("rows", [1, 3, 8, 130])
 def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, monkeypatch):
-    monkeypatch.setattr(backend, "_threads", 3)
-    monkeypatch.setattr(backend, "SHARED", 0)
+    monkeypatch.setattr(threads, "_threads", 3)
+    monkeypatch.setattr(threads, "SHARED", 0)
     x, w, b = normal(rows, 1, 192, dtype=dtype), normal(192, 768, dtype=dtype, scale=0.1), normal(768, dtype=dtype)
     for op, args in {
         "linear": [x, w, b], "head": [x, w.T.copy().T], "mlp": [x, w, b, w.T.copy(), b[:192].copy()],
@@ -334,24 +337,24 @@ def test_mixed_dtypes_are_left_to_the_reference(op):
 
 @pytest.fixture
 def three_threads():
-    before = backend.threads()
-    backend.set_threads(3)
+    before = threads.threads()
+    threads.set_threads(3)
     yield
-    backend.set_threads(before)
+    threads.set_threads(before)
 
 
 def test_share_gives_everything_out_once_and_in_order(three_threads):
     for n in (0, 1, 2, 3, 10):
-        parts = backend.share(lambda i, j: (list(range(i.start, i.stop)), j), n, 7, work=1 << 20)
+        parts = threads.share(lambda i, j: (list(range(i.start, i.stop)), j), n, 7, work=1 << 20)
         assert sum((i for i, _ in parts), []) == list(range(n)) and len(parts) == max(1, min(3, n))
         assert [j.start for _, j in parts][0] == 0 and parts[-1][1].stop == 7
-    assert len(backend.share(lambda i: i, 10, work=10)) == 1, "too little to share"
+    assert len(threads.share(lambda i: i, 10, work=10)) == 1, "too little to share"
 
 
 def test_share_works_at_the_same_time(three_threads):
     """Each part waits for the others: one after the other they would wait for ever."""
     meet = threading.Barrier(3, timeout=20)
-    backend.share(lambda i: meet.wait(), 3, work=1 << 20)
+    threads.share(lambda i: meet.wait(), 3, work=1 << 20)
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
@@ -365,32 +368,32 @@ def test_share_hands_on_an_error_when_all_are_done(bad, three_threads):
         done.append(i.start)
 
     with pytest.raises(ZeroDivisionError):
-        backend.share(body, 3, work=1 << 20)
+        threads.share(body, 3, work=1 << 20)
     assert sorted([*done, bad]) == [0, 1, 2]
-    assert {library.num_threads for library in backend._libraries()} <= {3}, "and products have their threads back"
+    assert {library.num_threads for library in threads._libraries()} <= {3}, "and products have their threads back"
 
 
 def test_products_inside_use_one_thread(three_threads):
-    inside = backend.share(lambda i: {library.num_threads for library in backend._libraries()}, 3, work=1 << 20)
+    inside = threads.share(lambda i: {library.num_threads for library in threads._libraries()}, 3, work=1 << 20)
     assert all(found <= {1} for found in inside)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_shares_with_threads_of_its_own(three_threads):
-    backend.share(lambda i: i, 3, work=1 << 20)
+    threads.share(lambda i: i, 3, work=1 << 20)
     child = os.fork()
     if child == 0:
-        os._exit(0 if len(backend.share(lambda i: i, 3, work=1 << 20)) == 3 else 1)
+        os._exit(0 if len(threads.share(lambda i: i, 3, work=1 << 20)) == 3 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("optimizer", [optim.AdamW, optim.GPT1Adam])
 def test_an_update_has_the_same_bits_for_every_size_of_piece(optimizer, small_pieces, monkeypatch):
     results = []
-    for size, threads in ((1, 1), (3, 2), (8, 3), (1000, 1)):
+    for size, number in ((1, 1), (3, 2), (8, 3), (1000, 1)):
         monkeypatch.setattr(optim, "PIECE", size)
-        monkeypatch.setattr(backend, "_threads", threads)
+        monkeypatch.setattr(threads, "_threads", number)
         model = small_gpt2(np.float32)
         for p in model.parameters():
             p.grad = 0.1 * p.data

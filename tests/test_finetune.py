@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import finetune, models
+from minigpt import models
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.finetune import Options
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.jobs import finetune
+from minigpt.jobs.finetune import Options
+from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
 ANIMALS, THINGS = ("cat", "dog", "bird", "horse"), ("ball", "kite", "drum", "doll")

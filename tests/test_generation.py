@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from helpers import batch, error, same, snapshot
 
-from minigpt import generate, language_model, models, ops, reference, sampling, tokenizer
+from minigpt import models, ops, tokenizer
 from minigpt.errors import InputError
+from minigpt.jobs import sample
+from minigpt.models import language_model, sampling
 from minigpt.nn import Past
+from minigpt.ops import reference
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
 DTYPES = [np.float64, np.float32]
@@ -269,31 +272,31 @@ def folder(tmp_path):
 
 def test_samples_in_one_batch_are_those_of_smaller_batches(folder, capsys):
     wrote = []
-    three = generate.sample(folder, "the cat", n_tokens=9, samples=3, seed=4, write=wrote.append)
+    three = sample.sample(folder, "the cat", n_tokens=9, samples=3, seed=4, write=wrote.append)
     assert "".join(wrote) == "\n\n".join(three) + "\n" and len(set(three)) == 3
     for n in (1, 2):
-        assert generate.sample(folder, "the cat", n_tokens=9, samples=n, seed=4, write=wrote.append) == three[:n]
+        assert sample.sample(folder, "the cat", n_tokens=9, samples=n, seed=4, write=wrote.append) == three[:n]
     assert all(len(text) == 16 and text.startswith("the cat") for text in three)
 
 
 def test_one_sample_is_written_as_it_comes(folder):
     wrote = []
-    texts = generate.sample(folder, "the cat", n_tokens=6, write=wrote.append)
+    texts = sample.sample(folder, "the cat", n_tokens=6, write=wrote.append)
     assert wrote[0] == "the cat" and all(len(piece) == 1 for piece in wrote[1:]) and len(wrote) == 8
     assert "".join(wrote) == texts[0] + "\n"
 
 
 def test_the_sliding_window_is_announced_once_and_only_if_it_slides(folder, capsys):
-    generate.sample(folder, "the cat", n_tokens=6)
+    sample.sample(folder, "the cat", n_tokens=6)
     assert capsys.readouterr().err == ""
     for samples in (1, 3):
-        generate.sample(folder, "the cat", n_tokens=7, samples=samples)
+        sample.sample(folder, "the cat", n_tokens=7, samples=samples)
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and "the model sees 12 tokens at once" in said and "window slides" in said
 
 
 def test_without_a_prompt_a_text_begins_after_a_line_end(folder):
-    assert generate.sample(folder, n_tokens=3)[0].startswith("\n")
+    assert sample.sample(folder, n_tokens=3)[0].startswith("\n")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +311,7 @@ def test_without_a_prompt_a_text_begins_after_a_line_end(folder):
 )
 def test_a_sample_that_cannot_be_drawn(prompt, options, message, folder):
     with pytest.raises(InputError) as caught:
-        generate.sample(folder, prompt, **options)
+        sample.sample(folder, prompt, **options)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -326,7 +329,7 @@ def test_samples_end_at_the_end_of_text(tmp_path):
     expected = [text.decode(row[:n]) for row, n in zip(drawn, lengths, strict=True)]
     for samples in (8, 1):
         wrote = []
-        assert generate.sample(tmp_path, n_tokens=60, samples=samples, write=wrote.append) == expected[:samples]
+        assert sample.sample(tmp_path, n_tokens=60, samples=samples, write=wrote.append) == expected[:samples]
         assert "".join(wrote) == "\n\n".join(expected[:samples]) + "\n"
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from helpers import as_tuple, batch, error, floats_in, same, small_gpt1, snapshot
 
-from minigpt import ops, reference
+from minigpt import ops
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1, SIZES, GPT1Config
-from minigpt.key import Key
-from minigpt.optim import AdamW
+from minigpt.models.gpt1 import GPT1, SIZES, GPT1Config
+from minigpt.nn.optim import AdamW
+from minigpt.ops import reference
+from minigpt.ops.keys import Key
 
 
 def gradients(model, ids, targets, dloss=1.0, **options) -> list:

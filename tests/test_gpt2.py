@@ -11,13 +11,15 @@ import pytest
 from helpers import batch, error, same, small_gpt2, snapshot
 from test_gpt1 import Watch
 
-from minigpt import checkpoint, gpt1, gpt2, gradcheck, models, ops
+from minigpt import gradcheck, models, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.gpt2 import GPT2, SIZES, GPT2Config
-from minigpt.key import Key
-from minigpt.optim import AdamW, GPT1Adam
-from minigpt.train import Options, loop, prepare, reopen, train
+from minigpt.files import checkpoint
+from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
+from minigpt.models import gpt1, gpt2
+from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
+from minigpt.nn.optim import AdamW, GPT1Adam
+from minigpt.ops.keys import Key
 
 COUNTS = {"small": 124_439_808, "medium": 354_823_168, "large": 774_030_080, "xl": 1_557_611_200}
 

@@ -9,12 +9,14 @@ from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_
 from test_cuda import ELSEWHERE, MADE_FOR, both_ways, in_bfloat16, op_of, rounding
 from test_train import options, text
 
-from minigpt import backend, ops, optim
-from minigpt.backend import to_device, to_numpy
-from minigpt.fast import cuda
-from minigpt.gpt2 import GPT2, GPT2Config
-from minigpt.key import Key
-from minigpt.train import train
+from minigpt import ops
+from minigpt.device import arrays, gpu
+from minigpt.device.arrays import to_device, to_numpy
+from minigpt.jobs.pretrain import train
+from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt.nn import optim
+from minigpt.ops import cuda
+from minigpt.ops.keys import Key
 
 __all__ = ["text"]  # a fixture
 
@@ -26,7 +28,7 @@ def where(request) -> str:
     if request.param == "played":
         request.getfixturevalue("kernels_on_cpu")
         return "cpu"
-    problem = backend.cuda_problem()
+    problem = gpu.cuda_problem()
     if problem:
         pytest.skip(f"no GPU: {problem}")
     return "cuda"
@@ -35,8 +37,8 @@ def where(request) -> str:
 @pytest.fixture
 def precision():
     """A function that sets how products are computed; afterwards they are exact again."""
-    yield lambda name: setattr(backend, "tf32", name == "tf32")
-    backend.tf32 = False
+    yield lambda name: setattr(gpu, "tf32", name == "tf32")
+    gpu.tf32 = False
 
 
 def results(op, args, constants, where):
@@ -80,7 +82,7 @@ def test_attention_of_gpt2(dtype, rate, where):
         exact = both_ways(ops, "self_attention", [qkv, heads], constants)
     with ops.using(rounding()):
         rounded = both_ways(ops, "self_attention", [qkv, heads], constants)
-    got = results("self_attention", [qkv.astype(backend.named_dtype(dtype)), heads], constants, where)
+    got = results("self_attention", [qkv.astype(arrays.named_dtype(dtype)), heads], constants, where)
     for a, b, c in zip(got, rounded, exact, strict=True):
         assert error(a, c) < (1e-5 if dtype == "float32" else 2 * error(b, c))
 
@@ -117,11 +119,11 @@ def test_it_learns_as_in_float32_and_twice_with_the_same_bits(low, where, precis
 @pytest.mark.gpu
 @pytest.mark.parametrize(("dtype", "dropout"), [("float32", 0.0), ("float32", 0.1), ("tf32", 0.0), ("bfloat16", 0.1)])
 def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, dropout, text, tmp_path, monkeypatch, precision):
-    if backend.cuda_problem():
-        pytest.skip(f"no GPU: {backend.cuda_problem()}")
+    if gpu.cuda_problem():
+        pytest.skip(f"no GPU: {gpu.cuda_problem()}")
     given = {"device": "cuda", "dtype": dtype, "dropout": dropout}
     jobs = [train(options(text, tmp_path / "recorded", **given))]
-    monkeypatch.setattr("minigpt.train.SMALL", 0)
+    monkeypatch.setattr("minigpt.jobs.pretrain.SMALL", 0)
     jobs.append(train(options(text, tmp_path / "not", **given)))
     recorded, ordered = jobs
     assert recorded.recorded.graph is not None and ordered.recorded is None
@@ -134,7 +136,7 @@ def test_memory_is_returned(make, where):
     if where == "cpu":
         pytest.skip("a processor's memory is not counted")
     model = make(np.float32, n_embd=64, n_positions=64).to(where)
-    pool, used = backend.cupy.get_default_memory_pool(), []
+    pool, used = gpu.cupy.get_default_memory_pool(), []
     for _ in range(2):  # the first time cuBLASLt takes its workspace, and keeps it
         used.append(pool.used_bytes())
         loss, cache = model.loss(*batch(model, 8, 64))

@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from minigpt import check, gradcheck, ops, reference, shapes
-from minigpt.diagnosis import Evidence, explain
+from minigpt import gradcheck, ops
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt.gradcheck.diagnosis import Evidence, explain
+from minigpt.jobs import check
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.ops import reference, shapes
 
 RNG = np.random.default_rng(5)
 X, G, B = RNG.standard_normal((4, 6)), RNG.standard_normal(6), RNG.standard_normal(6)

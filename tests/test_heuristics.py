@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from helpers import small_gpt1
 
-from minigpt import heuristics, scoring, tokenizer
+from minigpt import tokenizer
+from minigpt.data.examples import Example
 from minigpt.errors import InputError
-from minigpt.examples import Example
+from minigpt.evaluation import heuristics, scoring
 
 WORDS = "tom mia gave the ball to was very happy sad red and so no he . positive negative".split()
 TEXT = tokenizer.GPT1Tokenizer.train(" ".join(WORDS) * 3, 200, pipeline="rules")

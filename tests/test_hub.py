@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from helpers import same, small_gpt2, snapshot
 
-from minigpt import hub, models
+from minigpt import models
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.gpt2 import GPT2
+from minigpt.files import hub
+from minigpt.models.gpt2 import GPT2
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 
 

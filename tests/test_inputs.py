@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from minigpt import inputs, tokenizer
+from minigpt import tokenizer
+from minigpt.data import inputs
+from minigpt.data.examples import Example
+from minigpt.data.inputs import DELIMITER, EXTRACT, SPECIAL, START
 from minigpt.errors import InputError
-from minigpt.examples import Example
-from minigpt.inputs import DELIMITER, EXTRACT, SPECIAL, START
 
 TEXT = tokenizer.GPT1Tokenizer.train("a man ate one red pie . who ate it ? no , yes . the end", 60, pipeline="rules")
 WORDS = TEXT.with_special(SPECIAL)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from minigpt.data.examples import Example, Task
+from minigpt.data.labelled import LAYOUTS, read
 from minigpt.errors import InputError
-from minigpt.examples import Example, Task
-from minigpt.labelled import LAYOUTS, read
 
 
 @pytest.fixture

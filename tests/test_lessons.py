@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from minigpt import check, cli
+from minigpt import cli
+from minigpt.jobs import check
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))

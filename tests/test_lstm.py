@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from helpers import KEY, batch, error, example, same, snapshot
 
-from minigpt import costs, gradcheck, models, ops
-from minigpt.backend import to_numpy
+from minigpt import gradcheck, models, ops
 from minigpt.cli import main
+from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
-from minigpt.job import OPTIMIZERS
-from minigpt.lstm import LSTM, SIZES, LSTMConfig
-from minigpt.optim import GPT1Adam
+from minigpt.jobs.job import OPTIMIZERS
+from minigpt.models import costs
+from minigpt.models.lstm import LSTM, SIZES, LSTMConfig
+from minigpt.nn.optim import GPT1Adam
 from minigpt.tokenizer import text as tokenizer_text
 
 DTYPES = [np.float64, np.float32]

@@ -6,22 +6,21 @@ from functools import partial
 import numpy as np
 import pytest
 
+from minigpt.data.examples import Task
 from minigpt.errors import InputError
-from minigpt.examples import Task
-from minigpt.metrics import (
+from minigpt.evaluation.metrics import (
     accuracy,
     bootstrap,
     confusion,
     confusion_table,
-    expected_score,
     f1,
     interval,
     judge,
     matthews,
     pearson,
-    score_targets,
     wilson,
 )
+from minigpt.models.classifier import expected_score, score_targets
 
 MEASURES = (accuracy, f1, matthews, pearson)
 

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import check, gradcheck, ops, reference, shapes
-from minigpt.gpt1 import GPT1, GPT1Config
+from minigpt import gradcheck, ops
+from minigpt.jobs import check
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.ops import reference, shapes
 
 ROOMS = sorted((Path(__file__).parent / "museum").glob("*.py"))
 PIECES = [

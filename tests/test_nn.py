@@ -7,8 +7,8 @@ import pytest
 from helpers import batch, error, same, small_gpt1, snapshot
 
 from minigpt import ops
-from minigpt.key import Key
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, Past, accumulate
+from minigpt.ops.keys import Key
 
 
 def rng(seed=0):

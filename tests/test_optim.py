@@ -8,19 +8,10 @@ import pytest
 from helpers import batch, error, same, small_gpt1, snapshot
 
 from minigpt.errors import InputError
-from minigpt.key import Key
 from minigpt.nn import Parameter
-from minigpt.optim import (
-    AdamW,
-    GPT1Adam,
-    NonFiniteGradient,
-    Optimizer,
-    clip_by_global_norm,
-    warmup_constant,
-    warmup_cosine,
-    warmup_cosine_floor,
-    warmup_linear,
-)
+from minigpt.nn.optim import AdamW, GPT1Adam, NonFiniteGradient, Optimizer, clip_by_global_norm
+from minigpt.nn.schedules import warmup_constant, warmup_cosine, warmup_cosine_floor, warmup_linear
+from minigpt.ops.keys import Key
 
 OPTIMIZERS = [AdamW, GPT1Adam]
 

@@ -20,11 +20,13 @@ import ranks
 from helpers import Repeated
 from ranks import OPTIONS, together
 
-from minigpt import backend, cli, data, models, parallel
+from minigpt import cli, data
+from minigpt.device import gpu, parallel, threads
+from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
-from minigpt.job import Options
-from minigpt.parallel import ALONE, Ranks
-from minigpt.train import assess
+from minigpt.jobs.job import Options
+from minigpt.jobs.pretrain import assess
+from minigpt.models import registry
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,8 @@ def text(tmp_path_factory) -> str:
 
 @pytest.fixture(autouse=True)
 def float64(monkeypatch):
-    monkeypatch.setattr(models, "MODELS", ranks.models_in_float64())
-    monkeypatch.setattr(backend, "_threads", 1)
+    monkeypatch.setattr(registry, "MODELS", ranks.models_in_float64())
+    monkeypatch.setattr(threads, "_threads", 1)
 
 
 def options(text: str, folder: Path, **changes) -> Options:
@@ -76,8 +78,8 @@ def test_processes_that_repeat_their_steps_are_one_too(text, tmp_path, monkeypat
     """What each drops depends on which rows it has."""
     alone = ranks.run(ALONE, options(text, tmp_path / "alone"))
     assert alone.recorded is None and alone.options.dropout > 0
-    monkeypatch.setattr("minigpt.train.Recorded", Repeated)
-    monkeypatch.setattr("minigpt.train._repeats", lambda job: True)
+    monkeypatch.setattr("minigpt.jobs.pretrain.Recorded", Repeated)
+    monkeypatch.setattr("minigpt.jobs.pretrain._repeats", lambda job: True)
     for job in together(2, lambda one: ranks.run(one, options(text, tmp_path / "many"))):
         assert job.recorded
         assert_same_run(alone, job)
@@ -178,7 +180,7 @@ def test_between_gpus_it_is_nccl_that_adds(monkeypatch):
     cupy = SimpleNamespace(
         cuda=cuda, ndarray=OnGpu, empty_like=np.empty_like, ascontiguousarray=lambda a: a.copy().view(OnGpu)
     )
-    monkeypatch.setattr(backend, "cupy", cupy)
+    monkeypatch.setattr(gpu, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
     slots = {}
@@ -240,7 +242,7 @@ def test_mpirun_without_mpi4py(monkeypatch, capsys):
     monkeypatch.setenv("PMI_SIZE", "2")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     assert cli.main(["train", "--steps", "1"]) == 2
-    assert "pip install 'minigpt[mpi]'" in capsys.readouterr().err
+    assert "pip install mpi4py" in capsys.readouterr().err
 
 
 def test_only_training_runs_as_several_processes(monkeypatch, capsys):
@@ -298,7 +300,7 @@ class TestWithMpirun:
     def test_one_that_fails_ends_all(self, size, text, tmp_path):
         script = tmp_path / "script.py"
         script.write_text(
-            "import ranks, sys\nfrom minigpt.errors import InputError\nfrom minigpt.parallel import started\n"
+            "import ranks, sys\nfrom minigpt.errors import InputError\nfrom minigpt.device.parallel import started\n"
             "with started() as found:\n    if found.rank == 1:\n        raise InputError('no room here')\n"
             "    found.gather(None)\n", encoding="utf-8",
         )  # fmt: skip

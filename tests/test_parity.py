@@ -11,9 +11,9 @@ import pytest
 from helpers import KEY, error, example, same, small_gpt1, snapshot
 
 from minigpt import ops
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.key import keep_mask
-from minigpt.optim import AdamW, clip_by_global_norm
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.nn.optim import AdamW, clip_by_global_norm
+from minigpt.ops.keys import keep_mask
 
 pytestmark = pytest.mark.parity
 

@@ -10,8 +10,8 @@ import pytest
 from helpers import error, same, small_gpt2, snapshot
 
 from minigpt import models, ops
-from minigpt.gpt2 import GPT2, GPT2Config
-from minigpt.optim import AdamW, clip_by_global_norm
+from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt.nn.optim import AdamW, clip_by_global_norm
 
 pytestmark = pytest.mark.parity
 

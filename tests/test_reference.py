@@ -10,9 +10,9 @@ import pytest
 from helpers import EXAMPLES, KEY, arrays_in, as_tuple, error, example, floats_in, same, snapshot, tolerance
 
 from minigpt import ops
-from minigpt.backend import to_numpy
+from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
-from minigpt.key import keep_mask
+from minigpt.ops.keys import keep_mask
 
 pytestmark = pytest.mark.usefixtures("implementation")
 

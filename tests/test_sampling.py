@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.errors import InputError
-from minigpt.sampling import check_options, keep_nucleus, keep_top_k, next_tokens, probabilities
+from minigpt.models.sampling import check_options, keep_nucleus, keep_top_k, next_tokens, probabilities
 
 LOGITS = np.log(np.array([[0.1, 0.4, 0.05, 0.25, 0.2]]))
 

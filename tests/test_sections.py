@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import minigpt
-from minigpt import cli, sections
-from minigpt.stories import tasks, words, world
-from minigpt.stories.scripts import Script
+from minigpt import cli
+from minigpt.data.stories import tasks, words, world
+from minigpt.data.stories.scripts import Script
+from minigpt.files import sections
 
 FILE = """# about all of it
 

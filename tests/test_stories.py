@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from minigpt import stories
 from minigpt.cli import main
+from minigpt.data import stories
+from minigpt.data.stories import words
+from minigpt.data.stories.plots import PLOTS
+from minigpt.data.stories.teller import PATTERNS
 from minigpt.errors import InputError
-from minigpt.stories import words
-from minigpt.stories.plots import PLOTS
-from minigpt.stories.teller import PATTERNS
 
 N = 1500
 DATA = Path(__file__).parent.parent / "data"

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import stories
+from minigpt.data import stories
+from minigpt.data.examples import Example, check_task
+from minigpt.data.stories import tasks, words
+from minigpt.data.stories.scripts import sentences, split_of
+from minigpt.data.stories.teller import PATTERNS
+from minigpt.data.stories.world import Event, World
 from minigpt.errors import InputError
-from minigpt.examples import Example, check_task
-from minigpt.stories import tasks, words
-from minigpt.stories.scripts import sentences, split_of
-from minigpt.stories.teller import PATTERNS
-from minigpt.stories.world import Event, World
 
 DATA = Path(__file__).parent.parent / "data"
 COLUMNS = {

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import strict_cupy
 
-from minigpt.backend import array_module, cuda_problem, device_of, to_device, to_numpy
+from minigpt.device.arrays import array_module, device_of, to_device, to_numpy
+from minigpt.device.gpu import cuda_problem
 from minigpt.errors import InputError
 
 ON_CUPY = [pytest.param("strict cupy"), pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from helpers import EXAMPLES, arrays_in, as_tuple, batch, error, example, floats_in, same, small_gpt1, snapshot
 
-from minigpt import ops, reference
+from minigpt import ops
 from minigpt.errors import InputError
-from minigpt.table import GuestCache, table
+from minigpt.ops import reference
+from minigpt.ops.table import GuestCache, table
 
 REFERENCE = dict(vars(reference))
 CALLED_BY = {  # composite or model -> the primitives it is made of

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minigpt import job, tokenizer
+from minigpt import tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.jobs import job
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, base, gpt1, gpt2
 
 TEXT = "The cat sat on the mat; the cats didn't.\n\n  It's 2019, isn't it?\n고양이가 매트 위에 앉았다. 고양이!\n" * 3

@@ -19,13 +19,16 @@ import numpy as np
 import pytest
 from helpers import Repeated, same, snapshot
 
-from minigpt import backend, checkpoint, costs, data, models, ops
-from minigpt import train as training
+from minigpt import data, models, ops
+from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1
+from minigpt.files import checkpoint
+from minigpt.jobs import pretrain as training
+from minigpt.jobs.pretrain import Options, evaluate, loop, prepare, rate, reopen, train, update
+from minigpt.jobs.run import COLUMNS
+from minigpt.models import costs
+from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
-from minigpt.run import COLUMNS
-from minigpt.train import Options, evaluate, loop, prepare, rate, reopen, train, update
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}
 TINY = SIZES | {"batch": 4, "steps": 12, "eval_every": 4, "tokenizer": "char"}
@@ -184,7 +187,7 @@ def test_a_norm_that_is_not_finite_shows_in_the_loss(text, tmp_path, monkeypatch
 def gpu_of(monkeypatch, capability):
     """A CuPy whose GPU has this compute capability, and computes on the processor."""
     cuda = SimpleNamespace(Device=lambda: SimpleNamespace(compute_capability=capability), runtime=mock.MagicMock())
-    monkeypatch.setattr(backend, "cupy", SimpleNamespace(cuda=cuda, ndarray=()))
+    monkeypatch.setattr(gpu, "cupy", SimpleNamespace(cuda=cuda, ndarray=()))
 
 
 def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch):
@@ -194,14 +197,14 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
     assert not (tmp_path / "a").exists()
     gpu_of(monkeypatch, "75")
     with pytest.raises(InputError, match=r"compute capability 8.0, and .* has 7.5: give --dtype float32"):
-        backend.check_precision("bfloat16", "cuda")
-    backend.check_precision("float32", "cuda")
+        arrays.check_precision("bfloat16", "cuda")
+    arrays.check_precision("float32", "cuda")
     gpu_of(monkeypatch, "90")
-    backend.check_precision("bfloat16", "cuda")
-    monkeypatch.setattr(backend, "ml_dtypes", None)
+    arrays.check_precision("bfloat16", "cuda")
+    monkeypatch.setattr(arrays, "ml_dtypes", None)
     with pytest.raises(InputError, match="pip install ml_dtypes"):
-        backend.check_precision("bfloat16", "cuda")
-    backend.check_precision("tf32", "cuda")
+        arrays.check_precision("bfloat16", "cuda")
+    arrays.check_precision("tf32", "cuda")
     with pytest.raises(InputError, match="--dtype int8: choose float32, tf32, bfloat16"):
         prepare(options(text, tmp_path / "a", dtype="int8"))
 
@@ -209,7 +212,7 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
 @pytest.mark.parametrize("changes", [{"model": "lstm", "heads": 1}, {"heads": 1, "embd": 129}])
 def test_what_is_not_made_for_bfloat16_is_refused(changes, text, tmp_path, monkeypatch):
     """Cells, and heads too large for the kernels of attention: CuPy cannot multiply stacks of matrices of bfloat16."""
-    monkeypatch.setattr(backend, "check_precision", lambda name, device: None)
+    monkeypatch.setattr(arrays, "check_precision", lambda name, device: None)
     with pytest.raises(InputError, match="--dtype bfloat16: an LSTM, or heads above 128, need float32"):
         prepare(options(text, tmp_path / "a", dtype="bfloat16", **changes))
 
@@ -219,7 +222,7 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     """Weights and moments are kept in float32, and the copies come back with them when it goes on."""
     pytest.importorskip("ml_dtypes")
     (tmp_path / "text").write_text("the cat sat on a mat. " * 20, encoding="utf-8")
-    monkeypatch.setattr(backend, "check_precision", lambda name, device: None)
+    monkeypatch.setattr(arrays, "check_precision", lambda name, device: None)
     with ops.using("cuda"):
         job = prepare(options(str(tmp_path / "text"), tmp_path, dtype="bfloat16", steps=4, eval_every=2, context=8))
         loop(job, stop_after(job, 2))
@@ -286,14 +289,14 @@ def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tm
     for available, fits in ((eight - 1, 7), (costs.memory(kind, config, 3).total, 3)):
         assert costs.largest_batch(kind, config, available) == fits
         assert costs.largest_batch(kind, config, available, False, True) > fits, "short numbers leave room for more"
-        monkeypatch.setattr("minigpt.job.available_memory", lambda device, available=available: available)
+        monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device, available=available: available)
         with pytest.raises(InputError, match=f"8 rows at a time need about .* free: {fits} fit: give --batch {fits}"):
             prepare(options(text, tmp_path / "b", batch=8))
-    monkeypatch.setattr("minigpt.job.available_memory", lambda device: 1000)
+    monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device: 1000)
     with pytest.raises(InputError, match="1000 B are free: choose a smaller model.*--checkpoint-blocks"):
         prepare(options(text, tmp_path / "b"))
     assert not (tmp_path / "b").exists()
-    monkeypatch.setattr("minigpt.job.available_memory", lambda device: eight)
+    monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device: eight)
     prepare(options(text, tmp_path / "b", batch=8))
 
 
@@ -540,7 +543,7 @@ def test_memory_is_asked_for_the_rows_of_one_process(text, tmp_path, monkeypatch
     two, job = SimpleNamespace(size=2, first=True), prepare(options(text, tmp_path / "a", batch=8))
     for rows, given in ((4, None), (3, "4 rows at a time .* 3 fit: give --batch 6")):
         available = costs.memory(type(job.model), job.model.config, rows).total
-        monkeypatch.setattr("minigpt.job.available_memory", lambda device, available=available: available)
+        monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device, available=available: available)
         with pytest.raises(InputError, match=given) if given else contextlib.nullcontext():
             prepare(options(text, tmp_path / "b", batch=8), two)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from helpers import batch, same, small_gpt1, small_gpt2, snapshot
 
-from minigpt import checkpoint, models
-from minigpt.checkpoint import load_tensors, load_weights, save_tensors, write_text
+from minigpt import models
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.gpt2 import GPT2
+from minigpt.files import checkpoint
+from minigpt.files.checkpoint import load_tensors, load_weights, save_tensors, write_text
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.models.gpt2 import GPT2
 
 
 def write(path, header, data=b"", length=None):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from helpers import small_gpt1
 
-from minigpt import metrics, scoring, zeroshot
 from minigpt.cli import main, parser
 from minigpt.errors import InputError
-from minigpt.gpt1 import GPT1, GPT1Config
-from minigpt.gpt2 import GPT2, GPT2Config
+from minigpt.evaluation import metrics, scoring, zeroshot
+from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
 TEXT = "the cat sat on the mat. a dog saw the cat,\nand the dog ran. was it a good dog? it was\n"

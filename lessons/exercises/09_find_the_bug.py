@@ -23,7 +23,7 @@ def adamw_step(p, g, m, v, t, lr, decay):
 
 if __name__ == "__main__":
     from minigpt.nn import Parameter
-    from minigpt.optim import AdamW
+    from minigpt.nn.optim import AdamW
 
     for decay in (0.0, 0.1):
         rng = np.random.default_rng(0)

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from minigpt.disk import read_json, read_text, write_text
 from minigpt.errors import InputError
+from minigpt.files.disk import read_json, read_text, write_text
 from minigpt.tokenizer.bpe import Pair
 
 CONFIG = "tokenizer_config.json"

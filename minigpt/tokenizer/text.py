@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import regex
 
-from minigpt import sections
 from minigpt.errors import InputError
+from minigpt.files import sections
 
 PIPELINES = ("ftfy+spacy", "rules")
 

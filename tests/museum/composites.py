@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from minigpt import ops, reference
-from minigpt.reference.composites import merge_heads, split_heads
+from minigpt import ops
+from minigpt.ops import reference
+from minigpt.ops.reference.composites import merge_heads, split_heads
 
 
 class Mlp:

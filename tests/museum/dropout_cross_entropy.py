@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from minigpt import reference
-from minigpt.key import keep_mask
+from minigpt.ops import reference
+from minigpt.ops.keys import keep_mask
 
 
 class Dropout:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from minigpt import reference
+from minigpt.ops import reference
 
 C, A = math.sqrt(2 / math.pi), 0.044715
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minigpt import reference
+from minigpt.ops import reference
 
 
 class Lstm:

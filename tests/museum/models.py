@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigpt import ops
-from minigpt.gpt1 import GPT1, Block
+from minigpt.models.gpt1 import GPT1, Block
 from minigpt.nn import accumulate
 
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from minigpt import reference
-from minigpt.key import keep_mask
-from minigpt.reference.softmax import SoftmaxCache
+from minigpt.ops import reference
+from minigpt.ops.keys import keep_mask
+from minigpt.ops.reference.softmax import SoftmaxCache
 
 
 class Softmax:

@@ -1,0 +1,6 @@
+"""From a text to batches of token ids, and labelled examples."""
+
+from minigpt.data.batches import batch, windows
+from minigpt.data.corpus import Corpus, encode, fingerprint, load, python_docs
+
+__all__ = ["Corpus", "batch", "encode", "fingerprint", "load", "python_docs", "windows"]

@@ -1,0 +1,90 @@
+"""A world of short stories, in which people, places and things have state.
+
+    >>> from minigpt import stories
+    >>> print(stories.story(7).text)                         # story 7 of seed 0, always the same
+    >>> text = stories.corpus(10_000, split="train")         # a text to train on, one story in each paragraph
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, islice
+from zlib import crc32
+
+from minigpt.data.stories.plots import PLOTS
+from minigpt.data.stories.teller import Sentence, Teller
+from minigpt.data.stories.words import GIRLS, Entity
+from minigpt.data.stories.world import Contradiction, Event, World
+from minigpt.errors import InputError
+
+__all__ = ["Contradiction", "Entity", "Event", "Sentence", "Story", "World", "corpus", "documents", "split_of", "story"]
+
+VARIETY = len(GIRLS)  # as many pairs of best friends as there are
+WORDS = (60, 120)  # every story has at least and at most so many
+SPLITS = {"valid": (0,), "test": (1,), "train": range(2, 10)}  # tenths of all stories, by a checksum of their text
+
+
+@dataclass(frozen=True)
+class Story:
+    """Story `index` of a seed: its sentences, and all that happened in them."""
+
+    seed: int
+    index: int
+    plot: str
+    sentences: tuple[Sentence, ...]
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(sentence.text for sentence in self.sentences)
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for sentence in self.sentences for event in sentence.events]
+
+    def world(self, n_sentences: int | None = None) -> World:
+        """The state that a reader knows after the first `n_sentences` (all, if not given)."""
+        world = World()
+        for sentence in self.sentences[:n_sentences]:
+            for event in sentence.events:
+                world.apply(event)
+        return world
+
+
+def story(i: int, seed: int = 0, variety: int = VARIETY) -> Story:
+    """Story `i` of a seed, a pure function of both (each 0 to 2**32 - 1).
+
+    variety: 1 to 3, how many pairs of friends are in the cast, and looks a thing can have, and ways there are to say
+    the same: at 1 two children, one look, two ways; at 3 everything. What varies less is sooner learnt.
+    """
+    if not 1 <= variety <= VARIETY:
+        raise InputError(f"story variety {variety}: choose 1 to {VARIETY}")
+    for name, value in (("index", i), ("seed", seed)):
+        if not 0 <= value < 2**32:
+            raise InputError(f"story {name} {value} is out of range: choose 0 to {2**32 - 1}")
+    # Text is hashed whole. As numbers, (seed 0, story 3) and (seed 2, story 3) would give the same stream.
+    teller = Teller(f"{seed} {i}", variety if variety < VARIETY else None)
+    while True:
+        plot = teller.pick(PLOTS)
+        teller.clear()
+        plot(teller)
+        made = Story(seed, i, plot.__name__, tuple(teller.sentences))
+        if WORDS[0] <= made.text.count(" ") + 1 <= WORDS[1]:
+            return made
+
+
+def split_of(text: str) -> str:
+    """"train", "valid" or "test": the text alone decides, so two splits never share a story, whatever the seeds."""
+    tenth = crc32(text.encode("utf-8")) % 10
+    return next(name for name, tenths in SPLITS.items() if tenth in tenths)
+
+
+def documents(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> list[str]:
+    """The texts of the first `n` stories of a split; variety: see `story`."""
+    if split not in SPLITS:
+        raise InputError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
+    texts = (story(i, seed, variety).text for i in count())
+    return list(islice((text for text in texts if split_of(text) == split), n))
+
+
+def corpus(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> str:
+    """The first `n` stories of a split, each one paragraph, with an empty line between two; variety: see `story`."""
+    return "\n\n".join(documents(n, seed, split, variety)) + "\n" * bool(n)

@@ -1,0 +1,67 @@
+"""NumPy arrays and CuPy arrays: which module made an array, and how it moves."""
+
+from typing import Any
+
+import numpy as np
+
+from minigpt.device import gpu
+from minigpt.errors import InputError
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+Array = Any  # numpy.ndarray or gpu.cupy.ndarray
+
+
+def named_dtype(name: str) -> np.dtype:
+    """The dtype of this name, which for NumPy alone bfloat16 is not. Raises InputError where it cannot be had."""
+    if name == "bfloat16" and ml_dtypes is None:
+        raise InputError("bfloat16 needs ml_dtypes: pip install ml_dtypes")
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def array_module(*arrays: Array):
+    """numpy or cupy, whichever made these arrays. Mixed arrays are refused by position."""
+    if gpu.cupy is None:
+        return np
+    on_gpu = [isinstance(array, gpu.cupy.ndarray) for array in arrays]
+    if any(on_gpu) and not all(on_gpu):
+        kinds = ", ".join(f"argument {i} is {'CuPy' if there else 'NumPy'}" for i, there in enumerate(on_gpu, 1))
+        raise InputError(f"NumPy and CuPy arrays are mixed ({kinds}): move them with to_device first")
+    return gpu.cupy if on_gpu and on_gpu[0] else np
+
+
+def to_device(array: Array, device: str) -> Array:
+    """The array on "cpu" (NumPy) or "cuda" (CuPy); the array itself if it is there already."""
+    if device == "cpu":
+        return to_numpy(array)
+    if gpu.cupy is None:
+        raise InputError(f"no GPU can be used: {gpu.cuda_problem()}")
+    with gpu.readable_errors():
+        return gpu.cupy.asarray(array)
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """The array as NumPy: the one place where numbers come back from a GPU."""
+    if gpu.cupy is not None and isinstance(array, gpu.cupy.ndarray):
+        return gpu.cupy.asnumpy(array)
+    return array if isinstance(array, (np.ndarray, np.generic)) else np.asarray(array)
+
+
+def device_of(array: Array) -> str:
+    """Where an array lives: "cpu" or "cuda"."""
+    return "cpu" if array_module(array) is np else "cuda"
+
+
+def check_precision(name: str, device: str) -> None:
+    """Raises InputError where a model cannot compute in "tf32" or "bfloat16"; "float32" can be had everywhere."""
+    if name == "float32":
+        return
+    if device == "cpu":
+        raise InputError(f"--dtype {name} needs a GPU: leave it out, or give --dtype float32")
+    if not gpu.tensor_cores():
+        has = f"{gpu.device_name(device)} has {int(gpu.cupy.cuda.Device().compute_capability) / 10}"
+        raise InputError(f"--dtype {name} needs a GPU of compute capability 8.0, and {has}: give --dtype float32")
+    if name == "bfloat16":
+        named_dtype(name)

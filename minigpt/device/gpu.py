@@ -1,0 +1,172 @@
+"""CuPy and the GPU: whether they work, and what they tell. The only file that imports cupy."""
+import contextlib
+import functools
+import importlib.metadata
+import os
+from collections.abc import Callable
+from typing import Any
+
+from minigpt.errors import InputError
+
+try:
+    import cupy
+except ImportError as error:
+    cupy, _import_error = None, error
+
+
+# What an error of CUDA or CuPy is likely to mean: words in its message, and their cause and cure. The first entry
+# that fits is used. {wheel} is the CuPy package that is installed.
+CAUSES = {
+    ("cudaerrorinsufficientdriver", "driver version is insufficient"):
+        "the NVIDIA driver is missing or too old for {wheel}: install a newer one, or use --device cpu",
+    ("cudaerrornodevice", "no cuda-capable device", "libcuda.so", "nvcuda.dll"):
+        "CuPy is installed but there is no NVIDIA driver or device: install the driver, or use --device cpu",
+    ("cuda_fp16", "vector_types.h", "cannot open source file", "could not open source file", "cuda headers"):
+        "CuPy finds no CUDA headers to compile with: pip install '{wheel}[ctk]', which brings them",
+    ("nvrtc",):
+        "CuPy cannot load NVRTC, which compiles its kernels: pip install '{wheel}[ctk]', which brings it",
+    ("failed to load", "cannot open shared object file", "dll load failed", "could not find module"):
+        "CuPy cannot load a library of CUDA: pip install '{wheel}[ctk]', which brings it",
+    ("out of memory", "outofmemory"):
+        "out of GPU memory: use a smaller --batch (with --accumulate) or --context, or close other programs on the GPU",
+    ("no module named 'cupy'",):
+        "CuPy is not installed: pip install 'cupy-cuda12x[ctk]' (or cupy-cuda13x), or use --device cpu",
+}
+
+
+def choose_device(wanted: str | None = None) -> str:
+    """"cpu" or "cuda" for "auto", "cpu" or "cuda"; None asks the environment variable MINIGPT_DEVICE, then "auto".
+
+    Raises InputError with cause and cure where "cuda" is asked for and cannot be had.
+    """
+    wanted = wanted or os.environ.get("MINIGPT_DEVICE") or "auto"
+    if wanted not in ("auto", "cpu", "cuda"):
+        raise InputError(f"unknown device {wanted!r}: choose auto, cpu or cuda")
+    if wanted == "cpu":
+        return "cpu"
+    problem = cuda_problem()
+    if problem and wanted == "cuda":
+        raise InputError(f"no GPU can be used: {problem}")
+    return "cpu" if problem else "cuda"
+
+
+def cuda_problem() -> str | None:
+    """None if a small computation on the GPU comes out right; otherwise the cause and its cure, in one line."""
+    wheels = _cupy_wheels()
+    if len(wheels) > 1:
+        return f"several CuPy packages are installed ({', '.join(wheels)}): pip uninstall all of them, then install one"
+    if cupy is None:
+        return explain(_import_error)
+    try:
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "CuPy sees no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"
+        x = cupy.arange(4, dtype=cupy.float32).reshape(2, 2)  # memory, a kernel, a product by cuBLAS, a copy back
+        if float((x * x).sum()) != 14.0 or float((x @ x)[1, 1]) != 11.0:
+            return "the GPU computed 0 + 1 + 4 + 9 or 2 + 9 wrongly: do not trust it; use --device cpu"
+    except Exception as error:  # whatever a half-installed CUDA raises here, the user needs its meaning
+        return explain(error)
+    return None
+
+
+@functools.cache
+def _cupy_wheels() -> list[str]:
+    names = {distribution.metadata["Name"] for distribution in importlib.metadata.distributions()}
+    return sorted(name for name in names if name and (name == "cupy" or name.startswith("cupy-cuda")))
+
+
+def explain(error: BaseException) -> str:
+    """The likely cause of a CUDA error and its cure, in one line."""
+    lines = [line.strip()[:160] for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+    wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
+    for words, cause in CAUSES.items():
+        for line in lines:
+            if any(word in line.lower() for word in words):
+                return f"{cause.format(wheel=wheel)} [{line}]"
+    last = next(line for line in reversed(lines) if any(map(str.isalpha, line)))  # CuPy frames its message
+    return f"CuPy does not work here [{last}]: see python -c 'import cupy; cupy.show_config()'"
+
+
+def use_device(index: int) -> None:
+    """Of several GPUs take number index, modulo how many there are. Without a GPU nothing is done."""
+    if cupy is not None and cupy.is_available():
+        cupy.cuda.Device(index % cupy.cuda.runtime.getDeviceCount()).use()
+
+
+def tensor_cores() -> bool:
+    """Can this GPU multiply matrices of bfloat16? (From NVIDIA's Ampere on.)"""
+    return int(cupy.cuda.Device().compute_capability) >= 80
+
+
+def device_name(device: str) -> str:
+    """What the device calls itself."""
+    return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "cuda" else "CPU"
+
+
+def synchronize() -> None:
+    """Wait until the GPU has done everything that it was asked to do."""
+    cupy.cuda.get_current_stream().synchronize()
+
+
+def current_stream() -> tuple[int, int]:
+    """The number of the current GPU, and the address of its current stream."""
+    return cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+
+
+def available_memory(device: str) -> int | None:
+    """Bytes that one can still have on a GPU: what is free there, and what CuPy's pool holds without using it."""
+    if device == "cpu":
+        return None
+    pool = cupy.get_default_memory_pool()
+    return cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+
+
+def held_memory() -> int:
+    """Bytes of GPU memory that CuPy's pool holds, in use or kept for the next array."""
+    return cupy.get_default_memory_pool().total_bytes()
+
+
+def free_memory() -> None:
+    """Give back to the GPU what the pool only keeps."""
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def has_nccl(processes: int) -> bool:
+    """Is there NCCL, and a GPU for each of so many processes on this machine?"""
+    from cupy.cuda import nccl
+
+    return nccl.available and cupy.cuda.runtime.getDeviceCount() >= processes
+
+
+def nccl(size: int, rank: int, broadcast: Callable) -> Callable:
+    """A function that sums an array over the GPUs of so many processes.
+
+    broadcast: a function that gives to every process what the first one passes.
+    """
+    from cupy.cuda import nccl
+
+    name = broadcast(nccl.get_unique_id() if rank == 0 else None)
+    communicator = nccl.NcclCommunicator(size, name, rank)
+    types = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64}
+
+    def all_reduce(array: Any) -> Any:
+        array = cupy.ascontiguousarray(array)
+        out, stream = cupy.empty_like(array), cupy.cuda.get_current_stream().ptr
+        kind = types[array.dtype.name], nccl.NCCL_SUM
+        communicator.allReduce(array.data.ptr, out.data.ptr, array.size, *kind, stream)
+        return out
+
+    return all_reduce
+
+
+@contextlib.contextmanager
+def readable_errors():
+    """Inside, an error of one of CuPy's own classes becomes an InputError with its cause and cure."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("cupy"):
+            raise
+        raise InputError(explain(error)) from error
+
+
+tf32 = False  # may a GPU's products round float32 inputs to 10 bits behind the point, which is faster?

@@ -1,0 +1,1 @@
+"""Files: text, checkpoints, published models."""

@@ -1,0 +1,1 @@
+"""What a person wants done: pretrain, finetune, sample, evaluate, info, check."""

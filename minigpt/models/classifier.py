@@ -1,0 +1,227 @@
+"""GPT-1's claim: a pre-trained model and one linear layer more do any of four kinds of task (GPT-1 section 3.2).
+
+    body        a language model whose vocabulary has three more rows, for the special tokens
+    head        h at the extract token -> scores: the only other new parameters
+
+One backward pass goes through head and body, for the task's loss and for the auxiliary one together.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.data.examples import Task, check_task
+from minigpt.device.arrays import Array, array_module, to_device, to_numpy
+from minigpt.errors import InputError
+from minigpt.files import checkpoint
+from minigpt.models.language_model import LanguageModel
+from minigpt.nn import Cache, Linear, Module, accumulate
+from minigpt.ops.keys import Key, fold
+
+FILE = "classifier.safetensors"
+SCORES = 6  # a score from 0 to 5 is a distribution over so many classes (Tai et al. 2015, section 4.2)
+
+
+def expected_score(p: np.ndarray) -> np.ndarray:
+    """p (N,6), the probabilities of the scores 0 to 5 -> (N,), the expected score (Tai et al. 2015, section 4.2)"""
+    return p @ np.arange(p.shape[-1], dtype=p.dtype)
+
+
+def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """y (N,) from 0 to 5 -> classes (N,2) int64, weights (N,2) float64: a distribution whose expected score is y
+
+    Class floor(y) weighs floor(y) + 1 - y, the next one y - floor(y) (Tai et al. 2015, section 4.2); of 5, all is on 5.
+    """
+    y = np.asarray(y, np.float64)
+    if not ((y >= 0) & (y <= 5)).all():
+        raise InputError(f"scores from {y.min()} to {y.max()}: give numbers from 0 to 5")
+    low = np.minimum(np.floor(y), 4)
+    return np.stack([low, low + 1], axis=-1).astype(np.int64), np.stack([low + 1 - y, y - low], axis=-1)
+
+
+class Losses(NamedTuple):
+    """Of a batch, in nats: the task's loss L2, the auxiliary L1, and L3 = L2 + lambda L1, which is made small."""
+
+    task: Array
+    lm: Array
+    total: Array
+
+
+def outputs(task: Task) -> int:
+    """How many scores the head gives for a state: one for each label, or one for a candidate."""
+    return SCORES if task.scored else len(task.labels) or 1
+
+
+class Classifier(Module):
+    """A language model with a head for one task.
+
+    body: with the special tokens in its vocabulary (`widen`); dropout: on the state that the head reads; seed: of the
+    head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled.
+    """
+
+    def __init__(self, body: LanguageModel, task: Task, dropout: float = 0.1, seed: int | None = 0):
+        check_task(task)
+        rng = None if seed is None else np.random.default_rng([seed, 1])
+        self.body, self.task, self.dropout = body, task, dropout
+        self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, body.head.data.dtype)
+
+    def forward(self, ids: Any, lengths: Any, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """ids (N,S,T) int, lengths (N,S) int -> scores (N,K) of the labels, or of the S candidates
+
+        A sequence ends with its extract token, at lengths - 1. The S states of a similarity are added; those of a
+        multiple choice share one dropout mask. key: switches dropout on.
+        """
+        n, s, t = ids.shape
+        cache = Cache(grad)
+        h = cache.keep(self.body.hidden(ids.reshape(n * s, t), None, fold(key, 0), grad))
+        scores = cache.keep(self._scores(h, to_device(lengths, self.body.device), fold(key, 1)))
+        return scores, cache
+
+    def backward(self, dscores: Array, cache: Cache) -> None:
+        """dscores (N,K) -> nothing: the gradients arrive in the parameters"""
+        dh = self._scores_backward(dscores, cache.pop())
+        self.body.hidden_backward(dh, cache.pop())
+
+    def loss(
+        self, ids: Any, lengths: Any, labels: Any, lm_weight: float = 0.5, normalizer: int | None = None,
+        key: Key | None = None, grad: bool = True,
+    ) -> tuple[Losses, Cache]:
+        """ids (N,S,T), lengths (N,S), labels (N,) -> L3 = L2 + lm_weight L1 (GPT-1 equations 4 and 5)
+
+        labels: int, or float scores from 0 to 5 where the task has none. L2 is the mean cross-entropy of the answers;
+        L1 the mean over all sequences of the mean over their tokens: each token after the start is predicted, the
+        special ones too. normalizer: the number of examples in the whole batch, where this is a part of it.
+        """
+        n, s, t = ids.shape
+        normalizer, device = normalizer or n, self.body.device
+        ids, lengths = to_device(ids, device), to_device(lengths, device)
+        xp = array_module(ids)
+        cache = Cache(grad)
+        h = cache.keep(self.body.hidden(ids.reshape(n * s, t), None, fold(key, 0), grad))
+
+        scores = cache.keep(self._scores(h, lengths, fold(key, 1)))
+        targets, weights = (to_device(part, device) for part in self._targets(labels))
+        repeated = xp.repeat(scores[:, None], targets.shape[1], axis=1)
+        l2 = cache.keep(ops.cross_entropy_forward(repeated, targets, weights=weights, normalizer=normalizer))
+
+        l1 = xp.zeros_like(l2)
+        if lm_weight:
+            ends = lengths.reshape(n * s, 1)
+            following = xp.concatenate([ids[..., 1:], ids[..., :1]], axis=-1).reshape(n * s, t)
+            following = xp.where(xp.arange(t) < ends - 1, following, ops.IGNORED)
+            share = xp.broadcast_to(1 / (ends - 1), following.shape).astype(h.dtype)
+            options = {"weights": share, "normalizer": normalizer * s, "grad": grad}
+            l1 = cache.keep(ops.linear_cross_entropy_forward(h, self.body.head.data, following, **options))
+        cache.keep((None, (lm_weight, targets.shape[1])))
+        return Losses(l2, l1, l2 + lm_weight * l1), cache
+
+    def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
+        """The gradient of dloss * L3 arrives in the parameters: two streams meet in h and go back as one."""
+        lm_weight, n_targets = cache.pop()
+        if lm_weight:
+            dh_lm, dw = ops.linear_cross_entropy_backward(dloss * lm_weight, cache.pop())
+            accumulate(self.body.head, dw)
+        drepeated = ops.cross_entropy_backward(dloss, cache.pop())
+        dscores = drepeated.sum(axis=1) if n_targets > 1 else drepeated[:, 0]
+        dh = self._scores_backward(dscores, cache.pop())
+        if lm_weight:
+            dh += dh_lm
+        self.body.hidden_backward(dh, cache.pop())
+
+    def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, tuple]:
+        """h (N*S,T,C), lengths (N,S) -> scores (N,K)"""
+        xp = array_module(h)
+        rows, last = xp.arange(len(h)), lengths.reshape(-1) - 1
+        states = h[rows, last].reshape(*lengths.shape, -1)
+        if self.task.kind == "similarity":
+            states = states.sum(axis=1, keepdims=True)
+        ones = xp.ones((len(states), 1, states.shape[-1]), h.dtype)
+        mask, _ = ops.dropout_forward(ones, rate=self.dropout, key=key)  # one for all candidates of an example
+        scores, head = self.head.forward(states * mask)
+        return scores.reshape(len(states), -1), (h.shape, rows, last, lengths.shape[1], mask, head)
+
+    def _scores_backward(self, dscores: Array, cache: tuple) -> Array:
+        """dscores (N,K) -> dh (N*S,T,C), which is 0 except where an extract token stood"""
+        shape, rows, last, s, mask, head = cache
+        xp = array_module(dscores)
+        # scores = head(states * mask)
+        dstates = self.head.backward(dscores.reshape(len(dscores), -1, self.head.bias.data.shape[0]), head) * mask
+        # states = states.sum(axis=1): what was added, each gets the whole gradient
+        if self.task.kind == "similarity":
+            dstates = xp.repeat(dstates, s, axis=1)
+        # states = h[rows, last]
+        dh = xp.zeros(shape, dscores.dtype)
+        dh[rows, last] = dstates.reshape(-1, shape[-1])
+        return dh
+
+    def _targets(self, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) -> classes (N,J) int and their weights (N,J): J is 2 for scores, which lie between two classes."""
+        labels = np.asarray(labels)
+        if self.task.scored:
+            return score_targets(labels)
+        return labels[:, None], np.ones((len(labels), 1))
+
+    def probabilities(self, ids: Any, lengths: Any) -> np.ndarray:
+        """ids (N,S,T), lengths (N,S) -> (N,K) float64: how likely each label, or each candidate, is the right one"""
+        z = to_numpy(self.forward(ids, lengths, grad=False)[0]).astype(np.float64)
+        return ops.softmax_forward(z)[0]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the body as a model directory of its own, which transformers opens too, and the head beside it."""
+        (Path(folder) / FILE).unlink(missing_ok=True)  # never this body with an older head
+        self.body.save(folder)
+        about = json.dumps(self.task._asdict() | {"dropout": self.dropout})
+        tensors = {name: to_numpy(parameter.data) for name, parameter in self.head.named_parameters()}
+        checkpoint.save_tensors(Path(folder) / FILE, tensors, {"task": about})
+
+    @classmethod
+    def load(cls, folder: str | Path, body: LanguageModel) -> "Classifier":
+        """The classifier that was saved with this body. Raises InputError where there is none, or another one."""
+        path = Path(folder) / FILE
+        if not path.is_file():
+            raise InputError(f"{folder} holds no {FILE}: give a model that minigpt finetune wrote")
+        tensors, about = checkpoint.load_tensors(path)
+        try:
+            about = json.loads(about["task"])
+            task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
+            model = cls(body, task, about["dropout"], seed=None)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
+        checkpoint.fill(dict(model.head.named_parameters()), tensors, path)
+        return model
+
+
+def transfer(
+    body: LanguageModel, new_rows: int, layers: int | None = None, dropout: float | None = None, seed: int = 0
+) -> LanguageModel:
+    """A model that begins where a pre-trained one ended, with new rows at the end of its vocabulary.
+
+    The new rows, and all that is not taken over, are drawn as a fresh model draws them: from N(0, 0.02) in GPT-1.
+    layers: take over the embeddings and so many blocks (GPT-1 figure 2, left); -1: nothing at all; None: everything.
+    dropout: the rate at all places of the body, or None: as before.
+    """
+    known = asdict(body.config)
+    rates = {} if dropout is None else {name: dropout for name in known if name.endswith("_pdrop")}
+    config = replace(body.config, vocab_size=body.config.vocab_size + new_rows, **rates)
+    n_layer = config.n_layer
+    layers = n_layer if layers is None else layers
+    if not -1 <= layers <= n_layer:
+        raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
+    model = type(body)(config, seed=seed, dtype=body.head.data.dtype)
+    taken = dict(body.named_parameters())
+    for name, parameter in model.named_parameters():
+        if _depth(name, n_layer) <= layers:
+            old = to_numpy(taken[name].data)
+            parameter.data[: len(old)] = old
+    return model
+
+
+def _depth(name: str, n_layer: int) -> int:
+    """With how many layers this tensor is taken over: none for embeddings, all for what follows the blocks."""
+    if name.startswith("h."):
+        return int(name.split(".")[1]) + 1
+    return 0 if name.startswith(("wte", "wpe", "tokens_embed", "positions_embed")) else n_layer

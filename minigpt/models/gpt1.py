@@ -1,0 +1,114 @@
+"""GPT-1 (Radford, Narasimhan, Salimans and Sutskever 2018): a decoder whose blocks normalise after each addition.
+
+Parameter names and shapes are those of the published checkpoint in its Hugging Face form.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.device.arrays import Array
+from minigpt.errors import InputError
+from minigpt.models.language_model import Config, LanguageModel
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module
+from minigpt.ops.keys import Key, fold
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPT1Config(Config):
+    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are the paper's (section 4.1)."""
+
+    model_type: str = "openai-gpt"
+    vocab_size: int = 40478
+    n_positions: int = 512
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    afn: str = "gelu"
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    resid_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.afn != "gelu":
+            raise InputError(f"afn is {self.afn!r}: only 'gelu', in the tanh form of the released model, is built here")
+
+
+class Block(Module):
+    """n = LN1(x + Attn(x)),   out = LN2(n + MLP(n)): what stands on the residual stream is always normalised."""
+
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        std = config.initializer_range
+        self.attn = Attention(config, rng, std, dtype)
+        self.ln_1 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.mlp = MLP(config, rng, std, dtype)
+        self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+
+    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C)"""
+        cache = Cache(grad)
+        a = cache.keep(self.attn.forward(x, past, key, grad))
+        n = cache.keep(self.ln_1.forward(ops.add(x, a)))
+        m = cache.keep(self.mlp.forward(n, key, grad))
+        out = cache.keep(self.ln_2.forward(ops.add(n, m)))
+        return out, cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dx (B,T,C)"""
+        dn = self.ln_2.backward(dout, cache.pop())
+        dn = ops.add(dn, self.mlp.backward(dn, cache.pop()))
+        dx = self.ln_1.backward(dn, cache.pop())
+        return ops.add(dx, self.attn.backward(dx, cache.pop()))
+
+
+class GPT1(LanguageModel):
+    """The Transformer decoder of GPT-1: token and position embeddings, n_layer blocks, and the embedding as head.
+
+    seed: of the initial weights, N(0, 0.02) as in section 4.1; None leaves them zero, to be filled from a file.
+    """
+
+    Config = GPT1Config
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        rng = None if seed is None else np.random.default_rng(seed)
+        std = config.initializer_range
+        self.config = config
+        self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
+        self.positions_embed = Embedding(config.n_positions, config.n_embd, rng, std, dtype)
+        self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
+
+    @property
+    def embeddings(self) -> tuple[Embedding, Embedding]:
+        """Of tokens, and of positions."""
+        return self.tokens_embed, self.positions_embed
+
+    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C), the output of the last block"""
+        cache = Cache(grad)
+        ids, positions = self.place(ids, past)
+        tokens, places = self.embeddings
+        x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
+        x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        for i, block in enumerate(self.h):
+            x = cache.keep(self.through(block, x, past and past[i], fold(key, i + 1), grad))
+        return x, cache
+
+    def hidden_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
+        for block in reversed(self.h):
+            dh = block.backward(dh, cache.pop())
+        dh = ops.dropout_backward(dh, cache.pop())
+        tokens, places = self.embeddings
+        places.backward(dh.sum(axis=0, dtype=places.weight.data.dtype), cache.pop())
+        tokens.backward(dh, cache.pop())
+
+
+SIZES = {
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+    "paper": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 512},
+}

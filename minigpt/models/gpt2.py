@@ -1,0 +1,122 @@
+"""GPT-2 (Radford, Wu, Child, Luan, Amodei and Sutskever 2019): a decoder whose blocks normalise before they compute.
+
+Parameter names and shapes are those of the published checkpoint in its Hugging Face form.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.device.arrays import Array
+from minigpt.errors import InputError
+from minigpt.models.language_model import Config, LanguageModel
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module
+from minigpt.ops.keys import Key, fold
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPT2Config(Config):
+    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are those of the smallest release."""
+
+    model_type: str = "gpt2"
+    vocab_size: int = 50257
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    activation_function: str = "gelu_new"
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    resid_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.activation_function != "gelu_new":
+            raise InputError(f"activation_function is {self.activation_function!r}: only 'gelu_new' is built here")
+
+
+class Block(Module):
+    """n = x + Attn(LN1(x)),   out = n + MLP(LN2(n)): the residual stream itself is only ever added to (section 2.3)."""
+
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        std = config.initializer_range / math.sqrt(2 * config.n_layer)
+        self.ln_1 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.attn = Attention(config, rng, std, dtype)
+        self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.mlp = MLP(config, rng, std, dtype)
+
+    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C)"""
+        cache = Cache(grad)
+        a = cache.keep(self.ln_1.forward(x))
+        n = ops.add(x, cache.keep(self.attn.forward(a, past, key, grad)))
+        m = cache.keep(self.ln_2.forward(n))
+        out = ops.add(n, cache.keep(self.mlp.forward(m, key, grad)))
+        return out, cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dx (B,T,C)"""
+        dm = self.mlp.backward(dout, cache.pop())
+        dn = ops.add(dout, self.ln_2.backward(dm, cache.pop()))
+        da = self.attn.backward(dn, cache.pop())
+        return ops.add(dn, self.ln_1.backward(da, cache.pop()))
+
+
+class GPT2(LanguageModel):
+    """The Transformer decoder of GPT-2: token and position embeddings, n_layer blocks, a norm, the embedding as head.
+
+    seed: of the initial weights, N(0, 0.02), of which the projections that end on the residual stream are scaled by
+    1/sqrt(2 n_layer) (section 2.3); None leaves them zero, to be filled from a file.
+    """
+
+    Config = GPT2Config
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        rng = None if seed is None else np.random.default_rng(seed)
+        std = config.initializer_range
+        self.config = config
+        self.wte = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
+        self.wpe = Embedding(config.n_positions, config.n_embd, rng, std, dtype)
+        self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
+        self.ln_f = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+
+    @property
+    def embeddings(self) -> tuple[Embedding, Embedding]:
+        """Of tokens, and of positions."""
+        return self.wte, self.wpe
+
+    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C), the normalised output of the last block"""
+        cache = Cache(grad)
+        ids, positions = self.place(ids, past)
+        tokens, places = self.embeddings
+        x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
+        x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        for i, block in enumerate(self.h):
+            x = cache.keep(self.through(block, x, past and past[i], fold(key, i + 1), grad))
+        x = cache.keep(self.ln_f.forward(x))
+        return x, cache
+
+    def hidden_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
+        dh = self.ln_f.backward(dh, cache.pop())
+        for block in reversed(self.h):
+            dh = block.backward(dh, cache.pop())
+        dh = ops.dropout_backward(dh, cache.pop())
+        tokens, places = self.embeddings
+        places.backward(dh.sum(axis=0, dtype=places.weight.data.dtype), cache.pop())
+        tokens.backward(dh, cache.pop())
+
+
+SIZES = {
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+    "small": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 1024},
+    "medium": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "n_positions": 1024},
+    "large": {"n_layer": 36, "n_head": 20, "n_embd": 1280, "n_positions": 1024},
+    "xl": {"n_layer": 48, "n_head": 25, "n_embd": 1600, "n_positions": 1024},
+}

@@ -1,0 +1,110 @@
+"""The LSTM that the paper compares with (GPT-1 section 5, table 5): one layer of cells in place of all the blocks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.errors import InputError
+from minigpt.models.language_model import Config, LanguageModel
+from minigpt.nn import Cache, Embedding, Linear, Module, Parameter, accumulate, normal
+from minigpt.ops.keys import Key, fold
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMConfig(Config):
+    """Sizes and rates. n_hidden: the cells; None makes them 8/3 of the width, as the paper's 2048 are of 768."""
+
+    model_type: str = "lstm"
+    vocab_size: int = 40478
+    n_positions: int = 512
+    n_embd: int = 768
+    n_layer: int = 1
+    n_head: int = 1
+    n_hidden: int | None = None
+    embd_pdrop: float = 0.1
+    resid_pdrop: float = 0.1
+    initializer_range: float = 0.2  # of the embedding: no LayerNorm lifts it, and cells do not feel N(0, 0.02)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.n_layer != 1 or self.n_head != 1:
+            raise InputError(f"n_layer {self.n_layer}, n_head {self.n_head}: this LSTM has 1 layer, no heads: give 1")
+        if self.n_hidden is None:
+            object.__setattr__(self, "n_hidden", max(1, 8 * self.n_embd // 3))
+        if type(self.n_hidden) is not int or not 1 <= self.n_hidden < 1 << 31:
+            raise InputError(f"n_hidden is {self.n_hidden!r}: give a whole number from 1 to 2,147,483,647")
+
+
+class Memory:
+    """What was read, in place of keys and values: state (B,2H) after `length` steps. padding: as for `nn.Past`."""
+
+    def __init__(self, padding: Array | None = None):
+        self.padding, self.length, self.state = padding, 0, None
+
+
+class Recurrence(Module):
+    """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper says nothing, fits the head."""
+
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        c, n = config.n_embd, config.n_hidden  # products keep the size of what comes in: N(0, 1/sqrt(inputs))
+        self.w, self.u = (normal(rng, (size, 4 * n), size**-0.5, dtype) for size in (c, n))
+        self.b = Parameter(np.repeat(np.array([0, 1, 0, 0], dtype), n))  # forget gates begin open: first remember
+        self.c_proj = Linear(n, c, rng, n**-0.5, dtype)
+
+    def forward(self, x: Array, past: Memory, grad: bool = True) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C). past: read, and brought up to date; a constant for the backward."""
+        cache, xp, n, h = Cache(grad), array_module(x), len(self.u.data), []
+        state = xp.zeros((len(x), 2 * n), x.dtype) if past.state is None else past.state
+        for t, piece in enumerate([x] if past.padding is None else xp.split(x, x.shape[1], axis=1), past.length):
+            if past.padding is not None:
+                state = state * (past.padding < t)[:, None]  # a row that begins here, or later, has read nothing
+            out = cache.keep(ops.lstm_forward(piece, self.w.data, self.u.data, self.b.data, state))
+            h, state = [*h, out[..., :n]], out[:, -1]
+        past.state, past.length = state, past.length + x.shape[1]
+        return cache.keep(self.c_proj.forward(xp.concatenate(h, axis=1))), cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dx (B,T,C). Of [h, c] only h was used here: c has a gradient of zeros from outside."""
+        dh, xp = self.c_proj.backward(dout, cache.pop()), array_module(dout)
+        dx, *gradients, _ = ops.lstm_backward(xp.concatenate([dh, xp.zeros_like(dh)], axis=-1), cache.pop())
+        for parameter, gradient in zip((self.w, self.u, self.b), gradients, strict=True):
+            accumulate(parameter, gradient)
+        return dx
+
+
+class LSTM(LanguageModel):
+    """Embedding, cells, embedding as head. It reads n_positions tokens, like the Transformer. seed: as for GPT1."""
+
+    Config = LSTMConfig
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        self.config, rng = config, None if seed is None else np.random.default_rng(seed)
+        self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
+        self.h = [Recurrence(config, rng, dtype)]
+
+    @property
+    def embeddings(self) -> tuple[Embedding]:
+        """Of tokens alone: what is read one after the other needs no positions."""
+        return (self.tokens_embed,)
+
+    def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Memory]:
+        """A list of one empty `Memory`, whose room does not grow: capacity is not needed. padding: as in the base."""
+        return [Memory(None if padding is None or not padding.any() else to_device(padding, self.device))]
+
+    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C)"""
+        cache, (ids, _) = Cache(grad), self.place(ids, past)
+        x = cache.keep(self.tokens_embed.forward(ids))
+        x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        h = cache.keep(self.h[0].forward(x, (past or self.new_past())[0], grad))
+        return cache.keep(ops.dropout_forward(h, rate=self.config.resid_pdrop, key=fold(key, 1))), cache
+
+    def hidden_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
+        dx = self.h[0].backward(ops.dropout_backward(dh, cache.pop()), cache.pop())
+        self.tokens_embed.backward(ops.dropout_backward(dx, cache.pop()), cache.pop())
+
+
+SIZES = {"nano": {"n_embd": 128, "n_positions": 64}, "mini": {"n_embd": 384, "n_positions": 256}, "paper": {}}

@@ -1,0 +1,44 @@
+"""The reference: the mathematics of every operation, written to be read. One file for each primitive; it runs on NumPy
+and on CuPy arrays, for any floating-point dtype.
+
+The rules that every pair keeps:
+- `name_forward(arrays..., constants) -> out, cache`; `name_backward(dout, cache) ->` one gradient for each positional
+  float input, in that order, a single one bare. `dv` is the gradient of `v`, `dout` the incoming one.
+- The first line of a docstring gives the shapes; `*` stands for any leading axes.
+- Pure: no state, and neither inputs nor cache are ever written to. The dtype that comes in goes out.
+"""
+
+from minigpt.ops.reference.attention import attention_backward, attention_forward
+from minigpt.ops.reference.composites import (
+    linear_cross_entropy_backward,
+    linear_cross_entropy_forward,
+    mlp_backward,
+    mlp_forward,
+    self_attention_backward,
+    self_attention_forward,
+)
+from minigpt.ops.reference.cross_entropy import cross_entropy_backward, cross_entropy_forward
+from minigpt.ops.reference.dropout import dropout_backward, dropout_forward
+from minigpt.ops.reference.embedding import embedding_backward, embedding_forward
+from minigpt.ops.reference.gelu import gelu_backward, gelu_forward
+from minigpt.ops.reference.layernorm import layernorm_backward, layernorm_forward
+from minigpt.ops.reference.linear import linear_backward, linear_forward
+from minigpt.ops.reference.lstm import lstm_backward, lstm_forward
+from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
+
+COMPOSITES = ("mlp", "self_attention", "linear_cross_entropy")
+
+__all__ = [  # in the order of the book
+    "linear_forward", "linear_backward",
+    "embedding_forward", "embedding_backward",
+    "softmax_forward", "softmax_backward",
+    "attention_forward", "attention_backward",
+    "gelu_forward", "gelu_backward",
+    "layernorm_forward", "layernorm_backward",
+    "dropout_forward", "dropout_backward",
+    "cross_entropy_forward", "cross_entropy_backward",
+    "lstm_forward", "lstm_backward",
+    "mlp_forward", "mlp_backward",
+    "self_attention_forward", "self_attention_backward",
+    "linear_cross_entropy_forward", "linear_cross_entropy_backward",
+]  # fmt: skip
