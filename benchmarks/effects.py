@@ -30,8 +30,8 @@ def step(threads: int, shape: str, without: str):
 
     from minigpt import ops
     from minigpt.models.gpt2 import GPT2
-    from minigpt.nn import optim
     from minigpt.ops import fast
+    from minigpt.ops.fast import adam
     from minigpt.ops.table import table
 
     sizes, batch, time = (train_step.SHAPES | train_step.QUICK)[shape]
@@ -41,13 +41,14 @@ def step(threads: int, shape: str, without: str):
         ops.use("reference")
     elif without.startswith("fast "):
         op = without.removeprefix("fast ")
-        table._asked[op] = table._asked[op][-1:]  # the last one is the reference
+        candidates = table._candidates["cpu"]
+        candidates[op] = candidates[op][-1:]  # the last one is the reference
     elif without == "pieces":
-        fast.pieces.PIECE = optim.PIECE = 1 << 40
+        fast.pieces.PIECE = adam.PIECE = 1 << 40
     elif without == "pieces of AdamW":
-        optim.PIECE = 1 << 40
+        adam.PIECE = 1 << 40
     elif without == "large pieces":  # instead of pieces that fit into the second-level cache
-        fast.pieces.PIECE, optim.PIECE = 1 << 16, 1 << 15
+        fast.pieces.PIECE, adam.PIECE = 1 << 16, 1 << 15
     elif without == "threads inside operations":
         threads.SHARED = 1 << 60
     return train_step.ours(1 if without == "a second thread" else threads, config, ids, targets)

@@ -339,7 +339,7 @@ taken, taken_cache = ops.embedding_forward(table, ids)
 assert np.array_equal(taken, table[ids])
 assert np.allclose(ops.embedding_backward(dtaken, taken_cache), dtable, rtol=0, atol=1e-14)
 print("linear keeps", ops.ledger(cache), "and embedding", ops.ledger(taken_cache))
-assert ops.ledger(cache)["cache.x"] == x3.nbytes and ops.ledger(taken_cache)["cache.ids"] == ids.nbytes
+assert ops.ledger(cache)["x"] == x3.nbytes and ops.ledger(taken_cache)["ids"] == ids.nbytes
 
 # %% [markdown]
 # The weights are no cost, for they exist anyway; the cache only points at them. What linear costs is **x**: it stays

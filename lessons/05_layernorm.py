@@ -334,7 +334,7 @@ assert np.allclose(library_out, out, rtol=0, atol=1e-14)
 for ours, theirs in zip((dx, dg, db), ops.layernorm_backward(dout, library_cache), strict=True):
     assert np.allclose(ours, theirs, rtol=0, atol=1e-14)
 print("its cache, in bytes:", ops.ledger(library_cache))
-assert ops.ledger(library_cache) == {"cache.x_hat": 8 * B * T * C, "cache.rstd": 8 * B * T, "cache.g": 8 * C}
+assert ops.ledger(library_cache) == {"x_hat": 8 * B * T * C, "rstd": 8 * B * T, "g": 8 * C}
 
 # %% [markdown]
 # x_hat is as large as x, rstd is one number for each position. For the 24 LayerNorms of GPT-1, 64 x 512 positions,

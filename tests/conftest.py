@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 from pathlib import Path
 
 import cublaslt_on_cpu
@@ -43,7 +44,7 @@ def small_pieces(monkeypatch):
         "minigpt.ops.fast.pieces.PIECE": 6, "minigpt.ops.fast.pieces.FEW": 4, "minigpt.ops.fast.pieces.ROWS": 3,
         "minigpt.ops.fast.pieces.COLUMNS": 8, "minigpt.ops.fast.pieces.TALL": 5,
         "minigpt.ops.fast.attention.TILE": 2, "minigpt.ops.fast.head.LOGITS": 20,
-        "minigpt.ops.fast.head.WORDS": 3, "minigpt.nn.optim.PIECE": 3, "minigpt.device.threads.SHARED": 0,
+        "minigpt.ops.fast.head.WORDS": 3, "minigpt.ops.fast.adam.PIECE": 3, "minigpt.device.threads.SHARED": 0,
         "minigpt.device.threads._threads": 2,
     }.items():  # fmt: skip
         monkeypatch.setattr(name, size)
@@ -65,6 +66,7 @@ def kernels_on_cpu(request, monkeypatch):
         cache.cache_clear()
     library = cublaslt_on_cpu.Library() if getattr(request, "param", "CuPy") == "cuBLASLt" else None
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
+    monkeypatch.setattr(sys.modules["minigpt.ops.table"], "device_of", lambda array: "cuda")
     monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
     monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
     monkeypatch.setattr(gpu, "tensor_cores", lambda: True)
@@ -89,7 +91,7 @@ def small_tiles(monkeypatch):
         monkeypatch.setattr(f"minigpt.ops.cuda.{name}", size)
 
 
-@pytest.fixture(params=[*table.houses, "fast in small pieces"])
+@pytest.fixture(params=[*table.implementations, "fast in small pieces"])
 def implementation(request) -> str:
     """Each implementation of the library in turn: inside the test it is the one that runs."""
     house, small, _ = request.param.partition(" in small pieces")
@@ -128,7 +130,7 @@ def pytest_collection_modifyitems(items):
 
     def again(item) -> bool:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        made_for = {"cpu": [*table.houses, "fast in small pieces"], "cuda": ["reference", "cuda"]}
+        made_for = {"cpu": [*table.implementations, "fast in small pieces"], "cuda": ["reference", "cuda"]}
         return params.get("implementation", "reference") not in made_for.get(params.get("device", "cpu"), ["reference"])
 
     items[:] = [item for item in items if not again(item)]

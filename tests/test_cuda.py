@@ -52,9 +52,10 @@ def normal(*shape, dtype=np.float32, scale=1.0):
 def both_ways(implementation, op, args, constants):
     """Result and gradients of one operation; a kernel must have made them, and must have touched nothing else."""
     before = snapshot([args, constants])
-    made = getattr(implementation, f"{op}_forward")(*args, **constants)
-    assert made is not NotImplemented, f"{op} was left to the reference"
-    out, cache = made
+    if implementation is cuda:
+        with ops.using("cuda"):
+            assert ops.explain(op, *args, **constants).implementation == "cuda", "it was left to the reference"
+    out, cache = getattr(implementation, f"{op}_forward")(*args, **constants)
     dout = np.random.default_rng(1).standard_normal(np.shape(out)).astype(out.dtype)
     kept = snapshot([cache, dout])
     gradients = [g for g in as_tuple(getattr(implementation, f"{op}_backward")(dout, cache)) if g is not None]
@@ -344,7 +345,7 @@ def test_a_model_refuses_ids_that_a_kernel_would_only_make_nan(wrong, kernels_on
     model = small_gpt2()
     ids, targets = batch(model)
     bad = np.where(np.arange(ids.shape[1]) == 2, wrong, ids)
-    with ops.using(cuda):
+    with ops.using("cuda"):
         with pytest.raises(InputError, match=f"token id {wrong} is out of range: the table has 11 rows"):
             model.loss(bad, targets)
         with pytest.raises(InputError, match=f"targets must be -100 or 0 to 10: got {wrong}"):
@@ -354,21 +355,25 @@ def test_a_model_refuses_ids_that_a_kernel_would_only_make_nan(wrong, kernels_on
 def test_the_gains_of_a_layernorm_are_never_short(kernels_on_cpu):
     pytest.importorskip("ml_dtypes")
     x, g = normal(3, 8).astype(named_dtype("bfloat16")), normal(8)
-    assert cuda.layernorm_forward(x, g, g) is not NotImplemented
-    assert cuda.layernorm_forward(x, g.astype(x.dtype), g.astype(x.dtype)) is NotImplemented
+    assert cuda.layernorm_supports(x, g, g) is None
+    assert "float32 beside bfloat16" in cuda.layernorm_supports(x, g.astype(x.dtype), g.astype(x.dtype))
 
 
 @pytest.mark.parametrize("op", ["linear_cross_entropy", "embedding", "linear"])
 def test_other_dtypes_are_left_to_the_reference(op, kernels_on_cpu):
     _, args, constants = example(op)
     args = [a.astype(np.float16) if a.dtype.kind == "f" else a for a in args]
-    assert getattr(cuda, f"{op}_forward")(*args, **constants) is NotImplemented
+    with ops.using("cuda"):
+        explained = ops.explain(op, *args, **constants)
+    assert explained.implementation == "reference" and "float16" in explained.reasons["cuda"]
 
 
 def test_without_cupy_arrays_the_kernels_stay_away():
     for name in MADE_FOR:
         op, args, constants = example(name)
-        assert getattr(cuda, f"{op}_forward")(*args, **constants) is NotImplemented
+        with ops.using("cuda"):
+            assert "CuPy" in ops.explain(op, *args, **constants).reasons["cuda"]
+        assert "arrays on cuda" in ops.explain(op, *args, **constants).reasons["cuda"]
 
 
 @pytest.mark.parametrize(("segment", "tile"), [(1, 1), (3, 4), (32, 256)])
@@ -425,9 +430,9 @@ def test_attention_with_large_scores(scale, kernels_on_cpu, small_tiles):
 def test_attention_leaves_what_it_was_not_made_for(kernels_on_cpu):
     qkv = normal(2, 4, 12)
     past = normal(2, 2, 3, 2), normal(2, 2, 3, 2)
-    assert cuda.self_attention_forward(qkv, 2, mask=np.ones((4, 4), bool)) is NotImplemented
-    assert cuda.self_attention_forward(qkv, 2, past=past) is NotImplemented
-    assert cuda.self_attention_forward(normal(1, 2, 3 * 512), 1) is NotImplemented  # no room in shared memory
+    assert "causal" in cuda.self_attention_supports(qkv, 2, mask=np.ones((4, 4), bool))
+    assert "past" in cuda.self_attention_supports(qkv, 2, past=past)
+    assert "512" in cuda.self_attention_supports(normal(1, 2, 3 * 512), 1)
     assert cuda.self_attention_forward(qkv, 2, grad=False)[1] is None
 
 
@@ -580,7 +585,7 @@ def test_a_training_step_waits_for_nothing(make, low, kernels_on_cpu, small_tile
     model.compute_in(low)
     optimizer = optim.AdamW(model.named_parameters())
     ids, targets = (a.view(OnGpu) for a in batch(model))
-    with ops.using(cuda):
+    with ops.using("cuda"):
         loss, cache = model.loss(ids, targets, normalizer=targets.size, key=Key.of(3))
         model.loss_backward(cache)
         optimizer.step(1e-3, 1.0)

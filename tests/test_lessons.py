@@ -121,4 +121,4 @@ def test_the_ten_lines_of_the_readme_run(capsys):
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out
-    assert out.count("happy") == 3 and "cache.x_hat" in out
+    assert out.count("happy") == 3 and "'x_hat'" in out

@@ -1,18 +1,34 @@
 """The table of operations: who runs when an operation is called, and where its backward goes."""
 
 
+import sys
 import types
+from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers import EXAMPLES, arrays_in, as_tuple, batch, error, example, floats_in, same, small_gpt1, snapshot
+from helpers import (
+    EXAMPLES,
+    arrays_in,
+    as_tuple,
+    batch,
+    error,
+    example,
+    floats_in,
+    same,
+    small_gpt1,
+    small_gpt2,
+    snapshot,
+)
 
 from minigpt import ops
 from minigpt.errors import InputError
+from minigpt.nn.optim import AdamW
 from minigpt.ops import reference
-from minigpt.ops.table import GuestCache, table
+from minigpt.ops.overrides import OverrideCache
+from minigpt.ops.table import table
 
 REFERENCE = dict(vars(reference))
 CALLED_BY = {  # composite or model -> the primitives it is made of
@@ -55,7 +71,7 @@ def back(op, out, cache):
 
 
 def close(a: list, b: list) -> bool:
-    """The same numbers, but for the order in which they were added up: who answers beside a guest may be fast."""
+    """The same numbers, but for the order in which they were added up: who answers beside a override may be fast."""
     return len(a) == len(b) and all(error(x, y) < 1e-12 for x, y in zip(a, b, strict=True))
 
 
@@ -128,15 +144,22 @@ class ToyMlpCache(NamedTuple):
 
 
 class Toy:
-    """A second house: GELU, in float32 only, and the whole MLP. It writes down what it was asked for."""
+    """A further implementation: GELU, in float32 only, and the whole MLP. It writes down what was called."""
 
+    DEVICE = "cpu"
     __all__ = ("gelu_forward", "gelu_backward", "mlp_forward", "mlp_backward")
     calls: list = []
 
     @staticmethod
+    def accepts(*arrays):
+        return None
+
+    @staticmethod
+    def gelu_supports(x):
+        return None if x.dtype == np.float32 else "it takes float32 only"
+
+    @staticmethod
     def gelu_forward(x):
-        if x.dtype != np.float32:
-            return NotImplemented
         Toy.calls.append("gelu_forward")
         return reference.gelu_forward(x)[0], ToyGeluCache(x)
 
@@ -160,18 +183,18 @@ class Toy:
 
 @pytest.fixture
 def toy(monkeypatch):
-    """The toy stands in the table beside the reference, for one test."""
-    for name in ("_houses", "_made_by", "_asked"):
+    """The toy stands in the table beside the reference, for one test, in the place of the fast implementation."""
+    for name in ("_implementations", "_made_by", "_candidates"):
         monkeypatch.setattr(table, name, dict(getattr(table, name)))
+    del table._implementations["fast"]
     Toy.calls = []
-    table.add("toy", Toy)
+    table.register("toy", Toy)
     yield Toy
     monkeypatch.undo()
     ops.use()
 
 
-def test_the_last_house_is_the_default_and_answers_with_its_own_cache(toy):
-    assert table.houses[-1] == "toy"
+def test_an_implementation_for_the_device_is_the_default_and_has_its_own_cache(toy):
     out, cache = run("mlp")
     assert type(cache) is ToyMlpCache and toy.calls == ["mlp_forward"]
     answers = back("mlp", out, cache)
@@ -182,7 +205,7 @@ def test_the_last_house_is_the_default_and_answers_with_its_own_cache(toy):
     assert toy.calls == ["mlp_forward", "mlp_backward"]
 
 
-def test_not_implemented_hands_on_to_the_next(toy):
+def test_a_call_that_is_not_supported_goes_to_the_reference(toy):
     out, cache = run("gelu", dtype=np.float32)
     assert type(cache) is ToyGeluCache
     out, cache = run("gelu", dtype=np.float64)
@@ -191,25 +214,25 @@ def test_not_implemented_hands_on_to_the_next(toy):
     assert toy.calls == ["gelu_forward"]
 
 
-def test_a_guest_too_may_hand_on():
+def test_an_override_may_decline_a_call():
     def gelu_forward(x):
         return NotImplemented
 
     with ops.using(SimpleNamespace(gelu_forward=gelu_forward, gelu_backward=lambda dout, cache: 1 / 0)):
         out, cache = run("gelu")
-        assert not isinstance(cache, GuestCache)
+        assert not isinstance(cache, OverrideCache)
         back("gelu", out, cache)
 
 
-def test_guests_are_asked_in_order():
+def test_of_several_overrides_the_first_runs():
     first, second = Counting("gelu"), Counting("gelu")
     with ops.using(first, second):
         run("gelu")
     assert (first.forwards, second.forwards) == (1, 0)
 
 
-def test_a_composite_of_the_library_steps_aside_for_a_guest_primitive(toy):
-    """Only for as long as the guest is there, and not for a guest that brings a composite alone."""
+def test_a_composite_of_the_library_steps_aside_for_a_override_primitive(toy):
+    """Only for as long as the override is there, and not for a override that brings a composite alone."""
     mine = Counting("linear")
     with ops.using(mine):
         back("mlp", *run("mlp"))
@@ -219,7 +242,7 @@ def test_a_composite_of_the_library_steps_aside_for_a_guest_primitive(toy):
     assert toy.calls == ["mlp_forward"]
 
 
-def test_a_primitive_of_the_library_stays_when_a_guest_replaces_another(toy):
+def test_a_primitive_of_the_library_stays_when_a_override_replaces_another(toy):
     with ops.using(Counting("linear")):
         out, cache = run("gelu", dtype=np.float32)
     assert type(cache) is ToyGeluCache
@@ -243,10 +266,10 @@ def test_a_backward_goes_to_whoever_made_the_cache(toy):
         by_reference = run("mlp")
     by_toy = run("mlp")
     with ops.using(mine):
-        by_guest = run("mlp")
+        by_override = run("mlp")
     toy.calls.clear()
     with ops.using(other):
-        for pair in (by_reference, by_toy, by_guest):
+        for pair in (by_reference, by_toy, by_override):
             back("mlp", *pair)
     assert toy.calls == ["mlp_backward"] and mine.backwards == 1 and (other.forwards, other.backwards) == (0, 0)
 
@@ -254,19 +277,19 @@ def test_a_backward_goes_to_whoever_made_the_cache(toy):
 def test_a_model_may_be_rebound_between_forward_and_backward():
     model = small_gpt1(dropout=0.1)
     expected = snapshot(trained(model)[1:])
-    guests = [Counting(op) for op in ops.primitives]
+    overrides = [Counting(op) for op in ops.primitives]
     model.zero_grad()
-    with ops.using(*guests):
+    with ops.using(*overrides):
         _, cache = model.loss(*batch(model))
     with ops.using(*(Counting(op) for op in ops.names)):
         model.loss_backward(cache)
     assert close(expected, snapshot([p.grad for p in model.parameters()]))
-    assert all(guest.backwards == guest.forwards for guest in guests)
+    assert all(override.backwards == override.forwards for override in overrides)
 
 
-@pytest.mark.parametrize("guest", [False, True])
-def test_a_cache_of_another_operation_is_refused(guest):
-    with ops.using(*([Counting("gelu")] if guest else [])):
+@pytest.mark.parametrize("override", [False, True])
+def test_a_cache_of_another_operation_is_refused(override):
+    with ops.using(*([Counting("gelu")] if override else [])):
         out, cache = run("gelu")
     with pytest.raises(TypeError, match="softmax_backward was given a cache of gelu"):
         ops.softmax_backward(out, cache)
@@ -279,7 +302,7 @@ def test_what_is_no_cache_is_refused(cache):
 
 
 def test_the_caches_of_all_operations_have_types_of_their_own():
-    for house in table.houses:
+    for house in table.implementations:
         with ops.using(house):
             caches = [type(run(op)[1]) for op in ops.names]
         assert len(set(caches)) == len(ops.names)
@@ -327,13 +350,13 @@ def test_half_a_pair_is_refused(there, missing):
         with pytest.raises(InputError, match=f"mine has {there} but no {missing}: an operation is a pair"):
             ops.use(module("mine", source))
     out, cache = run("softmax")
-    assert not isinstance(cache, GuestCache)  # what was refused changed nothing
+    assert not isinstance(cache, OverrideCache)  # what was refused changed nothing
 
 
 def test_nothing_at_all_is_refused():
     with pytest.raises(InputError, match="mine has no pair such as"):
         ops.use(module("mine", "x = 1"))
-    with pytest.raises(InputError, match="no implementation is called 'quick': there is reference"):
+    with pytest.raises(InputError, match="no implementation is called 'quick': choose reference"):
         ops.use("quick")
 
 
@@ -344,7 +367,7 @@ def test_what_a_file_imports_from_the_library_is_not_its_own():
         with ops.using(module("mine", f"from minigpt.ops import {imported}\n{pair}")):
             out, cache = run("linear")
             back("linear", out, cache)
-            assert not isinstance(cache, GuestCache)
+            assert not isinstance(cache, OverrideCache)
             back("mlp", *run("mlp"))
     with pytest.raises(InputError, match="mine has no pair"):
         ops.use(module("mine", "from minigpt.ops import linear_forward, linear_backward"))
@@ -410,7 +433,7 @@ def test_names():
 def test_ledger_names_every_array_and_its_bytes():
     ops.use("reference")
     _, cache = run("attention", dtype=np.float32)  # q, k, v (3,5,4), p (3,5,5)
-    assert ops.ledger(cache) == {"cache.q": 240, "cache.k": 240, "cache.v": 240, "cache.p": 300}
+    assert ops.ledger(cache) == {"q": 240, "k": 240, "v": 240, "p": 300}
     assert ops.nbytes(cache) == 1020
     _, cache = run("mlp")  # x (2,4,5), w1 (5,6), b1 (6,), w2 (6,5), b2 (5,)
     assert ops.ledger(cache, "mlp") == {
@@ -420,13 +443,13 @@ def test_ledger_names_every_array_and_its_bytes():
     assert ops.nbytes(run("dropout")[1]) == 0
 
 
-def test_ledger_counts_an_array_once_and_looks_into_guests_and_lists():
+def test_ledger_counts_an_array_once_and_looks_into_overrides_and_lists():
     x = np.ones(10, np.float32)
-    assert ops.ledger([(x, 3), [x], {"not": "an array"}], "c") == {"c.0.0": 40}
+    assert ops.ledger([(x, 3), [x], {"no": "array"}], "c") == {"c.0.0": 40}
     with ops.using(Counting("gelu")):
         _, cache = run("gelu")
     assert sum(a.nbytes for a in floats_in(cache.saved)) == ops.nbytes(cache) > 0
-    assert list(ops.arrays(cache)) == ["cache.1.x", "cache.1.t"]
+    assert list(ops.arrays(cache)) == ["1.x", "1.t"]
 
 
 def test_ledger_of_a_model_is_the_sum_of_its_parts():
@@ -438,3 +461,64 @@ def test_ledger_of_a_model_is_the_sum_of_its_parts():
     assert sum(name.endswith(".p") for name in lines) == 3  # two layers of attention, and the cross-entropy
 
 
+# --- who runs, and why -----------------------------------------------------------------------------------------------
+
+
+def test_explain_names_who_runs_and_why_the_others_do_not():
+    _, args, constants = example("linear")
+    told = ops.explain("linear", *args, **constants)
+    assert told.implementation == "fast" and set(told.reasons) == {"reference", "cuda"}
+    assert told.reasons["cuda"] == "it is for arrays on cuda, and these are on cpu"
+    in_halves = [a.astype(np.float16) for a in args]
+    assert "float16" in ops.explain("linear", *in_halves).reasons["fast"]
+    assert ops.explain("softmax", args[0]).reasons["fast"] == "it has no softmax of its own"
+    with ops.using("reference"):
+        assert ops.explain("linear", *args).implementation == "reference"
+    with ops.using(Counting("softmax")):
+        assert "override" in ops.explain("mlp", *example("mlp")[1]).reasons["fast"]
+    with pytest.raises(InputError, match="no operation 'rnn'"):
+        ops.explain("rnn", args[0])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_explain_foretells_what_runs(name):
+    op, args, constants = example(name, dtype=np.float32)
+    told = ops.explain(op, *args, **constants)
+    with ops.tracing() as calls:
+        getattr(ops, f"{op}_forward")(*args, **constants)
+    assert (calls[-1].op, calls[-1].implementation) == (op, told.implementation)
+
+
+def test_an_option_that_an_override_does_not_know():
+    """It is left out where it changes nothing; otherwise the library makes the call."""
+    q, k, v = example("attention")[1]
+
+    def attention_forward(q, k, v, *, mask=None):
+        return REFERENCE["attention_forward"](q, k, v, mask=mask)
+
+    mine = SimpleNamespace(attention_forward=attention_forward, attention_backward=REFERENCE["attention_backward"])
+    with ops.using(mine):
+        assert isinstance(ops.attention_forward(q, k, v, rate=0.0, key=None)[1], OverrideCache)
+        assert not isinstance(ops.attention_forward(q, k, v, rate=0.5, key=ops.Key.of(1))[1], OverrideCache)
+        assert "takes no rate" in str(ops.explain("attention", q, k, v, rate=0.5, key=ops.Key.of(1)))
+
+
+@pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
+def test_a_whole_step_on_a_processor_calls_no_cuda_code_and_falls_back_nowhere(make):
+    """With arrays of float32, as models are trained: forward, backward, clipping and the update."""
+    model = make(np.float32, dropout=0.1)
+    optimizer = AdamW(model.named_parameters())
+    files = set()
+    sys.setprofile(lambda frame, event, argument: files.add(frame.f_code.co_filename))
+    try:
+        with ops.tracing() as calls:
+            trained(model)
+            optimizer.step(1e-3, max_norm=1.0)
+    finally:
+        sys.setprofile(None)
+    folders = {Path(file).parent.name for file in files}
+    assert "fast" in folders and "cuda" not in folders
+    assert {"mlp", "self_attention", "adam_update", "add"} <= {call.op for call in calls}
+    assert [str(call) for call in calls if call.reasons] == []
+    left = {call.op for call in calls if call.implementation == "reference"}
+    assert left == {"add", "clip_gradients"}, "these have no fast version of their own"

@@ -1,20 +1,14 @@
-"""Optimisers, learning-rate schedules and gradient clipping.
+"""Optimisers and gradient clipping: who owns the moments. The update itself is `ops.adam_update`."""
 
-Schedules are functions of the share of the updates that are already done, so the first update is made at x = 0.
-"""
-import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
+from minigpt import ops
 from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
-from minigpt.device.threads import SHARED, share
 from minigpt.errors import InputError
-from minigpt.nn import Parameter
-from minigpt.ops.cuda import adam
-
-PIECE = 1 << 17  # elements of a parameter that are updated together
+from minigpt.nn.module import Parameter
 
 
 class NonFiniteGradient(ArithmeticError):
@@ -46,47 +40,25 @@ class Optimizer:
     def step(self, lr: float, max_norm: float | None = None) -> float | Array:
         """One update with learning rate lr. Parameters without a gradient stay as they are.
 
-        max_norm: clip the gradients before. Returns their norm, or 0 where max_norm is None. On a GPU nobody
-        waits for it: it is an array (), and if it is not finite nothing is changed; otherwise that raises
+        max_norm: clip the gradients before. Returns their norm, or 0 where max_norm is None. On a GPU it is
+        an array (), for nothing waits for it. Where it is not finite nothing is changed, and on a processor that raises
         NonFiniteGradient.
         """
         learning = {name: p for name, p in self.parameters.items() if p.grad is not None}
         tensors = [(p.data, p.grad, self.m[name], self.v[name]) for name, p in learning.items()]
-        decaying, lows = [p.data.ndim > 1 for p in learning.values()], [p.low for p in learning.values()]
-        together, norm = adam.takes(tensors), 0.0
-        if max_norm is not None and not together:
-            norm = clip_by_global_norm(learning.items(), max_norm)
+        rate, eps, decay = self.rule(lr, self.t + 1)
+        norm = ops.adam_update(
+            tensors, copies=[p.low for p in learning.values()], decays=[p.data.ndim > 1 for p in learning.values()],
+            rate=rate, eps=eps, decay=decay, betas=self.betas, max_norm=max_norm,
+        )  # fmt: skip
+        if type(norm) is float and not math.isfinite(norm):  # not an array that a GPU may still be computing
+            raise NonFiniteGradient(_first_not_finite(learning))
         self.t += 1
-        rule = rate, eps, decay = self.rule(lr)
-        if together:  # on a GPU, in three launches
-            return adam.update(tensors, lows, decaying, rule, self.betas, max_norm)
-        for tensor, low, decays in zip(tensors, lows, decaying, strict=True):
-            _in_pieces(functools.partial(self._update, rate, eps, decay if decays else 0.0), *tensor)
-            if low is not None:
-                low[...] = tensor[0]
         return norm
 
-    def rule(self, lr: float) -> tuple[float, float, float]:
-        """rate, eps and decay of this update, which is p -= rate m / (sqrt(v) + eps) + decay p."""
+    def rule(self, lr: float, t: int) -> tuple[float, float, float]:
+        """rate, eps and decay of update number t, counted from 1, which is p -= rate m / (sqrt(v) + eps) + decay p."""
         raise TypeError(f"{type(self).__name__} does not say how to change a parameter")
-
-    def _update(self, rate, eps, decay, p, g, m, v):
-        beta1, beta2 = self.betas
-        xp, a = array_module(p), array_module(p).empty_like(p)  # one array for whatever stands between two lines
-        xp.subtract(g, m, out=a)
-        a *= 1 - beta1
-        m += a  # m += (1 - beta1) (g - m)
-        xp.multiply(g, g, out=a)
-        a -= v
-        a *= 1 - beta2
-        v += a  # v += (1 - beta2) (g^2 - v)
-        xp.sqrt(v, out=a)
-        a += eps
-        xp.divide(m, a, out=a)
-        a *= rate
-        if decay:
-            p *= 1 - decay
-        p -= a  # p -= rate m / (sqrt(v) + eps) + decay p
 
     def state(self) -> dict[str, np.ndarray]:
         """The moments as named NumPy arrays, for a checkpoint: {"m.<name>": ..., "v.<name>": ...}."""
@@ -109,10 +81,10 @@ class Optimizer:
 class AdamW(Optimizer):
     """p -= lr (m_hat / (sqrt(v_hat) + eps) + decay p), with m_hat and v_hat corrected for their start at zero."""
 
-    def rule(self, lr: float) -> tuple[float, float, float]:
+    def rule(self, lr: float, t: int) -> tuple[float, float, float]:
         beta1, beta2 = self.betas
-        root = math.sqrt(1 - beta2**self.t)  # sqrt(v_hat) = sqrt(v) / root: corrected as numbers, not as arrays
-        return lr * root / (1 - beta1**self.t), self.eps * root, lr * self.weight_decay
+        root = math.sqrt(1 - beta2**t)  # sqrt(v_hat) = sqrt(v) / root: corrected as numbers, not as arrays
+        return lr * root / (1 - beta1**t), self.eps * root, lr * self.weight_decay
 
 
 class GPT1Adam(Optimizer):
@@ -122,24 +94,19 @@ class GPT1Adam(Optimizer):
     AdamW: eps stands beside the uncorrected root, and the correction lr_t / lr scales the decay too.
     """
 
-    def rule(self, lr: float) -> tuple[float, float, float]:
+    def rule(self, lr: float, t: int) -> tuple[float, float, float]:
         beta1, beta2 = self.betas
-        lr_t = lr * math.sqrt(1 - beta2**self.t) / (1 - beta1**self.t)
+        lr_t = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
         return lr_t, self.eps, lr_t * self.weight_decay
 
 
-def _in_pieces(update: Callable, *arrays: Array) -> None:
-    """update(*arrays), on a processor for a few rows at a time, which stay in its cache, and by all threads."""
-    first = arrays[0]
-    if first.ndim == 0 or array_module(first) is not np:
-        return update(*arrays)
-    step = max(1, PIECE * len(first) // max(1, first.size))
-
-    def part(rows):
-        for i in range(rows.start, rows.stop, step):
-            update(*(array[i : min(i + step, rows.stop)] for array in arrays))
-
-    share(part, len(first), work=first.size // PIECE * SHARED)  # less than a piece is not worth a second thread
+def _first_not_finite(parameters: dict[str, Parameter]) -> str:
+    """The name of the first parameter whose gradient holds NaN or infinity, or is so large that its square does."""
+    for name, parameter in parameters.items():
+        g = parameter.grad.reshape(-1)
+        if not math.isfinite(float(g @ g)):
+            return name
+    return "all parameters together"
 
 
 def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_norm: float | None) -> float:
@@ -149,12 +116,7 @@ def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_n
     infinite; then no gradient has been changed. (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
     """
     with_grad = {name: p for name, p in named_parameters if p.grad is not None}
-    vectors = [p.grad.reshape(-1) for p in with_grad.values()]
-    squares = to_numpy(array_module(*vectors).stack([g @ g for g in vectors])).tolist() if vectors else []
-    norm = math.sqrt(sum(squares))  # all came back at once: a GPU is waited for one time
+    norm = ops.clip_gradients([p.grad for p in with_grad.values()], max_norm)
     if not math.isfinite(norm):
-        raise NonFiniteGradient(next(name for name, s in zip(with_grad, squares, strict=True) if not math.isfinite(s)))
-    if max_norm and norm > max_norm:
-        for p in with_grad.values():
-            p.grad *= max_norm / norm
+        raise NonFiniteGradient(_first_not_finite(with_grad))
     return norm

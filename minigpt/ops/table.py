@@ -1,101 +1,107 @@
 """The table of operations: which implementation runs when an operation is called.
 
 An operation is a pair of pure functions, `name_forward(arrays..., constants) -> out, cache` and
-`name_backward(dout, cache) -> gradients`. An implementation is anything that has such pairs as attributes: the package
-`minigpt.ops.reference`, a learner's file, a class in a test. Which pairs belong together is never left to the caller: a
-cache remembers who made it, and `name_backward` goes there.
+`name_backward(dout, cache) -> gradients`. An implementation is a set of such pairs: the packages
+`minigpt.ops.reference`, `minigpt.ops.fast` and `minigpt.ops.cuda`. An override comes from outside: a learner's file, a
+class in a test.
+
+Where the arrays are decides who runs: on a processor `fast`, on a GPU `cuda`, and the reference wherever these do not
+support a call. Which forward and backward belong together is never left to the caller: a cache remembers which
+implementation made it, and `name_backward` goes there.
 """
 
 import contextlib
 import functools
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from minigpt.device.arrays import device_of
 from minigpt.errors import InputError
+from minigpt.ops.overrides import Entry, OverrideCache, entries_of
 
 
-class GuestCache(NamedTuple):
-    """The cache of an implementation from outside: whatever its forward saved, and the backward that understands it."""
-
-    op: str
-    saved: Any
-    backward: Callable
-
-
-class Pair(NamedTuple):
-    """Forward and backward of one operation by one implementation. Guests are learners' files and tests."""
+class Explanation(NamedTuple):
+    """Which implementation runs a call, and for each other one the reason why it does not."""
 
     op: str
-    forward: Callable
-    backward: Callable
-    guest: bool
+    implementation: str
+    reasons: dict[str, str]
 
-    def __call__(self, *args, **constants):
-        result = self.forward(*args, **constants)
-        if result is NotImplemented or not self.guest:
-            return result
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"{self.op}_forward returned a {type(result).__name__}: expected the pair (out, cache)")
-        out, cache = result
-        return out, GuestCache(self.op, cache, self.backward)
+    def __str__(self) -> str:
+        others = "; ".join(f"not {name}: {reason}" for name, reason in self.reasons.items())
+        return f"{self.op}: {self.implementation}" + (f" ({others})" if others else "")
 
 
-def cache_type(backward: Callable) -> type:
-    """The NamedTuple that a backward of this library takes: the annotation of its `cache`."""
-    return typing.get_type_hints(backward)["cache"]
+class Implementation(NamedTuple):
+    """Entries by the name of their operation. device: where its arrays live, "cpu" or "cuda"; None: anywhere."""
+
+    name: str
+    device: str | None
+    entries: dict[str, Entry]
 
 
 class Table:
-    """Holds the implementations, in the order in which they are asked.
+    """Holds the implementations, and finds the one that runs a call.
 
-    `use(*implementations)`: names ("reference") or objects with pairs. The first that has the operation and does not
-    return NotImplemented runs it; the reference, which has them all, is always asked last. While a guest replaces a
-    primitive, composites run their reference body, which calls primitives through this table: what the guest gave is
-    what runs, everywhere.
+    While an override replaces a primitive, composites run their reference body, which calls primitives through this
+    table: so what was given is what runs, everywhere.
     """
 
     def __init__(self):
         self.docs: dict[str, Callable] = {}  # operation -> reference forward: names, signatures and docstrings
+        self.functions: tuple[str, ...] = ()  # entries of the reference that are no pairs
         self.composites: set[str] = set()
-        self._houses: dict[str, dict[str, Pair]] = {}
-        self._made_by: dict[type, Pair] = {}
-        self._asked: dict[str, list[Pair]] = {}
+        self._implementations: dict[str, Implementation] = {}
+        self._made_by: dict[type, Entry] = {}
+        self._candidates: dict[str, dict[str, list[Entry]]] = {}  # device -> operation -> who may run it, best first
         self._current: tuple = ()
+        self._calls: list[Explanation] | None = None
 
-    def add(self, name: str, implementation: Any, composites: tuple[str, ...] = ()) -> None:
-        """Register an implementation of this library. The first one added is the reference."""
-        pairs = dict(_pairs(implementation, _names(implementation), guest=False))
-        if not self._houses:
-            self.docs = {op: pair.forward for op, pair in pairs.items()}
+    # ---------------------------------------------------------------------------------------------- who is registered
+
+    def register(
+        self, name: str, package: Any, composites: tuple[str, ...] = (), functions: tuple[str, ...] = ()
+    ) -> None:
+        """Register an implementation of this library. The first one is the reference.
+
+        package: has pairs as attributes, `DEVICE`, and `accepts(*arrays)`, which returns None or a reason; a function
+        `linear_supports` in it, with the arguments of linear_forward, takes the place of `accepts` for that operation.
+        functions: names of the reference's entries that are no pairs.
+        """
+        if not self._implementations:
+            self.functions = functions
             self.composites = set(composites)
-        self._houses[name] = pairs
-        self._made_by.update({cache_type(pair.backward): pair for pair in pairs.values()})
+        entries = {}
+        for op in _operations(package):
+            forward, backward = getattr(package, f"{op}_forward"), getattr(package, f"{op}_backward")
+            entries[op] = Entry(op, name, forward, backward, _supports(package, op))
+            self._made_by[_cache_type(backward)] = entries[op]
+            self.docs.setdefault(op, forward)
+        for op in self.functions:
+            if hasattr(package, op):
+                entries[op] = Entry(op, name, getattr(package, op), None, _supports(package, op))
+        self._implementations[name] = Implementation(name, package.DEVICE, entries)
         self.use()
 
     @property
-    def houses(self) -> list[str]:
+    def implementations(self) -> list[str]:
         """The names of this library's implementations, the reference first."""
-        return list(self._houses)
+        return list(self._implementations)
+
+    # ------------------------------------------------------------------------------------------------- who is chosen
 
     def use(self, *implementations: Any) -> None:
-        """Choose who is asked first, from now on. `use()` goes back to the default: the fastest there is."""
-        order, houses = [], self.houses
-        for implementation in implementations:
-            if isinstance(implementation, str):
-                if implementation not in self._houses:
-                    raise InputError(f"no implementation is called {implementation!r}: there is {', '.join(houses)}")
-                order.append(self._houses[implementation])
-            else:
-                order.append(self._guest(implementation))
-        if not any(isinstance(i, str) for i in implementations):
-            order += [self._houses[name] for name in reversed(houses)]
-        reference = self._houses[houses[0]]
-        guests = [pairs for pairs in order if any(pair.guest for pair in pairs.values())]
-        primitive_replaced = any(op not in self.composites for pairs in guests for op in pairs)
-        for op in self.docs:
-            asked = guests if primitive_replaced and op in self.composites else order
-            self._asked[op] = [pairs[op] for pairs in asked if op in pairs] + [reference[op]]
+        """Choose who runs, from now on: names such as "reference", or objects with pairs. `use()`: the default.
+
+        A named implementation runs whatever it supports, and the reference the rest. Objects are overrides: they run
+        what they have, and the library the rest. Raises InputError for an unknown name and an object without a pair.
+        """
+        overrides = [self._override(one) for one in implementations if not isinstance(one, str)]
+        named = [self._named(one) for one in implementations if isinstance(one, str)]
+        for device in ("cpu", "cuda"):
+            library = named or [one for one in self._implementations.values() if one.device == device]
+            self._candidates[device] = self._choose(overrides, library)
         self._current = implementations
 
     @contextlib.contextmanager
@@ -108,105 +114,165 @@ class Table:
         finally:
             self.use(*before)
 
-    def forward(self, op: str) -> Callable:
-        """The function `op_forward`, which asks the implementations in order."""
+    def _named(self, name: str) -> Implementation:
+        if name not in self._implementations:
+            known = ", ".join(self._implementations)
+            raise InputError(f"no implementation is called {name!r}: choose {known}")
+        return self._implementations[name]
 
-        @functools.wraps(self.docs[op])
+    def _choose(self, overrides: list[dict], library: list[Implementation]) -> dict[str, list[Entry]]:
+        """For each operation the entries that may run it, best first; the reference, which has all, comes last."""
+        reference = next(iter(self._implementations.values()))
+        primitive_replaced = any(op not in self.composites for entries in overrides for op in entries)
+        chosen = {}
+        for op in (*self.docs, *self.functions):
+            sources = list(overrides)
+            if not (primitive_replaced and op in self.composites):
+                sources += [one.entries for one in library if one is not reference]
+            chosen[op] = [entries[op] for entries in sources if op in entries]
+            chosen[op].append(reference.entries[op])
+        return chosen
+
+    # ------------------------------------------------------------------------------------------------------- calling
+
+    def forward(self, op: str) -> Callable:
+        """The function `op_forward` (`op` where it is no pair): it runs the first entry that supports the call."""
+        reference = next(iter(self._implementations.values())).entries[op]
+
+        @functools.wraps(reference.forward)
         def call(*args, **constants):
-            for pair in self._asked[op]:
-                result = pair(*args, **constants)
-                if result is not NotImplemented:
-                    return result
-            raise AssertionError("the reference never returns NotImplemented")
+            reasons = {}
+            for entry in self._candidates[_device(args)][op]:
+                reason = entry.supports(*args, **constants)
+                if reason is None:
+                    result = entry.forward(*args, **constants)
+                    if result is not NotImplemented:
+                        break
+                    reason = "it returned NotImplemented"  # so an override may decline a call
+                reasons[entry.implementation] = reason
+            if self._calls is not None:
+                self._calls.append(Explanation(op, entry.implementation, reasons))
+            return result
 
         return call
 
     def backward(self, op: str) -> Callable:
-        """The function `op_backward`, which goes to whoever made the cache."""
+        """The function `op_backward`, which goes to the implementation that made the cache."""
+        reference = next(iter(self._implementations.values())).entries[op]
 
-        @functools.wraps(next(iter(self._houses.values()))[op].backward)
+        @functools.wraps(reference.backward)
         def call(dout, cache):
-            if isinstance(cache, GuestCache):
-                maker, function, saved = cache.op, cache.backward, cache.saved
+            if isinstance(cache, OverrideCache):
+                made_for, function, saved = cache.op, cache.backward, cache.saved
             elif type(cache) in self._made_by:
-                pair = self._made_by[type(cache)]
-                maker, function, saved = pair.op, pair.backward, cache
+                entry = self._made_by[type(cache)]
+                made_for, function, saved = entry.op, entry.backward, cache
             else:
                 raise TypeError(f"{op}_backward was given a {type(cache).__name__}: it takes what {op}_forward cached")
-            if maker != op:
-                raise TypeError(f"{op}_backward was given a cache of {maker}: it takes what {op}_forward cached")
+            if made_for != op:
+                raise TypeError(f"{op}_backward was given a cache of {made_for}: it takes what {op}_forward cached")
             return function(dout, saved)
 
         return call
 
     def __getattr__(self, name: str) -> Callable:
-        op, _, way = name.rpartition("_")
-        if way not in ("forward", "backward") or op not in self.docs:
-            raise AttributeError(f"no operation {name!r}: there are {', '.join(self.docs)}, _forward and _backward")
-        function = self.forward(op) if way == "forward" else self.backward(op)
+        if name in self.functions:
+            function = self.forward(name)
+        else:
+            op, _, way = name.rpartition("_")
+            if way not in ("forward", "backward") or op not in self.docs:
+                raise AttributeError(f"no operation {name!r}: there are {', '.join(self.docs)}, _forward and _backward")
+            function = self.forward(op) if way == "forward" else self.backward(op)
         setattr(self, name, function)  # looked up once; what it calls is decided at every call
         return function
 
-    def _guest(self, implementation: Any) -> dict[str, Pair]:
-        pairs = dict(_pairs(implementation, self.docs, guest=True))
-        # What a file has merely imported from minigpt.ops is this table: asking it would go round in circles.
-        pairs = {op: pair for op, pair in pairs.items() if pair.forward is not getattr(self, f"{op}_forward")}
-        if not pairs:
-            raise InputError(f"{_title(implementation)} has no pair such as layernorm_forward and layernorm_backward")
-        return pairs
+    def _override(self, given: Any) -> dict[str, Entry]:
+        reference = next(iter(self._implementations.values())).entries
+        # What a file has merely imported from minigpt.ops is this table: calling it would go round in circles.
+        own_functions = {op: getattr(self, f"{op}_forward") for op in self.docs}
+        return entries_of(given, {op: reference[op] for op in self.docs}, own_functions)
+
+    # ---------------------------------------------------------------------------------------------------- explaining
+
+    def explain(self, op: str, *args: Any, **constants: Any) -> Explanation:
+        """Who would run this call, and why the others would not. Nothing is computed.
+
+        op: an operation's name, such as "self_attention"; args, constants: as for its forward function.
+        """
+        if op not in self.docs and op not in self.functions:
+            raise InputError(f"no operation {op!r}: choose {', '.join((*self.docs, *self.functions))}")
+        device = _device(args)
+        candidates = self._candidates[device][op]
+        chosen, reasons = None, {}
+        for entry in candidates:
+            reason = entry.supports(*args, **constants)
+            if reason is None and chosen is None:
+                chosen = entry.implementation
+            elif chosen is None:
+                reasons[entry.implementation] = reason
+            else:
+                reasons[entry.implementation] = f"{chosen} is chosen before it"
+        for name, implementation in self._implementations.items():
+            if name not in (*reasons, chosen):
+                reasons[name] = self._why_no_candidate(op, implementation, device)
+        return Explanation(op, chosen, reasons)
+
+    def _why_no_candidate(self, op: str, implementation: Implementation, device: str) -> str:
+        if op not in implementation.entries:
+            return f"it has no {op} of its own"
+        if op in self.composites and any(not isinstance(one, str) for one in self._current):
+            return "an override is in use, so composites run their reference body"
+        if implementation.device not in (None, device):
+            return f"it is for arrays on {implementation.device}, and these are on {device}"
+        return "ops.use has chosen another one"
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[list[Explanation]]:
+        """`with ops.tracing() as calls: ...`: afterwards calls holds, for each forward call made inside, who ran it.
+
+        The reasons of a call name only the implementations that were tried before the one that ran.
+        """
+        before = self._calls
+        self._calls = []
+        try:
+            yield self._calls
+        finally:
+            self._calls = before
 
 
-def _names(implementation: Any) -> list[str]:
-    return [name.removesuffix("_forward") for name in implementation.__all__ if name.endswith("_forward")]
+def _operations(package: Any) -> list[str]:
+    """The operations of a package that is an implementation, in the order of its `__all__`."""
+    return [name.removesuffix("_forward") for name in package.__all__ if name.endswith("_forward")]
 
 
-def _pairs(implementation: Any, ops, guest: bool):
-    for op in ops:
-        forward = getattr(implementation, f"{op}_forward", None)
-        backward = getattr(implementation, f"{op}_backward", None)
-        if forward and backward:
-            yield op, Pair(op, forward, backward, guest)
-        elif _is_own(forward, implementation) or _is_own(backward, implementation):
-            there, missing = ("forward", "backward") if forward else ("backward", "forward")
-            raise InputError(f"{_title(implementation)} has {op}_{there} but no {op}_{missing}: an operation is a pair")
+def _supports(package: Any, op: str) -> Callable[..., str | None]:
+    """What a package says about calls of an operation: by a function of its own, or by the kinds of the arrays."""
+    own = getattr(package, f"{op}_supports", None)
+    if own is not None:
+        return own
+
+    def supports(*args, **constants):
+        return package.accepts(*floats_in(args))
+
+    return supports
 
 
-def _is_own(function: Callable | None, implementation: Any) -> bool:
-    """Written in this implementation, and not merely imported into it."""
-    home = getattr(implementation, "__module__", None) or getattr(implementation, "__name__", None)
-    return function is not None and getattr(function, "__module__", None) == home
+def floats_in(args: tuple) -> list:
+    """The arrays among these arguments that hold no whole numbers."""
+    return [a for a in args if hasattr(a, "dtype") and a.dtype.kind not in "iub"]
 
 
-def _title(implementation: Any) -> str:
-    return getattr(implementation, "__name__", type(implementation).__name__)
+def _device(args: tuple) -> str:
+    """Where the first array among the arguments is, also of an argument that is a list of tuples of arrays."""
+    first = args[0] if args else None
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    return device_of(first)
 
 
-def arrays(cache: Any, name: str = "cache") -> dict[str, Any]:
-    """The arrays that a cache keeps alive, however deep, each once, by the path where it is first met."""
-    found = {}
-    for path, array in _walk(cache, name):
-        found.setdefault(id(array), (path, array))
-    return dict(found.values())
-
-
-def _walk(value: Any, path: str):
-    if hasattr(value, "nbytes") and hasattr(value, "dtype"):
-        yield path, value
-    elif isinstance(value, GuestCache):
-        yield from _walk(value.saved, path)
-    elif isinstance(value, (tuple, list)):
-        for part, item in zip(getattr(value, "_fields", range(len(value))), value, strict=True):
-            yield from _walk(item, f"{path}.{part}")
-
-
-def ledger(cache: Any, name: str = "cache") -> dict[str, int]:
-    """What a cache costs, line by line, in bytes: {"cache.fc.x": 3072, "cache.gelu.t": 12288, ...}."""
-    return {path: array.nbytes for path, array in arrays(cache, name).items()}
-
-
-def nbytes(cache: Any) -> int:
-    """Bytes that a cache keeps alive: the sum of its ledger."""
-    return sum(ledger(cache).values())
+def _cache_type(backward: Callable) -> type:
+    """The NamedTuple that a backward of this library takes: the annotation of its `cache`."""
+    return typing.get_type_hints(backward)["cache"]
 
 
 table = Table()

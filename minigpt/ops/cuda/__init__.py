@@ -1,18 +1,26 @@
 """The same operations for CuPy arrays: kernels in .cu files, launched by the .py beside, and products (products.py).
 
-What costs time on a GPU beside the matrix products is reading and writing memory. Kernels do less of it, and products
-take biases and GELU along. Nothing is added up by atomics: every sum has its fixed order, and two runs have the same
-bits. Nothing is compiled before it is needed. What a kernel was not made for is NotImplemented, and the reference
-answers.
+Besides the matrix products, a GPU spends its time on reading and writing memory. Kernels do less of it, and products
+add biases and apply GELU in the same pass. No sum uses atomics: each has a fixed order, so two runs have the same bits.
+Nothing is compiled before it is needed. `name_supports` says for which calls of an operation there is a kernel.
 """
 
-from minigpt.ops.cuda.attention import self_attention_backward, self_attention_forward
-from minigpt.ops.cuda.cross_entropy import linear_cross_entropy_backward, linear_cross_entropy_forward
-from minigpt.ops.cuda.dropout import dropout_backward, dropout_forward
-from minigpt.ops.cuda.embedding import embedding_backward, embedding_forward
+from minigpt.ops.cuda.adam import adam_update, adam_update_supports
+from minigpt.ops.cuda.attention import self_attention_backward, self_attention_forward, self_attention_supports
+from minigpt.ops.cuda.cross_entropy import (
+    linear_cross_entropy_backward,
+    linear_cross_entropy_forward,
+    linear_cross_entropy_supports,
+)
+from minigpt.ops.cuda.dropout import dropout_backward, dropout_forward, dropout_supports
+from minigpt.ops.cuda.embedding import embedding_backward, embedding_forward, embedding_supports
 from minigpt.ops.cuda.gelu import gelu_backward, gelu_forward
-from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward
+from minigpt.ops.cuda.kernels import accepts
+from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward, layernorm_supports
 from minigpt.ops.cuda.linear import linear_backward, linear_forward
 from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward
+from minigpt.ops.cuda.residual import add, add_supports
+
+DEVICE = "cuda"
 
 __all__ = [name for name in dir() if name.endswith(("_forward", "_backward"))]

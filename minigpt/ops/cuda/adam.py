@@ -7,39 +7,48 @@ import numpy as np
 
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
-from minigpt.ops.cuda.kernels import launch, ours
+from minigpt.ops.cuda.kernels import accepts, launch
 
 CHUNK = 1 << 14  # numbers of one block
 THREADS = 256  # of a block: WARPS warps
 
 
-def takes(tensors: Sequence[tuple[Array, Array, Array, Array]]) -> bool:
-    """Are there tensors, and are all of them CuPy's, contiguous, and of one dtype?"""
+Tensors = Sequence[tuple[Array, Array, Array, Array]]
+
+
+def adam_update_supports(tensors: Tensors, **settings) -> str | None:
+    """Contiguous CuPy arrays of one dtype."""
     arrays = [array for tensor in tensors for array in tensor]
-    return bool(arrays) and ours(*arrays) and all(a.flags.c_contiguous for a in arrays)
+    if not all(array.flags.c_contiguous for array in arrays):
+        return "it takes contiguous arrays"
+    return accepts(*arrays)
 
 
-def update(
-    tensors: Sequence[tuple[Array, Array, Array, Array]], lows: Sequence[Array | None], decaying: Sequence[bool],
-    rule: tuple[float, float, float], betas: tuple[float, float], max_norm: float | None
+def adam_update(
+    tensors: Tensors, *, copies: Sequence[Array | None], decays: Sequence[bool], rate: float, eps: float, decay: float,
+    betas: tuple[float, float], max_norm: float | None = None,
 ) -> Array | float:
-    """Update every (p, g, m, v) in place: p -= rate m / (sqrt(v) + eps) + decay p, after m and v; in three launches.
+    """tensors: as for the reference, in three launches, but the gradients are not written to
 
-    lows: for each p its copy in bfloat16, which gets the new values too, or None. decaying: which p decay. rule: rate,
-    eps and decay. max_norm: the gradients are taken times min(1, max_norm / norm), and where the norm is not finite
-    nothing is changed; None takes them as they are. Returns the norm (), or 0.0 if nobody wants it, and waits for
-    nothing.
+    The norm that is returned is an array (), or 0.0 where max_norm is None: nothing waits for the GPU.
     """
-    xp, dtype = array_module(tensors[0][0]), tensors[0][0].dtype
-    columns = [*zip(*tensors, strict=True), lows]
+    if not tensors:
+        return 0.0
+    p = tensors[0][0]
+    xp, dtype = array_module(p), p.dtype
+    columns = [*zip(*tensors, strict=True), copies]
     addresses = np.array([[0 if a is None else kernels.address(a) for a in column] for column in columns], np.uint64)
-    *tables, decaying = _tables(xp, tuple(p.size for p, *_ in tensors), tuple(decaying), dtype, CHUNK)
-    where, n, clip = (_sent(xp, addresses.tobytes()), *tables, len(tensors), CHUNK), len(tables[1]), None
+    sizes = tuple(p.size for p, *_ in tensors)
+    *tables, decaying = _tables(xp, sizes, tuple(decays), dtype, CHUNK)
+    where = _sent(xp, addresses.tobytes()), *tables, len(tensors), CHUNK
+    n = len(tables[1])
+    clip = None
     if max_norm is not None:
-        squares, clip = xp.empty(n, dtype), xp.empty(2, dtype)
+        squares = xp.empty(n, dtype)
+        clip = xp.empty(2, dtype)
         launch("adam", "adam_squares", (n, 1, 1), (THREADS, 1, 1), squares, *where)
         launch("adam", "adam_clip", (1, 1, 1), (THREADS, 1, 1), clip, squares, n, max_norm)
-    numbers = *rule, 1 - betas[0], 1 - betas[1]
+    numbers = rate, eps, decay, 1 - betas[0], 1 - betas[1]
     launch("adam", "adam", (n, 1, 1), (THREADS, 1, 1), clip, *where, decaying, *numbers)
     return 0.0 if clip is None else clip[1]
 

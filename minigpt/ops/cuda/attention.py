@@ -8,7 +8,7 @@ from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.dropout import chance
-from minigpt.ops.cuda.kernels import blocks, launch, ours, wide
+from minigpt.ops.cuda.kernels import accepts, blocks, launch, wide
 from minigpt.ops.keys import Key
 
 QUERIES = 64  # of a block, a thread for each
@@ -27,14 +27,19 @@ class SelfAttentionCache(NamedTuple):
     key: Key | None
 
 
+def self_attention_supports(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True) -> str | None:
+    """Causal masks, no past, and heads of which a tile fits into shared memory."""
+    if mask is not None or past is not None:
+        return "it takes causal masks only, and no past"
+    return accepts(qkv) or _why_too_large(qkv, n_head)
+
+
 def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
     """qkv (B,T,3C) -> out (B,T,C)
 
     Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
     these the backward pass computes the probabilities of a tile again.
     """
-    if mask is not None or past is not None or not ours(qkv) or not _fits(qkv, n_head):
-        return NotImplemented
     xp, qkv = array_module(qkv), _aligned(qkv)
     b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     out, lse = xp.empty((b, t, c), qkv.dtype), xp.empty((b, n_head, t), wide(qkv.dtype))
@@ -82,10 +87,16 @@ def tile(size: int, itemsize: int) -> int | None:
     return next((n for n in tiles if (2 * n * (size + 1) + 2 * KEYS * size) * itemsize <= SHARED), None)
 
 
-def _fits(qkv, n_head):
-    """A tile into shared memory, and all heads into a grid?"""
+def _why_too_large(qkv, n_head) -> str | None:
+    """None where a tile fits into shared memory and all heads into a grid; otherwise the reason."""
     size = qkv.shape[2] // 3 // n_head
-    return 0 < size <= LARGEST and tile(size, wide(qkv.dtype).itemsize) is not None and qkv.shape[0] * n_head < 1 << 16
+    if not 0 < size <= LARGEST:
+        return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
+    if tile(size, wide(qkv.dtype).itemsize) is None:
+        return f"heads of {size} numbers do not fit into shared memory"
+    if qkv.shape[0] * n_head >= 1 << 16:
+        return f"{qkv.shape[0]} texts of {n_head} heads are more blocks than a grid has"
+    return None
 
 
 def _aligned(array):

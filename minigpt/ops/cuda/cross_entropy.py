@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.ops.cuda.kernels import blocks, launch, launch_each, ours, pack_of, wide
+from minigpt.ops.cuda.kernels import accepts, blocks, launch, launch_each, pack_of, wide
 from minigpt.ops.cuda.products import padded, product
 
 LOGITS = 1 << 28  # about how many exist at once: 1 GB in float32
@@ -18,6 +18,15 @@ class LinearCrossEntropyCache(NamedTuple):
     dw: Array
 
 
+def linear_cross_entropy_supports(h, w, targets, *, weights=None, normalizer=None, grad=True) -> str | None:
+    """Targets are not looked at, for that would wait for the GPU: a wrong one gives NaN."""
+    if targets.shape != h.shape[:-1] or not h.size:
+        return "it takes one target for each row, and one row or more"
+    if array_module(h) is not array_module(targets):
+        return "its targets must be where the other arrays are"
+    return accepts(h, w)
+
+
 def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None, grad=True):
     """h (*,C), w (V,C), targets (*) int -> loss ()
 
@@ -26,8 +35,6 @@ def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None
     at a time would do with less memory still, but each logit would have to be computed twice. A target that is no word
     gives NaN.
     """
-    if not ours(h, w) or array_module(h) is not array_module(targets) or targets.shape != h.shape[:-1] or not h.size:
-        return NotImplemented
     xp, dtype = array_module(h), wide(h.dtype)
     rows, y = h.reshape(-1, h.shape[-1]), targets.reshape(-1).astype(np.int64)
     ignored = y == IGNORED

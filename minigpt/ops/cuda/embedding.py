@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.ops.cuda.kernels import THREADS, blocks, launch, ours, pack_of, wide
+from minigpt.ops.cuda.kernels import THREADS, accepts, blocks, launch, pack_of, wide
 
 SEGMENT = 32  # places that a block sums up
 TILE = 256  # ids that are sorted together: a power of 2
@@ -16,13 +16,18 @@ class EmbeddingCache(NamedTuple):
     ids: Array
 
 
+def embedding_supports(w, ids) -> str | None:
+    """Ids are not looked at, for that would wait for the GPU: a wrong one gives NaN."""
+    if array_module(w) is not array_module(ids):
+        return "its ids must be where its table is"
+    return accepts(w)
+
+
 def embedding_forward(w, ids):
     """w (V,C), ids (*) int -> out (*,C)
 
     An id that the table does not have gives a row of NaN: to ask beforehand would be to wait for the GPU.
     """
-    if not ours(w) or array_module(w) is not array_module(ids):
-        return NotImplemented
     xp = array_module(w)
     w, rows = xp.ascontiguousarray(w), xp.ascontiguousarray(ids.reshape(-1).astype(np.int64))
     out = xp.empty((*ids.shape, w.shape[1]), w.dtype)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.ops.cuda.kernels import launch_each, ours
+from minigpt.ops.cuda.kernels import launch_each
 
 
 class GeluCache(NamedTuple):
@@ -12,8 +12,6 @@ class GeluCache(NamedTuple):
 
 def gelu_forward(x):
     """x (*) -> out (*)"""
-    if not ours(x):
-        return NotImplemented
     x = array_module(x).ascontiguousarray(x)
     return gelu(x, array_module(x).empty_like(x)), GeluCache(x)
 

@@ -23,9 +23,16 @@ TYPES = {  # dtype: how numbers are stored, and computed with
 NUMPYS = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64}
 
 
-def ours(*arrays) -> bool:
-    """All of them CuPy arrays of one dtype, float32, float64 or bfloat16?"""
-    return all(isinstance(a, ARRAY) and a.dtype == arrays[0].dtype and name_of(a.dtype) in TYPES for a in arrays)
+def accepts(*arrays) -> str | None:
+    """None where all of them are CuPy arrays of one dtype, float32, float64 or bfloat16; otherwise the reason."""
+    for array in arrays:
+        if not isinstance(array, ARRAY):
+            return f"it takes CuPy arrays, not {type(array).__name__}"
+        if name_of(array.dtype) not in TYPES:
+            return f"it takes {', '.join(TYPES)}, not {name_of(array.dtype)}"
+        if array.dtype != arrays[0].dtype:
+            return f"it takes arrays of one dtype, not {name_of(arrays[0].dtype)} and {name_of(array.dtype)}"
+    return None
 
 
 @functools.cache

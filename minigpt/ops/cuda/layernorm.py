@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
-from minigpt.ops.cuda.kernels import blocks, column_sums, launch, ours, pack_of, stripe_of, wide
+from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, pack_of, stripe_of, wide
 
 
 class LayernormCache(NamedTuple):
@@ -14,13 +14,18 @@ class LayernormCache(NamedTuple):
     g: Array
 
 
+def layernorm_supports(x, g, b, *, eps=1e-5) -> str | None:
+    """Gains and biases are as wide as numbers are computed with: float32 beside bfloat16."""
+    if g.dtype != wide(x.dtype):
+        return f"it takes gains of {wide(x.dtype)} beside {x.dtype}, not of {g.dtype}"
+    return accepts(x) or accepts(g, b)
+
+
 def layernorm_forward(x, g, b, *, eps=1e-5):
     """x (*,C), g (C,), b (C,) -> out (*,C)
 
     Kept is x, which lies in memory already, and not x_hat.
     """
-    if not ours(x) or not ours(g, b) or g.dtype != wide(x.dtype):
-        return NotImplemented
     xp = array_module(x)
     x, g, b = (xp.ascontiguousarray(a) for a in (x, g, b))
     columns = len(g)

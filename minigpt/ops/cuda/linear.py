@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from minigpt.device.arrays import Array
-from minigpt.ops.cuda.kernels import ours
 from minigpt.ops.cuda.products import product, weight_gradients
 
 
@@ -15,8 +14,6 @@ class LinearCache(NamedTuple):
 
 def linear_forward(x, w, b=None):
     """x (*,I), w (I,O), b (O,) -> out (*,O)"""
-    if not ours(x, w, *(() if b is None else (b,))):
-        return NotImplemented
     out = product(x.reshape(-1, x.shape[-1]), w, bias=b)
     return out.reshape(*x.shape[:-1], w.shape[1]), LinearCache(x, w, b)
 

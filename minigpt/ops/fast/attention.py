@@ -8,7 +8,7 @@ import numpy as np
 
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
-from minigpt.ops.fast.pieces import ours, share_over
+from minigpt.ops.fast.pieces import accepts, share_over
 from minigpt.ops.keys import Key, keep_at
 
 TILE = 64  # queries of one tile
@@ -23,6 +23,15 @@ class SelfAttentionCache(NamedTuple):
     key: Key | None
 
 
+def self_attention_supports(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True) -> str | None:
+    """A past is taken where nothing is learnt from it, and a mask beside a past only."""
+    if past is None:
+        return "it takes causal masks only" if mask is not None else accepts(qkv)
+    if grad or (rate and key):
+        return "it takes a past only without gradients and without dropout"
+    return accepts(qkv, *past)
+
+
 def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
     """qkv (B,T,3C) -> out (B,T,C)
 
@@ -30,10 +39,8 @@ def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=N
     k and v of each head, out, and lse, the logarithm of each row's sum of exponentials: from these the backward pass
     computes the probabilities of a tile again.
     """
-    if past is not None and not grad and not (rate and key) and ours(qkv, *past):
+    if past is not None:
         return _go_on(qkv, n_head, mask, *past), None
-    if mask is not None or past is not None or not ours(qkv):
-        return NotImplemented
     b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     q, k, v = heads = _split(qkv, n_head)
     q *= 1 / math.sqrt(c // n_head)

@@ -7,7 +7,7 @@ import numpy as np
 
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
-from minigpt.ops.fast.pieces import ours, over, products, row_sums
+from minigpt.ops.fast.pieces import accepts, over, products, row_sums
 
 LOGITS = 1 << 25  # how many exist at once: 128 MB in float32
 WORDS = 1 << 10  # rows of dw that are added to while their product is in the cache
@@ -19,18 +19,23 @@ class LinearCrossEntropyCache(NamedTuple):
     dw: Array
 
 
+def linear_cross_entropy_supports(h, w, targets, *, weights=None, normalizer=None, grad=True) -> str | None:
+    """Wrong targets are left to the reference, which raises the error."""
+    if type(targets) is not np.ndarray or targets.shape != h.shape[:-1]:
+        return "it takes targets in a NumPy array, one for each row"
+    if not ((targets == IGNORED) | (targets >= 0) & (targets < len(w))).all():
+        return "a target is out of range"
+    return accepts(h, w)
+
+
 def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None, grad=True):
     """h (*,C), w (V,C), targets (*) int -> loss ()
 
     Logits that are thrown away would have to be computed again for the backward pass. So their gradient, for
     dloss = 1, is taken at once, and that of h and w with it: these are what is kept.
     """
-    if not ours(h, w) or type(targets) is not np.ndarray or targets.shape != h.shape[:-1]:
-        return NotImplemented
     y = targets.reshape(-1)
     ignored = y == IGNORED
-    if not ((ignored | (y >= 0)) & (y < len(w))).all():
-        return NotImplemented
     rows, y = h.reshape(-1, h.shape[-1]), np.where(ignored, 0, y)
     weights = np.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(h.dtype)
     weights /= h.dtype.type((weights.sum() if normalizer is None else normalizer) or 1)

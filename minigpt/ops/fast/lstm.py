@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.ops.fast.pieces import column_sums, ours
+from minigpt.ops.fast.pieces import column_sums
 
 
 class LstmCache(NamedTuple):
@@ -22,8 +22,6 @@ def lstm_forward(x, w, u, b, state):
 
     sigmoid(z) = 1/2 + tanh(z/2)/2: with halved weights one tanh serves all four gates.
     """
-    if not ours(x, w, u, b, state):
-        return NotImplemented
     (n, t, _), size = x.shape, len(u)
     half = np.repeat(np.array([0.5, 0.5, 1, 0.5], x.dtype), size)
     scale, shift = half.reshape(4, size), (1 - half).reshape(4, size)

@@ -8,7 +8,7 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops.fast import pieces
-from minigpt.ops.fast.pieces import column_sums, ours, over, product, products
+from minigpt.ops.fast.pieces import column_sums, over, product, products
 
 _C = math.sqrt(2 / math.pi)
 _A = 0.044715
@@ -55,8 +55,6 @@ class MlpCache(NamedTuple):
 
 def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
     """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)"""
-    if not ours(x, w1, b1, w2, b2):
-        return NotImplemented
     rows = x.reshape(-1, x.shape[-1])
     if not grad and len(rows) < pieces.TALL:
         return _mlp_by_units(rows, w1, b1, w2, b2).reshape(*x.shape[:-1], w2.shape[1]), None

@@ -1,4 +1,4 @@
-"""What all of these files need: pieces that stay in the cache, sums as products, and which arrays are theirs."""
+"""What all of these files need: pieces that stay in the cache, sums as products, and which arrays they take."""
 
 import numpy as np
 
@@ -11,10 +11,19 @@ COLUMNS = 1 << 10  # of a transposed matrix, that meet one row at once
 TALL = 1 << 7  # with fewer rows threads take columns of the matrix instead: each reads only its own
 
 
-def ours(*arrays) -> bool:
-    """All of them NumPy arrays of one dtype, float32 or float64?"""
-    dtype = getattr(arrays[0], "dtype", None)
-    return dtype in (np.float32, np.float64) and all(type(a) is np.ndarray and a.dtype == dtype for a in arrays)
+def accepts(*arrays) -> str | None:
+    """None where all of them are NumPy arrays of one dtype, float32 or float64; otherwise the reason why not."""
+    if not arrays:
+        return "it takes arrays"
+    dtype = arrays[0].dtype
+    if dtype not in (np.float32, np.float64):
+        return f"it takes float32 and float64, not {dtype}"
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return f"it takes NumPy arrays, not {type(array).__name__}"
+        if array.dtype != dtype:
+            return f"it takes arrays of one dtype, not {dtype} and {array.dtype}"
+    return None
 
 
 def over(body, rows: slice, width: int) -> list:

@@ -8,6 +8,7 @@ The rules that every pair keeps:
 - Pure: no state, and neither inputs nor cache are ever written to. The dtype that comes in goes out.
 """
 
+from minigpt.ops.reference.adam import adam_update, clip_gradients
 from minigpt.ops.reference.attention import attention_backward, attention_forward
 from minigpt.ops.reference.composites import (
     linear_cross_entropy_backward,
@@ -24,9 +25,19 @@ from minigpt.ops.reference.gelu import gelu_backward, gelu_forward
 from minigpt.ops.reference.layernorm import layernorm_backward, layernorm_forward
 from minigpt.ops.reference.linear import linear_backward, linear_forward
 from minigpt.ops.reference.lstm import lstm_backward, lstm_forward
+from minigpt.ops.reference.residual import add
 from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
 
+DEVICE = None  # any: arrays of NumPy and of CuPy
+
 COMPOSITES = ("mlp", "self_attention", "linear_cross_entropy")
+FUNCTIONS = ("add", "adam_update", "clip_gradients")  # entries that are no pairs: nothing flows back through them
+
+
+
+def accepts(*arrays) -> None:
+    """The reference takes all arrays."""
+
 
 __all__ = [  # in the order of the book
     "linear_forward", "linear_backward",
@@ -41,4 +52,5 @@ __all__ = [  # in the order of the book
     "mlp_forward", "mlp_backward",
     "self_attention_forward", "self_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",
+    "add", "adam_update", "clip_gradients",
 ]  # fmt: skip
