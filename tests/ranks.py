@@ -78,8 +78,8 @@ def in_float64(kind):
 
 
 def models_in_float64() -> dict:
-    """What `registry.MODELS` is to be, for a while."""
-    return {name: (in_float64(kind), sizes) for name, (kind, sizes) in registry.MODELS.items()}
+    """What `registry.CARDS` is to be, for a while."""
+    return tuple(card._replace(model=in_float64(card.model)) for card in registry.CARDS)
 
 
 def run(ranks: Ranks, options: Options, resume=False, until: int | None = None):
@@ -94,7 +94,7 @@ OPTIONS = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "tokenizer": "cha
 
 
 if __name__ == "__main__":
-    registry.MODELS.update(models_in_float64())
+    registry.CARDS = models_in_float64()
     with started() as found:
         done = run(found, Options(**OPTIONS, data=sys.argv[2], out=sys.argv[1]))
         print("threads", threads())

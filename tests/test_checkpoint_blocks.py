@@ -60,15 +60,14 @@ def test_a_block_runs_twice_and_its_cache_once(make, monkeypatch):
     forward = type(model.h[0]).forward
     monkeypatch.setattr(type(model.h[0]), "forward", lambda self, *a, **o: calls.append(self) or forward(self, *a, **o))
     _, cache = model.loss(*batch(model))
-    hidden = cache[0]
-    blocks = [c for c in hidden if getattr(c, "forward", None)]
-    assert [len(c) for c in blocks] == [1, 1, 1] and calls == model.h
+    blocks = [cache[f"h.{i}"] for i in range(3)]
+    assert [list(c) for c in blocks] == [["x"]] * 3 and calls == model.h
     model.loss_backward(cache)
     assert calls == [*model.h, *reversed(model.h)]
-    for used in (cache, hidden, *blocks):
+    for used, name in ((cache, "head"), *((block, "attn") for block in blocks)):
         assert len(used) == 0
         with pytest.raises(ValueError, match="this cache has been used"):
-            used.pop()
+            used.pop(name)
     calls.clear()
     model.loss(*batch(model), grad=False)
     model.generate([[1, 2]], 3)

@@ -9,7 +9,8 @@ from helpers import batch, error, same, snapshot
 from minigpt import models, ops, tokenizer
 from minigpt.errors import InputError
 from minigpt.jobs import sample
-from minigpt.models import language_model, sampling
+from minigpt.models import generation, sampling
+from minigpt.models.token_ids import pad_left
 from minigpt.nn import Past
 from minigpt.ops import reference
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
@@ -29,7 +30,7 @@ def talkative(kind="gpt1", dtype=np.float64, **sizes):
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
     if kind == "lstm":
         sizes, rates = sizes | {"n_layer": 1, "n_head": 1}, {}
-    made = models.model_class(kind)
+    made = models.card(kind).model
     model, rng = made(made.Config(**sizes, **rates), dtype=dtype), np.random.default_rng(0)
     for p in model.parameters():
         p.data += (0.7 if p.data.ndim == 2 else 0.1) * rng.standard_normal(p.data.shape).astype(dtype)
@@ -50,7 +51,7 @@ def logits_of(monkeypatch, model, ids, n_tokens, **options) -> tuple[list, np.nd
         return sampling.next_tokens(logits, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(language_model, "sampling", SimpleNamespace(next_tokens=watch))
+        patch.setattr(generation, "sampling", SimpleNamespace(next_tokens=watch))
         tokens = np.array(list(model.stream(ids, n_tokens, **options)))
     return seen, tokens
 
@@ -80,7 +81,7 @@ def test_a_past_of_rows_of_different_lengths(kind, dtype):
     """Every prefix again: each row as if it were alone."""
     model = talkative(kind, dtype)
     rows = prompts(model, 12, 5, 9, 1)
-    ids, padding = language_model.pad_left(rows)
+    ids, padding = pad_left(rows)
     assert padding.tolist() == [0, 7, 3, 11] and ids.shape == (4, 12)
     for pieces in ([12], [1] * 12, [8, 3, 1]):
         past, out = model.new_past(12, padding), []

@@ -457,6 +457,6 @@ def test_a_cache_serves_once():
     with pytest.raises(ValueError, match="this cache has been used"):
         model.loss_backward(cache)
     _, cache = model.loss(ids, targets, grad=False)
-    assert cache == [] and model.hidden(ids, grad=False)[1] == []
+    assert cache == {} and model.hidden(ids, grad=False)[1] == {}
     with pytest.raises(ValueError, match=r"made with grad=False"):
         model.loss_backward(cache)

@@ -11,7 +11,6 @@ from minigpt import gradcheck, models, ops
 from minigpt.cli import main
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
-from minigpt.jobs.job import OPTIMIZERS
 from minigpt.models import costs
 from minigpt.models.lstm import LSTM, SIZES, LSTMConfig
 from minigpt.nn.optim import GPT1Adam
@@ -258,7 +257,7 @@ def test_a_spent_cache_says_so():
     model.loss_backward(cache)
     with pytest.raises(ValueError, match="this cache has been used"):
         model.loss_backward(cache)
-    assert model.hidden(batch(model)[0], grad=False)[1] == []
+    assert model.hidden(batch(model)[0], grad=False)[1] == {}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -332,7 +331,7 @@ def test_train_resume_sample_info(tmp_path, capsys, monkeypatch):
     assert "h.0.u" in capsys.readouterr().out
     assert main(["info", "--model", "lstm"]) == 0
     assert "55,737,600 parameters" in capsys.readouterr().out
-    assert OPTIMIZERS["lstm"] is GPT1Adam
+    assert models.card("lstm").optimizer is GPT1Adam
 
 
 def test_layers_are_refused(tmp_path, capsys):

@@ -1,13 +1,15 @@
-"""Modules: they own parameters, hold no activations, and hear every gradient."""
+"""Modules: they own parameters, hold no activations, and add up every gradient."""
 
+import math
 import weakref
 
 import numpy as np
 import pytest
-from helpers import batch, error, same, small_gpt1, snapshot
+from helpers import batch, error, same, small_gpt1, small_gpt2, snapshot
 
-from minigpt import ops
+from minigpt import gradcheck, ops
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, Past, accumulate
+from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.ops.keys import Key
 
 
@@ -130,12 +132,99 @@ def test_initial_weights():
     assert repr(layer.weight) == "Parameter((400, 500), float32)"
 
 
-def test_cache_gives_back_last_first_and_says_when_it_is_used():
-    cache = Cache()
-    assert cache.keep(("out", 1)) == "out" and cache.keep(("other", 2)) == "other"
-    assert (cache.pop(), cache.pop()) == (2, 1)
+def test_a_cache_gives_back_by_name_and_tells_when_it_is_used():
+    cache = Cache(Module())
+    assert cache.keep("one", ("out", 1)) == "out" and cache.keep("two", ("other", 2)) == "other"
+    assert cache.one == 1 and (cache.pop("one"), cache.pop("two")) == (1, 2)
     with pytest.raises(ValueError, match="this cache has been used"):
-        cache.pop()
+        cache.pop("one")
+    with pytest.raises(AttributeError, match="this cache has nothing, and no one"):
+        _ = cache.one
+
+
+@pytest.mark.parametrize("kind", [small_gpt1, small_gpt2])
+def test_a_cache_of_another_module_of_the_same_type_is_refused(kind):
+    """Two caches of one type, swapped, would give wrong gradients without an error."""
+    model = kind()
+    block, x = model.h[0], np.ones((2, 4, 6))
+    out, cache = block.forward(x)
+    cache["ln_1"], cache["ln_2"] = cache["ln_2"], cache["ln_1"]
+    with pytest.raises(ValueError, match="LayerNorm.backward was given a cache that another LayerNorm made"):
+        block.backward(out, cache)
+    out, cache = block.forward(x)
+    with pytest.raises(ValueError, match="Block.backward was given a cache that another Block made"):
+        model.h[1].backward(out, cache)
+    with pytest.raises(ValueError, match="that no module made"):
+        block.backward(out, (1, 2))
+    other = kind()
+    _, cache = model.loss(*batch(model))
+    with pytest.raises(ValueError, match="another GPT"):
+        other.loss_backward(cache)
+
+
+@pytest.mark.parametrize("checkpoint_blocks", [False, True])
+def test_a_ledger_reads_like_the_model(checkpoint_blocks):
+    ops.use("reference")
+    model = small_gpt2()
+    model.checkpoint_blocks = checkpoint_blocks
+    _, cache = model.loss(*batch(model))
+    lines = ops.ledger(cache)
+    if checkpoint_blocks:
+        assert "h.1.x" in lines and not any(path.startswith("h.1.attn") for path in lines)
+    else:
+        assert {"h.1.ln_1.x_hat", "h.1.attn.qkv.x", "h.1.attn.heads.attention.p", "h.0.mlp.fc.x"} <= set(lines)
+        assert cache["h.1"].attn.qkv.x is ops.arrays(cache)["h.1.attn.qkv.x"]
+    assert {"tokens.w", "positions.w", "ln_f.x_hat"} <= set(lines)
+
+
+class Shared(Module):
+    """One linear layer, three times, as a model with shared blocks would have it."""
+
+    def __init__(self):
+        one = Linear(3, 3, np.random.default_rng(0), 0.5, np.float64)
+        self.h = [one, one, one]
+
+    def loss(self, ids, targets):
+        cache, x = Cache(self), ids
+        for i, layer in enumerate(self.h):
+            x = cache.keep(f"h.{i}", layer.forward(x))
+        cache.out = x - targets
+        return 0.5 * (cache.out**2).sum(), cache
+
+    def loss_backward(self, cache, dloss=1.0):
+        dx = dloss * cache.out
+        for i, layer in reversed(list(enumerate(self.h))):
+            dx = layer.backward(dx, cache.pop(f"h.{i}"))
+
+
+def test_a_shared_parameter_is_one_parameter():
+    """Yielded, checked, clipped and moved once, however often it is listed."""
+    model = Shared()
+    assert [name for name, _ in model.named_parameters()] == ["h.0.weight", "h.0.bias"]
+    rng = np.random.default_rng(1)
+    x, targets = rng.standard_normal((2, 4, 3))
+    results = gradcheck.check_model(model, x, targets)
+    assert [result.name for result in results] == ["h.0.weight", "h.0.bias"]
+    assert gradcheck.worst(results).error < 1e-7
+    _, cache = model.loss(x, targets)
+    model.zero_grad()
+    model.loss_backward(cache)
+    true_norm = math.sqrt(sum(float((p.grad**2).sum()) for p in (model.h[0].weight, model.h[0].bias)))
+    assert clip_by_global_norm(model.named_parameters(), None) == pytest.approx(true_norm)
+    before = model.h[0].weight.data.copy()
+    model.h[0].weight.grad[...] = 1.0
+    AdamW(model.named_parameters(), weight_decay=0.0).step(0.1)
+    assert abs(before - model.h[0].weight.data - 0.1).max() < 1e-6, "one step of 0.1, not three"
+
+
+def test_a_linear_layer_without_bias():
+    layer = Linear(3, 2, np.random.default_rng(0), dtype=np.float64, bias=False)
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+    x = np.random.default_rng(1).standard_normal((4, 3))
+    out, cache = layer.forward(x)
+    assert error(out, x @ layer.weight.data) < 1e-15
+    assert error(layer.backward(out, cache), out @ layer.weight.data.T) < 1e-15
+    assert error(layer.weight.grad, x.T @ out) < 1e-15
 
 
 @pytest.mark.parametrize(("module", "x"), [p for p in PARTS if p.id in ("attention", "mlp")])
@@ -149,7 +238,7 @@ def test_a_second_backward_is_refused(module, x):
 @pytest.mark.parametrize(("module", "x"), [p for p in PARTS if p.id in ("attention", "mlp")])
 def test_grad_false_keeps_nothing(module, x):
     out, cache = module.forward(x, grad=False)
-    assert cache == [] and same(snapshot([out]), snapshot([module.forward(x)[0]]))
+    assert cache == {} and same(snapshot([out]), snapshot([module.forward(x)[0]]))
     with pytest.raises(ValueError, match=r"made with grad=False"):
         module.backward(out, cache)
 
@@ -171,14 +260,14 @@ def test_memory_falls_as_backward_proceeds():
     ops.use("reference")
     model = small_gpt1()
     loss, cache = model.loss(*batch(model))
-    last = cache[0][-1]  # hidden: two embeddings, dropout, one cache for each block
+    last = cache["h.1"]
     kept = [weakref.ref(a) for path, a in ops.arrays(last).items() if path.endswith((".p", ".t", ".x_hat"))]
     assert len(kept) == 4
     seen, first = [], model.h[0].backward
     model.h[0].backward = lambda *args: seen.append([ref() is None for ref in kept]) or first(*args)
     del last
     model.loss_backward(cache)
-    assert seen == [[True] * 4] and cache == []
+    assert seen == [[True] * 4] and cache == {}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

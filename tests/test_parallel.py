@@ -39,7 +39,7 @@ def text(tmp_path_factory) -> str:
 
 @pytest.fixture(autouse=True)
 def float64(monkeypatch):
-    monkeypatch.setattr(registry, "MODELS", ranks.models_in_float64())
+    monkeypatch.setattr(registry, "CARDS", ranks.models_in_float64())
     monkeypatch.setattr(threads, "_threads", 1)
 
 

@@ -9,8 +9,8 @@ from helpers import batch, same, small_gpt1, small_gpt2, snapshot
 
 from minigpt import models
 from minigpt.errors import InputError
-from minigpt.files import checkpoint
-from minigpt.files.checkpoint import load_tensors, load_weights, save_tensors, write_text
+from minigpt.files import openai_release
+from minigpt.files.checkpoint import load_tensors, save_model, save_tensors, write_text
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.models.gpt2 import GPT2
 
@@ -244,8 +244,8 @@ def test_openais_gpt1_opens(release):
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     ids, _ = batch(model)
     assert same(snapshot([model.forward(ids)[0]]), snapshot([GPT1.load(folder).forward(ids)[0]]))
-    assert checkpoint.load_config(folder)["n_head"] == 2
-    assert list(load_weights(folder)) == list(checkpoint._openai_shapes(folder))
+    assert openai_release.config(folder)["n_head"] == 2
+    assert set(openai_release.tensors(folder)) == {name for name, _ in model.named_parameters()}
 
 
 def test_its_tokenizer_may_lie_beside_it(release):
@@ -329,6 +329,6 @@ def test_numbers_that_are_not_finite(tmp_path, value):
     model = small_gpt2()
     tensors = {name: parameter.data.astype(np.float64) for name, parameter in model.named_parameters()}
     tensors["h.0.ln_1.bias"][1] = value
-    checkpoint.save_model(tmp_path, model.config.to_dict(), tensors)
+    save_model(tmp_path, model.config.to_dict(), tensors)
     with pytest.raises(InputError, match="h.0.ln_1.bias holds numbers that are not finite in float32"):
         models.open_model(tmp_path)

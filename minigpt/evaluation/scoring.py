@@ -77,7 +77,7 @@ def _of_targets(model: LanguageModel, h, targets) -> tuple[np.ndarray, np.ndarra
     """h (N,C), targets (N,) -> log P of each target (N,), is it the likeliest (N,)"""
     xp, size, log_p, greedy = array_module(h), max(1, LOGITS // model.config.vocab_size), [], []
     for first in range(0, len(targets), size):
-        z, _ = ops.linear_forward(h[first : first + size], model.head.data.T)
+        z, _ = ops.linear_forward(h[first : first + size], model.head.value.T)
         y, z = targets[first : first + size], z.astype(xp.float64)
         z -= z.max(axis=-1, keepdims=True)
         log_p.append(to_numpy(z[xp.arange(len(y)), y] - xp.log(xp.exp(z).sum(axis=-1))))

@@ -1,11 +1,9 @@
 """Model directories and resume files: safetensors on disk, written beside, synced and renamed, never half there.
 
-Read are also directories whose weights are split over several files, and OpenAI's own release of GPT-1.
+Directories whose weights are split over several files are read too.
 """
 
 import json
-import math
-import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,6 @@ from minigpt.errors import InputError
 from minigpt.files.disk import in_place_of, read_json, reason, write_text
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-SHAPES = "params_shapes.json"  # beside it, in OpenAI's release of GPT-1: params_0.npy, params_1.npy, ...
-BLOCK = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")  # the order of its tensors
 
 
 def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
@@ -85,45 +81,24 @@ def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray])
     save_tensors(Path(folder) / WEIGHTS, tensors)
 
 
-def load_config(folder: str | Path, model_type: str | None = None) -> dict:
-    """The config.json of a model directory, which must be of this model_type ("openai-gpt", "gpt2") if one is given."""
+def load_config(folder: str | Path) -> dict:
+    """The config.json of a model directory. Raises InputError where there is none, or one without a model_type."""
     path = Path(folder) / CONFIG
-    if not path.is_file() and (Path(folder) / SHAPES).is_file():
-        config = _openai_config(Path(folder))
-    elif not path.is_file():
+    if not path.is_file():
         raise InputError(f"{folder} is not a model directory: it has no {CONFIG}")
-    else:
-        config = read_json(path)
+    config = read_json(path)
     if "model_type" not in config:
         raise InputError(f"{path} names no model_type: is it a model directory?")
-    if model_type and config["model_type"] != model_type:
-        raise InputError(f"{folder} holds a model of type {config['model_type']!r}; expected {model_type!r}")
     return config
 
 
 def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
-    """The tensors of a model directory under the names used here.
-
-    The prefix "transformer." is dropped, and so are the stored causal masks and a stored output head, which must be the
-    token embedding again.
-    """
+    """The tensors of a model directory, under the names that they have there, from one file or from several."""
     folder = Path(folder)
-    if not (folder / WEIGHTS).is_file() and (folder / SHAPES).is_file():
-        return _openai_weights(folder)
-    split = not (folder / WEIGHTS).is_file() and (folder / INDEX).is_file()
-    tensors = _split_weights(folder) if split else load_tensors(folder / WEIGHTS)[0]
-    plain = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
-    if len(plain) < len(tensors):
-        raise InputError(f"{folder}: a tensor is there twice, with and without the prefix transformer.")
-    head = plain.pop("lm_head.weight", None)
-    embedding = plain.get("wte.weight", plain.get("tokens_embed.weight"))
-    if head is not None and embedding is not None and not np.array_equal(head, embedding):
-        raise InputError(f"{folder}: lm_head.weight differs from the token embedding: only tied heads are built here")
-    return {name: tensor for name, tensor in plain.items() if not _is_mask(name, tensor)}
-
-
-def _is_mask(name: str, tensor: np.ndarray) -> bool:
-    return name.endswith(".attn.masked_bias") or (name.endswith(".attn.bias") and tensor.ndim == 4)
+    if not (folder / WEIGHTS).is_file() and (folder / INDEX).is_file():
+        return _split_weights(folder)
+    tensors, _ = load_tensors(folder / WEIGHTS)
+    return tensors
 
 
 def _split_weights(folder: Path) -> dict[str, np.ndarray]:
@@ -136,44 +111,6 @@ def _split_weights(folder: Path) -> dict[str, np.ndarray]:
     if len(merged) < sum(map(len, parts)):
         raise InputError(f"{folder}: a tensor stands in two of the files")
     return merged
-
-
-def _openai_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The tensors of OpenAI's release of GPT-1 in the order of their numbers. A kernel (I,O) is stored as (1,I,O)."""
-    shapes = read_json(folder / SHAPES, list)
-    if len(shapes) % 12 != 2 or not all(map(_is_shape, shapes)):
-        raise InputError(f"{folder / SHAPES}: expected the shapes of two embeddings and of 12 tensors for each layer")
-    names = ["positions_embed.weight", "tokens_embed.weight"]
-    names += [f"h.{i}.{part}.{kind}" for i in range(len(shapes) // 12) for part in BLOCK for kind in ("weight", "bias")]
-    return dict(zip(names, (tuple(s[1:] if len(s) == 3 else s) for s in shapes), strict=True))
-
-
-def _is_shape(value) -> bool:
-    return isinstance(value, list) and 1 <= len(value) <= 3 and all(type(n) is int and 0 < n < 1 << 31 for n in value)
-
-
-def _openai_config(folder: Path) -> dict:
-    """What the shapes tell of GPT-1's configuration. Its heads are 64 wide: that they do not tell."""
-    positions, tokens, *blocks = _openai_shapes(folder).values()
-    sizes = {"vocab_size": tokens[0], "n_positions": positions[0], "n_embd": tokens[-1], "n_head": tokens[-1] // 64}
-    return {"model_type": "openai-gpt", "n_layer": len(blocks) // 12} | sizes
-
-
-def _openai_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The numbers of params_0.npy, params_1.npy, ... are one long row, to be cut into the tensors."""
-    shapes, parts = _openai_shapes(folder), []
-    while (path := folder / f"params_{len(parts)}.npy").is_file():
-        try:
-            with path.open("rb") as file:
-                parts.append(np.lib.format.read_array(file, allow_pickle=False).ravel())
-        except (OSError, ValueError, EOFError, MemoryError, tokenize.TokenError) as error:
-            raise InputError(f"{path} is not a whole file of NumPy numbers: {reason(error)}") from error
-    row, ends = np.concatenate(parts or [[]]), np.cumsum([math.prod(shape) for shape in shapes.values()])
-    if row.size != ends[-1]:
-        have = f"{row.size:,} numbers in the {len(parts)} files before {path.name}"
-        raise InputError(f"{folder}: {have}, {SHAPES} wants {ends[-1]:,}: is a file missing?")
-    pieces = zip(shapes.items(), np.split(row, ends[:-1]), strict=True)
-    return {name: piece.reshape(shape) for (name, shape), piece in pieces}
 
 
 def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None:

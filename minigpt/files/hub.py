@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from minigpt.errors import InputError
-from minigpt.files import checkpoint, sections
+from minigpt.files import checkpoint, openai_release, sections
 
 HOST = "https://huggingface.co/openai-community"
 FILES = (checkpoint.CONFIG, "vocab.json", "merges.txt", checkpoint.WEIGHTS)
@@ -39,7 +39,7 @@ def find(folder: str | Path) -> Path:
     name = str(folder)
     if Path(folder).is_dir() or name not in REPOSITORIES:
         return Path(folder)
-    weights = (checkpoint.WEIGHTS, checkpoint.INDEX, checkpoint.SHAPES)
+    weights = (checkpoint.WEIGHTS, checkpoint.INDEX, openai_release.SHAPES)
     if not any((home(name) / file).is_file() for file in weights):
         raise InputError(f"{name} is neither a folder here nor downloaded to {home(name)}: minigpt download {name}")
     return home(name)

@@ -5,21 +5,23 @@ from pathlib import Path
 
 from minigpt import models
 from minigpt.errors import InputError
-from minigpt.files import checkpoint, hub
+from minigpt.files import hub
 from minigpt.models import costs
-from minigpt.models.language_model import Config, LanguageModel
+from minigpt.models.config import Config
+from minigpt.models.language_model import LanguageModel
 
 
 def show_size(model: str, size: str | None, batch: int) -> None:
     """Print the table for a named size of a model: ("gpt1", "paper"). None is the size that it is known by."""
-    kind = models.model_class(model)
-    show(kind, kind.Config(**models.size(model, size or models.PUBLISHED[model])), batch)
+    card = models.card(model)
+    sizes = models.size(model, size or card.usual_size)
+    show(card.model, card.model.Config(**sizes), batch)
 
 
 def show_folder(folder: str | Path, batch: int) -> None:
     """Print the table for a model directory."""
-    kind = models.class_in(folder)
-    show(kind, kind.Config.from_dict(checkpoint.load_config(hub.find(folder))), batch)
+    kind = models.card_in(folder).model
+    show(kind, kind.Config.from_dict(kind.read_config(hub.find(folder))), batch)
 
 
 def show(kind: type[LanguageModel], config: Config, batch: int) -> None:

@@ -15,11 +15,10 @@ from minigpt.files import hub
 from minigpt.jobs.run import Run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn.optim import AdamW, GPT1Adam, Optimizer
+from minigpt.nn.optim import Optimizer
 from minigpt.ops.cuda import attention, graph
 
 DTYPES = ("float32", "tf32", "bfloat16")
-OPTIMIZERS = {"gpt1": GPT1Adam, "gpt2": AdamW, "lstm": GPT1Adam}  # the GPT-2 paper names none: today's usual
 
 
 @dataclass(kw_only=True)
@@ -144,7 +143,7 @@ def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
     options.check()
     corpus, init = data.load(options.data), options.init
     size = f"from-{Path(init).name}" if init else options.size or "nano"
-    options.model = options.model or (models.name_of(models.class_in(init)) if init else "gpt1")
+    options.model = options.model or (models.card_in(init).name if init else "gpt1")
     options.out = options.out or f"runs/{options.model}-{corpus.name}-{size}"
     device = choose_device(options.device)
     arrays.check_precision(options.dtype, device)
@@ -178,7 +177,7 @@ def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     device = choose_device(options.device)
     arrays.check_precision(options.dtype, device)
     corpus, text = data.load(options.data), tokenizer.load(run.folder)
-    kind = models.model_class(options.model)
+    kind = models.card(options.model).model
     model = kind(kind.Config.from_dict(state["config"]), seed=None).to(device)
     job = _assemble(options, model, text, corpus, run, ranks)
     job.step, job.best = state["step"], state["best"]
@@ -221,13 +220,14 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None,
 
 
 def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run, ranks: Ranks) -> Job:
-    if options.checkpoint_blocks and options.model == "lstm":
-        raise InputError("--checkpoint-blocks: an LSTM has no blocks: leave it out")
-    if options.low and (options.model == "lstm" or model.config.n_embd > attention.LARGEST * model.config.n_head):
+    if options.checkpoint_blocks and not model.can_checkpoint_blocks:
+        raise InputError(f"--checkpoint-blocks: an {options.model.upper()} has no blocks: leave it out")
+    too_large = model.config.n_embd > attention.LARGEST * model.config.n_head
+    if options.low and (too_large or not model.computes_in_bfloat16):
         raise InputError(f"--dtype bfloat16: an LSTM, or heads above {attention.LARGEST}, need float32: leave it out")
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
     train_tokens, valid_tokens = data.encode(corpus, text, model.config.n_positions, run.folder)
-    kind, mark = OPTIMIZERS[options.model], data.fingerprint(train_tokens, valid_tokens)
+    kind, mark = models.card(options.model).optimizer, data.fingerprint(train_tokens, valid_tokens)
     optimizer = kind(model.named_parameters(), (0.9, options.beta2), weight_decay=options.weight_decay)
     job = Job(options, model, text, train_tokens, valid_tokens, optimizer, run, mark, ranks)
     if options.align:
@@ -253,12 +253,12 @@ def _tokenizer(options: Options, corpus):
         size = wanted.removeprefix("bpe:")
         if not size.isdecimal() or not 1 <= int(size[:9]) == int(size[:10]):
             raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
-        return tokenizer.KINDS.get(options.model, tokenizer.GPT1Tokenizer).train(corpus.pieces("train"), int(size))
+        return models.card(options.model).tokenizer.train(corpus.pieces("train"), int(size))
     return tokenizer.load(hub.find(wanted))
 
 
 def _new_model(options: Options, text) -> LanguageModel:
-    kind = models.model_class(options.model)
+    kind = models.card(options.model).model
     given = {"n_layer": options.layers, "n_head": options.heads, "n_embd": options.embd, "n_positions": options.context}
     values = models.size(options.model, options.size or "nano")
     values |= {key: value for key, value in given.items() if value is not None}
@@ -278,6 +278,6 @@ def _from_init(options: Options):
     given = [name for name in fixed if getattr(options, name) is not None]
     if given:
         raise InputError(f"--init {options.init} already says what --{given[0]} is: leave --{given[0]} out")
-    if models.model_class(options.model) is not models.class_in(options.init):
+    if options.model != models.card_in(options.init).name:
         raise InputError(f"--init {options.init} holds no {options.model}: leave --model out")
     return models.open_both(options.init, **_rates(options.dropout))

@@ -26,13 +26,13 @@ from minigpt.jobs.job import Job, Options, prepare, prepare_on, reopen  # noqa: 
 from minigpt.jobs.run import RESUME
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
+from minigpt.nn import accumulate
 from minigpt.nn.optim import NonFiniteGradient
 from minigpt.nn.schedules import warmup_cosine, warmup_cosine_floor
 from minigpt.ops.cuda.graph import Recorded
 from minigpt.ops.keys import Key
 
 _flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
-SITES = 3  # places of dropout in a block
 SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
 
 
@@ -83,10 +83,11 @@ def update(job: Job, lr: float):
     key, mine = Key.of(options.seed, job.step), job.rows
     if _repeats(job):
         job.recorded = job.recorded or Recorded(functools.partial(_gradients, job))
-        table = [key.table(model.config.n_layer + 1, SITES)] if _drops(model) else []
+        table = [key.table(model.config.n_layer + 1, model.dropout_sites)] if _drops(model) else []
         total, gradients = job.recorded(ids[mine], targets[mine], *table)
+        model.zero_grad()
         for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-            parameter.grad = gradient
+            accumulate(parameter, gradient)
     else:
         model.zero_grad()
         total = 0.0
@@ -112,7 +113,7 @@ def _gradients(job: Job, ids, targets, table=None):
 def _repeats(job: Job) -> bool:
     """On a GPU: is a step always the same work, and so little that to order it takes longer than to do it?"""
     options, model = job.options, job.model
-    same = model.device == "cuda" and options.model != "lstm" and options.accumulate == 1
+    same = model.device == "cuda" and model.repeats_its_step and options.accumulate == 1
     return same and _flops_per_token(type(model), model.config)[1] * job.part * model.config.n_positions < SMALL
 
 

@@ -51,6 +51,15 @@ class Losses(NamedTuple):
     total: Array
 
 
+class ScoresCache(NamedTuple):
+    shape: tuple[int, ...]
+    rows: Array
+    last: Array
+    n_sequences: int
+    mask: Array
+    head: Cache
+
+
 def outputs(task: Task) -> int:
     """How many scores the head gives for a state: one for each label, or one for a candidate."""
     return SCORES if task.scored else len(task.labels) or 1
@@ -75,16 +84,16 @@ class Classifier(Module):
         A sequence ends with its extract token, at lengths - 1. The S states of a similarity are added; those of a
         multiple choice share one dropout mask. key: switches dropout on.
         """
-        n, s, t = ids.shape
-        cache = Cache(grad)
-        h = cache.keep(self.body.hidden(ids.reshape(n * s, t), None, fold(key, 0), grad))
-        scores = cache.keep(self._scores(h, to_device(lengths, self.body.device), fold(key, 1)))
+        cache = Cache(self, grad)
+        h = cache.keep("body", self._hidden(ids, key, grad))
+        scores = cache.keep("scores", self._scores(h, to_device(lengths, self.body.device), fold(key, 1)))
         return scores, cache
 
     def backward(self, dscores: Array, cache: Cache) -> None:
         """dscores (N,K) -> nothing: the gradients arrive in the parameters"""
-        dh = self._scores_backward(dscores, cache.pop())
-        self.body.hidden_backward(dh, cache.pop())
+        cache = self.own(cache)
+        dh = self._scores_backward(dscores, cache.pop("scores"))
+        self.body.hidden_backward(dh, cache.pop("body"))
 
     def loss(
         self, ids: Any, lengths: Any, labels: Any, lm_weight: float = 0.5, normalizer: int | None = None,
@@ -96,63 +105,71 @@ class Classifier(Module):
         L1 the mean over all sequences of the mean over their tokens: each token after the start is predicted, the
         special ones too. normalizer: the number of examples in the whole batch, where this is a part of it.
         """
-        n, s, t = ids.shape
-        normalizer, device = normalizer or n, self.body.device
+        normalizer = normalizer or len(ids)
+        device = self.body.device
         ids, lengths = to_device(ids, device), to_device(lengths, device)
         xp = array_module(ids)
-        cache = Cache(grad)
-        h = cache.keep(self.body.hidden(ids.reshape(n * s, t), None, fold(key, 0), grad))
+        cache = Cache(self, grad)
+        h = cache.keep("body", self._hidden(ids, key, grad))
 
-        scores = cache.keep(self._scores(h, lengths, fold(key, 1)))
+        scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
         targets, weights = (to_device(part, device) for part in self._targets(labels))
         repeated = xp.repeat(scores[:, None], targets.shape[1], axis=1)
-        l2 = cache.keep(ops.cross_entropy_forward(repeated, targets, weights=weights, normalizer=normalizer))
+        task_loss = cache.keep("task", ops.cross_entropy_forward(
+            repeated, targets, weights=weights, normalizer=normalizer,
+        ))  # fmt: skip
+        cache.several_targets = targets.shape[1] > 1
 
-        l1 = xp.zeros_like(l2)
+        lm_loss = xp.zeros_like(task_loss)
+        cache.lm_weight = lm_weight
         if lm_weight:
-            ends = lengths.reshape(n * s, 1)
-            following = xp.concatenate([ids[..., 1:], ids[..., :1]], axis=-1).reshape(n * s, t)
-            following = xp.where(xp.arange(t) < ends - 1, following, ops.IGNORED)
-            share = xp.broadcast_to(1 / (ends - 1), following.shape).astype(h.dtype)
-            options = {"weights": share, "normalizer": normalizer * s, "grad": grad}
-            l1 = cache.keep(ops.linear_cross_entropy_forward(h, self.body.head.data, following, **options))
-        cache.keep((None, (lm_weight, targets.shape[1])))
-        return Losses(l2, l1, l2 + lm_weight * l1), cache
+            following, shares = _next_tokens(ids, lengths, h.dtype)
+            lm_loss = cache.keep("lm", ops.linear_cross_entropy_forward(
+                h, self.body.head.value, following, weights=shares, normalizer=normalizer * ids.shape[1], grad=grad,
+            ))  # fmt: skip
+        return Losses(task_loss, lm_loss, task_loss + lm_weight * lm_loss), cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * L3 arrives in the parameters: two streams meet in h and go back as one."""
-        lm_weight, n_targets = cache.pop()
-        if lm_weight:
-            dh_lm, dw = ops.linear_cross_entropy_backward(dloss * lm_weight, cache.pop())
+        cache = self.own(cache)
+        drepeated = ops.cross_entropy_backward(dloss, cache.pop("task"))
+        dscores = drepeated.sum(axis=1) if cache.several_targets else drepeated[:, 0]
+        dh_lm = None
+        if cache.lm_weight:
+            dh_lm, dw = ops.linear_cross_entropy_backward(dloss * cache.lm_weight, cache.pop("lm"))
             accumulate(self.body.head, dw)
-        drepeated = ops.cross_entropy_backward(dloss, cache.pop())
-        dscores = drepeated.sum(axis=1) if n_targets > 1 else drepeated[:, 0]
-        dh = self._scores_backward(dscores, cache.pop())
-        if lm_weight:
+        dh = self._scores_backward(dscores, cache.pop("scores"))
+        if dh_lm is not None:
             dh += dh_lm
-        self.body.hidden_backward(dh, cache.pop())
+        self.body.hidden_backward(dh, cache.pop("body"))
 
-    def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, tuple]:
+    def _hidden(self, ids: Array, key: Key | None, grad: bool) -> tuple[Array, Cache]:
+        """ids (N,S,T) -> h (N*S,T,C)"""
+        return self.body.hidden(ids.reshape(-1, ids.shape[-1]), None, fold(key, 0), grad)
+
+    def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, ScoresCache]:
         """h (N*S,T,C), lengths (N,S) -> scores (N,K)"""
         xp = array_module(h)
-        rows, last = xp.arange(len(h)), lengths.reshape(-1) - 1
+        rows = xp.arange(len(h))
+        last = lengths.reshape(-1) - 1
         states = h[rows, last].reshape(*lengths.shape, -1)
         if self.task.kind == "similarity":
             states = states.sum(axis=1, keepdims=True)
         ones = xp.ones((len(states), 1, states.shape[-1]), h.dtype)
         mask, _ = ops.dropout_forward(ones, rate=self.dropout, key=key)  # one for all candidates of an example
         scores, head = self.head.forward(states * mask)
-        return scores.reshape(len(states), -1), (h.shape, rows, last, lengths.shape[1], mask, head)
+        return scores.reshape(len(states), -1), ScoresCache(h.shape, rows, last, lengths.shape[1], mask, head)
 
-    def _scores_backward(self, dscores: Array, cache: tuple) -> Array:
+    def _scores_backward(self, dscores: Array, cache: ScoresCache) -> Array:
         """dscores (N,K) -> dh (N*S,T,C), which is 0 except where an extract token stood"""
-        shape, rows, last, s, mask, head = cache
+        shape, rows, last, n_sequences, mask, head = cache
         xp = array_module(dscores)
         # scores = head(states * mask)
-        dstates = self.head.backward(dscores.reshape(len(dscores), -1, self.head.bias.data.shape[0]), head) * mask
-        # states = states.sum(axis=1): what was added, each gets the whole gradient
+        dscores = dscores.reshape(len(dscores), -1, self.head.bias.data.shape[0])
+        dstates = self.head.backward(dscores, head) * mask
+        # states = states.sum(axis=1): each of the terms gets the whole gradient
         if self.task.kind == "similarity":
-            dstates = xp.repeat(dstates, s, axis=1)
+            dstates = xp.repeat(dstates, n_sequences, axis=1)
         # states = h[rows, last]
         dh = xp.zeros(shape, dscores.dtype)
         dh[rows, last] = dstates.reshape(-1, shape[-1])
@@ -195,6 +212,20 @@ class Classifier(Module):
         return model
 
 
+def _next_tokens(ids: Array, lengths: Array, dtype) -> tuple[Array, Array]:
+    """ids (N,S,T), lengths (N,S) -> targets (N*S,T) int, and the share of each target in its own sequence (N*S,T)
+
+    Every token predicts the next one of its sequence; after the last there is nothing to predict.
+    """
+    xp = array_module(ids)
+    t = ids.shape[-1]
+    ends = lengths.reshape(-1, 1)
+    following = xp.concatenate([ids[..., 1:], ids[..., :1]], axis=-1).reshape(-1, t)
+    following = xp.where(xp.arange(t) < ends - 1, following, ops.IGNORED)
+    shares = xp.broadcast_to(1 / (ends - 1), following.shape).astype(dtype)
+    return following, shares
+
+
 def transfer(
     body: LanguageModel, new_rows: int, layers: int | None = None, dropout: float | None = None, seed: int = 0
 ) -> LanguageModel:
@@ -204,24 +235,18 @@ def transfer(
     layers: take over the embeddings and so many blocks (GPT-1 figure 2, left); -1: nothing at all; None: everything.
     dropout: the rate at all places of the body, or None: as before.
     """
-    known = asdict(body.config)
-    rates = {} if dropout is None else {name: dropout for name in known if name.endswith("_pdrop")}
-    config = replace(body.config, vocab_size=body.config.vocab_size + new_rows, **rates)
-    n_layer = config.n_layer
+    values = asdict(body.config)
+    changes = {"vocab_size": body.config.vocab_size + new_rows}
+    if dropout is not None:
+        changes |= {name: dropout for name in values if name.endswith("_pdrop")}
+    n_layer = body.config.n_layer
     layers = n_layer if layers is None else layers
     if not -1 <= layers <= n_layer:
         raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
-    model = type(body)(config, seed=seed, dtype=body.head.data.dtype)
+    model = type(body)(replace(body.config, **changes), seed=seed, dtype=body.head.data.dtype)
     taken = dict(body.named_parameters())
     for name, parameter in model.named_parameters():
-        if _depth(name, n_layer) <= layers:
+        if model.layers_of(name) <= layers:
             old = to_numpy(taken[name].data)
             parameter.data[: len(old)] = old
     return model
-
-
-def _depth(name: str, n_layer: int) -> int:
-    """With how many layers this tensor is taken over: none for embeddings, all for what follows the blocks."""
-    if name.startswith("h."):
-        return int(name.split(".")[1]) + 1
-    return 0 if name.startswith(("wte", "wpe", "tokens_embed", "positions_embed")) else n_layer

@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from minigpt import ops
-from minigpt.models.language_model import Config, LanguageModel
+from minigpt.models.config import Config
+from minigpt.models.language_model import LanguageModel
 
 
 class Memory(NamedTuple):
@@ -20,11 +22,12 @@ class Memory(NamedTuple):
 
     @property
     def total(self) -> int:
+        """All of them together."""
         return sum(self)
 
 
 def shapes(model_class: type[LanguageModel], config: Config) -> dict[str, tuple[int, ...]]:
-    """Every parameter's name and shape. Zeros that nobody touches take no memory, so any size can be asked."""
+    """Every parameter's name and shape. Zeros that are never written to take no memory, so any size will do."""
     model = model_class(config, seed=None)
     return {name: parameter.data.shape for name, parameter in model.named_parameters()}
 
@@ -42,14 +45,30 @@ def memory(
     All in float32; or, low, with a copy of the weights in bfloat16, and with what is kept in bfloat16.
     """
     kept = activations(model_class, config, batch, config.n_positions, checkpoint_blocks)
-    tensors = count(model_class, config)
-    return Memory((6 if low else 4) * tensors, 4 * tensors, 8 * tensors, kept // 2 if low else kept)
+    numbers = count(model_class, config)
+    if low:
+        return Memory(weights=6 * numbers, gradients=4 * numbers, moments=8 * numbers, activations=kept // 2)
+    return Memory(weights=4 * numbers, gradients=4 * numbers, moments=8 * numbers, activations=kept)
 
 
-def largest_batch(model_class, config: Config, available: int, *how: bool) -> int:
-    """The largest batch whose training step fits into so many bytes; 0 if none does. how: as for `memory`."""
-    one, two = (memory(model_class, config, batch, *how).total for batch in (1, 2))
-    return max(0, 1 + (available - one) // (two - one)) if available >= one else 0
+def largest_batch(
+    model_class: type[LanguageModel], config: Config, available: int, checkpoint_blocks: bool = False, low: bool = False
+) -> int:
+    """The largest batch whose training step fits into so many bytes; 0 if none does."""
+    one = memory(model_class, config, 1, checkpoint_blocks, low).total
+    two = memory(model_class, config, 2, checkpoint_blocks, low).total
+    if available < one:
+        return 0
+    return 1 + (available - one) // (two - one)
+
+
+# ------------------------------------------------------------------------------------------ what the caches keep alive
+#
+# One step of a tiny model is traced. Each of its sizes is a prime number of its own, so the length of an axis tells
+# which sizes it is made of: 33 = 3 * 11 is three times the number of heads. The same axes with the real sizes give the
+# real bytes.
+
+BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23, 29
 
 
 def activations(
@@ -58,49 +77,60 @@ def activations(
     """Bytes that the caches of one loss keep alive, in float32.
 
     checkpoint_blocks: the whole cache of one block at a time, and of each other block only its input.
-
-    Measured, not guessed: the caches are arrays whose sizes are polynomials, of first degree in the batch, the number
-    of layers and the vocabulary, of second degree in the time. So a few tiny runs say how large the large ones are.
     """
-    tiny = dataclasses.replace(config, n_positions=4)
-    two, three = (_activations(model_class, tiny, v, batch, time, checkpoint_blocks) for v in (2, 3))
-    return two + (three - two) * (config.vocab_size - 2)
+    sizes = {
+        BATCH: batch, TIME: time, HEADS: config.n_head, HEAD_SIZE: config.n_embd // config.n_head,
+        VOCABULARY: config.vocab_size, HIDDEN: getattr(config, "n_hidden", 1), INNER: getattr(config, "n_inner", 1),
+    }  # fmt: skip
+    in_block = outside = 0
+    for path, array in _traced(model_class, config):
+        numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
+        if path.startswith("h.0."):
+            in_block += numbers * array.itemsize
+        else:
+            outside += numbers * array.itemsize
+    more_blocks = config.n_layer - 1
+    if checkpoint_blocks:
+        return outside + in_block + more_blocks * 4 * batch * time * config.n_embd
+    return outside + in_block * config.n_layer
 
 
-def _activations(model_class, config: Config, vocab_size: int, batch: int, time: int, checkpoint_blocks: bool) -> int:
-    def kept(rows: int, n_layer: int, t: int) -> int:
-        sizes = {"n_layer": n_layer, "vocab_size": vocab_size}
-        model = model_class(dataclasses.replace(config, **sizes), seed=None)
-        ids = np.zeros((rows, t), int)
-        _, cache = model.loss(ids, ids)
-        return ops.nbytes(cache) - _parameter_bytes(model, cache)
-
-    def at_time(rows: int, n_layer: int) -> int:
-        one, two, three = (kept(rows, n_layer, t) for t in (1, 2, 3))
-        slope, bend = two - one, three - 2 * two + one
-        return one + slope * (time - 1) + bend * (time - 1) * (time - 2) // 2
-
-    def of_rows(rows: int) -> int:
-        first, more = at_time(rows, 1), config.n_layer - 1
-        if checkpoint_blocks:
-            return first + more * 4 * rows * time * config.n_embd
-        return first + (more * (at_time(rows, 2) - first) if more else 0)
-
-    one, two = of_rows(1), of_rows(2)
-    return one + (two - one) * (batch - 1)
+def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays that the caches of a tiny model with one block hold, but for its parameters, with their paths."""
+    tiny = {
+        "vocab_size": VOCABULARY, "n_positions": TIME, "n_head": HEADS, "n_embd": HEADS * HEAD_SIZE, "n_layer": 1,
+        "n_hidden": HIDDEN, "n_inner": INNER,
+    }  # fmt: skip
+    if config.n_head == 1:
+        tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}
+    fields = {field.name for field in dataclasses.fields(config)}
+    tiny = {name: value for name, value in tiny.items() if name in fields}
+    model = model_class(dataclasses.replace(config, **tiny), seed=None)
+    ids = np.zeros((BATCH, TIME), int)
+    _, cache = model.loss(ids, ids)
+    parameters = {id(parameter.data) for parameter in model.parameters()}
+    for path, array in ops.arrays(cache).items():
+        if id(array) not in parameters and id(array.base) not in parameters:
+            yield path, array
 
 
-def _parameter_bytes(model: LanguageModel, cache) -> int:
-    """Of what a cache keeps alive, the part that is the parameters themselves."""
-    own = {id(parameter.data) for parameter in model.parameters()}
-    caches = ops.arrays(cache).values()
-    return sum(array.nbytes for array in caches if id(array) in own or id(array.base) in own)
+def _real_length(axis: int, sizes: dict[int, int]) -> int:
+    """The length of an axis for the real sizes, where it has this length for the tiny ones."""
+    for extra in (0, 1):  # a state before the first step makes an axis one longer
+        rest, real = axis - extra, 1
+        for prime, size in sizes.items():
+            while rest and rest % prime == 0:
+                rest //= prime
+                real *= size
+        if rest in (1, 2, 3, 4):  # several of a size, as the three parts of a projection
+            return rest * real + extra
+    raise AssertionError(f"an axis of {axis} is made of none of {list(sizes)}")
 
 
 def caches(model_class: type[LanguageModel], config: Config, batch: int) -> str:
     """What the caches of a batch cost, in words, without and with checkpointed blocks."""
-    shape = (model_class, config, batch, config.n_positions)
-    whole, less = (human_bytes(activations(*shape, checkpoint_blocks)) for checkpoint_blocks in (False, True))
+    whole = human_bytes(activations(model_class, config, batch, config.n_positions))
+    less = human_bytes(activations(model_class, config, batch, config.n_positions, checkpoint_blocks=True))
     return whole if less == whole else f"{whole}, with --checkpoint-blocks {less}"
 
 
@@ -111,11 +141,11 @@ def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[i
     and their sum (all T x T of them, although half are masked). Backward costs twice the forward: one product for the
     input's gradient, one for the weight's.
     """
-    sizes = shapes(model_class, config)
-    in_products = sum(math.prod(shape) for name, shape in sizes.items() if len(shape) == 2 and name.startswith("h."))
-    head = config.vocab_size * config.n_embd
-    attentions = sum(name.endswith("c_attn.weight") for name in sizes)
-    forward = 2 * (in_products + head) + 4 * attentions * config.n_positions * config.n_embd
+    model = model_class(config, seed=None)
+    matrices = [p for block in model.h for p in block.parameters() if p.data.ndim == 2]
+    in_products = sum(p.data.size for p in matrices) + model.head.data.size
+    attentions = sum(hasattr(block, "attn") for block in model.h)
+    forward = 2 * in_products + 4 * attentions * config.n_positions * config.n_embd
     return forward, 3 * forward
 
 
@@ -123,5 +153,8 @@ def human_bytes(n: float) -> str:
     """1536 -> "1.5 KB", in powers of 1024."""
     units = ["B", "KB", "MB", "GB", "TB"]
     while n >= 1024 and len(units) > 1:
-        n, units = n / 1024, units[1:]
-    return f"{n:.0f} {units[0]}" if units[0] == "B" or n >= 100 else f"{n:.1f} {units[0]}"
+        n /= 1024
+        units = units[1:]
+    if units[0] == "B" or n >= 100:
+        return f"{n:.0f} {units[0]}"
+    return f"{n:.1f} {units[0]}"

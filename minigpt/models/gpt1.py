@@ -10,9 +10,14 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
-from minigpt.models.language_model import Config, LanguageModel
-from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module
+from minigpt.files import openai_release
+from minigpt.models.card import Card
+from minigpt.models.config import Config
+from minigpt.models.language_model import LanguageModel
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.nn.optim import GPT1Adam
 from minigpt.ops.keys import Key, fold
+from minigpt.tokenizer import GPT1Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,21 +53,24 @@ class Block(Module):
         self.mlp = MLP(config, rng, std, dtype)
         self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
 
-    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C)"""
-        cache = Cache(grad)
-        a = cache.keep(self.attn.forward(x, past, key, grad))
-        n = cache.keep(self.ln_1.forward(ops.add(x, a)))
-        m = cache.keep(self.mlp.forward(n, key, grad))
-        out = cache.keep(self.ln_2.forward(ops.add(n, m)))
+    def forward(
+        self, x: Array, past=None, key: Key | None = None, grad: bool = True, mask: Array | None = None
+    ) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C). mask: who sees whom; None is causal."""
+        cache = Cache(self, grad)
+        a = cache.keep("attn", self.attn.forward(x, past, key, grad, mask))
+        n = cache.keep("ln_1", self.ln_1.forward(ops.add(x, a)))
+        m = cache.keep("mlp", self.mlp.forward(n, key, grad))
+        out = cache.keep("ln_2", self.ln_2.forward(ops.add(n, m)))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
-        dn = self.ln_2.backward(dout, cache.pop())
-        dn = ops.add(dn, self.mlp.backward(dn, cache.pop()))
-        dx = self.ln_1.backward(dn, cache.pop())
-        return ops.add(dx, self.attn.backward(dx, cache.pop()))
+        cache = self.own(cache)
+        dn = self.ln_2.backward(dout, cache.pop("ln_2"))
+        dn = ops.add(dn, self.mlp.backward(dn, cache.pop("mlp")))
+        dx = self.ln_1.backward(dn, cache.pop("ln_1"))
+        return ops.add(dx, self.attn.backward(dx, cache.pop("attn")))
 
 
 class GPT1(LanguageModel):
@@ -72,39 +80,44 @@ class GPT1(LanguageModel):
     """
 
     Config = GPT1Config
+    release = openai_release
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
         rng = None if seed is None else np.random.default_rng(seed)
         std = config.initializer_range
         self.config = config
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
-        self.positions_embed = Embedding(config.n_positions, config.n_embd, rng, std, dtype)
+        self.positions_embed = PositionEmbedding(config.n_positions, config.n_embd, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
 
     @property
-    def embeddings(self) -> tuple[Embedding, Embedding]:
+    def embeddings(self) -> tuple[Embedding, PositionEmbedding]:
         """Of tokens, and of positions."""
         return self.tokens_embed, self.positions_embed
 
-    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+    def hidden(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+    ) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), the output of the last block"""
-        cache = Cache(grad)
-        ids, positions = self.place(ids, past)
-        tokens, places = self.embeddings
-        x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
-        x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        cache = Cache(self, grad)
+        ids, positions = self.place(ids, past, positions)
+        of_tokens, of_positions = self.embeddings
+        x = cache.keep("tokens", of_tokens.forward(ids))
+        x = x + cache.keep("positions", of_positions.forward(positions))
+        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
         for i, block in enumerate(self.h):
-            x = cache.keep(self.through(block, x, past and past[i], fold(key, i + 1), grad))
+            x = cache.keep(f"h.{i}", self.through(block, x, past and past[i], fold(key, i + 1), grad, mask))
         return x, cache
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
-        for block in reversed(self.h):
-            dh = block.backward(dh, cache.pop())
-        dh = ops.dropout_backward(dh, cache.pop())
-        tokens, places = self.embeddings
-        places.backward(dh.sum(axis=0, dtype=places.weight.data.dtype), cache.pop())
-        tokens.backward(dh, cache.pop())
+        cache = self.own(cache)
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        dh = ops.dropout_backward(dh, cache.pop("dropout"))
+        of_tokens, of_positions = self.embeddings
+        of_positions.backward(dh, cache.pop("positions"))
+        of_tokens.backward(dh, cache.pop("tokens"))
 
 
 SIZES = {
@@ -112,3 +125,5 @@ SIZES = {
     "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
     "paper": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 512},
 }
+
+CARD = Card("gpt1", GPT1, SIZES, usual_size="paper", tokenizer=GPT1Tokenizer, optimizer=GPT1Adam)

@@ -11,9 +11,13 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
-from minigpt.models.language_model import Config, LanguageModel
-from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module
+from minigpt.models.card import Card
+from minigpt.models.config import Config
+from minigpt.models.language_model import LanguageModel
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.nn.optim import AdamW
 from minigpt.ops.keys import Key, fold
+from minigpt.tokenizer import GPT2Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,21 +53,24 @@ class Block(Module):
         self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
         self.mlp = MLP(config, rng, std, dtype)
 
-    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C)"""
-        cache = Cache(grad)
-        a = cache.keep(self.ln_1.forward(x))
-        n = ops.add(x, cache.keep(self.attn.forward(a, past, key, grad)))
-        m = cache.keep(self.ln_2.forward(n))
-        out = ops.add(n, cache.keep(self.mlp.forward(m, key, grad)))
+    def forward(
+        self, x: Array, past=None, key: Key | None = None, grad: bool = True, mask: Array | None = None
+    ) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C). mask: who sees whom; None is causal."""
+        cache = Cache(self, grad)
+        a = cache.keep("ln_1", self.ln_1.forward(x))
+        n = ops.add(x, cache.keep("attn", self.attn.forward(a, past, key, grad, mask)))
+        m = cache.keep("ln_2", self.ln_2.forward(n))
+        out = ops.add(n, cache.keep("mlp", self.mlp.forward(m, key, grad)))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
-        dm = self.mlp.backward(dout, cache.pop())
-        dn = ops.add(dout, self.ln_2.backward(dm, cache.pop()))
-        da = self.attn.backward(dn, cache.pop())
-        return ops.add(dn, self.ln_1.backward(da, cache.pop()))
+        cache = self.own(cache)
+        dm = self.mlp.backward(dout, cache.pop("mlp"))
+        dn = ops.add(dout, self.ln_2.backward(dm, cache.pop("ln_2")))
+        da = self.attn.backward(dn, cache.pop("attn"))
+        return ops.add(dn, self.ln_1.backward(da, cache.pop("ln_1")))
 
 
 class GPT2(LanguageModel):
@@ -80,36 +87,40 @@ class GPT2(LanguageModel):
         std = config.initializer_range
         self.config = config
         self.wte = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
-        self.wpe = Embedding(config.n_positions, config.n_embd, rng, std, dtype)
+        self.wpe = PositionEmbedding(config.n_positions, config.n_embd, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
         self.ln_f = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
 
     @property
-    def embeddings(self) -> tuple[Embedding, Embedding]:
+    def embeddings(self) -> tuple[Embedding, PositionEmbedding]:
         """Of tokens, and of positions."""
         return self.wte, self.wpe
 
-    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+    def hidden(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+    ) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), the normalised output of the last block"""
-        cache = Cache(grad)
-        ids, positions = self.place(ids, past)
-        tokens, places = self.embeddings
-        x = cache.keep(tokens.forward(ids)) + cache.keep(places.forward(positions))
-        x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        cache = Cache(self, grad)
+        ids, positions = self.place(ids, past, positions)
+        of_tokens, of_positions = self.embeddings
+        x = cache.keep("tokens", of_tokens.forward(ids))
+        x = x + cache.keep("positions", of_positions.forward(positions))
+        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
         for i, block in enumerate(self.h):
-            x = cache.keep(self.through(block, x, past and past[i], fold(key, i + 1), grad))
-        x = cache.keep(self.ln_f.forward(x))
+            x = cache.keep(f"h.{i}", self.through(block, x, past and past[i], fold(key, i + 1), grad, mask))
+        x = cache.keep("ln_f", self.ln_f.forward(x))
         return x, cache
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
-        dh = self.ln_f.backward(dh, cache.pop())
-        for block in reversed(self.h):
-            dh = block.backward(dh, cache.pop())
-        dh = ops.dropout_backward(dh, cache.pop())
-        tokens, places = self.embeddings
-        places.backward(dh.sum(axis=0, dtype=places.weight.data.dtype), cache.pop())
-        tokens.backward(dh, cache.pop())
+        cache = self.own(cache)
+        dh = self.ln_f.backward(dh, cache.pop("ln_f"))
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        dh = ops.dropout_backward(dh, cache.pop("dropout"))
+        of_tokens, of_positions = self.embeddings
+        of_positions.backward(dh, cache.pop("positions"))
+        of_tokens.backward(dh, cache.pop("tokens"))
 
 
 SIZES = {
@@ -120,3 +131,6 @@ SIZES = {
     "large": {"n_layer": 36, "n_head": 20, "n_embd": 1280, "n_positions": 1024},
     "xl": {"n_layer": 48, "n_head": 25, "n_embd": 1600, "n_positions": 1024},
 }
+
+# The paper names no optimiser: AdamW is today's usual one.
+CARD = Card("gpt2", GPT2, SIZES, usual_size="small", tokenizer=GPT2Tokenizer, optimizer=AdamW)

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,197 +11,174 @@ from minigpt import ops
 from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
-from minigpt.models import sampling
+from minigpt.models import generation
+from minigpt.models.config import Config
+from minigpt.models.token_ids import as_array, check_ids, check_range
 from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
 from minigpt.ops.keys import Key
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """What is common to all configurations. Keys are those of a Hugging Face config.json."""
-
-    model_type: str
-    vocab_size: int
-    n_positions: int
-    n_embd: int
-    n_layer: int
-    n_head: int
-    bos_token_id: int | None = None  # begins and ends a text, if there is such a token: for other programs
-    eos_token_id: int | None = None
-
-    def __post_init__(self):
-        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value < 1 << 31:
-                raise InputError(f"{name} is {value!r}: give a whole number from 1 to 2,147,483,647")
-        c, heads = self.n_embd, self.n_head
-        if c % heads:
-            near = sorted({max(1, c // heads) * heads, (c // heads + 1) * heads})
-            choices = " or ".join(map(str, near))
-            raise InputError(f"n_embd {c} is not a multiple of n_head {heads}: choose {choices}")
-        for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
-            rate = getattr(self, name, 0.0)
-            if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
-                raise InputError(f"{name} is {rate}: give a dropout rate from 0 up to, but not including, 1")
-        for name in ("layer_norm_epsilon", "initializer_range"):
-            value = getattr(self, name, 1.0)
-            if not isinstance(value, (int, float)) or not value > 0:
-                raise InputError(f"{name} is {value!r}: give a number above 0")
-
-    @classmethod
-    def from_dict(cls, values: dict) -> "Config":
-        """From a config.json; keys that this class does not know are left out."""
-        several = {key for key in values if key.endswith("_token_id") and isinstance(values[key], list)}
-        known = {field.name for field in fields(cls)} - several
-        missing = {field.name for field in fields(Config) if field.default is MISSING} - set(values)
-        if missing:
-            raise InputError(f"config.json has no {', '.join(sorted(missing))}: is it one of {cls.__name__}?")
-        for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
-            if values.get(key, usual) != usual:
-                raise InputError(f"config.json has {key} {values[key]!r}: only models with {usual!r} are built here")
-        return cls(**{key: value for key, value in values.items() if key in known})
-
-    def to_dict(self) -> dict:
-        """For a config.json."""
-        return asdict(self)
-
-
-def as_array(values: Any) -> Array:
-    """A list as a NumPy array; an array as it is, wherever it lives."""
-    return np.asarray(values) if isinstance(values, (list, tuple)) else values
-
-
-def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
-    """Raises InputError where ids are neither 0..size-1 nor `other`. Ids that are on a GPU already give NaN instead."""
-    if type(ids) is np.ndarray:
-        wrong = ids[(ids != other) & ((ids < 0) | (ids >= size))]
-        if wrong.size:
-            raise InputError(message.format(wrong[0]))
-
-
-def check_ids(ids: Any) -> Array:
-    """ids (B,T) int, as an array. Raises InputError for another shape or type, and where there are none."""
-    ids = as_array(ids)
-    if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
-        raise InputError(f"ids are {ids.dtype} of shape {ids.shape}: give whole numbers of shape (batch, time)")
-    return ids
-
-
-def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Prompts (B,T), or a list of B prompts of different lengths -> ids (B,T) int64, padding (B,) int
-
-    The last tokens stand below each other; what shorter prompts lack on the left is padding, here the id 0, which
-    nothing ever sees. Raises InputError for a prompt without tokens, and for anything that is not a whole number.
-    """
-    if not isinstance(prompts, (list, tuple)) or len({np.shape(row) for row in prompts}) < 2:
-        ids = to_numpy(check_ids(prompts)).astype(np.int64)
-        return ids, np.zeros(len(ids), np.int64)
-    rows = [to_numpy(as_array(row)) for row in prompts]
-    for i, row in enumerate(rows):
-        if row.ndim != 1 or row.size == 0 or row.dtype.kind not in "iu":
-            what = "holds no token" if row.size == 0 else f"is {row.dtype} of shape {row.shape}"
-            raise InputError(f"prompt number {i}, counted from 0, {what}: give a list of token ids, one or more")
-    padding = max(map(len, rows)) - np.array([len(row) for row in rows])
-    return np.stack([np.pad(row.astype(np.int64), (n, 0)) for row, n in zip(rows, padding, strict=True)]), padding
-
-
 class LanguageModel(Module):
-    """A model of the next token. A subclass has `config`, `embeddings`, `hidden` and `hidden_backward`.
+    """A model of the next token. A subclass has `config`, `embeddings`, `h`, `hidden` and `hidden_backward`.
 
-    checkpoint_blocks: keep only the input of each block, and run it once more in the backward pass (Chen et al. 2016).
-    The same bits, less memory, more time.
+    embeddings: the first one of tokens. h: the blocks, a list of modules. release: a module that reads another form in
+    which the model was published, or None. checkpoint_blocks: keep only the input of each block, and run it once more
+    in the backward pass (Chen et al. 2016): the same bits, less memory, more time.
     """
 
     Config: ClassVar[type[Config]]
     config: Any
-    embeddings: tuple[Embedding, ...]  # the first one of tokens
+    embeddings: tuple[Embedding, ...]
+    h: list[Module]
+    release: Any = None
     checkpoint_blocks = False
+    can_checkpoint_blocks = True
+    computes_in_bfloat16 = True
+    repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
+    dropout_sites = 3  # places of dropout in a block
+    prefix = "transformer."  # what other programs may put before the names of tensors
+    tied_heads = ("lm_head.weight",)  # under which names they store the head once more
 
     @property
     def head(self) -> Parameter:
         """The output matrix (V,C): the token embedding itself (GPT-1 equation 2)."""
         return self.embeddings[0].weight
 
-    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """ids (B,T) int -> h (B,T,C). past: what the model has read before, of `new_past`; the ids are added to it."""
+    def hidden(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C)
+
+        past: what the model has read before, of `new_past`; the ids are added to it. key: switches dropout on.
+        mask: boolean, broadcast to (B,NH,T,T), True where a position may see another; None is causal. positions: (T,)
+        or (B,T) int; None counts from 0, or goes on from the past.
+        """
         raise TypeError(f"{type(self).__name__} does not say how to compute hidden states")
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
         raise TypeError(f"{type(self).__name__} does not say how to go back through its hidden states")
 
-    def forward(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1"""
-        cache = Cache(grad)
-        h = cache.keep(self.hidden(ids, past, key, grad))
-        logits = cache.keep(ops.linear_forward(h, self.head.value.T))
+    # ----------------------------------------------------------------------------------------------- logits and loss
+
+    def forward(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1. inputs: see `hidden`."""
+        h, cache = self.hidden(ids, past, key, grad, **inputs)
+        logits = cache.keep("head", ops.linear_forward(h, self.head.value.T))
         return logits, cache
 
     def backward(self, dlogits: Array, cache: Cache) -> None:
         """dlogits (B,T,V) -> nothing: the gradients arrive in the parameters"""
-        dh, dw_t, _ = ops.linear_backward(dlogits, cache.pop())
+        cache = self.own(cache)
+        dh, dw_t, _ = ops.linear_backward(dlogits, cache.pop("head"))
         accumulate(self.head, dw_t.T)
-        self.hidden_backward(dh, cache.pop())
+        self.hidden_backward(dh, cache)
 
     def loss(
         self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
-        key: Key | None = None, grad: bool = True
+        key: Key | None = None, grad: bool = True, **inputs
     ) -> tuple[Array, Cache]:
         """ids (B,T) int, targets (B,T) int -> loss (), in nats per token (GPT-1 equation 1, averaged)
 
         A target of -100 is not predicted. normalizer: the number of targets of the whole batch, where this is a part
         of it. weights: (B,T), one for each target. key: switches dropout on. grad=False keeps nothing for a backward.
+        inputs: mask and positions, see `hidden`.
         """
-        cache = Cache(grad)
-        h = cache.keep(self.hidden(ids, None, key, grad))
-        size = self.config.vocab_size
-        check_range(as_array(targets), size, f"targets must be -100 or 0 to {size - 1}: got {{}}", ops.IGNORED)
-        targets = to_device(as_array(targets), self.device)
-        weights = None if weights is None else to_device(as_array(weights), self.device)
-        scale = {"normalizer": normalizer, "weights": weights}
-        loss = cache.keep(ops.linear_cross_entropy_forward(h, self.head.value, targets, **scale, grad=grad))
+        h, cache = self.hidden(ids, None, key, grad, **inputs)
+        targets, weights = self.place_targets(targets, weights)
+        loss = cache.keep("head", ops.linear_cross_entropy_forward(
+            h, self.head.value, targets, weights=weights, normalizer=normalizer, grad=grad,
+        ))  # fmt: skip
         return loss, cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * loss arrives in the parameters."""
-        dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop())
+        cache = self.own(cache)
+        dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
         accumulate(self.head, dw)
-        self.hidden_backward(dh, cache.pop())
+        self.hidden_backward(dh, cache)
 
-    def through(self, block: Module, x: Array, past: Past | None, key: Key | None, grad: bool) -> tuple[Array, Cache]:
-        """block.forward(x, past, key, grad), whose cache is x alone if `checkpoint_blocks` says so.
+    def next_logits(self, ids: Array, past: Any) -> Array:
+        """ids (B,T) int -> logits (B,V) of the token that follows; past: of `new_past`, to which the ids are added"""
+        h, _ = self.hidden(ids, past, grad=False)
+        logits, _ = ops.linear_forward(h[:, -1], self.head.value.T)
+        return logits
+
+    # --------------------------------------------------------------------------------------------------- for subclasses
+
+    def through(
+        self, block: Module, x: Array, past: Past | None, key: Key | None, grad: bool, mask: Array | None = None
+    ) -> tuple[Array, Cache]:
+        """block.forward(x, past, key, grad, mask), whose cache is x alone if `checkpoint_blocks` says so.
 
         A block that reads a past is run once: it would write into it again.
         """
         if not grad or past is not None or not self.checkpoint_blocks:
-            return block.forward(x, past, key, grad)
-        forward = functools.partial(block.forward, key=key)
-        return forward(x)[0], Recomputed(forward, x)
+            return block.forward(x, past, key, grad, mask)
+        forward = functools.partial(block.forward, key=key, mask=mask)
+        return forward(x)[0], Recomputed(block, forward, x)
 
     @property
     def device(self) -> str:
         """"cpu" or "cuda": where the parameters are."""
         return device_of(self.head.data)
 
-    def place(self, ids: Array, past: list[Past] | None = None) -> tuple[Array, Array]:
-        """ids (B,T) -> the same on the model's device, positions (T,) that continue those of the past
+    def place(
+        self, ids: Array, past: list[Past] | None = None, positions: Array | None = None
+    ) -> tuple[Array, Array]:
+        """ids (B,T) -> the same on the model's device, and their positions, (T,) or (B,T)
 
-        With padding in the past positions are (B,T): each row counts from its own first token. Raises InputError for
-        ids of another shape or type, or more of them than the model has positions.
+        Where no positions are given they go on from those of the past; with padding in the past each row counts from
+        its own first token. Raises InputError for ids of another shape or type, for more of them than the model has
+        positions, and for positions of another shape or out of range.
         """
         ids = check_ids(ids)
         start = past[0].length if past else 0
         end = start + ids.shape[1]
-        if end > self.config.n_positions:
-            raise InputError(f"{end} tokens are more than the {self.config.n_positions} positions of this model")
+        n_positions = self.config.n_positions
+        if end > n_positions:
+            raise InputError(f"{end} tokens are more than the {n_positions} positions of this model")
         size = self.config.vocab_size
         check_range(ids, size, f"token id {{}} is out of range: the table has {size} rows")
+        if positions is not None:
+            return to_device(ids, self.device), self._checked_positions(positions, ids.shape)
         ids = to_device(ids, self.device)
         xp = array_module(ids)
         positions = xp.arange(start, end)
         if past and past[0].padding is not None:
             positions = xp.maximum(positions - past[0].padding[:, None], 0)
         return ids, positions
+
+    def _checked_positions(self, positions: Array, shape: tuple[int, int]) -> Array:
+        positions = as_array(positions)
+        if positions.shape not in (shape, shape[1:]) or positions.dtype.kind not in "iu":
+            given = f"positions are {positions.dtype} of shape {positions.shape}"
+            raise InputError(f"{given}: give whole numbers of shape {shape[1:]} or {shape}")
+        n_positions = self.config.n_positions
+        check_range(positions, n_positions, f"position {{}} is out of range: the table has {n_positions} rows")
+        return to_device(positions, self.device)
+
+    def place_targets(self, targets: Array, weights: Array | None) -> tuple[Array, Array | None]:
+        """Targets and their weights on the model's device. Raises InputError for a target out of range."""
+        targets = as_array(targets)
+        size = self.config.vocab_size
+        check_range(targets, size, f"targets must be -100 or 0 to {size - 1}: got {{}}", ops.IGNORED)
+        if weights is not None:
+            weights = to_device(as_array(weights), self.device)
+        return to_device(targets, self.device), weights
+
+    def layers_of(self, name: str) -> int:
+        """How many layers must be taken over for this parameter to be among them: 0 for what stands before them."""
+        first, _, rest = name.partition(".")
+        if first == "h":
+            return int(rest.split(".")[0]) + 1
+        names = [name for name, _ in self.named_parameters()]
+        before_the_blocks = names.index(name) < names.index(next(n for n in names if n.startswith("h.")))
+        return 0 if before_the_blocks else len(self.h)
+
+    # ------------------------------------------------------------------------------------------------------ generating
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Past]:
         """An empty key-value cache, a `Past` for each layer: `hidden` and `forward` fill it and go on from it.
@@ -212,61 +188,24 @@ class LanguageModel(Module):
         capacity: room for so many positions (default: all that the model has). padding: (B,) int, how many of the
         first ids of each row are padding.
         """
-        padding = None if padding is None or not padding.any() else to_device(padding, self.device)
-        return [Past(capacity or self.config.n_positions, padding) for _ in range(self.config.n_layer)]
+        if padding is not None:
+            padding = to_device(padding, self.device) if padding.any() else None
+        return [Past(capacity or self.config.n_positions, padding) for _ in self.h]
 
     def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
-        """ids (B,T) -> (B,T+N): the prompts and what follows them. Options: see `stream`.
+        """ids (B,T) -> (B,T+N): the prompts and what follows them. See `generation.generate`."""
+        return generation.generate(self, ids, n_tokens, **options)
 
-        Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,).
-        """
-        prompts, padding = pad_left(ids)
-        steps = [step[:, None] for step in self.stream(ids, n_tokens, **options)]
-        out = np.concatenate([prompts, *steps], axis=1)
-        return [row[n:] for row, n in zip(out, padding, strict=True)] if padding.any() else out
+    def stream(self, ids: Any, n_tokens: int, **options) -> Iterator[np.ndarray]:
+        """Yields the next token of each row, (B,) int, n_tokens times. See `generation.stream`."""
+        return generation.stream(self, ids, n_tokens, **options)
 
-    def stream(
-        self, ids: Any, n_tokens: int, *, temperature=1.0, top_k=None, top_p=None, seed=0, stop=None, cache=True
-    ) -> Iterator[np.ndarray]:
-        """ids (B,T), or B lists of different lengths -> yields the next token of each row, (B,) int, n_tokens times
-
-        temperature, top_k, top_p: see `sampling.next_tokens`. seed: row i draws from a generator of its own, seeded
-        with (seed, i), on every device and among any number of rows. stop: a token id after which a row is finished;
-        its later tokens are that id again, and the stream ends with the last row. Past the context the window slides:
-        the oldest token is forgotten. cache=False reads everything again for each token: the same numbers, slowly.
-        Raises InputError for a prompt without tokens and for options outside their range.
-        """
-        ids, padding = pad_left(ids)
-        if n_tokens < 1 or seed < 0:
-            raise InputError(f"n_tokens {n_tokens}, seed {seed}: give 1 token or more, and a seed of 0 or more")
-        chance = [np.random.default_rng([seed, i]) for i in range(len(ids))]
-        context, done, past = self.config.n_positions, np.zeros(len(ids), bool), None
-        room = min(context, ids.shape[1] + n_tokens - 1)
-        for _ in range(n_tokens):
-            seen, slid = ids[:, -context:], max(0, ids.shape[1] - context)
-            if past and cache and not slid:
-                seen = ids[:, -1:]
-            else:
-                # Once the window slides, each of its tokens has a new position, on which all keys and values depend:
-                # with absolute positions nothing of the past can be kept.
-                past = self.new_past(room, np.maximum(padding - slid, 0))
-            with self.exact():
-                h, _ = self.hidden(seen, past, grad=False)
-                logits, _ = ops.linear_forward(h[:, -1], self.head.value.T)
-            uniform = np.array([rng.random() for rng in chance])
-            chosen = sampling.next_tokens(to_numpy(logits), uniform, temperature, top_k, top_p)
-            if stop is not None:
-                chosen = np.where(done, stop, chosen)
-                done |= chosen == stop
-            yield chosen
-            if done.all():
-                return
-            ids = np.concatenate([ids, chosen[:, None]], axis=1)
+    # -------------------------------------------------------------------------------------------------- files
 
     def save(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too."""
         tensors = {name: to_numpy(parameter.data) for name, parameter in self.named_parameters()}
-        checkpoint.save_model(folder, self.config.to_dict(), tensors)
+        checkpoint.save_model(folder, self.config.to_dict(), self.to_published(tensors))
 
     @classmethod
     def load(cls, folder: str | Path, dtype=np.float32, **changes) -> "LanguageModel":
@@ -275,8 +214,58 @@ class LanguageModel(Module):
         changes: configuration values to replace, such as resid_pdrop=0.0. Raises InputError for a missing, damaged or
         foreign file, and for a tensor that is missing or misshapen.
         """
-        values = checkpoint.load_config(folder, cls.Config.model_type)
-        config = cls.Config.from_dict(values | changes)
-        model = cls(config, seed=None, dtype=dtype)
-        checkpoint.fill(dict(model.named_parameters()), checkpoint.load_weights(folder), Path(folder))
+        folder = Path(folder)
+        values = cls.read_config(folder)
+        if values["model_type"] != cls.Config.model_type:
+            expected = f"expected {cls.Config.model_type!r}"
+            raise InputError(f"{folder} holds a model of type {values['model_type']!r}; {expected}")
+        model = cls(cls.Config.from_dict(values | changes), seed=None, dtype=dtype)
+        checkpoint.fill(dict(model.named_parameters()), model.read_tensors(folder), folder)
         return model
+
+    @classmethod
+    def is_in(cls, folder: Path) -> bool:
+        """Does this folder hold a model of this class?"""
+        if cls.release and cls.release.is_in(folder):
+            return True
+        if not (folder / checkpoint.CONFIG).is_file():
+            return False
+        return checkpoint.load_config(folder)["model_type"] == cls.Config.model_type
+
+    @classmethod
+    def read_config(cls, folder: Path) -> dict:
+        """The configuration in a folder, as config.json writes it; "model_type" says which model it is."""
+        if cls.release and cls.release.is_in(folder):
+            return cls.release.config(folder)
+        return checkpoint.load_config(folder)
+
+    def read_tensors(self, folder: Path) -> dict[str, np.ndarray]:
+        """The tensors in a folder, under the names that parameters have here."""
+        if self.release and self.release.is_in(folder):
+            return self.release.tensors(folder)
+        return self.from_published(checkpoint.load_weights(folder), folder)
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """Tensors under the published names -> under the names of the parameters here.
+
+        The prefix of other programs is dropped, and so are stored causal masks and a stored head, which must be the
+        token embedding again. Raises InputError where it is not.
+        """
+        plain = {name.removeprefix(self.prefix): tensor for name, tensor in tensors.items()}
+        if len(plain) < len(tensors):
+            raise InputError(f"{folder}: a tensor is there twice, with and without the prefix {self.prefix}")
+        head_name = next(name for name, parameter in self.named_parameters() if parameter is self.head)
+        for name in self.tied_heads:
+            head = plain.pop(name, None)
+            embedding = plain.get(head_name)
+            if head is not None and embedding is not None and not np.array_equal(head, embedding):
+                raise InputError(f"{folder}: {name} differs from the token embedding: only tied heads are built here")
+        return {name: tensor for name, tensor in plain.items() if not _is_mask(name, tensor)}
+
+    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Tensors under the names of the parameters here -> under the published ones: for GPT they are the same."""
+        return tensors
+
+
+def _is_mask(name: str, tensor: np.ndarray) -> bool:
+    return name.endswith(".attn.masked_bias") or (name.endswith(".attn.bias") and tensor.ndim == 4)

@@ -7,9 +7,13 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.language_model import Config, LanguageModel
+from minigpt.models.card import Card
+from minigpt.models.config import Config
+from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Cache, Embedding, Linear, Module, Parameter, accumulate, normal
+from minigpt.nn.optim import GPT1Adam
 from minigpt.ops.keys import Key, fold
+from minigpt.tokenizer import GPT1Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,36 +45,52 @@ class Memory:
     """What was read, in place of keys and values: state (B,2H) after `length` steps. padding: as for `nn.Past`."""
 
     def __init__(self, padding: Array | None = None):
-        self.padding, self.length, self.state = padding, 0, None
+        self.padding = padding
+        self.length = 0
+        self.state = None
 
 
 class Recurrence(Module):
-    """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper says nothing, fits the head."""
+    """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper tells nothing, fits the head."""
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
-        c, n = config.n_embd, config.n_hidden  # products keep the size of what comes in: N(0, 1/sqrt(inputs))
-        self.w, self.u = (normal(rng, (size, 4 * n), size**-0.5, dtype) for size in (c, n))
+        c, n = config.n_embd, config.n_hidden
+        # products keep the size of what comes in: N(0, 1/sqrt(inputs))
+        self.w = normal(rng, (c, 4 * n), c**-0.5, dtype)
+        self.u = normal(rng, (n, 4 * n), n**-0.5, dtype)
         self.b = Parameter(np.repeat(np.array([0, 1, 0, 0], dtype), n))  # forget gates begin open: first remember
         self.c_proj = Linear(n, c, rng, n**-0.5, dtype)
 
     def forward(self, x: Array, past: Memory, grad: bool = True) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C). past: read, and brought up to date; a constant for the backward."""
-        cache, xp, n, h = Cache(grad), array_module(x), len(self.u.data), []
+        xp = array_module(x)
+        cache = Cache(self, grad)
+        n = len(self.u.data)
         state = xp.zeros((len(x), 2 * n), x.dtype) if past.state is None else past.state
-        for t, piece in enumerate([x] if past.padding is None else xp.split(x, x.shape[1], axis=1), past.length):
+        pieces = [x] if past.padding is None else xp.split(x, x.shape[1], axis=1)
+        h = []
+        for t, piece in enumerate(pieces, past.length):
             if past.padding is not None:
                 state = state * (past.padding < t)[:, None]  # a row that begins here, or later, has read nothing
-            out = cache.keep(ops.lstm_forward(piece, self.w.data, self.u.data, self.b.data, state))
-            h, state = [*h, out[..., :n]], out[:, -1]
-        past.state, past.length = state, past.length + x.shape[1]
-        return cache.keep(self.c_proj.forward(xp.concatenate(h, axis=1))), cache
+            weights = self.w.value, self.u.value, self.b.value
+            out = cache.keep("cells", ops.lstm_forward(piece, *weights, state))
+            h.append(out[..., :n])
+            state = out[:, -1]
+        past.state = state
+        past.length += x.shape[1]
+        out = cache.keep("proj", self.c_proj.forward(xp.concatenate(h, axis=1)))
+        return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C). Of [h, c] only h was used here: c has a gradient of zeros from outside."""
-        dh, xp = self.c_proj.backward(dout, cache.pop()), array_module(dout)
-        dx, *gradients, _ = ops.lstm_backward(xp.concatenate([dh, xp.zeros_like(dh)], axis=-1), cache.pop())
-        for parameter, gradient in zip((self.w, self.u, self.b), gradients, strict=True):
-            accumulate(parameter, gradient)
+        cache = self.own(cache)
+        dh = self.c_proj.backward(dout, cache.pop("proj"))
+        xp = array_module(dh)
+        dboth = xp.concatenate([dh, xp.zeros_like(dh)], axis=-1)
+        dx, dw, du, db, _ = ops.lstm_backward(dboth, cache.pop("cells"))
+        accumulate(self.w, dw)
+        accumulate(self.u, du)
+        accumulate(self.b, db)
         return dx
 
 
@@ -78,9 +98,13 @@ class LSTM(LanguageModel):
     """Embedding, cells, embedding as head. It reads n_positions tokens, like the Transformer. seed: as for GPT1."""
 
     Config = LSTMConfig
+    can_checkpoint_blocks = False
+    computes_in_bfloat16 = False
+    repeats_its_step = False
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        self.config, rng = config, None if seed is None else np.random.default_rng(seed)
+        rng = None if seed is None else np.random.default_rng(seed)
+        self.config = config
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
         self.h = [Recurrence(config, rng, dtype)]
 
@@ -91,20 +115,38 @@ class LSTM(LanguageModel):
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Memory]:
         """A list of one empty `Memory`, whose room does not grow: capacity is not needed. padding: as in the base."""
-        return [Memory(None if padding is None or not padding.any() else to_device(padding, self.device))]
+        if padding is not None:
+            padding = to_device(padding, self.device) if padding.any() else None
+        return [Memory(padding)]
 
-    def hidden(self, ids: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """ids (B,T) int -> h (B,T,C)"""
-        cache, (ids, _) = Cache(grad), self.place(ids, past)
-        x = cache.keep(self.tokens_embed.forward(ids))
-        x = cache.keep(ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
-        h = cache.keep(self.h[0].forward(x, (past or self.new_past())[0], grad))
-        return cache.keep(ops.dropout_forward(h, rate=self.config.resid_pdrop, key=fold(key, 1))), cache
+    def hidden(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C). Raises InputError for a mask or positions, which cells cannot use."""
+        if mask is not None or positions is not None:
+            raise InputError("an LSTM reads its tokens one after the other: give it no mask and no positions")
+        cache = Cache(self, grad)
+        ids, _ = self.place(ids, past)
+        memory = (past or self.new_past())[0]
+        x = cache.keep("tokens", self.tokens_embed.forward(ids))
+        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        h = cache.keep("h.0", self.h[0].forward(x, memory, grad))
+        h = cache.keep("dropout_out", ops.dropout_forward(h, rate=self.config.resid_pdrop, key=fold(key, 1)))
+        return h, cache
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
-        dx = self.h[0].backward(ops.dropout_backward(dh, cache.pop()), cache.pop())
-        self.tokens_embed.backward(ops.dropout_backward(dx, cache.pop()), cache.pop())
+        cache = self.own(cache)
+        dh = ops.dropout_backward(dh, cache.pop("dropout_out"))
+        dx = self.h[0].backward(dh, cache.pop("h.0"))
+        dx = ops.dropout_backward(dx, cache.pop("dropout"))
+        self.tokens_embed.backward(dx, cache.pop("tokens"))
 
 
-SIZES = {"nano": {"n_embd": 128, "n_positions": 64}, "mini": {"n_embd": 384, "n_positions": 256}, "paper": {}}
+SIZES = {
+    "nano": {"n_embd": 128, "n_positions": 64},
+    "mini": {"n_embd": 384, "n_positions": 256},
+    "paper": {},
+}
+
+CARD = Card("lstm", LSTM, SIZES, usual_size="paper", tokenizer=GPT1Tokenizer, optimizer=GPT1Adam)

@@ -19,12 +19,16 @@ class Past:
     """
 
     def __init__(self, capacity: int, padding: Array | None = None):
-        self.capacity, self.padding, self.length = capacity, padding, 0
+        self.capacity = capacity
+        self.padding = padding
+        self.length = 0
         self.k = self.v = None
 
     def read(self) -> tuple[Array, Array] | None:
         """(k, v), each (B,NH,length,D), views and no copies; None as long as nothing was read."""
-        return (self.k[:, :, : self.length], self.v[:, :, : self.length]) if self.length else None
+        if self.length == 0:
+            return None
+        return self.k[:, :, : self.length], self.v[:, :, : self.length]
 
     def extend(self, k: Array, v: Array) -> None:
         """k, v (B,NH,T,D): of the T positions that follow. Raises InputError where there is no room for them."""
@@ -32,9 +36,12 @@ class Past:
         if end > self.capacity:
             raise InputError(f"{end} positions do not fit into a past of {self.capacity}: give it a larger capacity")
         if self.k is None:
-            shape = (*k.shape[:2], self.capacity, k.shape[3])
-            self.k, self.v = (array_module(k).empty(shape, k.dtype) for _ in "kv")
-        self.k[:, :, self.length : end], self.v[:, :, self.length : end] = k, v
+            b, n_head, _, size = k.shape
+            xp = array_module(k)
+            self.k = xp.empty((b, n_head, self.capacity, size), k.dtype)
+            self.v = xp.empty((b, n_head, self.capacity, size), k.dtype)
+        self.k[:, :, self.length : end] = k
+        self.v[:, :, self.length : end] = v
         self.length = end
 
     def mask(self, t: int) -> Array | None:
@@ -42,40 +49,52 @@ class Past:
         if self.padding is None:
             return None
         key = array_module(self.padding).arange(self.length + t)
-        return (key <= key[-t:, None]) & (key >= self.padding[:, None, None, None])
+        query = key[-t:, None]
+        return (key <= query) & (key >= self.padding[:, None, None, None])
 
 
 class Attention(Module):
-    """Causal multi-head self-attention with its packed input projection and its output projection.
+    """Multi-head self-attention with its packed input projection and its output projection; causal without a mask.
 
-    config: n_embd, n_head, attn_pdrop (dropout on the probabilities), resid_pdrop (on the output).
+    config: n_embd, n_head, attn_pdrop (dropout on the probabilities), resid_pdrop (on the output), initializer_range.
     proj_std: standard deviation of the output projection's initial weights.
     """
 
     def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
-        c, std = config.n_embd, config.initializer_range
-        self.c_attn = Linear(c, 3 * c, rng, std, dtype)
+        c = config.n_embd
+        self.c_attn = Linear(c, 3 * c, rng, config.initializer_range, dtype)
         self.c_proj = Linear(c, c, rng, proj_std, dtype)
         self.config = config
 
-    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C). past: a Past, to which x is added; a constant for the backward."""
-        cache, config = Cache(grad), self.config
-        qkv = cache.keep(self.c_attn.forward(x))
-        options = {"rate": config.attn_pdrop, "key": fold(key, 0), "grad": grad}
+    def forward(
+        self, x: Array, past: Past | None = None, key: Key | None = None, grad: bool = True, mask: Array | None = None
+    ) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C)
+
+        past: the positions before, to which x is added; a constant for the backward. mask: boolean, broadcast to
+        (B,NH,T,S), True where a query may see a key; None is causal.
+        """
+        config = self.config
+        cache = Cache(self, grad)
+        qkv = cache.keep("qkv", self.c_attn.forward(x))
+        before = None
         if past is not None:
-            options |= {"past": past.read(), "mask": past.mask(x.shape[1])}
-        heads = cache.keep(ops.self_attention_forward(qkv, config.n_head, **options))
+            before = past.read()
+            mask = past.mask(x.shape[1]) if mask is None else mask
+        heads = cache.keep("heads", ops.self_attention_forward(
+            qkv, config.n_head, mask=mask, rate=config.attn_pdrop, key=fold(key, 0), past=before, grad=grad,
+        ))  # fmt: skip
         if past is not None:
-            c = config.n_embd
-            past.extend(*(ops.split_heads(qkv[..., i : i + c], config.n_head) for i in (c, 2 * c)))
-        out = cache.keep(self.c_proj.forward(heads))
-        out = cache.keep(ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
+            _, k, v = (ops.split_heads(part, config.n_head) for part in array_module(qkv).split(qkv, 3, axis=-1))
+            past.extend(k, v)
+        out = cache.keep("proj", self.c_proj.forward(heads))
+        out = cache.keep("dropout", ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
-        dout = ops.dropout_backward(dout, cache.pop())
-        dheads = self.c_proj.backward(dout, cache.pop())
-        dqkv = ops.self_attention_backward(dheads, cache.pop())
-        return self.c_attn.backward(dqkv, cache.pop())
+        cache = self.own(cache)
+        dout = ops.dropout_backward(dout, cache.pop("dropout"))
+        dheads = self.c_proj.backward(dout, cache.pop("proj"))
+        dqkv = ops.self_attention_backward(dheads, cache.pop("heads"))
+        return self.c_attn.backward(dqkv, cache.pop("qkv"))

@@ -1,7 +1,5 @@
 """Layers: linear, embedding, layer normalisation, and the position-wise network."""
 
-from typing import Any
-
 import numpy as np
 
 from minigpt import ops
@@ -11,80 +9,121 @@ from minigpt.ops.keys import Key, fold
 
 
 class Linear(Module):
-    """out = x weight + bias, with weight (I,O): the layout of the released models, where checkpoints call it Conv1D."""
+    """out = x weight + bias, with weight (I,O): the layout of the released models, where checkpoints call it Conv1D.
 
-    def __init__(self, n_in: int, n_out: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32):
+    bias=False: without the second term.
+    """
+
+    def __init__(
+        self, n_in: int, n_out: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32,
+        bias: bool = True,
+    ):  # fmt: skip
         self.weight = normal(rng, (n_in, n_out), std, dtype)
-        self.bias = Parameter(np.zeros(n_out, dtype))
+        self.bias = Parameter(np.zeros(n_out, dtype)) if bias else None
 
-    def forward(self, x: Array) -> tuple[Array, Any]:
+    def forward(self, x: Array) -> tuple[Array, Cache]:
         """x (*,I) -> out (*,O)"""
-        return ops.linear_forward(x, self.weight.value, self.bias.value)
+        cache = Cache(self)
+        bias = None if self.bias is None else self.bias.value
+        out = cache.keep("", ops.linear_forward(x, self.weight.value, bias))
+        return out, cache
 
-    def backward(self, dout: Array, cache: Any) -> Array:
+    def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (*,O) -> dx (*,I)"""
-        dx, dw, db = ops.linear_backward(dout, cache)
+        cache = self.own(cache)
+        dx, dw, db = ops.linear_backward(dout, cache.pop(""))
         accumulate(self.weight, dw)
-        accumulate(self.bias, db)
+        if self.bias is not None:
+            accumulate(self.bias, db)
         return dx
 
 
 class Embedding(Module):
-    """One row for each token, or for each position: weight (V,C)."""
+    """One row for each token: weight (V,C)."""
 
     def __init__(self, n_rows: int, n_embd: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32):
         self.weight = normal(rng, (n_rows, n_embd), std, dtype)
 
-    def forward(self, ids: Array) -> tuple[Array, Any]:
+    def forward(self, ids: Array) -> tuple[Array, Cache]:
         """ids (*) int -> out (*,C)"""
-        return ops.embedding_forward(self.weight.value, ids)
+        cache = Cache(self)
+        out = cache.keep("", ops.embedding_forward(self.weight.value, ids))
+        return out, cache
 
-    def backward(self, dout: Array, cache: Any) -> None:
+    def backward(self, dout: Array, cache: Cache) -> None:
         """dout (*,C) -> nothing: ids have no gradient"""
-        accumulate(self.weight, ops.embedding_backward(dout, cache))
+        cache = self.own(cache)
+        accumulate(self.weight, ops.embedding_backward(dout, cache.pop("")))
+
+
+class PositionEmbedding(Embedding):
+    """One row for each position: weight (n_positions,C). All rows of a batch may share their positions."""
+
+    def forward(self, positions: Array) -> tuple[Array, Cache]:
+        """positions (T,) or (B,T) int -> out (T,C) or (B,T,C)"""
+        out, cache = super().forward(positions)
+        cache.shared = positions.ndim == 1
+        return out, cache
+
+    def backward(self, dout: Array, cache: Cache) -> None:
+        """dout (B,T,C) -> nothing. A shared position was used by every row of the batch, so it is their sum."""
+        if cache.shared:
+            dout = dout.sum(axis=0, dtype=self.weight.data.dtype)
+        super().backward(dout, cache)
 
 
 class LayerNorm(Module):
     """Layer normalisation with gain weight (C,) and bias (C,)."""
 
     def __init__(self, n_embd: int, eps: float = 1e-5, dtype=np.float32):
-        self.weight = Parameter(np.ones(n_embd, dtype))
-        self.bias = Parameter(np.zeros(n_embd, dtype))
+        self.weight = Parameter(np.ones(n_embd, dtype), always_wide=True)
+        self.bias = Parameter(np.zeros(n_embd, dtype), always_wide=True)
         self.eps = eps
 
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """x (*,C) -> out (*,C). Gains are never short: there are few of them, and each meets every row."""
-        return ops.layernorm_forward(x, self.weight.data, self.bias.data, eps=self.eps)
+    def forward(self, x: Array) -> tuple[Array, Cache]:
+        """x (*,C) -> out (*,C)"""
+        cache = Cache(self)
+        out = cache.keep("", ops.layernorm_forward(x, self.weight.value, self.bias.value, eps=self.eps))
+        return out, cache
 
-    def backward(self, dout: Array, cache: Any) -> Array:
+    def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (*,C) -> dx (*,C)"""
-        dx, dg, db = ops.layernorm_backward(dout, cache)
+        cache = self.own(cache)
+        dx, dg, db = ops.layernorm_backward(dout, cache.pop(""))
         accumulate(self.weight, dg)
         accumulate(self.bias, db)
         return dx
 
 
 class MLP(Module):
-    """The position-wise network, four times as wide inside. config, proj_std: as for Attention."""
+    """The position-wise network, four times as wide inside.
+
+    config: n_embd, resid_pdrop (dropout on the output), initializer_range. proj_std: standard deviation of the output
+    projection's initial weights.
+    """
 
     def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
-        c, std = config.n_embd, config.initializer_range
-        self.c_fc = Linear(c, 4 * c, rng, std, dtype)
+        c = config.n_embd
+        self.c_fc = Linear(c, 4 * c, rng, config.initializer_range, dtype)
         self.c_proj = Linear(4 * c, c, rng, proj_std, dtype)
         self.config = config
 
     def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)"""
-        cache = Cache(grad)
-        weights = [parameter.value for parameter in self.parameters()]
-        out = cache.keep(ops.mlp_forward(x, *weights, grad=grad))
-        out = cache.keep(ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2)))
+        cache = Cache(self, grad)
+        fc, proj = self.c_fc, self.c_proj
+        weights = fc.weight.value, fc.bias.value, proj.weight.value, proj.bias.value
+        out = cache.keep("", ops.mlp_forward(x, *weights, grad=grad))
+        out = cache.keep("dropout", ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2)))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
-        dout = ops.dropout_backward(dout, cache.pop())
-        dx, *gradients = ops.mlp_backward(dout, cache.pop())
-        for parameter, gradient in zip(self.parameters(), gradients, strict=True):
-            accumulate(parameter, gradient)
+        cache = self.own(cache)
+        dout = ops.dropout_backward(dout, cache.pop("dropout"))
+        dx, dw_fc, db_fc, dw_proj, db_proj = ops.mlp_backward(dout, cache.pop(""))
+        accumulate(self.c_fc.weight, dw_fc)
+        accumulate(self.c_fc.bias, db_fc)
+        accumulate(self.c_proj.weight, dw_proj)
+        accumulate(self.c_proj.bias, db_proj)
         return dx

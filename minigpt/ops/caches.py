@@ -26,7 +26,7 @@ def _walk(value: Any, path: str):
     else:
         named = ()
     for key, item in named:
-        yield from _walk(item, f"{path}.{key}" if path else str(key))
+        yield from _walk(item, ".".join(part for part in (path, str(key)) if part))
 
 
 def ledger(cache: Any, name: str = "") -> dict[str, int]:

@@ -25,10 +25,10 @@ class FirstResidualForgotten(WithBlock):
 
     class block(Block):
         def backward(self, dout, cache):
-            dn = self.ln_2.backward(dout, cache.pop())
-            dn = dn + self.mlp.backward(dn, cache.pop())
-            dx = self.ln_1.backward(dn, cache.pop())
-            return self.attn.backward(dx, cache.pop())
+            dn = self.ln_2.backward(dout, cache.pop("ln_2"))
+            dn = dn + self.mlp.backward(dn, cache.pop("mlp"))
+            dx = self.ln_1.backward(dn, cache.pop("ln_1"))
+            return self.attn.backward(dx, cache.pop("attn"))
 
 
 class SecondResidualForgotten(WithBlock):
@@ -38,10 +38,10 @@ class SecondResidualForgotten(WithBlock):
 
     class block(Block):
         def backward(self, dout, cache):
-            dn = self.ln_2.backward(dout, cache.pop())
-            dn = self.mlp.backward(dn, cache.pop())
-            dx = self.ln_1.backward(dn, cache.pop())
-            return dx + self.attn.backward(dx, cache.pop())
+            dn = self.ln_2.backward(dout, cache.pop("ln_2"))
+            dn = self.mlp.backward(dn, cache.pop("mlp"))
+            dx = self.ln_1.backward(dn, cache.pop("ln_1"))
+            return dx + self.attn.backward(dx, cache.pop("attn"))
 
 
 class SecondResidualFromX(WithBlock):
@@ -51,9 +51,9 @@ class SecondResidualFromX(WithBlock):
 
     class block(Block):
         def backward(self, dout, cache):
-            dn = self.ln_2.backward(dout, cache.pop())
-            dx = self.ln_1.backward(self.mlp.backward(dn, cache.pop()), cache.pop())
-            return dn + dx + self.attn.backward(dx, cache.pop())
+            dn = self.ln_2.backward(dout, cache.pop("ln_2"))
+            dx = self.ln_1.backward(self.mlp.backward(dn, cache.pop("mlp")), cache.pop("ln_1"))
+            return dn + dx + self.attn.backward(dx, cache.pop("attn"))
 
 
 class ResidualCountedTwice(WithBlock):
@@ -63,10 +63,10 @@ class ResidualCountedTwice(WithBlock):
 
     class block(Block):
         def backward(self, dout, cache):
-            dn = self.ln_2.backward(dout, cache.pop())
-            dn = dn + self.mlp.backward(dn, cache.pop())
-            dx = self.ln_1.backward(dn, cache.pop())
-            return dx + dx + self.attn.backward(dx, cache.pop())
+            dn = self.ln_2.backward(dout, cache.pop("ln_2"))
+            dn = dn + self.mlp.backward(dn, cache.pop("mlp"))
+            dx = self.ln_1.backward(dn, cache.pop("ln_1"))
+            return dx + dx + self.attn.backward(dx, cache.pop("attn"))
 
 
 class UntiedHead(GPT1):
@@ -75,8 +75,8 @@ class UntiedHead(GPT1):
     expects = "output head"
 
     def loss_backward(self, cache, dloss=1.0):
-        dh, _ = ops.linear_cross_entropy_backward(dloss, cache.pop())
-        self.hidden_backward(dh, cache.pop())
+        dh, _ = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+        self.hidden_backward(dh, cache)
 
 
 class LookupForgotten(GPT1):
@@ -85,15 +85,14 @@ class LookupForgotten(GPT1):
     expects = "lookup"
 
     def hidden_backward(self, dh, cache):
-        for block in reversed(self.h):
-            dh = block.backward(dh, cache.pop())
-        dh = ops.dropout_backward(dh, cache.pop())
-        self.positions_embed.backward(dh.sum(axis=0), cache.pop())
-        cache.pop()
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        dh = ops.dropout_backward(dh, cache.pop("dropout"))
+        self.positions_embed.backward(dh, cache.pop("positions"))
 
 
 class AssignsInsteadOfAdding(GPT1):
-    """`=` for `+=`: the second one who used the token embedding overwrites the first."""
+    """`=` for `+=`: the second gradient of the token embedding overwrites the first."""
 
     expects = "must be counted once"
 
@@ -113,29 +112,30 @@ class ForgetsEarlierPasses(GPT1):
 
 
 class PositionsAveraged(GPT1):
-    """The positions hear the mean over the batch, not the sum."""
+    """The positions get the mean over the batch, not the sum."""
 
     expects = "mean over 2"
 
     def hidden_backward(self, dh, cache):
-        for block in reversed(self.h):
-            dh = block.backward(dh, cache.pop())
-        dh = ops.dropout_backward(dh, cache.pop())
-        self.positions_embed.backward(dh.mean(axis=0), cache.pop())
-        self.tokens_embed.backward(dh, cache.pop())
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        dh = ops.dropout_backward(dh, cache.pop("dropout"))
+        self.positions_embed.backward(dh / len(dh), cache.pop("positions"))
+        self.tokens_embed.backward(dh, cache.pop("tokens"))
 
 
 class PositionsOfTheLastRow(GPT1):
-    """The positions hear the last row of the batch only."""
+    """The positions get the gradient of the last row of the batch only."""
 
     expects = "positions_embed.weight"
 
     def hidden_backward(self, dh, cache):
-        for block in reversed(self.h):
-            dh = block.backward(dh, cache.pop())
-        dh = ops.dropout_backward(dh, cache.pop())
-        self.positions_embed.backward(dh[-1], cache.pop())
-        self.tokens_embed.backward(dh, cache.pop())
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        dh = ops.dropout_backward(dh, cache.pop("dropout"))
+        is_last = np.arange(len(dh)) == len(dh) - 1
+        self.positions_embed.backward(dh * is_last[:, None, None], cache.pop("positions"))
+        self.tokens_embed.backward(dh, cache.pop("tokens"))
 
 
 class HeadTwice(GPT1):
@@ -144,9 +144,9 @@ class HeadTwice(GPT1):
     expects = "must be counted once"
 
     def loss_backward(self, cache, dloss=1.0):
-        dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop())
+        dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
         accumulate(self.head, dw * 2)
-        self.hidden_backward(dh, cache.pop())
+        self.hidden_backward(dh, cache)
 
 
 class EmbeddingDropoutForgotten(GPT1):
@@ -155,8 +155,7 @@ class EmbeddingDropoutForgotten(GPT1):
     expects = "dropout"
 
     def hidden_backward(self, dh, cache):
-        for block in reversed(self.h):
-            dh = block.backward(dh, cache.pop())
-        cache.pop()
-        self.positions_embed.backward(dh.sum(axis=0), cache.pop())
-        self.tokens_embed.backward(dh, cache.pop())
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        self.positions_embed.backward(dh, cache.pop("positions"))
+        self.tokens_embed.backward(dh, cache.pop("tokens"))

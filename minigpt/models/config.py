@@ -1,0 +1,68 @@
+"""What is common to the configurations of all models."""
+
+from dataclasses import MISSING, asdict, dataclass, fields
+
+from minigpt.errors import InputError
+
+LARGEST = 1 << 31  # sizes are below this: they are 32-bit numbers in kernels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes that every model has. Keys are those of a Hugging Face config.json.
+
+    Raises InputError for a size that is no whole number of 1 or more, for a width that the heads cannot share, and for
+    rates and other numbers outside their range.
+    """
+
+    model_type: str
+    vocab_size: int
+    n_positions: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    bos_token_id: int | None = None  # begins and ends a text, if there is such a token: for other programs
+    eos_token_id: int | None = None
+
+    def __post_init__(self):
+        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
+            self._check_size(name)
+        c, heads = self.n_embd, self.n_head
+        if c % heads:
+            smaller = max(1, c // heads) * heads
+            larger = (c // heads + 1) * heads
+            choices = " or ".join(map(str, sorted({smaller, larger})))
+            raise InputError(f"n_embd {c} is not a multiple of n_head {heads}: choose {choices}")
+        for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
+            rate = getattr(self, name, 0.0)
+            if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+                raise InputError(f"{name} is {rate}: give a dropout rate from 0 up to, but not including, 1")
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            value = getattr(self, name, 1.0)
+            if not isinstance(value, (int, float)) or not value > 0:
+                raise InputError(f"{name} is {value!r}: give a number above 0")
+
+    def _check_size(self, name: str) -> None:
+        value = getattr(self, name)
+        if type(value) is not int or not 1 <= value < LARGEST:
+            raise InputError(f"{name} is {value!r}: give a whole number from 1 to {LARGEST - 1:,}")
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "Config":
+        """From a config.json; keys that this class does not know are left out.
+
+        Raises InputError where a size is missing, and for a variant of the model that is not built here.
+        """
+        several = {key for key in values if key.endswith("_token_id") and isinstance(values[key], list)}
+        known = {field.name for field in fields(cls)} - several
+        missing = {field.name for field in fields(Config) if field.default is MISSING} - set(values)
+        if missing:
+            raise InputError(f"config.json has no {', '.join(sorted(missing))}: is it one of {cls.__name__}?")
+        for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
+            if values.get(key, usual) != usual:
+                raise InputError(f"config.json has {key} {values[key]!r}: only models with {usual!r} are built here")
+        return cls(**{key: value for key, value in values.items() if key in known})
+
+    def to_dict(self) -> dict:
+        """For a config.json."""
+        return asdict(self)
