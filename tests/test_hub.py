@@ -182,6 +182,7 @@ def test_a_download_goes_to_the_cache_of_huggingface_hub(server, library, tmp_pa
     told = capsys.readouterr().err
     total = sum(len(data) for data in FILES.values())
     assert f"openai-community/gpt2, commit 0123456789ab: 4 files, {total:,} bytes, from 127.0.0.1" in told
+    assert "config.json, vocab.json, merges.txt, model.safetensors: the published files" in told
     assert 'now: minigpt sample gpt2 --prompt "The old man"' in told
     assert hub.find("gpt2") == folder
 
@@ -190,7 +191,8 @@ def test_a_second_download_fetches_nothing(server, library, capsys):
     first = hub.download("gpt2", source=server.url)
     server.requests.clear()
     assert hub.download("gpt2", source=server.url) == first and not server.requests
-    assert "config.json, vocab.json, merges.txt, model.safetensors: there already" in capsys.readouterr().err
+    told = capsys.readouterr().err.splitlines()
+    assert told[-5:-1] == [f"{first / file} is there already: the published file" for file in hub.FILES]
 
 
 def test_out_names_the_folder(server, library, tmp_path, capsys):
@@ -242,6 +244,11 @@ def test_a_checksum_that_is_not_known_is_told_and_the_announced_one_compared(ser
     assert contents(hub.download("gpt2", source=server.url)) == FILES
     told = capsys.readouterr().err
     assert f"config.json, model.safetensors: no published sha256 is known; compared with what {server.url}" in told
+    assert "vocab.json, merges.txt: the published files" in told
+    folder = hub.download("gpt2", source=server.url)
+    told = capsys.readouterr().err
+    assert f"{folder / 'config.json'} is there already: no published sha256 is known" in told
+    assert f"{folder / 'vocab.json'} is there already: the published file" in told
 
 
 # --- what is already there -------------------------------------------------------------------------------------------
@@ -500,6 +507,17 @@ def test_the_known_checksums_are_those_of_the_released_vocabulary(eval_data):
 def test_the_hash_of_a_small_file_is_that_of_git(tmp_path):
     (tmp_path / "x").write_bytes(b"hello\n")
     assert hub.git_hash(tmp_path / "x") == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+def test_no_command_installs_by_a_name_that_belongs_to_another_project():
+    """On the public index `minigpt` is not this project; commands install from its folder: pip install -e ".[hub]"."""
+    root = hub.Path(hub.__file__).parents[2]
+    assert re.search(r"^name = (\S+)$", (root / "setup.cfg").read_text(encoding="utf-8"), re.M)[1] == "minigpt-by-hand"
+    texts = [path for pattern in ("*.md", "*.py", "*.txt", "*.toml") for path in root.glob(f"*/**/{pattern}")]
+    for path in (*texts, root / "README.md", root / ".ci" / "run"):
+        if not any(part.startswith(".venv") for part in path.parts):
+            text = path.read_text(encoding="utf-8", errors="ignore")
+            assert not re.search(r"pip3? (install|download)( [-\w.]+)*? ['\"]?minigpt(?![-_.\w/])", text), path
 
 
 # --- a model, from the command line ----------------------------------------------------------------------------------

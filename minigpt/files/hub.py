@@ -156,8 +156,6 @@ def download(name: str, out: str | Path | None = None, source: str | None = None
     folder = _destination(name, out)
     paths = _present(model, folder)
     missing = [file for file in FILES if file not in paths]
-    if paths:
-        _tell(f"{', '.join(paths)}: there already")
     if missing:
         try:
             paths |= _fetch(model, missing, folder, source)
@@ -189,6 +187,7 @@ def _present(model: Published, folder: Path | None) -> dict[str, Path]:
         if known and sha256(path) != known:
             raise InputError(f"{path} is there, and it is another file than the published one (sha256 {known}): "
                              "move it away, or give another --out")  # fmt: skip
+        _tell(f"{path} is there already: {'the published file' if known else 'no published sha256 is known'}")
         found[file] = path
     return found
 
@@ -215,7 +214,10 @@ def _fetch(model: Published, files: list[str], folder: Path | None, source: str 
     for file in files:
         found[file] = _fetch_file(origin, file, folder)
         _check(found[file], model.sha256.get(file) or announced[file].etag)
+    known = [file for file in files if file in model.sha256]
     unknown = [file for file in files if file not in model.sha256]
+    if known:
+        _tell(f"{', '.join(known)}: the published files, by their sha256")
     if unknown:
         _tell(f"{', '.join(unknown)}: no published sha256 is known; compared with what {endpoint} announces")
     return found
@@ -253,7 +255,6 @@ def _tell_cost(origin: Source, announced: dict[str, Any]) -> None:
     """Say how many bytes will come, and from which hosts."""
     total = sum(metadata.size or 0 for metadata in announced.values())
     hosts = {urlsplit(metadata.location).hostname for metadata in announced.values()}
-    hosts.add(urlsplit(origin.endpoint).hostname)
     what = f"{origin.repository}, commit {origin.commit[:12]}"
     _tell(f"{what}: {len(announced)} files, {total:,} bytes, from {', '.join(sorted(hosts))}")
 
