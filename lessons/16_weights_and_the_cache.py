@@ -295,8 +295,8 @@ assert off > 1
 import story_model
 
 KNOWN = [373, 1043, 287, 257, 2214, 1474, 262, 16246, 286, 2688, 290, 2688, 27262, 13, 198, 198, 464, 3290]
-where = hub.home("gpt2")
-if (where / checkpoint.WEIGHTS).is_file() and (where / checkpoint.CONFIG).is_file():
+where = hub.locate("gpt2")
+if where and (where / checkpoint.WEIGHTS).is_file() and (where / checkpoint.CONFIG).is_file():
     writer, start = models.open_model(where), [[464, 3290]]
     written = writer.generate(start, len(KNOWN), temperature=0)[0].tolist()
     print(f"the released GPT-2, after {start[0]}: {written[2:]}")

@@ -1,7 +1,10 @@
-"""Downloads, from a server on this machine: whole, broken, resumed, refused. Nothing here leaves the machine."""
+"""Published models: found on this machine, or downloaded from a small hub that runs on it. Nothing here leaves it."""
 
 import hashlib
 import http.server
+import re
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -16,18 +19,34 @@ from minigpt.files import hub
 from minigpt.models.gpt2 import GPT2
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
-class Server:
-    """Serves `files` by the last part of their address, and misbehaves as told."""
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class Hub:
+    """Serves the files of any repository as huggingface.co does, and misbehaves as told.
+
+    requests: (method, path, Range, Authorization) of what came in.
+    """
 
     def __init__(self, files: dict[str, bytes]):
-        self.files, self.asked = files, []  # asked: (file, the Range that came with it)
+        self.files, self.requests = files, []
+        self.commits = {COMMIT}
+        self.etags = {}  # announced in place of the true checksum
+        self.sizes = {}  # announced in place of the true size
         self.cuts = []  # how many bytes of the next answers to send before hanging up
-        self.ignores_range = self.shifts = self.silent_length = False
+        self.ignores_range = False
+        self.location = None  # where the weights are redirected to
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def do_HEAD(self):
+                outer.answer(self)
 
             def do_GET(self):
                 outer.answer(self)
@@ -36,223 +55,508 @@ class Server:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/some/where"
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def got(self, method: str) -> list[str]:
+        """The names of the files that were requested so."""
+        return [path.rsplit("/", 1)[-1] for kind, path, *_ in self.requests if kind == method]
 
     def answer(self, request):
-        name, wanted = request.path.rsplit("/", 1)[-1], request.headers.get("Range")
-        self.asked.append((name, wanted))
+        wanted = request.headers.get("Range")
+        self.requests.append((request.command, request.path, wanted, request.headers.get("Authorization")))
         request.close_connection = True
-        if name not in self.files:
-            request.send_error(404)
+        repository, revision, name = re.fullmatch(r"/(.+)/resolve/(\w+)/(.+)", request.path).groups()
+        if revision not in self.commits or name not in self.files:
+            request.send_response(404)
+            request.send_header("X-Error-Code", "RevisionNotFound" if name in self.files else "EntryNotFound")
+            request.send_header("Content-Length", "0")
+            request.send_header("Connection", "close")
+            request.end_headers()
             return
-        data, start = self.files[name], 0
-        if wanted and not self.ignores_range:
+        data = self.files[name]
+        body = data
+        if self.location and name == "model.safetensors":
+            body = b""
+            request.send_response(302)
+            request.send_header("Location", f"{self.location}{request.path}")
+        elif wanted and not self.ignores_range:
             start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(data):
-                request.send_response(416)
-                request.send_header("Content-Range", f"bytes */{len(data)}")
-                request.send_header("Content-Length", "0")
-                request.end_headers()
-                return
+            body = data[start:]
             request.send_response(206)
-            begin = start + self.shifts
-            request.send_header("Content-Range", f"bytes {begin}-{len(data) - 1}/{len(data)}")
+            request.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         else:
             request.send_response(200)
-        body = data[start:]
-        if not self.silent_length:
-            request.send_header("Content-Length", str(len(body)))
+        etag = self.etags.get(name, sha256(data))
+        request.send_header("X-Repo-Commit", revision)
+        request.send_header("ETag", f'"{etag}"')
+        request.send_header("X-Linked-Etag", f'"{etag}"')
+        request.send_header("X-Linked-Size", str(self.sizes.get(name, len(data))))
+        request.send_header("Content-Length", str(len(body)))
+        request.send_header("Connection", "close")
         request.end_headers()
-        request.wfile.write(body[: self.cuts.pop(0)] if self.cuts else body)
+        if request.command == "HEAD":
+            return
+        if self.cuts and name == "model.safetensors":
+            body = body[: self.cuts.pop(0)]
+        request.wfile.write(body)
 
 
 @contextmanager
 def serving(files):
-    server = Server(files)
-    thread = threading.Thread(target=server.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    served = Hub(files)
+    thread = threading.Thread(target=served.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield server
+        yield served
     finally:
-        server.server.shutdown()
-        server.server.server_close()
+        served.server.shutdown()
+        served.server.server_close()
         thread.join()
 
 
+WEIGHTS = np.random.default_rng(0).bytes(100_000)
+SMALL = {"config.json": b"{}", "vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n"}
+FILES = SMALL | {"model.safetensors": WEIGHTS}
+
+
+def publish(monkeypatch, files, name="gpt2", known=None):
+    """Enter files into the table of published models, with the checksums of those that are known (default: all)."""
+    sums = {file: sha256(files[file]) for file in (files if known is None else known)}
+    monkeypatch.setitem(hub.PUBLISHED, name, hub.Published("gpt2", COMMIT, sums))
+
+
 @pytest.fixture(autouse=True)
-def no_proxy(monkeypatch):
+def place(tmp_path, monkeypatch):
+    """A home folder of its own for each test; the caches are in it, and no proxy stands before this machine."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
-DATA = np.random.default_rng(0).bytes(100_000)
-SUM = hashlib.sha256(DATA).hexdigest()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    monkeypatch.delenv("MINIGPT_CACHE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    if "huggingface_hub.constants" in sys.modules:
+        monkeypatch.setattr(sys.modules["huggingface_hub.constants"], "HF_HUB_CACHE", str(tmp_path / "hf"))
 
 
 @pytest.fixture
-def server():
-    with serving({"data.bin": DATA}) as server:
+def library(tmp_path, monkeypatch):
+    """huggingface_hub, whose cache is in a folder of the test; it waits for nothing."""
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (extra hub)")
+    import huggingface_hub.constants as constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return sys.modules["huggingface_hub"]
+
+
+@pytest.fixture
+def without_library(monkeypatch):
+    """As if huggingface_hub were not installed."""
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    publish(monkeypatch, FILES)
+    with serving(dict(FILES)) as server:
         yield server
 
 
-def fetch(server, tmp_path, known=SUM):
-    path = tmp_path / "new" / "data.bin"
-    hub.fetch(f"{server.url}/data.bin", path, known)
-    return path
+def contents(folder):
+    """{name: bytes} of the files of a folder, without those that huggingface_hub keeps for itself."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-# --- one file --------------------------------------------------------------------------------------------------------
+def in_cache(tmp_path):
+    """The names and sizes of all whole contents in the cache of huggingface_hub."""
+    return sorted(path.stat().st_size for path in (tmp_path / "hf").glob("models--*/blobs/*"))
 
 
-def test_a_whole_file(server, tmp_path):
-    path = fetch(server, tmp_path)
-    assert path.read_bytes() == DATA and server.asked == [("data.bin", None)]
-    assert [p.name for p in path.parent.iterdir()] == ["data.bin"]
+# --- what is fetched -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cuts", [[1], [40_000], [99_999], [10_000, 50_000, 1]])
-def test_a_broken_connection_is_taken_up_again(server, tmp_path, cuts):
+def test_a_download_goes_to_the_cache_of_huggingface_hub(server, library, tmp_path, capsys):
+    folder = hub.download("gpt2", source=server.url)
+    assert folder == tmp_path / "hf" / "models--openai-community--gpt2" / "snapshots" / COMMIT
+    assert contents(folder) == FILES
+    assert all(f"/openai-community/gpt2/resolve/{COMMIT}/" in path for _, path, *_ in server.requests)
+    told = capsys.readouterr().err
+    total = sum(len(data) for data in FILES.values())
+    assert f"openai-community/gpt2, commit 0123456789ab: 4 files, {total:,} bytes, from 127.0.0.1" in told
+    assert "config.json, vocab.json, merges.txt, model.safetensors: the published files" in told
+    assert 'now: minigpt sample gpt2 --prompt "The old man"' in told
+    assert hub.find("gpt2") == folder
+
+
+def test_a_second_download_fetches_nothing(server, library, capsys):
+    first = hub.download("gpt2", source=server.url)
+    server.requests.clear()
+    assert hub.download("gpt2", source=server.url) == first and not server.requests
+    told = capsys.readouterr().err.splitlines()
+    assert told[-5:-1] == [f"{first / file} is there already: the published file" for file in hub.FILES]
+
+
+def test_out_names_the_folder(server, library, tmp_path, capsys):
+    assert hub.download("gpt2", "out", server.url) == hub.Path("out")
+    assert contents(tmp_path / "out") == FILES
+    assert "now: minigpt sample out" in capsys.readouterr().err
+
+
+def test_minigpt_cache_names_the_folder(server, library, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "mine"))
+    assert hub.download("gpt2", source=server.url) == tmp_path / "mine" / "gpt2"
+    assert contents(tmp_path / "mine" / "gpt2") == FILES
+    assert hub.find("gpt2") == tmp_path / "mine" / "gpt2"
+
+
+@pytest.mark.parametrize("cuts", [[1_000], [40_000], [99_000], [10_000, 50_000, 1_000]])
+def test_a_broken_connection_is_taken_up_again(server, library, monkeypatch, cuts):
+    monkeypatch.setattr(library.constants, "DOWNLOAD_CHUNK_SIZE", 1_000)  # the library keeps whole chunks
     server.cuts = list(cuts)
-    assert fetch(server, tmp_path).read_bytes() == DATA
-    begins = np.cumsum([0, *cuts])[1:]
-    assert server.asked == [("data.bin", None)] + [("data.bin", f"bytes={n}-") for n in begins]
+    assert contents(hub.download("gpt2", source=server.url)) == FILES
+    begins = [f"bytes={n}-" for n in np.cumsum(cuts)]
+    assert [wanted for kind, path, wanted, _ in server.requests if wanted] == begins
 
 
-def test_what_a_killed_download_left_is_gone_on_with(server, tmp_path):
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "data.bin.part").write_bytes(DATA[:70_000])
-    assert fetch(server, tmp_path).read_bytes() == DATA
-    assert server.asked == [("data.bin", "bytes=70000-")]
-
-
-def test_a_server_that_ignores_range(server, tmp_path):
+def test_a_server_that_ignores_range(server, library):
     """It sends the whole file again, and that is what ends up on the disk: once."""
     server.ignores_range, server.cuts = True, [30_000]
-    assert fetch(server, tmp_path).read_bytes() == DATA
-    assert [wanted for _, wanted in server.asked] == [None, "bytes=30000-"]
+    assert contents(hub.download("gpt2", source=server.url)) == FILES
 
 
-def test_a_server_that_ignores_range_and_always_breaks_off_is_given_up(server, tmp_path):
-    server.ignores_range, server.cuts = True, [30_000] * 50
-    with pytest.raises(InputError, match="broke at 30,000"):
-        fetch(server, tmp_path)
-    assert len(server.asked) == 2, "once more, and then no more"
+def test_weights_may_come_from_another_host_which_is_named(server, library, capsys):
+    with serving(dict(FILES)) as other:
+        server.location = other.url.replace("127.0.0.1", "localhost")
+        assert contents(hub.download("gpt2", "out", server.url)) == FILES
+        assert other.got("GET") == ["model.safetensors"] and "model.safetensors" not in server.got("GET")
+    assert "from 127.0.0.1, localhost" in capsys.readouterr().err
 
 
-
-def test_a_server_that_sends_another_range(server, tmp_path):
-    server.shifts, server.cuts = True, [30_000]
-    with pytest.raises(InputError, match="the server sends another part of the file than it was asked for"):
-        fetch(server, tmp_path)
-    assert (tmp_path / "new" / "data.bin.part").read_bytes() == DATA[:30_000]
+def test_no_token_is_sent(server, library, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    hub.download("gpt2", source=server.url)
+    assert [authorization for *_, authorization in server.requests] == [None] * len(server.requests)
 
 
-def test_a_part_that_is_whole_already(server, tmp_path):
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "data.bin.part").write_bytes(DATA)
-    assert fetch(server, tmp_path).read_bytes() == DATA
-    assert server.asked == [("data.bin", "bytes=100000-")]
+def test_a_checksum_that_is_not_known_is_told_and_the_announced_one_compared(server, library, monkeypatch, capsys):
+    publish(monkeypatch, FILES, known=["vocab.json", "merges.txt"])
+    data = server.files["config.json"]
+    server.etags["config.json"] = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()  # as git names it
+    assert contents(hub.download("gpt2", source=server.url)) == FILES
+    told = capsys.readouterr().err
+    assert f"config.json, model.safetensors: no published sha256 is known; compared with what {server.url}" in told
+    assert "vocab.json, merges.txt: the published files" in told
+    folder = hub.download("gpt2", source=server.url)
+    told = capsys.readouterr().err
+    assert f"{folder / 'config.json'} is there already: no published sha256 is known" in told
+    assert f"{folder / 'vocab.json'} is there already: the published file" in told
 
 
-def test_a_part_that_is_too_long_is_of_another_file(server, tmp_path):
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "data.bin.part").write_bytes(DATA + b"more")
-    assert fetch(server, tmp_path).read_bytes() == DATA
-    assert server.asked == [("data.bin", "bytes=100004-"), ("data.bin", None)]
+# --- what is already there -------------------------------------------------------------------------------------------
 
 
-def test_a_connection_that_breaks_for_good(server, tmp_path):
-    server.cuts = [30_000, 0]
-    with pytest.raises(InputError, match="the connection broke at 30,000 of 100,000 bytes, which are kept"):
-        fetch(server, tmp_path)
-    assert fetch(server, tmp_path).read_bytes() == DATA
-    assert server.asked[-1] == ("data.bin", "bytes=30000-")
+@pytest.mark.parametrize("repository", ["openai-community/gpt2", "gpt2"])
+def test_what_another_program_downloaded_is_used(server, library, tmp_path, repository):
+    """transformers stores a model under the name that its user typed, the old one (gpt2) or the new one."""
+    for file in FILES:
+        library.hf_hub_download(repository, file, revision=COMMIT, endpoint=server.url)
+    server.requests.clear()
+    found = hub.find("gpt2")
+    assert contents(found) == FILES
+    assert found.parent.parent.name == "models--" + repository.replace("/", "--")
+    assert hub.download("gpt2", source=server.url) == found and not server.requests
 
 
-def test_a_server_that_does_not_say_how_long(server, tmp_path):
-    """A part could not be told from the whole."""
-    server.silent_length = True
-    with pytest.raises(InputError, match="the server does not say how long the file is"):
-        fetch(server, tmp_path)
+@pytest.mark.parametrize("repository", ["openai-community/gpt2", "gpt2"])
+def test_only_what_is_missing_is_fetched(server, library, repository):
+    """transformers needs no vocab.json where there is a tokenizer.json."""
+    for file in ("config.json", "model.safetensors"):
+        library.hf_hub_download(repository, file, revision=COMMIT, endpoint=server.url)
+    server.requests.clear()
+    with pytest.raises(InputError, match="minigpt download gpt2"):
+        hub.find("gpt2")
+    assert contents(hub.download("gpt2", source=server.url)) == FILES
+    assert server.got("GET") == ["vocab.json", "merges.txt"]
 
 
-@pytest.mark.parametrize("part", [b"", DATA[:500], b"x" * 500])
-def test_a_wrong_checksum_is_refused_and_removed(server, tmp_path, part):
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "data.bin.part").write_bytes(part)
-    known = SUM if part.startswith(b"x") else hashlib.sha256(b"another file").hexdigest()
-    with pytest.raises(InputError, match=f"the published file {known}: it was removed") as caught:
-        fetch(server, tmp_path, known)
-    assert list((tmp_path / "new").iterdir()) == [] and "\n" not in str(caught.value)
+def test_the_same_weights_of_another_commit_are_not_fetched_again(server, library, tmp_path):
+    another = "f" * 40
+    server.commits.add(another)
+    library.hf_hub_download("gpt2", "model.safetensors", revision=another, endpoint=server.url)
+    refs = tmp_path / "hf" / "models--gpt2" / "refs"
+    refs.mkdir()
+    (refs / "main").write_text(another)
+    server.requests.clear()
+    assert contents(hub.download("gpt2", source=server.url)) == FILES
+    assert server.got("GET") == ["config.json", "vocab.json", "merges.txt"]
 
 
-def test_a_file_that_is_not_there(server, tmp_path):
-    server.files.clear()
-    with pytest.raises(InputError, match=r"cannot fetch http://127.0.0.1:\d+/some/where/data.bin: HTTP Error 404"):
-        fetch(server, tmp_path)
+def test_a_cached_model_is_copied_to_out_and_not_fetched(server, library):
+    hub.download("gpt2", source=server.url)
+    server.requests.clear()
+    assert contents(hub.download("gpt2", "out", server.url)) == FILES
+    assert server.got("GET") == []
 
 
-def test_a_server_that_is_gone(tmp_path):
-    with serving({}) as server:
+def test_hf_home_moves_the_cache(server, library, tmp_path, monkeypatch):
+    """In a process of its own, for huggingface_hub reads the variable once. GPT-1 has no known checksums."""
+    server.commits.add(hub.PUBLISHED["gpt1"].commit)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "moved"))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    command = [sys.executable, "-m", "minigpt", "download", "gpt1", "--from", server.url]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=hub.Path(hub.__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "moved" / "hub" / "models--openai-community--openai-gpt" / "snapshots"
+    assert done.stdout == f"{folder / hub.PUBLISHED['gpt1'].commit}\n"
+    assert contents(folder / hub.PUBLISHED["gpt1"].commit) == FILES
+
+
+def test_importing_the_package_does_not_import_huggingface_hub(library):
+    code = "import sys, minigpt.cli, minigpt.models, minigpt.files.hub; sys.exit('huggingface_hub' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=hub.Path(hub.__file__).parents[2])
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("out", [None, "out"])
+def test_nothing_that_is_there_is_overwritten(server, library, tmp_path, out):
+    folder = tmp_path / "out" if out else hub.home("gpt2")
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("mine", encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    with pytest.raises(InputError, match=r"config.json is there, and it is another file .* move it away"):
+        hub.download("gpt2", out, server.url)
+    assert (folder / "config.json").read_text(encoding="utf-8") == "mine" and not server.requests
+
+
+def test_files_placed_by_hand_come_first_and_are_completed(server, library, tmp_path):
+    hub.download("gpt2", source=server.url)
+    server.requests.clear()
+    folder = tmp_path / "home" / ".cache" / "minigpt" / "gpt2"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    assert hub.find("gpt2") == folder == hub.download("gpt2", source=server.url)
+    assert contents(folder) == FILES and server.got("GET") == []
+
+
+def test_a_folder_of_that_name_comes_first(tmp_path):
+    assert hub.find("gpt2-of-mine") == hub.Path("gpt2-of-mine")
+    with pytest.raises(InputError, match="gpt2-xl is neither a folder here nor downloaded .* minigpt download gpt2-xl"):
+        hub.find("gpt2-xl")
+    (tmp_path / "gpt2-xl").mkdir()
+    assert hub.find("gpt2-xl") == hub.Path("gpt2-xl")
+
+
+def test_the_folder_for_files_placed_by_hand(monkeypatch, tmp_path):
+    assert hub.home("gpt2") == tmp_path / "home" / ".cache" / "minigpt" / "gpt2"
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "mine"))
+    assert hub.home("gpt2") == tmp_path / "mine" / "gpt2"
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def refused(server, *parts, out=None):
+    """The message of a download that must fail: one line that says how to go on by hand."""
+    with pytest.raises(InputError) as caught:
+        hub.download("gpt2", out, server.url)
+    message = str(caught.value)
+    assert "\n" not in message
+    address = f"https://huggingface.co/openai-community/gpt2/resolve/{COMMIT}/"
+    for part in (*parts, "or place the files by hand: config.json (sha256 ", address):
+        assert part in message
+    return message
+
+
+def test_another_checksum_is_refused_before_anything_is_fetched(server, library, tmp_path):
+    server.files["model.safetensors"] = WEIGHTS[:-1] + b"!"
+    refused(server, f"the published file {sha256(WEIGHTS)}: nothing was fetched")
+    assert server.got("GET") == [] and in_cache(tmp_path) == []
+
+
+@pytest.mark.parametrize("out", [None, "out"])
+def test_wrong_content_under_the_right_checksum_is_removed(server, library, tmp_path, out):
+    server.files["model.safetensors"] = WEIGHTS[:-1] + b"!"
+    server.etags["model.safetensors"] = sha256(WEIGHTS)
+    refused(server, f"the published file has {sha256(WEIGHTS)}: it was removed", out=out)
+    kept = contents(tmp_path / "out") if out else in_cache(tmp_path)
+    assert kept == (SMALL if out else sorted(len(data) for data in SMALL.values()))
+    server.files["model.safetensors"] = WEIGHTS
+    assert contents(hub.download("gpt2", out, server.url)) == FILES
+
+
+def test_wrong_content_is_removed_where_only_the_server_knows_the_checksum(server, library, monkeypatch, tmp_path):
+    publish(monkeypatch, FILES, known=[])
+    server.etags["config.json"] = "0" * 40
+    refused(server, "config.json came with the checksum", "it was removed", "sha256 not known")
+    assert in_cache(tmp_path) == []
+
+
+def test_a_file_without_any_checksum_is_refused(server, library, monkeypatch):
+    publish(monkeypatch, FILES, known=[])
+    server.etags["config.json"] = "abc"
+    refused(server, "config.json: no published sha256 is known, and the server announces none")
+    assert server.got("GET") == []
+
+
+def test_another_host_that_sends_something_else(server, library, tmp_path):
+    with serving(FILES | {"model.safetensors": b"12345"}) as other:
+        server.location = other.url
+        refused(server)
+        server.sizes["model.safetensors"] = 5
+        refused(server, f"the published file has {sha256(WEIGHTS)}: it was removed")
+    assert 5 not in in_cache(tmp_path)
+
+
+def test_another_host_without_https(server, library):
+    server.location = "http://example.invalid"
+    refused(server, "http://example.invalid/", "is no address to download from: give one that begins with https://")
+    assert server.got("GET") == []
+
+
+def test_a_file_that_is_cut_short(server, library, tmp_path):
+    server.files["model.safetensors"] = WEIGHTS[:60_000]
+    server.etags["model.safetensors"], server.sizes["model.safetensors"] = sha256(WEIGHTS), len(WEIGHTS)
+    refused(server, "cannot fetch model.safetensors", "Consistency check failed")
+    assert in_cache(tmp_path) == sorted(len(data) for data in SMALL.values())
+
+
+def test_a_connection_that_breaks_again_and_again(server, library):
+    server.cuts = [30_000] + [0] * 50
+    refused(server, "cannot fetch model.safetensors")
+    server.cuts.clear()
+    assert contents(hub.download("gpt2", source=server.url)) == FILES
+
+
+def test_a_file_that_is_not_there(server, library):
+    del server.files["merges.txt"]
+    refused(server, "merges.txt: 404")
+
+
+def test_a_commit_that_is_not_there(server, library):
+    server.commits.clear()
+    refused(server, "config.json: 404")
+
+
+def test_a_server_that_is_gone(server, library):
+    with serving({}) as gone:
         pass
-    with pytest.raises(InputError, match=r"cannot fetch .*refused"):
-        fetch(server, tmp_path)
+    refused(gone, "cannot fetch", "refused")
 
 
-@pytest.mark.parametrize("url", ["nowhere", "htp://x", "http://", "http://256.0.0.1:99999/x"])
-def test_an_address_that_is_none(url, tmp_path):
-    with pytest.raises(InputError, match="cannot fetch") as caught:
-        hub.fetch(url, tmp_path / "x")
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("url", ["nowhere", "htp://x", "http://", "https://", "file:///etc", "http://example.invalid"])
+def test_an_address_that_is_none(url, library):
+    with pytest.raises(InputError, match="is no address to download from: give one that begins with https://"):
+        hub.download("gpt2", source=url)
 
 
-# --- a model ---------------------------------------------------------------------------------------------------------
+def test_the_library_kept_offline(server, library, monkeypatch):
+    monkeypatch.setattr(library.constants, "HF_HUB_OFFLINE", True)
+    refused(server, "cannot fetch", "offline mode is enabled")
+    assert not server.requests
+
+
+def test_an_unknown_model(capsys):
+    assert main(["download", "gpt3"]) == 2
+    assert "unknown model 'gpt3': choose gpt1, gpt2, gpt2-medium, gpt2-large, gpt2-xl" in capsys.readouterr().err
+
+
+# --- without the library ---------------------------------------------------------------------------------------------
+
+
+def test_a_download_without_the_library_says_what_to_do(without_library, tmp_path, capsys):
+    assert main(["download", "gpt2-large"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "pip install huggingface_hub;" in error and "minigpt[" not in error
+    model = hub.PUBLISHED["gpt2-large"]
+    for file in hub.FILES:
+        assert f"{file} (sha256 {model.sha256[file]})" in error
+    assert f"https://huggingface.co/openai-community/gpt2-large/resolve/{model.commit}/" in error
+    assert f"into {hub.home('gpt2-large')}" in error
+
+
+def test_files_placed_by_hand_are_checked_without_the_library(without_library, monkeypatch, tmp_path, capsys):
+    publish(monkeypatch, FILES)
+    hub.home("gpt2").mkdir(parents=True)
+    for file, data in FILES.items():
+        (hub.home("gpt2") / file).write_bytes(data)
+    assert hub.find("gpt2") == hub.home("gpt2")
+    assert main(["download", "gpt2"]) == 0
+    assert capsys.readouterr().out == f"{hub.home('gpt2')}\n"
+    (hub.home("gpt2") / "merges.txt").write_bytes(b"other")
+    assert main(["download", "gpt2"]) == 2
+    assert "merges.txt is there, and it is another file" in capsys.readouterr().err
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def test_every_model_is_pinned_to_a_commit_and_gpt2_is_known_whole():
+    for name, model in hub.PUBLISHED.items():
+        assert re.fullmatch("[0-9a-f]{40}", model.commit)
+        assert set(model.sha256) == (set() if name == "gpt1" else set(hub.FILES))
+        assert all(re.fullmatch("[0-9a-f]{64}", known) for known in model.sha256.values())
+    weights = [model.sha256.get("model.safetensors") for model in hub.PUBLISHED.values()]
+    assert len(set(weights)) == len(weights), "each size has weights of its own"
+
+
+def test_the_known_checksums_are_those_of_the_released_vocabulary(eval_data):
+    for name, file in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
+        found = hub.sha256(eval_data / "gpt2_vocab" / name)
+        assert [model.sha256[file] for model in hub.PUBLISHED.values() if model.sha256] == [found] * 4
+
+
+def test_the_hash_of_a_small_file_is_that_of_git(tmp_path):
+    (tmp_path / "x").write_bytes(b"hello\n")
+    assert hub.git_hash(tmp_path / "x") == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+def test_no_command_installs_by_a_name_that_belongs_to_another_project():
+    """On the public index `minigpt` is not this project; commands install from its folder: pip install -e ".[hub]"."""
+    root = hub.Path(hub.__file__).parents[2]
+    assert re.search(r"^name = (\S+)$", (root / "setup.cfg").read_text(encoding="utf-8"), re.M)[1] == "minigpt-by-hand"
+    texts = [path for pattern in ("*.md", "*.py", "*.txt", "*.toml") for path in root.glob(f"*/**/{pattern}")]
+    for path in (*texts, root / "README.md", root / ".ci" / "run"):
+        if not any(part.startswith(".venv") for part in path.parts):
+            text = path.read_text(encoding="utf-8", errors="ignore")
+            assert not re.search(r"pip3? (install|download)( [-\w.]+)*? ['\"]?minigpt(?![-_.\w/])", text), path
+
+
+# --- a model, from the command line ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """The folder of downloaded models, and a place of its own for the test."""
-    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def published(tmp_path, monkeypatch):
-    """A server with a tiny GPT-2 as Hugging Face has it, whose checksums are the known ones; and the model."""
+def model(tmp_path, monkeypatch):
+    """A tiny GPT-2 in the folder `source`, published as gpt2."""
     text = GPT2Tokenizer.train("the cat sat on the mat. " * 20, 270)
     model = small_gpt2(np.float32, vocab_size=text.vocab_size, n_positions=16)
     model.save(tmp_path / "source")
     text.save(tmp_path / "source")
-    files = {name: (tmp_path / "source" / name).read_bytes() for name in hub.FILES}
-    for name, data in files.items():
-        monkeypatch.setitem(hub.SHA256, ("gpt2", name), hashlib.sha256(data).hexdigest())
-    with serving(files) as server:
-        yield server, model
+    publish(monkeypatch, {file: (tmp_path / "source" / file).read_bytes() for file in hub.FILES})
+    return model
 
 
-def test_download_and_use_by_name(published, cache, capsys):
-    server, model = published
-    server.cuts = [5, 60]
-    assert main(["download", "gpt2", "--from", server.url + "/"]) == 0
-    assert capsys.readouterr().out == f"{cache / 'gpt2'}\n"
-    assert sorted(p.name for p in (cache / "gpt2").iterdir()) == sorted(hub.FILES)
+@pytest.fixture
+def tiny(model, tmp_path):
+    """A server that has it."""
+    with serving({file: (tmp_path / "source" / file).read_bytes() for file in hub.FILES}) as server:
+        yield server
+
+
+def test_download_and_use_by_name(model, tiny, library, tmp_path, capsys):
+    assert main(["download", "gpt2", "--from", tiny.url + "/"]) == 0
+    assert capsys.readouterr().out == f"{hub.find('gpt2')}\n"
     again, text = models.open_both("gpt2")
     assert type(again) is GPT2 and type(text) is GPT2Tokenizer and text.decode(text.encode("the cat")) == "the cat"
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     assert main(["info", "gpt2"]) == 0 and f"{text.vocab_size} x 6" in capsys.readouterr().out
     assert main(["sample", "gpt2", "--prompt", "the cat", "--tokens", "3"]) == 0
-    asked = len(server.asked)
-    assert main(["download", "gpt2", "--from", server.url]) == 0
-    assert len(server.asked) == asked and capsys.readouterr().out.count("is there already") == 4
 
 
-def test_training_goes_on_from_a_downloaded_model(published, cache, tmp_path, capsys):
-    server, _ = published
+def test_training_goes_on_from_a_downloaded_model(model, tiny, library, tmp_path, capsys):
     (tmp_path / "t.txt").write_text("the cat sat on the mat. a dog saw the cat.\n" * 60, encoding="utf-8")
     arguments = ["train", "--init", "gpt2", "--data", "t.txt", "--steps", "2", "--batch", "2", "--model", "gpt2"]
     assert main(arguments) == 2
     assert "gpt2 is neither a folder here nor downloaded to" in capsys.readouterr().err
-    assert main(["download", "gpt2", "--from", server.url]) == 0
+    assert main(["download", "gpt2", "--from", tiny.url]) == 0
     assert main(arguments) == 0
     assert type(models.open_model("runs/gpt2-t-from-gpt2")) is GPT2
     capsys.readouterr()
@@ -260,82 +564,7 @@ def test_training_goes_on_from_a_downloaded_model(published, cache, tmp_path, ca
     assert main(["tokenizer", "decode", "gpt2", capsys.readouterr().out.split()[0]]) == 0, "its vocabulary is found too"
 
 
-def test_a_folder_of_that_name_comes_first(cache, tmp_path):
-    assert hub.find("gpt2-of-mine") == hub.Path("gpt2-of-mine")
-    with pytest.raises(InputError, match="minigpt download gpt2-xl"):
-        hub.find("gpt2-xl")
-    (tmp_path / "gpt2-xl").mkdir()
-    assert hub.find("gpt2-xl") == hub.Path("gpt2-xl")
-
-
-def test_files_placed_by_hand(published, cache, tmp_path):
-    (tmp_path / "source").rename(tmp_path / "moved")
-    cache.mkdir()
-    (tmp_path / "moved").rename(cache / "gpt2")
+def test_a_model_placed_by_hand_opens_without_the_library(model, without_library, tmp_path):
+    hub.home("gpt2").parent.mkdir(parents=True)
+    (tmp_path / "source").rename(hub.home("gpt2"))
     assert type(models.open_model("gpt2")) is GPT2
-
-
-def test_nothing_that_is_there_is_overwritten(published, tmp_path):
-    server, _ = published
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "config.json").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="config.json is there, and it is another file: move it away"):
-        hub.download("gpt2", tmp_path / "out", server.url)
-    assert (tmp_path / "out" / "config.json").read_text(encoding="utf-8") == "mine" and not server.asked
-
-
-def test_a_model_that_is_not_the_published_one(published, cache, capsys):
-    server, _ = published
-    server.files["model.safetensors"] = server.files["model.safetensors"][:-1] + b"!"
-    assert main(["download", "gpt2", "--from", server.url]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert "it was removed; try again, or, by hand, place" in error
-    assert sorted(p.name for p in (cache / "gpt2").iterdir()) == ["config.json", "merges.txt", "vocab.json"]
-
-
-def test_a_server_that_is_gone_says_where_to_place_the_files(cache, capsys):
-    with serving({}) as server:
-        pass
-    assert main(["download", "gpt2-medium", "--from", server.url]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "refused" in error and f"in {cache / 'gpt2-medium'}" in error
-    for file in hub.FILES:
-        assert file in error
-    assert "from https://huggingface.co/openai-community/gpt2-medium/tree/" in error
-
-
-def test_a_missing_file_says_so_too(published, cache, capsys):
-    server, _ = published
-    del server.files["merges.txt"]
-    assert main(["download", "gpt2", "--from", server.url]) == 2
-    assert "merges.txt: HTTP Error 404" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_an_unknown_model(cache, capsys):
-    assert main(["download", "gpt3"]) == 2
-    assert "unknown model 'gpt3': choose gpt1, gpt2, gpt2-medium, gpt2-large, gpt2-xl" in capsys.readouterr().err
-
-
-def test_addresses_are_those_of_the_publisher(cache, monkeypatch):
-    asked = []
-    monkeypatch.setattr(hub, "fetch", lambda url, path, known: asked.append((url, path, known)))
-    for name in hub.REPOSITORIES:
-        hub.download(name)
-    base = "https://huggingface.co/openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d4cfcd7e"
-    file = "model.safetensors"
-    assert (f"{base}/{file}", cache / "gpt2" / file, hub.SHA256["gpt2", file]) in asked
-    assert asked[0][0] == "https://huggingface.co/openai-community/openai-gpt/resolve/main/config.json"
-    assert len(asked) == 20
-
-
-def test_the_known_checksums_are_those_of_the_released_vocabulary(eval_data):
-    for name, file in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
-        found = hub.sha256(eval_data / "gpt2_vocab" / name)
-        assert found == hub.SHA256["gpt2", file] == hub.SHA256["gpt2-xl", file]
-
-
-def test_the_folder_of_downloads(monkeypatch, tmp_path):
-    monkeypatch.delenv("MINIGPT_CACHE", raising=False)
-    assert hub.home("gpt2").parts[-3:] == (".cache", "minigpt", "gpt2")
-    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path))
-    assert hub.home("gpt2") == tmp_path / "gpt2"
