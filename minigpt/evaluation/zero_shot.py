@@ -16,12 +16,12 @@ from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
 
-def acceptability(model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
+def acceptability_scores(model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """(N,): the mean log-probability per token of each text, in nats. Above a threshold it passes for English."""
     return np.array([one.mean for one in continuations(model, tokenizer, [("", text) for text in texts])])
 
 
-def threshold(scores: np.ndarray, labels: np.ndarray) -> float:
+def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
     """The score above which to say 1, so that Matthews' correlation with the labels is highest.
 
     GPT-1 does not say how it chose its own: take labelled examples for this that are not those to be judged.
@@ -33,7 +33,7 @@ def threshold(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(max(between, key=lambda t: metrics.matthews((scores > t).astype(int), labels)))
 
 
-def sentiment(
+def sentiment_scores(
     model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str], words: Sequence[str] = ("negative", "positive"),
     prompt: str = " very",
 ) -> np.ndarray:
@@ -43,14 +43,14 @@ def sentiment(
     return np.array([one.total for one in scored]).reshape(len(texts), len(words))
 
 
-def choice(model: LanguageModel, tokenizer: Tokenizer, examples: Sequence[Example]) -> np.ndarray:
+def choice_scores(model: LanguageModel, tokenizer: Tokenizer, examples: Sequence[Example]) -> np.ndarray:
     """(N,K): the mean log-probability of each candidate's tokens, given context and question."""
     pairs = [(" ".join(example.texts), f" {candidate}") for example in examples for candidate in example.choices]
     means = [one.mean for one in continuations(model, tokenizer, pairs)]
     return np.array(means).reshape(len(examples), -1)
 
 
-def pronoun(model: LanguageModel, tokenizer: Tokenizer, examples: Sequence[Example]) -> np.ndarray:
+def pronoun_scores(model: LanguageModel, tokenizer: Tokenizer, examples: Sequence[Example]) -> np.ndarray:
     """(N,K): candidates that differ in who is meant, and end alike: the mean log-probability of what they share.
 
     Partial scoring: each name is substituted for the pronoun, and only the rest after it counts, so that a rare name
