@@ -9,7 +9,13 @@ from helpers import small_gpt1
 
 from minigpt.cli import main, parser
 from minigpt.errors import InputError
-from minigpt.evaluation import metrics, scoring, tasks_as_text
+from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text
+from minigpt.evaluation.detokenizers import DETOKENIZERS, plain
+from minigpt.evaluation.perplexity import perplexity
+from minigpt.evaluation.report import Report
+from minigpt.evaluation.task_files import read_winograd
+from minigpt.files.disk import read_text
+from minigpt.jobs.evaluate import TASKS, evaluate
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
@@ -118,7 +124,7 @@ def silent(kind, vocab_size: int, n_positions: int = 16):
 @pytest.mark.parametrize("kind", [GPT1, GPT2])
 @pytest.mark.parametrize("stride", [None, 5, 1])
 def test_who_knows_nothing_has_the_vocabulary_as_perplexity(kind, stride, characters):
-    report = tasks_as_text.perplexity(silent(kind, characters.vocab_size), characters, TEXT, stride=stride)
+    report = perplexity(silent(kind, characters.vocab_size), characters, TEXT, stride=stride)
     per_token = report.measures[0]
     assert math.isclose(per_token.value, characters.vocab_size, rel_tol=1e-12)
     assert math.isclose(per_token.low, per_token.high, rel_tol=1e-6) and per_token.n == len(TEXT)
@@ -138,7 +144,7 @@ def test_strided_perplexity_is_that_of_one_forward_pass_per_token(model, charact
         logits = model.forward(np.array([ids[begin:t]]), grad=False)[0][0, -1]
         nats -= logits[ids[t]] - np.log(np.exp(logits).sum())
         contexts.append(t - begin)
-    report = tasks_as_text.perplexity(model, characters, TEXT, context=context, stride=stride)
+    report = perplexity(model, characters, TEXT, context=context, stride=stride)
     assert math.isclose(math.log(report.measures[0].value), nats / len(TEXT), rel_tol=1e-10)
     assert report.measures[0].n == len(contexts) == len(TEXT)
     assert min(contexts[context:], default=context) >= context - step + 1
@@ -147,7 +153,7 @@ def test_strided_perplexity_is_that_of_one_forward_pass_per_token(model, charact
 def test_every_unit_of_a_text_is_counted():
     text = "é 한국어 ab\nc \n"
     tokenizer = CharTokenizer.train(text)
-    report = tasks_as_text.perplexity(silent(GPT1, tokenizer.vocab_size), tokenizer, text)
+    report = perplexity(silent(GPT1, tokenizer.vocab_size), tokenizer, text)
     expected = {"token": 12, "word": 4, "word and line end": 6, "byte": 19, "character": 12}
     assert counts(report) == expected
     bits = 12 * math.log2(tokenizer.vocab_size)
@@ -156,16 +162,16 @@ def test_every_unit_of_a_text_is_counted():
 
 
 def test_more_context_helps_and_the_report_says_how_it_was_had(model, characters):
-    report = tasks_as_text.perplexity(model, characters, TEXT, context=16, stride=4)
+    report = perplexity(model, characters, TEXT, context=16, stride=4)
     windows = 1 + math.ceil((len(TEXT) - 16) / 4)
     assert report.notes == [f"context 16, stride 4: {windows} windows; de-tokeniser: none"]
     assert report.measures[0].low < report.measures[0].value < report.measures[0].high
 
 
 def test_one_window_tells_nothing_of_the_spread(model, characters):
-    first = tasks_as_text.perplexity(model, characters, "the cat").measures[0]
+    first = perplexity(model, characters, "the cat").measures[0]
     assert first.low == 0 and first.high == math.inf
-    assert "inf" in str(tasks_as_text.Report([first], []))
+    assert "inf" in str(Report([first], []))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,7 @@ def test_one_window_tells_nothing_of_the_spread(model, characters):
     ],
 )  # fmt: skip
 def test_detokenizers(name, given, expected):
-    assert tasks_as_text.plain(given, name) == expected
+    assert plain(given, name) == expected
 
 
 def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
@@ -194,18 +200,18 @@ def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
         lengths = [len(row) - start for row, start in zip(rows, starts, strict=True)]
         return [scoring.Scored(np.full(n, -math.log(tokenizer.vocab_size)), np.zeros(n, bool), 0) for n in lengths]
 
-    monkeypatch.setattr(tasks_as_text, "log_probabilities", uniform)
-    text = tasks_as_text.read_text(eval_data / "wikitext2" / "test.txt")
+    monkeypatch.setattr("minigpt.evaluation.perplexity.log_probabilities", uniform)
+    text = read_text(eval_data / "wikitext2" / "test.txt")
     nobody = silent(GPT2, tokenizer.vocab_size, n_positions=1024)
     originals = {"word": 241_211, "word and line end": 245_569, "byte": 1_256_449, "character": 1_255_018}
     for detokenizer, tokens in (("none", 295_877), ("wikitext", 278_237)):
-        report = tasks_as_text.perplexity(nobody, tokenizer, text, detokenize=detokenizer)
+        report = perplexity(nobody, tokenizer, text, detokenize=detokenizer)
         assert counts(report) == originals | {"token": tokens}
         assert math.isclose(report.measures[0].value, 50_257, rel_tol=1e-9)
 
 
 def test_the_wikitext_rewrite_leaves_no_trace_of_the_tokens(eval_data):
-    text = tasks_as_text.plain(tasks_as_text.read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
+    text = plain(read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
     for trace in (" @-@ ", " @,@ ", " @.@ ", " , ", " . ", "( ", " )", " 's ", " \n"):
         assert trace not in text, trace
 
@@ -323,11 +329,11 @@ def test_the_space_before_a_choice_is_its_own_however_it_came(model, characters,
 
 def test_prompts_break_off_where_the_answer_would_begin():
     one = [("a b", "c")]
-    assert tasks_as_text.summary_prompt("x.") == "x.\nTL;DR:"
-    assert tasks_as_text.summary_prompt("x.", one) == "a b\nTL;DR: c\n\nx.\nTL;DR:"
-    assert tasks_as_text.translation_prompt("x", one) == "a b = c\nx ="
-    assert tasks_as_text.answer_prompt("x?", one, document="d") == "d\nQ: a b\nA: c\nQ: x?\nA:"
-    assert tasks_as_text.sentiment_prompt("x", one) == "a b very c\nx very"
+    assert prompts.summary_prompt("x.") == "x.\nTL;DR:"
+    assert prompts.summary_prompt("x.", one) == "a b\nTL;DR: c\n\nx.\nTL;DR:"
+    assert prompts.translation_prompt("x", one) == "a b = c\nx ="
+    assert prompts.answer_prompt("x?", one, document="d") == "d\nQ: a b\nA: c\nQ: x?\nA:"
+    assert prompts.sentiment_prompt("x", one) == "a b very c\nx very"
 
 
 class Parrot:
@@ -418,9 +424,9 @@ def test_wilson_holds_the_truth_nineteen_times_of_twenty():
 
 
 def test_the_interval_of_a_mean():
-    np.testing.assert_allclose(scoring.mean_interval([1, 2, 3, 4]), (2.5, 2.5 - 1.26517, 2.5 + 1.26517), atol=1e-5)
-    np.testing.assert_allclose(scoring.mean_interval([2, 4, 6, 8], [2, 2, 2, 2]), scoring.mean_interval([1, 2, 3, 4]))
-    assert scoring.mean_interval([5]) == (5, -math.inf, math.inf)
+    np.testing.assert_allclose(metrics.mean_interval([1, 2, 3, 4]), (2.5, 2.5 - 1.26517, 2.5 + 1.26517), atol=1e-5)
+    np.testing.assert_allclose(metrics.mean_interval([2, 4, 6, 8], [2, 2, 2, 2]), metrics.mean_interval([1, 2, 3, 4]))
+    assert metrics.mean_interval([5]) == (5, -math.inf, math.inf)
 
 
 def test_the_interval_of_a_ratio_holds_the_truth_nineteen_times_of_twenty():
@@ -428,7 +434,7 @@ def test_the_interval_of_a_ratio_holds_the_truth_nineteen_times_of_twenty():
     rng, inside = np.random.default_rng(1), []
     for _ in range(1000):
         sizes = rng.integers(1, 100, size=60)
-        _, low, high = scoring.mean_interval(3 * sizes + rng.normal(size=60) * sizes**0.5, sizes)
+        _, low, high = metrics.mean_interval(3 * sizes + rng.normal(size=60) * sizes**0.5, sizes)
         inside.append(low < 3 < high)
     assert 0.92 < np.mean(inside) < 0.975
 
@@ -483,8 +489,8 @@ def test_every_task_runs_from_the_command_line(task, folder, tmp_path, capsys):
 def test_the_command_line_names_every_task_and_detokenizer():
     command = parser()._subparsers._group_actions[0].choices["eval"]
     choices = {action.dest: action.choices for action in command._actions}
-    assert choices["task"] == tuple(tasks_as_text.TASKS) and choices["detokenize"] == tuple(tasks_as_text.DETOKENIZERS)
-    options = {name for _, _, names in tasks_as_text.TASKS.values() for name in names}
+    assert choices["task"] == tuple(TASKS) and choices["detokenize"] == tuple(DETOKENIZERS)
+    options = {name for _, _, names in TASKS.values() for name in names}
     assert options <= set(choices)
 
 
@@ -560,15 +566,15 @@ def test_results_that_could_not_be_kept_are_not_computed(parent, folder, tmp_pat
 def test_a_library_user_is_told_too():
     for task, options in (("nonsense", {}), ("lambada", {"speed": 3})):
         with pytest.raises(InputError, match="unknown task|no option"):
-            tasks_as_text.evaluate("folder", task, "file", **options)
+            evaluate("folder", task, "file", **options)
     with pytest.raises(InputError, match="unknown de-tokeniser 'wiki'"):
-        tasks_as_text.plain("a", "wiki")
+        plain("a", "wiki")
 
 
 def test_a_file_of_windows_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbf" + lines({"text": "a b"}).encode().replace(b"\n", b"\r\n"))
-    _, read, _ = tasks_as_text.TASKS["lambada"]
+    _, read, _ = TASKS["lambada"]
     assert read(path) == ["a b"]
 
 
@@ -576,14 +582,14 @@ def test_a_file_of_windows_with_a_byte_order_mark(tmp_path):
 
 
 def test_the_published_files_are_read_whole(eval_data):
-    records = tasks_as_text.read_winograd(eval_data / "winograd" / "wsc273.txt")
+    records = read_winograd(eval_data / "winograd" / "wsc273.txt")
     assert len(records) == 273 and {answer for _, _, answer in records} == {0}
     halves = [scoring.substitute(text, name) for text, names, _ in records for name in names]
     assert not [half for half in halves if "  " in "".join(half) or "MASK" in "".join(half) or " ." in "".join(half)]
     tokenizer = GPT2Tokenizer.load(eval_data / "gpt2_vocab")
     for before, after in halves:  # the cut falls between words: nothing changes because the halves are encoded apart
         assert tokenizer.encode(before) + tokenizer.encode(after) == tokenizer.encode(before + after)
-    _, read, _ = tasks_as_text.TASKS["lambada"]
+    _, read, _ = TASKS["lambada"]
     passages = read(eval_data / "lambada" / "lambada_test.jsonl")
     assert len(passages) == 5153
     for passage in passages:

@@ -85,6 +85,19 @@ def bootstrap(metric: Callable, predictions: Any, answers: Any, seed: int = 0, n
     return tuple(np.percentile([metric(predictions[pick], answers[pick]) for pick in picks], (2.5, 97.5)).tolist())
 
 
+def mean_interval(totals: Sequence[float], counts: Sequence[float] | None = None) -> tuple[float, float, float]:
+    """sum(totals) / sum(counts) and its normal 95 % interval, the pairs being independent draws (the delta method).
+
+    counts: 1 each, if not given: the mean. One pair alone says nothing of the spread: -inf to inf.
+    """
+    totals = np.asarray(totals, np.float64)
+    counts = np.ones_like(totals) if counts is None else np.asarray(counts, np.float64)
+    n, mean = len(totals), float(totals.sum() / counts.sum())
+    spread = ((totals - mean * counts) ** 2).sum()
+    half = 1.96 * math.sqrt(n / (n - 1) * spread) / float(counts.sum()) if n > 1 else math.inf
+    return mean, mean - half, mean + half
+
+
 def confusion(predictions: Any, answers: Any, n: int = 0) -> np.ndarray:
     """How often each answer (rows) got each prediction (columns): (n,n) int64. n: as many labels at least."""
     predictions, answers = _pair(predictions, answers)

@@ -125,16 +125,3 @@ def credits(scores: Iterable[float], records: Iterable[tuple]) -> list[float]:
         best = [math.isclose(score, max(here), rel_tol=1e-6) for score in here]
         found.append(best[answer] / sum(best))
     return found
-
-
-def mean_interval(totals: Sequence[float], counts: Sequence[float] | None = None) -> tuple[float, float, float]:
-    """sum(totals) / sum(counts) and its normal 95 % interval, the pairs being independent draws (the delta method).
-
-    counts: 1 each, if not given: the mean. One pair alone says nothing of the spread: -inf to inf.
-    """
-    totals = np.asarray(totals, np.float64)
-    counts = np.ones_like(totals) if counts is None else np.asarray(counts, np.float64)
-    n, mean = len(totals), float(totals.sum() / counts.sum())
-    spread = ((totals - mean * counts) ** 2).sum()
-    half = 1.96 * math.sqrt(n / (n - 1) * spread) / float(counts.sum()) if n > 1 else math.inf
-    return mean, mean - half, mean + half
