@@ -10,7 +10,7 @@ from helpers import small_gpt1
 from minigpt.cli import main, parser
 from minigpt.errors import InputError
 from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text
-from minigpt.evaluation.detokenizers import DETOKENIZERS, plain
+from minigpt.evaluation.detokenizers import DETOKENIZERS, detokenized
 from minigpt.evaluation.perplexity import perplexity
 from minigpt.evaluation.report import Report
 from minigpt.evaluation.task_files import read_winograd
@@ -189,7 +189,7 @@ def test_one_window_tells_nothing_of_the_spread(model, characters):
     ],
 )  # fmt: skip
 def test_detokenizers(name, given, expected):
-    assert plain(given, name) == expected
+    assert detokenized(given, name) == expected
 
 
 def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
@@ -211,7 +211,7 @@ def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
 
 
 def test_the_wikitext_rewrite_leaves_no_trace_of_the_tokens(eval_data):
-    text = plain(read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
+    text = detokenized(read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
     for trace in (" @-@ ", " @,@ ", " @.@ ", " , ", " . ", "( ", " )", " 's ", " \n"):
         assert trace not in text, trace
 
@@ -568,7 +568,7 @@ def test_a_library_user_is_told_too():
         with pytest.raises(InputError, match="unknown task|no option"):
             evaluate("folder", task, "file", **options)
     with pytest.raises(InputError, match="unknown de-tokeniser 'wiki'"):
-        plain("a", "wiki")
+        detokenized("a", "wiki")
 
 
 def test_a_file_of_windows_with_a_byte_order_mark(tmp_path):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from minigpt.errors import InputError
-from minigpt.evaluation.detokenizers import plain
+from minigpt.evaluation.detokenizers import detokenized
 from minigpt.evaluation.metrics import mean_interval
 from minigpt.evaluation.report import Measure, Report, exponentials
 from minigpt.evaluation.scoring import log_probabilities, opening
@@ -30,7 +30,7 @@ def perplexity(
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
         raise InputError(f"--stride {stride}: choose 1 to {context}, the context, or tokens would be left out")
-    tokens = tokenizer.encode(plain(text, detokenize))
+    tokens = tokenizer.encode(detokenized(text, detokenize))
     if len(tokens) < 2:
         raise InputError(f"the text has {len(tokens)} token{'s' * (len(tokens) != 1)}: give two or more")
     ids = np.array(opening(tokenizer) + tokens)

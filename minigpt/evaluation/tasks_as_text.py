@@ -8,7 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt.errors import InputError
-from minigpt.evaluation.detokenizers import plain
+from minigpt.evaluation.detokenizers import detokenized
 from minigpt.evaluation.metrics import mean_interval
 from minigpt.evaluation.prompts import Pair, answer_prompt, sentiment_prompt, summary_prompt, translation_prompt
 from minigpt.evaluation.report import Measure, Report, accuracy_measure, exponentials, notes_on_cuts
@@ -27,7 +27,7 @@ def lambada(
 
     Perplexity: exp of the mean of -log P, of the whole word or of its last token.
     """
-    passages = [plain(passage, detokenize) for passage in passages]
+    passages = [detokenized(passage, detokenize) for passage in passages]
     words = [LAST_WORD.search(passage) for passage in passages]
     if None in words:
         raise InputError(f"passage {words.index(None) + 1} is one word after --detokenize {detokenize}: leave it out")
