@@ -1,4 +1,4 @@
-"""What an evaluation found: numbers with their intervals, and how they are shown."""
+"""What an evaluation found: numbers with their 95 % intervals, and how they are shown."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from minigpt.evaluation.metrics import wilson
 
 
 class Measure(NamedTuple):
-    """A number, its 95 % interval, and of how many of what it was taken."""
+    """A number, its 95 % interval, and the count of what it was taken over: 273 items, 1,024 tokens."""
 
     name: str
     value: float
@@ -19,32 +19,58 @@ class Measure(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a task found; notes that belong to the numbers; the texts that the model wrote, where it wrote any."""
+    """The measures of a task; notes that belong to them; the texts that the model wrote, where it wrote any."""
 
     measures: list[Measure]
     notes: list[str]
     outputs: Sequence[str] = ()
 
     def __str__(self) -> str:
-        rows = [("", "value", "95 % interval", "n")]
-        for name, *values, n, of in self.measures:
-            forms = [".4f" if abs(x) < 10 else ",.2f" if abs(x) < 1e6 else ".3g" for x in values]
-            value, low, high = map(format, values, forms)
-            rows.append((name, value, f"{low} to {high}", f"{n:,} {of}{'s' * (n != 1)}"))
-        return "\n".join([f"{a:<32}{b:>10}   {c:<26}{d}".rstrip() for a, b, c, d in rows] + self.notes)
+        """A table of the measures, and the notes below it."""
+        lines = [_row("", "value", "95 % interval", "n")]
+        for name, value, low, high, n, of in self.measures:
+            interval = f"{_shown(low)} to {_shown(high)}"
+            plural = "s" if n != 1 else ""
+            lines.append(_row(name, _shown(value), interval, f"{n:,} {of}{plural}"))
+        return "\n".join(lines + self.notes)
 
 
-def accuracy_measure(name: str, right: Sequence[float]) -> Measure:
-    """The mean of credits from 0 to 1, with Wilson's interval."""
-    return Measure(name, sum(right) / len(right), *wilson(sum(right), len(right)), len(right))
+def _row(name: str, value: str, interval: str, count: str) -> str:
+    line = f"{name:<32}{value:>10}   {interval:<26}{count}"
+    return line.rstrip()
 
 
-def exponentials(values: Sequence[float]) -> list[float]:
-    """exp of each value; infinity where it has no float."""
-    return [math.exp(x) if x < 700 else math.inf for x in values]
+def _shown(x: float) -> str:
+    """A number with as many digits as a reader needs."""
+    if abs(x) < 10:
+        return f"{x:.4f}"
+    if abs(x) < 1e6:
+        return f"{x:,.2f}"
+    return f"{x:.3g}"
+
+
+def accuracy_measure(name: str, credits: Sequence[float]) -> Measure:
+    """The mean of credits (N,), each from 0 to 1, with Wilson's interval."""
+    n = len(credits)
+    right = sum(credits)
+    low, high = wilson(right, n)
+    return Measure(name, right / n, low, high, n)
+
+
+def perplexity_measure(name: str, nats: Sequence[float], n: int, of: str = "item") -> Measure:
+    """The perplexity, exp of the mean loss. nats: (mean, low, high) of the loss in nats for each of n units."""
+    value, low, high = map(_exp, nats)
+    return Measure(name, value, low, high, n, of)
+
+
+def _exp(x: float) -> float:
+    """exp(x), and infinity where the result is too large for a float."""
+    return math.exp(x) if x < 700 else math.inf
 
 
 def notes_on_cuts(cuts: Sequence[int]) -> list[str]:
-    """A note, if texts were longer than the model's context."""
+    """One note if texts lost tokens, else none. cuts (N,): how many of the oldest tokens each text lost."""
     n = sum(cut > 0 for cut in cuts)
-    return [f"{n:,} of {len(cuts):,} texts exceed the model's context: their oldest tokens were cut off"] if n else []
+    if n == 0:
+        return []
+    return [f"{n:,} of {len(cuts):,} texts exceed the model's context: their oldest tokens were cut off"]

@@ -1,6 +1,7 @@
-"""What a language model knows before fine-tuning: GPT-1's four heuristics (section 5), on labelled examples.
+"""What a language model can do before fine-tuning: the four heuristics of GPT-1 (section 5), on labelled examples.
 
-Each gives a score to every answer, from the log-probabilities of tokens; nothing is learnt, but for one threshold.
+Each gives a score to every possible answer, from the log-probabilities of tokens. Nothing is learned, except one
+threshold. The same questions as files of text, with a report for people, stand in `tasks_as_text`.
 """
 
 import os
@@ -10,60 +11,104 @@ import numpy as np
 
 from minigpt.data.examples import Example
 from minigpt.errors import InputError
-from minigpt.evaluation import metrics
-from minigpt.evaluation.scoring import continuations
+from minigpt.evaluation.metrics import matthews
+from minigpt.evaluation.scoring import Pair, Scored, continuations, score_choices
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
 
 def acceptability_scores(model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """(N,): the mean log-probability per token of each text, in nats. Above a threshold it passes for English."""
-    return np.array([one.mean for one in continuations(model, tokenizer, [("", text) for text in texts])])
+    """(N,): the mean log-probability per token of each text, in nats.
+
+    A text with a score above a threshold counts as acceptable English. Raises InputError for a text without tokens.
+    """
+    pairs = [("", text) for text in texts]
+    scored = continuations(model, tokenizer, pairs)
+    return np.array([one.mean for one in scored])
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
-    """The score above which to say 1, so that Matthews' correlation with the labels is highest.
+    """The threshold for which `scores > threshold` has the highest Matthews' correlation with the labels.
 
-    GPT-1 does not say how it chose its own: take labelled examples for this that are not those to be judged.
+    scores (N,), labels (N,): 0 or 1. GPT-1 does not report how its threshold was chosen; choose it on labelled examples
+    that are not used to judge the model. Raises InputError where all scores are equal.
     """
-    order = np.sort(np.unique(scores))
-    if len(order) < 2:
-        raise InputError(f"a threshold lies between scores, and there is only {len(order)}: give more examples")
-    between = (order[1:] + order[:-1]) / 2
-    return float(max(between, key=lambda t: metrics.matthews((scores > t).astype(int), labels)))
+    levels = np.unique(scores)  # sorted
+    if len(levels) < 2:
+        raise InputError(f"a threshold lies between scores, and there is only {len(levels)}: give more examples")
+    thresholds = (levels[1:] + levels[:-1]) / 2
+    correlations = []
+    for threshold in thresholds:
+        predictions = (scores > threshold).astype(int)
+        correlations.append(matthews(predictions, labels))
+    best = int(np.argmax(correlations))
+    return float(thresholds[best])
 
 
 def sentiment_scores(
-    model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str], words: Sequence[str] = ("negative", "positive"),
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    words: Sequence[str] = ("negative", "positive"),
     prompt: str = " very",
 ) -> np.ndarray:
-    """(N,K): the log-probability of each word after the text and `very`; the paper's words are the default."""
-    pairs = [(text + prompt, f" {word}") for text in texts for word in words]
-    scored = continuations(model, tokenizer, pairs)
-    return np.array([one.total for one in scored]).reshape(len(texts), len(words))
+    """(N,K): the log-probability, in nats, of each of K words after the text and the prompt.
+
+    The words and the prompt of the paper are the default. Raises InputError for a word without tokens.
+    """
+    questions = []
+    for text in texts:
+        choices = [(text + prompt, f" {word}") for word in words]
+        questions.append(choices)
+    scored = score_choices(model, tokenizer, questions)
+    return np.array([[one.total for one in choices] for choices in scored])
 
 
 def choice_scores(model: LanguageModel, tokenizer: Tokenizer, examples: Sequence[Example]) -> np.ndarray:
-    """(N,K): the mean log-probability of each candidate's tokens, given context and question."""
-    pairs = [(" ".join(example.texts), f" {candidate}") for example in examples for candidate in example.choices]
-    means = [one.mean for one in continuations(model, tokenizer, pairs)]
-    return np.array(means).reshape(len(examples), -1)
+    """(N,K): the mean log-probability per token, in nats, of each candidate after the context and the question.
+
+    examples: N multiple choices of K candidates. Raises InputError for a candidate without tokens.
+    """
+    questions = []
+    for example in examples:
+        context = " ".join(example.texts)
+        choices = [(context, f" {candidate}") for candidate in example.choices]
+        questions.append(choices)
+    return _means(score_choices(model, tokenizer, questions))
 
 
 def pronoun_scores(model: LanguageModel, tokenizer: Tokenizer, examples: Sequence[Example]) -> np.ndarray:
-    """(N,K): candidates that differ in who is meant, and end alike: the mean log-probability of what they share.
+    """(N,K): the mean log-probability per token, in nats, of the words with which all candidates end.
 
-    Partial scoring: each name is substituted for the pronoun, and only the rest after it counts, so that a rare name
-    is no handicap. Raises InputError for candidates that do not end with the same words.
+    examples: N multiple choices of K candidates, which differ in the name that replaces a pronoun, and end alike. Only
+    what follows the name is scored (partial scoring), so that a rare name is no disadvantage. Raises InputError for
+    candidates that do not end with the same words.
     """
+    questions = []
+    for number, example in enumerate(examples, 1):
+        choices = _name_and_rest(example)
+        if not choices:
+            shown = " / ".join(example.choices)
+            raise InputError(f"example {number}: its candidates do not end with the same words: {shown}")
+        questions.append(choices)
+    return _means(score_choices(model, tokenizer, questions))
+
+
+def _name_and_rest(example: Example) -> list[Pair]:
+    """For each candidate, (the texts and its own words, the words shared by all); nothing where none are shared."""
+    backwards = [candidate.split(" ")[::-1] for candidate in example.choices]
+    n_shared = len(os.path.commonprefix(backwards))
+    if n_shared == 0:
+        return []
     pairs = []
-    for number, (texts, _, choices) in enumerate(examples, 1):
-        backwards = [choice.split(" ")[::-1] for choice in choices]
-        shared = len(os.path.commonprefix(backwards))
-        if shared == 0:
-            raise InputError(f"example {number}: its candidates do not end with the same words: {' / '.join(choices)}")
-        for words in backwards:
-            head, rest = " ".join(words[shared:][::-1]), " ".join(words[:shared][::-1])
-            pairs.append((" ".join([*texts, head]), f" {rest}"))
-    means = [one.mean for one in continuations(model, tokenizer, pairs)]
-    return np.array(means).reshape(len(examples), -1)
+    for words in backwards:
+        own = " ".join(words[n_shared:][::-1])
+        shared = " ".join(words[:n_shared][::-1])
+        context = " ".join([*example.texts, own])
+        pairs.append((context, f" {shared}"))
+    return pairs
+
+
+def _means(scored: Sequence[Sequence[Scored]]) -> np.ndarray:
+    """(N,K): the mean log-probability per token of each choice."""
+    return np.array([[one.mean for one in choices] for choices in scored])
