@@ -41,7 +41,9 @@ def classification(example: Example) -> Sequences:
 def entailment(example: Example) -> Sequences:
     """start premise $ hypothesis extract"""
     premise, hypothesis = example.texts
-    return [[Part(START), Part("premise", premise), Part(DELIMITER), Part("hypothesis", hypothesis), Part(EXTRACT)]]
+    first = Part("premise", premise)
+    second = Part("hypothesis", hypothesis)
+    return [[Part(START), first, Part(DELIMITER), second, Part(EXTRACT)]]
 
 
 def similarity(example: Example) -> Sequences:
@@ -130,7 +132,12 @@ def _shorten(pieces: list[list[int]], excess: int) -> None:
         excess -= n
 
 
-def encode_all(examples: Sequence[Example], kind: str, tokenizer: Tokenizer, room: int) -> list[list[Encoded]]:
+def encode_all(
+    examples: Sequence[Example],
+    kind: str,
+    tokenizer: Tokenizer,
+    room: int,
+) -> list[list[Encoded]]:
     """The sequences of each example: one, two, or one for each candidate.
 
     kind: one of TRANSFORMATIONS; room: the most tokens of a sequence. Raises InputError, with the number of the
