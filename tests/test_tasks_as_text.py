@@ -379,6 +379,7 @@ def test_summaries_are_three_sentences_drawn_from_the_likeliest_two(characters):
     report = tasks_as_text.write("summarise", parrot, characters, records)
     assert report.outputs == ["a cat. a dog! it sat.", "was it a good dog? it was"]
     assert parrot.options["top_k"] == 2 and parrot.options["temperature"] == 1
+    assert parrot.options["seed"] == 1, "the second text is drawn with a seed of its own"
     assert parrot.prompts == ["sat on the mat\nTL;DR:"[-20:], "t sat on a mat\nTL;DR:"[-20:]]
     assert report.notes == ["2 of 2 texts exceed the model's context: their oldest tokens were cut off"]
     expected = [2 * 1 / (6 + 1), 2 * 1 / (7 + 4)]
@@ -483,6 +484,13 @@ def test_every_task_runs_from_the_command_line(task, folder, tmp_path, capsys):
             measure["low"] <= measure["value"] <= (measure["high"] if measure["high"] is not None else math.inf)
         )
     assert len(found["outputs"]) == (len(FILES[task].splitlines()) if task in tasks_as_text.WRITTEN else 0)
+
+
+@pytest.mark.parametrize("task", ["winograd", "translate"])
+def test_a_limit_takes_the_first_items(task, folder, tmp_path, capsys):
+    (tmp_path / "file").write_text(FILES[task], encoding="utf-8")
+    assert evaluate(folder, task, tmp_path / "file", device="cpu").measures[0].n == 2
+    assert evaluate(folder, task, tmp_path / "file", device="cpu", limit=1).measures[0].n == 1
 
 
 def test_the_command_line_names_every_task_and_detokenizer():
