@@ -1,6 +1,6 @@
 """Input transformations (GPT-1 section 3.3, figure 1): how a labelled example becomes sequences of tokens.
 
-Every task is given to the model in the same way: texts between three special tokens. A transformation says which texts
+Every task is given to the model in the same way: texts between three special tokens. A transformation tells which texts
 stand there, in which order; cutting, padding and drawing are the same for all four.
 """
 

@@ -1,4 +1,4 @@
-"""Tasks that nobody trained the model for, posed as text (GPT-2 sections 2 and 3). Each gives a report.
+"""Tasks that the model was never trained for, posed as text (GPT-2 sections 2 and 3). Each gives a report.
 
 Either the model judges texts that are given (`lambada`, `winograd`, `choose`, `sentiment`), or it writes one (`write`).
 """
