@@ -19,8 +19,8 @@ import machine
 import numpy as np
 
 from minigpt import models
-from minigpt.data import labelled
-from minigpt.data.inputs import SPECIAL
+from minigpt.data import labelled_files
+from minigpt.data.input_transformations import SPECIAL
 from minigpt.device.threads import set_threads
 from minigpt.evaluation import metrics
 from minigpt.jobs import finetune, pretrain
@@ -43,7 +43,8 @@ def splits(name: str, folder: Path) -> tuple:
     found, task = {}, None
     for split, file in zip(("train", "valid", "test"), FILES[name], strict=True):
         if file:
-            task, found[split] = labelled.read(folder / file, name, labels=task and task.labels, say=lambda text: None)
+            labels = task and task.labels
+            task, found[split] = labelled_files.read(folder / file, name, labels=labels, say=lambda text: None)
     if "valid" not in found:
         cut = len(found["train"]) * 9 // 10
         found["train"], found["valid"] = found["train"][:cut], found["train"][cut:]

@@ -24,10 +24,17 @@ import machine
 import numpy as np
 
 from minigpt import models, plot, tokenizer
-from minigpt.data.inputs import SPECIAL
+from minigpt.data.input_transformations import SPECIAL
 from minigpt.data.stories import tasks
 from minigpt.device.threads import set_threads
-from minigpt.evaluation import heuristics, metrics
+from minigpt.evaluation import metrics
+from minigpt.evaluation.zero_shot import (
+    acceptability_scores,
+    best_threshold,
+    choice_scores,
+    pronoun_scores,
+    sentiment_scores,
+)
 from minigpt.jobs import finetune, pretrain
 from minigpt.models.classifier import Classifier, transfer
 from minigpt.plot import plt
@@ -94,14 +101,14 @@ def zero_shot(model, text, n: int = 240) -> dict[str, float]:
     data = {name: examples(name, "valid", n) for name in tasks.TASKS}
     labels = {name: np.array([example.label for example in examples]) for name, examples in data.items()}
     texts = {name: [example.texts[0] for example in examples] for name, examples in data.items()}
-    scores = heuristics.acceptability(model, text, texts["acceptability"])
+    scores = acceptability_scores(model, text, texts["acceptability"])
     third = n // 3  # the threshold is chosen on these, and judged on the others
-    above = scores > heuristics.threshold(scores[:third], labels["acceptability"][:third])
+    above = scores > best_threshold(scores[:third], labels["acceptability"][:third])
     found = {"acceptability": metrics.matthews(above[third:].astype(int), labels["acceptability"][third:])}
     asked = [one + tasks.prompt(one) for one in texts["sentiment"]]
-    answers = {"sentiment": heuristics.sentiment(model, text, asked, ("sad", "happy"), prompt=""),
-               "endings": heuristics.choice(model, text, data["endings"]),
-               "pronouns": heuristics.pronoun(model, text, data["pronouns"])}  # fmt: skip
+    answers = {"sentiment": sentiment_scores(model, text, asked, ("sad", "happy"), prompt=""),
+               "endings": choice_scores(model, text, data["endings"]),
+               "pronouns": pronoun_scores(model, text, data["pronouns"])}  # fmt: skip
     found |= {name: metrics.accuracy(p.argmax(axis=1), labels[name]) for name, p in answers.items()}
     return {name: 100 * value for name, value in found.items()}
 

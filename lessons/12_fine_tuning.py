@@ -335,7 +335,7 @@ for lm_weight in (0.0, 0.5):
 import matplotlib.pyplot as plt
 
 from minigpt import plot
-from minigpt.data.inputs import SPECIAL
+from minigpt.data.input_transformations import SPECIAL
 from minigpt.jobs import finetune
 from minigpt.models.classifier import Classifier, transfer
 from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
@@ -402,18 +402,18 @@ assert np.mean([curves[name][0][-1] - curves[name][1][-1] for name in ("acceptab
 #
 # ## 7. In the library
 #
-# `minigpt.data.inputs` has the four layouts, `minigpt.models.classifier` the model with its head,
+# `minigpt.data.input_transformations` has the four layouts, `minigpt.models.classifier` the model with its head,
 # `minigpt.jobs.finetune` the job. They agree with what we wrote.
 
 # %%
-from minigpt.data import inputs
+from minigpt.data.input_transformations import draw, encode_all
 
 for name in FOUR:
     example = tasks.examples(name, 2, variety=1)[0]
-    theirs = inputs.encode_all([example], tasks.TASKS[name].kind, widened, CONTEXT)[0]
+    theirs = encode_all([example], tasks.TASKS[name].kind, widened, CONTEXT)[0]
     assert [one.ids for one in theirs] == sequences(name, example)
-shown = inputs.encode_all(tasks.examples("similarity", 2, variety=1)[:1], "similarity", widened, CONTEXT)[0]
-print(inputs.draw(shown, widened, colour=False))
+shown = encode_all(tasks.examples("similarity", 2, variety=1)[:1], "similarity", widened, CONTEXT)[0]
+print(draw(shown, widened, colour=False))
 
 for kind, (S, K, adds) in KINDS.items():
     body, rng = tiny(), np.random.default_rng(2)

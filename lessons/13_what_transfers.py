@@ -488,17 +488,18 @@ for name in CHANCE:
 #   (acceptability) and 0.25 (questions), its LSTM lower, and noisier.
 # - How the threshold of acceptability was chosen is not said.
 #
-# In the library: `minigpt.evaluation.heuristics` has the four questions, `minigpt.evaluation.metrics` Matthews'
+# In the library: `minigpt.evaluation.zero_shot` has the four questions, `minigpt.evaluation.metrics` Matthews'
 # correlation and intervals, `minigpt.models.lstm` the model, `ops.lstm_forward` the operation. They agree with ours.
 
 # %%
-from minigpt.evaluation import heuristics, metrics
+from minigpt.evaluation import metrics
+from minigpt.evaluation.zero_shot import acceptability_scores, choice_scores, pronoun_scores
 
 some = {name: examples[:40] for name, examples in data.items()}
 sentences = [example.texts[0] for example in some["acceptability"]]
-assert np.allclose(heuristics.choice(model, text, some["endings"]), endings(model, some["endings"]), atol=1e-4)
-assert np.allclose(heuristics.pronoun(model, text, some["pronouns"]), pronouns(model, some["pronouns"]), atol=1e-4)
-theirs = heuristics.acceptability(model, text, sentences)
+assert np.allclose(choice_scores(model, text, some["endings"]), endings(model, some["endings"]), atol=1e-4)
+assert np.allclose(pronoun_scores(model, text, some["pronouns"]), pronouns(model, some["pronouns"]), atol=1e-4)
+theirs = acceptability_scores(model, text, sentences)
 assert np.allclose(theirs, acceptability(model, some["acceptability"]), atol=1e-4)
 said, labels = rng.integers(0, 2, (2, 50))
 assert np.isclose(metrics.matthews(said, labels), matthews(said, labels))

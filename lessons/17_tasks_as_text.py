@@ -470,21 +470,22 @@ for name, (form, end) in forms.items():
 # ## 7. In the library
 #
 # `minigpt.evaluation.scoring` has our functions: `continuations` is `many`, with ids of any tokenizer, on any
-# device, in memory that never holds tokens x vocabulary whole. `minigpt.evaluation.zeroshot` has the tasks, each a few
-# lines on top.
+# device, in memory that never holds tokens x vocabulary whole. `minigpt.evaluation.tasks_as_text` has the tasks, each
+# a few lines on top.
 
 # %%
-from minigpt.evaluation import metrics, scoring, zeroshot
+from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text
+from minigpt.evaluation.perplexity import perplexity
 
 pairs = [(context, " " + answer) for context, *answers in hard for answer in answers][:20]
 for theirs, ours in zip(scoring.continuations(model, text, pairs), many(pairs), strict=True):
     assert np.allclose(theirs.log_p, ours, atol=1e-4) and math.isclose(theirs.mean, theirs.log_p.mean())
 assert np.allclose(metrics.wilson(70, 100), wilson(70, 100))
 few = records[:30]
-for measure, ours in zip(zeroshot.winograd(model, text, few).measures, full_and_partial(few), strict=True):
+for measure, ours in zip(tasks_as_text.winograd(model, text, few).measures, full_and_partial(few), strict=True):
     assert math.isclose(measure.value, shared(ours, answers[:30]).mean())
-assert zeroshot.translation_prompt("a", [("b", "c")]) == translation_prompt("a", [("b", "c")])
-found = zeroshot.perplexity(model, text, held_out, stride=CONTEXT // 2)
+assert prompts.translation_prompt("a", [("b", "c")]) == translation_prompt("a", [("b", "c")])
+found = perplexity(model, text, held_out, stride=CONTEXT // 2)
 ours = window_loss(ids, CONTEXT, CONTEXT // 2) / (len(ids) - 1)
 assert math.isclose(math.log(found.measures[0].value), ours, rel_tol=1e-4)
 print(found)

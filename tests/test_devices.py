@@ -15,7 +15,7 @@ from test_lstm import small as small_lstm
 from test_train import options, stop_after, text
 
 from minigpt import gradcheck, ops
-from minigpt.data.inputs import Encoded
+from minigpt.data.input_transformations import Encoded
 from minigpt.device.arrays import device_of, to_numpy
 from minigpt.evaluation import scoring
 from minigpt.jobs import finetune

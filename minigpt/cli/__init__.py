@@ -162,7 +162,7 @@ def _predict(options) -> None:
 
 
 def _eval(options) -> None:
-    from minigpt.evaluation.zeroshot import evaluate
+    from minigpt.jobs.evaluate import evaluate
 
     evaluate(**_given(options, vars(options).keys() - {"command", "run", "threads"}))
 

@@ -1,7 +1,5 @@
-"""From a text to batches of token ids: sources, the split, token arrays, windows. NumPy only; the caller moves batches.
+"""Where a text comes from, how it is split into training and validation, and its tokens as arrays. NumPy only."""
 
-Every batch is a function of (seed, step): nothing is shuffled in place, so a run can stop and go on anywhere.
-"""
 import ast
 import codecs
 import hashlib
@@ -17,21 +15,25 @@ from tqdm import tqdm
 
 from minigpt.data import stories
 from minigpt.errors import InputError
+from minigpt.tokenizer import Tokenizer
 
 VALIDATION = 0.1  # the last tenth of a text, by position
 LARGE = 64 << 20  # bytes from which a file is read in pieces and its tokens live on disk
 PIECE = 8 << 20  # bytes of such a piece, about
 SEPARATOR = "\n\n"  # between documents
-IGNORED = -100  # a target that is not predicted
+
+# of Python's standard library: folders that hold no library code, and nodes of a syntax tree that have docstrings
+NOT_THE_LIBRARY = {"site-packages", "test", "tests", "idle_test", "lib2to3", "__pycache__", "dist-packages"}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
 class Corpus:
     """A text in two parts. `pieces("train")` and `pieces("valid")` yield it, in one piece unless it is large.
 
-    pieces takes a separator too: what stands between the documents of a text that is made of documents.
-    tokenizer: what suits it, "char" or "bpe:N". identity: changes when the text may have changed. large: whether its
-    tokens should be kept on disk.
+    pieces takes a separator, too: what stands between the documents of a text that is made of documents.
+    tokenizer: the kind that suits it, "char" or "bpe:N". identity: changes when the text may have changed. large: are
+    its tokens to be kept on disk?
     """
 
     name: str
@@ -55,27 +57,53 @@ def load(source: str | Path) -> Corpus:
     return _file(Path(source))
 
 
-def _of_documents(name: str, train: list[str], valid: list[str], tokenizer: str, end: str = "\n") -> Corpus:
+# Sources: stories, Python's documentation, a file.
+
+
+def _of_documents(
+    name: str,
+    train: list[str],
+    valid: list[str],
+    tokenizer: str,
+    end: str = "\n",
+) -> Corpus:
+    """A text in memory, of documents. Each part ends with `end`."""
     parts = {"train": train, "valid": valid}
     whole = "\0".join(SEPARATOR.join(part) + end for part in parts.values())
-    identity = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Corpus(name, lambda part, separator=SEPARATOR: [separator.join(parts[part]) + end], tokenizer, identity)
+
+    def pieces(part: str, separator: str = SEPARATOR) -> list[str]:
+        return [separator.join(parts[part]) + end]
+
+    return Corpus(name, pieces, tokenizer, _short_hash(whole))
+
+
+def _short_hash(text: str) -> str:
+    """The first 16 hexadecimal digits of a text's sha256."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(raw).hexdigest()[:16]
 
 
 def _stories(source: str) -> Corpus:
-    _, *numbers = source.split(":")
+    """stories, stories:N, or stories:N:V; there are a tenth as many stories to validate with."""
     if not re.fullmatch("stories(:[1-9][0-9]{1,6}(:[0-9]+)?)?", source):
         raise InputError(f"--data {source}: give stories: and a number, 10 to 9,999,999, such as stories:10000")
-    number, variety = [int(number) for number in numbers] + [10_000, stories.VARIETY][len(numbers) :]
-    sizes = ((number, "train"), (number // 10, "valid"))
-    train, valid = (stories.documents(n, 0, part, variety) for n, part in sizes)
+    numbers = source.split(":")[1:]
+    n = 10_000
+    variety = stories.VARIETY
+    if len(numbers) >= 1:
+        n = int(numbers[0])
+    if len(numbers) == 2:
+        variety = int(numbers[1])
+    train = stories.documents(n, 0, "train", variety)
+    valid = stories.documents(n // 10, 0, "valid", variety)
     return _of_documents("stories", train, valid, tokenizer="bpe:1500")
 
 
 def _split_documents(documents: list[str]) -> tuple[list[str], list[str]]:
-    """Whole documents, the last tenth of the characters apart."""
-    sizes = np.cumsum([len(document) for document in documents])
-    cut = int(np.searchsorted(sizes, (1 - VALIDATION) * sizes[-1])) + 1
+    """(training, validation): whole documents, with the last tenth of the characters in validation."""
+    sizes = [len(document) for document in documents]
+    ends = np.cumsum(sizes)
+    cut = int(np.searchsorted(ends, (1 - VALIDATION) * ends[-1])) + 1
     cut = min(cut, len(documents) - 1)
     return documents[:cut], documents[cut:]
 
@@ -85,40 +113,56 @@ def python_docs() -> list[str]:
 
     Source files are read by `ast`, never imported. About 2 MB; it differs between Python versions.
     """
-    documents = [topic.strip() for _, topic in sorted(pydoc_data.topics.topics.items())]
+    topics = sorted(pydoc_data.topics.topics.items())
+    documents = [topic.strip() for _, topic in topics]
     library = Path(sysconfig.get_path("stdlib"))
-    skip = {"site-packages", "test", "tests", "idle_test", "lib2to3", "__pycache__", "dist-packages"}
     for path in sorted(library.rglob("*.py")):
-        if skip & set(path.relative_to(library).parts):
+        folders = path.relative_to(library).parts
+        if NOT_THE_LIBRARY.intersection(folders):
             continue
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):  # a template, or the syntax of another Python
             continue
-        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        found = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds))
-        text = SEPARATOR.join(doc.strip() for doc in found if doc and len(doc) > 60)
+        text = _docstrings(tree)
         if text:
-            documents.append(text.encode("utf-8", "ignore").decode("utf-8"))
+            documents.append(text)
     return documents
 
 
+def _docstrings(tree: ast.Module) -> str:
+    """The docstrings of a file that are longer than a line, as one text; without what is no Unicode."""
+    found = []
+    for node in ast.walk(tree):
+        docstring = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None
+        if docstring and len(docstring) > 60:
+            found.append(docstring.strip())
+    text = SEPARATOR.join(found)
+    return text.encode("utf-8", "ignore").decode("utf-8")
+
+
 def _file(path: Path) -> Corpus:
+    """The text in a file, split by position; a large file at the end of a line, and read in pieces."""
     if path.is_dir():
         raise InputError(f"--data {path} is a folder: give one text file")
     if not path.is_file():
         raise InputError(f"--data {path} does not exist: give stories, pydocs, or a UTF-8 text file")
-    size, name = path.stat().st_size, path.stem
+    size = path.stat().st_size
     if size == 0:
         raise InputError(f"--data {path} is empty")
     if size < LARGE:
         text = "".join(_decoded(path, 0, size))
         cut = int((1 - VALIDATION) * len(text))
-        return _of_documents(name, [text[:cut]], [text[cut:]], tokenizer="char", end="")
+        return _of_documents(path.stem, [text[:cut]], [text[cut:]], tokenizer="char", end="")
     cut = _line_start(path, int((1 - VALIDATION) * size))
     parts = {"train": (0, cut), "valid": (cut, size)}
     identity = f"{path.resolve()} {size} {path.stat().st_mtime_ns}"
-    return Corpus(name, lambda part, separator="": _decoded(path, *parts[part]), "bpe:4096", identity, large=True)
+
+    def pieces(part: str, separator: str = "") -> Iterator[str]:
+        start, end = parts[part]
+        return _decoded(path, start, end)
+
+    return Corpus(path.stem, pieces, "bpe:4096", identity, large=True)
 
 
 def _line_start(path: Path, offset: int) -> int:
@@ -126,78 +170,153 @@ def _line_start(path: Path, offset: int) -> int:
     with path.open("rb") as file:
         file.seek(offset)
         line = file.readline(PIECE)
-        if line.endswith(b"\n") and file.read(1):
-            return offset + len(line)
-        return offset + next((i for i, byte in enumerate(line) if byte & 0xC0 != 0x80), 0)
+        followed = file.read(1)
+    if line.endswith(b"\n") and followed:
+        return offset + len(line)
+    for i, byte in enumerate(line):
+        inside_a_character = byte & 0b1100_0000 == 0b1000_0000  # as UTF-8 marks all of its bytes but the first
+        if not inside_a_character:
+            return offset + i
+    return offset
 
 
 def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
-    """The text between two bytes of a file, in pieces that end with a line where they can; \\r\\n becomes \\n."""
+    """The text between two bytes of a file, in pieces that end with a line where they can; \\r\\n becomes \\n.
+
+    Raises InputError for a byte that is zero, and for one that is not UTF-8.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         file.seek(start)
         if start == 0 and file.read(3) != codecs.BOM_UTF8:
             file.seek(0)
-        while (at := file.tell()) < end:
+        at = file.tell()
+        while at < end:
             raw = file.read(min(PIECE, end - at))
-            raw += file.readline(min(PIECE, end - file.tell())) if file.tell() < end else b""
+            if file.tell() < end:
+                raw += file.readline(min(PIECE, end - file.tell()))
             if b"\0" in raw:
                 raise InputError(f"--data {path} is not text: byte {at + raw.index(0)} is zero")
-            try:
-                text = decoder.decode(raw, final=file.tell() >= end)
-            except UnicodeDecodeError as error:
-                # the object begins with what the piece before has left over
-                where = f"byte {file.tell() - len(error.object) + error.start} is {error.object[error.start :][:1]!r}"
-                raise InputError(f"--data {path} is not UTF-8 ({where}): convert it to UTF-8 first") from error
+            at = file.tell()
+            text = _decode(decoder, raw, path, at, final=at >= end)
             yield text.replace("\r\n", "\n")
 
 
-def encode(corpus: Corpus, tokenizer, context: int, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The training and validation tokens, as arrays of the smallest unsigned integers that hold the vocabulary.
+def _decode(
+    decoder: codecs.IncrementalDecoder,
+    raw: bytes,
+    path: Path,
+    at: int,
+    final: bool,
+) -> str:
+    """The text of the bytes that end at byte `at` of a file; final: no more follow. A character may span two pieces."""
+    try:
+        return decoder.decode(raw, final=final)
+    except UnicodeDecodeError as error:
+        tried = error.object  # the bytes that the piece before has left over, and these
+        place = at - len(tried) + error.start
+        wrong = tried[error.start : error.start + 1]
+        where = f"byte {place} is {wrong!r}"
+        raise InputError(f"--data {path} is not UTF-8 ({where}): convert it to UTF-8 first") from error
+
+
+# Tokens.
+
+
+def encode(
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    context: int,
+    folder: str | Path | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The training and the validation tokens, arrays (N,) of the smallest unsigned integers that hold the vocabulary.
 
     A large corpus is encoded in pieces into files in `folder`, which are opened as memory maps, now and the next time.
     Raises InputError where a part is shorter than one window of context + 1 tokens.
     """
-    dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
-    options, separator = {}, SEPARATOR
-    if getattr(tokenizer, "end_of_text_id", None) is not None:  # GPT-2 ends a document with a token of its own
-        options, separator = {"allowed_special": "all"}, tokenizer.token(tokenizer.end_of_text_id)
     arrays = []
-    for part in ("train", "valid"):
-        texts = tqdm(corpus.pieces(part, separator), f"encoding {corpus.name}", leave=False, delay=2, disable=None)
-        pieces = (np.array(tokenizer.encode(text, **options), dtype) for text in texts)
-        if corpus.large and folder is not None:
-            known = hashlib.sha256(repr(tokenizer.tokens).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-            mark = f"{corpus.identity} {part} {np.dtype(dtype)} {known}"
-            tokens = _on_disk(pieces, Path(folder) / f"tokens-{part}", dtype, mark)
-        else:
-            tokens = np.concatenate([np.zeros(0, dtype), *pieces])
+    for part, name in (("train", "training"), ("valid", "validation")):
+        tokens = _encoded(corpus, part, tokenizer, folder)
         if len(tokens) <= context:
-            kind = {"train": "training", "valid": "validation"}[part]
-            few = f"the {kind} part has {len(tokens)} tokens, fewer than one window of {context} + 1"
+            few = f"the {name} part has {len(tokens)} tokens, fewer than one window of {context} + 1"
             raise InputError(f"{corpus.name}: {few}: give more text or a smaller --context")
         arrays.append(tokens)
-    return arrays[0], arrays[1]
+    train, valid = arrays
+    return train, valid
 
 
-def _on_disk(pieces: Iterable[np.ndarray], path: Path, dtype, mark: str) -> np.ndarray:
-    """A memory map of the tokens; written piece by piece unless the file of this mark is there already."""
+def _encoded(
+    corpus: Corpus,
+    part: str,
+    tokenizer: Tokenizer,
+    folder: str | Path | None,
+) -> np.ndarray:
+    """The tokens of one part, (N,)."""
+    dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
+    pieces = _encoded_pieces(corpus, part, tokenizer, dtype)
+    if not corpus.large or folder is None:
+        return np.concatenate([np.zeros(0, dtype), *pieces])
+    vocabulary = _short_hash(repr(tokenizer.tokens))
+    mark = f"{corpus.identity} {part} {np.dtype(dtype)} {vocabulary}"
+    return _on_disk(pieces, Path(folder) / f"tokens-{part}", dtype, mark)
+
+
+def _encoded_pieces(
+    corpus: Corpus,
+    part: str,
+    tokenizer: Tokenizer,
+    dtype: type[np.unsignedinteger],
+) -> Iterator[np.ndarray]:
+    """Yields the tokens of each piece of a part. GPT-2's vocabulary ends a document with a token of its own."""
+    separator = SEPARATOR
+    options = {}
+    if tokenizer.end_of_text_id is not None:
+        separator = tokenizer.token(tokenizer.end_of_text_id)
+        options = {"allowed_special": "all"}
+    texts = corpus.pieces(part, separator)
+    for text in tqdm(texts, f"encoding {corpus.name}", leave=False, delay=2, disable=None):
+        ids = tokenizer.encode(text, **options)
+        yield np.array(ids, dtype)
+
+
+def _on_disk(
+    pieces: Iterable[np.ndarray],
+    path: Path,
+    dtype: type[np.unsignedinteger],
+    mark: str,
+) -> np.ndarray:
+    """A memory map (N,) of the tokens; they are written piece by piece unless the file of this mark is there already.
+
+    mark: names the text and the vocabulary. It is written beside the tokens after the last of them.
+    """
     note = path.with_suffix(".of")
-    if not (note.is_file() and path.is_file() and note.read_text(encoding="utf-8") == mark):
-        note.unlink(missing_ok=True)  # from here until the note is written again, the file counts for nothing
+    if not _written_before(path, note, mark):
+        note.unlink(missing_ok=True)  # from here until the note is written again, the file counts as unfinished
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             for piece in pieces:
                 piece.tofile(file)
         note.write_text(mark, encoding="utf-8")
-    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)
+    if path.stat().st_size == 0:
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, mode="r")
+
+
+def _written_before(path: Path, note: Path, mark: str) -> bool:
+    if not path.is_file() or not note.is_file():
+        return False
+    return note.read_text(encoding="utf-8") == mark
 
 
 def fingerprint(*tokens: np.ndarray) -> str:
-    """Tells whether these are the same token arrays as before: sha256 over their ids, shortened."""
+    """16 hexadecimal digits that change with the ids of the token arrays (N,): a shortened sha256 over all of them.
+
+    The integer type of the arrays plays no part.
+    """
     digest = hashlib.sha256()
     for array in tokens:
         for start in range(0, len(array), PIECE):
-            digest.update(np.ascontiguousarray(array[start : start + PIECE], "<u4"))
+            part = array[start : start + PIECE]
+            digest.update(np.ascontiguousarray(part, "<u4"))
         digest.update(b"|")
     return digest.hexdigest()[:16]

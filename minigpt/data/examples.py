@@ -1,4 +1,4 @@
-"""Labelled examples: what a task asks, and the answer. Files, the story world and fine-tuning all speak of them."""
+"""Labelled examples: the texts of a task, and the right answer. Files, the story world and fine-tuning use them."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ class Example(NamedTuple):
 
     texts: (text,) of a classification; (premise, hypothesis) of an entailment; (a, b) of a similarity; (context,) or
     (context, question) of a multiple choice, whose candidates are `choices`.
-    label: the index of the right label, or of the right choice; a score, a float, where a task has no labels; None:
-    nobody has said.
+    label: the index of the right label, or of the right choice; a score, a float, where a task has no labels; None
+    where the answer is not known.
     """
 
     texts: tuple[str, ...]
@@ -23,10 +23,10 @@ class Example(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is asked of every example: its kind of input, the names of the labels, how answers are judged.
+    """What all examples of a task share: their kind of input, the names of the labels, how answers are judged.
 
-    labels: empty for a multiple choice, and for a score from 0 to 5 (a similarity judged by "pearson"). positive: the
-    index of the label that F1 is about.
+    kind: one of KINDS. labels: empty for a multiple choice, and for a score from 0 to 5 (a similarity judged by
+    "pearson"). metric: one of METRICS. positive: the index of the label of which F1 is taken.
     """
 
     kind: str
@@ -46,5 +46,6 @@ def check_task(task: Task) -> None:
         raise InputError(f"unknown kind of task {task.kind!r}: choose {', '.join(KINDS)}")
     if task.metric not in METRICS:
         raise InputError(f"unknown metric {task.metric!r}: choose {', '.join(METRICS)}")
-    if task.labels and (len(task.labels) < 2 or len(set(task.labels)) < len(task.labels)):
+    different = set(task.labels)
+    if len(different) < len(task.labels) or len(task.labels) == 1:
         raise InputError(f"the labels are {', '.join(task.labels)}: give two or more different ones")

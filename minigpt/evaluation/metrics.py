@@ -1,7 +1,8 @@
-"""How good are the answers? The four measures of GPT-1's tables 2 to 4, of which 1 is the best, and how sure they are.
+"""How good are the answers? The four measures of GPT-1's tables 2 to 4, of which 1 is the best, and their intervals.
 
-`predictions` and `answers` are (N,): indices of labels or of choices; for `pearson`, scores.
+`predictions` and `answers` are arrays or lists of shape (N,): indices of labels or of choices; for `pearson`, scores.
 """
+
 import math
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -13,95 +14,233 @@ import numpy as np
 from minigpt.data.examples import Task, check_task
 from minigpt.errors import InputError
 
+Interval = tuple[float, float]  # low and high
+NORMAL_95 = 1.96  # 95 % of a normal distribution lie within so many standard deviations of its mean
 
-def _pair(predictions: Any, answers: Any) -> tuple[np.ndarray, np.ndarray]:
-    predictions, answers = np.asarray(predictions), np.asarray(answers)
-    if predictions.shape != answers.shape or answers.ndim != 1 or len(answers) == 0:
-        raise InputError(f"{predictions.shape} predictions for {answers.shape} answers: give as many, one or more")
+
+def _arrays(predictions: Any, answers: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Both as arrays (N,). Raises InputError where they differ in shape, or are empty."""
+    predictions = np.asarray(predictions)
+    answers = np.asarray(answers)
+    alike = predictions.shape == answers.shape
+    flat = answers.ndim == 1
+    if not alike or not flat or answers.size == 0:
+        given = f"{predictions.shape} predictions for {answers.shape} answers"
+        raise InputError(f"{given}: give two flat lists of the same length, 1 or more")
     return predictions, answers
 
 
+# The four measures. Each raises InputError where predictions and answers differ in shape, or are empty.
+
+
 def accuracy(predictions: Any, answers: Any) -> float:
-    """The share that is right."""
-    predictions, answers = _pair(predictions, answers)
-    return float((predictions == answers).mean())
+    """The share of predictions (N,) that equal the answers (N,), from 0 to 1."""
+    predictions, answers = _arrays(predictions, answers)
+    right = predictions == answers
+    return float(right.mean())
 
 
 def f1(predictions: Any, answers: Any, positive: int = 1) -> float:
-    """Of one label, 2 TP / (2 TP + FP + FN) (van Rijsbergen 1979); 0 where it is never predicted rightly."""
-    predicted, true = (array == positive for array in _pair(predictions, answers))
-    return float(2 * (predicted & true).sum() / max(1, predicted.sum() + true.sum()))
+    """F1 of the label `positive`: 2 TP / (2 TP + FP + FN), from 0 to 1 (van Rijsbergen 1979). 0 where TP is 0.
+
+    predictions (N,), answers (N,): indices of labels.
+    """
+    predictions, answers = _arrays(predictions, answers)
+    predicted = predictions == positive
+    true = answers == positive
+    both = predicted & true  # TP
+    count = predicted.sum() + true.sum()  # 2 TP + FP + FN
+    return float(2 * both.sum() / max(1, count))
 
 
 def matthews(predictions: Any, answers: Any) -> float:
-    """The correlation of two ways to label (Matthews 1975; more than two labels: Gorodkin 2004).
+    """The correlation of two labellings, from -1 to 1 (Matthews 1975; for more than two labels: Gorodkin 2004).
 
-    Of s examples c are right, p_k are predicted to be k, and t_k are k: (c s - sum p_k t_k) /
-    sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)). 0 where all predictions, or all answers, are the same label.
+    predictions (N,), answers (N,): indices of labels. Of s examples c are right, p_k are predicted to have label k,
+    and t_k truly have it:
+
+        (c s - sum p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2))
+
+    0 where all predictions, or all answers, are the same label.
     """
     matrix = confusion(predictions, answers)
-    t, p, c = matrix.sum(axis=1).tolist(), matrix.sum(axis=0).tolist(), int(matrix.trace())  # integers: exact
+    t = matrix.sum(axis=1).tolist()  # Python's integers: exact, whatever their size
+    p = matrix.sum(axis=0).tolist()
+    c = int(matrix.trace())
     s = sum(t)
-    varied = (s * s - sum(k * k for k in p)) * (s * s - sum(k * k for k in t))
-    return (c * s - sum(a * b for a, b in zip(p, t, strict=True))) / math.sqrt(varied) if varied else 0.0
+    p_spread = s * s - _dot(p, p)
+    t_spread = s * s - _dot(t, t)
+    product = p_spread * t_spread
+    if product == 0:
+        return 0.0
+    covariance = c * s - _dot(p, t)
+    return covariance / math.sqrt(product)
+
+
+def _dot(a: Sequence[int], b: Sequence[int]) -> int:
+    """The sum of the products of integers, exact."""
+    total = 0
+    for x, y in zip(a, b, strict=True):
+        total += x * y
+    return total
 
 
 def pearson(predictions: Any, answers: Any) -> float:
-    """The correlation of two scores, cov(x, y) / (std x std y) (Pearson 1895); 0 where one of them never varies."""
-    x, y = (np.asarray(array, np.float64) for array in _pair(predictions, answers))
-    if np.ptp(x) == 0 or np.ptp(y) == 0:  # asked first: rounding would leave a little of x - mean
+    """The correlation of two lists of scores, cov(x, y) / (std x std y), from -1 to 1 (Pearson 1895).
+
+    predictions (N,), answers (N,): numbers. 0 where one of the lists holds the same number throughout.
+    """
+    predictions, answers = _arrays(predictions, answers)
+    x = predictions.astype(np.float64)
+    y = answers.astype(np.float64)
+    if np.ptp(x) == 0 or np.ptp(y) == 0:  # tested before the subtraction, whose rounding error would not be 0
         return 0.0
-    x, y = x - x.mean(), y - y.mean()
-    return float((x / np.linalg.norm(x)) @ (y / np.linalg.norm(y)))
+    x = x - x.mean()
+    y = y - y.mean()
+    x = x / np.linalg.norm(x)
+    y = y / np.linalg.norm(y)
+    return float(x @ y)
+
+
+# A task names its measure.
 
 
 def judge(task: Task, predictions: Any, answers: Any) -> float:
-    """The measure that the task names."""
+    """The measure that the task names, of predictions (N,) and answers (N,).
+
+    Raises InputError for an unknown measure, and where predictions and answers differ in shape, or are empty.
+    """
     check_task(task)
-    of_positive = partial(f1, positive=task.positive)
-    measure = {"accuracy": accuracy, "f1": of_positive, "matthews": matthews, "pearson": pearson}[task.metric]
+    measures = {
+        "accuracy": accuracy,
+        "f1": partial(f1, positive=task.positive),
+        "matthews": matthews,
+        "pearson": pearson,
+    }
+    measure = measures[task.metric]
     return measure(predictions, answers)
 
 
-def interval(task: Task, predictions: Any, answers: Any) -> tuple[float, float]:
-    """The 95 % interval of `judge`: Wilson's of an accuracy, by bootstrap of any other measure."""
+def interval(task: Task, predictions: Any, answers: Any) -> Interval:
+    """The 95 % interval (low, high) of `judge`: Wilson's of an accuracy, by bootstrap of any other measure."""
     if task.metric == "accuracy":
-        return wilson(accuracy(predictions, answers) * len(answers), len(answers))
+        n = len(answers)
+        right = accuracy(predictions, answers) * n
+        return wilson(right, n)
     return bootstrap(partial(judge, task), predictions, answers)
 
 
-def wilson(right: float, n: int, z: float = 1.96) -> tuple[float, float]:
+# Intervals: (low, high), between which the true value lies in 95 of 100 samples.
+
+
+def wilson(right: float, n: int, z: float = NORMAL_95) -> Interval:
     """The 95 % interval of a proportion right / n (Wilson 1927): never outside 0 to 1, and not empty at 0 or n."""
-    p, share = right / n, z * z / n
-    half = z * math.sqrt(p * (1 - p) / n + share / (4 * n))
-    return max(0.0, (p + share / 2 - half) / (1 + share)), min(1.0, (p + share / 2 + half) / (1 + share))
+    p = right / n
+    share = z * z / n
+    variance = p * (1 - p) / n
+    half = z * math.sqrt(variance + share / (4 * n))
+    middle = p + share / 2
+    low = (middle - half) / (1 + share)
+    high = (middle + half) / (1 + share)
+    return max(0.0, low), min(1.0, high)
 
 
-def bootstrap(metric: Callable, predictions: Any, answers: Any, seed: int = 0, n: int = 1000) -> tuple[float, float]:
-    """The 95 % interval of a metric: its percentiles over n draws of the examples with replacement (Efron 1979)."""
-    predictions, answers = _pair(predictions, answers)
+def bootstrap(
+    metric: Callable[[np.ndarray, np.ndarray], float],
+    predictions: Any,
+    answers: Any,
+    seed: int = 0,
+    n: int = 1000,
+) -> Interval:
+    """The 95 % interval of metric(predictions, answers): its 2.5 and 97.5 percentiles over n draws (Efron 1979).
+
+    A draw takes N of the N examples with replacement, by `default_rng(seed)`.
+    """
+    predictions, answers = _arrays(predictions, answers)
     rng = np.random.default_rng(seed)
-    picks = (rng.integers(len(answers), size=len(answers)) for _ in range(n))
-    return tuple(np.percentile([metric(predictions[pick], answers[pick]) for pick in picks], (2.5, 97.5)).tolist())
+    size = len(answers)
+    values = []
+    for _ in range(n):
+        drawn = rng.integers(size, size=size)
+        value = metric(predictions[drawn], answers[drawn])
+        values.append(value)
+    low, high = np.percentile(values, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def mean_interval(
+    totals: Sequence[float],
+    counts: Sequence[float] | None = None,
+) -> tuple[float, float, float]:
+    """(mean, low, high): sum(totals) / sum(counts), and its normal 95 % interval by the delta method.
+
+    totals (N,), counts (N,): pairs that are independent draws, such as the loss and the number of tokens of a text.
+    counts: 1 each, if not given, which makes it the mean. One pair tells nothing of the spread: -inf to inf.
+    """
+    if counts is None:
+        counts = [1] * len(totals)
+    totals = np.asarray(totals, np.float64)
+    counts = np.asarray(counts, np.float64)
+    n = len(totals)
+    size = float(counts.sum())
+    mean = float(totals.sum()) / size
+    if n == 1:
+        return mean, -math.inf, math.inf
+    residuals = totals - mean * counts
+    squares = (residuals**2).sum()
+    deviation = math.sqrt(n / (n - 1) * squares)
+    half = NORMAL_95 * deviation / size
+    return mean, mean - half, mean + half
+
+
+# The confusion matrix.
 
 
 def confusion(predictions: Any, answers: Any, n: int = 0) -> np.ndarray:
-    """How often each answer (rows) got each prediction (columns): (n,n) int64. n: as many labels at least."""
-    predictions, answers = _pair(predictions, answers)
-    n = max(n, int(predictions.max()) + 1, int(answers.max()) + 1)
-    return np.bincount(n * answers + predictions, minlength=n * n).reshape(n, n)
+    """(n,n) int64: how often each answer (row) received each prediction (column).
+
+    predictions (N,), answers (N,): indices of labels. n: the number of labels, or more; labels that occur always fit.
+    """
+    predictions, answers = _arrays(predictions, answers)
+    largest = max(predictions.max(), answers.max())
+    n = max(n, int(largest) + 1)
+    cells = n * answers + predictions
+    counts = np.bincount(cells, minlength=n * n)
+    return counts.reshape(n, n)
 
 
 def confusion_table(labels: Sequence[str], matrix: np.ndarray) -> str:
-    """The matrix as text, with the share of each answer that was predicted right."""
+    """The confusion matrix (n,n) as a text table; its last column is the share of each answer predicted right."""
     rows = [["answer \\ predicted", *labels, "right"]]
     for label, counts, right in zip(labels, matrix.tolist(), matrix.diagonal(), strict=True):
-        rows.append([label, *(f"{count:,}" for count in counts), f"{right / max(1, sum(counts)):.1%}"])
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    cells = ([" " * (w - _width(cell)) + cell for w, cell in zip(widths, row, strict=True)] for row in rows)
-    return "\n".join("   ".join(row) for row in cells)
+        share = right / max(1, sum(counts))
+        row = [label]
+        for count in counts:
+            row.append(f"{count:,}")
+        row.append(f"{share:.1%}")
+        rows.append(row)
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """The rows of a table as lines of text, every column aligned at its right."""
+    widths = []
+    for column in zip(*rows, strict=True):
+        widths.append(max(_width(cell) for cell in column))
+    lines = []
+    for row in rows:
+        cells = []
+        for width, cell in zip(widths, row, strict=True):
+            padding = width - _width(cell)
+            cells.append(" " * padding + cell)
+        lines.append("   ".join(cells))
+    return "\n".join(lines)
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: a Korean letter takes two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    """The columns that a text takes on a terminal: a Korean letter takes two."""
+    width = 0
+    for letter in text:
+        wide = unicodedata.east_asian_width(letter) in "WF"
+        width += 2 if wide else 1
+    return width

@@ -1,30 +1,30 @@
-"""How likely a model finds a text, token by token: all that a task needs that nobody trained the model for.
+"""How likely a model finds a text, token by token: what tasks need that the model was never trained for.
 
-Which ending is likelier, who is meant, does it sound right? Each is a sum of log-probabilities (GPT-1 §5, GPT-2 §3).
+Which ending is likelier, who is meant, is this a sentence? Each is answered by a sum or a mean of log-probabilities
+(GPT-1 section 5, GPT-2 section 3).
 """
 
 import math
-import re
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from minigpt import ops
-from minigpt.device.arrays import array_module, to_device, to_numpy
+from minigpt.device.arrays import Array, array_module, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
 BATCH = 2048  # tokens in one forward pass, at most, unless a single row is longer
-LOGITS = 1 << 22  # tokens x vocabulary that exist at once
-SMALL = ("The", "A", "An", "My", "His", "Her", "Our", "Their", "Your")  # inside a sentence; a name stays as it is
+LOGITS = 1 << 22  # logits (tokens x vocabulary) that exist at once, at most, unless the vocabulary is larger
+
+Pair = tuple[str, str]  # (context, continuation)
 
 
 class Scored(NamedTuple):
-    """N tokens, each judged after all that stands before it."""
+    """N tokens of a text, each with its probability after all that stands before it."""
 
     log_p: np.ndarray  # (N,) float64, in nats
     greedy: np.ndarray  # (N,) bool: is it the likeliest token of all?
@@ -32,109 +32,172 @@ class Scored(NamedTuple):
 
     @property
     def total(self) -> float:
-        """log P of all N."""
+        """log P of all N, in nats."""
         return float(self.log_p.sum())
 
     @property
     def mean(self) -> float:
-        """log P per token: what GPT-1 §5 compares, so that a text is not unlikely only because it is long."""
+        """log P per token, in nats: what GPT-1 section 5 compares, so that length alone makes no text unlikely."""
         return float(self.log_p.mean())
 
 
-def log_probabilities(model: LanguageModel, rows: Sequence[Any], starts: int | Sequence[int] = 1) -> list[Scored]:
-    """Score each row of token ids from index `start` on, 1 or more: one for all rows, or one for each.
+# Rows of token ids.
 
-    Rows of like length share a forward pass, padded on the right, where a causal model does not look. A row that is
-    too long loses its oldest tokens. Raises InputError for a row with nothing to score, or too much.
+
+def log_probabilities(
+    model: LanguageModel,
+    rows: Sequence[Any],
+    starts: int | Sequence[int] = 1,
+) -> list[Scored]:
+    """Score each row of token ids from index `start` on.
+
+    rows: N lists or arrays of ids, of any lengths. starts: 1 or more, one for all rows or one for each. Rows of like
+    length share a forward pass, padded at the right, where a causal model does not look. A row that is too long for
+    the model loses its oldest tokens. Raises InputError for a row with nothing to score, or with more than fits.
     """
     room = model.config.n_positions + 1  # the last token of a row is only a target
-    starts, scored = np.broadcast_to(starts, len(rows)), [None] * len(rows)
+    starts = np.broadcast_to(starts, len(rows))
     for row, start in zip(rows, starts, strict=True):
-        if not 1 <= start < len(row) < start + room:
-            given = f"{len(row) - start} tokens to score after the first {start}"
-            raise InputError(f"a text has {given}: give it 1 to {room - 1}, this model's positions, after 1 or more")
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-    size = max(1, BATCH // min(room, max(map(len, rows), default=1)))
+        _check_row(len(row), start, room)
+    lengths = [len(row) for row in rows]
+    order = sorted(range(len(rows)), key=lengths.__getitem__)
+    longest = min(room, max(lengths, default=1))
+    size = max(1, BATCH // longest)
+    scored: list[Any] = [None] * len(rows)
     for first in tqdm(range(0, len(rows), size), unit="batch", delay=2, leave=False, disable=None):
         group = order[first : first + size]
-        cuts = [max(0, len(rows[i]) - room) for i in group]
-        parts = [rows[i][cut:] for i, cut in zip(group, cuts, strict=True)]
-        ids = np.zeros((len(group), len(parts[-1])), np.int64)
-        wanted = np.zeros(ids.shape, bool)
-        for line, part in enumerate(parts):
-            ids[line, : len(part)] = part
-            wanted[line, starts[group[line]] - cuts[line] : len(part)] = True
-        h, _ = model.hidden(ids[:, :-1], grad=False)
-        places = to_device(np.flatnonzero(wanted[:, 1:]), model.device)
-        log_p, greedy = _of_targets(model, h.reshape(-1, h.shape[-1])[places], to_device(ids[wanted], model.device))
-        edges = wanted.sum(axis=1).cumsum()[:-1]
-        for i, *found in zip(group, np.split(log_p, edges), np.split(greedy, edges), cuts, strict=True):
-            scored[i] = Scored(*found)
+        group_rows = [rows[i] for i in group]
+        group_starts = [starts[i] for i in group]
+        found = _one_pass(model, group_rows, group_starts)
+        for i, one in zip(group, found, strict=True):
+            scored[i] = one
     return scored
 
 
-def _of_targets(model: LanguageModel, h, targets) -> tuple[np.ndarray, np.ndarray]:
-    """h (N,C), targets (N,) -> log P of each target (N,), is it the likeliest (N,)"""
-    xp, size, log_p, greedy = array_module(h), max(1, LOGITS // model.config.vocab_size), [], []
+def _check_row(length: int, start: int, room: int) -> None:
+    """Raises InputError unless 1 to room - 1 tokens are to be scored, after one token or more."""
+    n = length - start
+    if start < 1 or not 1 <= n < room:
+        given = f"{n} tokens to score after the first {start}"
+        raise InputError(f"a text has {given}: give it 1 to {room - 1}, this model's positions, after 1 or more")
+
+
+def _one_pass(model: LanguageModel, rows: Sequence[Any], starts: Sequence[int]) -> list[Scored]:
+    """Score rows by one forward pass. The last row is the longest."""
+    room = model.config.n_positions + 1
+    width = min(room, len(rows[-1]))
+    ids = np.zeros((len(rows), width), np.int64)
+    wanted = np.zeros((len(rows), width), bool)
+    cuts = []
+    for line, row in enumerate(rows):
+        cut = max(0, len(row) - room)
+        end = len(row) - cut
+        ids[line, :end] = row[cut:]
+        wanted[line, starts[line] - cut : end] = True
+        cuts.append(cut)
+    h, _ = model.hidden(ids[:, :-1], grad=False)  # (B,T,C); the state at t predicts token t + 1
+    states = h.reshape(-1, h.shape[-1])
+    places = to_device(np.flatnonzero(wanted[:, 1:]), model.device)
+    targets = to_device(ids[wanted], model.device)
+    log_p, greedy = _of_targets(model, states[places], targets)
+    scored = []
+    end = 0
+    for n, cut in zip(wanted.sum(axis=1), cuts, strict=True):
+        begin = end
+        end = begin + n
+        scored.append(Scored(log_p[begin:end], greedy[begin:end], cut))
+    return scored
+
+
+def _of_targets(model: LanguageModel, h: Array, targets: Array) -> tuple[np.ndarray, np.ndarray]:
+    """h (N,C), targets (N,) -> log P of each target (N,) float64, is it the likeliest token (N,) bool"""
+    xp = array_module(h)
+    size = max(1, LOGITS // model.config.vocab_size)
+    log_p = []
+    greedy = []
     for first in range(0, len(targets), size):
-        z, _ = ops.linear_forward(h[first : first + size], model.head.value.T)
-        y, z = targets[first : first + size], z.astype(xp.float64)
+        part = slice(first, first + size)
+        y = targets[part]
+        logits, _ = ops.linear_forward(h[part], model.head.value.T)
+        z = logits.astype(xp.float64)
         z -= z.max(axis=-1, keepdims=True)
-        log_p.append(to_numpy(z[xp.arange(len(y)), y] - xp.log(xp.exp(z).sum(axis=-1))))
-        greedy.append(to_numpy(z.argmax(axis=-1) == y))
+        normalizer = xp.log(xp.exp(z).sum(axis=-1))
+        of_target = z[xp.arange(len(y)), y]
+        likeliest = z.argmax(axis=-1)
+        log_p.append(to_numpy(of_target - normalizer))
+        greedy.append(to_numpy(likeliest == y))
     return np.concatenate(log_p), np.concatenate(greedy)
 
 
+# Texts.
+
+
 def opening(tokenizer: Tokenizer) -> list[int]:
-    """What stands before a text, so that its first token is judged too: end-of-text, or else a line end, if any."""
-    return [] if tokenizer.start_id is None else [tokenizer.start_id]
+    """The ids that stand before a text, so that its first token is predicted too.
 
-
-def continuations(model: LanguageModel, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Scored]:
-    """Pairs (context, text): the text's tokens scored after the context, which may be empty.
-
-    The two are encoded apart, so that it is certain where one ends. The space between them belongs to the text.
+    One id, of the end of text or else of a line end; none where the vocabulary has neither.
     """
-    encoded = {part: tokenizer.encode(part) for part in dict.fromkeys(part for pair in pairs for part in pair)}
-    before = [opening(tokenizer) + encoded[context] for context, _ in pairs]
-    rows = [ids + encoded[text] for ids, (_, text) in zip(before, pairs, strict=True)]
-    return log_probabilities(model, rows, [max(1, len(ids)) for ids in before])
+    if tokenizer.start_id is None:
+        return []
+    return [tokenizer.start_id]
 
 
-def substitute(text: str, candidate: str, mask: str = "[MASK]") -> tuple[str, str]:
-    """(all up to the candidate, which takes the place of the mask; the rest): the halves of partial scoring.
+def continuations(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+) -> list[Scored]:
+    """For each pair (context, continuation), the tokens of the continuation scored after the context.
 
-    The candidate gets a capital at the start of a sentence, and its article a small letter inside one.
+    A context may be empty. The two are encoded apart, so that it is certain where one ends; the space between them
+    belongs to the continuation. Raises InputError for a continuation without tokens, or with more than fits.
     """
-    before, after = (" ".join(part.split()) for part in text.split(mask, 1))
-    if not before or re.search(r"[.!?][\"']?$", before):
-        candidate = candidate[:1].upper() + candidate[1:]
-    elif candidate.split(" ")[0] in SMALL:
-        candidate = candidate[:1].lower() + candidate[1:]
-    return f"{before} {candidate}".lstrip(), ("" if after[:1] in ".,;:!?)'" else " ") + after
+    encoded: dict[str, list[int]] = {}  # many pairs share a context
+    rows = []
+    starts = []
+    for pair in pairs:
+        for part in pair:
+            if part not in encoded:
+                encoded[part] = tokenizer.encode(part)
+        context, continuation = pair
+        before = opening(tokenizer) + encoded[context]
+        rows.append(before + encoded[continuation])
+        starts.append(max(1, len(before)))
+    return log_probabilities(model, rows, starts)
 
 
-def credits(scores: Iterable[float], records: Iterable[tuple]) -> list[float]:
-    """For each record (..., choices, answer), which takes as many scores as it has choices: is the answer's highest?
+# Choices: which of several continuations is the likeliest?
 
-    1 or 0, and a share of 1 where choices tie, up to rounding: who cannot tell gets what a guess gets, on average.
+
+def score_choices(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    questions: Sequence[Sequence[Pair]],
+) -> list[list[Scored]]:
+    """For each question, which is one pair (context, continuation) for each of its choices: the choices scored.
+
+    A choice that changes the context, a name in place of a pronoun, has a context of its own.
+    Raises InputError for a choice without tokens, or with more than fits.
     """
-    scores, found = iter(scores), []
-    for *_, choices, answer in records:
-        here = list(islice(scores, len(choices)))
-        best = [math.isclose(score, max(here), rel_tol=1e-6) for score in here]
-        found.append(best[answer] / sum(best))
+    pairs = []
+    for choices in questions:
+        pairs.extend(choices)
+    scored = continuations(model, tokenizer, pairs)
+    found = []
+    end = 0
+    for choices in questions:
+        begin = end
+        end = begin + len(choices)
+        found.append(scored[begin:end])
     return found
 
 
-def mean_interval(totals: Sequence[float], counts: Sequence[float] | None = None) -> tuple[float, float, float]:
-    """sum(totals) / sum(counts) and its normal 95 % interval, the pairs being independent draws (the delta method).
+def credit(scores: Sequence[float], answer: int) -> float:
+    """1 if the score of the answer is the highest, else 0; where the highest scores tie, a share of 1.
 
-    counts: 1 each, if not given: the mean. One pair alone says nothing of the spread: -inf to inf.
+    scores (K,): one for each choice. Scores tie if they differ by no more than rounding. A model that cannot tell the
+    choices apart so receives what a random guess receives on average.
     """
-    totals = np.asarray(totals, np.float64)
-    counts = np.ones_like(totals) if counts is None else np.asarray(counts, np.float64)
-    n, mean = len(totals), float(totals.sum() / counts.sum())
-    spread = ((totals - mean * counts) ** 2).sum()
-    half = 1.96 * math.sqrt(n / (n - 1) * spread) / float(counts.sum()) if n > 1 else math.inf
-    return mean, mean - half, mean + half
+    highest = max(scores)
+    best = [math.isclose(score, highest, rel_tol=1e-6) for score in scores]
+    return best[answer] / sum(best)

@@ -15,9 +15,9 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt import models, plot
-from minigpt.data import inputs, labelled, stories
+from minigpt.data import input_transformations, labelled_files, stories
 from minigpt.data.examples import KINDS, Example, Task
-from minigpt.data.inputs import SPECIAL, Encoded
+from minigpt.data.input_transformations import SPECIAL, Encoded
 from minigpt.data.stories import tasks
 from minigpt.device.gpu import choose_device
 from minigpt.device.threads import threads
@@ -104,7 +104,7 @@ def load(name: str, source: str, split: str, columns: dict[str, str], known: Tas
     if source != "stories" and not source.startswith("stories:"):
         own = None if name in KINDS else own  # a file of the story world, with the columns of its kind
         labels = (known or own or Task("")).labels or None
-        task, examples = labelled.read(source, own.kind if own else name, columns=columns, labels=labels)
+        task, examples = labelled_files.read(source, own.kind if own else name, columns=columns, labels=labels)
         task = own or task
     else:
         _, *numbers = source.split(":")
@@ -133,7 +133,7 @@ def encode(examples: list[Example], task: Task, text: Tokenizer, room: int, sour
     if not examples:
         raise InputError("there are no examples: give a file with some")
     try:
-        return Data(examples, inputs.encode_all(examples, task.kind, text, room))
+        return Data(examples, input_transformations.encode_all(examples, task.kind, text, room))
     except InputError as error:
         raise InputError(f"{source}{source and ', '}{error}") from error
 
@@ -156,7 +156,7 @@ def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list
 
 def update(model: Classifier, data: Data, rows: np.ndarray, options: Options, key: Key, optimizer, lr: float) -> Losses:
     """One update of the weights; returns the losses before it."""
-    ids, lengths = inputs.batch([data.encoded[i] for i in rows])
+    ids, lengths = input_transformations.batch([data.encoded[i] for i in rows])
     labels = np.array([data.examples[i].label for i in rows])
     model.zero_grad()
     losses, cache = model.loss(ids, lengths, labels, options.lm_weight, key=key)
@@ -172,7 +172,8 @@ def answer(model: Classifier, encoded: Sequence[Sequence[Encoded]], size: int = 
     found: list[Any] = [None] * len(encoded)
     for first in range(0, len(order), size):
         rows = order[first : first + size]
-        for i, p in zip(rows, model.probabilities(*inputs.batch([encoded[i] for i in rows])), strict=True):
+        ids, lengths = input_transformations.batch([encoded[i] for i in rows])
+        for i, p in zip(rows, model.probabilities(ids, lengths), strict=True):
             found[i] = p
     return np.array(found)
 
@@ -350,7 +351,7 @@ def predict(
         raise InputError(f"--out {out} is there already: give another name")
     model, text = open_classifier(folder, device)
     task = model.task
-    found, examples = labelled.read(file, layout or task.kind, columns=columns, labelled=False)
+    found, examples = labelled_files.read(file, layout or task.kind, columns=columns, labelled=False)
     if found.kind != task.kind:
         raise InputError(f"--task {layout} lays out a {found.kind}, and {folder} was taught a {task.kind}")
     data = encode(examples, task, text, model.body.config.n_positions, str(file))

@@ -9,7 +9,13 @@ from helpers import small_gpt1
 
 from minigpt.cli import main, parser
 from minigpt.errors import InputError
-from minigpt.evaluation import metrics, scoring, zeroshot
+from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text
+from minigpt.evaluation.detokenizers import DETOKENIZERS, detokenized
+from minigpt.evaluation.perplexity import perplexity
+from minigpt.evaluation.report import Report
+from minigpt.evaluation.task_files import read_winograd
+from minigpt.files.disk import read_text
+from minigpt.jobs.evaluate import TASKS, evaluate
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
@@ -118,7 +124,7 @@ def silent(kind, vocab_size: int, n_positions: int = 16):
 @pytest.mark.parametrize("kind", [GPT1, GPT2])
 @pytest.mark.parametrize("stride", [None, 5, 1])
 def test_who_knows_nothing_has_the_vocabulary_as_perplexity(kind, stride, characters):
-    report = zeroshot.perplexity(silent(kind, characters.vocab_size), characters, TEXT, stride=stride)
+    report = perplexity(silent(kind, characters.vocab_size), characters, TEXT, stride=stride)
     per_token = report.measures[0]
     assert math.isclose(per_token.value, characters.vocab_size, rel_tol=1e-12)
     assert math.isclose(per_token.low, per_token.high, rel_tol=1e-6) and per_token.n == len(TEXT)
@@ -138,7 +144,7 @@ def test_strided_perplexity_is_that_of_one_forward_pass_per_token(model, charact
         logits = model.forward(np.array([ids[begin:t]]), grad=False)[0][0, -1]
         nats -= logits[ids[t]] - np.log(np.exp(logits).sum())
         contexts.append(t - begin)
-    report = zeroshot.perplexity(model, characters, TEXT, context=context, stride=stride)
+    report = perplexity(model, characters, TEXT, context=context, stride=stride)
     assert math.isclose(math.log(report.measures[0].value), nats / len(TEXT), rel_tol=1e-10)
     assert report.measures[0].n == len(contexts) == len(TEXT)
     assert min(contexts[context:], default=context) >= context - step + 1
@@ -147,7 +153,7 @@ def test_strided_perplexity_is_that_of_one_forward_pass_per_token(model, charact
 def test_every_unit_of_a_text_is_counted():
     text = "é 한국어 ab\nc \n"
     tokenizer = CharTokenizer.train(text)
-    report = zeroshot.perplexity(silent(GPT1, tokenizer.vocab_size), tokenizer, text)
+    report = perplexity(silent(GPT1, tokenizer.vocab_size), tokenizer, text)
     expected = {"token": 12, "word": 4, "word and line end": 6, "byte": 19, "character": 12}
     assert counts(report) == expected
     bits = 12 * math.log2(tokenizer.vocab_size)
@@ -156,16 +162,16 @@ def test_every_unit_of_a_text_is_counted():
 
 
 def test_more_context_helps_and_the_report_says_how_it_was_had(model, characters):
-    report = zeroshot.perplexity(model, characters, TEXT, context=16, stride=4)
+    report = perplexity(model, characters, TEXT, context=16, stride=4)
     windows = 1 + math.ceil((len(TEXT) - 16) / 4)
     assert report.notes == [f"context 16, stride 4: {windows} windows; de-tokeniser: none"]
     assert report.measures[0].low < report.measures[0].value < report.measures[0].high
 
 
 def test_one_window_tells_nothing_of_the_spread(model, characters):
-    first = zeroshot.perplexity(model, characters, "the cat").measures[0]
+    first = perplexity(model, characters, "the cat").measures[0]
     assert first.low == 0 and first.high == math.inf
-    assert "inf" in str(zeroshot.Report([first], []))
+    assert "inf" in str(Report([first], []))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,7 @@ def test_one_window_tells_nothing_of_the_spread(model, characters):
     ],
 )  # fmt: skip
 def test_detokenizers(name, given, expected):
-    assert zeroshot.plain(given, name) == expected
+    assert detokenized(given, name) == expected
 
 
 def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
@@ -194,18 +200,18 @@ def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
         lengths = [len(row) - start for row, start in zip(rows, starts, strict=True)]
         return [scoring.Scored(np.full(n, -math.log(tokenizer.vocab_size)), np.zeros(n, bool), 0) for n in lengths]
 
-    monkeypatch.setattr(zeroshot, "log_probabilities", uniform)
-    text = zeroshot.read_text(eval_data / "wikitext2" / "test.txt")
+    monkeypatch.setattr("minigpt.evaluation.perplexity.log_probabilities", uniform)
+    text = read_text(eval_data / "wikitext2" / "test.txt")
     nobody = silent(GPT2, tokenizer.vocab_size, n_positions=1024)
     originals = {"word": 241_211, "word and line end": 245_569, "byte": 1_256_449, "character": 1_255_018}
     for detokenizer, tokens in (("none", 295_877), ("wikitext", 278_237)):
-        report = zeroshot.perplexity(nobody, tokenizer, text, detokenize=detokenizer)
+        report = perplexity(nobody, tokenizer, text, detokenize=detokenizer)
         assert counts(report) == originals | {"token": tokens}
         assert math.isclose(report.measures[0].value, 50_257, rel_tol=1e-9)
 
 
 def test_the_wikitext_rewrite_leaves_no_trace_of_the_tokens(eval_data):
-    text = zeroshot.plain(zeroshot.read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
+    text = detokenized(read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
     for trace in (" @-@ ", " @,@ ", " @.@ ", " , ", " . ", "( ", " )", " 's ", " \n"):
         assert trace not in text, trace
 
@@ -231,7 +237,7 @@ def test_lambada_is_what_greedy_writing_gives(model, characters):
         log_p = brute(model, characters.encode(f"\n{context} {word}"))[-len(word) - 1 :]
         nats.append(-log_p.sum())
         last.append(-log_p[-1])
-    found = values(zeroshot.lambada(model, characters, passages))
+    found = values(tasks_as_text.lambada(model, characters, passages))
     assert found["last word, accuracy"] == np.mean(right)
     assert math.isclose(found["last word, perplexity"], math.exp(np.mean(nats)), rel_tol=1e-9)
     assert math.isclose(found["last token, perplexity"], math.exp(np.mean(last)), rel_tol=1e-9)
@@ -243,7 +249,7 @@ def test_lambada_strictly_needs_every_token_of_the_word(characters):
     model = silent(GPT1, characters.vocab_size)
     model.h[0].ln_2.bias.data[0] = 1
     model.head.data[characters.ids["t"], 0] = 1
-    found = values(zeroshot.lambada(model, characters, ["the cat", "on the dog"]))
+    found = values(tasks_as_text.lambada(model, characters, ["the cat", "on the dog"]))
     assert found["last word, accuracy"] == 0 and found["last token, accuracy"] == 0.5
 
 
@@ -258,7 +264,7 @@ def test_lambada_strictly_needs_every_token_of_the_word(characters):
     ],
 )
 def test_a_candidate_takes_the_place_of_the_mask(text, candidate, before, after):
-    assert scoring.substitute(text, candidate) == (before, after)
+    assert prompts.substitute(text, candidate) == (before, after)
 
 
 def test_winograd_full_and_partial_are_the_sums_of_their_tokens(model, characters):
@@ -273,9 +279,9 @@ def test_winograd_full_and_partial_are_the_sums_of_their_tokens(model, character
             partial.append(log_p[len(start + name) :].sum())
         right["full"].append(np.argmax(full) == answer)
         right["partial"].append(np.argmax(partial) == answer)
-        ours = scoring.continuations(model, characters, [scoring.substitute(text, name) for name in names])
+        ours = scoring.continuations(model, characters, [prompts.substitute(text, name) for name in names])
         np.testing.assert_allclose([one.total for one in ours], partial, rtol=1e-10)
-    found = values(zeroshot.winograd(model, characters, records))
+    found = values(tasks_as_text.winograd(model, characters, records))
     for name in ("full", "partial"):
         assert found[f"accuracy, {name} scoring"] == np.mean(right[name])
 
@@ -283,19 +289,21 @@ def test_winograd_full_and_partial_are_the_sums_of_their_tokens(model, character
 def test_who_cannot_tell_gets_what_a_guess_would_get(characters):
     model = silent(GPT1, characters.vocab_size, 64)
     records = [("the [MASK] sat on the mat.", ["cat", "dog"], 0)] * 6  # the right one first, as in wsc273.txt
-    assert values(zeroshot.winograd(model, characters, records)) == dict.fromkeys(
+    assert values(tasks_as_text.winograd(model, characters, records)) == dict.fromkeys(
         ("accuracy, full scoring", "accuracy, partial scoring"), 0.5
     )
-    assert scoring.credits([3, 3, 1, 5, 2, 2, 2], [("", "ab", 1), ("", "ab", 1), ("", "abc", 0)]) == [0.5, 1, 1 / 3]
+    assert scoring.credit([3, 3], 1) == 0.5
+    assert scoring.credit([1, 5], 1) == 1 and scoring.credit([1, 5], 0) == 0
+    assert scoring.credit([2, 2, 2], 0) == 1 / 3
 
 
 def test_choices_by_mean_and_by_sum(characters):
     """With equal probabilities the mean ties and the sum takes the shortest: length alone decides."""
     model = silent(GPT1, characters.vocab_size, 64)
     records = [("the cat", ["sat on the mat", "ran"], 0), ("a dog", ["saw it", "was good"], 0)]
-    found = values(zeroshot.choose(model, characters, records))
+    found = values(tasks_as_text.choose(model, characters, records))
     assert found == {"accuracy, mean of log P": 0.5, "accuracy, sum of log P": 0.5}
-    found = values(zeroshot.choose(model, characters, records[:1]))
+    found = values(tasks_as_text.choose(model, characters, records[:1]))
     assert found == {"accuracy, mean of log P": 0.5, "accuracy, sum of log P": 0.0}
 
 
@@ -303,7 +311,7 @@ def test_choices_are_the_means_of_their_tokens(model, characters):
     choices = ["sat", "ran on the mat", "was good"]
     means = [brute(model, characters.encode(f"\nthe dog {one}"))[len("the dog") :].mean() for one in choices]
     for label in range(3):
-        found = values(zeroshot.choose(model, characters, [("the dog", choices, label)]))
+        found = values(tasks_as_text.choose(model, characters, [("the dog", choices, label)]))
         assert found["accuracy, mean of log P"] == float(np.argmax(means) == label)
 
 
@@ -311,11 +319,8 @@ def test_choices_are_the_means_of_their_tokens(model, characters):
     ("context", "choice", "pair"),
     [("a", "b", ("a", " b")), ("a ", "b ", ("a", " b")), ("a\n", " b", ("a\n", "b")), ("", "b", ("", "b"))],
 )
-def test_the_space_before_a_choice_is_its_own_however_it_came(model, characters, monkeypatch, context, choice, pair):
-    seen, real = [], zeroshot.continuations
-    monkeypatch.setattr(zeroshot, "continuations", lambda *given: seen.extend(given[2]) or real(*given))
-    zeroshot.choose(model, CharTokenizer("ab \n"), [(context, [choice, choice], 0)])
-    assert seen == [pair] * 2
+def test_the_space_before_a_choice_is_its_own_however_it_came(context, choice, pair):
+    assert tasks_as_text.spaced(context, choice) == pair
 
 
 # --- tasks as text ---------------------------------------------------------------------------------------------------
@@ -323,11 +328,11 @@ def test_the_space_before_a_choice_is_its_own_however_it_came(model, characters,
 
 def test_prompts_break_off_where_the_answer_would_begin():
     one = [("a b", "c")]
-    assert zeroshot.summary_prompt("x.") == "x.\nTL;DR:"
-    assert zeroshot.summary_prompt("x.", one) == "a b\nTL;DR: c\n\nx.\nTL;DR:"
-    assert zeroshot.translation_prompt("x", one) == "a b = c\nx ="
-    assert zeroshot.answer_prompt("x?", one, document="d") == "d\nQ: a b\nA: c\nQ: x?\nA:"
-    assert zeroshot.sentiment_prompt("x", one) == "a b very c\nx very"
+    assert prompts.summary_prompt("x.") == "x.\nTL;DR:"
+    assert prompts.summary_prompt("x.", one) == "a b\nTL;DR: c\n\nx.\nTL;DR:"
+    assert prompts.translation_prompt("x", one) == "a b = c\nx ="
+    assert prompts.answer_prompt("x?", one, document="d") == "d\nQ: a b\nA: c\nQ: x?\nA:"
+    assert prompts.sentiment_prompt("x", one) == "a b very c\nx very"
 
 
 class Parrot:
@@ -347,7 +352,7 @@ class Parrot:
 def test_what_the_model_writes_is_cut_and_compared_word_by_word(characters):
     parrot = Parrot(characters, [" a dog. the cat\nthe", " on the\nmat. it sat."])
     records = [("the", "a"), ("mat", "A dog!"), ("cat", "the mat")]
-    report = zeroshot.write("translate", parrot, characters, records, shots=1)
+    report = tasks_as_text.write("translate", parrot, characters, records, shots=1)
     assert parrot.prompts == ["\nthe = a\nmat =", "\nthe = a\ncat ="]
     assert report.outputs == ["a dog.", "on the"]
     assert values(report) == {"exact match": 0.5, "F1 of words": (1 + 0.5) / 2}
@@ -364,16 +369,17 @@ def test_what_comes_after_the_end_of_text_is_not_part_of_an_answer():
             return np.concatenate([ids, [new]], axis=1)
 
     for task in ("answer", "summarise"):
-        report = zeroshot.write(task, Ends(text, []), text, [("who", "The cat")])
+        report = tasks_as_text.write(task, Ends(text, []), text, [("who", "The cat")])
         assert report.outputs == ["the cat"] and values(report)["exact match"] == 1
 
 
 def test_summaries_are_three_sentences_drawn_from_the_likeliest_two(characters):
     parrot = Parrot(characters, [" a cat. a dog! it sat. it ran.", "was it a good dog? it was"])
     records = [("the cat sat on the mat", "it"), ("a cat sat on a mat", "a b c d")]
-    report = zeroshot.write("summarise", parrot, characters, records)
+    report = tasks_as_text.write("summarise", parrot, characters, records)
     assert report.outputs == ["a cat. a dog! it sat.", "was it a good dog? it was"]
     assert parrot.options["top_k"] == 2 and parrot.options["temperature"] == 1
+    assert parrot.options["seed"] == 1, "the second text is drawn with a seed of its own"
     assert parrot.prompts == ["sat on the mat\nTL;DR:"[-20:], "t sat on a mat\nTL;DR:"[-20:]]
     assert report.notes == ["2 of 2 texts exceed the model's context: their oldest tokens were cut off"]
     expected = [2 * 1 / (6 + 1), 2 * 1 / (7 + 4)]
@@ -382,7 +388,7 @@ def test_summaries_are_three_sentences_drawn_from_the_likeliest_two(characters):
 
 def test_an_answer_is_one_line(characters):
     parrot = Parrot(characters, [" it was. a dog\nQ: was it"])
-    report = zeroshot.write("answer", parrot, characters, [("was it?", "It was a dog")])
+    report = tasks_as_text.write("answer", parrot, characters, [("was it?", "It was a dog")])
     assert report.outputs == ["it was. a dog"] and values(report)["exact match"] == 1
     assert parrot.prompts == ["\nQ: was it?\nA:"]
 
@@ -390,10 +396,11 @@ def test_an_answer_is_one_line(characters):
 def test_sentiment_is_the_likelier_of_two_words():
     tokenizer = CharTokenizer.train(TEXT + "positive negative very")
     model = small_gpt1(vocab_size=tokenizer.vocab_size, n_positions=128)
-    ids = [tokenizer.encode(f"\nit was very positive\nthe cat ran very {word}") for word in zeroshot.SENTIMENTS]
+    ids = [tokenizer.encode(f"\nit was very positive\nthe cat ran very {word}") for word in tasks_as_text.SENTIMENTS]
     means = [brute(model, row)[-9:].mean() for row in ids]
-    for label, word in enumerate(zeroshot.SENTIMENTS):
-        found = values(zeroshot.sentiment(model, tokenizer, [("it was", "positive"), ("the cat ran", word)], shots=1))
+    for label, word in enumerate(tasks_as_text.SENTIMENTS):
+        records = [("it was", "positive"), ("the cat ran", word)]
+        found = values(tasks_as_text.sentiment(model, tokenizer, records, shots=1))
         assert found["accuracy, mean of log P"] == float(np.argmax(means) == label)
 
 
@@ -417,9 +424,9 @@ def test_wilson_holds_the_truth_nineteen_times_of_twenty():
 
 
 def test_the_interval_of_a_mean():
-    np.testing.assert_allclose(scoring.mean_interval([1, 2, 3, 4]), (2.5, 2.5 - 1.26517, 2.5 + 1.26517), atol=1e-5)
-    np.testing.assert_allclose(scoring.mean_interval([2, 4, 6, 8], [2, 2, 2, 2]), scoring.mean_interval([1, 2, 3, 4]))
-    assert scoring.mean_interval([5]) == (5, -math.inf, math.inf)
+    np.testing.assert_allclose(metrics.mean_interval([1, 2, 3, 4]), (2.5, 2.5 - 1.26517, 2.5 + 1.26517), atol=1e-5)
+    np.testing.assert_allclose(metrics.mean_interval([2, 4, 6, 8], [2, 2, 2, 2]), metrics.mean_interval([1, 2, 3, 4]))
+    assert metrics.mean_interval([5]) == (5, -math.inf, math.inf)
 
 
 def test_the_interval_of_a_ratio_holds_the_truth_nineteen_times_of_twenty():
@@ -427,7 +434,7 @@ def test_the_interval_of_a_ratio_holds_the_truth_nineteen_times_of_twenty():
     rng, inside = np.random.default_rng(1), []
     for _ in range(1000):
         sizes = rng.integers(1, 100, size=60)
-        _, low, high = scoring.mean_interval(3 * sizes + rng.normal(size=60) * sizes**0.5, sizes)
+        _, low, high = metrics.mean_interval(3 * sizes + rng.normal(size=60) * sizes**0.5, sizes)
         inside.append(low < 3 < high)
     assert 0.92 < np.mean(inside) < 0.975
 
@@ -476,14 +483,21 @@ def test_every_task_runs_from_the_command_line(task, folder, tmp_path, capsys):
         assert measure["name"] in shown and measure["n"] >= 1 and measure["low"] is None or (
             measure["low"] <= measure["value"] <= (measure["high"] if measure["high"] is not None else math.inf)
         )
-    assert len(found["outputs"]) == (len(FILES[task].splitlines()) if task in zeroshot.WRITTEN else 0)
+    assert len(found["outputs"]) == (len(FILES[task].splitlines()) if task in tasks_as_text.WRITTEN else 0)
+
+
+@pytest.mark.parametrize("task", ["winograd", "translate"])
+def test_a_limit_takes_the_first_items(task, folder, tmp_path, capsys):
+    (tmp_path / "file").write_text(FILES[task], encoding="utf-8")
+    assert evaluate(folder, task, tmp_path / "file", device="cpu").measures[0].n == 2
+    assert evaluate(folder, task, tmp_path / "file", device="cpu", limit=1).measures[0].n == 1
 
 
 def test_the_command_line_names_every_task_and_detokenizer():
     command = parser()._subparsers._group_actions[0].choices["eval"]
     choices = {action.dest: action.choices for action in command._actions}
-    assert choices["task"] == tuple(zeroshot.TASKS) and choices["detokenize"] == tuple(zeroshot.DETOKENIZERS)
-    options = {name for _, _, names in zeroshot.TASKS.values() for name in names}
+    assert choices["task"] == tuple(TASKS) and choices["detokenize"] == tuple(DETOKENIZERS)
+    options = {name for task in TASKS.values() for name in task.options}
     assert options <= set(choices)
 
 
@@ -559,15 +573,15 @@ def test_results_that_could_not_be_kept_are_not_computed(parent, folder, tmp_pat
 def test_a_library_user_is_told_too():
     for task, options in (("nonsense", {}), ("lambada", {"speed": 3})):
         with pytest.raises(InputError, match="unknown task|no option"):
-            zeroshot.evaluate("folder", task, "file", **options)
+            evaluate("folder", task, "file", **options)
     with pytest.raises(InputError, match="unknown de-tokeniser 'wiki'"):
-        zeroshot.plain("a", "wiki")
+        detokenized("a", "wiki")
 
 
 def test_a_file_of_windows_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbf" + lines({"text": "a b"}).encode().replace(b"\n", b"\r\n"))
-    _, read, _ = zeroshot.TASKS["lambada"]
+    read = TASKS["lambada"].read
     assert read(path) == ["a b"]
 
 
@@ -575,18 +589,18 @@ def test_a_file_of_windows_with_a_byte_order_mark(tmp_path):
 
 
 def test_the_published_files_are_read_whole(eval_data):
-    records = zeroshot.read_winograd(eval_data / "winograd" / "wsc273.txt")
+    records = read_winograd(eval_data / "winograd" / "wsc273.txt")
     assert len(records) == 273 and {answer for _, _, answer in records} == {0}
-    halves = [scoring.substitute(text, name) for text, names, _ in records for name in names]
+    halves = [prompts.substitute(text, name) for text, names, _ in records for name in names]
     assert not [half for half in halves if "  " in "".join(half) or "MASK" in "".join(half) or " ." in "".join(half)]
     tokenizer = GPT2Tokenizer.load(eval_data / "gpt2_vocab")
     for before, after in halves:  # the cut falls between words: nothing changes because the halves are encoded apart
         assert tokenizer.encode(before) + tokenizer.encode(after) == tokenizer.encode(before + after)
-    _, read, _ = zeroshot.TASKS["lambada"]
+    read = TASKS["lambada"].read
     passages = read(eval_data / "lambada" / "lambada_test.jsonl")
     assert len(passages) == 5153
     for passage in passages:
-        cut = zeroshot.LAST_WORD.search(passage).start()
+        cut = tasks_as_text.LAST_WORD.search(passage).start()
         assert tokenizer.encode(passage[:cut]) + tokenizer.encode(passage[cut:]) == tokenizer.encode(passage)
 
 
@@ -608,4 +622,4 @@ def test_a_small_model_is_tried_on_the_published_files(task, file, limit, folder
 
 def test_a_passage_of_one_word_is_named(model, characters):
     with pytest.raises(InputError, match="passage 2 is one word after --detokenize ptb"):
-        zeroshot.lambada(model, characters, ["the cat", "do n't"], detokenize="ptb")
+        tasks_as_text.lambada(model, characters, ["the cat", "do n't"], detokenize="ptb")

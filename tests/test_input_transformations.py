@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from minigpt import tokenizer
-from minigpt.data import inputs
 from minigpt.data.examples import Example
-from minigpt.data.inputs import DELIMITER, EXTRACT, SPECIAL, START
+from minigpt.data.input_transformations import (
+    DELIMITER,
+    EXTRACT,
+    SPECIAL,
+    START,
+    batch,
+    draw,
+    encode,
+    encode_all,
+    entailment,
+)
 from minigpt.errors import InputError
 
 TEXT = tokenizer.GPT1Tokenizer.train("a man ate one red pie . who ate it ? no , yes . the end", 60, pipeline="rules")
@@ -36,7 +45,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("kind", "example", "expected"), LAYOUTS)
 def test_the_four_layouts_of_figure_1(kind, example, expected):
-    (encoded,) = inputs.encode_all([example], kind, WORDS, room=100)
+    (encoded,) = encode_all([example], kind, WORDS, room=100)
     assert [one.ids for one in encoded] == expected
     assert all(one.cut == 0 for one in encoded)
     for one in encoded:  # the parts tile the sequence, and the special ones are where their names say
@@ -56,7 +65,7 @@ def test_the_special_tokens_are_three_new_rows_at_the_end_in_the_order_of_openai
 @pytest.mark.parametrize("room", range(5, 30))
 def test_what_is_too_long_loses_the_front_of_its_longest_text_and_never_an_end(room):
     first, second = ids("a man ate one red pie . the end"), ids("who ate it ? no , yes")
-    one = inputs.encode([*inputs.entailment(Example(("a man ate one red pie . the end", "who ate it ? no , yes")))[0]],
+    one = encode([*entailment(Example(("a man ate one red pie . the end", "who ate it ? no , yes")))[0]],
                         WORDS, room)  # fmt: skip
     full = len(first) + len(second) + 3
     assert len(one.ids) == min(room, full)
@@ -73,19 +82,19 @@ def test_what_is_too_long_loses_the_front_of_its_longest_text_and_never_an_end(r
 
 def test_no_room_is_said():
     with pytest.raises(InputError, match="room"):
-        inputs.encode(inputs.entailment(Example(("a man", "red pie")))[0], WORDS, 4)
+        encode(entailment(Example(("a man", "red pie")))[0], WORDS, 4)
 
 
 def test_a_batch_is_filled_up_at_the_right():
     examples = [Example(("a man ate one red pie", "no")), Example(("yes", "no"))]
-    encoded = inputs.encode_all(examples, "similarity", WORDS, room=64)
-    batch, lengths = inputs.batch(encoded)
-    assert batch.shape == (2, 2, lengths.max())
+    encoded = encode_all(examples, "similarity", WORDS, room=64)
+    filled, lengths = batch(encoded)
+    assert filled.shape == (2, 2, lengths.max())
     for n in range(2):
         for s in range(2):
-            assert batch[n, s, : lengths[n, s]].tolist() == encoded[n][s].ids
-            assert not batch[n, s, lengths[n, s] :].any()
-            assert batch[n, s, lengths[n, s] - 1] == E
+            assert filled[n, s, : lengths[n, s]].tolist() == encoded[n][s].ids
+            assert not filled[n, s, lengths[n, s] :].any()
+            assert filled[n, s, lengths[n, s] - 1] == E
 
 
 @pytest.mark.parametrize(
@@ -99,14 +108,14 @@ def test_a_batch_is_filled_up_at_the_right():
 )
 def test_bad_examples_are_named_by_their_number(kind, examples, message):
     with pytest.raises(InputError, match=message):
-        inputs.encode_all(examples, kind, WORDS, room=64)
+        encode_all(examples, kind, WORDS, room=64)
 
 
 def test_drawing_shows_every_token_and_every_part():
-    (encoded,) = inputs.encode_all([Example(("a man", "red pie"))], "similarity", WORDS, room=64)
-    plain = inputs.draw(encoded, WORDS, colour=False)
+    (encoded,) = encode_all([Example(("a man", "red pie"))], "similarity", WORDS, room=64)
+    plain = draw(encoded, WORDS, colour=False)
     assert plain.split("\n")[0].startswith("_start_ a[") and "_delimiter_ b[" in plain and len(plain.split("\n")) == 2
-    coloured = inputs.draw(encoded, WORDS)
+    coloured = draw(encoded, WORDS)
     assert coloured.count("\x1b[0m") == sum(len(one.ids) for one in encoded)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from minigpt.data.examples import Example, Task
-from minigpt.data.labelled import LAYOUTS, read
+from minigpt.data.labelled_files import LAYOUTS, read
 from minigpt.errors import InputError
 
 

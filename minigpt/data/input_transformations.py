@@ -1,0 +1,203 @@
+"""Input transformations (GPT-1 section 3.3, figure 1): how a labelled example becomes sequences of tokens.
+
+Every task is given to the model in the same way: texts between three special tokens. A transformation tells which texts
+stand there, in which order; cutting, padding and drawing are the same for all four.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from minigpt.data.examples import Example
+from minigpt.errors import InputError
+from minigpt.tokenizer import Tokenizer
+
+START = "_start_"
+DELIMITER = "_delimiter_"
+EXTRACT = "_classify_"
+SPECIAL = (START, DELIMITER, EXTRACT)  # named and ordered as in OpenAI's code
+
+
+class Part(NamedTuple):
+    """A part of a sequence: a text, or a special token, whose text is None. `name` tells which."""
+
+    name: str
+    text: str | None = None
+
+
+Sequences = list[list[Part]]  # the sequences of one example
+
+
+# The four transformations, from the top of figure 1 to its bottom.
+
+
+def classification(example: Example) -> Sequences:
+    """start text extract"""
+    (text,) = example.texts
+    return [[Part(START), Part("text", text), Part(EXTRACT)]]
+
+
+def entailment(example: Example) -> Sequences:
+    """start premise $ hypothesis extract"""
+    premise, hypothesis = example.texts
+    first = Part("premise", premise)
+    second = Part("hypothesis", hypothesis)
+    return [[Part(START), first, Part(DELIMITER), second, Part(EXTRACT)]]
+
+
+def similarity(example: Example) -> Sequences:
+    """start a $ b extract, and start b $ a extract: neither text comes first. The two final states are added."""
+    text_a, text_b = example.texts
+    a = Part("a", text_a)
+    b = Part("b", text_b)
+    return [
+        [Part(START), a, Part(DELIMITER), b, Part(EXTRACT)],
+        [Part(START), b, Part(DELIMITER), a, Part(EXTRACT)],
+    ]
+
+
+def choice(example: Example) -> Sequences:
+    """start context question $ candidate extract, for each candidate: only a space between context and question."""
+    given = Part("context", " ".join(example.texts))
+    sequences = []
+    for candidate in example.choices:
+        sequences.append([Part(START), given, Part(DELIMITER), Part("candidate", candidate), Part(EXTRACT)])
+    return sequences
+
+
+TRANSFORMATIONS = {
+    "classification": classification,
+    "entailment": entailment,
+    "similarity": similarity,
+    "choice": choice,
+}
+
+
+# From parts to token ids.
+
+
+class Encoded(NamedTuple):
+    """One sequence: its ids; the names of its parts, and where each ends; how many tokens had no place."""
+
+    ids: list[int]
+    names: tuple[str, ...]
+    ends: tuple[int, ...]
+    cut: int
+
+
+def encode(parts: Sequence[Part], tokenizer: Tokenizer, room: int) -> Encoded:
+    """The ids of a sequence of at most `room` tokens. tokenizer: one with the special tokens (`with_special`).
+
+    What is too long loses tokens at the front of its longest text, again and again. So no special token is lost, and
+    no end of a text: an ending must fit the end of its story. Raises InputError for a text without tokens, and for a
+    room that is smaller than the number of parts.
+    """
+    pieces = []
+    for part in parts:
+        pieces.append(_ids(part, tokenizer))
+    if room < len(pieces):
+        raise InputError(f"a context of {room} tokens has no room for {len(pieces)} texts and special tokens")
+    length = sum(len(piece) for piece in pieces)
+    cut = max(0, length - room)
+    _shorten(pieces, cut)
+    ids = []
+    ends = []
+    for piece in pieces:
+        ids.extend(piece)
+        ends.append(len(ids))
+    names = tuple(part.name for part in parts)
+    return Encoded(ids, names, tuple(ends), cut)
+
+
+def _ids(part: Part, tokenizer: Tokenizer) -> list[int]:
+    """The ids of one part. Raises InputError for a text without tokens."""
+    if part.text is None:
+        return [tokenizer.ids[part.name]]
+    ids = tokenizer.encode(part.text)
+    if not ids:
+        what = "has no token in this vocabulary" if part.text.strip() else "is empty"
+        raise InputError(f"the {part.name} {part.text!r} {what}: every example needs a text there")
+    return ids
+
+
+def _shorten(pieces: list[list[int]], excess: int) -> None:
+    """Remove so many ids, in place: always from the front of the longest piece, until another is as long."""
+    while excess > 0:
+        lengths = [len(piece) for piece in pieces]
+        second, longest = sorted(lengths)[-2:]
+        at = lengths.index(longest)
+        n = min(excess, max(1, longest - second))
+        pieces[at] = pieces[at][n:]
+        excess -= n
+
+
+def encode_all(
+    examples: Sequence[Example],
+    kind: str,
+    tokenizer: Tokenizer,
+    room: int,
+) -> list[list[Encoded]]:
+    """The sequences of each example: one, two, or one for each candidate.
+
+    kind: one of TRANSFORMATIONS; room: the most tokens of a sequence. Raises InputError, with the number of the
+    example, for one that cannot be encoded, and for one with more or fewer candidates than the first.
+    """
+    transform = TRANSFORMATIONS[kind]
+    encoded = []
+    for number, example in enumerate(examples, 1):
+        try:
+            sequences = [encode(parts, tokenizer, room) for parts in transform(example)]
+        except (InputError, ValueError) as error:
+            raise InputError(f"example {number}: {error}") from error
+        encoded.append(sequences)
+        if len(sequences) != len(encoded[0]):
+            given = f"{len(sequences)} candidates, and example 1 has {len(encoded[0])}"
+            raise InputError(f"example {number} has {given}: give every example as many")
+    return encoded
+
+
+def batch(encoded: Sequence[Sequence[Encoded]]) -> tuple[np.ndarray, np.ndarray]:
+    """N examples of S sequences each -> ids (N,S,T) int64, lengths (N,S) int
+
+    Shorter sequences are filled up at the right with id 0, as in OpenAI's code: a causal model never looks there.
+    """
+    lengths = np.array([[len(one.ids) for one in example] for example in encoded])
+    ids = np.zeros((*lengths.shape, lengths.max()), np.int64)
+    for n, example in enumerate(encoded):
+        for s, one in enumerate(example):
+            ids[n, s, : len(one.ids)] = one.ids
+    return ids, lengths
+
+
+# For people.
+
+COLOURS = {START: "1;92", DELIMITER: "1;93", EXTRACT: "1;91"}  # codes of the terminal
+BACKGROUNDS = ("97;44", "97;45")  # white on blue for the first text, white on violet for the second
+
+
+def draw(encoded: Sequence[Encoded], tokenizer: Tokenizer, colour: bool = True) -> str:
+    """The sequences of one example, a line each, every token apart and coloured by its part, for a terminal.
+
+    colour=False writes the parts' names in front of them instead: `text[the|ship|sank]`.
+    """
+    lines = []
+    for one in encoded:
+        texts = [name for name in one.names if name not in SPECIAL]
+        pieces = []
+        start = 0
+        for name, end in zip(one.names, one.ends, strict=True):
+            tokens = [tokenizer.readable(tokenizer.token(i)) for i in one.ids[start:end]]
+            start = end
+            if colour:
+                code = COLOURS[name] if name in SPECIAL else BACKGROUNDS[texts.index(name) % 2]
+                pieces.append(_coloured(tokens, code))
+            else:
+                pieces.append(name if name in SPECIAL else f"{name}[{'|'.join(tokens)}]")
+        lines.append(" ".join(pieces))
+    return "\n".join(lines)
+
+
+def _coloured(tokens: Sequence[str], code: str) -> str:
+    """Each token in the colour of a code of the terminal."""
+    return " ".join(f"\x1b[{code}m{token}\x1b[0m" for token in tokens)

@@ -1,0 +1,384 @@
+"""Labelled examples from files: tab-separated, CSV and JSON Lines, with their columns by name.
+
+The suffix decides. `.tsv` and `.txt`: fields between tabs; a quote is text like any other, as GLUE and NSMC have it.
+`.csv`: fields between commas, quoted where they hold commas, quotes or line ends. `.jsonl` and `.json`: an object a
+line. UTF-8, with or without a byte-order mark; lines end with \\n or \\r\\n; spaces around a field are dropped.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minigpt.data.examples import KINDS, Example, Task, check_task
+from minigpt.errors import InputError
+from minigpt.files.disk import read_text
+
+# The columns of each kind, where no other names are given. A question may be missing; choice3 and more may follow.
+ROLES = {
+    "classification": ("text", "label"),
+    "entailment": ("premise", "hypothesis", "label"),
+    "similarity": ("a", "b", "label", "score"),
+    "choice": ("context", "question", "choice1", "choice2", "label"),
+}
+TEXTS = ("text", "premise", "hypothesis", "a", "b", "context", "question")
+CHOICE = r"choice[1-9]\d?"
+NUMBER = r"\d+(\.\d*)?(e-\d+)?"
+SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "json", ".json": "json"}
+
+Column = str | tuple[str, ...]  # the name of a column, or of several whose texts are joined by spaces
+Row = tuple[int, dict[str, Any]]  # the number of a line, and its values by the names of their columns
+
+
+class Layout(NamedTuple):
+    """How a data set is written."""
+
+    kind: str
+    columns: Mapping[str, Column] = {}  # role -> column, where it is not called as in ROLES
+    names: Mapping[str, str] = {}  # how a label stands in the file -> its name; in the order of the labels
+    metric: str = ""  # how the papers judge it; "": as is usual for its kind
+    header: tuple[str, ...] = ()  # the columns of a file that has no line for them
+    gaps: bool = False  # some of its texts are known to be empty
+
+
+LAYOUTS = {  # of published data sets
+    "sst2": Layout(
+        "classification",
+        columns={"text": "sentence"},
+        names={"0": "negative", "1": "positive"},
+    ),
+    "cola": Layout(
+        "classification",
+        columns={"text": "sentence"},
+        names={"0": "unacceptable", "1": "acceptable"},
+        metric="matthews",
+        header=("source", "label", "mark", "sentence"),
+    ),
+    "rte": Layout(
+        "entailment",
+        columns={"premise": "sentence1", "hypothesis": "sentence2"},
+        names={"not_entailment": "not_entailment", "entailment": "entailment"},
+    ),
+    "stsb": Layout(
+        "similarity",
+        columns={"a": "sentence1", "b": "sentence2", "score": "score"},
+        metric="pearson",
+    ),
+    "storycloze": Layout(
+        "choice",
+        columns={
+            "context": ("InputSentence1", "InputSentence2", "InputSentence3", "InputSentence4"),
+            "choice1": "RandomFifthSentenceQuiz1",
+            "choice2": "RandomFifthSentenceQuiz2",
+            "label": "AnswerRightEnding",
+        },
+    ),
+    "nsmc": Layout(
+        "classification",
+        columns={"text": "document"},
+        names={"0": "negative", "1": "positive"},
+        gaps=True,
+    ),
+    "question_pair": Layout(
+        "similarity",
+        columns={"a": "question1", "b": "question2", "label": "is_duplicate"},
+        names={"1": "different", "0": "same"},  # the opposite of what the name of its column promises
+    ),
+}
+
+
+class Columns(NamedTuple):
+    """Where in a row the parts of an example stand."""
+
+    texts: list[Column]
+    choices: list[Column]  # of a multiple choice
+    answer: str  # what the answer is: "label", "choice" or "score"
+    target: Column | None  # where the answer stands; None where answers are not read
+
+
+def read(
+    path: str | Path,
+    task: str,
+    columns: Mapping[str, str] | None = None,
+    labels: Sequence[str] | None = None,
+    labelled: bool = True,
+    say: Callable[[str], None] = print,
+) -> tuple[Task, list[Example]]:
+    """The task and the examples of a file.
+
+    task: one of LAYOUTS, or a kind, with columns as in ROLES. columns: {"text": "document"}, where the file calls the
+    column of texts "document".
+
+    The answer of a multiple choice is the number of the right choice, from 1. A similarity with a column score, and
+    none label, has numbers from 0 to 5. All else has labels: `labels`, in this order, or without it all that occur,
+    sorted, two or more. Give a validation file the labels of its training file. F1 is taken of the second label.
+
+    labelled=False, for prediction: answers are not read, every line is an example. say: receives a line that tells how
+    many lines without a text were left out, for a layout that is known for them. Raises InputError, with the line of
+    what is not as it should be.
+    """
+    path = Path(path)
+    layout = _layout(task, columns or {})
+    present, rows = _rows(path, layout.header)
+    where = _columns(path, layout, present, labelled)
+    if labels and where.answer != "label":
+        raise InputError(f"labels {', '.join(labels)} for {path}: its answers are numbers")
+    kept = rows
+    if layout.gaps and labelled:
+        kept = [row for row in rows if _has_texts(row, where)]
+    known = tuple(labels or layout.names.values())
+    examples = _examples(path, kept, where, layout.names, known)
+    if not examples:
+        raise InputError(f"{path} has no examples: give a line for each")
+    if len(kept) < len(rows):
+        say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no text")
+    if labelled and where.answer == "label":
+        found = sorted({example.label for example in examples})
+        if len(found) < 2 and labels is None:
+            raise InputError(f"{path}: every label is {', '.join(found)}: give examples of two or more")
+        known = known or tuple(found)
+        examples = [example._replace(label=known.index(example.label)) for example in examples]
+    judged = Task(layout.kind, known, _metric(layout, where.answer, known))
+    check_task(judged)
+    return judged, examples
+
+
+def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
+    """How the answers are judged: as the papers do it (GPT-1 tables 2 to 4), unless the layout names it."""
+    if answer == "score":
+        return "pearson"
+    if layout.metric:
+        return layout.metric
+    if layout.kind == "similarity" and len(labels) == 2:
+        return "f1"
+    return "accuracy"
+
+
+# Which columns hold what.
+
+
+def _layout(task: str, columns: Mapping[str, str]) -> Layout:
+    """The layout of a task, with the caller's columns in it. Raises InputError for an unknown task or role."""
+    if task not in LAYOUTS and task not in KINDS:
+        raise InputError(f"unknown task {task!r}: choose a kind, {', '.join(KINDS)}, or {', '.join(LAYOUTS)}")
+    layout = LAYOUTS[task] if task in LAYOUTS else Layout(task)
+    roles = ROLES[layout.kind]
+    for role in columns:
+        further_choice = layout.kind == "choice" and re.fullmatch(CHOICE, role)
+        if role not in roles and not further_choice:
+            raise InputError(f"column {columns[role]!r} for {role!r}: {task} has {', '.join(roles)}")
+    return layout._replace(columns={**layout.columns, **columns})
+
+
+def _columns(path: Path, layout: Layout, present: Sequence[str], labelled: bool) -> Columns:
+    """The columns of a file. Raises InputError for one that is not there."""
+    roles = ROLES[layout.kind]
+    there = {*layout.columns, *present}
+    texts = [role for role in TEXTS if role in roles]
+    if "question" in texts and "question" not in there:
+        texts.remove("question")
+    choices = _choice_roles(there) if layout.kind == "choice" else []
+    answer = _answer_kind(layout, there)
+    target = None
+    if labelled:
+        target = _find(path, layout, present, "score" if answer == "score" else "label")
+    text_columns = [_find(path, layout, present, role) for role in texts]
+    choice_columns = [_find(path, layout, present, role) for role in choices]
+    return Columns(text_columns, choice_columns, answer, target)
+
+
+def _choice_roles(there: set[str]) -> list[str]:
+    """choice1 and choice2, and those after them up to the last that is there."""
+    last = 2
+    for role in there:
+        if re.fullmatch(CHOICE, role):
+            number = int(role.removeprefix("choice"))
+            last = max(last, number)
+    return [f"choice{number}" for number in range(1, last + 1)]
+
+
+def _answer_kind(layout: Layout, there: set[str]) -> str:
+    """ "choice", "score" or "label"."""
+    if layout.kind == "choice":
+        return "choice"
+    only_score = "score" in there and "label" not in there
+    if layout.kind == "similarity" and ("score" in layout.columns or only_score):
+        return "score"
+    return "label"
+
+
+def _find(path: Path, layout: Layout, present: Sequence[str], role: str) -> Column:
+    """The column of a role. Raises InputError where the file does not have it."""
+    column = layout.columns.get(role, role)
+    for name in _names(column):
+        if name not in present:
+            raise InputError(f"{path} has no column {name!r} for {role!r}: it has {', '.join(present)}")
+    return column
+
+
+def _names(column: Column) -> tuple[str, ...]:
+    return (column,) if isinstance(column, str) else column
+
+
+# From a row to an example.
+
+
+def _examples(
+    path: Path,
+    rows: Sequence[Row],
+    where: Columns,
+    names: Mapping[str, str],
+    known: Sequence[str],
+) -> list[Example]:
+    """The example of each row. A label is still a name: which labels there are is known after the last row.
+
+    Raises InputError with the number of the line.
+    """
+    examples = []
+    for line, row in rows:
+        try:
+            example = _example(row, where)
+            if examples and len(example.choices) != len(examples[0].choices):
+                raise InputError(f"{len(example.choices)} choices; the first example has {len(examples[0].choices)}")
+            if where.target is not None:
+                given = _field(row, where.target)
+                example = example._replace(label=_answer(where.answer, given, example, names, known))
+        except InputError as error:
+            raise InputError(f"{path}, line {line}: {error}") from error
+        examples.append(example)
+    return examples
+
+
+def _has_texts(row: Row, where: Columns) -> bool:
+    """Is something in every column of texts?"""
+    _, values = row
+    return all(values.get(column) for column in where.texts)
+
+
+def _example(row: Mapping[str, Any], where: Columns) -> Example:
+    """The texts and the choices of a row, without its label."""
+    texts = [_field(row, column) for column in where.texts]
+    if where.choices and not texts[-1]:
+        del texts[1:]  # not every context comes with a question
+    if "" in texts:
+        column = where.texts[texts.index("")]
+        raise InputError(f"an empty text in column {column!r}: every example needs one")
+    choices = [_field(row, column) for column in where.choices]
+    while len(choices) > 2 and not choices[-1]:
+        choices.pop()
+    if "" in choices:
+        column = where.choices[choices.index("")]
+        raise InputError(f"nothing in column {column!r}: every choice needs a text")
+    return Example(tuple(texts), None, tuple(choices))
+
+
+def _answer(answer: str, given: str, example: Example, names: Mapping[str, str], known: Sequence[str]) -> Any:
+    """The name of a label, the index of a choice, or a score. Raises InputError for what is none."""
+    if answer == "label":
+        name = names.get(given, given)
+        if not given or (known and name not in known):
+            raise InputError(f"unknown label {given!r}: choose {', '.join(known) or 'a name'}")
+        return name
+    if answer == "choice":
+        numbers = [str(i + 1) for i in range(len(example.choices))]
+        if given not in numbers:
+            raise InputError(f"label {given!r}: give the number of the right choice, {' or '.join(numbers)}")
+        return numbers.index(given)
+    if not re.fullmatch(NUMBER, given) or float(given) > 5:
+        raise InputError(f"score {given!r}: give a number from 0 to 5")
+    return float(given)
+
+
+def _field(row: Mapping[str, Any], column: Column) -> str:
+    """The text in a column; "" for none, or where one of several has none. JSON has numbers, true and null too."""
+    parts = []
+    for name in _names(column):
+        value = row.get(name)
+        if isinstance(value, (list, dict)):
+            raise InputError(f"column {column!r} holds a list or an object: expected a text or a number")
+        parts.append(_as_text(value))
+    return " ".join(parts) if all(parts) else ""
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    return json.dumps(value)
+
+
+# From a file to rows.
+
+
+def _rows(path: Path, header: Sequence[str]) -> tuple[list[str], list[Row]]:
+    """The columns of a file, and its rows. header: the columns where the file has no line for them."""
+    form = SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        raise InputError(f"{path}: expected a name with {', '.join(SUFFIXES)} at its end, which tells its form")
+    text = read_text(path).rstrip("\n")
+    if form == "json":
+        return _json_rows(path, text)
+    lines = _csv_lines(path, text) if form == "csv" else _tsv_lines(text)
+    lines = [(line, [field.strip() for field in fields]) for line, fields in lines]
+    _, first = lines[0]
+    if not header or set(header) & set(first):  # GLUE's test files have a header where its others have none
+        header = first
+        lines = lines[1:]
+    _check_fields(path, header, lines)
+    rows = [(line, dict(zip(header, fields, strict=True))) for line, fields in lines]
+    return list(header), rows
+
+
+def _check_fields(path: Path, header: Sequence[str], lines: Sequence[tuple[int, list[str]]]) -> None:
+    """Raises InputError for a column that is there twice, and for a line with more or fewer fields than columns."""
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise InputError(f"{path} has two columns {twice[0]!r}: rename one")
+    for line, fields in lines:
+        if len(fields) != len(header):
+            raise InputError(f"{path}, line {line}: fields: {len(fields)}, expected {len(header)}: {', '.join(header)}")
+
+
+def _tsv_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    for line, content in enumerate(text.split("\n"), 1):
+        yield line, content.split("\t")
+
+
+def _csv_lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Records, and the line where each begins: one may span several."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    limit = csv.field_size_limit(len(text))
+    line = 1
+    try:
+        for fields in reader:
+            yield line, fields
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}, line {line} is not CSV ({error}): a quote within quotes is written twice") from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _json_rows(path: Path, text: str) -> tuple[list[str], list[Row]]:
+    """All columns that occur, in the order of their first occurrence, and the object of each line."""
+    columns: dict[str, None] = {}
+    rows = []
+    for line, content in enumerate(text.split("\n"), 1):
+        row = _object(path, line, content)
+        columns.update(dict.fromkeys(row))
+        rows.append((line, row))
+    return list(columns), rows
+
+
+def _object(path: Path, line: int, text: str) -> dict[str, Any]:
+    """The JSON object of a line. Raises InputError for anything else."""
+    try:
+        found = json.loads(text)
+        json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
+        return dict(found.items())
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise InputError(f'{path}, line {line}: expected an object, {{"text": ...}}, got {text[:40]!r}') from error

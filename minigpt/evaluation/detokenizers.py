@@ -1,0 +1,50 @@
+"""Undo the word splitting of published benchmarks.
+
+Benchmarks come cut into words, as no other text does: `a two @-@ part film , he said .` These rewrites give back the
+text as people write it. The model is still charged for the words of the original (GPT-2 section 3.1). OpenAI's own
+rewrites were never published.
+"""
+
+import re
+
+from minigpt.errors import InputError
+
+DETOKENIZERS: dict[str, list[tuple[str, str]]] = {  # pairs of (regular expression, replacement), applied in this order
+    "none": [],
+    "wikitext": [
+        (r" @([-,.])@ ", r"\1"),  # 1 @,@ 000 -> 1,000
+        (r" ([:;.!?,])(?=\s|$)", r"\1"),
+        (r"([(\[{]) ", r"\1"),
+        (r" ([)\]}])", r"\1"),
+        (r" '(s|t|re|ve|ll|m|d)\b", r"'\1"),
+        (r'" ([^"\n]*) "', r'"\1"'),
+        (r"(?<=[^s] )' ((?:[^'\n]|\b'\b)*) '(?=\W)", r"'\1'"),  # after an s it may end a plural: the dogs ' tails
+        (r"= (?==)", r"="),  # a heading: = = Career = =
+        (r" ° ", r"°"),
+        (r" *\n *", r"\n"),
+    ],
+    "ptb": [
+        (r" '", r"'"),
+        (r" n't", r"n't"),
+        (r"(?<= )N(?= )", r"1"),  # N stands for any number
+        (r"([$#]) 1", r"\g<1>1"),
+        (r" *\n *", r"\n"),
+    ],
+    "lambada": [
+        (r"“|”|``|''", r'"'),
+        (r"[‘’]", r"'"),
+    ],
+}
+
+
+def detokenized(text: str, name: str) -> str:
+    """The text as people write it.
+
+    name: how the words of the text were split, one of DETOKENIZERS; "none" leaves the text as it is.
+    Raises InputError for another name.
+    """
+    if name not in DETOKENIZERS:
+        raise InputError(f"unknown de-tokeniser {name!r}: choose {', '.join(DETOKENIZERS)}")
+    for pattern, replacement in DETOKENIZERS[name]:
+        text = re.sub(pattern, replacement, text)
+    return text

@@ -1,0 +1,255 @@
+"""Tasks that the model was never trained for, posed as text (GPT-2 sections 2 and 3). Each gives a report.
+
+Either the model judges texts that are given (`lambada`, `winograd`, `choose`, `sentiment`), or it writes one (`write`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt.errors import InputError
+from minigpt.evaluation.detokenizers import detokenized
+from minigpt.evaluation.metrics import mean_interval
+from minigpt.evaluation.prompts import (
+    Example,
+    answer_prompt,
+    sentiment_prompt,
+    substitute,
+    summary_prompt,
+    translation_prompt,
+)
+from minigpt.evaluation.report import Measure, Report, accuracy_measure, notes_on_cuts, perplexity_measure
+from minigpt.evaluation.scoring import Pair, Scored, continuations, credit, opening, score_choices
+from minigpt.models.language_model import LanguageModel
+from minigpt.tokenizer import Tokenizer
+
+Choice = tuple[str, Sequence[str], int]  # a context, or a text with [MASK]; the choices; the index of the right one
+
+LAST_WORD = re.compile(r"(?<=\S)\s+\S+(?=\s*$)")  # with the space before it
+SENTIMENTS = ("negative", "positive")
+
+
+# The model judges.
+
+
+def lambada(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    passages: Sequence[str],
+    *,
+    detokenize: str = "none",
+) -> Report:
+    """The last word of each passage, and, as OpenAI scored, its last token (GPT-2 section 3.3).
+
+    A word is right if all its tokens are the likeliest. Perplexity: exp of the mean of -log P, of the whole word or of
+    its last token. detokenize: one of DETOKENIZERS. Raises InputError for a passage of one word.
+    """
+    pairs = []
+    for number, passage in enumerate(passages, 1):
+        passage = detokenized(passage, detokenize)
+        word = LAST_WORD.search(passage)
+        if word is None:
+            raise InputError(f"passage {number} is one word after --detokenize {detokenize}: leave it out")
+        pairs.append((passage[: word.start()], word.group()))
+    scored = continuations(model, tokenizer, pairs)
+    measures = []
+    for unit, part in (("word", slice(None)), ("token", slice(-1, None))):
+        right = [bool(one.greedy[part].all()) for one in scored]
+        losses = [-one.log_p[part].sum() for one in scored]
+        measures.append(accuracy_measure(f"last {unit}, accuracy", right))
+        measures.append(perplexity_measure(f"last {unit}, perplexity", mean_interval(losses), len(scored)))
+    return Report(measures, _notes([scored]))
+
+
+def winograd(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]) -> Report:
+    """Who is meant by [MASK]? Each candidate takes its place (GPT-2 section 3.4).
+
+    Full scoring compares P(the whole text). Partial scoring compares P(what follows | all up to the candidate), where
+    the candidate's own rarity plays no part (Trinh & Le 2018). Raises InputError for texts that do not fit the model.
+    """
+    whole_texts = []
+    halves = []
+    for text, names, _ in records:
+        pairs = [substitute(text, name) for name in names]
+        halves.append(pairs)
+        whole_texts.append([("", before + after) for before, after in pairs])
+    full = score_choices(model, tokenizer, whole_texts)
+    partial = score_choices(model, tokenizer, halves)
+    measures = []
+    for name, scored in (("full", full), ("partial", partial)):
+        totals = [[one.total for one in choices] for choices in scored]
+        measures.append(accuracy_measure(f"accuracy, {name} scoring", _credits(totals, records)))
+    return Report(measures, _notes(full))
+
+
+def choose(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]) -> Report:
+    """Which choice continues the context? By its mean log P per token (GPT-1 section 5), and by the sum.
+
+    Raises InputError for a choice without tokens, or with more than fits the model.
+    """
+    questions = []
+    for context, choices, _ in records:
+        questions.append([spaced(context, choice) for choice in choices])
+    scored = score_choices(model, tokenizer, questions)
+    means = [[one.mean for one in choices] for choices in scored]
+    totals = [[one.total for one in choices] for choices in scored]
+    measures = [
+        accuracy_measure("accuracy, mean of log P", _credits(means, records)),
+        accuracy_measure("accuracy, sum of log P", _credits(totals, records)),
+    ]
+    return Report(measures, _notes(scored))
+
+
+def sentiment(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Example], *, shots: int = 0) -> Report:
+    """Is each text "positive" or "negative"? The first `shots` records are shown as examples.
+
+    records: pairs (text, one of SENTIMENTS). Raises InputError where shots leave no record to judge.
+    """
+    examples, left = _split_shots(records, shots)
+    choices = []
+    for text, wanted in left:
+        prompt = sentiment_prompt(text, examples)
+        choices.append((prompt, SENTIMENTS, SENTIMENTS.index(wanted)))
+    return choose(model, tokenizer, choices)
+
+
+def spaced(context: str, choice: str) -> Pair:
+    """(context, choice) with one space between them, which belongs to the choice; none after a line end or nothing."""
+    context = context.rstrip(" ")
+    choice = choice.strip()
+    if not context or context[-1].isspace():
+        return context, choice
+    return context, " " + choice
+
+
+def _credits(scores: Sequence[Sequence[float]], records: Sequence[Choice]) -> list[float]:
+    """The credit of each record (..., choices, answer)."""
+    found = []
+    for of_choices, record in zip(scores, records, strict=True):
+        answer = record[-1]
+        found.append(credit(of_choices, answer))
+    return found
+
+
+def _notes(groups: Sequence[Sequence[Scored]]) -> list[str]:
+    cuts = []
+    for group in groups:
+        for one in group:
+            cuts.append(one.cut)
+    return notes_on_cuts(cuts)
+
+
+def _split_shots(records: Sequence[Example], shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
+    """The examples that stand in every prompt, and the records that are left to answer."""
+    most = len(records) - 1
+    if not 0 <= shots <= most:
+        raise InputError(f"--shots {shots}: choose 0 to {most}, so that one of {len(records)} is left to answer")
+    return records[:shots], records[shots:]
+
+
+# The model writes.
+
+
+class Writing(NamedTuple):
+    """How a text is written."""
+
+    prompt: Callable[..., str]
+    n_tokens: int  # at most
+    top_k: int  # draw among the likeliest k tokens; 1: take the likeliest
+    n_sentences: int | None  # how many of them are kept; None: all
+    one_line: bool = True  # is only the first line kept?
+
+
+WRITTEN = {
+    "summarise": Writing(summary_prompt, n_tokens=100, top_k=2, n_sentences=3, one_line=False),
+    "translate": Writing(translation_prompt, n_tokens=50, top_k=1, n_sentences=1),
+    "answer": Writing(answer_prompt, n_tokens=30, top_k=1, n_sentences=None),
+}
+
+
+def write(
+    task: str,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    records: Sequence[Example],
+    *,
+    shots: int = 0,
+    seed: int = 0,
+) -> Report:
+    """Let the model write what a task of WRITTEN wants; the first `shots` records are shown as examples.
+
+    records: pairs (what is given, what is wanted). Measures: exact match, and F1 of the words (for summaries: ROUGE-1
+    without stemming), both of words in small letters. Record i is drawn with seed + i. Raises InputError where shots
+    leave no record to answer.
+    """
+    writing = WRITTEN[task]
+    examples, left = _split_shots(records, shots)
+    outputs = []
+    exact = []
+    overlaps = []
+    cuts = []
+    for i, (given, wanted) in enumerate(tqdm(left, unit="text", delay=2, leave=False, disable=None)):
+        prompt = writing.prompt(given, examples)
+        text, cut = _generated(writing, model, tokenizer, prompt, seed + i)
+        output = _trimmed(writing, text)
+        outputs.append(output)
+        exact.append(_words(output) == _words(wanted))
+        overlaps.append(_overlap(_words(output), _words(wanted)))
+        cuts.append(cut)
+    mean, low, high = mean_interval(overlaps)
+    f1 = Measure("F1 of words", mean, low, high, len(overlaps))
+    return Report([accuracy_measure("exact match", exact), f1], notes_on_cuts(cuts), outputs)
+
+
+def _generated(
+    writing: Writing,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    prompt: str,
+    seed: int,
+) -> tuple[str, int]:
+    """What the model writes after the prompt, and how many of the prompt's oldest tokens had no place."""
+    positions = model.config.n_positions
+    n_tokens = min(writing.n_tokens, positions // 2)  # a prompt needs room too
+    room = positions - n_tokens
+    ids = opening(tokenizer) + tokenizer.encode(prompt)
+    cut = max(0, len(ids) - room)
+    ids = ids[cut:]
+    end = tokenizer.end_of_text_id
+    all_ids = model.generate(
+        np.array([ids]),
+        n_tokens,
+        temperature=0.0 if writing.top_k == 1 else 1.0,
+        top_k=writing.top_k,
+        seed=seed,
+        stop=tokenizer.newline_id if writing.one_line else end,
+    )
+    new = all_ids[0, len(ids) :].tolist()
+    if end in new:
+        new = new[: new.index(end)]
+    return tokenizer.decode(new), cut
+
+
+def _trimmed(writing: Writing, text: str) -> str:
+    """The first line, where only one is kept, and the first sentences of it."""
+    text = text.strip()
+    if writing.one_line:
+        text = text.split("\n")[0]
+    sentences = re.split(r"(?<=[.!?])\s+", text)
+    return " ".join(sentences[: writing.n_sentences])
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, in small letters and without punctuation."""
+    return re.findall(r"\w+", text.lower())
+
+
+def _overlap(written: list[str], wanted: list[str]) -> float:
+    """F1 of two lists of words: 2 x (words in both) / (words in either), each as often as it occurs. 0 for no words."""
+    both = Counter(written) & Counter(wanted)
+    either = len(written) + len(wanted)
+    return 2 * both.total() / max(1, either)

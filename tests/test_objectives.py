@@ -1,0 +1,142 @@
+"""Objectives: what they predict, how often, and that they are pure functions of (ids, rng)."""
+
+import numpy as np
+import pytest
+
+from minigpt import data, ops
+from minigpt.data.objectives import Batch, causal, masked, sentence_pairs
+from minigpt.errors import InputError
+
+VOCAB, MASK, START, SEPARATOR = 1000, 999, 998, 997
+OBJECTIVES = {
+    "causal": causal,
+    "masked": masked(MASK, VOCAB),
+    "masked, special": masked(MASK, VOCAB, special_ids=(3, 5)),
+    "sentence pairs": sentence_pairs(MASK, VOCAB, START, SEPARATOR),
+}
+
+
+def windows(b: int = 64, t: int = 40, seed: int = 0) -> np.ndarray:
+    """(B,T+1) random tokens, none of them special."""
+    return np.random.default_rng(seed).integers(900, size=(b, t + 1))
+
+
+def same(one: Batch, other: Batch) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_is_a_pure_function_of_ids_and_seed(name):
+    ids = windows()
+    before = ids.copy()
+    first, again, other = (OBJECTIVES[name](ids, np.random.default_rng(seed)) for seed in (7, 7, 8))
+    assert np.array_equal(ids, before), "the ids that were given are as they were"
+    assert same(first, again)
+    assert same(first, other) == (name == "causal"), "another seed gives another batch, unless no chance is in it"
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("dtype", [np.uint16, np.int64])
+def test_shapes_and_types(name, dtype):
+    b, t = 6, 21
+    batch = OBJECTIVES[name](windows(b, t).astype(dtype), np.random.default_rng(0))
+    assert batch.ids.shape == batch.targets.shape == (b, t)
+    assert batch.ids.dtype == batch.targets.dtype == np.int64
+    assert ((0 <= batch.ids) & (batch.ids < VOCAB)).all()
+    assert (batch.targets >= 0).any(axis=1).all(), "every row predicts something"
+    if batch.mask is not None:
+        assert batch.mask.dtype == bool and np.broadcast_shapes(batch.mask.shape, (b, 1, t, t)) == (b, 1, t, t)
+
+
+def test_causal_is_what_batches_have_always_been():
+    tokens = np.arange(100, 400, dtype=np.uint16)
+    ids, targets = data.batch(tokens, 5, 12, seed=3, step=4)
+    given = np.concatenate([ids, targets[:, -1:]], axis=1)
+    batch = causal(given, np.random.default_rng(0))
+    assert np.array_equal(batch.ids, ids) and np.array_equal(batch.targets, targets)
+    assert batch.mask is None and batch.segments is None and batch.positions is None
+
+
+@pytest.mark.parametrize(("rate", "t", "n"), [(0.15, 40, 6), (0.15, 3, 1), (0.5, 40, 20), (1.0, 8, 8)])
+def test_of_each_row_the_same_number_is_covered(rate, t, n):
+    batch = masked(MASK, VOCAB, rate)(windows(t=t), np.random.default_rng(0))
+    assert ((batch.targets != ops.IGNORED).sum(axis=1) == n).all()
+
+
+def test_covered_tokens_are_predicted_and_the_others_are_shown_as_they_are():
+    ids = windows()
+    batch = masked(MASK, VOCAB)(ids, np.random.default_rng(1))
+    covered = batch.targets != ops.IGNORED
+    assert np.array_equal(batch.targets[covered], ids[:, :-1][covered])
+    assert np.array_equal(batch.ids[~covered], ids[:, :-1][~covered])
+    assert batch.mask.all(), "every token sees every other"
+
+
+def test_of_the_covered_tokens_80_percent_are_masked_10_random_and_10_unchanged():
+    ids = windows(b=2000, t=100)
+    batch = masked(MASK, VOCAB)(ids, np.random.default_rng(2))
+    covered = batch.targets != ops.IGNORED
+    seen, true = batch.ids[covered], ids[:, :-1][covered]
+    assert covered.mean() == 0.15
+    is_mask, unchanged = seen == MASK, seen == true
+    assert is_mask.mean() == pytest.approx(0.8, abs=0.01)  # 30,000 tokens: a standard deviation is 0.0023
+    assert unchanged.mean() == pytest.approx(0.1, abs=0.01)
+    others = seen[~is_mask & ~unchanged]
+    assert len(others) / len(seen) == pytest.approx(0.1, abs=0.01)
+    assert others.min() < 20 and others.max() > 980 and len(np.unique(others)) > 900, "from the whole vocabulary"
+
+
+def test_every_place_is_covered_equally_often():
+    batch = masked(MASK, VOCAB)(windows(b=8000, t=20), np.random.default_rng(3))
+    rates = (batch.targets != ops.IGNORED).mean(axis=0)
+    assert np.allclose(rates, 0.15, atol=0.02)  # a standard deviation is 0.004
+
+
+def test_special_tokens_are_never_covered_even_where_there_is_little_else():
+    ids = windows()
+    ids[:, ::2] = 3
+    ids[0] = 5
+    batch = masked(MASK, VOCAB, rate=0.9, special_ids=(3, 5))(ids, np.random.default_rng(4))
+    special = np.isin(ids[:, :-1], (3, 5))
+    covered = batch.targets != ops.IGNORED
+    assert not (covered & special).any()
+    assert covered[1:][~special[1:]].all(), "36 places of 40 are wanted, and only 20 are free"
+
+
+@pytest.mark.parametrize(("b", "t"), [(64, 20), (3, 21), (2, 9)])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_sentence_pair_is_two_parts_between_special_tokens(b, t, seed):
+    ids = windows(b, t)
+    batch = sentence_pairs(MASK, VOCAB, START, SEPARATOR)(ids, np.random.default_rng(seed))
+    middle = (t - 3) // 2
+    special = [0, middle + 1, t - 1]
+    assert (batch.ids[:, special] == [START, SEPARATOR, SEPARATOR]).all()
+    assert (batch.targets[:, special] == ops.IGNORED).all(), "special tokens are never covered"
+    whole = np.where(batch.targets == ops.IGNORED, batch.ids, batch.targets)  # before anything was covered
+    assert np.array_equal(whole[:, 1 : middle + 1], ids[:, :middle])
+    assert np.array_equal(batch.segments, np.broadcast_to(np.arange(t) > middle + 1, (b, t)))
+    second, own = whole[:, middle + 2 : -1], ids[:, middle : t - 3]
+    continues = (second == own).all(axis=1)
+    assert np.array_equal(batch.sentence_labels, np.where(continues, 0, 1))
+    tails = own.tolist()
+    assert all(row in tails for row in second.tolist()), "the other part comes from another row, whole"
+
+
+def test_half_of_the_sentence_pairs_belong_together():
+    batch = sentence_pairs(MASK, VOCAB, START, SEPARATOR)(windows(b=10_000, t=9), np.random.default_rng(6))
+    assert batch.sentence_labels.mean() == pytest.approx(0.5, abs=0.02)  # a standard deviation is 0.005
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: masked(VOCAB, VOCAB), "mask_id 1000: choose a token of the vocabulary, 0 to 999"),
+        (lambda: masked(MASK, VOCAB, rate=0), "rate 0: choose a share"),
+        (lambda: masked(MASK, VOCAB, rate=15), "rate 15: choose a share"),
+        (lambda: OBJECTIVES["sentence pairs"](windows(b=1), np.random.default_rng(0)), "1 row: .* give 2 or more"),
+        (lambda: OBJECTIVES["sentence pairs"](windows(t=4), np.random.default_rng(0)), "4 tokens: .* give 5 or more"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
