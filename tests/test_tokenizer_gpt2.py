@@ -200,7 +200,7 @@ def test_a_word_that_the_vocabulary_cannot_spell_is_named():
 
 
 def test_the_cache_does_not_grow_for_ever(small, monkeypatch):
-    monkeypatch.setattr(base, "MEMORY", 5)
+    monkeypatch.setattr(base, "MAX_REMEMBERED", 5)
     fresh = GPT2Tokenizer(small.tokens, small.merges)
     assert fresh.encode(TEXT) == small.encode(TEXT) and len(fresh._words) <= 5
 

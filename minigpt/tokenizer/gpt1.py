@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, files, text
-from minigpt.tokenizer.base import Memory, Tokenizer
+from minigpt.tokenizer.base import Remembered, Tokenizer
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
 UNKNOWN = "<unk>"
@@ -41,8 +41,8 @@ class GPT1Tokenizer(Tokenizer):
         self.pipeline = pipeline
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._pieces = [_with_its_space(token) for token in self.tokens]
-        self._words = Memory(self._encode_word)
-        self._chunks = Memory(self._encode_chunk)
+        self._words = Remembered(self._encode_word)
+        self._chunks = Remembered(self._encode_chunk)
 
     @classmethod
     def train(

@@ -17,7 +17,7 @@ import regex
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, files
-from minigpt.tokenizer.base import Memory, Stream, Tokenizer
+from minigpt.tokenizer.base import Remembered, Stream, Tokenizer
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
 END_OF_TEXT = "<|endoftext|>"
@@ -103,8 +103,8 @@ class GPT2Tokenizer(Tokenizer):
             raise InputError(f"the vocabulary lacks the special token {missing[0]!r}: add it, or name other ones")
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._bytes = [self._bytes_of(token) for token in self.tokens]
-        self._words = Memory(self._encode_word)  # a string of chr(id) for each
-        self._runs = Memory(lambda run: "".join(map(self._words.__getitem__, WORD.findall(run))))
+        self._words = Remembered(self._encode_word)  # a string of chr(id) for each
+        self._runs = Remembered(lambda run: "".join(map(self._words.__getitem__, WORD.findall(run))))
 
     @classmethod
     def train(
