@@ -61,7 +61,7 @@ def _class_by_files(folder: Path) -> type[Tokenizer]:
 
 
 def _class_of_all_in_one(path: Path) -> type[Tokenizer]:
-    """The class of a `tokenizer.json`: GPT-2 splits into bytes, GPT-1 marks the ends of words, characters do neither."""
+    """The class of a `tokenizer.json`: GPT-2 has bytes, GPT-1 marks the ends of words, characters do neither."""
     saved = files.read_json(path)
     splitter = saved.get("pre_tokenizer")
     if isinstance(splitter, dict) and splitter.get("type") == "ByteLevel":

@@ -28,7 +28,8 @@ class CharTokenizer(Tokenizer):
         codes = []
         for token in self.tokens:
             if len(token) != 1 or 0xD800 <= ord(token) < 0xE000:  # half a surrogate pair is no character
-                raise InputError(f"the token {token!r} is not one character: a character vocabulary can hold nothing else")
+                only = "a character vocabulary can hold nothing else"
+                raise InputError(f"the token {token!r} is not one character: {only}")
             codes.append(ord(token))
         highest = max(codes, default=-1)
         self._id_of_code = np.full(highest + 1, _NONE, dtype=np.int32)
@@ -36,7 +37,7 @@ class CharTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: str | Iterable[str]) -> CharTokenizer:
-        """The characters of a text, or of all of several, sorted by code point. Raises InputError for no text at all."""
+        """The characters of a text, or of several, sorted by code point. Raises InputError where there is none."""
         characters = set(texts) if isinstance(texts, str) else set().union(*texts)
         if not characters:
             raise InputError("there are no characters to make a vocabulary of: the text is empty")

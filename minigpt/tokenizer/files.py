@@ -32,7 +32,8 @@ def tokens_from_ids(ids: Any, path: Path) -> list[str]:
     tokens: list[str | None] = [None] * len(ids)
     for token, i in ids.items():
         if type(i) is not int or not 0 <= i < len(ids):
-            raise InputError(f"{path}: token {token!r} has the id {i!r}, expected a number from 0 to {len(ids) - 1}")
+            expected = f"expected a number from 0 to {len(ids) - 1}"
+            raise InputError(f"{path}: token {token!r} has the id {i!r}, {expected}")
         if tokens[i] is not None:
             raise InputError(f"{path}: tokens {tokens[i]!r} and {token!r} have the same id {i}")
         tokens[i] = token
@@ -60,10 +61,12 @@ def _pairs(items: list, path: Path, unit: str, first: int) -> list[Pair]:
         here = f"{path}, {unit} {number}"
         symbols = item.split(" ") if isinstance(item, str) else item
         if not _is_pair(symbols):
-            raise InputError(f"{here}: {str(item)[:60]!r} is not a merge, expected two symbols and one space")
+            given = str(item)[:60]
+            raise InputError(f"{here}: {given!r} is not a merge, expected two symbols and one space")
         pair = tuple(symbols)
         if pair in number_of:
-            raise InputError(f"{here}: the merge {' '.join(pair)!r} stands on {unit} {number_of[pair]} already")
+            merge = " ".join(pair)
+            raise InputError(f"{here}: the merge {merge!r} stands on {unit} {number_of[pair]} already")
         number_of[pair] = number
     return list(number_of)
 
@@ -72,7 +75,10 @@ def _is_pair(symbols: Any) -> bool:
     """Is it a list of two strings, neither of them empty?"""
     if not isinstance(symbols, list) or len(symbols) != 2:
         return False
-    return all(isinstance(symbol, str) and symbol for symbol in symbols)
+    for symbol in symbols:
+        if not isinstance(symbol, str) or symbol == "":
+            return False
+    return True
 
 
 def read_bpe(folder: Path, *choices: tuple[str, str]) -> Vocabulary:
@@ -98,7 +104,9 @@ def _read_all_in_one(path: Path) -> Vocabulary:
     model = saved.get("model")
     if not isinstance(model, dict):
         model = {}
-    if not isinstance(model.get("vocab"), dict) or not isinstance(model.get("merges"), list):
+    vocab = model.get("vocab")
+    merges = model.get("merges")
+    if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise InputError(f"{path} holds no byte-pair encoding: expected a model with a vocab and merges")
     added_ids = {}
     special = []
@@ -111,9 +119,9 @@ def _read_all_in_one(path: Path) -> Vocabulary:
         "".join(added_ids)  # a TypeError, where one of them is no text
     except (TypeError, KeyError):
         raise InputError(f"{path}: added_tokens must be a list of objects with content, id and special") from None
-    tokens = tokens_from_ids(model["vocab"] | added_ids, path)
-    merges = _pairs(model["merges"], path, "merge", 1)
-    return tokens, merges, special
+    tokens = tokens_from_ids(vocab | added_ids, path)
+    pairs = _pairs(merges, path, "merge", 1)
+    return tokens, pairs, special
 
 
 def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
@@ -151,9 +159,11 @@ def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_fi
 
 def find(folder: Path, *choices: tuple[str, ...]) -> list[Path]:
     """The files of the first choice of names of which any exists in the folder; of the first one, where none does."""
-    chosen = choices[0]
+    candidates = []
     for names in choices:
-        if any((folder / name).exists() for name in names):
-            chosen = names
-            break
-    return [folder / name for name in chosen]
+        paths = [folder / name for name in names]
+        candidates.append(paths)
+    for paths in candidates:
+        if any(path.exists() for path in paths):
+            return paths
+    return candidates[0]
