@@ -1,8 +1,8 @@
-"""Scripts: texts of two to five sentences, after each of which the world knows what could be asked.
+"""Scripts: texts of two to five sentences, after each of which there are questions that the world can answer.
 
-In each, two people, things or places play the same part: two toys are put at two spots, two animals sit near. What it
-returns are pairs of states that differ in one role; `World.problem` says which one is so. What comes first, who acts
-and what is asked are drawn: every word is in true and in false answers equally often.
+In each, two people, things or places play the same part: two toys are put at two spots, two animals sit near. A script
+returns pairs of states that differ in one role; `World.problem` tells which one is so. What comes first, who acts and
+which pair is used are drawn: every word is in true and in false answers equally often.
 """
 
 import re
@@ -11,10 +11,16 @@ from zlib import crc32
 
 from minigpt.data.stories import VARIETY
 from minigpt.data.stories import words as w
-from minigpt.data.stories.teller import PATTERNS, Teller, capital
+from minigpt.data.stories.teller import PATTERNS, Form, Pattern, Teller, capital
+from minigpt.data.stories.words import Entity
 from minigpt.data.stories.world import Event, look_up
 
 TENTHS = 4 * ("train",) + 3 * ("valid",) + 3 * ("test",)  # of all sentences
+SPLITS = tuple(dict.fromkeys(TENTHS))
+N_TRIES = 12  # to find a sentence of the split
+
+Entities = tuple[Entity, ...]
+StatePair = tuple[Event, Event]
 
 
 class Stuck(Exception):
@@ -32,27 +38,41 @@ def split_of(sentence: str) -> str:
 
 
 class Script(Teller):
-    """A teller that keeps to one split: of a role that is given as a tuple, it draws until the sentence fits."""
+    """A teller that keeps to one split: of a role that is given as a tuple, it draws until the sentence fits.
+
+    variety: 1 to 3, see `stories.story`; same_gender: the two people of a text are of one gender.
+    """
 
     def __init__(self, seed: str, variety: int, split: str, same_gender: bool):
         super().__init__(seed, variety if variety < VARIETY else None)
-        self.split, self.heard = split, []
-        self.same_gender = same_gender  # of the two people of a text
+        self.split = split
+        self.same_gender = same_gender
+        self.unused = []  # sentences of a story that the task "acceptability" has not used yet
         self.children = w.GIRLS[:variety] + w.BOYS[:variety]
         self.people = self.children + w.FAMILY + w.WORKERS
-        self.foods, self.spots = tuple(w.FOODS.values()), sum(w.SPOTS.values(), ())
+        self.foods = tuple(w.FOODS.values())
+        self.spots = sum(w.SPOTS.values(), ())
         self.places = tuple(spot.place for spot in self.spots)  # each as often as it has spots
-        self.breakable, self.light, self.boxes, self.animals, self.things = (
-            tuple(one for looks in table.values() for one in looks[: self.variety])
-            for table in (w.BREAKABLE, w.LIGHT, w.BOXES, w.ANIMALS | w.SMALL_ANIMALS, w.TOYS | w.LIGHT))
+        self.breakable = self._in_all_looks(w.BREAKABLE)
+        self.light = self._in_all_looks(w.LIGHT)
+        self.boxes = self._in_all_looks(w.BOXES)
+        self.animals = self._in_all_looks(w.ANIMALS | w.SMALL_ANIMALS)
+        self.things = self._in_all_looks(w.TOYS | w.LIGHT)
+
+    def _in_all_looks(self, table: w.Looks) -> Entities:
+        """All entities of a table, in as many looks as the variety allows."""
+        entities = []
+        for looks in table.values():
+            entities += looks[: self.variety]
+        return tuple(entities)
 
     def __call__(self, kind, who, what=None, to=None, where=None, how="") -> Event:
         """Let one event happen and say it, as `Teller` does; returns it. Raises Stuck if nothing fits in 12 tries."""
-        for _ in range(12):
+        for _ in range(N_TRIES):
             event = self.draw(kind, who, what, to, where, how)
             if self.world.problem(event):
                 continue
-            saved = self.before, self.now, set(self.known), self.subject
+            saved = (self.before, self.now, set(self.known), self.subject)
             self.tell(event)
             if self.fits(self.sentences[-1].text):
                 self.world.apply(event)
@@ -61,11 +81,12 @@ class Script(Teller):
             self.before, self.now, self.known, self.subject = saved
         raise Stuck
 
-    def draw(self, kind, *roles) -> Event:
-        """An event; of every role that is given as a tuple, one is picked."""
+    def draw(self, kind: str, *roles) -> Event:
+        """An event; of every role that is given as a tuple, one is picked. Raises Stuck where a tuple is empty."""
         if () in roles:
             raise Stuck
-        return Event(kind, *(self.pick(role) if role.__class__ is tuple else role for role in roles))
+        drawn = [self.pick(role) if isinstance(role, tuple) else role for role in roles]
+        return Event(kind, *drawn)
 
     def fits(self, text: str) -> bool:
         """Are all its sentences of this split?"""
@@ -75,35 +96,43 @@ class Script(Teller):
         """All that was told."""
         return " ".join(sentence.text for sentence in self.sentences)
 
-    def alone(self, event: Event, form) -> str:
+    def alone(self, event: Event, form: Form) -> str:
         """An event, which need not happen, in a sentence that needs no other before it."""
-        self.before, self.now = (), []
-        return capital(self._say(event, form.parts)[0])
+        self.before = ()
+        self.now = []
+        text, _ = self._say(event, form.parts)
+        return capital(text)
 
     def alike(self, *events: Event) -> tuple[str, ...]:
         """States or questions of one kind, all said in the same way. Raises Stuck if this split has none for them."""
-        for form in self.mixed(sum(look_up(PATTERNS, *events[0][::5]), ())):
+        patterns: list[Pattern] = look_up(PATTERNS, events[0].kind, events[0].how)
+        for form in self.mixed(sum(patterns, ())):
             texts = tuple(self.alone(event, form) for event in events)
             if all(map(self.fits, texts)):
                 return texts
         raise Stuck
 
-    def rival(self, hero) -> tuple:
+    def rival(self, hero: Entity) -> Entities:
         """Who can be the second person of a text."""
         genders = hero.gender if self.same_gender else "fm"
-        return tuple(one for one in self.people if one is not hero and one.gender in genders)
+        return tuple(person for person in self.people if person is not hero and person.gender in genders)
 
-    def own_of(self, who, table) -> tuple:
+    def own_of(self, who: Entity, things: Entities) -> Entities:
         """Those of the things that girls, or boys, have of their own."""
-        return tuple(thing for thing in table if thing.name in w.OWN[who.gender])
+        names = w.OWN[who.gender]
+        return tuple(thing for thing in things if thing.name in names)
 
-    def scene(self, meeting: bool = False) -> tuple:
-        """A child at a place, and whom it meets there."""
-        hero, _, place = self("day", self.children, to=self.places, how=w.FAIR)[1:4]
-        return hero, self("meets", self.rival(hero), to=hero, where=place).who if meeting else None, place
+    def scene(self) -> tuple[Entity, Entity]:
+        """A child, and the place where it is."""
+        event = self("day", self.children, to=self.places, how=w.FAIR)
+        return event.who, event.to
+
+    def meet(self, hero: Entity, place: Entity) -> Entity:
+        """Another person, whom the hero meets there."""
+        return self("meets", self.rival(hero), to=hero, where=place).who
 
 
-def others(options, *taken) -> tuple:
+def others(options: Entities, *taken: Entity) -> Entities:
     """The options that share their name with none of the taken."""
     names = [one.name for one in taken]
     return tuple(option for option in options if option.name not in names)
@@ -114,89 +143,121 @@ def state(how, who=None, what=None, to=None, where=None) -> Event:
     return Event("state", who, what, to, where, how)
 
 
-def either(event: Event, role: str, *values) -> list[tuple[Event, Event]]:
+def either(event: Event, role: str, *values: Entity) -> list[StatePair]:
     """Pairs of events that differ in one role."""
-    return [tuple(event._replace(**{role: value}) for value in two) for two in combinations(values, 2)]
+    pairs = []
+    for one, other in combinations(values, 2):
+        pairs.append((event._replace(**{role: one}), event._replace(**{role: other})))
+    return pairs
 
 
-def left(t):
+def left(t: Script) -> list[StatePair]:
     """Two things are put at two spots of a place, and one of them may be moved."""
-    hero, _, place = t.scene()
+    hero, place = t.scene()
     spots = w.SPOTS[place]
-    one = t("put", hero, t.own_of(hero, t.things), where=spots)
-    two = t("put", hero, others(t.own_of(hero, t.things), one.what), where=others(spots, one.where))
+    own = t.own_of(hero, t.things)
+    one = t("put", hero, own, where=spots)
+    two = t("put", hero, others(own, one.what), where=others(spots, one.where))
     if t.chance(0.3):
-        mover = t("meets", t.rival(hero), to=hero, where=place).who
-        t("move", mover, t.pick((one, two)).what, where=spots)
-    asked = [pair for spot in spots for pair in either(state("lies", where=spot), "who", one.what, two.what)]
+        mover = t.meet(hero, place)
+        moved = t.pick((one, two)).what
+        t("move", mover, moved, where=spots)
+    pairs = []
+    for spot in spots:
+        pairs += either(state("lies", where=spot), "who", one.what, two.what)
     for thing in (one.what, two.what):
-        asked += either(state("lies", thing), "where", *spots) + either(state("found", hero, thing), "where", *spots)
-    return asked
+        pairs += either(state("lies", thing), "where", *spots)
+        pairs += either(state("found", hero, thing), "where", *spots)
+    return pairs
 
 
-def lost(t):
-    """Somebody has lost a thing, looks for it at one spot in vain, hears of another, and goes there."""
-    hero, other, place = t.scene(meeting=True)
+def lost(t: Script) -> list[StatePair]:
+    """Somebody has lost a thing, looks for it at one spot in vain, is told of another, and goes there."""
+    hero, place = t.scene()
+    other = t.meet(hero, place)
     thing = t("lose", hero, t.own_of(hero, t.things)).what
-    spots = {}
+    spots = []
     for kind in t.mixed(("miss", "tell")):
-        spots[kind] = (t(kind, hero, thing, where=w.SPOTS[place]) if kind == "miss" else
-                       t(kind, other, thing, to=hero, where=tuple(s for s in t.spots if s.place is not place))).where
-    t("go", hero, to=spots["tell"].place)
-    return [pair for event in (state("found", hero, thing), state("lies", thing))
-            for pair in either(event, "where", *spots.values())]
+        if kind == "miss":
+            event = t("miss", hero, thing, where=w.SPOTS[place])
+        else:
+            elsewhere = tuple(spot for spot in t.spots if spot.place is not place)
+            event = t("tell", other, thing, to=hero, where=elsewhere)
+            goal = event.where.place
+        spots.append(event.where)
+    t("go", hero, to=goal)
+    pairs = either(state("found", hero, thing), "where", *spots)
+    pairs += either(state("lies", thing), "where", *spots)
+    return pairs
 
 
-def lent(t):
+def lent(t: Script) -> list[StatePair]:
     """Two people have lent each other something; one of the things may be given back, or break."""
-    hero, other, _ = t.scene(meeting=True)
-    hero, other = t.mixed((hero, other))
-    one = t("lend", hero, t.own_of(hero, t.breakable), to=other)
-    two = t("lend", other, others(t.own_of(other, t.breakable), one.what), to=hero)
-    by, what, to = t.pick((one, two))[1:4]
+    hero, place = t.scene()
+    first, second = t.mixed((hero, t.meet(hero, place)))
+    one = t("lend", first, t.own_of(first, t.breakable), to=second)
+    two = t("lend", second, others(t.own_of(second, t.breakable), one.what), to=first)
+    loan = t.pick((one, two))
     end = t.pick(("give", "break", ""))
     if end == "give":
-        t("give", to, what, to=by, how="back")
+        t("give", loan.to, loan.what, to=loan.who, how="back")
     elif end == "break":
-        t("break", to, what)
-    asked = []
-    for _, by, what, to, *_ in (one, two):
-        asked += either(state("has", what=what), "who", by, to) + either(state("broken", what=what), "who", by, to)
-        if t.world.lies[what] is to:
-            asked.append((state("give", by, what, to), state("give", to, what, by)))
-    return asked
+        t("break", loan.to, loan.what)
+    pairs = []
+    for loan in (one, two):
+        owner, thing, borrower = loan.who, loan.what, loan.to
+        pairs += either(state("has", what=thing), "who", owner, borrower)
+        pairs += either(state("broken", what=thing), "who", owner, borrower)
+        if t.world.lies[thing] is borrower:
+            pairs.append((state("give", owner, thing, borrower), state("give", borrower, thing, owner)))
+    return pairs
 
 
-def kept(t):
+def kept(t: Script) -> list[StatePair]:
     """Two things are kept in two boxes, and one of them may be put into another box."""
-    pair = t.pick(t.children), t.pick(t.children)
-    one = t("keep", pair[0], t.own_of(pair[0], t.things), to=t.boxes, where=t.spots)
-    two = t("keep", pair[1], others(t.own_of(pair[1], t.things), one.what), to=others(t.boxes, one.to), where=t.spots)
-    things, boxes = (one.what, two.what), [one.to, two.to]
+    hero = t.pick(t.children)
+    other = t.pick(t.children)
+    one = t("keep", hero, t.own_of(hero, t.things), to=t.boxes, where=t.spots)
+    rest = others(t.own_of(other, t.things), one.what)
+    two = t("keep", other, rest, to=others(t.boxes, one.to), where=t.spots)
+    things = (one.what, two.what)
+    boxes = [one.to, two.to]
     if t.chance(0.3):
         moved = t.pick((one, two))
-        boxes.append(t("into", moved.who, moved.what, to=others(t.boxes, moved.to)).to)
-    asked, boxes = [], dict.fromkeys(boxes)
+        event = t("into", moved.who, moved.what, to=others(t.boxes, moved.to))
+        boxes.append(event.to)
+    boxes = tuple(dict.fromkeys(boxes))  # each once
+    pairs = []
     for box in boxes:
-        asked += either(state("in", to=box), "who", *things) + either(state("inside", pair[0], to=box), "what", *things)
-    return asked + [two for thing in things for two in either(state("in", thing), "to", *boxes)]
+        pairs += either(state("in", to=box), "who", *things)
+        pairs += either(state("inside", hero, to=box), "what", *things)
+    for thing in things:
+        pairs += either(state("in", thing), "to", *boxes)
+    return pairs
 
 
-def went(t):
+def went(t: Script) -> list[StatePair]:
     """Two people are at two places, and one of them or both go elsewhere."""
-    hero, _, start = t.scene()
-    other, _, there = t("lives", t.rival(hero), to=others(t.places, start))[1:4]
-    been = {hero: start, other: there}
-    for who in t.mixed(been)[: t.pick((1, 2))]:
-        been[who] = t("go", who, to=others(t.places, start, there)).to
-    places = dict.fromkeys((start, there, *been.values()))
-    return [pair for who in been for pair in either(state("at", who), "to", *places)] + [
-        pair for place in places for pair in either(state("at", to=place), "who", hero, other)]
+    hero, start = t.scene()
+    event = t("lives", t.rival(hero), to=others(t.places, start))
+    other, there = event.who, event.to
+    last_place = {hero: start, other: there}
+    walkers = t.mixed(last_place)
+    n_walkers = t.pick((1, 2))
+    for who in walkers[:n_walkers]:
+        last_place[who] = t("go", who, to=others(t.places, start, there)).to
+    places = dict.fromkeys((start, there, *last_place.values()))
+    pairs = []
+    for who in last_place:
+        pairs += either(state("at", who), "to", *places)
+    for place in places:
+        pairs += either(state("at", to=place), "who", hero, other)
+    return pairs
 
 
-def took(t):
+def took(t: Script) -> list[StatePair]:
     """Two animals are near. One of them takes something from a child, and may leave it somewhere."""
-    hero, _, place = t.scene()
+    hero, place = t.scene()
     spots = w.SPOTS[place]
     one = t("sits", t.animals, to=hero, where=spots)
     two = t("sits", others(t.animals, one.who), to=hero, where=others(spots, one.where))
@@ -204,36 +265,46 @@ def took(t):
     thief = t("steal", (one.who, two.who), thing, to=hero).who
     if t.chance(0.3):
         t("drop", thief, thing, where=spots)
-    return either(state("lies", thing), "where", *spots) + either(state("has", what=thing), "who", one.who, two.who)
+    pairs = either(state("lies", thing), "where", *spots)
+    pairs += either(state("has", what=thing), "who", one.who, two.who)
+    return pairs
 
 
-def fed(t):
+def fed(t: Script) -> list[StatePair]:
     """Two animals, and two kinds of food: each animal likes one of them."""
-    hero, _, place = t.scene()
-    kinds, animals = t.mixed(w.LIKES)[:2], []
-    foods = [w.FOODS[w.LIKES[kind][0]] for kind in kinds]
+    hero, place = t.scene()
+    kinds = t.mixed(w.LIKES)[:2]
+    foods = [w.FOODS[w.LIKES[kind]["food"]] for kind in kinds]
+    animals = []
     for kind in t.mixed(kinds):
-        animals.append(t("sits", w.ANIMALS[kind][: t.variety], to=hero, where=w.SPOTS[place]).who)
+        looks = w.ANIMALS[kind][: t.variety]
+        animals.append(t("sits", looks, to=hero, where=w.SPOTS[place]).who)
     for food in t.mixed(foods):
         t("own", hero, food, how="new")
-    asked = [pair for food in foods for pair in either(state("eats", what=food), "who", *animals)]
+    pairs = []
+    for food in foods:
+        pairs += either(state("eats", what=food), "who", *animals)
     for animal in animals:
-        asked += either(state("feed", hero, to=animal), "what", *foods) + either(state("eats", animal), "what", *foods)
-    return asked
+        pairs += either(state("feed", hero, to=animal), "what", *foods)
+        pairs += either(state("eats", animal), "what", *foods)
+    return pairs
 
 
-def baked(t):
+def baked(t: Script) -> list[StatePair]:
     """What a dish is made of; each part of it is always found at the same spot."""
     hero = t.pick(t.children)
     t("day", hero, to=w.PLACES["kitchen"], how=w.FAIR)
-    dish = t("baking", hero, tuple(w.DISH.values()), to=w.FAMILY).what.name
-    parts = [w.FOODS[part] for part in t.mixed(w.DISHES[dish])]
+    dish = t("baking", hero, tuple(w.DISHES.values()), to=w.FAMILY).what
+    parts = [w.FOODS[part] for part in t.mixed(w.RECIPES[dish.name])]
     spots = [w.LARDER[part.name] for part in parts]
     t("need", hero, parts[0], to=parts[1])
-    asked = [pair for spot in spots for pair in either(state("stored", where=spot), "who", *parts)]
+    pairs = []
+    for spot in spots:
+        pairs += either(state("stored", where=spot), "who", *parts)
     for part in parts:
-        asked += either(state("get", hero, part), "where", *spots) + either(state("stored", part), "where", *spots)
-    return asked
+        pairs += either(state("get", hero, part), "where", *spots)
+        pairs += either(state("stored", part), "where", *spots)
+    return pairs
 
 
 SCRIPTS = (left, lost, lent, kept, went, took)  # whose answers are in the text
