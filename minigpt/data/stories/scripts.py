@@ -145,10 +145,8 @@ def state(how, who=None, what=None, to=None, where=None) -> Event:
 
 def either(event: Event, role: str, *values: Entity) -> list[StatePair]:
     """Pairs of events that differ in one role."""
-    pairs = []
-    for one, other in combinations(values, 2):
-        pairs.append((event._replace(**{role: one}), event._replace(**{role: other})))
-    return pairs
+    events = [event._replace(**{role: value}) for value in values]
+    return list(combinations(events, 2))
 
 
 def left(t: Script) -> list[StatePair]:
@@ -157,17 +155,23 @@ def left(t: Script) -> list[StatePair]:
     spots = w.SPOTS[place]
     own = t.own_of(hero, t.things)
     one = t("put", hero, own, where=spots)
-    two = t("put", hero, others(own, one.what), where=others(spots, one.where))
+    other_things = others(own, one.what)
+    other_spots = others(spots, one.where)
+    two = t("put", hero, other_things, where=other_spots)
     if t.chance(0.3):
         mover = t.meet(hero, place)
         moved = t.pick((one, two)).what
         t("move", mover, moved, where=spots)
+    things = (one.what, two.what)
     pairs = []
     for spot in spots:
-        pairs += either(state("lies", where=spot), "who", one.what, two.what)
-    for thing in (one.what, two.what):
-        pairs += either(state("lies", thing), "where", *spots)
-        pairs += either(state("found", hero, thing), "where", *spots)
+        lies_there = state("lies", where=spot)
+        pairs += either(lies_there, "who", *things)
+    for thing in things:
+        lies = state("lies", thing)
+        found = state("found", hero, thing)
+        pairs += either(lies, "where", *spots)
+        pairs += either(found, "where", *spots)
     return pairs
 
 
@@ -175,7 +179,8 @@ def lost(t: Script) -> list[StatePair]:
     """Somebody has lost a thing, looks for it at one spot in vain, is told of another, and goes there."""
     hero, place = t.scene()
     other = t.meet(hero, place)
-    thing = t("lose", hero, t.own_of(hero, t.things)).what
+    own = t.own_of(hero, t.things)
+    thing = t("lose", hero, own).what
     spots = []
     for kind in t.mixed(("miss", "tell")):
         if kind == "miss":
@@ -186,17 +191,19 @@ def lost(t: Script) -> list[StatePair]:
             goal = event.where.place
         spots.append(event.where)
     t("go", hero, to=goal)
-    pairs = either(state("found", hero, thing), "where", *spots)
-    pairs += either(state("lies", thing), "where", *spots)
-    return pairs
+    found = state("found", hero, thing)
+    lies = state("lies", thing)
+    return either(found, "where", *spots) + either(lies, "where", *spots)
 
 
 def lent(t: Script) -> list[StatePair]:
     """Two people have lent each other something; one of the things may be given back, or break."""
     hero, place = t.scene()
     first, second = t.mixed((hero, t.meet(hero, place)))
-    one = t("lend", first, t.own_of(first, t.breakable), to=second)
-    two = t("lend", second, others(t.own_of(second, t.breakable), one.what), to=first)
+    first_own = t.own_of(first, t.breakable)
+    second_own = t.own_of(second, t.breakable)
+    one = t("lend", first, first_own, to=second)
+    two = t("lend", second, others(second_own, one.what), to=first)
     loan = t.pick((one, two))
     end = t.pick(("give", "break", ""))
     if end == "give":
@@ -205,11 +212,17 @@ def lent(t: Script) -> list[StatePair]:
         t("break", loan.to, loan.what)
     pairs = []
     for loan in (one, two):
-        owner, thing, borrower = loan.who, loan.what, loan.to
-        pairs += either(state("has", what=thing), "who", owner, borrower)
-        pairs += either(state("broken", what=thing), "who", owner, borrower)
+        owner = loan.who
+        thing = loan.what
+        borrower = loan.to
+        has = state("has", what=thing)
+        is_broken = state("broken", what=thing)
+        pairs += either(has, "who", owner, borrower)
+        pairs += either(is_broken, "who", owner, borrower)
         if t.world.lies[thing] is borrower:
-            pairs.append((state("give", owner, thing, borrower), state("give", borrower, thing, owner)))
+            owner_gives = state("give", owner, thing, borrower)
+            borrower_gives = state("give", borrower, thing, owner)
+            pairs.append((owner_gives, borrower_gives))
     return pairs
 
 
@@ -217,22 +230,29 @@ def kept(t: Script) -> list[StatePair]:
     """Two things are kept in two boxes, and one of them may be put into another box."""
     hero = t.pick(t.children)
     other = t.pick(t.children)
-    one = t("keep", hero, t.own_of(hero, t.things), to=t.boxes, where=t.spots)
-    rest = others(t.own_of(other, t.things), one.what)
-    two = t("keep", other, rest, to=others(t.boxes, one.to), where=t.spots)
+    hero_own = t.own_of(hero, t.things)
+    other_own = t.own_of(other, t.things)
+    one = t("keep", hero, hero_own, to=t.boxes, where=t.spots)
+    other_things = others(other_own, one.what)
+    other_boxes = others(t.boxes, one.to)
+    two = t("keep", other, other_things, to=other_boxes, where=t.spots)
     things = (one.what, two.what)
     boxes = [one.to, two.to]
     if t.chance(0.3):
         moved = t.pick((one, two))
-        event = t("into", moved.who, moved.what, to=others(t.boxes, moved.to))
+        new_boxes = others(t.boxes, moved.to)
+        event = t("into", moved.who, moved.what, to=new_boxes)
         boxes.append(event.to)
     boxes = tuple(dict.fromkeys(boxes))  # each once
     pairs = []
     for box in boxes:
-        pairs += either(state("in", to=box), "who", *things)
-        pairs += either(state("inside", hero, to=box), "what", *things)
+        is_in_it = state("in", to=box)
+        inside = state("inside", hero, to=box)
+        pairs += either(is_in_it, "who", *things)
+        pairs += either(inside, "what", *things)
     for thing in things:
-        pairs += either(state("in", thing), "to", *boxes)
+        is_in = state("in", thing)
+        pairs += either(is_in, "to", *boxes)
     return pairs
 
 
@@ -240,18 +260,23 @@ def went(t: Script) -> list[StatePair]:
     """Two people are at two places, and one of them or both go elsewhere."""
     hero, start = t.scene()
     event = t("lives", t.rival(hero), to=others(t.places, start))
-    other, there = event.who, event.to
+    other = event.who
+    there = event.to
     last_place = {hero: start, other: there}
     walkers = t.mixed(last_place)
     n_walkers = t.pick((1, 2))
+    new_places = others(t.places, start, there)
     for who in walkers[:n_walkers]:
-        last_place[who] = t("go", who, to=others(t.places, start, there)).to
+        event = t("go", who, to=new_places)
+        last_place[who] = event.to
     places = dict.fromkeys((start, there, *last_place.values()))
     pairs = []
     for who in last_place:
-        pairs += either(state("at", who), "to", *places)
+        is_at = state("at", who)
+        pairs += either(is_at, "to", *places)
     for place in places:
-        pairs += either(state("at", to=place), "who", hero, other)
+        is_there = state("at", to=place)
+        pairs += either(is_there, "who", hero, other)
     return pairs
 
 
@@ -260,14 +285,18 @@ def took(t: Script) -> list[StatePair]:
     hero, place = t.scene()
     spots = w.SPOTS[place]
     one = t("sits", t.animals, to=hero, where=spots)
-    two = t("sits", others(t.animals, one.who), to=hero, where=others(spots, one.where))
-    thing = t("own", hero, t.own_of(hero, t.things), how="new").what
-    thief = t("steal", (one.who, two.who), thing, to=hero).who
+    other_animals = others(t.animals, one.who)
+    other_spots = others(spots, one.where)
+    two = t("sits", other_animals, to=hero, where=other_spots)
+    animals = (one.who, two.who)
+    own = t.own_of(hero, t.things)
+    thing = t("own", hero, own, how="new").what
+    thief = t("steal", animals, thing, to=hero).who
     if t.chance(0.3):
         t("drop", thief, thing, where=spots)
-    pairs = either(state("lies", thing), "where", *spots)
-    pairs += either(state("has", what=thing), "who", one.who, two.who)
-    return pairs
+    lies = state("lies", thing)
+    has = state("has", what=thing)
+    return either(lies, "where", *spots) + either(has, "who", *animals)
 
 
 def fed(t: Script) -> list[StatePair]:
@@ -278,15 +307,19 @@ def fed(t: Script) -> list[StatePair]:
     animals = []
     for kind in t.mixed(kinds):
         looks = w.ANIMALS[kind][: t.variety]
-        animals.append(t("sits", looks, to=hero, where=w.SPOTS[place]).who)
+        event = t("sits", looks, to=hero, where=w.SPOTS[place])
+        animals.append(event.who)
     for food in t.mixed(foods):
         t("own", hero, food, how="new")
     pairs = []
     for food in foods:
-        pairs += either(state("eats", what=food), "who", *animals)
+        eats_it = state("eats", what=food)
+        pairs += either(eats_it, "who", *animals)
     for animal in animals:
-        pairs += either(state("feed", hero, to=animal), "what", *foods)
-        pairs += either(state("eats", animal), "what", *foods)
+        feed = state("feed", hero, to=animal)
+        eats = state("eats", animal)
+        pairs += either(feed, "what", *foods)
+        pairs += either(eats, "what", *foods)
     return pairs
 
 
@@ -294,16 +327,21 @@ def baked(t: Script) -> list[StatePair]:
     """What a dish is made of; each part of it is always found at the same spot."""
     hero = t.pick(t.children)
     t("day", hero, to=w.PLACES["kitchen"], how=w.FAIR)
-    dish = t("baking", hero, tuple(w.DISHES.values()), to=w.FAMILY).what
-    parts = [w.FOODS[part] for part in t.mixed(w.RECIPES[dish.name])]
+    dishes = tuple(w.DISHES.values())
+    dish = t("baking", hero, dishes, to=w.FAMILY).what
+    names = t.mixed(w.RECIPES[dish.name])
+    parts = [w.FOODS[name] for name in names]
     spots = [w.LARDER[part.name] for part in parts]
     t("need", hero, parts[0], to=parts[1])
     pairs = []
     for spot in spots:
-        pairs += either(state("stored", where=spot), "who", *parts)
+        is_stored_there = state("stored", where=spot)
+        pairs += either(is_stored_there, "who", *parts)
     for part in parts:
-        pairs += either(state("get", hero, part), "where", *spots)
-        pairs += either(state("stored", part), "where", *spots)
+        get = state("get", hero, part)
+        is_stored = state("stored", part)
+        pairs += either(get, "where", *spots)
+        pairs += either(is_stored, "where", *spots)
     return pairs
 
 

@@ -47,10 +47,10 @@ Pattern = tuple[Form, ...]  # one form for every way to make its choices
 def _read_patterns(path: Path) -> dict[str, list[Pattern]]:
     """{kind of event: its patterns}"""
     patterns = {}
-    for kind, lines in read_toml(path).items():
+    for kind, text in read_toml(path).items():
         patterns[kind] = []
-        for line in lines.splitlines():
-            forms = [_form(text) for text in _expand(line)]
+        for line in text.splitlines():
+            forms = map(_form, _expand(line))
             patterns[kind].append(tuple(forms))
     return patterns
 
@@ -120,8 +120,8 @@ class Teller(Chance):
     A pronoun is used only where it can mean one entity: it was named in this sentence or the one before, and no other
     of the same gender was. Patterns that do otherwise ("Tom thanked Ben, because he had helped him") are deliberate.
 
-    variety: how many pairs of friends there are, and looks of a thing; each event can be told in one way more. None: all
-    of them.
+    variety: how many pairs of friends there are, and looks of a thing; each event can be told in one way more. None:
+    all of them.
     """
 
     def __init__(self, seed: str, variety: int | None):
@@ -151,7 +151,8 @@ class Teller(Chance):
         self.before = self.now
         self.now = []
         text, pronouns = self._say(event, form.parts)
-        self.sentences.append(Sentence(capital(text), (event,), pronouns))
+        sentence = Sentence(capital(text), (event,), pronouns)
+        self.sentences.append(sentence)
         self.subject = event.who if form.goes_on else None
 
     def also(self, kind, who, what=None, to=None, where=None, how="") -> None:
@@ -167,7 +168,8 @@ class Teller(Chance):
         form = self.pick(seconds)
         begun = first.text[:-1] + " and"  # in place of the period
         text, pronouns = self._say(event, (begun, *form.parts[1:]))
-        self.sentences.append(Sentence(text, (*first.events, event), first.pronouns + pronouns))
+        both = Sentence(text, (*first.events, event), first.pronouns + pronouns)
+        self.sentences.append(both)
         self.subject = None
 
     def _patterns(self, kind: str, how: str) -> list[Pattern]:
@@ -239,13 +241,15 @@ class Teller(Chance):
     def thing(self, table: words.Looks, *others: Entity) -> Entity:
         """A thing whose name none of the others has."""
         taken = [other.name for other in others]
-        name = self.pick([name for name in table if name not in taken])
+        free = [name for name in table if name not in taken]
+        name = self.pick(free)
         return self.look(table[name])
 
     def own(self, child: Entity, table: words.Looks) -> Entity:
         """A thing of a child's own: two friends never have the same."""
-        names = words.OWN[child.gender]
-        name = self.pick([name for name in table if name in names])
+        own = words.OWN[child.gender]
+        names = [name for name in table if name in own]
+        name = self.pick(names)
         return self.look(table[name])
 
     def look(self, looks: tuple[Entity, ...]) -> Entity:
@@ -254,7 +258,8 @@ class Teller(Chance):
 
     def place(self, places: Iterable[Entity], *others: Entity) -> Entity:
         """One of the places, but none of the others."""
-        return self.pick([place for place in places if place not in others])
+        free = [place for place in places if place not in others]
+        return self.pick(free)
 
     def spot(self, places: Iterable[Entity], *others: Entity) -> Entity:
         """A spot in one of the places, but in none of the others."""
@@ -265,20 +270,25 @@ class Teller(Chance):
 
     def begin(self, hero: Entity, traits=(), near: float = 0.0) -> None:
         """Who the story is about and, with probability `near`, where the house stands."""
-        self("meet", hero, how=self.pick(traits or words.TRAITS))
+        trait = self.pick(traits or words.TRAITS)
+        self("meet", hero, how=trait)
         if self.chance(near):
-            self("near", hero, to=self.pick(words.NEAR_HOUSES))
+            place = self.pick(words.NEAR_HOUSES)
+            self("near", hero, to=place)
 
     def day(self, hero: Entity, place: Entity, weather: str = "", scene: float = 0.0) -> None:
         """Where the hero is and, with probability `scene`, what it is like there."""
-        self("day", hero, to=place, how=weather or self.pick(words.FAIR))
+        if not weather:
+            weather = self.pick(words.FAIR)
+        self("day", hero, to=place, how=weather)
         if self.chance(scene) and f"scene.{place.name}" in PATTERNS:
             self("scene", hero, to=place, how=place.name)
 
     def way(self, who: Entity, *others: Entity) -> None:
         """Now and then, an animal to see on the way that is none of the others."""
         if self.chance(0.4):
-            self("way", who, self.thing(words.SEEN, *others))
+            animal = self.thing(words.SEEN, *others)
+            self("way", who, animal)
 
     def home(self, who: Entity) -> None:
         """Go home; where the house stands is told again if it was told before."""

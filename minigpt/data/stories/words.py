@@ -74,7 +74,6 @@ TRAITS = tuple(_WORDS["traits"])
 MEAN = tuple(_WORDS["mean"])  # traits of those who do not like to share
 FAIR = tuple(_WORDS["fair"])  # how a fine day can be
 COLOURS = tuple(_WORDS["colours"])
-SIZES = tuple(_WORDS["sizes"])
 
 # ------------------------------------------------------------------------------------------------------------- places
 
@@ -92,31 +91,43 @@ _SPOT_OF: dict[tuple[str, str], Entity] = {}  # ("garden", "behind fence") -> th
 
 for _phrase, _spot_phrases in _WORDS["places"].items():
     _place = _located("place", _phrase)
-    _spots = tuple(_located("spot", _spot_phrase, _place) for _spot_phrase in _spot_phrases)
     PLACES[_place.name] = _place
-    SPOTS[_place] = _spots
-    HIDING[_place] = tuple(_spot for _spot in _spots if _spot.preposition in _WORDS["good_to_hide"])
-    for _spot_phrase, _spot in zip(_spot_phrases, _spots, strict=True):
+    SPOTS[_place] = ()
+    HIDING[_place] = ()
+    for _spot_phrase in _spot_phrases:
+        _spot = _located("spot", _spot_phrase, _place)
         _SPOT_OF[_place.name, _spot_phrase] = _spot
+        SPOTS[_place] += (_spot,)
+        if _spot.preposition in _WORDS["good_to_hide"]:
+            HIDING[_place] += (_spot,)
 
 HOME = _located("place", "at home")
 HOME.forms.update(the="home", at="at home", short="home")
 
-INDOORS = tuple(PLACES[name] for name in _WORDS["indoors"])
+
+def _some_places(key: str) -> tuple[Entity, ...]:
+    return tuple(PLACES[name] for name in _WORDS[key])
+
+
+INDOORS = _some_places("indoors")
+NEAR_HOUSES = _some_places("near_houses")
 OUTDOORS = tuple(place for place in PLACES.values() if place not in INDOORS)
-NEAR_HOUSES = tuple(PLACES[name] for name in _WORDS["near_houses"])
 
 # ------------------------------------------------------------------------------------------------- things and animals
 
 Looks = dict[str, tuple[Entity, ...]]  # {name: one entity for each look}
 
 
-def _with_looks(kind: str, names: list[str], looks: list[str]) -> Looks:
-    """One entity for each name and look. Each name begins with another look: the red ball, the blue kite, …"""
+def _with_looks(kind: str, key: str, looks_key: str) -> Looks:
+    """One entity for each name and look in two lists of `words.toml`.
+
+    Each name begins with another look: the red ball, the blue kite, …
+    """
+    looks = _WORDS[looks_key]
     entities = {}
-    for i, name in enumerate(names):
+    for i, name in enumerate(_WORDS[key]):
         start = i % len(looks)
-        turned = [*looks[start:], *looks[:start]]
+        turned = looks[start:] + looks[:start]
         entities[name] = tuple(_entity(kind, name, look=look) for look in turned)
     return entities
 
@@ -126,20 +137,22 @@ def _some(entities: Looks, key: str) -> Looks:
     return {name: entities[name] for name in _WORDS[key]}
 
 
-TOYS = _with_looks("thing", _WORDS["toys"], COLOURS)
+TOYS = _with_looks("thing", "toys", "colours")
 BREAKABLE = _some(TOYS, "breakable")
-LIGHT = _with_looks("thing", _WORDS["light"], COLOURS) | {"kite": TOYS["kite"]}  # what the wind can take
+LIGHT = _with_looks("thing", "light", "colours")  # what the wind can take
+LIGHT["kite"] = TOYS["kite"]
 WARM = _some(LIGHT, "warm")
 OWN = _WORDS["own"]  # {gender: the names of the things that such children have of their own}
-TREASURES = _with_looks("thing", _WORDS["treasures"], _WORDS["metals"])
-BOXES = _with_looks("box", _WORDS["boxes"], _WORDS["kinds_of_box"])
+TREASURES = _with_looks("thing", "treasures", "metals")
+BOXES = _with_looks("box", "boxes", "kinds_of_box")
 KEY = _entity("thing", "key", look="small")
 LADDER = _entity("thing", "ladder", look="long")
 
 LIKES = _WORDS["likes"]  # {animal: its "food", the "places" where it is seen}
-ANIMALS = _with_looks("animal", list(LIKES), SIZES)
-SMALL_ANIMALS = _with_looks("animal", _WORDS["small_animals"], SIZES)
-SEEN = _some(ANIMALS, "seen") | {"bird": SMALL_ANIMALS["bird"]}
+ANIMALS = _with_looks("animal", "likes", "sizes")
+SMALL_ANIMALS = _with_looks("animal", "small_animals", "sizes")
+SEEN = _some(ANIMALS, "seen")  # on the way
+SEEN["bird"] = SMALL_ANIMALS["bird"]
 
 # --------------------------------------------------------------------------------------------------------------- food
 
@@ -156,5 +169,7 @@ def _foods(key: str) -> dict[str, Entity]:
 FOODS = _foods("foods")
 DISHES = _foods("dishes")
 RECIPES = _WORDS["recipes"]  # {dish: the names of the two foods that it is made of}
-LARDER = {food: _SPOT_OF[where["place"], where["spot"]] for food, where in _WORDS["larder"].items()}
+LARDER: dict[str, Entity] = {}  # {food: the spot where it is always found}
+for _food, _where in _WORDS["larder"].items():
+    LARDER[_food] = _SPOT_OF[_where["place"], _where["spot"]]
 PLANS = _WORDS["plans"]  # {plan: its "places", the weather that it is "prevented_by" and "allowed_by"}
