@@ -20,7 +20,7 @@ SPLITS = tuple(dict.fromkeys(TENTHS))
 N_TRIES = 12  # to find a sentence of the split
 
 Entities = tuple[Entity, ...]
-StatePair = tuple[Event, Event]
+StatePairs = list[tuple[Event, Event]]  # of each pair one may be true, and the other is false then
 
 
 class Stuck(Exception):
@@ -85,7 +85,11 @@ class Script(Teller):
         """An event; of every role that is given as a tuple, one is picked. Raises Stuck where a tuple is empty."""
         if () in roles:
             raise Stuck
-        drawn = [self.pick(role) if isinstance(role, tuple) else role for role in roles]
+        drawn = []
+        for role in roles:
+            if isinstance(role, tuple):
+                role = self.pick(role)
+            drawn.append(role)
         return Event(kind, *drawn)
 
     def fits(self, text: str) -> bool:
@@ -115,7 +119,11 @@ class Script(Teller):
     def rival(self, hero: Entity) -> Entities:
         """Who can be the second person of a text."""
         genders = hero.gender if self.same_gender else "fm"
-        return tuple(person for person in self.people if person is not hero and person.gender in genders)
+        rivals = []
+        for person in self.people:
+            if person is not hero and person.gender in genders:
+                rivals.append(person)
+        return tuple(rivals)
 
     def own_of(self, who: Entity, things: Entities) -> Entities:
         """Those of the things that girls, or boys, have of their own."""
@@ -143,13 +151,13 @@ def state(how, who=None, what=None, to=None, where=None) -> Event:
     return Event("state", who, what, to, where, how)
 
 
-def either(event: Event, role: str, *values: Entity) -> list[StatePair]:
+def either(event: Event, role: str, *values: Entity) -> StatePairs:
     """Pairs of events that differ in one role."""
     events = [event._replace(**{role: value}) for value in values]
     return list(combinations(events, 2))
 
 
-def left(t: Script) -> list[StatePair]:
+def left(t: Script) -> StatePairs:
     """Two things are put at two spots of a place, and one of them may be moved."""
     hero, place = t.scene()
     spots = w.SPOTS[place]
@@ -175,7 +183,7 @@ def left(t: Script) -> list[StatePair]:
     return pairs
 
 
-def lost(t: Script) -> list[StatePair]:
+def lost(t: Script) -> StatePairs:
     """Somebody has lost a thing, looks for it at one spot in vain, is told of another, and goes there."""
     hero, place = t.scene()
     other = t.meet(hero, place)
@@ -196,7 +204,7 @@ def lost(t: Script) -> list[StatePair]:
     return either(found, "where", *spots) + either(lies, "where", *spots)
 
 
-def lent(t: Script) -> list[StatePair]:
+def lent(t: Script) -> StatePairs:
     """Two people have lent each other something; one of the things may be given back, or break."""
     hero, place = t.scene()
     first, second = t.mixed((hero, t.meet(hero, place)))
@@ -226,7 +234,7 @@ def lent(t: Script) -> list[StatePair]:
     return pairs
 
 
-def kept(t: Script) -> list[StatePair]:
+def kept(t: Script) -> StatePairs:
     """Two things are kept in two boxes, and one of them may be put into another box."""
     hero = t.pick(t.children)
     other = t.pick(t.children)
@@ -256,7 +264,7 @@ def kept(t: Script) -> list[StatePair]:
     return pairs
 
 
-def went(t: Script) -> list[StatePair]:
+def went(t: Script) -> StatePairs:
     """Two people are at two places, and one of them or both go elsewhere."""
     hero, start = t.scene()
     event = t("lives", t.rival(hero), to=others(t.places, start))
@@ -280,7 +288,7 @@ def went(t: Script) -> list[StatePair]:
     return pairs
 
 
-def took(t: Script) -> list[StatePair]:
+def took(t: Script) -> StatePairs:
     """Two animals are near. One of them takes something from a child, and may leave it somewhere."""
     hero, place = t.scene()
     spots = w.SPOTS[place]
@@ -299,7 +307,7 @@ def took(t: Script) -> list[StatePair]:
     return either(lies, "where", *spots) + either(has, "who", *animals)
 
 
-def fed(t: Script) -> list[StatePair]:
+def fed(t: Script) -> StatePairs:
     """Two animals, and two kinds of food: each animal likes one of them."""
     hero, place = t.scene()
     kinds = t.mixed(w.LIKES)[:2]
@@ -323,7 +331,7 @@ def fed(t: Script) -> list[StatePair]:
     return pairs
 
 
-def baked(t: Script) -> list[StatePair]:
+def baked(t: Script) -> StatePairs:
     """What a dish is made of; each part of it is always found at the same spot."""
     hero = t.pick(t.children)
     t("day", hero, to=w.PLACES["kitchen"], how=w.FAIR)

@@ -17,7 +17,7 @@ from pathlib import Path
 from minigpt.data.examples import Example, Task
 from minigpt.data.stories import VARIETY, story
 from minigpt.data.stories import words as w
-from minigpt.data.stories.scripts import KNOWING, SCRIPTS, SPLITS, Script, Stuck, others, sentences
+from minigpt.data.stories.scripts import KNOWING, N_TRIES, SCRIPTS, SPLITS, Script, Stuck, others, sentences
 from minigpt.data.stories.teller import PATTERNS, Chance, Form, Pattern, Slot
 from minigpt.data.stories.world import ROLES, Event, look_up
 from minigpt.errors import InputError
@@ -45,7 +45,8 @@ BOUND = set(_TABLES["bound"].split())
 SAME: list[tuple[str, dict[str, str]]] = []  # (kind of event, {role: the list of `Script` from which it is drawn})
 for _table in _TABLES["same"]:
     _lists = {role: _table[role] for role in ROLES if role in _table}
-    SAME += [(_event, _lists) for _event in _table["events"]]
+    for _event in _table["events"]:
+        SAME.append((_event, _lists))
 
 
 def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: int = VARIETY) -> list[Example]:
@@ -67,10 +68,11 @@ def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: in
         except Stuck:
             example = None
         if example and _content(example) not in made and _n_words(example) <= MOST_WORDS:
-            made[_content(example)] = example
+            content = _content(example)
+            made[content] = example
             n_failed = 0
-            continue
-        n_failed += 1
+        else:
+            n_failed += 1
         if n_failed > PATIENCE:
             few = f"{name} has no more than about {len(made)} {split} examples at variety {variety}"
             raise InputError(f"{few}: ask for fewer, or for a variety up to {VARIETY}")
@@ -129,7 +131,10 @@ def _about_a_state(t: Script, names: tuple[str, ...], say: Callable[[Event, Even
     Raises Stuck where there is none for which this split has words.
     """
     script = t.pick(SCRIPTS + 5 * KNOWING)
-    pairs = [(a, b) for a, b in script(t) if a.how in names and _is_allowed(t, a, b)]
+    pairs = []
+    for a, b in script(t):
+        if a.how in names and _is_allowed(t, a, b):
+            pairs.append((a, b))
     for a, b in t.mixed(pairs):
         a_is_true = not t.world.problem(a)
         b_is_true = not t.world.problem(b)
@@ -195,7 +200,8 @@ def _sentiment(t: Script, label: int) -> Example:
         else:
             table = t.things
         other = t.animals if how == "stolen" else w.FAMILY + w.WORKERS
-        event = t(kind, hero, others(table, *things), to=other, where=w.SPOTS[place], how=how)
+        thing = others(table, *things)
+        event = t(kind, hero, thing, to=other, where=w.SPOTS[place], how=how)
         things.append(event.what)
     return Example((t.text(),), label)
 
@@ -233,37 +239,67 @@ def _similarity(t: Script, label: int) -> Example:
     """Two sentences in different words: do they tell the same? If not, one role is another's, or two are exchanged."""
     kind, lists = t.pick(SAME)
     kind, _, how = kind.partition(".")
-    options = {role: getattr(t, lists[role]) if role in lists else None for role in ROLES[:-1]}
+    options = _options(t, lists)
     event = t.draw(kind, *options.values(), how)
-    if options["who"] is options["to"] and t.chance(0.3):
-        changed = event._replace(who=event.to, to=event.who)
-    else:  # every role is another's
-        rest = {role: some and tuple(one for one in some if one not in event) for role, some in options.items()}
-        changed = t.draw(kind, *rest.values(), how)
+    changed = _changed(t, event, options)
     for entity in (*event[1:5], *changed[1:5]):
         if entity:
             t.known.add(entity)
-    patterns = []
-    for pattern in look_up(PATTERNS, kind, how):
-        forms = _whole_forms(pattern, set(lists))
-        if forms:
-            patterns.append(forms)
-    if t.variety is not None:
-        patterns = patterns[: t.variety + 1]
-    one, two = t.mixed(patterns)[:2]
-    for first, second in t.mixed(product(one, two))[:12]:
-        texts = (t.alone(event, first), t.alone(event if label else changed, second))
-        if all(map(t.fits, texts)) and event.who is not event.to and changed.who is not changed.to:
+    told = event if label else changed
+    one, two = t.mixed(_whole_patterns(t, event, set(lists)))[:2]
+    both = list(product(one, two))
+    for first, second in t.mixed(both)[:N_TRIES]:
+        texts = (t.alone(event, first), t.alone(told, second))
+        if not all(map(t.fits, texts)):
+            continue
+        if event.who is not event.to and changed.who is not changed.to:
             return Example(texts, label)
     raise Stuck
+
+
+Options = dict[str, tuple | None]
+
+
+def _options(t: Script, lists: dict[str, str]) -> Options:
+    """{role: what can stand in it; None: nothing} for who, what, to and where."""
+    options = {}
+    for role in ("who", "what", "to", "where"):
+        name = lists.get(role)
+        options[role] = getattr(t, name) if name else None
+    return options
+
+
+def _changed(t: Script, event: Event, options: Options) -> Event:
+    """An event of the same kind that is another: two of its roles are exchanged, or all of them are another's."""
+    if options["who"] is options["to"] and t.chance(0.3):
+        return event._replace(who=event.to, to=event.who)
+    rest = []
+    for choices in options.values():
+        if choices:
+            choices = tuple(one for one in choices if one not in event)
+        rest.append(choices)
+    return t.draw(event.kind, *rest, event.how)
+
+
+def _whole_patterns(t: Script, event: Event, roles: set[str]) -> list[list[Form]]:
+    """The patterns that this variety allows, of those that have forms that tell all of the roles: these forms."""
+    patterns = []
+    for pattern in look_up(PATTERNS, event.kind, event.how):
+        forms = _whole_forms(pattern, roles)
+        if forms:
+            patterns.append(forms)
+    if t.variety is None:
+        return patterns
+    return patterns[: t.variety + 1]
 
 
 def _whole_forms(pattern: Pattern, roles: set[str]) -> list[Form]:
     """The forms of a pattern that tell all of the roles, and which thing of its name it is."""
     forms = []
     for form in pattern:
-        told = {part.role for part in form.parts if isinstance(part, Slot)}
-        if told == roles and Slot("what", "name") not in form.parts:  # "Here is your car" does not tell which
+        slots = [part for part in form.parts if isinstance(part, Slot)]
+        told = {slot.role for slot in slots}
+        if told == roles and Slot("what", "name") not in slots:  # "Here is your car" does not tell which
             forms.append(form)
     return forms
 

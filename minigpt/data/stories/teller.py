@@ -15,15 +15,15 @@ from minigpt.files.disk import read_toml
 VERBS_OF_SPEECH = ("said", "asked", "cried")
 
 
-class Sentence(NamedTuple):
-    """One sentence (a line of speech may be two), what it tells, and whom its pronouns mean.
+Pronouns = tuple[tuple[int, str, Entity], ...]  # (offset in the text, word, entity)
 
-    `pronouns` are (offset in the text, word, entity).
-    """
+
+class Sentence(NamedTuple):
+    """One sentence (a line of speech may be two), what it tells, and whom its pronouns mean."""
 
     text: str
     events: tuple[Event, ...]
-    pronouns: tuple[tuple[int, str, Entity], ...]
+    pronouns: Pronouns
 
 
 class Slot(NamedTuple):
@@ -33,10 +33,13 @@ class Slot(NamedTuple):
     form: str  # a form of the entity, a verb of speech, or "" for whatever fits
 
 
+Parts = tuple[str | Slot, ...]
+
+
 class Form(NamedTuple):
     """A pattern in which every choice has been made, cut into texts and slots."""
 
-    parts: tuple[str | Slot, ...]
+    parts: Parts
     goes_on: bool  # can a second verb follow? "Tom went home" + "and slept"
     is_second: bool  # can this be that second verb, without its subject?
 
@@ -61,7 +64,10 @@ def _expand(pattern: str) -> list[str]:
     options = []
     for i, part in enumerate(texts_and_choices):
         is_choice = i % 2 == 1
-        options.append(part.split("|") if is_choice else [part])
+        if is_choice:
+            options.append(part.split("|"))
+        else:
+            options.append([part])
     expanded = []
     for chosen in product(*options):
         text = re.sub(" +(?=[ ,.?!]|$)", "", "".join(chosen))  # no space is left beside an empty choice
@@ -180,7 +186,7 @@ class Teller(Chance):
         allowed = patterns[: self.variety + 1]
         return [forms[:1] for forms in allowed]
 
-    def _say(self, event: Event, parts: tuple[str | Slot, ...]) -> tuple[str, tuple]:
+    def _say(self, event: Event, parts: Parts) -> tuple[str, Pronouns]:
         """The text of a form for an event, and its pronouns."""
         text = ""
         pronouns = []

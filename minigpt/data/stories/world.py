@@ -104,21 +104,26 @@ def look_up(table: dict, kind: str, how: str, default=None):
     return table.get(kind, default)
 
 
+def _table():
+    """A field that begins as an empty dictionary."""
+    return field(default_factory=dict)
+
+
 @dataclass
 class World:
     """What is known, in tables. `apply(event)` checks that the event can happen, and lets it."""
 
-    at: dict = field(default_factory=dict)  # person or animal -> place
-    lies: dict = field(default_factory=dict)  # thing -> holder, spot or box; None: it is lost; "gone": it was eaten
-    stands: dict = field(default_factory=dict)  # box -> spot
-    open: dict = field(default_factory=dict)  # box -> bool
-    mood: dict = field(default_factory=dict)  # person or animal -> word
-    trait: dict = field(default_factory=dict)  # person -> word
-    near: dict = field(default_factory=dict)  # person -> place that the house is near
-    owner: dict = field(default_factory=dict)  # thing -> person
-    broken: dict = field(default_factory=dict)  # thing -> bool
-    looked: dict = field(default_factory=dict)  # (thing, spot) -> True: somebody looked, and it was not there
-    sky: dict = field(default_factory=dict)  # person -> the last change of weather that was told
+    at: dict = _table()  # person or animal -> place
+    lies: dict = _table()  # thing -> holder, spot or box; None: it is lost; "gone": it was eaten
+    stands: dict = _table()  # box -> spot
+    open: dict = _table()  # box -> bool
+    mood: dict = _table()  # person or animal -> word
+    trait: dict = _table()  # person -> word
+    near: dict = _table()  # person -> place that the house is near
+    owner: dict = _table()  # thing -> person
+    broken: dict = _table()  # thing -> bool
+    looked: dict = _table()  # (thing, spot) -> True: somebody looked, and it was not there
+    sky: dict = _table()  # person -> the last change of weather that was told
 
     def problem(self, event: Event) -> str:
         """Why this event cannot come next: the need that is not met, or "" if it can."""
