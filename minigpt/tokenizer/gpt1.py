@@ -25,7 +25,7 @@ _SPACES_AROUND_NEWLINE = re.compile(" ?\n ?")
 class GPT1Tokenizer(Tokenizer):
     """Text is cleaned and split into words; each is made lower case and merged, and its symbols are looked up.
 
-    It is not lossless: capitals, the spaces of the text and what the vocabulary cannot spell (`<unk>`) are gone.
+    It is not lossless: capitals, the spaces of the text and what the vocabulary cannot spell (`<unk>`) are lost.
     `decode` gives lower-case words with one space between them, also around punctuation; line ends come back.
 
     tokens: in the order of their ids, `<unk>` among them; merges: pairs of symbols, first learnt first; pipeline: the

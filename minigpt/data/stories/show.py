@@ -7,22 +7,15 @@ def show(n: int, seed: int, first: int, variety: int = VARIETY, events: bool = F
     """Print the stories first, first + 1, ... of a seed; events: under each sentence what it tells."""
     for i in range(first, first + n):
         told = story(i, seed, variety)
-        if not events:
-            print(told.text)
+        if events:
+            print("\n".join(f"{s.text}\n    {'; '.join(map(str, s.events))}" for s in told.sentences), end="\n\n")
         else:
-            for sentence in told.sentences:
-                print(sentence.text)
-                print("    " + "; ".join(map(str, sentence.events)))
-        print()
+            print(told.text, end="\n\n")
 
 
 def show_examples(task: str, n: int, split: str, seed: int, variety: int = VARIETY) -> None:
-    """Print labelled examples, the right answer of each with a star. Raises InputError as `tasks.examples` does."""
+    """Print labelled examples, the right answer of each with a star."""
     for example in tasks.examples(task, n, split, seed, variety):
-        for text in example.texts:
-            print(text)
         answers = example.choices or tasks.TASKS[task].labels
-        for i, answer in enumerate(answers):
-            mark = "*" if i == example.label else " "
-            print(f"  {mark} {answer}")
-        print()
+        marks = "\n".join(f"  {'*' if i == example.label else ' '} {answer}" for i, answer in enumerate(answers))
+        print("\n".join(example.texts), marks, sep="\n", end="\n\n")
