@@ -250,7 +250,8 @@ assert best < rivals["two tokens"] / 2
 # %%
 from minigpt.data.stories import words
 
-THINGS = {*words.TOYS, *words.LIGHT, *words.TREASURES, *words.ANIMALS, *words.SMALL_ANIMALS, *words.BOXES, *words.DISH}
+THINGS = {*words.TOYS, *words.LIGHT, *words.TREASURES, *words.BOXES, *words.DISHES}
+THINGS |= {*words.ANIMALS, *words.SMALL_ANIMALS}
 ELDERS = {person.name.lower() for person in words.FAMILY + words.WORKERS}
 
 

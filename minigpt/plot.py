@@ -16,9 +16,13 @@ plt.style.use(Path(__file__).with_name("minigpt.mplstyle"))
 
 
 def save(figure, name: str, folder: str | Path | None = None) -> Path:
-    """Write a figure as PNG, say where, and close it. The folder is `figures` beside the running script."""
+    """Write a figure as PNG, print where, and close it. Returns the path.
+
+    The folder is `figures` beside the running script, or in the current folder where no script runs.
+    """
     if folder is None:
-        folder = Path(_SCRIPT).resolve().parent / "figures" if _SCRIPT else Path("figures")
+        home = Path(_SCRIPT).resolve().parent if _SCRIPT else Path()
+        folder = home / "figures"
     path = Path(folder) / name
     _write(figure, path)
     print(f"picture: {path}")
@@ -32,34 +36,60 @@ def _write(figure, path: Path) -> None:
 
 
 def loss_curve(rows: list[dict], vocab_size: int, path: str | Path) -> None:
-    """The picture of a run: training and validation loss against the step, and the loss of guessing.
+    """The picture of a run: training and validation loss (nats per token) against the step, and the loss of guessing.
 
-    rows: one dict for each line of loss.csv; a value may be None.
+    rows: one dict for each line of loss.csv, with step, train_loss and val_loss; a loss may be None. vocab_size: the
+    number of tokens V, of which guessing has the loss ln V.
     """
     figure, axes = plt.subplots()
-    for column, label, style in (("train_loss", "training", "-"), ("val_loss", "validation", "o-")):
-        points = [(row["step"], row[column]) for row in rows if row[column] is not None]
-        if points:
-            axes.plot(*zip(*points, strict=True), style, label=label, markersize=3, linewidth=1.2)
+    train_steps, train_losses = _points(rows, "train_loss")
+    valid_steps, valid_losses = _points(rows, "val_loss")
+    if train_losses:
+        axes.plot(train_steps, train_losses, "-", label="training", markersize=3, linewidth=1.2)
+    if valid_losses:
+        axes.plot(valid_steps, valid_losses, "o-", label="validation", markersize=3, linewidth=1.2)
     chance = math.log(vocab_size)
     axes.axhline(chance, color="gray", linestyle=":", label=f"guessing: ln {vocab_size} = {chance:.2f}")
-    losses = [row["val_loss"] for row in rows if row["val_loss"] is not None]
-    axes.set_title(f"best validation loss {min(losses):.3f}" if losses else "training loss")
-    axes.set(xlabel="step (updates of the weights)", ylabel="loss (nats per token)")
+    if valid_losses:
+        axes.set_title(f"best validation loss {min(valid_losses):.3f}")
+    else:
+        axes.set_title("training loss")
+    axes.set_xlabel("step (updates of the weights)")
+    axes.set_ylabel("loss (nats per token)")
     axes.legend()
     _write(figure, Path(path))
 
 
+def _points(rows: list[dict], column: str) -> tuple[list, list]:
+    """The steps at which a column has a value, and its values there."""
+    steps = []
+    values = []
+    for row in rows:
+        if row[column] is not None:
+            steps.append(row["step"])
+            values.append(row[column])
+    return steps, values
+
+
 def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
-    """The losses and the score after every epoch, a line for each seed. rows: the lines of finetune.csv."""
+    """The losses (nats) and the score after every epoch, a colour for each seed.
+
+    rows: one dict for each line of finetune.csv, with seed, epoch, train_loss, valid_loss and score; metric: the name
+    of the score.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
-    for i, seed in enumerate(dict.fromkeys(row["seed"] for row in rows)):
+    seeds = dict.fromkeys(row["seed"] for row in rows)
+    for i, seed in enumerate(seeds):
         own = [row for row in rows if row["seed"] == seed]
         epochs = [row["epoch"] for row in own]
+        color = f"C{i}"
         for axes, column, style in ((left, "train_loss", "--"), (left, "valid_loss", "-"), (right, "score", "o-")):
-            label = column.replace("_", " ") if i == 0 else None
-            axes.plot(epochs, [row[column] for row in own], style, label=label, color=f"C{i}", markersize=3)
-    left.set(xlabel="epoch", ylabel="loss of the task (nats)")
-    right.set(xlabel="epoch", ylabel=metric)
+            values = [row[column] for row in own]
+            label = column.replace("_", " ") if i == 0 else None  # once in the legend
+            axes.plot(epochs, values, style, label=label, color=color, markersize=3)
+    left.set_xlabel("epoch")
+    left.set_ylabel("loss of the task (nats)")
     left.legend()
+    right.set_xlabel("epoch")
+    right.set_ylabel(metric)
     _write(figure, Path(path))

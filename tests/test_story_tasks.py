@@ -20,7 +20,7 @@ from minigpt.data import stories
 from minigpt.data.examples import Example, check_task
 from minigpt.data.stories import tasks, words
 from minigpt.data.stories.scripts import sentences, split_of
-from minigpt.data.stories.teller import PATTERNS
+from minigpt.data.stories.teller import PATTERNS, Slot
 from minigpt.data.stories.world import Event, World
 from minigpt.errors import InputError
 
@@ -204,9 +204,13 @@ def readers(kinds: tuple[str, ...], variety: int = 3) -> list:
     found = []
     for name in kinds:
         for form in sum(PATTERNS[name] if variety == 3 else [some[:1] for some in PATTERNS[name][:variety + 1]], ()):
-            slots = [part for part in form.parts if part.__class__ is tuple]
-            text = "".join(f"({forms(*part)})" if part.__class__ is tuple and part[0] != "how" else
-                           "(\\w+)" if part.__class__ is tuple else re.escape(part) for part in form.parts)
+            slots = [part for part in form.parts if isinstance(part, Slot)]
+            text = ""
+            for part in form.parts:
+                if isinstance(part, str):
+                    text += re.escape(part)
+                else:
+                    text += r"(\w+)" if part.role == "how" else f"({forms(*part)})"
             kind, _, how = name.partition(".")
             found.append((kind, how, slots, re.compile(text.lower() + r"(?= |$)")))
     return found

@@ -57,7 +57,7 @@ def test_a_long_word_is_merged_as_step_by_step():
 @example("a\t \tb \n\n\n c  d\u3000\x85 \x1c 's  ", 99)
 def test_no_word_lies_in_two_runs(raw, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpt2, "_PIECE", size)
+        patch.setattr(gpt2, "STRETCH", size)
         runs = list(gpt2.runs_of(raw))
     assert "".join(runs) == raw
     assert [word for run in runs for word in gpt2.WORD.findall(run)] == gpt2.WORD.findall(raw)
@@ -68,7 +68,7 @@ def test_runs_begin_with_white_space():
 
 
 def test_the_white_space_that_begins_runs_is_all_that_the_pattern_knows():
-    assert gpt2._SPACES == regex.findall(r"\s", "".join(map(chr, range(0x110000)))) and len(gpt2._SPACES) == 25
+    assert gpt2.SPACES == regex.findall(r"\s", "".join(map(chr, range(0x110000)))) and len(gpt2.SPACES) == 25
 
 
 @settings(deadline=None)
@@ -94,7 +94,7 @@ def test_cold_and_warm_in_pieces_and_whole_the_ids_are_the_same(small, raw, size
     expected = [small.ids[symbol] for word in words for symbol in plain(gpt2.spell(word), small._ranks)]
     fresh = GPT2Tokenizer(small.tokens, small.merges)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpt2, "_PIECE", size)
+        patch.setattr(gpt2, "STRETCH", size)
         assert fresh.encode(raw) == fresh.encode(raw) == expected
     assert fresh.encode(raw) == expected
 

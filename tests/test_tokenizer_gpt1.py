@@ -177,7 +177,7 @@ def test_explain_shows_every_merge():
 
 
 def test_the_cache_does_not_grow_for_ever(small, monkeypatch):
-    monkeypatch.setattr(base, "MEMORY", 5)
+    monkeypatch.setattr(base, "MAX_REMEMBERED", 5)
     fresh = GPT1Tokenizer(small.tokens, small.merges, "rules")
     assert fresh.encode(TEXT) == small.encode(TEXT)
     assert len(fresh._chunks) <= 5 and len(fresh._words) <= 5

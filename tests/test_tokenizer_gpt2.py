@@ -126,7 +126,7 @@ def test_words_are_those_of_the_pattern():
 @given(raw=any_text | awkward_text, size=st.integers(1, 9))
 def test_text_read_in_pieces_has_the_same_words(raw, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpt2, "_PIECE", size)
+        patch.setattr(gpt2, "STRETCH", size)
         assert list(gpt2.words_of(raw)) == gpt2.WORD.findall(raw)
     assert "".join(gpt2.words_of(raw)) == raw
 
@@ -200,7 +200,7 @@ def test_a_word_that_the_vocabulary_cannot_spell_is_named():
 
 
 def test_the_cache_does_not_grow_for_ever(small, monkeypatch):
-    monkeypatch.setattr(base, "MEMORY", 5)
+    monkeypatch.setattr(base, "MAX_REMEMBERED", 5)
     fresh = GPT2Tokenizer(small.tokens, small.merges)
     assert fresh.encode(TEXT) == small.encode(TEXT) and len(fresh._words) <= 5
 

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path, kind: type = dict) -> Any:
-    """The JSON object (or value of another kind) in a file."""
+    """The JSON object (or value of another kind) in a file. Raises InputError where it is something else."""
     text = read_text(path)
     try:
         value = json.loads(text)
@@ -40,8 +41,17 @@ def read_json(path: str | Path, kind: type = dict) -> Any:
     return value
 
 
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises InputError where it cannot be read, or is not TOML."""
+    text = read_text(path)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+
+
 def write_text(path: str | Path, text: str) -> None:
-    """Write a small text file in place of the old one."""
+    """Write a small text file in place of the old one. Raises InputError as `in_place_of` does."""
     with in_place_of(Path(path)) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
 

@@ -13,37 +13,60 @@ __all__ = ["KINDS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "Tokenize
 
 KINDS = {"gpt1": GPT1Tokenizer, "gpt2": GPT2Tokenizer, "char": CharTokenizer}
 
-_CLASSES = {"OpenAIGPTTokenizer": GPT1Tokenizer, "GPT2Tokenizer": GPT2Tokenizer}
-_CLASSES |= {f"{name}Fast": kind for name, kind in _CLASSES.items()}
-_CLASSES |= {"PreTrainedTokenizerFast": None}  # any kind: the files tell
-_CLASSES |= {"TokenizersBackend": None}  # what transformers 5 calls it when it saves one
+_CLASSES = {  # names that `tokenizer_config.json` may give; None: any kind, which the files decide
+    "OpenAIGPTTokenizer": GPT1Tokenizer,
+    "GPT2Tokenizer": GPT2Tokenizer,
+    "OpenAIGPTTokenizerFast": GPT1Tokenizer,
+    "GPT2TokenizerFast": GPT2Tokenizer,
+    "PreTrainedTokenizerFast": None,
+    "TokenizersBackend": None,  # the name that transformers 5 writes for PreTrainedTokenizerFast
+}
 
 FILES = (*files.HUGGING_FACE_FILES, files.ALL_IN_ONE, files.CONFIG)  # what `save` may write
 _PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
 
 def load(folder: str | Path) -> Tokenizer:
-    """Open the tokenizer in a folder: by the class that its `tokenizer_config.json` names, else by the files in it."""
+    """Open the tokenizer in a folder: by the class that its `tokenizer_config.json` names, else by the files in it.
+
+    Raises InputError where the folder holds no tokenizer, one of a class that is not known here, or a damaged one.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give the one that a tokenizer or a model was saved in")
     name = files.read_config(folder).get("tokenizer_class")
-    if name is not None and name not in list(_CLASSES):
+    if name is None:
+        kind = None
+    elif isinstance(name, str) and name in _CLASSES:
+        kind = _CLASSES[name]
+    else:
         known = ", ".join(_CLASSES)
         raise InputError(f"{folder / files.CONFIG} names the tokenizer class {name!r}, known here are {known}")
-    return (_CLASSES.get(name) or _class_by_files(folder)).load(folder)
+    if kind is None:
+        kind = _class_by_files(folder)
+    return kind.load(folder)
 
 
 def _class_by_files(folder: Path) -> type[Tokenizer]:
-    """GPT-1 and GPT-2 use the same names. But only words that end have `</w>`: in GPT-2's no letter follows `</`."""
+    """The class of the tokenizer in a folder of which only the files tell. Raises InputError where there are none."""
     vocabulary, merges = files.find(folder, *_PAIRS)
     single = folder / files.ALL_IN_ONE
     if vocabulary.exists() or merges.exists():
+        # GPT-1 and GPT-2 use the same names. GPT-1's words end in `</w>`; in GPT-2's no letter follows `</`.
         return GPT1Tokenizer if bpe.END_OF_WORD in files.read_text(vocabulary) else GPT2Tokenizer
     if single.exists():
-        saved = files.read_json(single)
-        byte_level = isinstance(saved.get("pre_tokenizer"), dict) and saved["pre_tokenizer"].get("type") == "ByteLevel"
-        words = isinstance(saved.get("model"), dict) and saved["model"].get("end_of_word_suffix") == bpe.END_OF_WORD
-        return GPT2Tokenizer if byte_level else GPT1Tokenizer if words else CharTokenizer
+        return _class_of_all_in_one(single)
     pairs = ", ".join(" and ".join(names) for names in _PAIRS)
     raise InputError(f"{folder} holds no tokenizer: expected {pairs}, or {files.ALL_IN_ONE}")
+
+
+def _class_of_all_in_one(path: Path) -> type[Tokenizer]:
+    """The class of a `tokenizer.json`: GPT-2 has bytes, GPT-1 marks the ends of words, characters do neither."""
+    saved = files.read_json(path)
+    splitter = saved.get("pre_tokenizer")
+    if isinstance(splitter, dict) and splitter.get("type") == "ByteLevel":
+        return GPT2Tokenizer
+    model = saved.get("model")
+    if isinstance(model, dict) and model.get("end_of_word_suffix") == bpe.END_OF_WORD:
+        return GPT1Tokenizer
+    return CharTokenizer

@@ -5,19 +5,25 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from minigpt.errors import InputError
 
-MEMORY = 1_000_000  # words, or pieces of text, whose ids are remembered
+Value = TypeVar("Value")
+
+MAX_REMEMBERED = 1_000_000  # words, or pieces of text, whose ids are remembered
+
+STREAM_LONG = 64  # a stream that has decoded more ids than this forgets all of them ...
+STREAM_KEPT = 8  # ... but the last ones, which may still change with the next id
 
 
 class Tokenizer:
     """Text to token ids and back: ids are 0 .. vocab_size - 1, and `tokens[i]` is the token with id i.
 
     Subclasses have `encode(text) -> list[int]`, `decode(ids) -> str`, `save(folder)`, and the class methods
-    `train(text, ...)` and `load(folder)`.
+    `train(text, ...)` and `load(folder)`. Raises InputError where a token stands in the vocabulary twice.
     """
 
     unknown_id: int | None = None  # the id that stands for text that the vocabulary cannot spell, where there is one
@@ -26,21 +32,27 @@ class Tokenizer:
     def __init__(self, tokens: Iterable[str]):
         self.tokens = list(tokens)
         self.ids = {token: i for i, token in enumerate(self.tokens)}
-        if len(self.ids) < len(self.tokens):
-            twice = next(token for i, token in enumerate(self.tokens) if self.ids[token] != i)
-            raise InputError(f"the vocabulary has {twice!r} twice: every token needs one id of its own")
+        if len(self.ids) == len(self.tokens):
+            return
+        for i, token in enumerate(self.tokens):
+            if self.ids[token] != i:
+                raise InputError(f"the vocabulary has {token!r} twice: every token needs one id of its own")
 
     def encode(self, text: str) -> list[int]:
+        """The ids of a text. Raises InputError for a text that the vocabulary cannot spell."""
         raise NotImplementedError
 
     def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids (a flat list or array). Raises InputError for an id that is not in the vocabulary."""
         raise NotImplementedError
 
     def save(self, folder: str | Path) -> None:
+        """Write the files from which `minigpt.tokenizer.load(folder)` makes the same tokenizer again."""
         raise NotImplementedError
 
     @property
     def vocab_size(self) -> int:
+        """How many tokens there are."""
         return len(self.tokens)
 
     @property
@@ -56,55 +68,77 @@ class Tokenizer:
     @property
     def start_id(self) -> int | None:
         """The id after which a text begins: that of the end of another, or else of a line; None if there is neither."""
-        return self.newline_id if self.end_of_text_id is None else self.end_of_text_id
+        if self.end_of_text_id is not None:
+            return self.end_of_text_id
+        return self.newline_id
 
     def with_special(self, names: Sequence[str]) -> Tokenizer:
-        """The same, with these tokens at the end, which no text gives. Those that stand there already are not added.
+        """The same tokenizer with these tokens at the end of its vocabulary; no text is encoded as one of them.
 
-        Raises InputError where the vocabulary has no room for them: it means something else by one, or is characters.
+        Names that stand at the end already are not added again. Raises InputError where the vocabulary has no room for
+        them: because it uses one of the names for something else, or because it consists of characters.
         """
-        if tuple(self.tokens[-len(names) :]) == tuple(names):
+        last = self.tokens[-len(names) :]
+        if tuple(last) == tuple(names):
             return self
-        if taken := [name for name in names if name in self.ids]:
-            raise InputError(f"the vocabulary has no room for the special token {taken[0]}: it means another there")
+        for name in names:
+            if name in self.ids:
+                raise InputError(f"the vocabulary has no room for the special token {name}: it means another there")
         return self._extended(self.tokens + list(names), names)
 
     def _extended(self, tokens: list[str], names: Sequence[str]) -> Tokenizer:
+        """A tokenizer with these tokens, of which the last ones, `names`, are special."""
         full = f"the vocabulary has no room for the special tokens {', '.join(names)}: it holds characters alone"
         raise InputError(f"{full}: take a model that was trained with --tokenizer bpe:VOCAB")
 
     def streaming(self) -> Stream:
-        """For ids that come one by one: `feed(id)` gives the text that is now certain, `end()` what is left."""
+        """A decoder for ids that come one by one: `feed(id)` gives the text that is now certain, `end()` the rest."""
         return Stream(self.decode)
 
     def token(self, i: int) -> str:
         """The token with id i, as the vocabulary writes it. Raises InputError where there is none."""
-        return self.tokens[self._check([i])[0]]
+        checked = self._check([i])
+        return self.tokens[checked[0]]
 
     def count_unknown(self, ids: Iterable[int]) -> int:
         """How many of the ids stand for something unknown. 0 for a tokenizer that knows or refuses everything."""
-        return 0 if self.unknown_id is None else int(np.count_nonzero(np.asarray(ids) == self.unknown_id))
+        if self.unknown_id is None:
+            return 0
+        return int(np.count_nonzero(np.asarray(ids) == self.unknown_id))
 
     def parts(self) -> dict[int, tuple[str, str]]:
-        """For tokens that a merge made: their id, and the two they were made of."""
+        """For tokens that a merge made: {id: the two tokens that it was made of}."""
         return {}
 
     def listing(self) -> Iterator[str]:
         """The vocabulary for people, a line for each id in order: `[th][e</w>] -> [the</w>] 481`."""
         parts = self.parts()
         for i, token in enumerate(self.tokens):
-            made_of = "".join(f"[{self.readable(part)}]" for part in parts.get(i, ()))
-            yield f"{made_of + ' -> ' if made_of else ''}[{self.readable(token)}] {i}"
+            line = f"[{self.readable(token)}] {i}"
+            if i in parts:
+                left, right = parts[i]
+                line = f"[{self.readable(left)}][{self.readable(right)}] -> {line}"
+            yield line
 
     def readable(self, token: str) -> str:
         """A token of the vocabulary for people: control characters are written out, so that a line stays a line."""
-        return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in token)
+        shown = []
+        for character in token:
+            if character.isprintable() or character == " ":
+                shown.append(character)
+            else:
+                shown.append(repr(character)[1:-1])  # without the quotation marks
+        return "".join(shown)
 
     def _check(self, ids: Iterable[int]) -> list[int]:
-        """The ids as plain integers, all of them in the vocabulary."""
+        """The ids as plain integers. Raises InputError for what is no integer, or not in the vocabulary."""
         try:
-            ids = ids.tolist() if isinstance(ids, np.ndarray) else [operator.index(i) for i in ids]
-            wrong = [i for i in (min(ids), max(ids)) if not 0 <= operator.index(i) < self.vocab_size] if ids else []
+            if isinstance(ids, np.ndarray):
+                ids = ids.tolist()
+            else:
+                ids = [operator.index(i) for i in ids]
+            ends = [min(ids), max(ids)] if ids else []
+            wrong = [i for i in ends if not 0 <= operator.index(i) < self.vocab_size]
         except TypeError:
             raise InputError("token ids must be whole numbers, in one flat list or array") from None
         if wrong:
@@ -113,10 +147,12 @@ class Tokenizer:
 
 
 class Stream:
-    """Decodes ids that come one by one. What was given out never changes: together it is how the text begins."""
+    """Decodes ids that come one by one. Text that was given out never changes: all of it begins the whole text."""
 
     def __init__(self, decode: Callable[[list[int]], str]):
-        self._decode, self._ids, self._shown = decode, [], ""
+        self._decode = decode
+        self._ids: list[int] = []
+        self._shown = ""  # the text of these ids that was given out
 
     def feed(self, i: int) -> str:
         """Take one id; return the text that is now certain."""
@@ -124,26 +160,31 @@ class Stream:
         return self.end()
 
     def end(self) -> str:
-        """What is left, when no more ids come."""
+        """The text that is left, when no more ids come."""
         known = self._decode(self._ids)
         if not known.startswith(self._shown):  # a last token may still change the end of the text before it
             return ""
-        new, self._shown = known[len(self._shown) :], known
-        if len(self._ids) > 64:  # what lies so far back changes nothing any more
-            self._ids = self._ids[-8:]
+        new = known[len(self._shown) :]
+        self._shown = known
+        if len(self._ids) > STREAM_LONG:
+            self._ids = self._ids[-STREAM_KEPT:]
             self._shown = self._decode(self._ids)
         return new
 
 
-class Memory(dict):
-    """A dictionary that computes what it lacks, and starts anew at `MEMORY` entries so as not to fill the memory."""
+class Remembered(dict[str, Value]):
+    """The results of a function, each computed when it is first looked up: `remembered[key]` is `compute(key)`.
 
-    def __init__(self, compute: Callable[[str], list[int]]):
+    At `MAX_REMEMBERED` results it forgets all of them, so as not to fill the memory.
+    """
+
+    def __init__(self, compute: Callable[[str], Value]):
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, key: str) -> list[int]:
-        if len(self) >= MEMORY:
+    def __missing__(self, key: str) -> Value:
+        if len(self) >= MAX_REMEMBERED:
             self.clear()
-        value = self[key] = self._compute(key)
+        value = self._compute(key)
+        self[key] = value
         return value

@@ -4,6 +4,8 @@ A word starts as a list of characters. Training joins the pair of neighbours tha
 and again, and again; the list of those pairs, in order, is everything that is learnt. A word is encoded by doing the
 same merges in the same order. The mark `</w>` on the last character of a word (`suffix`) tells the `er` of `erase` from
 the `er</w>` of `lower`; byte-level vocabularies have no such mark and pass `suffix=""`.
+
+This file is written for speed. `bpe_reference.py` does the same in a few lines that are written to be read.
 """
 
 import heapq
@@ -32,19 +34,28 @@ def split_word(word: str, suffix: str = END_OF_WORD) -> list[str]:
 def base_symbols(words: Iterable[str], suffix: str = END_OF_WORD) -> list[str]:
     """The symbols before any merge: every character by code point, then each of them again as the end of a word."""
     characters = sorted(set().union(*words))
-    return characters + [c + suffix for c in characters if suffix]
+    if not suffix:
+        return characters
+    return characters + [character + suffix for character in characters]
 
 
 # ---------------------------------------------------------------------------------------------------------- training
 
 
 def train(
-    word_counts: Mapping[str, int], n_merges: int, *, min_frequency: int = 2, ties: str = "subword-nmt",
-    suffix: str = END_OF_WORD, alphabet: Sequence[str] | None = None, progress: bool = True,
+    word_counts: Mapping[str, int],
+    n_merges: int,
+    *,
+    min_frequency: int = 2,
+    ties: str = "subword-nmt",
+    suffix: str = END_OF_WORD,
+    alphabet: Sequence[str] | None = None,
+    progress: bool = True,
 ) -> list[Pair]:
     """Learn `n_merges` merges, first learnt first; fewer where every pair left is seen less than `min_frequency` times.
 
     word_counts {word: how often it occurs}; the other arguments as in `learn`. Shows a bar unless `progress` is False.
+    Raises InputError for a negative number of merges, and as `learn` does.
     """
     if n_merges < 0:
         raise InputError(f"{n_merges} merges cannot be learnt: give 0 or more")
@@ -54,8 +65,12 @@ def train(
 
 
 def learn(
-    word_counts: Mapping[str, int], *, min_frequency: int = 2, ties: str = "subword-nmt",
-    suffix: str = END_OF_WORD, alphabet: Sequence[str] | None = None,
+    word_counts: Mapping[str, int],
+    *,
+    min_frequency: int = 2,
+    ties: str = "subword-nmt",
+    suffix: str = END_OF_WORD,
+    alphabet: Sequence[str] | None = None,
 ) -> Iterator[tuple[Pair, int]]:
     """Yield `((left, right), count)` for one merge after another: always the most frequent pair of neighbours.
 
@@ -64,6 +79,8 @@ def learn(
     - "subword-nmt": the pair whose strings come last in the dictionary, as Sennrich's own trainer does.
     - "tokenizers": the pair whose ids come first, as Hugging Face's trainer does. The id of a base symbol is its place
       in `alphabet` (default: `base_symbols`); merged symbols follow in the order in which they were made.
+
+    Raises InputError for other ties, for a word that the alphabet cannot spell, and for one that holds the suffix.
 
     How it is fast. A word is kept as a string with **one character for each symbol**, `chr(id)`: a pair is a string of
     two, merging it is `split` and `join`, and to compare pairs is to compare ids. Each pair knows the places where it
@@ -74,94 +91,143 @@ def learn(
     """
     if ties not in TIES:
         raise InputError(f"ties {ties!r} is not known: choose {' or '.join(map(repr, TIES))}")
-    min_frequency = max(min_frequency, 1)
     names = list(base_symbols(word_counts, suffix) if alphabet is None else alphabet)
+    if ties == "subword-nmt":
+        tie_key = _last_in_the_dictionary(names)
+    else:
+        tie_key = str  # the pair itself, which is two ids
     words, frequencies = _to_letters(word_counts, names, suffix)
-
-    count, places = defaultdict(int), defaultdict(list)
-    for i, word in enumerate(words):
-        for pair in map(add, word, word[1:]):
-            count[pair] += frequencies[i]
-            places[pair].append(i)
-
-    tie_key = _last_in_the_dictionary(names) if ties == "subword-nmt" else str  # str: the pair itself, which is two ids
-    shelves, heights = defaultdict(list), []  # {count: pairs}, and a heap with -count for each shelf
-
-    def shelve(pair):
-        n = count[pair]
-        if n >= min_frequency:
-            if n not in shelves:
-                heapq.heappush(heights, -n)
-            shelves[n].append(pair)
-
-    for pair in places:
-        shelve(pair)
-    while heights:
-        most = -heapq.heappop(heights)
-        tied = [(tie_key(pair), pair) for pair in shelves.pop(most)]
+    pairs = _Pairs(words, frequencies)
+    shelves = _Shelves(pairs.count, max(min_frequency, 1))
+    shelves.put(pairs.places)
+    for most, shelf in shelves:
+        tied = [(tie_key(pair), pair) for pair in shelf]
         heapq.heapify(tied)
         while tied:
             _, pair = heapq.heappop(tied)
-            if count[pair] != most:
-                shelve(pair)
+            if pairs.count[pair] != most:  # it is rarer by now
+                shelves.put([pair])
                 continue
-            left, right = (names[ord(letter)] for letter in pair)
+            left = names[ord(pair[0])]
+            right = names[ord(pair[1])]
             yield (left, right), most
-            new_places = _merge_everywhere(pair, chr(len(names)), places.pop(pair), words, frequencies, count)
+            new_pairs = pairs.merge(pair, chr(len(names)))
             names.append(left + right)
-            places.update(new_places)
-            for new_pair in new_places:
-                if count[new_pair] == most:
+            rarer = []
+            for new_pair in new_pairs:
+                if pairs.count[new_pair] == most:
                     heapq.heappush(tied, (tie_key(new_pair), new_pair))
                 else:
-                    shelve(new_pair)
+                    rarer.append(new_pair)
+            shelves.put(rarer)
 
 
-def _merge_everywhere(pair, merged, where, words, frequencies, count) -> dict[str, list[int]]:
-    """Replace `pair` by the letter `merged` in the words at `where`, and keep `count` true.
+class _Shelves:
+    """Pairs, by how often they were seen: iterating takes one shelf after the other, from the highest count down.
 
-    In `x left right y` the pairs (x, left) and (right, y) go, (x, merged) and (merged, y) come. Returns the places of
-    those that came.
+    A pair may be put on a shelf at any time, if it is seen less often than those on the shelf that was taken last.
     """
-    left, right = pair
-    before, after = defaultdict(list), defaultdict(list)  # {neighbour: the words in which the pair has it there}
-    for i in where:
-        pieces = words[i].split(pair)  # the text between the occurrences, found from left to right
-        if len(pieces) == 1:
-            continue
-        words[i] = merged.join(pieces)
-        first, *between, last = pieces
-        if first:
-            before[first[-1]].append(i)
-        if last:
-            after[last[0]].append(i)
-        for piece in between:  # nothing, where one occurrence follows another
-            after[piece[0] if piece else left].append(i)
-            before[piece[-1] if piece else merged].append(i)
-    gone = [(x + left, x + merged, found) for x, found in before.items()]
-    gone += [(right + y, merged + y, found) for y, found in after.items()]
-    for old, new, found in gone:
-        n = sum([frequencies[i] for i in found])
-        count[old] -= n
-        count[new] += n
-    del count[pair]
-    return {new: found for _, new, found in gone}
+
+    def __init__(self, count: Mapping[str, int], min_frequency: int):
+        self.count = count
+        self.min_frequency = min_frequency  # pairs that are rarer are left out
+        self.shelves = defaultdict(list)  # {count: pairs}
+        self.heights = []  # a heap of -count for each shelf
+
+    def put(self, pairs: Iterable[str]) -> None:
+        """Put each pair on the shelf of its count."""
+        for pair in pairs:
+            n = self.count[pair]
+            if n < self.min_frequency:
+                continue
+            if n not in self.shelves:
+                heapq.heappush(self.heights, -n)
+            self.shelves[n].append(pair)
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        while self.heights:
+            most = -heapq.heappop(self.heights)
+            yield most, self.shelves.pop(most)
 
 
-def _to_letters(word_counts, names, suffix) -> tuple[list[str], list[int]]:
+class _Pairs:
+    """How often each pair of neighbours is seen in the words, and where. A pair is a string of two letters.
+
+    words: strings of `chr(id)`; frequencies: how often each word occurs.
+    """
+
+    def __init__(self, words: list[str], frequencies: list[int]):
+        self.words = words
+        self.frequencies = frequencies
+        self.count = defaultdict(int)
+        self.places = defaultdict(list)  # {pair: the indices of the words where it was seen}
+        for i, word in enumerate(words):
+            for pair in map(add, word, word[1:]):
+                self.count[pair] += frequencies[i]
+                self.places[pair].append(i)
+
+    def merge(self, pair: str, merged: str) -> list[str]:
+        """Replace `pair` by the letter `merged` in every word. Returns the pairs that came by it.
+
+        In `x left right y` the pairs (x, left) and (right, y) go, (x, merged) and (merged, y) come.
+        """
+        left, right = pair
+        before, after = self._join(pair, merged)
+        changes = []  # (pair that goes, pair that comes, words in which this happens)
+        for x, found in before.items():
+            changes.append((x + left, x + merged, found))
+        for y, found in after.items():
+            changes.append((right + y, merged + y, found))
+        for old, new, found in changes:
+            n = sum([self.frequencies[i] for i in found])
+            self.count[old] -= n
+            self.count[new] += n
+            self.places[new] = found
+        del self.count[pair]
+        del self.places[pair]
+        return [new for _, new, _ in changes]
+
+    def _join(self, pair: str, merged: str) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Replace the pair in every word. Returns {letter: the words in which it stood before, or after, the pair}."""
+        left = pair[0]
+        before = defaultdict(list)
+        after = defaultdict(list)
+        for i in self.places[pair]:
+            pieces = self.words[i].split(pair)  # the text between the occurrences, found from left to right
+            if len(pieces) == 1:  # other merges have removed the pair from this word
+                continue
+            self.words[i] = merged.join(pieces)
+            first, *between, last = pieces
+            if first:
+                before[first[-1]].append(i)
+            if last:
+                after[last[0]].append(i)
+            for piece in between:  # empty where one occurrence follows another
+                after[piece[0] if piece else left].append(i)
+                before[piece[-1] if piece else merged].append(i)
+        return before, after
+
+
+def _to_letters(word_counts: Mapping[str, int], names: list[str], suffix: str) -> tuple[list[str], list[int]]:
     """Every word as a string of `chr(id)`, and how often it occurs."""
-    inside = {name: chr(i) for i, name in enumerate(names) if len(name) == 1}
-    final = {name[0]: chr(i) for i, name in enumerate(names) if name[1:] == suffix}
-    words, frequencies = [], []
-    for word, n in word_counts.items():
+    inside = {}  # {character inside a word: its letter}
+    final = {}  # {last character of a word: its letter}
+    for i, name in enumerate(names):
+        if len(name) == 1:
+            inside[name] = chr(i)
+        if name[1:] == suffix:
+            final[name[0]] = chr(i)
+    words = []
+    for word in word_counts:
         if suffix and suffix in word:
             raise InputError(f"the word {word!r} holds the end-of-word mark {suffix!r}: split it into several words")
         try:
-            words.append("".join([inside[c] for c in word[:-1]]) + final[word[-1]])
+            letters = [inside[character] for character in word[:-1]]
+            letters.append(final[word[-1]])
         except (KeyError, IndexError):
             raise InputError(f"the alphabet cannot spell {word!r}: give one with all its characters, or none") from None
-        frequencies.append(n)
-    return words, frequencies
+        words.append("".join(letters))
+    return words, list(word_counts.values())
 
 
 def _last_in_the_dictionary(names: list[str]) -> Callable[[str], str]:
@@ -170,13 +236,20 @@ def _last_in_the_dictionary(names: list[str]) -> Callable[[str], str]:
     Characters are numbered from the last to the first, and the end of a string comes after them all.
     """
     characters = sorted(set().union(*names), reverse=True)
-    table, end = {ord(c): chr(i) for i, c in enumerate(characters)}, chr(len(characters))
+    end = chr(len(characters))
+    table = {}
+    for i, character in enumerate(characters):
+        table[ord(character)] = chr(i)
 
     @cache
-    def key(letter: str) -> str:
+    def key_of_letter(letter: str) -> str:
         return names[ord(letter)].translate(table) + end
 
-    return lambda pair: key(pair[0]) + key(pair[1])
+    def key_of_pair(pair: str) -> str:
+        left, right = pair
+        return key_of_letter(left) + key_of_letter(right)
+
+    return key_of_pair
 
 
 # ---------------------------------------------------------------------------------------------------------- encoding
@@ -187,37 +260,42 @@ def merge_steps(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[t
 
     ranks {pair: its place in the list of merges}. From `l o w e s t</w>` come `l o w es t</w>`, `l o w est</w>`, ...
     """
+
+    def rank_of(pair: Pair) -> float:
+        return ranks.get(pair, inf)
+
     symbols = list(symbols)
     while len(symbols) > 1:
-        pair = min(pairwise(symbols), key=lambda p: ranks.get(p, inf))
+        pair = min(pairwise(symbols), key=rank_of)
         if pair not in ranks:
             return
-        symbols = _join_pair(symbols, pair)
+        symbols = join_pair(symbols, pair)
         yield pair, symbols
 
 
 def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
-    """What is left of a word when no merge applies any more: the last step of `merge_steps`, sooner.
+    """The symbols of a word when no merge applies any more: the last step of `merge_steps`, found sooner.
 
-    Beside each symbol stands the rank of the pair that it begins; a merge changes two of them.
+    Beside each symbol stands the rank of the pair that it begins; a merge changes two of these ranks.
     """
     symbols = [*symbols, None]
     rank_of = ranks.get
-    order = list(map(rank_of, pairwise(symbols), repeat(inf)))
-    rank = min(order, default=inf)
+    beside = list(map(rank_of, pairwise(symbols), repeat(inf)))
+    rank = min(beside, default=inf)
     while rank < inf:
-        i = order.index(rank)
-        symbols[i] = joined = symbols[i] + symbols.pop(i + 1)
-        del order[i]
-        order[i] = rank_of((joined, symbols[i + 1]), inf)
-        if i:
-            order[i - 1] = rank_of((symbols[i - 1], joined), inf)
-        if rank not in order:
-            rank = min(order)
+        i = beside.index(rank)
+        joined = symbols[i] + symbols.pop(i + 1)
+        symbols[i] = joined
+        del beside[i]
+        beside[i] = rank_of((joined, symbols[i + 1]), inf)
+        if i > 0:
+            beside[i - 1] = rank_of((symbols[i - 1], joined), inf)
+        if rank not in beside:
+            rank = min(beside)
     return symbols[:-1]
 
 
-def _join_pair(symbols: list[str], pair: Pair) -> list[str]:
+def join_pair(symbols: Sequence[str], pair: Pair) -> list[str]:
     """Join every occurrence of `pair`, from left to right: `a a a` with the pair (a, a) is `aa a`."""
     joined = []
     for symbol in symbols:

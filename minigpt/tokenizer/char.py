@@ -13,26 +13,31 @@ from minigpt.tokenizer.base import Tokenizer
 
 FILE = files.ALL_IN_ONE
 
+_NONE = -1  # in the table of ids: a code point that is not in the vocabulary
+
 
 class CharTokenizer(Tokenizer):
     """A token for every character (Unicode code point) of the training text, in their order. `decode(encode(s)) == s`.
 
-    There is no unknown token: `encode` refuses a character that the training text did not have.
+    There is no unknown token: `encode` refuses a character that the training text did not have. Raises InputError for a
+    token that is not one character.
     """
 
     def __init__(self, characters: Iterable[str]):
         super().__init__(characters)
         codes = []
-        for c in self.tokens:
-            if len(c) != 1 or 0xD800 <= ord(c) < 0xE000:
-                raise InputError(f"the token {c!r} is not one character: a character vocabulary can hold nothing else")
-            codes.append(ord(c))
-        self._id_of_code = np.full(max(codes, default=-1) + 1, -1, dtype=np.int32)
+        for token in self.tokens:
+            if len(token) != 1 or 0xD800 <= ord(token) < 0xE000:  # half a surrogate pair is no character
+                only = "a character vocabulary can hold nothing else"
+                raise InputError(f"the token {token!r} is not one character: {only}")
+            codes.append(ord(token))
+        highest = max(codes, default=-1)
+        self._id_of_code = np.full(highest + 1, _NONE, dtype=np.int32)
         self._id_of_code[codes] = np.arange(len(codes))
 
     @classmethod
     def train(cls, texts: str | Iterable[str]) -> CharTokenizer:
-        """The characters of a text, or of all of several, sorted by code point."""
+        """The characters of a text, or of several, sorted by code point. Raises InputError where there is none."""
         characters = set(texts) if isinstance(texts, str) else set().union(*texts)
         if not characters:
             raise InputError("there are no characters to make a vocabulary of: the text is empty")
@@ -40,17 +45,26 @@ class CharTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """One id for each character. Raises InputError for the first character that is not in the vocabulary."""
-        codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
-        known = codes < len(self._id_of_code)
-        ids = self._id_of_code[codes] if known.all() else np.where(known, self._id_of_code[codes * known], -1)
-        if len(ids) and ids.min() < 0:
-            place = int(np.argmin(ids))
-            which = f"the character {text[place]!r} (U+{ord(text[place]):04X}), number {place + 1} of the text,"
-            advice = "leave it out, or train with a text that has it"
-            raise InputError(f"{which} is not one of the {self.vocab_size} of this vocabulary: {advice}")
+        raw = text.encode("utf-32-le", errors="surrogatepass")
+        codes = np.frombuffer(raw, dtype="<u4")
+        in_table = codes < len(self._id_of_code)
+        if in_table.all():
+            ids = self._id_of_code[codes]
+        else:
+            ids = np.where(in_table, self._id_of_code[codes * in_table], _NONE)
+        if len(ids) and ids.min() == _NONE:
+            self._refuse(text, int(np.argmin(ids)))
         return ids.tolist()
 
+    def _refuse(self, text: str, place: int) -> None:
+        """Raise InputError for the character at a place of the text."""
+        character = text[place]
+        which = f"the character {character!r} (U+{ord(character):04X}), number {place + 1} of the text,"
+        advice = "leave it out, or train with a text that has it"
+        raise InputError(f"{which} is not one of the {self.vocab_size} of this vocabulary: {advice}")
+
     def decode(self, ids: Iterable[int]) -> str:
+        """The characters of the ids. Raises InputError for an id that is not in the vocabulary."""
         tokens = self.tokens
         return "".join([tokens[i] for i in self._check(ids)])
 
@@ -59,14 +73,22 @@ class CharTokenizer(Tokenizer):
         split = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
         tokenizer = {
-            "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-            "pre_tokenizer": split, "post_processor": None, "decoder": {"type": "Fuse"}, "model": model,
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [],
+            "normalizer": None,
+            "pre_tokenizer": split,
+            "post_processor": None,
+            "decoder": {"type": "Fuse"},
+            "model": model,
         }
         files.write_json(Path(folder) / FILE, tokenizer)
         files.write_json(Path(folder) / files.CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"})
 
     @classmethod
     def load(cls, folder: str | Path) -> CharTokenizer:
+        """Open a folder that `save` wrote. Raises InputError for a `tokenizer.json` of another kind, or damaged."""
         path = Path(folder) / FILE
         model = files.read_json(path).get("model")
         if not isinstance(model, dict) or model.get("type") != "WordLevel":

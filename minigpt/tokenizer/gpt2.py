@@ -17,28 +17,36 @@ import regex
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, files
-from minigpt.tokenizer.base import Memory, Stream, Tokenizer
+from minigpt.tokenizer.base import Remembered, Stream, Tokenizer
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
 END_OF_TEXT = "<|endoftext|>"
 OPENAI_FILES = ("encoder.json", "vocab.bpe")
 MORE_SPECIAL = "additional_special_tokens"  # in tokenizer_config.json
 
-WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
-_BREAK = regex.compile(r"(?<=\S)\s")  # no word goes on here, and none looks further back
-_SPACES = regex.findall(r"\s", "".join(map(chr, range(0x3001))))  # all that the pattern knows
+WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")  # OpenAI's own
+
+SPACES = regex.findall(r"\s", "".join(map(chr, range(0x3001))))  # all the white space that the pattern knows
+STRETCH = 1 << 18  # the least length, in characters, of the stretches that a text is split in
+
+_STRETCH_END = regex.compile(r"(?<=\S)\s")  # a word ends before it, and no word that begins here looks further back
 _BAR = "\ud800"  # half a surrogate pair: no text that has UTF-8 holds it, so it may stand between parts of any text
-_PIECE = 1 << 18
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """{byte: the character that it is written as}, in the order of their ids.
+    """{byte: the character that it is written as}, in the order of their ids (OpenAI's `bytes_to_unicode`).
 
     The 188 bytes that Latin-1 prints are written as that; the other 68, in order, as U+0100 and those after it.
     """
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+    characters = {}
+    for byte in [*range(33, 127), *range(161, 173), *range(174, 256)]:
+        characters[byte] = chr(byte)
+    next_code = 256
+    for byte in range(256):
+        if byte not in characters:
+            characters[byte] = chr(next_code)
+            next_code += 1
+    return characters
 
 
 CHARACTER_OF = bytes_to_unicode()
@@ -47,32 +55,36 @@ BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 def words_of(text: str) -> Iterator[str]:
     """The words of a text, of which none is lost: `I'm here.` gives `I`, `'m`, ` here`, `.`."""
-    return chain.from_iterable(map(WORD.findall, _pieces_of(text)))
+    for stretch in _stretches_of(text):
+        yield from WORD.findall(stretch)
 
 
 def runs_of(text: str) -> Iterator[str]:
     """White space and what follows up to the next: `I'm here.` gives `I'm`, ` here.`. No word lies in two of them.
 
-    They are found quickly, and most have been met before: only new ones need to be searched for words.
+    They are found quickly, and most have been met before: only new ones need to be searched for words. Raises
+    InputError for half a surrogate pair.
     """
-    return chain.from_iterable(map(_runs_in, _pieces_of(text)))
+    return chain.from_iterable(map(_runs_in, _stretches_of(text)))
 
 
-def _runs_in(piece: str) -> list[str]:
-    if _BAR in piece:
-        spell(_BAR)  # says what is wrong
-    spaces = [space for space in _SPACES if space in piece]
+def _runs_in(stretch: str) -> list[str]:
+    """The runs of one stretch: a bar is put before all white space, taken away within it, and split at."""
+    if _BAR in stretch:
+        spell(_BAR)  # raises InputError
+    spaces = [space for space in SPACES if space in stretch]
     for space in spaces:
-        piece = piece.replace(space, _BAR + space)
+        stretch = stretch.replace(space, _BAR + space)
     for space in spaces:
-        piece = piece.replace(space + _BAR, space)
-    return piece.split(_BAR)
+        stretch = stretch.replace(space + _BAR, space)
+    return stretch.split(_BAR)
 
 
-def _pieces_of(text: str) -> Iterator[str]:
+def _stretches_of(text: str) -> Iterator[str]:
+    """A text in stretches of bounded length: a list of all words of a book would be larger than the book."""
     start = 0
-    while start < len(text):  # piece by piece: a list of all words of a book would be larger than the book
-        found = _BREAK.search(text, start + _PIECE)
+    while start < len(text):
+        found = _STRETCH_END.search(text, start + STRETCH)
         end = found.start() if found else len(text)
         yield text[start:end]
         start = end
@@ -81,17 +93,19 @@ def _pieces_of(text: str) -> Iterator[str]:
 def spell(word: str) -> str:
     """A character for each byte of the word: ` é` gives `ĠÃ©`. Raises InputError for half a surrogate pair."""
     try:
-        return word.encode("utf-8").decode("latin-1").translate(CHARACTER_OF)
+        as_bytes = word.encode("utf-8")
     except UnicodeEncodeError as error:
         half = f"the text holds {word[error.start]!a}, one half of a surrogate pair, which has no UTF-8"
         raise InputError(f"{half}: decode the text from its source again, or leave it out") from None
+    return as_bytes.decode("latin-1").translate(CHARACTER_OF)
 
 
 class GPT2Tokenizer(Tokenizer):
     """Any text to ids and back, unchanged: `decode(encode(s)) == s`.
 
     tokens: in the order of their ids, written as by `spell`; merges: pairs of symbols, first learnt first; special:
-    tokens that stand for no text, such as `<|endoftext|>` between documents. No text becomes one unasked.
+    tokens that stand for no text, such as `<|endoftext|>` between documents. A text that spells one is plain text,
+    unless `encode` is told otherwise. Raises InputError where a special token is no token, or a token is no bytes.
     """
 
     def __init__(self, tokens: Iterable[str], merges: Sequence[bpe.Pair], special: Collection[str] = (END_OF_TEXT,)):
@@ -103,95 +117,121 @@ class GPT2Tokenizer(Tokenizer):
             raise InputError(f"the vocabulary lacks the special token {missing[0]!r}: add it, or name other ones")
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._bytes = [self._bytes_of(token) for token in self.tokens]
-        self._words = Memory(self._encode_word)  # a string of chr(id) for each
-        self._runs = Memory(lambda run: "".join(map(self._words.__getitem__, WORD.findall(run))))
+        # The ids of words and runs are remembered as strings of chr(id), which are joined faster than lists.
+        self._words = Remembered(self._encode_word)
+        self._runs = Remembered(self._encode_run)
 
     @classmethod
     def train(
-        cls, texts: str | Iterable[str], vocab_size: int, *, min_frequency: int = 2, ties: str = "tokenizers",
+        cls,
+        texts: str | Iterable[str],
+        vocab_size: int,
+        *,
+        min_frequency: int = 2,
+        ties: str = "tokenizers",
         progress: bool = True,
     ) -> GPT2Tokenizer:
         """Learn a vocabulary of `vocab_size` tokens from a text, or from several; `<|endoftext|>` in them is left out.
 
         There will be fewer where pairs run out that are seen `min_frequency` times. The layout is that of the released
         vocabulary: the 256 bytes, a symbol for each merge, `<|endoftext|>`. OpenAI has not published its trainer, so
-        between equally frequent pairs we choose: the one whose ids come first (see `bpe.learn`).
+        between equally frequent pairs we choose: the one whose ids come first (see `bpe.learn`). Raises InputError for
+        texts that are empty, and for a size that is too small for the bytes.
         """
         alphabet = list(CHARACTER_OF.values())
         smallest = len(alphabet) + 1
         if vocab_size < smallest:
             raise InputError(f"a vocabulary of {vocab_size} is too small: the bytes and {END_OF_TEXT} take {smallest}")
-        runs, words = Counter(), Counter()
-        for text in [texts] if isinstance(texts, str) else texts:
-            for part in text.split(END_OF_TEXT):
-                runs.update(runs_of(part))
-        for run, n in runs.items():
-            for word in WORD.findall(run):
-                words[word] += n
+        words = _count_words(texts)
         if not words:
             raise InputError("there is nothing to learn a vocabulary from: the text is empty")
-        spelled = {spell(word): n for word, n in words.items()}
-        options = {"min_frequency": min_frequency, "ties": ties, "suffix": "", "alphabet": alphabet}
-        merges = bpe.train(spelled, vocab_size - smallest, progress=progress, **options)
-        return cls([*alphabet, *(left + right for left, right in merges), END_OF_TEXT], merges)
+        merges = bpe.train(
+            {spell(word): n for word, n in words.items()},
+            vocab_size - smallest,
+            min_frequency=min_frequency,
+            ties=ties,
+            suffix="",
+            alphabet=alphabet,
+            progress=progress,
+        )
+        merged = [left + right for left, right in merges]
+        return cls([*alphabet, *merged, END_OF_TEXT], merges)
 
     @classmethod
     def load(cls, folder: str | Path) -> GPT2Tokenizer:
-        """Open a folder that `save`, OpenAI or Hugging Face wrote."""
+        """Open a folder that `save`, OpenAI or Hugging Face wrote. Raises InputError where a file is damaged."""
         tokens, merges, special = files.read_bpe(Path(folder), HUGGING_FACE_FILES, OPENAI_FILES)
         config = files.read_config(folder)
         if config.get("add_prefix_space"):
             raise InputError(f"{Path(folder) / files.CONFIG} asks for add_prefix_space, which is not GPT-2's way")
-        more = config.get(MORE_SPECIAL)
-        more = [token.get("content") if isinstance(token, dict) else token for token in more or ()]
-        special = dict.fromkeys([END_OF_TEXT, *special, *(token for token in more if isinstance(token, str))])
-        return cls(tokens, merges, [token for token in special if token in tokens])
+        candidates = [END_OF_TEXT, *special, *_more_special(config)]
+        special = [token for token in dict.fromkeys(candidates) if token in tokens]
+        return cls(tokens, merges, special)
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""
         config = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False}
         if END_OF_TEXT in self.special:
-            config |= dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT)
+            for key in ("bos_token", "eos_token", "unk_token"):
+                config[key] = END_OF_TEXT
         more = [token for token in self.special if token != END_OF_TEXT]
-        files.write_bpe(Path(folder), names, self.tokens, self.merges, config | ({MORE_SPECIAL: more} if more else {}))
+        if more:
+            config[MORE_SPECIAL] = more
+        files.write_bpe(Path(folder), names, self.tokens, self.merges, config)
 
     @property
     def newline_id(self) -> int | None:
+        """The id of a line end; None where the vocabulary has none."""
         return self.ids.get(CHARACTER_OF[ord("\n")])
 
     @property
     def end_of_text_id(self) -> int | None:
-        return self.ids[END_OF_TEXT] if END_OF_TEXT in self.special else None
+        """The id of `<|endoftext|>`; None where that is no special token."""
+        if END_OF_TEXT not in self.special:
+            return None
+        return self.ids[END_OF_TEXT]
 
     def encode(self, text: str, allowed_special: Collection[str] = ()) -> list[int]:
         """The ids of a text. Words met before are remembered.
 
-        allowed_special: special tokens that the text may hold, or "all" of them. The others are plain text, as nobody
-        wants a user's text to end a document. Raises InputError for half a surrogate pair.
+        allowed_special: special tokens that the text may hold, or "all" of them. The others are plain text, so that a
+        user's text does not end a document by accident. Raises InputError for a token that is not special, and for half
+        a surrogate pair in the text.
         """
-        allowed = sorted(self.special if allowed_special == "all" else allowed_special, key=len, reverse=True)
+        allowed = self.special if allowed_special == "all" else allowed_special
         for token in allowed:
             if token not in self.special:
                 known = ", ".join(self.special) or "none"
                 raise InputError(f"{token!r} is not a special token here: there are {known}")
-        parts = regex.split(f"({'|'.join(map(regex.escape, allowed))})", text) if allowed else [text]
-        runs = self._runs.__getitem__
-        ids = "".join([chr(self.ids[p]) if k % 2 else "".join(map(runs, runs_of(p))) for k, p in enumerate(parts)])
-        return np.frombuffer(ids.encode("utf-32-le", "surrogatepass"), "<u4").tolist()
+        letters = []  # strings of chr(id)
+        for k, part in enumerate(_split_at(text, allowed)):
+            if k % 2 == 1:  # a special token
+                letters.append(chr(self.ids[part]))
+            else:
+                letters += map(self._runs.__getitem__, runs_of(part))
+        raw = "".join(letters).encode("utf-32-le", "surrogatepass")
+        return np.frombuffer(raw, "<u4").tolist()
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of any ids. Bytes that are no UTF-8, as in half a character, become U+FFFD."""
-        return b"".join([self._bytes[i] for i in self._check(ids)]).decode("utf-8", errors="replace")
+        """The text of any ids. Bytes that are no UTF-8, as in half a character, become U+FFFD.
+
+        Raises InputError for an id that is not in the vocabulary.
+        """
+        as_bytes = b"".join([self._bytes[i] for i in self._check(ids)])
+        return as_bytes.decode("utf-8", errors="replace")
 
     def streaming(self) -> ByteStream:
+        """A decoder for ids that come one by one, which gives out whole characters only."""
         return ByteStream(self)
 
     def parts(self) -> dict[int, bpe.Pair]:
+        """For tokens that a merge made: {id: the two tokens that it was made of}."""
         return {self.ids[left + right]: (left, right) for left, right in self.merges}
 
     def readable(self, token: str) -> str:
         """The text of a token, with bytes that are no whole character as `\\xea`."""
-        return super().readable(self._bytes[self.ids[token]].decode("utf-8", errors="backslashreplace"))
+        as_bytes = self._bytes[self.ids[token]]
+        return super().readable(as_bytes.decode("utf-8", errors="backslashreplace"))
 
     def _extended(self, tokens: list[str], names: Sequence[str]) -> GPT2Tokenizer:
         return GPT2Tokenizer(tokens, self.merges, (*self.special, *names))
@@ -204,22 +244,64 @@ class GPT2Tokenizer(Tokenizer):
         except KeyError as error:
             raise InputError(f"the token {token!r} is not byte-level: {error.args[0]!r} stands for no byte") from None
 
+    def _encode_run(self, run: str) -> str:
+        words = WORD.findall(run)
+        return "".join([self._words[word] for word in words])
+
     def _encode_word(self, word: str) -> str:
+        symbols = bpe.merge(spell(word), self._ranks)
         try:
-            return "".join([chr(self.ids[symbol]) for symbol in bpe.merge(spell(word), self._ranks)])
+            return "".join([chr(self.ids[symbol]) for symbol in symbols])
         except KeyError as error:
             raise InputError(f"the vocabulary lacks {error.args[0]!r}, which {word!r} needs: it is not whole") from None
 
 
+def _count_words(texts: str | Iterable[str]) -> Counter[str]:
+    """{word: how often it occurs in the texts}. No word goes on across `<|endoftext|>`."""
+    if isinstance(texts, str):
+        texts = [texts]
+    runs = Counter()  # the same run always has the same words: it is split once
+    for text in texts:
+        for document in text.split(END_OF_TEXT):
+            runs.update(runs_of(document))
+    words = Counter()
+    for run, n in runs.items():
+        for word in WORD.findall(run):
+            words[word] += n
+    return words
+
+
+def _more_special(config: dict) -> list[str]:
+    """The additional special tokens of a `tokenizer_config.json`, each a string or an object with its content."""
+    contents = []
+    for token in config.get(MORE_SPECIAL) or ():
+        content = token.get("content") if isinstance(token, dict) else token
+        if isinstance(content, str):
+            contents.append(content)
+    return contents
+
+
+def _split_at(text: str, tokens: Collection[str]) -> list[str]:
+    """A text split at these tokens: plain text, a token, plain text, ...; the longest token wins."""
+    if not tokens:
+        return [text]
+    longest_first = sorted(tokens, key=len, reverse=True)
+    pattern = "|".join(map(regex.escape, longest_first))
+    return regex.split(f"({pattern})", text)
+
+
 class ByteStream(Stream):
-    """For tokens that are bytes: what is not yet a whole character waits for its last byte."""
+    """Decodes ids whose tokens are bytes: a character is given out when its last byte has come."""
 
     def __init__(self, tokenizer: GPT2Tokenizer):
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, i: int) -> str:
-        return self._decoder.decode(self._tokenizer._bytes[self._tokenizer._check([i])[0]])
+        """Take one id; return the characters that it completes. Raises InputError for an id that there is not."""
+        checked = self._tokenizer._check([i])
+        return self._decoder.decode(self._tokenizer._bytes[checked[0]])
 
     def end(self) -> str:
+        """U+FFFD for a character that was begun and has not been completed; else nothing."""
         return self._decoder.decode(b"", final=True)

@@ -19,13 +19,13 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import regex
 
 from minigpt.errors import InputError
-from minigpt.files import sections
+from minigpt.files.disk import read_toml
 
 PIPELINES = ("ftfy+spacy", "rules")
 
@@ -41,10 +41,14 @@ def pipeline(name: str) -> Pipeline:
     """The pipeline of that name. Raises InputError for an unknown one, and for libraries that are not installed."""
     check_name(name)
     if name == "rules":
-        return Pipeline(lambda text: standardize(repair(text)), split_words)
+        return Pipeline(_clean_by_rules, split_words)
     if not has_paper_pipeline():
         raise InputError("the text pipeline 'ftfy+spacy' needs both libraries: pip install ftfy spacy, or use 'rules'")
     return _paper_pipeline()
+
+
+def _clean_by_rules(text: str) -> str:
+    return standardize(repair(text))
 
 
 def check_name(name: str) -> None:
@@ -66,7 +70,14 @@ def _paper_pipeline() -> Pipeline | None:
     except ImportError:
         return None
     tokenizer = spacy.blank("en").tokenizer  # its rules alone: no trained model is needed
-    return Pipeline(lambda text: standardize(ftfy.fix_text(text)), lambda chunk: [w.text for w in tokenizer(chunk)])
+
+    def clean(text: str) -> str:
+        return standardize(ftfy.fix_text(text))
+
+    def split(chunk: str) -> list[str]:
+        return [word.text for word in tokenizer(chunk)]
+
+    return Pipeline(clean, split)
 
 
 # ------------------------------------------------------------------------------------------------- as OpenAI wrote it
@@ -96,30 +107,41 @@ def _repair_table() -> dict[int, str]:
     ligatures = [0x132, 0x133, *range(0x1C4, 0x1CD), *range(0x1F1, 0x1F4), *range(0xFB00, 0xFB07)]
     widths = [*range(0xFF01, 0xFFEF), 0x3000]  # full-width and half-width forms
     invisible = [*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, *range(0x206A, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFD)]
-    table = {
-        **dict.fromkeys([0x2BC, *range(0x2018, 0x201C)], "'"),
-        **dict.fromkeys(range(0x201C, 0x2020), '"'),
-        **dict.fromkeys([0x2028, 0x2029], "\n"),
-        **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
-        **dict.fromkeys(invisible, ""),
-        **{code: unicodedata.normalize("NFKC", chr(code)) for code in ligatures + widths},
-    }
-    for code in range(0x80, 0xA0):  # control characters that Windows uses for others: what it means by them
+    table = {}
+    table |= dict.fromkeys([0x2BC, *range(0x2018, 0x201C)], "'")
+    table |= dict.fromkeys(range(0x201C, 0x2020), '"')
+    table |= dict.fromkeys([0x2028, 0x2029], "\n")
+    table |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+    table |= dict.fromkeys(invisible, "")
+    for code in ligatures + widths:
+        table[code] = unicodedata.normalize("NFKC", chr(code))
+    for code in range(0x80, 0xA0):  # control characters, which Windows (code page 1252) uses for others
         meant = bytes([code]).decode("cp1252", errors="ignore")
-        table |= {code: table.get(ord(meant), meant)} if meant else {}
+        if meant:
+            table[code] = table.get(ord(meant), meant)
     return table
 
 
 _REPAIR = _repair_table()
-_TO_REPAIR = re.compile(f"[{re.escape(''.join(map(chr, _REPAIR)))}]")
+_CHARACTERS_TO_REPAIR = "".join(map(chr, _REPAIR))
+_TO_REPAIR = re.compile(f"[{re.escape(_CHARACTERS_TO_REPAIR)}]")
+_ENTITY = re.compile(r"&#?\w{1,24};")
+
+
+def _unescape(entity: re.Match) -> str:
+    return html.unescape(entity[0])
+
+
+def _repaired(character: re.Match) -> str:
+    return _REPAIR[ord(character[0])]
 
 
 def repair(text: str) -> str:
     """The everyday part of ftfy: straight quotes, open ligatures, half-width forms, plain line ends, `&amp;`, NFC."""
     if "<" not in text:  # else it is HTML on purpose
-        text = re.sub(r"&#?\w{1,24};", lambda entity: html.unescape(entity[0]), text)
+        text = _ENTITY.sub(_unescape, text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _TO_REPAIR.sub(lambda found: _REPAIR[ord(found[0])], text)  # several times as fast as str.translate here
+    text = _TO_REPAIR.sub(_repaired, text)  # several times as fast as str.translate here
     return unicodedata.normalize("NFC", text)
 
 
@@ -142,7 +164,8 @@ _MIDDLE = regex.compile(
 
 def split_words(chunk: str) -> list[str]:
     """The words of a chunk: `she'd've` gives `she 'd 've`, `<U.S.>` gives `< U.S. >`, `'3km.'` gives `' 3 km . '`."""
-    front, back = [], []
+    front = []
+    back = []  # from the last word to the first
     while chunk and chunk not in _SPECIAL:
         head = _FRONT.match(chunk)
         start = head.end() if head else 0
@@ -150,35 +173,53 @@ def split_words(chunk: str) -> list[str]:
         end = tail.start() if tail else len(chunk)
         if start == 0 and end == len(chunk):
             break
-        if head and chunk[start:] in _SPECIAL:  # what looks like a mark at the back may belong to the word,
+        if head and chunk[start:] in _SPECIAL:  # the mark at the back may belong to the word,
             end = len(chunk)
-        elif tail and chunk[:end] in _SPECIAL:  # and so at the front: 'em
+        elif tail and chunk[:end] in _SPECIAL:  # and so may the one at the front: 'em
             start = 0
-        front += [chunk[:start]] if start else []
-        back += [chunk[end:]] if end < len(chunk) else []
+        if start > 0:
+            front.append(chunk[:start])
+        if end < len(chunk):
+            back.append(chunk[end:])
         chunk = chunk[start:end]
-    middle = _SPECIAL.get(chunk) or [piece for piece in _MIDDLE.split(chunk) if piece]
+    if chunk in _SPECIAL:
+        middle = _SPECIAL[chunk]
+    else:
+        middle = [part for part in _MIDDLE.split(chunk) if part]
     return [*front, *middle, *reversed(back)]
 
 
-def _special_words() -> dict[str, list[str]]:
-    """Chunks that the patterns would split wrongly, each with its words."""
-    known, special = sections.read(__file__, "chunks.txt"), {}
-    for line in known["contractions"]:
-        heads, endings = line.split(": ")
-        for head, ending, apostrophe in product(heads.split(" "), endings.split(", "), ("'", "")):  # dont, like don't
-            tails = ending.replace("'", apostrophe).split(" ")
-            for start in (head, head.title()):
-                special[start + "".join(tails)] = [start, *tails]
-    for word in " ".join(known["no contractions"]).split():
-        for spelling in (word, word.title()):
-            special.pop(spelling, None)
-    for first, second in (pair.split(" ") for line in known["joined"] for pair in line.split(", ")):
-        for start in (first, first.capitalize()):
-            special[start + second] = [start, second]
-    for hour, half in product(range(1, 13), ("a.m.", "p.m.", "am", "pm")):
-        special[f"{hour}{half}"] = [str(hour), half]
-    return special | {word: [word] for line in known["whole"] for word in line.split(" ")}
+def _special_chunks() -> dict[str, list[str]]:
+    """Chunks that the patterns would split wrongly, each with its words: `chunks.toml`, and times such as `3am`."""
+    tables = read_toml(Path(__file__).with_name("chunks.toml"))
+    special = {}
+    for table in tables["contractions"]:
+        for word in table["words"].split():
+            for ending in table["endings"]:
+                special |= _contractions(word, ending)
+    for word in tables["no_contractions"].split():
+        special.pop(word, None)
+        special.pop(word.title(), None)
+    for pair in tables["joined"]:
+        first, second = pair.split()
+        special[first + second] = [first, second]
+        special[first.capitalize() + second] = [first.capitalize(), second]
+    for hour in range(1, 13):
+        for half in ("a.m.", "p.m.", "am", "pm"):
+            special[f"{hour}{half}"] = [str(hour), half]
+    for word in tables["whole"].split():
+        special[word] = [word]
+    return special
 
 
-_SPECIAL = _special_words()
+def _contractions(word: str, ending: str) -> dict[str, list[str]]:
+    """The spellings of a contraction: `do` and `n't` give `don't`, `dont`, `Don't`, `Dont`, each with its words."""
+    spellings = {}
+    for written in (ending, ending.replace("'", "")):
+        tails = written.split()
+        for start in (word, word.title()):
+            spellings[start + "".join(tails)] = [start, *tails]
+    return spellings
+
+
+_SPECIAL = _special_chunks()

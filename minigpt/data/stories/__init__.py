@@ -1,6 +1,6 @@
 """A world of short stories, in which people, places and things have state.
 
-    >>> from minigpt import stories
+    >>> from minigpt.data import stories
     >>> print(stories.story(7).text)                         # story 7 of seed 0, always the same
     >>> text = stories.corpus(10_000, split="train")         # a text to train on, one story in each paragraph
 """

@@ -1,8 +1,8 @@
-"""Scripts: texts of two to five sentences, after each of which the world knows what could be asked.
+"""Scripts: texts of two to five sentences, after each of which there are questions that the world can answer.
 
-In each, two people, things or places play the same part: two toys are put at two spots, two animals sit near. What it
-returns are pairs of states that differ in one role; `World.problem` says which one is so. What comes first, who acts
-and what is asked are drawn: every word is in true and in false answers equally often.
+In each, two people, things or places play the same part: two toys are put at two spots, two animals sit near. A script
+returns pairs of states that differ in one role; `World.problem` tells which one is so. What comes first, who acts and
+which pair is used are drawn: every word is in true and in false answers equally often.
 """
 
 import re
@@ -11,10 +11,16 @@ from zlib import crc32
 
 from minigpt.data.stories import VARIETY
 from minigpt.data.stories import words as w
-from minigpt.data.stories.teller import PATTERNS, Teller, capital
+from minigpt.data.stories.teller import PATTERNS, Form, Pattern, Teller, capital
+from minigpt.data.stories.words import Entity
 from minigpt.data.stories.world import Event, look_up
 
 TENTHS = 4 * ("train",) + 3 * ("valid",) + 3 * ("test",)  # of all sentences
+SPLITS = tuple(dict.fromkeys(TENTHS))
+N_TRIES = 12  # to find a sentence of the split
+
+Entities = tuple[Entity, ...]
+StatePairs = list[tuple[Event, Event]]  # of each pair one may be true, and the other is false then
 
 
 class Stuck(Exception):
@@ -32,27 +38,41 @@ def split_of(sentence: str) -> str:
 
 
 class Script(Teller):
-    """A teller that keeps to one split: of a role that is given as a tuple, it draws until the sentence fits."""
+    """A teller that keeps to one split: of a role that is given as a tuple, it draws until the sentence fits.
+
+    variety: 1 to 3, see `stories.story`; same_gender: the two people of a text are of one gender.
+    """
 
     def __init__(self, seed: str, variety: int, split: str, same_gender: bool):
         super().__init__(seed, variety if variety < VARIETY else None)
-        self.split, self.heard = split, []
-        self.same_gender = same_gender  # of the two people of a text
+        self.split = split
+        self.same_gender = same_gender
+        self.unused = []  # sentences of a story that the task "acceptability" has not used yet
         self.children = w.GIRLS[:variety] + w.BOYS[:variety]
         self.people = self.children + w.FAMILY + w.WORKERS
-        self.foods, self.spots = tuple(w.FOODS.values()), sum(w.SPOTS.values(), ())
+        self.foods = tuple(w.FOODS.values())
+        self.spots = sum(w.SPOTS.values(), ())
         self.places = tuple(spot.place for spot in self.spots)  # each as often as it has spots
-        self.breakable, self.light, self.boxes, self.animals, self.things = (
-            tuple(one for looks in table.values() for one in looks[: self.variety])
-            for table in (w.BREAKABLE, w.LIGHT, w.BOXES, w.ANIMALS | w.SMALL_ANIMALS, w.TOYS | w.LIGHT))
+        self.breakable = self._in_all_looks(w.BREAKABLE)
+        self.light = self._in_all_looks(w.LIGHT)
+        self.boxes = self._in_all_looks(w.BOXES)
+        self.animals = self._in_all_looks(w.ANIMALS | w.SMALL_ANIMALS)
+        self.things = self._in_all_looks(w.TOYS | w.LIGHT)
+
+    def _in_all_looks(self, table: w.Looks) -> Entities:
+        """All entities of a table, in as many looks as the variety allows."""
+        entities = []
+        for looks in table.values():
+            entities += looks[: self.variety]
+        return tuple(entities)
 
     def __call__(self, kind, who, what=None, to=None, where=None, how="") -> Event:
         """Let one event happen and say it, as `Teller` does; returns it. Raises Stuck if nothing fits in 12 tries."""
-        for _ in range(12):
+        for _ in range(N_TRIES):
             event = self.draw(kind, who, what, to, where, how)
             if self.world.problem(event):
                 continue
-            saved = self.before, self.now, set(self.known), self.subject
+            saved = (self.before, self.now, set(self.known), self.subject)
             self.tell(event)
             if self.fits(self.sentences[-1].text):
                 self.world.apply(event)
@@ -61,11 +81,16 @@ class Script(Teller):
             self.before, self.now, self.known, self.subject = saved
         raise Stuck
 
-    def draw(self, kind, *roles) -> Event:
-        """An event; of every role that is given as a tuple, one is picked."""
+    def draw(self, kind: str, *roles) -> Event:
+        """An event; of every role that is given as a tuple, one is picked. Raises Stuck where a tuple is empty."""
         if () in roles:
             raise Stuck
-        return Event(kind, *(self.pick(role) if role.__class__ is tuple else role for role in roles))
+        drawn = []
+        for role in roles:
+            if isinstance(role, tuple):
+                role = self.pick(role)
+            drawn.append(role)
+        return Event(kind, *drawn)
 
     def fits(self, text: str) -> bool:
         """Are all its sentences of this split?"""
@@ -75,35 +100,47 @@ class Script(Teller):
         """All that was told."""
         return " ".join(sentence.text for sentence in self.sentences)
 
-    def alone(self, event: Event, form) -> str:
+    def alone(self, event: Event, form: Form) -> str:
         """An event, which need not happen, in a sentence that needs no other before it."""
-        self.before, self.now = (), []
-        return capital(self._say(event, form.parts)[0])
+        self.before = ()
+        self.now = []
+        text, _ = self._say(event, form.parts)
+        return capital(text)
 
     def alike(self, *events: Event) -> tuple[str, ...]:
         """States or questions of one kind, all said in the same way. Raises Stuck if this split has none for them."""
-        for form in self.mixed(sum(look_up(PATTERNS, *events[0][::5]), ())):
+        patterns: list[Pattern] = look_up(PATTERNS, events[0].kind, events[0].how)
+        for form in self.mixed(sum(patterns, ())):
             texts = tuple(self.alone(event, form) for event in events)
             if all(map(self.fits, texts)):
                 return texts
         raise Stuck
 
-    def rival(self, hero) -> tuple:
+    def rival(self, hero: Entity) -> Entities:
         """Who can be the second person of a text."""
         genders = hero.gender if self.same_gender else "fm"
-        return tuple(one for one in self.people if one is not hero and one.gender in genders)
+        rivals = []
+        for person in self.people:
+            if person is not hero and person.gender in genders:
+                rivals.append(person)
+        return tuple(rivals)
 
-    def own_of(self, who, table) -> tuple:
+    def own_of(self, who: Entity, things: Entities) -> Entities:
         """Those of the things that girls, or boys, have of their own."""
-        return tuple(thing for thing in table if thing.name in w.OWN[who.gender])
+        names = w.OWN[who.gender]
+        return tuple(thing for thing in things if thing.name in names)
 
-    def scene(self, meeting: bool = False) -> tuple:
-        """A child at a place, and whom it meets there."""
-        hero, _, place = self("day", self.children, to=self.places, how=w.FAIR)[1:4]
-        return hero, self("meets", self.rival(hero), to=hero, where=place).who if meeting else None, place
+    def scene(self) -> tuple[Entity, Entity]:
+        """A child, and the place where it is."""
+        event = self("day", self.children, to=self.places, how=w.FAIR)
+        return event.who, event.to
+
+    def meet(self, hero: Entity, place: Entity) -> Entity:
+        """Another person, whom the hero meets there."""
+        return self("meets", self.rival(hero), to=hero, where=place).who
 
 
-def others(options, *taken) -> tuple:
+def others(options: Entities, *taken: Entity) -> Entities:
     """The options that share their name with none of the taken."""
     names = [one.name for one in taken]
     return tuple(option for option in options if option.name not in names)
@@ -114,126 +151,206 @@ def state(how, who=None, what=None, to=None, where=None) -> Event:
     return Event("state", who, what, to, where, how)
 
 
-def either(event: Event, role: str, *values) -> list[tuple[Event, Event]]:
+def either(event: Event, role: str, *values: Entity) -> StatePairs:
     """Pairs of events that differ in one role."""
-    return [tuple(event._replace(**{role: value}) for value in two) for two in combinations(values, 2)]
+    events = [event._replace(**{role: value}) for value in values]
+    return list(combinations(events, 2))
 
 
-def left(t):
+def left(t: Script) -> StatePairs:
     """Two things are put at two spots of a place, and one of them may be moved."""
-    hero, _, place = t.scene()
+    hero, place = t.scene()
     spots = w.SPOTS[place]
-    one = t("put", hero, t.own_of(hero, t.things), where=spots)
-    two = t("put", hero, others(t.own_of(hero, t.things), one.what), where=others(spots, one.where))
+    own = t.own_of(hero, t.things)
+    one = t("put", hero, own, where=spots)
+    other_things = others(own, one.what)
+    other_spots = others(spots, one.where)
+    two = t("put", hero, other_things, where=other_spots)
     if t.chance(0.3):
-        mover = t("meets", t.rival(hero), to=hero, where=place).who
-        t("move", mover, t.pick((one, two)).what, where=spots)
-    asked = [pair for spot in spots for pair in either(state("lies", where=spot), "who", one.what, two.what)]
-    for thing in (one.what, two.what):
-        asked += either(state("lies", thing), "where", *spots) + either(state("found", hero, thing), "where", *spots)
-    return asked
+        mover = t.meet(hero, place)
+        moved = t.pick((one, two)).what
+        t("move", mover, moved, where=spots)
+    things = (one.what, two.what)
+    pairs = []
+    for spot in spots:
+        lies_there = state("lies", where=spot)
+        pairs += either(lies_there, "who", *things)
+    for thing in things:
+        lies = state("lies", thing)
+        found = state("found", hero, thing)
+        pairs += either(lies, "where", *spots)
+        pairs += either(found, "where", *spots)
+    return pairs
 
 
-def lost(t):
-    """Somebody has lost a thing, looks for it at one spot in vain, hears of another, and goes there."""
-    hero, other, place = t.scene(meeting=True)
-    thing = t("lose", hero, t.own_of(hero, t.things)).what
-    spots = {}
+def lost(t: Script) -> StatePairs:
+    """Somebody has lost a thing, looks for it at one spot in vain, is told of another, and goes there."""
+    hero, place = t.scene()
+    other = t.meet(hero, place)
+    own = t.own_of(hero, t.things)
+    thing = t("lose", hero, own).what
+    spots = []
     for kind in t.mixed(("miss", "tell")):
-        spots[kind] = (t(kind, hero, thing, where=w.SPOTS[place]) if kind == "miss" else
-                       t(kind, other, thing, to=hero, where=tuple(s for s in t.spots if s.place is not place))).where
-    t("go", hero, to=spots["tell"].place)
-    return [pair for event in (state("found", hero, thing), state("lies", thing))
-            for pair in either(event, "where", *spots.values())]
+        if kind == "miss":
+            event = t("miss", hero, thing, where=w.SPOTS[place])
+        else:
+            elsewhere = tuple(spot for spot in t.spots if spot.place is not place)
+            event = t("tell", other, thing, to=hero, where=elsewhere)
+            goal = event.where.place
+        spots.append(event.where)
+    t("go", hero, to=goal)
+    found = state("found", hero, thing)
+    lies = state("lies", thing)
+    return either(found, "where", *spots) + either(lies, "where", *spots)
 
 
-def lent(t):
+def lent(t: Script) -> StatePairs:
     """Two people have lent each other something; one of the things may be given back, or break."""
-    hero, other, _ = t.scene(meeting=True)
-    hero, other = t.mixed((hero, other))
-    one = t("lend", hero, t.own_of(hero, t.breakable), to=other)
-    two = t("lend", other, others(t.own_of(other, t.breakable), one.what), to=hero)
-    by, what, to = t.pick((one, two))[1:4]
+    hero, place = t.scene()
+    first, second = t.mixed((hero, t.meet(hero, place)))
+    first_own = t.own_of(first, t.breakable)
+    second_own = t.own_of(second, t.breakable)
+    one = t("lend", first, first_own, to=second)
+    two = t("lend", second, others(second_own, one.what), to=first)
+    loan = t.pick((one, two))
     end = t.pick(("give", "break", ""))
     if end == "give":
-        t("give", to, what, to=by, how="back")
+        t("give", loan.to, loan.what, to=loan.who, how="back")
     elif end == "break":
-        t("break", to, what)
-    asked = []
-    for _, by, what, to, *_ in (one, two):
-        asked += either(state("has", what=what), "who", by, to) + either(state("broken", what=what), "who", by, to)
-        if t.world.lies[what] is to:
-            asked.append((state("give", by, what, to), state("give", to, what, by)))
-    return asked
+        t("break", loan.to, loan.what)
+    pairs = []
+    for loan in (one, two):
+        owner = loan.who
+        thing = loan.what
+        borrower = loan.to
+        has = state("has", what=thing)
+        is_broken = state("broken", what=thing)
+        pairs += either(has, "who", owner, borrower)
+        pairs += either(is_broken, "who", owner, borrower)
+        if t.world.lies[thing] is borrower:
+            owner_gives = state("give", owner, thing, borrower)
+            borrower_gives = state("give", borrower, thing, owner)
+            pairs.append((owner_gives, borrower_gives))
+    return pairs
 
 
-def kept(t):
+def kept(t: Script) -> StatePairs:
     """Two things are kept in two boxes, and one of them may be put into another box."""
-    pair = t.pick(t.children), t.pick(t.children)
-    one = t("keep", pair[0], t.own_of(pair[0], t.things), to=t.boxes, where=t.spots)
-    two = t("keep", pair[1], others(t.own_of(pair[1], t.things), one.what), to=others(t.boxes, one.to), where=t.spots)
-    things, boxes = (one.what, two.what), [one.to, two.to]
+    hero = t.pick(t.children)
+    other = t.pick(t.children)
+    hero_own = t.own_of(hero, t.things)
+    other_own = t.own_of(other, t.things)
+    one = t("keep", hero, hero_own, to=t.boxes, where=t.spots)
+    other_things = others(other_own, one.what)
+    other_boxes = others(t.boxes, one.to)
+    two = t("keep", other, other_things, to=other_boxes, where=t.spots)
+    things = (one.what, two.what)
+    boxes = [one.to, two.to]
     if t.chance(0.3):
         moved = t.pick((one, two))
-        boxes.append(t("into", moved.who, moved.what, to=others(t.boxes, moved.to)).to)
-    asked, boxes = [], dict.fromkeys(boxes)
+        new_boxes = others(t.boxes, moved.to)
+        event = t("into", moved.who, moved.what, to=new_boxes)
+        boxes.append(event.to)
+    boxes = tuple(dict.fromkeys(boxes))  # each once
+    pairs = []
     for box in boxes:
-        asked += either(state("in", to=box), "who", *things) + either(state("inside", pair[0], to=box), "what", *things)
-    return asked + [two for thing in things for two in either(state("in", thing), "to", *boxes)]
+        is_in_it = state("in", to=box)
+        inside = state("inside", hero, to=box)
+        pairs += either(is_in_it, "who", *things)
+        pairs += either(inside, "what", *things)
+    for thing in things:
+        is_in = state("in", thing)
+        pairs += either(is_in, "to", *boxes)
+    return pairs
 
 
-def went(t):
+def went(t: Script) -> StatePairs:
     """Two people are at two places, and one of them or both go elsewhere."""
-    hero, _, start = t.scene()
-    other, _, there = t("lives", t.rival(hero), to=others(t.places, start))[1:4]
-    been = {hero: start, other: there}
-    for who in t.mixed(been)[: t.pick((1, 2))]:
-        been[who] = t("go", who, to=others(t.places, start, there)).to
-    places = dict.fromkeys((start, there, *been.values()))
-    return [pair for who in been for pair in either(state("at", who), "to", *places)] + [
-        pair for place in places for pair in either(state("at", to=place), "who", hero, other)]
+    hero, start = t.scene()
+    event = t("lives", t.rival(hero), to=others(t.places, start))
+    other = event.who
+    there = event.to
+    last_place = {hero: start, other: there}
+    walkers = t.mixed(last_place)
+    n_walkers = t.pick((1, 2))
+    new_places = others(t.places, start, there)
+    for who in walkers[:n_walkers]:
+        event = t("go", who, to=new_places)
+        last_place[who] = event.to
+    places = dict.fromkeys((start, there, *last_place.values()))
+    pairs = []
+    for who in last_place:
+        is_at = state("at", who)
+        pairs += either(is_at, "to", *places)
+    for place in places:
+        is_there = state("at", to=place)
+        pairs += either(is_there, "who", hero, other)
+    return pairs
 
 
-def took(t):
+def took(t: Script) -> StatePairs:
     """Two animals are near. One of them takes something from a child, and may leave it somewhere."""
-    hero, _, place = t.scene()
+    hero, place = t.scene()
     spots = w.SPOTS[place]
     one = t("sits", t.animals, to=hero, where=spots)
-    two = t("sits", others(t.animals, one.who), to=hero, where=others(spots, one.where))
-    thing = t("own", hero, t.own_of(hero, t.things), how="new").what
-    thief = t("steal", (one.who, two.who), thing, to=hero).who
+    other_animals = others(t.animals, one.who)
+    other_spots = others(spots, one.where)
+    two = t("sits", other_animals, to=hero, where=other_spots)
+    animals = (one.who, two.who)
+    own = t.own_of(hero, t.things)
+    thing = t("own", hero, own, how="new").what
+    thief = t("steal", animals, thing, to=hero).who
     if t.chance(0.3):
         t("drop", thief, thing, where=spots)
-    return either(state("lies", thing), "where", *spots) + either(state("has", what=thing), "who", one.who, two.who)
+    lies = state("lies", thing)
+    has = state("has", what=thing)
+    return either(lies, "where", *spots) + either(has, "who", *animals)
 
 
-def fed(t):
+def fed(t: Script) -> StatePairs:
     """Two animals, and two kinds of food: each animal likes one of them."""
-    hero, _, place = t.scene()
-    kinds, animals = t.mixed(w.LIKES)[:2], []
-    foods = [w.FOODS[w.LIKES[kind][0]] for kind in kinds]
+    hero, place = t.scene()
+    kinds = t.mixed(w.LIKES)[:2]
+    foods = [w.FOODS[w.LIKES[kind]["food"]] for kind in kinds]
+    animals = []
     for kind in t.mixed(kinds):
-        animals.append(t("sits", w.ANIMALS[kind][: t.variety], to=hero, where=w.SPOTS[place]).who)
+        looks = w.ANIMALS[kind][: t.variety]
+        event = t("sits", looks, to=hero, where=w.SPOTS[place])
+        animals.append(event.who)
     for food in t.mixed(foods):
         t("own", hero, food, how="new")
-    asked = [pair for food in foods for pair in either(state("eats", what=food), "who", *animals)]
+    pairs = []
+    for food in foods:
+        eats_it = state("eats", what=food)
+        pairs += either(eats_it, "who", *animals)
     for animal in animals:
-        asked += either(state("feed", hero, to=animal), "what", *foods) + either(state("eats", animal), "what", *foods)
-    return asked
+        feed = state("feed", hero, to=animal)
+        eats = state("eats", animal)
+        pairs += either(feed, "what", *foods)
+        pairs += either(eats, "what", *foods)
+    return pairs
 
 
-def baked(t):
+def baked(t: Script) -> StatePairs:
     """What a dish is made of; each part of it is always found at the same spot."""
     hero = t.pick(t.children)
     t("day", hero, to=w.PLACES["kitchen"], how=w.FAIR)
-    dish = t("baking", hero, tuple(w.DISH.values()), to=w.FAMILY).what.name
-    parts = [w.FOODS[part] for part in t.mixed(w.DISHES[dish])]
+    dishes = tuple(w.DISHES.values())
+    dish = t("baking", hero, dishes, to=w.FAMILY).what
+    names = t.mixed(w.RECIPES[dish.name])
+    parts = [w.FOODS[name] for name in names]
     spots = [w.LARDER[part.name] for part in parts]
     t("need", hero, parts[0], to=parts[1])
-    asked = [pair for spot in spots for pair in either(state("stored", where=spot), "who", *parts)]
+    pairs = []
+    for spot in spots:
+        is_stored_there = state("stored", where=spot)
+        pairs += either(is_stored_there, "who", *parts)
     for part in parts:
-        asked += either(state("get", hero, part), "where", *spots) + either(state("stored", part), "where", *spots)
-    return asked
+        get = state("get", hero, part)
+        is_stored = state("stored", part)
+        pairs += either(get, "where", *spots)
+        pairs += either(is_stored, "where", *spots)
+    return pairs
 
 
 SCRIPTS = (left, lost, lent, kept, went, took)  # whose answers are in the text

@@ -10,16 +10,18 @@ its text decides where it belongs, and each sentence of an example is drawn unti
 """
 
 import re
+from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 from minigpt.data.examples import Example, Task
 from minigpt.data.stories import VARIETY, story
 from minigpt.data.stories import words as w
-from minigpt.data.stories.scripts import KNOWING, SCRIPTS, TENTHS, Script, Stuck, others, sentences
-from minigpt.data.stories.teller import PATTERNS, Chance
-from minigpt.data.stories.world import Event, look_up
+from minigpt.data.stories.scripts import KNOWING, N_TRIES, SCRIPTS, SPLITS, Script, Stuck, others, sentences
+from minigpt.data.stories.teller import PATTERNS, Chance, Form, Pattern, Slot
+from minigpt.data.stories.world import ROLES, Event, look_up
 from minigpt.errors import InputError
-from minigpt.files import sections
+from minigpt.files.disk import read_toml
 
 TASKS = {
     "acceptability": Task("classification", ("wrong", "right"), "matthews"),
@@ -29,16 +31,22 @@ TASKS = {
     "endings": Task("choice"),
     "pronouns": Task("choice"),
 }
-MOST = 20_000
-WORDS = 64  # of the longest example, with one choice
-PATIENCE = 1000  # so many texts in a row that bring nothing new, and there are no more
+MOST_EXAMPLES = 20_000
+MOST_WORDS = 64  # of the longest example, with one choice
+PATIENCE = 1000  # after so many texts in a row that bring nothing new, there are no more
 STATES = ("has", "at", "lies", "in", "broken", "eats", "stored")  # what an entailment or a pronoun is about
 ENDINGS = ("found", "inside", "give", "feed", "get")  # how a text can end
+KINDS_OF_LUCK = ("gift", "found", "mended")
+KINDS_OF_LOSS = ("lost", "stolen", "broken", "wind")
 
-_TABLES = sections.read(__file__, "tasks.txt")
-BOUND = set(_TABLES["bound"][0].split())
-SAME = [(kind, pools.split()) for kinds, pools in (line.split(": ") for line in _TABLES["same"])
-        for kind in kinds.split(", ")]
+_TABLES = read_toml(Path(__file__).with_name("tasks.toml"))
+BOUND = set(_TABLES["bound"].split())
+
+SAME: list[tuple[str, dict[str, str]]] = []  # (kind of event, {role: the list of `Script` from which it is drawn})
+for _table in _TABLES["same"]:
+    _lists = {role: _table[role] for role in ROLES if role in _table}
+    for _event in _table["events"]:
+        SAME.append((_event, _lists))
 
 
 def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: int = VARIETY) -> list[Example]:
@@ -47,129 +55,260 @@ def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: in
     A pure function of its arguments. split: train, valid or test; variety: 1 to 3, see `stories.story`. Raises
     InputError for what is out of range, and where the world has fewer than `n` examples.
     """
-    if name not in TASKS:
-        raise InputError(f"the story world has no task {name!r}: choose {', '.join(TASKS)}")
-    if split not in TENTHS:
-        raise InputError(f"unknown split {split!r}: choose one of {', '.join(dict.fromkeys(TENTHS))}")
-    for what, value, *ends in (("size", n, 1, MOST), ("seed", seed, 0, 2**32 - 1), ("variety", variety, 1, VARIETY)):
-        if not ends[0] <= value <= ends[1]:
-            raise InputError(f"task {what} {value} is out of range: choose {ends[0]} to {ends[1]}")
+    _check(name, n, split, seed, variety)
     key = f"{name} {split} {seed} {variety}"
-    script, coin = Script(key, variety, split, name == "pronouns"), Chance(key + " labels")
-    first = [int(coin.chance(0.5)) for _ in range((n + 1) // 2)]
-    made, misses = {}, 0
+    script = Script(key, variety, split, same_gender=name == "pronouns")
+    labels = _labels(n, Chance(key + " labels"))
+    made = {}
+    n_failed = 0  # in a row
     while len(made) < n:
         script.clear()
         try:
-            example = MAKERS[name](script, first[len(made) // 2] ^ len(made) % 2)
+            example = MAKERS[name](script, labels[len(made)])
         except Stuck:
             example = None
-        if example and example[::2] not in made and len(" ".join(example.texts + example.choices[1:]).split()) <= WORDS:
-            made[example[::2]], misses = example, 0
-        elif (misses := misses + 1) > PATIENCE:
-            raise InputError(f"{name} has no more than about {len(made)} {split} examples at variety {variety}: ask for"
-                             f" fewer, or for a variety up to {VARIETY}")
+        if example and _content(example) not in made and _n_words(example) <= MOST_WORDS:
+            content = _content(example)
+            made[content] = example
+            n_failed = 0
+        else:
+            n_failed += 1
+        if n_failed > PATIENCE:
+            few = f"{name} has no more than about {len(made)} {split} examples at variety {variety}"
+            raise InputError(f"{few}: ask for fewer, or for a variety up to {VARIETY}")
     return list(made.values())
+
+
+def _check(name: str, n: int, split: str, seed: int, variety: int) -> None:
+    """Raise InputError for an argument of `examples` that is out of range."""
+    if name not in TASKS:
+        raise InputError(f"the story world has no task {name!r}: choose {', '.join(TASKS)}")
+    if split not in SPLITS:
+        raise InputError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
+    _check_range("size", n, 1, MOST_EXAMPLES)
+    _check_range("seed", seed, 0, 2**32 - 1)
+    _check_range("variety", variety, 1, VARIETY)
+
+
+def _check_range(what: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InputError(f"task {what} {value} is out of range: choose {least} to {most}")
+
+
+def _labels(n: int, coin: Chance) -> list[int]:
+    """n labels, 0 or 1: of every two one is drawn, and the other is the other one."""
+    labels = []
+    while len(labels) < n:
+        label = int(coin.chance(0.5))
+        labels += [label, 1 - label]
+    return labels[:n]
+
+
+def _content(example: Example) -> tuple:
+    """What makes an example differ from another: everything but the label."""
+    return example.texts, example.choices
+
+
+def _n_words(example: Example) -> int:
+    """The words of an example with one choice: all its texts, and the last choice."""
+    read = example.texts + example.choices[1:]
+    return len(" ".join(read).split())
 
 
 def prompt(text: str) -> str:
     """What to put after a text of "sentiment" to ask for the mood of its child, happy or sad: " She was very"."""
-    return f" {'She' if {one.name for one in w.GIRLS} & set(re.findall('[A-Z][a-z]+', text)) else 'He'} was very"
+    names = re.findall("[A-Z][a-z]+", text)
+    is_girl = any(girl.name in names for girl in w.GIRLS)
+    return " She was very" if is_girl else " He was very"
 
 
-def _ask(t, names, say):
-    """Tell a script, and say about it the true and the false state of a pair, both of such names."""
-    pairs = [(a, b) for a, b in t.pick(SCRIPTS + 5 * KNOWING)(t) if a.how in names]
-    if t.same_gender:
-        pairs = [(a, b) for a, b in pairs if a.who is not b.who and a.who.gender == b.who.gender]
+# ------------------------------------------------------------------------------------- one function makes each example
+
+
+def _about_a_state(t: Script, names: tuple[str, ...], say: Callable[[Event, Event], tuple]) -> tuple[str, ...]:
+    """Tell a script, and return `say(true state, false state)` for a pair of states with such names.
+
+    Raises Stuck where there is none for which this split has words.
+    """
+    script = t.pick(SCRIPTS + 5 * KNOWING)
+    pairs = []
+    for a, b in script(t):
+        if a.how in names and _is_allowed(t, a, b):
+            pairs.append((a, b))
     for a, b in t.mixed(pairs):
-        problems = t.world.problem(a), t.world.problem(b)
-        if all(problems) or not any(problems):
+        a_is_true = not t.world.problem(a)
+        b_is_true = not t.world.problem(b)
+        if a_is_true == b_is_true:
             continue
         try:
-            return say(b, a) if problems[0] else say(a, b)
-        except Stuck:  # this split has no words for it: ask for something else
+            return say(a, b) if a_is_true else say(b, a)
+        except Stuck:  # this split has no words for it: try another pair
             pass
     raise Stuck
 
 
-def _entailment(t, label):
+def _is_allowed(t: Script, a: Event, b: Event) -> bool:
+    """A pronoun can only be about two states whose subjects are two of one gender."""
+    if not t.same_gender:
+        return True
+    return a.who is not b.who and a.who.gender == b.who.gender
+
+
+def _in_order(label: int, right: str, wrong: str) -> tuple[str, str]:
+    """Two choices, of which the one with the number `label` is right."""
+    return (wrong, right) if label else (right, wrong)
+
+
+def _entailment(t: Script, label: int) -> Example:
     """A text, and a sentence that is true after it, or not. The false one is about the same people and things."""
-    said = _ask(t, STATES, lambda true, false: t.alike(true if label else false))
-    return Example((t.text(), *said), label)
+
+    def say(true: Event, false: Event) -> tuple[str, ...]:
+        return t.alike(true if label else false)
+
+    (hypothesis,) = _about_a_state(t, STATES, say)
+    return Example((t.text(), hypothesis), label)
 
 
-def _pronouns(t, label):
+def _pronouns(t: Script, label: int) -> Example:
     """A text, and its last sentence with each of two names where a pronoun of their gender would stand."""
-    said = _ask(t, STATES, t.alike)
-    return Example((t.text(),), label, said[::-1] if label else said)
+    right, wrong = _about_a_state(t, STATES, t.alike)
+    return Example((t.text(),), label, _in_order(label, right, wrong))
 
 
-def _endings(t, label):
+def _endings(t: Script, label: int) -> Example:
     """A text, a question about it, and two sentences with which it could end."""
-    def say(true, false):
-        question = true._replace(kind="question", where=t.pick(others(w.FAMILY, true.who)))
+
+    def say(true: Event, false: Event) -> tuple[str, ...]:
+        speaker = t.pick(others(w.FAMILY, true.who))
+        question = true._replace(kind="question", where=speaker)
         return t.alike(question) + t.alike(true, false)
-    question, *said = _ask(t, ENDINGS, say)
-    return Example((t.text(), question), label, tuple(said[::-1] if label else said))
+
+    question, right, wrong = _about_a_state(t, ENDINGS, say)
+    return Example((t.text(), question), label, _in_order(label, right, wrong))
 
 
-LUCK = {"luck": ("gift", "found", "mended"), "loss": ("lost", "stolen", "broken", "wind")}
-
-
-def _sentiment(t, label):
+def _sentiment(t: Script, label: int) -> Example:
     """A child has luck with one thing, and none with another. What came last decides how it feels."""
-    hero, _, place = t.scene()
+    hero, place = t.scene()
     things = []
     for kind in ("loss", "luck") if label else ("luck", "loss"):
-        how = t.pick(LUCK[kind])
-        table = t.breakable if how in ("mended", "broken") else t.light if how == "wind" else t.things
-        to = t.animals if how == "stolen" else w.FAMILY + w.WORKERS
-        things.append(t(kind, hero, others(table, *things), to=to, where=w.SPOTS[place], how=how).what)
+        how = t.pick(KINDS_OF_LUCK if kind == "luck" else KINDS_OF_LOSS)
+        if how in ("mended", "broken"):
+            table = t.breakable
+        elif how == "wind":
+            table = t.light
+        else:
+            table = t.things
+        other = t.animals if how == "stolen" else w.FAMILY + w.WORKERS
+        thing = others(table, *things)
+        event = t(kind, hero, thing, to=other, where=w.SPOTS[place], how=how)
+        things.append(event.what)
     return Example((t.text(),), label)
 
 
-def _acceptability(t, label):
+def _acceptability(t: Script, label: int) -> Example:
     """A sentence of a story, as it is, or with one small word one or two words further back than it can stand."""
-    if not t.heard:
-        t.heard = t.mixed(story(int(t.random() * 2**32), variety=t.variety or VARIETY).sentences)
-    right = t.heard.pop().text
-    words, far = right.split(" "), t.pick((1, 2))
-    at = [i for i in range(1, len(words) - far)
-          if words[i] in BOUND and not re.search(r'[.,!?"]', "".join(words[i:i + far]))]
-    if not at or len(sentences(right)) > 1:
+    if not t.unused:
+        index = int(t.random() * 2**32)
+        t.unused = t.mixed(story(index, variety=t.variety or VARIETY).sentences)
+    right = t.unused.pop().text
+    words = right.split(" ")
+    distance = t.pick((1, 2))
+    movable = []
+    for i in range(1, len(words) - distance):
+        passed = "".join(words[i : i + distance])
+        if words[i] in BOUND and not re.search(r'[.,!?"]', passed):
+            movable.append(i)
+    if not movable or len(sentences(right)) > 1:
         raise Stuck
-    i = t.pick(at)
-    last, marks = re.fullmatch(r"(.*?)(\W*)", words[i + far]).groups()
-    wrong = " ".join([*words[:i], *words[i + 1:i + far], last, words[i] + marks, *words[i + far + 1:]])
-    if not (t.fits(right) and t.fits(wrong)):
+    wrong = _move_back(words, t.pick(movable), distance)
+    if not t.fits(right) or not t.fits(wrong):
         raise Stuck
     return Example((right if label else wrong,), label)
 
 
-def _similarity(t, label):
+def _move_back(words: list[str], i: int, distance: int) -> str:
+    """The sentence of these words with word `i` so many words later; a mark after the last of them goes with it."""
+    last, marks = re.fullmatch(r"(.*?)(\W*)", words[i + distance]).groups()
+    passed = words[i + 1 : i + distance]
+    rest = words[i + distance + 1 :]
+    return " ".join([*words[:i], *passed, last, words[i] + marks, *rest])
+
+
+def _similarity(t: Script, label: int) -> Example:
     """Two sentences in different words: do they tell the same? If not, one role is another's, or two are exchanged."""
-    kind, names = t.pick(SAME)
+    kind, lists = t.pick(SAME)
     kind, _, how = kind.partition(".")
-    pools = dict(zip(Event._fields[1:], (getattr(t, name, None) for name in names), strict=False))
-    event = t.draw(kind, *pools.values(), how)
-    if pools["who"] is pools["to"] and t.chance(0.3):
-        changed = event._replace(who=event.to, to=event.who)
-    else:  # everything is another
-        pools = {role: pool and tuple(one for one in pool if one not in event) for role, pool in pools.items()}
-        changed = t.draw(kind, *pools.values(), how)
-    t.known.update(filter(None, (*event[1:5], *changed[1:5])))
-    roles = {role for role, pool in pools.items() if pool}
-    ways = [[form for form in forms if {part[0] for part in form.parts if part.__class__ is tuple} == roles
-             and ("what", "name") not in form.parts]  # "Here is your car" does not say which
-            for forms in look_up(PATTERNS, kind, how)]
-    one, two = t.mixed(list(filter(None, ways))[: None if t.variety is None else t.variety + 1])[:2]
-    for first, second in t.mixed(product(one, two))[:12]:
-        texts = t.alone(event, first), t.alone(event if label else changed, second)
-        if all(map(t.fits, texts)) and event.who is not event.to and changed.who is not changed.to:
+    options = _options(t, lists)
+    event = t.draw(kind, *options.values(), how)
+    changed = _changed(t, event, options)
+    for entity in (*event[1:5], *changed[1:5]):
+        if entity:
+            t.known.add(entity)
+    told = event if label else changed
+    one, two = t.mixed(_whole_patterns(t, event, set(lists)))[:2]
+    both = list(product(one, two))
+    for first, second in t.mixed(both)[:N_TRIES]:
+        texts = (t.alone(event, first), t.alone(told, second))
+        if not all(map(t.fits, texts)):
+            continue
+        if event.who is not event.to and changed.who is not changed.to:
             return Example(texts, label)
     raise Stuck
 
 
-MAKERS = {"acceptability": _acceptability, "sentiment": _sentiment, "entailment": _entailment,
-          "similarity": _similarity, "endings": _endings, "pronouns": _pronouns}
+Options = dict[str, tuple | None]
+
+
+def _options(t: Script, lists: dict[str, str]) -> Options:
+    """{role: what can stand in it; None: nothing} for who, what, to and where."""
+    options = {}
+    for role in ("who", "what", "to", "where"):
+        name = lists.get(role)
+        options[role] = getattr(t, name) if name else None
+    return options
+
+
+def _changed(t: Script, event: Event, options: Options) -> Event:
+    """An event of the same kind that is another: two of its roles are exchanged, or all of them are another's."""
+    if options["who"] is options["to"] and t.chance(0.3):
+        return event._replace(who=event.to, to=event.who)
+    rest = []
+    for choices in options.values():
+        if choices:
+            choices = tuple(one for one in choices if one not in event)
+        rest.append(choices)
+    return t.draw(event.kind, *rest, event.how)
+
+
+def _whole_patterns(t: Script, event: Event, roles: set[str]) -> list[list[Form]]:
+    """The patterns that this variety allows, of those that have forms that tell all of the roles: these forms."""
+    patterns = []
+    for pattern in look_up(PATTERNS, event.kind, event.how):
+        forms = _whole_forms(pattern, roles)
+        if forms:
+            patterns.append(forms)
+    if t.variety is None:
+        return patterns
+    return patterns[: t.variety + 1]
+
+
+def _whole_forms(pattern: Pattern, roles: set[str]) -> list[Form]:
+    """The forms of a pattern that tell all of the roles, and which thing of its name it is."""
+    forms = []
+    for form in pattern:
+        slots = [part for part in form.parts if isinstance(part, Slot)]
+        told = {slot.role for slot in slots}
+        if told == roles and Slot("what", "name") not in slots:  # "Here is your car" does not tell which
+            forms.append(form)
+    return forms
+
+
+MAKERS = {
+    "acceptability": _acceptability,
+    "sentiment": _sentiment,
+    "entailment": _entailment,
+    "similarity": _similarity,
+    "endings": _endings,
+    "pronouns": _pronouns,
+}

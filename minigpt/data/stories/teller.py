@@ -2,58 +2,103 @@
 
 import random
 import re
+from collections.abc import Iterable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from minigpt.data.stories import words
 from minigpt.data.stories.words import Entity
 from minigpt.data.stories.world import Event, World, look_up
-from minigpt.files import sections
+from minigpt.files.disk import read_toml
+
+VERBS_OF_SPEECH = ("said", "asked", "cried")
+
+
+Pronouns = tuple[tuple[int, str, Entity], ...]  # (offset in the text, word, entity)
 
 
 class Sentence(NamedTuple):
-    """One sentence (a line of speech may be two), what it tells, and whom its pronouns mean.
-
-    `pronouns` are (offset in the text, word, entity).
-    """
+    """One sentence (a line of speech may be two), what it tells, and whom its pronouns mean."""
 
     text: str
     events: tuple[Event, ...]
-    pronouns: tuple[tuple[int, str, Entity], ...]
+    pronouns: Pronouns
+
+
+class Slot(NamedTuple):
+    """A place in a pattern for the words of one role of the event: `{who.his}` is Slot("who", "his")."""
+
+    role: str
+    form: str  # a form of the entity, a verb of speech, or "" for whatever fits
+
+
+Parts = tuple[str | Slot, ...]
 
 
 class Form(NamedTuple):
-    """A pattern in which every choice has been made, cut into texts and slots (role, form)."""
+    """A pattern in which every choice has been made, cut into texts and slots."""
 
-    parts: tuple
+    parts: Parts
     goes_on: bool  # can a second verb follow? "Tom went home" + "and slept"
     is_second: bool  # can this be that second verb, without its subject?
 
 
+Pattern = tuple[Form, ...]  # one form for every way to make its choices
+
+
+def _read_patterns(path: Path) -> dict[str, list[Pattern]]:
+    """{kind of event: its patterns}"""
+    patterns = {}
+    for kind, text in read_toml(path).items():
+        patterns[kind] = []
+        for line in text.splitlines():
+            forms = map(_form, _expand(line))
+            patterns[kind].append(tuple(forms))
+    return patterns
+
+
 def _expand(pattern: str) -> list[str]:
     """Every way to choose in `[one|other]`: "a [b|] c" -> ["a b c", "a c"]."""
-    parts = re.split(r"\[(.*?)\]", pattern)
-    choices = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
-    return [re.sub(" +(?=[ ,.?!]|$)", "", "".join(chosen)).lstrip() for chosen in product(*choices)]
+    texts_and_choices = re.split(r"\[(.*?)\]", pattern)
+    options = []
+    for i, part in enumerate(texts_and_choices):
+        is_choice = i % 2 == 1
+        if is_choice:
+            options.append(part.split("|"))
+        else:
+            options.append([part])
+    expanded = []
+    for chosen in product(*options):
+        text = re.sub(" +(?=[ ,.?!]|$)", "", "".join(chosen))  # no space is left beside an empty choice
+        expanded.append(text.lstrip())
+    return expanded
 
 
 def _form(pattern: str) -> Form:
-    """Cut a pattern into its parts: "Then {who} sat" -> ("Then ", ("who", ""), " sat.")."""
-    cut = re.split(r"\{(.*?)\}", pattern if pattern[-1] in '!?"' else pattern + ".")
-    parts = tuple(tuple((part + ".").split(".")[:2]) if i % 2 else part for i, part in enumerate(cut) if part)
-    single = not re.search('["!?,]| and ', pattern)
-    return Form(parts, single and "{who}" in pattern, single and pattern.startswith("{who} "))
+    """Cut a pattern into its parts: "Then {who} sat" -> ("Then ", Slot("who", ""), " sat.")."""
+    sentence = pattern if pattern[-1] in '!?"' else pattern + "."
+    parts = []
+    for i, part in enumerate(re.split(r"\{(.*?)\}", sentence)):
+        is_slot = i % 2 == 1
+        if is_slot:
+            role, _, form = part.partition(".")
+            parts.append(Slot(role, form))
+        elif part:
+            parts.append(part)
+    has_one_verb = not re.search('["!?,]| and ', pattern)
+    goes_on = has_one_verb and "{who}" in pattern
+    is_second = has_one_verb and pattern.startswith("{who} ")
+    return Form(tuple(parts), goes_on, is_second)
 
 
-# {kind: one tuple for each pattern, of its forms}
-PATTERNS = {kind: [tuple(map(_form, _expand(pattern))) for pattern in patterns]
-            for kind, patterns in sections.read(__file__, "patterns.txt").items()}
+PATTERNS = _read_patterns(Path(__file__).with_name("patterns.toml"))
 
 
 def capital(text: str) -> str:
     """The text with a capital at its beginning, or after an opening quotation mark."""
     start = 1 if text[0] == '"' else 0
-    return text[:start] + text[start].upper() + text[start + 1:]
+    return text[:start] + text[start].upper() + text[start + 1 :]
 
 
 class Chance:
@@ -62,13 +107,15 @@ class Chance:
     def __init__(self, seed: str):
         self.random = random.Random(seed).random
 
-    def pick(self, options):
+    def pick(self, options: Sequence):
+        """One of the options."""
         return options[int(self.random() * len(options))]
 
     def chance(self, probability: float) -> bool:
+        """True, with this probability."""
         return self.random() < probability
 
-    def mixed(self, options) -> list:
+    def mixed(self, options: Iterable) -> list:
         """The options in any order."""
         return sorted(options, key=lambda option: self.random())
 
@@ -77,141 +124,179 @@ class Teller(Chance):
     """Tells events: each changes the world, and becomes a sentence or the second half of one.
 
     A pronoun is used only where it can mean one entity: it was named in this sentence or the one before, and no other
-    of the same gender was. Patterns that say otherwise ("Tom thanked Ben, because he had helped him") are deliberate.
+    of the same gender was. Patterns that do otherwise ("Tom thanked Ben, because he had helped him") are deliberate.
+
+    variety: how many pairs of friends there are, and looks of a thing; each event can be told in one way more. None:
+    all of them.
     """
 
     def __init__(self, seed: str, variety: int | None):
         super().__init__(seed)
-        self.variety = variety  # so many pairs of friends, looks of a thing, and ways to say it and one more; None: all
+        self.variety = variety
         self.clear()
 
     def clear(self) -> None:
         """Begin anew, in a world of which nothing is known."""
         self.world = World()
         self.sentences: list[Sentence] = []
-        self.before, self.now, self.known = (), [], set()  # named in the sentence before, in this one, ever
-        self.subject = None  # whoever can do one thing more in the last sentence
+        self.before: Sequence[Entity] = ()  # named in the sentence before
+        self.now: list[Entity] = []  # named in this sentence
+        self.known: set[Entity] = set()  # named in any sentence
+        self.subject: Entity | None = None  # who can do one thing more in the last sentence
 
     def __call__(self, kind, who, what=None, to=None, where=None, how="") -> None:
-        """Let one event happen and say it in a sentence of its own."""
+        """Let one event happen and say it in a sentence of its own. Raises Contradiction if it cannot happen."""
         event = Event(kind, who, what, to, where, how)
         self.world.apply(event)
         self.tell(event)
 
     def tell(self, event: Event) -> None:
         """Say an event in a sentence of its own; the world stays as it is."""
-        form = self.pick(self.pick(self._patterns(event.kind, event.how)))
-        self.before, self.now = self.now, []
+        pattern = self.pick(self._patterns(event.kind, event.how))
+        form = self.pick(pattern)
+        self.before = self.now
+        self.now = []
         text, pronouns = self._say(event, form.parts)
-        self.sentences.append(Sentence(capital(text), (event,), pronouns))
+        sentence = Sentence(capital(text), (event,), pronouns)
+        self.sentences.append(sentence)
         self.subject = event.who if form.goes_on else None
 
     def also(self, kind, who, what=None, to=None, where=None, how="") -> None:
         """Let one event happen and say it, often, as the second half of the last sentence, if that can be."""
-        forms = [form for pattern in self._patterns(kind, how) for form in pattern if form.is_second]
-        if self.subject is not who or not forms or self.chance(0.3):
+        seconds = []
+        for pattern in self._patterns(kind, how):
+            seconds += [form for form in pattern if form.is_second]
+        if self.subject is not who or not seconds or self.chance(0.3):
             return self(kind, who, what, to, where, how)
         event = Event(kind, who, what, to, where, how)
         self.world.apply(event)
         first = self.sentences.pop()
-        text, pronouns = self._say(event, (first.text[:-1] + " and", *self.pick(forms).parts[1:]))
-        self.sentences.append(Sentence(text, (*first.events, event), first.pronouns + pronouns))
+        form = self.pick(seconds)
+        begun = first.text[:-1] + " and"  # in place of the period
+        text, pronouns = self._say(event, (begun, *form.parts[1:]))
+        both = Sentence(text, (*first.events, event), first.pronouns + pronouns)
+        self.sentences.append(both)
         self.subject = None
 
-    def _patterns(self, kind: str, how: str):
+    def _patterns(self, kind: str, how: str) -> list[Pattern]:
         """The ways to say it that this variety allows: the first ones, and no choice within them."""
         patterns = look_up(PATTERNS, kind, how)
-        return patterns if self.variety is None else [forms[:1] for forms in patterns[: self.variety + 1]]
+        if self.variety is None:
+            return patterns
+        allowed = patterns[: self.variety + 1]
+        return [forms[:1] for forms in allowed]
 
-    def _say(self, event: Event, parts) -> tuple[str, tuple]:
-        text, pronouns = "", []
+    def _say(self, event: Event, parts: Parts) -> tuple[str, Pronouns]:
+        """The text of a form for an event, and its pronouns."""
+        text = ""
+        pronouns = []
         for part in parts:
-            if part.__class__ is str:
+            if isinstance(part, str):
                 text += part
-            elif part[0] == "how":
+            elif part.role == "how":
                 text += event.how
             else:
-                text += self._refer(getattr(event, part[0]), *part, len(text), pronouns)
+                entity = getattr(event, part.role)
+                text += self._refer(entity, part, len(text), pronouns)
         return text, tuple(pronouns)
 
-    def _refer(self, entity: Entity, role: str, shape: str, offset: int, pronouns: list) -> str:
-        """The words for an entity: the form asked for or, where that is left open, a pronoun or a phrase that fits."""
-        verb = shape if shape in ("said", "asked", "cried") else ""
-        if verb or shape in ("", "sub"):
-            named = (*self.before, *self.now)
-            subject = verb or role == "who" or shape == "sub"
-            if entity in named and self.random() < 0.6 and self._clear(entity, named):
-                shape = "he" if subject else "him"
-            elif entity not in self.known and entity.kind != "person":
-                shape = "a"
-            else:
-                shape = "short" if entity in named and self.random() < 0.5 else "the"
+    def _refer(self, entity: Entity, slot: Slot, offset: int, pronouns: list) -> str:
+        """The words for an entity in a slot that begins at this offset. A pronoun is appended to `pronouns`."""
+        verb = slot.form if slot.form in VERBS_OF_SPEECH else ""
+        form = slot.form
+        if verb or form in ("", "sub"):
+            form = self._fitting_form(entity, is_subject=verb or slot.role == "who" or form == "sub")
         self.now.append(entity)
         self.known.add(entity)
-        word = entity.forms[shape]
-        if shape in ("he", "him", "his"):
+        word = entity.forms[form]
+        if form in ("he", "him", "his"):
             pronouns.append((offset, word, entity))
-        if verb:
-            return f"{word} {verb}" if shape == "he" else f"{verb} {word}"
-        return word
+        if not verb:
+            return word
+        return f"{word} {verb}" if form == "he" else f"{verb} {word}"
+
+    def _fitting_form(self, entity: Entity, is_subject: bool) -> str:
+        """A pronoun, where it is clear whom it means; else a phrase that fits."""
+        named = (*self.before, *self.now)
+        if entity in named and self.random() < 0.6 and self._is_clear(entity, named):
+            return "he" if is_subject else "him"
+        if entity not in self.known and entity.kind != "person":
+            return "a"
+        if entity in named and self.random() < 0.5:
+            return "short"
+        return "the"
 
     @staticmethod
-    def _clear(entity: Entity, named) -> bool:
+    def _is_clear(entity: Entity, named: Iterable[Entity]) -> bool:
         """Would a pronoun mean this entity and no other?"""
         return all(other is entity or other.gender != entity.gender for other in named)
 
     # What plots draw. `table` is {name: entities that differ in look}.
 
-    def child(self):
+    def child(self) -> Entity:
         """One of the children of this cast."""
-        return self.pick(words.GIRLS[: self.variety] + words.BOYS[: self.variety])
+        girls = words.GIRLS[: self.variety]
+        boys = words.BOYS[: self.variety]
+        return self.pick(girls + boys)
 
-    def children(self):
+    def children(self) -> tuple[Entity, Entity]:
         """A child and the best friend of that child."""
         hero = self.child()
         return hero, words.FRIENDS[hero]
 
-    def thing(self, table, *others):
+    def thing(self, table: words.Looks, *others: Entity) -> Entity:
         """A thing whose name none of the others has."""
         taken = [other.name for other in others]
-        return self.look(table[self.pick([name for name in table if name not in taken])])
+        free = [name for name in table if name not in taken]
+        name = self.pick(free)
+        return self.look(table[name])
 
-    def own(self, child, table):
+    def own(self, child: Entity, table: words.Looks) -> Entity:
         """A thing of a child's own: two friends never have the same."""
-        return self.look(table[self.pick([name for name in table if name in words.OWN[child.gender]])])
+        own = words.OWN[child.gender]
+        names = [name for name in table if name in own]
+        name = self.pick(names)
+        return self.look(table[name])
 
-    def look(self, looks):
+    def look(self, looks: tuple[Entity, ...]) -> Entity:
         """One of the looks of a thing or an animal."""
         return self.pick(looks[: self.variety])
 
-    def place(self, places, *others):
+    def place(self, places: Iterable[Entity], *others: Entity) -> Entity:
         """One of the places, but none of the others."""
-        return self.pick([place for place in places if place not in others])
+        free = [place for place in places if place not in others]
+        return self.pick(free)
 
-    def spot(self, places, *others):
+    def spot(self, places: Iterable[Entity], *others: Entity) -> Entity:
         """A spot in one of the places, but in none of the others."""
-        return self.pick(words.SPOTS[self.place(places, *others)])
+        place = self.place(places, *others)
+        return self.pick(words.SPOTS[place])
 
     # What several plots tell.
 
-    def begin(self, hero, traits=(), near=0.0) -> None:
+    def begin(self, hero: Entity, traits=(), near: float = 0.0) -> None:
         """Who the story is about and, with probability `near`, where the house stands."""
-        self("meet", hero, how=self.pick(traits or words.TRAITS))
+        trait = self.pick(traits or words.TRAITS)
+        self("meet", hero, how=trait)
         if self.chance(near):
-            self("near", hero, to=self.pick(words.NEAR_HOUSES))
+            place = self.pick(words.NEAR_HOUSES)
+            self("near", hero, to=place)
 
-    def day(self, hero, place, weather="", scene=0.0) -> None:
+    def day(self, hero: Entity, place: Entity, weather: str = "", scene: float = 0.0) -> None:
         """Where the hero is and, with probability `scene`, what it is like there."""
-        self("day", hero, to=place, how=weather or self.pick(words.FAIR))
+        if not weather:
+            weather = self.pick(words.FAIR)
+        self("day", hero, to=place, how=weather)
         if self.chance(scene) and f"scene.{place.name}" in PATTERNS:
             self("scene", hero, to=place, how=place.name)
 
-    def way(self, who, *others) -> None:
+    def way(self, who: Entity, *others: Entity) -> None:
         """Now and then, an animal to see on the way that is none of the others."""
         if self.chance(0.4):
-            self("way", who, self.thing(words.SEEN, *others))
+            animal = self.thing(words.SEEN, *others)
+            self("way", who, animal)
 
-    def home(self, who) -> None:
-        """Go home; where that is, is said again if it was said before."""
+    def home(self, who: Entity) -> None:
+        """Go home; where the house stands is told again if it was told before."""
         near = self.world.near.get(who)
         self("home", who, to=words.HOME, where=near, how="near" if near else "")

@@ -1,15 +1,16 @@
 """The state of the story world: what a reader who has understood every sentence so far knows.
 
-Nothing is true here unless a sentence told it. Every kind of event has a rule (`rules.txt`): what must be so before,
-and what it changes. So a story cannot contradict itself; and whoever needs a *wrong* sentence asks the world whether it
-is one.
+Nothing is true here unless a sentence told it. Every kind of event has a rule (`rules.toml`): what must be so before,
+and what it changes. So a story cannot contradict itself; and a task that needs a *wrong* sentence can ask the world
+whether it is one.
 """
 
-from itertools import chain
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import NamedTuple
 
 from minigpt.data.stories.words import HOME, INDOORS, LARDER, LIKES, Entity
-from minigpt.files import sections
+from minigpt.files.disk import read_toml
 
 
 class Event(NamedTuple):
@@ -26,65 +27,112 @@ class Event(NamedTuple):
     how: str = ""
 
     def __str__(self) -> str:
-        roles = (f"{role}={value}" for role, value in self._asdict().items() if value and role != "kind")
+        roles = []
+        for role, value in self._asdict().items():
+            if value and role != "kind":
+                roles.append(f"{role}={value}")
         return f"{self.kind}({', '.join(roles)})"
+
+
+ROLES = Event._fields[1:]
 
 
 class Contradiction(Exception):
     """An event that cannot happen after what was told."""
 
 
-def _role(word: str):
-    """The position of a role in an event, or any other word as it is."""
-    return Event._fields.index(word) if word in Event._fields else word
+class Need(NamedTuple):
+    """One need of a rule: the name of a function in `NEEDS`, and what it is about: roles of the event, or a table."""
+
+    name: str
+    about: tuple[str, ...]
 
 
-def _read(lines) -> dict:
-    """{kind: (needs, changes)}; a need is (name, roles), a change (table, key roles, value)."""
+class Change(NamedTuple):
+    """One change of a rule: the entry of a table, whose key is one role of the event or two, gets a value.
+
+    The value is a role, or one of `VALUES`, or "place" or "mood".
+    """
+
+    table: str
+    key: tuple[str, ...]
+    value: str
+
+
+class Rule(NamedTuple):
+    """What must be so before an event of some kind, and what the event changes."""
+
+    needs: tuple[Need, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+def _need(text: str) -> Need:
+    """Read a need: "at who where"."""
+    name, *about = text.split()
+    return Need(name, tuple(about))
+
+
+def _change(text: str) -> Change:
+    """Read a change: "at who = where"."""
+    entry, value = text.split(" = ")
+    table, *key = entry.split()
+    return Change(table, tuple(key), value)
+
+
+def _read_rules(path: Path) -> dict[str, Rule]:
+    """{kind of event: its rule}"""
     rules = {}
-    for line in lines:
-        kinds, rule = line.split(":")
-        needs, changes = ([[_role(word) for word in part.replace("=", " ").split()] for part in half.split(",")]
-                          for half in rule.split("->"))
-        needs = [(need, tuple(about)) for need, *about in filter(None, needs)]
-        changes = [(table, tuple(key), value) for table, *key, value in filter(None, changes)]
-        rules.update(dict.fromkeys(map(str.strip, kinds.split(",")), (needs, changes)))
+    for kinds, halves in read_toml(path).items():
+        needs = tuple(_need(text) for text in halves.get("needs", ()))
+        changes = tuple(_change(text) for text in halves.get("changes", ()))
+        for kind in kinds.split(", "):
+            rules[kind] = Rule(needs, changes)
     return rules
 
 
-RULES = _read(chain.from_iterable(sections.read(__file__, "rules.txt").values()))
+RULES = _read_rules(Path(__file__).with_name("rules.toml"))
+NO_RULE = Rule()
 VALUES = {"home": HOME, "nowhere": None, "gone": "gone", "found": "found", "yes": True, "no": False}
 
 
 def look_up(table: dict, kind: str, how: str, default=None):
-    """The entry of `kind.how`, or else of `kind`, in a table of rules or patterns."""
-    return (table.get(f"{kind}.{how}") if how else None) or table.get(kind, default)
+    """The entry of `kind.how`, or else of `kind`, in a table of rules or patterns; `default` where there is neither."""
+    if how:
+        found = table.get(f"{kind}.{how}")
+        if found:
+            return found
+    return table.get(kind, default)
 
 
+def _table():
+    """A field that begins as an empty dictionary."""
+    return field(default_factory=dict)
+
+
+@dataclass
 class World:
-    """What is known, in tables. `apply(event)` checks that the event can happen, and lets it.
+    """What is known, in tables. `apply(event)` checks that the event can happen, and lets it."""
 
-    at     person or animal -> place          mood    person or animal -> word
-    lies   thing -> holder, spot or box;      trait   person -> word
-           None: nobody knows; "gone": eaten  near    person -> place that the house is near
-    stands box -> spot                        owner   thing -> person
-    open   box -> bool                        broken  thing -> bool
-    looked (thing, spot) -> True: somebody looked, and it was not there
-    sky    person -> the last change of weather that was told
-    """
-
-    TABLES = ("at", "lies", "stands", "open", "mood", "trait", "near", "owner", "broken", "looked", "sky")
-
-    def __init__(self):
-        for table in self.TABLES:
-            setattr(self, table, {})
+    at: dict = _table()  # person or animal -> place
+    lies: dict = _table()  # thing -> holder, spot or box; None: it is lost; "gone": it was eaten
+    stands: dict = _table()  # box -> spot
+    open: dict = _table()  # box -> bool
+    mood: dict = _table()  # person or animal -> word
+    trait: dict = _table()  # person -> word
+    near: dict = _table()  # person -> place that the house is near
+    owner: dict = _table()  # thing -> person
+    broken: dict = _table()  # thing -> bool
+    looked: dict = _table()  # (thing, spot) -> True: somebody looked, and it was not there
+    sky: dict = _table()  # person -> the last change of weather that was told
 
     def problem(self, event: Event) -> str:
         """Why this event cannot come next: the need that is not met, or "" if it can."""
-        for need, roles in look_up(RULES, event.kind, event.how, ((), ()))[0]:
-            about = [event[role] if role.__class__ is int else role for role in roles]
-            if not NEEDS[need](self, *about):
-                return f"{event}: not so: {need} {' '.join(map(str, about))}"
+        rule = look_up(RULES, event.kind, event.how, NO_RULE)
+        for need in rule.needs:
+            about = [getattr(event, word) if word in ROLES else word for word in need.about]
+            if not NEEDS[need.name](self, *about):
+                words = " ".join(map(str, about))
+                return f"{event}: not so: {need.name} {words}"
         return ""
 
     def apply(self, event: Event) -> None:
@@ -92,51 +140,162 @@ class World:
         problem = self.problem(event)
         if problem:
             raise Contradiction(problem)
-        for table, key, value in look_up(RULES, event.kind, event.how, ((), ()))[1]:
-            if value.__class__ is int:
-                value = event[value]
-            elif value in VALUES:
-                value = VALUES[value]
-            else:  # "place", where a spot is, or "mood", without its cause
-                value = event.where.place or event.where if value == "place" else event.how.split(".")[0]
-            getattr(self, table)[event[key[0]] if len(key) == 1 else (event[key[0]], event[key[1]])] = value
+        rule = look_up(RULES, event.kind, event.how, NO_RULE)
+        for change in rule.changes:
+            key = tuple(getattr(event, role) for role in change.key)
+            if len(key) == 1:
+                (key,) = key
+            table = getattr(self, change.table)
+            table[key] = _value(change.value, event)
 
-    def is_at(self, who, where) -> bool:
+    def is_at(self, who: Entity, where: Entity) -> bool:
         """At a place, a spot's or a box's place? Somebody at home is in every room of the house."""
-        place = self.stands.get(where, where)
-        place, here = place.place or place, self.at.get(who)
+        spot = self.stands.get(where, where)
+        place = spot.place or spot
+        here = self.at.get(who)
         return here is place or (here is HOME and place in INDOORS)
 
-    def can_reach(self, who, thing) -> bool:
+    def can_reach(self, who: Entity, thing: Entity) -> bool:
         """Does it lie at a spot, or in an open box, where `who` is?"""
         holder = self.lies.get(thing)
         if holder in self.stands and not self.open[holder]:
             return False
-        return isinstance(holder, Entity) and holder.kind in ("spot", "box") and self.is_at(who, holder)
+        if not isinstance(holder, Entity) or holder.kind not in ("spot", "box"):
+            return False
+        return self.is_at(who, holder)
 
 
-NEEDS = {  # whether it is so in a world, of what a rule asks about: roles, or a table
-    "new": lambda world, table, key: key not in getattr(world, table),
-    "at": World.is_at,
-    "home": lambda world, who: world.at.get(who) is HOME,
-    "lives": lambda world, who, where: world.near.get(who) is where,
-    "away": lambda world, who, place: who in world.at and world.at[who] is not place,
-    "together": lambda world, who, other: other in world.at and world.is_at(who, world.at[other]),
-    "has": lambda world, who, thing: world.lies.get(thing) is who,
-    "lacks": lambda world, who, thing: world.lies.get(thing) is not who,
-    "owns": lambda world, who, thing: world.owner.get(thing) is who,
-    "shared": lambda world, thing, who, other: world.lies.get(thing) in (who, other),
-    "there": lambda world, thing, spot: world.lies.get(thing) is spot,
-    "not_there": lambda world, thing, spot: world.lies.get(thing) is not spot,
-    # maybe: it lies there, or nobody knows where it is and nobody has looked there
-    "maybe": lambda world, thing, spot: world.lies.get(thing) in (None, spot) and (thing, spot) not in world.looked,
-    "lost": lambda world, thing: thing in world.lies and world.lies[thing] is None,
-    "reach": World.can_reach,
-    "opened": lambda world, box: world.open.get(box) is True,
-    "closed": lambda world, box: world.open.get(box) is False,
-    "whole": lambda world, thing: not world.broken.get(thing),
-    "broken": lambda world, thing: world.broken.get(thing) is True,
-    "known": lambda world, who, trait: trait == "good" or world.trait.get(who) == trait,
-    "likes": lambda world, animal, food: LIKES.get(animal.name, ("",))[0] == food.name,
-    "stored": lambda world, food, spot: LARDER.get(food.name) is spot,
-}
+TABLES = tuple(table.name for table in fields(World))
+
+
+def _value(word: str, event: Event):
+    """The value that a word of a rule stands for."""
+    if word in ROLES:
+        return getattr(event, word)
+    if word in VALUES:
+        return VALUES[word]
+    if word == "place":  # where a spot is, or the place itself
+        return event.where.place or event.where
+    mood, _, _ = event.how.partition(".")  # without its cause
+    return mood
+
+
+# -------------------------------------------------------------------------------------------------------------- needs
+# Each is a question about a world, named in rules.toml by the name of its function.
+
+
+def new(world: World, table: str, key) -> bool:
+    """Does the table tell nothing of it yet?"""
+    return key not in getattr(world, table)
+
+
+def at(world: World, who, where) -> bool:
+    """Is `who` there?"""
+    return world.is_at(who, where)
+
+
+def home(world: World, who) -> bool:
+    """Is `who` at home?"""
+    return world.at.get(who) is HOME
+
+
+def lives(world: World, who, where) -> bool:
+    """Does the house stand near that place?"""
+    return world.near.get(who) is where
+
+
+def away(world: World, who, place) -> bool:
+    """Is it known where `who` is, and is it another place?"""
+    return who in world.at and world.at[who] is not place
+
+
+def together(world: World, who, other) -> bool:
+    """Are both at one place?"""
+    return other in world.at and world.is_at(who, world.at[other])
+
+
+def has(world: World, who, thing) -> bool:
+    """Does `who` have it?"""
+    return world.lies.get(thing) is who
+
+
+def lacks(world: World, who, thing) -> bool:
+    """Does `who` not have it?"""
+    return world.lies.get(thing) is not who
+
+
+def owns(world: World, who, thing) -> bool:
+    """Does it belong to `who`?"""
+    return world.owner.get(thing) is who
+
+
+def shared(world: World, thing, who, other) -> bool:
+    """Does one of the two have it?"""
+    return world.lies.get(thing) in (who, other)
+
+
+def there(world: World, thing, spot) -> bool:
+    """Does it lie there?"""
+    return world.lies.get(thing) is spot
+
+
+def not_there(world: World, thing, spot) -> bool:
+    """Does it not lie there?"""
+    return world.lies.get(thing) is not spot
+
+
+def maybe(world: World, thing, spot) -> bool:
+    """Does it lie there; or is it unknown where it lies, and has it not been looked for there?"""
+    return world.lies.get(thing) in (None, spot) and (thing, spot) not in world.looked
+
+
+def lost(world: World, thing) -> bool:
+    """Is it lost: did a story tell of it, and does it not tell where it is?"""
+    return thing in world.lies and world.lies[thing] is None
+
+
+def reach(world: World, who, thing) -> bool:
+    """Can `who` take it?"""
+    return world.can_reach(who, thing)
+
+
+def opened(world: World, box) -> bool:
+    """Is the box open?"""
+    return world.open.get(box) is True
+
+
+def closed(world: World, box) -> bool:
+    """Is the box closed?"""
+    return world.open.get(box) is False
+
+
+def whole(world: World, thing) -> bool:
+    """Is it not broken?"""
+    return not world.broken.get(thing)
+
+
+def broken(world: World, thing) -> bool:
+    """Is it broken?"""
+    return world.broken.get(thing) is True
+
+
+def known(world: World, who, trait) -> bool:
+    """Is `who` known for this trait? Everybody is good."""
+    return trait == "good" or world.trait.get(who) == trait
+
+
+def likes(world: World, animal, food) -> bool:
+    """Is it the food of this animal?"""
+    return animal.name in LIKES and LIKES[animal.name]["food"] == food.name
+
+
+def stored(world: World, food, spot) -> bool:
+    """Is this where the food is always found?"""
+    return LARDER.get(food.name) is spot
+
+
+_QUESTIONS = (
+    new, at, home, lives, away, together, has, lacks, owns, shared, there, not_there, maybe, lost, reach,
+    opened, closed, whole, broken, known, likes, stored,
+)  # fmt: skip
+NEEDS = {question.__name__: question for question in _QUESTIONS}

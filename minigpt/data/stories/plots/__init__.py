@@ -1,0 +1,12 @@
+"""The plots: each is a small script that lets things happen, by chance and by what the world has become.
+
+A plot gets the teller `t` and calls `t(kind, who, …)` for every event; `t.also` says it in the same sentence where that
+reads well. The names of the kinds are those of the rules and the patterns.
+"""
+
+from minigpt.data.stories.plots.things import broken, chest, gift, lost, share
+from minigpt.data.stories.plots.trips import baking, errand, hungry, rescue, seek, weather
+
+__all__ = ["PLOTS"]
+
+PLOTS = (lost, gift, hungry, chest, share, weather, rescue, baking, broken, seek, errand)  # chance draws by position
