@@ -262,6 +262,7 @@ TARGET = np.arange(6) == IDS[..., None]
         ("rows of ids that occur are wrong: what the lookup adds", ROWS + USED * ROWS**2, ROWS, IDS),
         ("do not occur are 0 times", ROWS * USED + USED, ROWS, IDS),
         ("do not occur are 2 times", ROWS * (2 - USED) + USED * ROWS**2, ROWS, IDS),
+        ("wrong only at 2 of axis 0", ROWS + (np.arange(7) == 2)[:, None] * ROWS**2, ROWS, np.arange(7).reshape(1, 7)),
         ("one-hot", LOGITS + TARGET, LOGITS, IDS),
         ("ignored (-100)", LOGITS * (IDS >= 0)[..., None] + 0.1, None, None),
     ],
@@ -557,7 +558,7 @@ def test_the_library_itself_is_happy():
 def test_the_signature_of_every_operation_is_covered_by_a_case():
     """Every constant of every operation is tried at least once."""
     for op in ops.names:
-        tried = set(itertools.chain.from_iterable(tried_case.constants for tried_case in cases(op)))
+        tried = set(itertools.chain.from_iterable(trial.constants for trial in cases(op)))
         parameters = inspect.signature(getattr(reference, f"{op}_forward")).parameters.values()
         assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - {"grad"} == tried, op
 
