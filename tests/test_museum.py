@@ -94,4 +94,4 @@ def test_a_careless_check_passes_wrong_backwards(found):
     passed = {piece.__name__ for piece in tried if gradcheck.worst(careless(piece)).word == "happy"}
     print(f"passed by a careless check: {', '.join(sorted(passed))}")
     assert passed >= {"SoftmaxTimesMinusSeven", "GainOutsideTheMeans", "GainForgotten", "StretchDropped"}
-    assert all(found[piece] for piece in tried)  # and none of them by ours
+    assert all(found[piece] for piece in tried)  # the check of this package finds them all
