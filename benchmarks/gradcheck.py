@@ -11,6 +11,7 @@ import machine
 
 from minigpt import gradcheck, ops
 from minigpt.device.threads import set_threads
+from minigpt.gradcheck.judge import judge
 from minigpt.jobs import check
 
 
@@ -19,7 +20,7 @@ def trials(name: str, seed: int = 0) -> list:
     if name == "models":
         return [results for _, results in check.models(seed)]
     pair = (getattr(ops, f"{name}_{way}") for way in ("forward", "backward"))
-    return [results for _, results in check.judge(name, *pair, seed)]
+    return [results for _, results in judge(name, *pair, seed)]
 
 
 def main() -> None:

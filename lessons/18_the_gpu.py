@@ -33,7 +33,7 @@ import minigpt
 from minigpt import gradcheck, ops, plot
 from minigpt.device import arrays, gpu
 from minigpt.device.threads import set_threads
-from minigpt.jobs import check
+from minigpt.gradcheck.judge import judge
 from minigpt.models import costs
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn import optim
@@ -615,7 +615,7 @@ def lanes_backward(dout, cache):
     return dx.reshape(shape), dg, db
 
 
-trials = list(check.judge("layernorm", lanes_forward, lanes_backward))
+trials = list(judge("layernorm", lanes_forward, lanes_backward))
 for columns in (70, 140):  # 32 + 32 + 6 numbers, and 32 + 3 packs of four: lanes that rest
     arrays = rng.normal(size=(2, 3, columns)), rng.normal(size=columns), rng.normal(size=columns)
     trials.append((f"layernorm 2x3x{columns}", gradcheck.check(lanes_forward, lanes_backward, arrays)))

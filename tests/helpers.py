@@ -1,4 +1,4 @@
-"""What several tests need: arrays found in any value, small models, and one example of every operation."""
+"""What several tests need: arrays found in any value, errors of tensors, small models."""
 
 import re
 import subprocess
@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import ops
 from minigpt.device.arrays import to_numpy
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
-from minigpt.ops.keys import Key
+from minigpt.ops.cases import KEY
+
+__all__ = [
+    "KEY", "Repeated", "arrays_in", "as_tuple", "batch", "error", "floats_in", "same", "small_gpt1", "small_gpt2",
+    "snapshot", "spilled", "tolerance",
+]  # fmt: skip
 
 
 def arrays_in(value) -> list:
@@ -102,80 +106,6 @@ def batch(model, rows=3, length=5, seed=0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     ids = rng.integers(model.config.vocab_size, size=(rows, length + 1))
     return ids[:, :-1].copy(), ids[:, 1:].copy()
-
-
-KEY = Key.of(7, 3)
-
-EXAMPLES = (
-    "linear", "linear without bias", "embedding", "softmax", "gelu", "layernorm",
-    "attention", "attention, mask", "attention, more keys", "attention, fewer keys", "attention, dropout",
-    "dropout", "dropout, evaluation", "cross_entropy", "cross_entropy, weights",
-    "mlp", "self_attention", "self_attention, mask", "self_attention, dropout", "self_attention, past",
-    "linear_cross_entropy", "linear_cross_entropy, weights", "lstm",
-)  # fmt: skip
-
-
-def example(name: str, axes: int = 3, dtype=np.float64, seed: int = 0) -> tuple[str, list, dict]:
-    """(operation, positional arguments, constants), with sizes that differ from each other.
-
-    axes: how many axes the data have. All numbers are of ordinary size and off every special point.
-    """
-    rng = np.random.default_rng(seed)
-    op, _, option = name.partition(", ")
-    op = op.removesuffix(" without bias")
-    lead = (3, 2, 4)[4 - axes :]  # C = 5 is larger than some and smaller than the product of others
-
-    def normal(*shape, scale=1.0, mean=0.0):
-        return (mean + scale * rng.standard_normal(shape)).astype(dtype)
-
-    def targets(vocabulary):
-        ids = rng.integers(vocabulary, size=lead)
-        if option == "weights":
-            ids[..., 0] = ops.IGNORED
-        return ids
-
-    scale = {}
-    if option == "weights":
-        scale = {"weights": rng.uniform(0.1, 2.0, lead).astype(dtype), "normalizer": 5.5}
-
-    if op == "linear":
-        return op, [normal(*lead, 5), normal(5, 7)] + ([] if "without" in name else [normal(7)]), {}
-    if op == "embedding":
-        return op, [normal(6, 5), rng.integers(6, size=lead)], {}
-    if op in ("softmax", "gelu"):
-        return op, [normal(*lead, 5, scale=2.0)], {}
-    if op == "layernorm":
-        return op, [normal(*lead, 5, scale=2.0, mean=1.0), normal(5, mean=1.0), normal(5)], {"eps": 1e-5}
-    if op == "attention":
-        t, s, d = {"more keys": (3, 5, 4), "fewer keys": (5, 3, 4)}.get(option, (5, 5, 4))
-        lead = (2, 3)[4 - axes :]
-        return op, [normal(*lead, t, d), normal(*lead, s, d), normal(*lead, s, d)], _attention_option(option, t, s, rng)
-    if op == "dropout":
-        return op, [normal(*lead, 5)], {"rate": 0.4, "key": None if option else KEY}
-    if op == "cross_entropy":
-        return op, [normal(*lead, 7, scale=2.0), targets(7)], scale
-    if op == "mlp":
-        return op, [normal(*lead, 5), normal(5, 6), normal(6), normal(6, 5), normal(5)], {}
-    if op == "self_attention":
-        constants = _attention_option(option, 5, 5, rng)
-        if option == "past":
-            constants["past"] = normal(2, 3, 4, 2), normal(2, 3, 4, 2)
-        return op, [normal(2, 5, 18), 3], constants
-    if op == "linear_cross_entropy":
-        return op, [normal(*lead, 5), normal(7, 5), targets(7)], scale
-    if op == "lstm":
-        return op, [normal(3, 6, 5), normal(5, 8), normal(2, 8), normal(8), normal(3, 4)], {}
-    raise ValueError(f"no example of {name}")
-
-
-def _attention_option(option: str, t: int, s: int, rng) -> dict:
-    if option == "dropout":
-        return {"rate": 0.3, "key": KEY}
-    if option == "mask":
-        mask = rng.random((t, s)) < 0.6
-        mask[1], mask[2] = False, True  # a query that may see nothing, and one that sees everything
-        return {"mask": mask}
-    return {}
 
 
 def spilled(source: str, folder: Path, architecture: str) -> list[int]:

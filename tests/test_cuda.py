@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import cuda_on_cpu
 import numpy as np
 import pytest
-from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot, spilled
+from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot, spilled
 
 import minigpt
 from minigpt import ops
@@ -21,13 +21,15 @@ from minigpt.device.arrays import named_dtype
 from minigpt.errors import InputError
 from minigpt.nn import Parameter, optim
 from minigpt.ops import cuda, reference
+from minigpt.ops.cases import NAMES, axes_of, case
 from minigpt.ops.cuda import adam, attention, cross_entropy, embedding, graph, kernels
 from minigpt.ops.keys import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
-ELSEWHERE = ("self_attention, mask", "self_attention, past")  # examples that the reference answers
-
+ELSEWHERE = ("self_attention, mask", "self_attention, past")  # cases that the reference computes
+KERNEL_CASES = [name for name in NAMES if name.partition(",")[0] in MADE_FOR and name not in ELSEWHERE]
+WITH_AXES = [pytest.param(name, axes, id=f"{name}-{axes}") for name in KERNEL_CASES for axes in axes_of(name)]
 
 WITH_PRODUCTS = ("agrees", "rounding", "mlp", "loss", "layout", "model", "training_step", "learns")  # tests by name
 
@@ -38,11 +40,6 @@ def pytest_generate_tests(metafunc):
         by_library = pytest.param("cuBLASLt", marks=pytest.mark.slow)
         both = any(word in metafunc.function.__name__ for word in WITH_PRODUCTS)
         metafunc.parametrize("kernels_on_cpu", ["CuPy", by_library] if both else ["CuPy"], indirect=True)
-
-
-def op_of(name):
-    """The operation of an example."""
-    return name.split(",")[0].removesuffix(" without bias")
 
 
 def normal(*shape, dtype=np.float32, scale=1.0):
@@ -80,10 +77,9 @@ def assert_agree(op, args, constants=None, tolerance=1e-5):
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("axes", [2, 3, 4])
-@pytest.mark.parametrize("name", [n for n in EXAMPLES if op_of(n) in MADE_FOR and n not in ELSEWHERE])
+@pytest.mark.parametrize(("name", "axes"), WITH_AXES)
 def test_agrees_with_the_reference(name, axes, dtype, kernels_on_cpu, small_tiles):
-    op, args, constants = example(name, axes, dtype)
+    op, args, constants = case(name, axes, dtype).call
     assert_agree(op, args, constants, AGREEMENT[dtype])
 
 
@@ -127,15 +123,15 @@ def assert_as_good_as_rounding(op, args, constants):
     got = both_ways(cuda, op, in_bfloat16(op, args), constants)
     for i, (a, b, c) in enumerate(zip(got, best, exact, strict=True)):
         assert a.dtype.name in ("bfloat16", "float32")
-        limit = 2 * error(b, c) + 1e-6
+        by_chance = 1e-6 if np.ndim(a) else 1e-3  # in one number, such as a loss, rounding errors may cancel
+        limit = 2 * error(b, c) + by_chance
         assert error(a, c) <= limit, f"{op}, number {i}: {error(a, c):.1e}, and not {limit:.1e}"
 
 
-@pytest.mark.parametrize("axes", [2, 3, 4])
-@pytest.mark.parametrize("name", [n for n in EXAMPLES if op_of(n) in MADE_FOR and n not in ELSEWHERE])
+@pytest.mark.parametrize(("name", "axes"), WITH_AXES)
 def test_bfloat16_errs_no_more_than_rounding_does(name, axes, kernels_on_cpu, small_tiles):
     pytest.importorskip("ml_dtypes")
-    assert_as_good_as_rounding(*example(name, axes, np.float64))
+    assert_as_good_as_rounding(*case(name, axes, np.float64).call)
 
 
 def test_bfloat16_rounds_to_even_and_keeps_what_is_not_a_number(kernels_on_cpu):
@@ -320,7 +316,7 @@ def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, kernels_on_
 @pytest.mark.parametrize("op", ["linear", "mlp", "layernorm"])
 def test_no_rows(op, kernels_on_cpu):
     """Gradients of weights are then 0, as those of the reference are."""
-    _, args, constants = example(op)
+    _, args, constants = case(op).call
     assert_agree(op, [args[0][:0], *args[1:]], constants)
 
 
@@ -361,7 +357,7 @@ def test_the_gains_of_a_layernorm_are_never_short(kernels_on_cpu):
 
 @pytest.mark.parametrize("op", ["linear_cross_entropy", "embedding", "linear"])
 def test_other_dtypes_are_left_to_the_reference(op, kernels_on_cpu):
-    _, args, constants = example(op)
+    _, args, constants = case(op).call
     args = [a.astype(np.float16) if a.dtype.kind == "f" else a for a in args]
     with ops.using("cuda"):
         explained = ops.explain(op, *args, **constants)
@@ -370,7 +366,7 @@ def test_other_dtypes_are_left_to_the_reference(op, kernels_on_cpu):
 
 def test_without_cupy_arrays_the_kernels_stay_away():
     for name in MADE_FOR:
-        op, args, constants = example(name)
+        op, args, constants = case(name).call
         with ops.using("cuda"):
             assert "CuPy" in ops.explain(op, *args, **constants).reasons["cuda"]
         assert "arrays on cuda" in ops.explain(op, *args, **constants).reasons["cuda"]

@@ -12,7 +12,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
+from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
 
 from minigpt import ops
 from minigpt.device import threads
@@ -20,6 +20,7 @@ from minigpt.models import costs
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.nn import optim
+from minigpt.ops.cases import NAMES, case
 from minigpt.ops.fast import attention, head, pieces, self_attention_forward
 from minigpt.ops.keys import Key, keep_mask, keep_part
 from minigpt.ops.table import table
@@ -51,9 +52,9 @@ def normal(*shape, dtype=np.float64, scale=1.0):
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_the_reference(name, dtype):
-    op, args, constants = example(name, 3, dtype)
+    op, args, constants = case(name, dtype=dtype).call
     assert_agree(op, args, constants, AGREEMENT[dtype])
 
 
@@ -66,8 +67,8 @@ def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, number, 
     monkeypatch.setattr(attention, "TILE", size)
     monkeypatch.setattr(head, "LOGITS", 5 * size)
     monkeypatch.setattr(head, "WORDS", size)
-    for name in (n for n in EXAMPLES if n.partition(", ")[0] == op):
-        op, args, constants = example(name)
+    for name in (n for n in NAMES if n.partition(", ")[0] == op):
+        op, args, constants = case(name).call
         assert_agree(op, args, constants)
 
 
@@ -311,16 +312,16 @@ def test_activations_are_what_the_caches_hold(kind, house):
 # --- what they were not made for -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", NAMES)
 def test_float16_is_left_to_the_reference(name):
-    op, args, constants = example(name, 3, np.float16)
+    op, args, constants = case(name, dtype=np.float16).call
     _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
     assert "reference" in type(cache).__module__
 
 
 def test_who_answers():
-    for name in EXAMPLES:
-        op, args, constants = example(name)
+    for name in NAMES:
+        op, args, constants = case(name).call
         _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
         fast = op in FAST and name not in ("self_attention, mask", "self_attention, past")
         assert ("fast" in type(cache).__module__) == fast, name
@@ -328,7 +329,7 @@ def test_who_answers():
 
 @pytest.mark.parametrize("op", ["linear", "layernorm", "mlp", "linear_cross_entropy"])
 def test_mixed_dtypes_are_left_to_the_reference(op):
-    _, args, constants = example(op)
+    _, args, constants = case(op).call
     args[1] = args[1].astype(np.float32)
     _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
     assert "reference" in type(cache).__module__

@@ -5,8 +5,8 @@ So that the tests themselves cannot rot, they also run "played": the kernels on 
 
 import numpy as np
 import pytest
-from helpers import EXAMPLES, KEY, as_tuple, batch, error, example, same, small_gpt1, small_gpt2, snapshot
-from test_cuda import ELSEWHERE, MADE_FOR, both_ways, in_bfloat16, op_of, rounding
+from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
+from test_cuda import KERNEL_CASES, both_ways, in_bfloat16, rounding
 from test_train import options, text
 
 from minigpt import ops
@@ -16,6 +16,7 @@ from minigpt.jobs.pretrain import train
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.nn import optim
 from minigpt.ops import cuda
+from minigpt.ops.cases import case
 from minigpt.ops.keys import Key
 
 __all__ = ["text"]  # a fixture
@@ -55,9 +56,9 @@ def results(op, args, constants, where):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("name", [n for n in EXAMPLES if op_of(n) in MADE_FOR and n not in ELSEWHERE])
+@pytest.mark.parametrize("name", KERNEL_CASES)
 def test_every_kernel(name, dtype, where):
-    op, args, constants = example(name, 3, np.float64)
+    op, args, constants = case(name).call
     with ops.using("reference"):
         exact = both_ways(ops, op, args, constants)
     with ops.using(rounding()):
@@ -67,7 +68,8 @@ def test_every_kernel(name, dtype, where):
     else:
         args = [a.astype(dtype) if getattr(a, "dtype", None) == np.float64 else a for a in args]
     for a, b, c in zip(results(op, args, constants, where), rounded, exact, strict=True):
-        limit = {"float32": 1e-5, "float64": 1e-11, "bfloat16": 2 * error(b, c) + 1e-6}[dtype]
+        by_chance = 1e-6 if np.ndim(a) else 1e-3  # in one number, such as a loss, rounding errors may cancel
+        limit = {"float32": 1e-5, "float64": 1e-11, "bfloat16": 2 * error(b, c) + by_chance}[dtype]
         assert error(a, c) <= limit, f"{op} in {dtype}: {error(a, c):.1e}, and not {limit:.1e}"
 
 

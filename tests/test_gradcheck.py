@@ -9,10 +9,14 @@ import pytest
 
 from minigpt import gradcheck, ops
 from minigpt.errors import InputError
-from minigpt.gradcheck.diagnosis import Evidence, explain
+from minigpt.gradcheck.diagnosis import explain
+from minigpt.gradcheck.evidence import Evidence
+from minigpt.gradcheck.judge import judge
 from minigpt.jobs import check
+from minigpt.learn import check_file
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.ops import reference, shapes
+from minigpt.ops.cases import KEY, cases
 
 RNG = np.random.default_rng(5)
 X, G, B = RNG.standard_normal((4, 6)), RNG.standard_normal(6), RNG.standard_normal(6)
@@ -258,6 +262,7 @@ TARGET = np.arange(6) == IDS[..., None]
         ("rows of ids that occur are wrong: what the lookup adds", ROWS + USED * ROWS**2, ROWS, IDS),
         ("do not occur are 0 times", ROWS * USED + USED, ROWS, IDS),
         ("do not occur are 2 times", ROWS * (2 - USED) + USED * ROWS**2, ROWS, IDS),
+        ("wrong only at 2 of axis 0", ROWS + (np.arange(7) == 2)[:, None] * ROWS**2, ROWS, np.arange(7).reshape(1, 7)),
         ("one-hot", LOGITS + TARGET, LOGITS, IDS),
         ("ignored (-100)", LOGITS * (IDS >= 0)[..., None] + 0.1, None, None),
     ],
@@ -361,10 +366,10 @@ def test_what_is_no_shape_line(line):
 @pytest.mark.parametrize("op", ops.names)
 def test_the_shape_lines_of_every_operation(op):
     forward, backward = getattr(reference, f"{op}_forward"), getattr(reference, f"{op}_backward")
-    constants = {"rate": 0.5, "key": check.KEY} if op == "dropout" else {}
+    constants = {"rate": 0.5, "key": KEY} if op == "dropout" else {}
     inputs, outputs = shapes.of(forward)
     (dout_line,), gradient_lines = shapes.of(backward)
-    for leading in shapes.leading_axes(forward):
+    for leading in shapes.leading_axes(forward).values():
         args = shapes.examples(forward, leading)
         out, cache = forward(*args.values(), **constants)
         assert np.shape(out) == outputs[0].shape(leading) == dout_line.shape(leading)
@@ -377,7 +382,7 @@ def test_the_shape_lines_of_every_operation(op):
 
 @pytest.mark.parametrize("op", ops.names)
 def test_example_sizes_are_pairwise_distinct(op):
-    for leading in shapes.leading_axes(getattr(reference, f"{op}_forward")):
+    for leading in shapes.leading_axes(getattr(reference, f"{op}_forward")).values():
         letters = {axis for x in shapes.of(getattr(reference, f"{op}_forward"))[0] for axis in x.axes} - {"*"}
         sizes = [*leading, *(shapes.Tensor("", (letter,)).shape()[0] for letter in letters)]
         if letters & {"B"}:
@@ -422,7 +427,7 @@ def layernorm_backward(dout, cache):
 def judged(tmp_path, text) -> tuple[bool, str]:
     file, lines = tmp_path / "mine.py", []
     file.write_text(text, encoding="utf-8")
-    happy = check.run(file, say=lines.append)
+    happy = check_file.run(file, say=lines.append)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]  # nothing is left beside it
     return happy, "\n".join(lines)
 
@@ -449,6 +454,12 @@ def test_a_file_that_raises_has_its_line_shown_and_no_traceback(tmp_path):
     happy, text = judged(tmp_path, GOOD.replace("d = dout * g", "d = dout * gain"))
     assert not happy and "NameError in line 12, `d = dout * gain`: name 'gain' is not defined" in text
     assert "Traceback" not in text
+
+
+def test_the_line_that_is_shown_is_the_learner_s_and_none_of_the_library(tmp_path):
+    text = "from minigpt import ops\n" + GOOD.replace("d = dout * g\n", "d = ops.gelu_forward()\n")
+    happy, text = judged(tmp_path, text)
+    assert not happy and "TypeError in line 13, `d = ops.gelu_forward()`" in text
 
 
 def test_a_file_whose_functions_do_not_take_the_constants(tmp_path):
@@ -487,7 +498,7 @@ def test_rounding_in_place_of_a_gradient_that_is_zero():
         ds = p * (dout @ v.swapaxes(-1, -2) - (dout * out).sum(axis=-1, keepdims=True)) / math.sqrt(q.shape[-1])
         return ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dout
 
-    trials = dict(check.judge("attention", forward, backward))
+    trials = dict(judge("attention", forward, backward))
     assert "attention, inputs times 1000" in trials
     assert all(result.word == "happy" for results in trials.values() for result in results)
 
@@ -496,7 +507,7 @@ def test_a_pair_may_hand_a_case_on():
     def forward(x):
         return NotImplemented if x.ndim > 2 else reference.softmax_forward(x)
 
-    tried = [what for what, _ in check.judge("softmax", forward, reference.softmax_backward)]
+    tried = [what for what, _ in judge("softmax", forward, reference.softmax_backward)]
     assert tried == ["softmax 3x9", "softmax, inputs times 1000"]
 
 
@@ -532,7 +543,7 @@ def test_files_that_cannot_be_judged(tmp_path, text, says):
 def test_a_missing_file_and_a_folder(tmp_path):
     for path in (tmp_path / "none.py", tmp_path):
         with pytest.raises(InputError, match="is not a file"):
-            check.run(path)
+            check_file.run(path)
 
 
 @pytest.mark.slow
@@ -547,7 +558,7 @@ def test_the_library_itself_is_happy():
 def test_the_signature_of_every_operation_is_covered_by_a_case():
     """Every constant of every operation is tried at least once."""
     for op in ops.names:
-        tried = set(itertools.chain.from_iterable(constants for _, _, constants in check.cases(op)))
+        tried = set(itertools.chain.from_iterable(trial.constants for trial in cases(op)))
         parameters = inspect.signature(getattr(reference, f"{op}_forward")).parameters.values()
         assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - {"grad"} == tried, op
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from minigpt import cli
-from minigpt.jobs import check
+from minigpt.learn import check_file
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
@@ -72,7 +72,7 @@ def test_an_exercise_is_handed_out_unsolved(path, tmp_path, capsys):
         assert "Traceback" not in done.stderr, done.stderr
         said = done.stdout + done.stderr
     else:
-        assert not check.run(path)
+        assert not check_file.run(path)
         said = capsys.readouterr().out
     assert said.strip()
     if "bug" not in path.stem:

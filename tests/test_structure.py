@@ -112,7 +112,7 @@ def test_an_implementation_knows_no_other_and_not_the_face_of_the_table():
 
 
 def test_the_gradient_checker_knows_only_functions_and_arrays():
-    for name in ("minigpt.gradcheck.checker", "minigpt.gradcheck.diagnosis"):
+    for name in ("minigpt.gradcheck.checker", "minigpt.gradcheck.diagnosis", "minigpt.gradcheck.evidence"):
         assert {unit_of(i) for i in own(imports_of(name))} <= {"errors", "device", "gradcheck"}
 
 

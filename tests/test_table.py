@@ -9,24 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers import (
-    EXAMPLES,
-    arrays_in,
-    as_tuple,
-    batch,
-    error,
-    example,
-    floats_in,
-    same,
-    small_gpt1,
-    small_gpt2,
-    snapshot,
-)
+from helpers import arrays_in, as_tuple, batch, error, floats_in, same, small_gpt1, small_gpt2, snapshot
 
 from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.nn.optim import AdamW
 from minigpt.ops import reference
+from minigpt.ops.cases import NAMES, case
 from minigpt.ops.overrides import OverrideCache
 from minigpt.ops.table import table
 
@@ -62,7 +51,7 @@ class Counting:
 
 def run(op, name=None, dtype=np.float64):
     """(out, cache) of the example of an operation."""
-    _, args, constants = example(name or op, dtype=dtype)
+    _, args, constants = case(name or op, dtype=dtype).call
     return getattr(ops, f"{op}_forward")(*args, **constants)
 
 
@@ -427,18 +416,18 @@ def test_names():
     assert ops.layernorm_backward.__name__ == "layernorm_backward"
     with pytest.raises(AttributeError, match="no operation 'rnn_forward'"):
         _ = table.rnn_forward
-    assert {name.partition(", ")[0].removesuffix(" without bias") for name in EXAMPLES} == set(ops.names)
+    assert {case(name).op for name in NAMES} == set(ops.names)
 
 
 def test_ledger_names_every_array_and_its_bytes():
     ops.use("reference")
-    _, cache = run("attention", dtype=np.float32)  # q, k, v (3,5,4), p (3,5,5)
-    assert ops.ledger(cache) == {"q": 240, "k": 240, "v": 240, "p": 300}
-    assert ops.nbytes(cache) == 1020
-    _, cache = run("mlp")  # x (2,4,5), w1 (5,6), b1 (6,), w2 (6,5), b2 (5,)
+    _, cache = run("attention", dtype=np.float32)  # q (2,3,4,7), k and v (2,3,5,7), p (2,3,4,5)
+    assert ops.ledger(cache) == {"q": 672, "k": 840, "v": 840, "p": 480}
+    assert ops.nbytes(cache) == 2832
+    _, cache = run("mlp")  # x (2,3,15), w1 (15,10), b1 (10,), w2 (10,15), b2 (15,)
     assert ops.ledger(cache, "mlp") == {
-        "mlp.fc.x": 320, "mlp.fc.w": 240, "mlp.fc.b": 48, "mlp.gelu.x": 384, "mlp.gelu.t": 384,
-        "mlp.proj.x": 384, "mlp.proj.w": 240, "mlp.proj.b": 40,
+        "mlp.fc.x": 720, "mlp.fc.w": 1200, "mlp.fc.b": 80, "mlp.gelu.x": 480, "mlp.gelu.t": 480,
+        "mlp.proj.x": 480, "mlp.proj.w": 1200, "mlp.proj.b": 120,
     }  # fmt: skip
     assert ops.nbytes(run("dropout")[1]) == 0
 
@@ -465,7 +454,7 @@ def test_ledger_of_a_model_is_the_sum_of_its_parts():
 
 
 def test_explain_names_who_runs_and_why_the_others_do_not():
-    _, args, constants = example("linear")
+    _, args, constants = case("linear").call
     told = ops.explain("linear", *args, **constants)
     assert told.implementation == "fast" and set(told.reasons) == {"reference", "cuda"}
     assert told.reasons["cuda"] == "it is for arrays on cuda, and these are on cpu"
@@ -475,14 +464,14 @@ def test_explain_names_who_runs_and_why_the_others_do_not():
     with ops.using("reference"):
         assert ops.explain("linear", *args).implementation == "reference"
     with ops.using(Counting("softmax")):
-        assert "override" in ops.explain("mlp", *example("mlp")[1]).reasons["fast"]
+        assert "override" in ops.explain("mlp", *case("mlp").call[1]).reasons["fast"]
     with pytest.raises(InputError, match="no operation 'rnn'"):
         ops.explain("rnn", args[0])
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", NAMES)
 def test_explain_foretells_what_runs(name):
-    op, args, constants = example(name, dtype=np.float32)
+    op, args, constants = case(name, dtype=np.float32).call
     told = ops.explain(op, *args, **constants)
     with ops.tracing() as calls:
         getattr(ops, f"{op}_forward")(*args, **constants)
@@ -491,7 +480,7 @@ def test_explain_foretells_what_runs(name):
 
 def test_an_option_that_an_override_does_not_know():
     """It is left out where it changes nothing; otherwise the library makes the call."""
-    q, k, v = example("attention")[1]
+    q, k, v = case("attention").call[1]
 
     def attention_forward(q, k, v, *, mask=None):
         return REFERENCE["attention_forward"](q, k, v, mask=mask)

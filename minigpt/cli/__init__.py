@@ -245,9 +245,15 @@ def _stories(options) -> None:
 
 
 def _check(options) -> int:
-    from minigpt.jobs import check
+    if options.file is None:
+        from minigpt.jobs import check
 
-    return 0 if check.run(options.file, seed=options.seed) else 1
+        happy = check.run(options.seed)
+    else:
+        from minigpt.learn import check_file
+
+        happy = check_file.run(options.file, options.seed)
+    return 0 if happy else 1
 
 
 RUN = {

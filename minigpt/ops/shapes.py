@@ -13,73 +13,98 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+Axes = tuple[int, ...]
+Sizes = dict[str, int] | None
+
 # Pairwise distinct with LEADING wherever they meet, so that no axis can be taken for another; C > B T, so that a matrix
 # of width C has more columns than the batch has rows. Where one letter has another size, say so in `sizes`.
 SIZES = {"B": 2, "H": 3, "T": 4, "S": 5, "D": 7, "I": 8, "N": 9, "F": 10, "O": 11, "V": 13, "C": 15}
-LEADING = (2, 3)
-NUMBERS = {"n_head": 3}  # positional arguments that are no arrays
+SIZES |= {"NH": 3, "HS": 5, "P": 6}  # heads, the columns of each (C/NH), and earlier positions
+LEADING = {0: (), 1: (3,), 2: (2, 3), 3: (2, 3, 4), 4: (2, 3, 4, 5)}  # what `*` stands for, by its number of axes
+NUMBERS = {"n_head": SIZES["NH"]}  # positional arguments that are no arrays
 
 
 class Tensor(NamedTuple):
-    """One array of a shape line: its name, its axes ("*", "C", "3C", ...), and whether it holds whole numbers."""
+    """One array of a shape line: its name, its axes ("*", "C", "3C", "1", ...), and whether it holds whole numbers."""
 
     name: str
     axes: tuple[str, ...]
     integer: bool = False
 
-    def shape(self, leading: tuple[int, ...] = LEADING, sizes: dict[str, int] | None = None) -> tuple[int, ...]:
+    def shape(self, leading: Axes = LEADING[2], sizes: Sizes = None) -> Axes:
         """The shape for these sizes."""
+        sizes = SIZES | (sizes or {})
         shape = []
         for axis in self.axes:
             if axis == "*":
                 shape += leading
-            else:
-                times, letter = re.fullmatch(r"(\d*)(\w+)", axis).groups()
-                shape.append(int(times or 1) * (SIZES | (sizes or {}))[letter])
+                continue
+            times, letters = re.fullmatch(r"(\d*)([A-Z]*)", axis).groups()
+            times = int(times or 1)
+            shape.append(times * sizes[letters] if letters else times)
         return tuple(shape)
 
 
 def parse(line: str) -> tuple[list[Tensor], list[Tensor]]:
     """What goes in and what comes out. Raises ValueError for a line that is no shape line."""
     left, arrow, right = line.partition("->")
-    sides = [[_tensor(*match) for match in re.findall(r"(\w+) \(([^()]*)\)( int\b)?", side)] for side in (left, right)]
-    if not (arrow and all(sides)):
+    inputs = _tensors(left)
+    outputs = _tensors(right)
+    if not (arrow and inputs and outputs):
         raise ValueError(f"not a shape line such as `x (*,C) -> out (*,C)`: {line!r}")
-    return sides[0], sides[1]
+    return inputs, outputs
+
+
+def _tensors(side):
+    found = []
+    for name, axes, integer in re.findall(r"(\w+) \(([^()]*)\)( int\b)?", side):
+        letters = [axis.strip() for axis in axes.split(",")]
+        found.append(Tensor(name, tuple(filter(None, letters)), bool(integer)))
+    return found
 
 
 def of(function: Callable) -> tuple[list[Tensor], list[Tensor]]:
     """`parse` of the first line of a function's docstring."""
-    return parse(inspect.getdoc(function).splitlines()[0])
-
-
-def _tensor(name: str, axes: str, integer: str) -> Tensor:
-    return Tensor(name, tuple(axis.strip() for axis in axes.split(",") if axis.strip()), bool(integer))
+    first_line = inspect.getdoc(function).splitlines()[0]
+    return parse(first_line)
 
 
 def examples(
-    function: Callable, leading: tuple[int, ...] = LEADING, sizes: dict[str, int] | None = None, seed: int = 0
+    function: Callable,
+    leading: Axes = LEADING[2],
+    sizes: Sizes = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Arguments for a forward function by its shape line: {"x": array, "g": array, "b": array}, in order.
 
     Floats are float64, between 0.25 and 1.5 in size and of either sign: away from 0, from 1 and from any initial point.
     Whole numbers have repeats among them, and leave some rows out.
     """
-    rng, arrays = np.random.default_rng(seed), {}
+    rng = np.random.default_rng(seed)
+    values = dict(NUMBERS)
     for tensor in of(function)[0]:
         shape = tensor.shape(leading, sizes)
         if tensor.integer:
             ids = rng.integers(0, (SIZES | (sizes or {}))["V"], shape)
             ids.flat[-1:] = ids.flat[:1]
-            arrays[tensor.name] = ids
+            values[tensor.name] = ids
         else:
-            arrays[tensor.name] = rng.uniform(0.25, 1.5, shape) * rng.choice([-1, 1], shape)
-    order = [name for name in inspect.signature(function).parameters if name in arrays or name in NUMBERS]
-    return {name: arrays.get(name, NUMBERS.get(name)) for name in order}
+            values[tensor.name] = rng.uniform(0.25, 1.5, shape) * rng.choice([-1, 1], shape)
+    return {name: values[name] for name in inspect.signature(function).parameters if name in values}
 
 
-def leading_axes(function: Callable) -> list[tuple[int, ...]]:
-    """Leading axes that give the first array with a `*` three, four and two axes (if it has others than the `*`)."""
-    starred = [tensor for tensor in of(function)[0] if "*" in tensor.axes]
-    others = len(starred[0].axes) - 1 if starred else None
-    return {0: [(2, 3, 4), (2, 3), (3,)], 1: [(2, 3), (2, 3, 4), (3,)], 2: [(2, 3), (3,), ()]}.get(others, [LEADING])
+def leading_axes(function: Callable) -> dict[int, Axes]:
+    """Number of axes of the data -> what `*` then stands for. The usual number is first; without a `*` there is one.
+
+    The data are the input or output with the most axes; it has two to four of them.
+    """
+    inputs, outputs = of(function)
+    starred = [tensor for tensor in inputs + outputs if "*" in tensor.axes]
+    if not starred:
+        return {3: LEADING[2]}
+    others = max(len(tensor.axes) for tensor in starred) - 1
+    usual = max(3, 2 + others)
+    leading = {usual: LEADING[usual - others]}
+    for axes in (2, 3, 4):
+        leading.setdefault(axes, LEADING[axes - others])
+    return leading

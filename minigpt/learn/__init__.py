@@ -1,0 +1,1 @@
+"""The classroom: a learner's file is loaded, judged as an implementation, and tried in place."""
