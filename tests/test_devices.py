@@ -19,7 +19,7 @@ from minigpt.data.input_transformations import Encoded
 from minigpt.device.arrays import device_of, to_numpy
 from minigpt.evaluation import scoring
 from minigpt.jobs import finetune
-from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.jobs.sample import sample
 from minigpt.models.classifier import Classifier
 from minigpt.models.gpt1 import GPT1
@@ -158,7 +158,7 @@ def test_fine_tuning(task, device, tmp_path):
 
     encoded = [[Encoded(ids[n, i, : lengths[n, i]].tolist(), (), (), 0) for i in range(s)] for n in range(3)]
     data = finetune.Data([finetune.Example((), label) for label in labels], encoded)
-    given = finetune.Options(model="", task="", train="", epochs=2, batch=2)
+    given = finetune.FinetuneOptions(model="", task="", train="", epochs=2, batch=2)
     ends = []
     for model in (here, there):
         judged = finetune.tune(model, data, data, given, seed=0)
@@ -175,7 +175,7 @@ def test_a_run_is_written_resumed_and_read_as_on_a_processor(device, text, tmp_p
     train(options(text, tmp_path / "here", **changes | {"device": "cpu"}))
     job = prepare(options(text, tmp_path / "there", **changes))
     loop(job, stop_after(job, 5))
-    job = reopen(Options(out=str(tmp_path / "there"), device=device))
+    job = reopen(PretrainOptions(out=str(tmp_path / "there"), device=device))
     assert job.step == 5 and job.model.device == device
     loop(job)
     here, there = (list(csv.DictReader((tmp_path / name / "loss.csv").open())) for name in ("here", "there"))

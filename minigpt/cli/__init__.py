@@ -116,9 +116,9 @@ def _given(options, names) -> dict:
 
 def _train(options) -> int:
     from minigpt.device.parallel import started
-    from minigpt.jobs.pretrain import Options, train
+    from minigpt.jobs.pretrain import PretrainOptions, train
 
-    given = _given(options, {field.name for field in dataclasses.fields(Options)})
+    given = _given(options, {field.name for field in dataclasses.fields(PretrainOptions)})
     if options.resume:
         if "out" not in given:
             raise InputError("--resume goes on with the run in a folder: name it with --out")
@@ -126,7 +126,7 @@ def _train(options) -> int:
         if extra:
             raise InputError(f"--resume goes on with the run's own options: leave out --{extra[0].replace('_', '-')}")
     with started(options.threads) as ranks:
-        job = train(Options(**given), resume=options.resume, ranks=ranks)
+        job = train(PretrainOptions(**given), resume=options.resume, ranks=ranks)
     return 0 if job.step == job.options.steps else 130
 
 
@@ -141,10 +141,10 @@ def _sample(options) -> None:
 
 
 def _finetune(options) -> None:
-    from minigpt.jobs.finetune import Options, finetune
+    from minigpt.jobs.finetune import FinetuneOptions, finetune
 
-    given = _given(options, {field.name for field in dataclasses.fields(Options)})
-    finetune(Options(**given | {"columns": _columns(options.columns)}))
+    given = _given(options, {field.name for field in dataclasses.fields(FinetuneOptions)})
+    finetune(FinetuneOptions(**given | {"columns": _columns(options.columns)}))
 
 
 def _columns(given: str | None) -> dict[str, str]:

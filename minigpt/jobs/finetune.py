@@ -36,7 +36,7 @@ CURVES, PICTURE, RESULTS = "finetune.csv", "finetune.png", "results.json"
 
 
 @dataclass(kw_only=True)
-class Options:
+class FinetuneOptions:
     """What `minigpt finetune` can be told. None: a default that depends on the others."""
 
     model: str
@@ -154,7 +154,9 @@ def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list
     return [found[i] for i in rng.permutation(len(found))]
 
 
-def update(model: Classifier, data: Data, rows: np.ndarray, options: Options, key: Key, optimizer, lr: float) -> Losses:
+def update(
+    model: Classifier, data: Data, rows: np.ndarray, options: FinetuneOptions, key: Key, optimizer, lr: float
+) -> Losses:
     """One update of the weights; returns the losses before it."""
     ids, lengths = input_transformations.batch([data.encoded[i] for i in rows])
     labels = np.array([data.examples[i].label for i in rows])
@@ -192,8 +194,8 @@ def evaluate(model: Classifier, data: Data) -> Judged:
 
 
 def tune(
-    model: Classifier, train: Data, valid: Data, options: Options, seed: int, keep: Callable[[], object] = lambda: None,
-    log: Callable[..., object] = lambda **row: None,
+    model: Classifier, train: Data, valid: Data, options: FinetuneOptions, seed: int,
+    keep: Callable[[], object] = lambda: None, log: Callable[..., object] = lambda **row: None,
 ) -> Judged:
     """Fine-tune a classifier in place: it ends as it was after its best epoch on validation; returns how that did.
 
@@ -229,7 +231,7 @@ def tune(
     return best
 
 
-def finetune(options: Options) -> list[float]:
+def finetune(options: FinetuneOptions) -> list[float]:
     """Fine-tune the model in `options.model`, once for each seed; returns the scores on test, or else on validation.
 
     Writes a model directory (`options.out`; with several seeds, one below it for each): the best epoch's model, its
@@ -294,7 +296,7 @@ def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, lis
     return {"train": train, "valid": valid}
 
 
-def announce(options: Options, task: Task, data: dict[str, Data], body) -> None:
+def announce(options: FinetuneOptions, task: Task, data: dict[str, Data], body) -> None:
     """Say what the run works with, and what guessing would give, before it starts."""
     sizes = ", ".join(f"{len(part.examples):,} {split}" for split, part in data.items())
     longest = max(len(one.ids) for part in data.values() for example in part.encoded for one in example)

@@ -22,7 +22,7 @@ DTYPES = ("float32", "tf32", "bfloat16")
 
 
 @dataclass(kw_only=True)
-class Options:
+class PretrainOptions:
     """What `minigpt train` can be told. None: a default that depends on the others, filled in by `resolve`."""
 
     model: str | None = None
@@ -75,7 +75,7 @@ class Options:
 class Job:
     """Everything that a run works with."""
 
-    options: Options
+    options: PretrainOptions
     model: LanguageModel
     text: "tokenizer.Tokenizer"
     train: np.ndarray
@@ -121,7 +121,7 @@ class Job:
         self.run.save(self.model, self.optimizer, self.state)
 
 
-def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
+def prepare_on(ranks: Ranks, options: PretrainOptions, resume: bool = False) -> Job:
     """The same job in every process: the first one prepares it and keeps it, the others open what it has kept."""
     options.check()
     told = {"resume": resume, **asdict(options)}
@@ -137,7 +137,7 @@ def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
     return job
 
 
-def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
+def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """A new job: data, tokenizer, model and optimizer. The folder is claimed by `Job.save`."""
     options = replace(options)
     options.check()
@@ -158,7 +158,7 @@ def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
     return _in_precision(_assemble(options, model.to(device), text, corpus, run, ranks))
 
 
-def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
+def reopen(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """The job in `options.out` as it stood when it was last kept; its own options hold.
 
     Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
@@ -168,10 +168,10 @@ def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     given = {"out": str(options.out), "device": options.device}
     if options.checkpoint_blocks is not None:
         given["checkpoint_blocks"] = options.checkpoint_blocks
-    if options.data != Options.data:
+    if options.data != PretrainOptions.data:
         given["data"] = options.data
     try:
-        options = Options(**state["options"] | given)
+        options = PretrainOptions(**state["options"] | given)
     except TypeError as error:
         raise InputError(f"the run in {run.folder} is of another version of minigpt train: {error}") from error
     device = choose_device(options.device)
@@ -187,7 +187,7 @@ def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     return _in_precision(job)
 
 
-def resolve(options: Options, model: LanguageModel) -> None:
+def resolve(options: PretrainOptions, model: LanguageModel) -> None:
     """Fill in the defaults that depend on the model and on the length of the run.
 
     The rate was measured on the sizes nano and mini; at the paper's width it is close to the paper's 2.5e-4.
@@ -204,7 +204,7 @@ def resolve(options: Options, model: LanguageModel) -> None:
     options.eval_every = max(1, options.steps // 8) if options.eval_every is None else options.eval_every
 
 
-def _check_memory(options: Options, model: LanguageModel, available: int | None, processes: int) -> None:
+def _check_memory(options: PretrainOptions, model: LanguageModel, available: int | None, processes: int) -> None:
     """Raises InputError, before the work begins, where a step needs more bytes than there are."""
     rows, kind = options.batch // options.accumulate // processes, type(model)
     how = again, _ = bool(options.checkpoint_blocks), options.low
@@ -219,7 +219,7 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None,
     raise InputError(f"{need} are free: {advice}")
 
 
-def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run, ranks: Ranks) -> Job:
+def _assemble(options: PretrainOptions, model: LanguageModel, text, corpus, run: Run, ranks: Ranks) -> Job:
     if options.checkpoint_blocks and not model.can_checkpoint_blocks:
         raise InputError(f"--checkpoint-blocks: an {options.model.upper()} has no blocks: leave it out")
     too_large = model.config.n_embd > attention.LARGEST * model.config.n_head
@@ -245,7 +245,7 @@ def _in_precision(job: Job) -> Job:
     return job
 
 
-def _tokenizer(options: Options, corpus):
+def _tokenizer(options: PretrainOptions, corpus):
     wanted = options.tokenizer or corpus.tokenizer
     if wanted == "char":
         return tokenizer.CharTokenizer.train(text for part in ("train", "valid") for text in corpus.pieces(part))
@@ -257,7 +257,7 @@ def _tokenizer(options: Options, corpus):
     return tokenizer.load(hub.find(wanted))
 
 
-def _new_model(options: Options, text) -> LanguageModel:
+def _new_model(options: PretrainOptions, text) -> LanguageModel:
     kind = models.card(options.model).model
     given = {"n_layer": options.layers, "n_head": options.heads, "n_embd": options.embd, "n_positions": options.context}
     values = models.size(options.model, options.size or "nano")
@@ -273,7 +273,7 @@ def _rates(dropout: float | None) -> dict[str, float]:
     return {} if dropout is None else dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
 
 
-def _from_init(options: Options):
+def _from_init(options: PretrainOptions):
     fixed = [f.name for f in fields(options) if f.name in ("size", "layers", "heads", "embd", "context", "tokenizer")]
     given = [name for name in fixed if getattr(options, name) is not None]
     if given:
