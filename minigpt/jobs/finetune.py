@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from minigpt import models, plot
+from minigpt import models
 from minigpt.data import input_transformations, labelled_files, stories
 from minigpt.data.examples import KINDS, Example, Task
 from minigpt.data.input_transformations import SPECIAL, Encoded
@@ -279,6 +279,8 @@ def finetune(options: FinetuneOptions) -> list[float]:
         if "test" in data:
             last = evaluate(model, data["test"])
         scores.append(last.score)
+    from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
+
     plot.finetuning_curves(rows, task.metric, run.folder / PICTURE)
     split = "test" if "test" in data else "valid"
     report(task, split, scores, last, data[split], run.folder)
