@@ -82,9 +82,9 @@ def models_in_float64() -> dict:
     return tuple(card._replace(model=in_float64(card.model)) for card in registry.CARDS)
 
 
-def run(ranks: Ranks, options: PretrainOptions, resume=False, until: int | None = None):
+def run(ranks: Ranks, options: PretrainOptions, until: int | None = None):
     """A job to its end, or to a step: the job."""
-    job = prepare_on(ranks, dataclasses.replace(options), resume)
+    job = prepare_on(ranks, dataclasses.replace(options))
     loop(job, lambda: until is not None and job.step >= until)
     return job
 

@@ -20,7 +20,7 @@ from minigpt.device.arrays import device_of, to_numpy
 from minigpt.evaluation import scoring
 from minigpt.jobs import finetune
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
-from minigpt.jobs.sample import sample
+from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models.classifier import Classifier
 from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
@@ -181,7 +181,8 @@ def test_a_run_is_written_resumed_and_read_as_on_a_processor(device, text, tmp_p
     here, there = (list(csv.DictReader((tmp_path / name / "loss.csv").open())) for name in ("here", "there"))
     losses = ([float(row["val_loss"]) for row in rows if row["val_loss"]] for rows in (here, there))
     assert_agree(next(losses), next(losses), 1e-4)
-    texts = [sample(tmp_path / "there", "the", n_tokens=9, device=name, write=len) for name in ("cpu", device)]
+    given = {"folder": str(tmp_path / "there"), "prompt": "the", "tokens": 9}
+    texts = [sample(SampleOptions(**given, device=name), write=len) for name in ("cpu", device)]
     assert texts[0] == texts[1]
 
 

@@ -12,6 +12,7 @@ from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs import finetune
 from minigpt.jobs.finetune import FinetuneOptions
+from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
@@ -77,7 +78,7 @@ def test_a_tiny_model_learns_every_kind_and_answers_the_same_after_loading(pretr
     assert [row["epoch"] for row in rows] == list("123456")
     assert float(rows[-1]["train_loss"]) < float(rows[0]["train_loss"])
 
-    answers = finetune.predict(out, valid, write=lambda text: None)
+    answers = predict(PredictOptions(folder=str(out), file=valid), write=lambda text: None)
     model, text = finetune.open_classifier(out)
     assert text.tokens[-3:] == ["_start_", "_delimiter_", "_classify_"]
     assert model.body.config.vocab_size == text.vocab_size

@@ -495,7 +495,7 @@ def test_killed_before_its_first_update_is_kept_a_run_can_be_resumed(text, tmp_p
         patch.setattr(training, during, mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train(options(text, tmp_path / "broken"))
-    train(options(text, tmp_path / "broken"), resume=True)
+    train(options(text, tmp_path / "broken", resume=True))
     train(options(text, tmp_path / "whole"))
     assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
     with (tmp_path / "broken" / "loss.csv").open(encoding="utf-8") as table:

@@ -3,6 +3,7 @@
 import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +15,7 @@ from minigpt import gradcheck, ops
 from minigpt.errors import InputError
 from minigpt.gradcheck import Result
 from minigpt.gradcheck.diagnosis import Evidence
+from minigpt.jobs.options import argument, option
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.ops import reference, shapes
@@ -22,7 +24,15 @@ KEY = ops.Key.of(1, 2)
 Trial = tuple[str, list[Result]]  # what was tried, and what was found
 
 
-def run(file: str | Path | None = None, seed: int = 0, say: Callable[[str], None] = print) -> bool:
+@dataclass(kw_only=True)
+class CheckOptions:
+    """What `minigpt check` can be told."""
+
+    file: str | None = argument("a Python file with pairs such as layernorm_forward", default=None, metavar="FILE")
+    seed: int = option(0, "of the random inputs", metavar="S")
+
+
+def run(file: str | Path | None = None, seed: int = CheckOptions.seed, say: Callable[[str], None] = print) -> bool:
     """Print a table of relative errors; True if all of them are happy.
 
     file: Python with pairs such as layernorm_forward and layernorm_backward; None checks the library itself.
