@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import inspect
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from minigpt.cli import arguments, main
 from minigpt.cli.commands import COMMANDS, Command
 from minigpt.cli.main import parser
+from minigpt.jobs.evaluate import TASKS, EvaluateOptions
 from minigpt.jobs.job import prepare
 from minigpt.jobs.options import REQUIRED, argument, option
 from minigpt.jobs.pretrain import PretrainOptions
@@ -183,6 +185,13 @@ def test_what_help_says_of_defaults_that_depend_on_others(tmp_path):
     assert shown["dropout"] == "0.1 for the size paper, otherwise 0" and found.dropout == 0
     nano = PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", size=shown["size"])
     assert prepare(nano).options.embd == found.embd
+
+
+def test_a_task_has_the_same_defaults_in_the_library_as_on_the_command_line():
+    for evaluation in TASKS.values():
+        for parameter in inspect.signature(evaluation.run).parameters.values():
+            if parameter.default is not parameter.empty:
+                assert parameter.default == getattr(EvaluateOptions, parameter.name), parameter
 
 
 def test_help_of_all_commands_imports_no_numpy():
