@@ -40,7 +40,9 @@ def info(options: InfoOptions) -> None:
 def show_size(model: str, size: str | None, batch: int) -> None:
     """Print the table for a named size of a model: ("gpt1", "paper"). None is the size that it is known by."""
     card = models.card(model)
-    values = models.size(model, size or card.usual_size)
+    if size is None:
+        size = card.usual_size
+    values = models.size(model, size)
     config = card.model.Config(**values)
     show(card.model, config, batch)
 
@@ -85,10 +87,8 @@ def _show_tensors(kind: type[LanguageModel], config: Config) -> None:
 
 def _show_memory(memory: costs.Memory) -> None:
     """A line for each kind of memory, and their sum."""
-    for name, size in memory._asdict().items():
-        _show_bytes(name, size)
-    _show_bytes("total", memory.total)
-
-
-def _show_bytes(name: str, size: int) -> None:
-    print(f"  {name:<12} {costs.human_bytes(size):>10}")
+    sizes = memory._asdict()
+    sizes["total"] = memory.total
+    for name, size in sizes.items():
+        shown = costs.human_bytes(size)
+        print(f"  {name:<12} {shown:>10}")
