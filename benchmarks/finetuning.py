@@ -32,7 +32,7 @@ FILES = {  # train, valid (None: the last tenth of train), test
     "question_pair": tuple(f"question_pair/{name}.txt" for name in ("train", "validation", "test")),
 }
 VOCABULARY = 2000  # bytes and merges: with GPT-1's own tokenizer most of these would be single Korean syllables
-PRETRAINING = pretrain.Options(  # a rate of 2e-3 and more stays for good at guessing by frequency: 6.7 nats
+PRETRAINING = pretrain.PretrainOptions(  # a rate of 2e-3 and more stays for good at guessing by frequency: 6.7 nats
     layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=1e-3, beta2=0.99, eval_every=1600,
 )  # fmt: skip
 TUNING = {"epochs": 3, "batch": 32, "lr": 1e-3}
@@ -63,7 +63,7 @@ def pretrain(seed: int, folder: str, data: str) -> dict:
     started = time.perf_counter()
     options = {**vars(PRETRAINING), "data": str(path), "tokenizer": str(tokenizer), "seed": seed}
     options["out"] = f"{folder}/gpt1-{seed}"
-    job = pretrain.prepare(pretrain.Options(**options))
+    job = pretrain.prepare(pretrain.PretrainOptions(**options))
     pretrain.loop(job)
     return {"loss": job.best, "minutes": (time.perf_counter() - started) / 60, "tokens": len(job.train)}
 
@@ -74,7 +74,7 @@ def tune(name: str, layers: int | None, seed: int, folder: str, data: str) -> di
     text, (task, examples) = plain.with_special(SPECIAL), splits(name, Path(data))
     room = pretrained.config.n_positions
     encoded = {split: finetune.encode(part, task, text, room) for split, part in examples.items()}
-    options = finetune.Options(model="", task=name, train="", **TUNING)
+    options = finetune.FinetuneOptions(model="", task=name, train="", **TUNING)
     classifier = Classifier(transfer(pretrained, len(SPECIAL), layers, seed=seed), task, seed=seed)
     finetune.tune(classifier, encoded["train"], encoded["valid"], options, seed)
     judged, labels = finetune.evaluate(classifier, encoded["test"]), np.array(encoded["test"].labels)

@@ -22,14 +22,14 @@ import numpy as np
 
 from minigpt import data
 from minigpt.device.threads import set_threads
-from minigpt.jobs.pretrain import Options, loop, prepare, rate
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, rate
 from minigpt.models.gpt2 import GPT2
 
 SHAPE = {"model": "gpt2", "layers": 4, "heads": 4, "embd": 128, "context": 64, "batch": 12, "tokenizer": "char"}
 SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "dropout": 0.0}
 
 
-def ours(threads: int, options: Options):
+def ours(threads: int, options: PretrainOptions):
     """A function that is `minigpt train`, in a folder that is thrown away; it returns the last validation loss."""
     set_threads(threads)
 
@@ -41,7 +41,7 @@ def ours(threads: int, options: Options):
     return run
 
 
-def theirs(threads: int, options: Options, compiled: bool):
+def theirs(threads: int, options: PretrainOptions, compiled: bool):
     """The same run with PyTorch; the function returns the loss over the whole validation split at its end."""
     import torch
     from torch_gpt import GPT, adamw
@@ -82,7 +82,7 @@ def theirs(threads: int, options: Options, compiled: bool):
 
 
 @contextlib.contextmanager
-def thrown_away(options: Options):
+def thrown_away(options: PretrainOptions):
     """The job that these options make, in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         yield prepare(replace(options, out=str(Path(folder) / "run")))
@@ -99,7 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     machine.require("torch")
     steps, pairs = (20, 1) if options.quick else (options.steps, options.pairs)
-    given = Options(**SHAPE, **SCHEDULE | {"warmup": min(100, steps)}, data=options.data, steps=steps,
+    given = PretrainOptions(**SHAPE, **SCHEDULE | {"warmup": min(100, steps)}, data=options.data, steps=steps,
                     eval_every=steps if options.quick else None)  # fmt: skip
     sides = {"minigpt": machine.Apart(ours, options.threads, given)}
     for how in ("eager", "compiled") if options.compile else ("eager",):

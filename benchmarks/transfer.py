@@ -40,7 +40,7 @@ from minigpt.models.classifier import Classifier, transfer
 from minigpt.plot import plt
 
 VARIETY = 1
-PRETRAINING = pretrain.Options(
+PRETRAINING = pretrain.PretrainOptions(
     layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=1600,
     data=f"stories:10000:{VARIETY}", tokenizer="bpe:1500",
 )  # fmt: skip
@@ -119,7 +119,7 @@ def tune(name: str, row: str, n_labels: int, seed: int, folder: str, quick: bool
     pretrained, task = models.open_model(f"{folder}/{model}-{seed}"), tasks.TASKS[name]
     sizes = {"train": n_labels} | SIZES
     data = {split: encoded(name, split, n // 10 if quick else n, f"{folder}/{model}-0") for split, n in sizes.items()}
-    options = finetune.Options(model="", task=name, train="", lm_weight=lm_weight, **TUNING)
+    options = finetune.FinetuneOptions(model="", task=name, train="", lm_weight=lm_weight, **TUNING)
     classifier = Classifier(transfer(pretrained, len(SPECIAL), layers, seed=seed), task, seed=seed)
     finetune.tune(classifier, data["train"], data["valid"], options, seed)
     return 100 * finetune.evaluate(classifier, data["test"]).score

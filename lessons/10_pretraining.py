@@ -403,7 +403,7 @@ with tempfile.TemporaryDirectory() as scratch:
     small_text = GPT1Tokenizer.train(data.load("stories:1500").pieces("train"), 1500, progress=False)
     small_text.save(Path(scratch) / "text")
     job = training.prepare(
-        training.Options(**sizes, data="stories:1500", tokenizer=f"{scratch}/text", out=f"{scratch}/run")
+        training.PretrainOptions(**sizes, data="stories:1500", tokenizer=f"{scratch}/text", out=f"{scratch}/run")
     )
     V = small_text.vocab_size
     theirs = []

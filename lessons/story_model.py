@@ -13,7 +13,7 @@ from pathlib import Path
 import minigpt
 from minigpt.jobs import pretrain
 
-OPTIONS = pretrain.Options(
+OPTIONS = pretrain.PretrainOptions(
     layers=2, heads=4, embd=128, context=128, batch=6, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=800,
     data="stories:10000:1", tokenizer="bpe:1500",
 )  # fmt: skip
@@ -23,7 +23,7 @@ STATES = (100, 200, 400, 600, 700, 800, 900, 1000, 1200, 1600)  # the steps at w
 def folder() -> Path:
     """Where the trained model is; trains it first if nobody has."""
     home = Path(__file__).resolve().parent if "__file__" in globals() else Path.cwd()
-    chosen = set(dataclasses.asdict(OPTIONS).items()) - set(dataclasses.asdict(pretrain.Options()).items())
+    chosen = set(dataclasses.asdict(OPTIONS).items()) - set(dataclasses.asdict(pretrain.PretrainOptions()).items())
     values = json.dumps([minigpt.__version__, sorted(chosen), STATES])
     path = home / "models" / f"stories-{hashlib.sha256(values.encode()).hexdigest()[:10]}"
     if not path.is_dir():

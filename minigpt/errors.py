@@ -1,9 +1,4 @@
-"""Errors that people read: mistakes of the caller, and what a learner's code raises."""
-
-import traceback
-from pathlib import Path
-
-import numpy as np
+"""The exception for mistakes of the caller: it tells what was given, what was expected, and what to do."""
 
 
 class InputError(ValueError):
@@ -19,13 +14,3 @@ def check_ranges(options, least: int, *names: str) -> None:
         value = getattr(options, name)
         if value is not None and not least <= value < float("inf"):
             raise InputError(f"--{name.replace('_', '-')} {value}: give {least} or more")
-
-
-def describe(error: BaseException) -> str:
-    """What was raised and where, in one line: the innermost line that is neither in this package nor in NumPy."""
-    libraries = str(Path(__file__).parent), str(Path(np.__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    where = f" in line {frames[-1].lineno}, `{frames[-1].line}`" if frames else ""
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}{where}: {message}"

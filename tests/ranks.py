@@ -15,7 +15,7 @@ import numpy as np
 
 from minigpt.device.parallel import Ranks, started
 from minigpt.device.threads import threads
-from minigpt.jobs.job import Options, prepare_on
+from minigpt.jobs.job import PretrainOptions, prepare_on
 from minigpt.jobs.pretrain import loop
 from minigpt.models import registry
 
@@ -82,9 +82,9 @@ def models_in_float64() -> dict:
     return tuple(card._replace(model=in_float64(card.model)) for card in registry.CARDS)
 
 
-def run(ranks: Ranks, options: Options, resume=False, until: int | None = None):
+def run(ranks: Ranks, options: PretrainOptions, until: int | None = None):
     """A job to its end, or to a step: the job."""
-    job = prepare_on(ranks, dataclasses.replace(options), resume)
+    job = prepare_on(ranks, dataclasses.replace(options))
     loop(job, lambda: until is not None and job.step >= until)
     return job
 
@@ -96,6 +96,6 @@ OPTIONS = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "tokenizer": "cha
 if __name__ == "__main__":
     registry.CARDS = models_in_float64()
     with started() as found:
-        done = run(found, Options(**OPTIONS, data=sys.argv[2], out=sys.argv[1]))
+        done = run(found, PretrainOptions(**OPTIONS, data=sys.argv[2], out=sys.argv[1]))
         print("threads", threads())
         Path(sys.argv[1], "rows.json").write_text(json.dumps(done.run.rows), encoding="utf-8")

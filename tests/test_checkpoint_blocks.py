@@ -10,7 +10,7 @@ from test_train import SIZES, arguments, options, stop_after, text, weights
 from minigpt import ops
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.models import costs
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
@@ -143,7 +143,7 @@ def test_a_run_has_the_same_bytes_and_may_change_when_it_goes_on(model, dropout,
     assert job.model.checkpoint_blocks
     loop(job, stop_after(job, 3))
     for stop, given, holds in ((5, None, True), (7, False, False), (9, None, False), (99, True, True)):
-        job = reopen(Options(out=str(tmp_path / "mixed"), checkpoint_blocks=given))
+        job = reopen(PretrainOptions(out=str(tmp_path / "mixed"), checkpoint_blocks=given))
         assert job.model.checkpoint_blocks == holds
         loop(job, stop_after(job, stop))
     assert weights(tmp_path / "plain") == weights(tmp_path / "again") == weights(tmp_path / "mixed")
@@ -151,7 +151,7 @@ def test_a_run_has_the_same_bytes_and_may_change_when_it_goes_on(model, dropout,
 
 def test_on_the_command_line(text, tmp_path, capsys):
     assert main(["train", *arguments(text, tmp_path / "run", 20), "--layers", "3", "--checkpoint-blocks"]) == 0
-    model = reopen(Options(out=str(tmp_path / "run"))).model
+    model = reopen(PretrainOptions(out=str(tmp_path / "run"))).model
     kept = costs.human_bytes(costs.activations(GPT1, model.config, 4, 16, model.checkpoint_blocks))
     assert model.checkpoint_blocks and f"tokens/s, caches {kept}]" in capsys.readouterr().err
     assert main(["train", "--resume", "--out", str(tmp_path / "run"), "--no-checkpoint-blocks"]) == 0
@@ -163,7 +163,7 @@ def test_on_the_command_line(text, tmp_path, capsys):
 def test_what_it_saves_is_said_before_a_run(text, tmp_path, capsys):
     train(options(text, tmp_path, layers=3, steps=1))
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("caches"))
-    config = reopen(Options(out=str(tmp_path))).model.config
+    config = reopen(PretrainOptions(out=str(tmp_path))).model.config
     whole, less = (costs.human_bytes(costs.activations(GPT1, config, 4, 16, c)) for c in (False, True))
     assert whole != less and line.split(maxsplit=1)[1] == f"{whole}, with --checkpoint-blocks {less}"
 

@@ -19,8 +19,8 @@ from minigpt.data.input_transformations import Encoded
 from minigpt.device.arrays import device_of, to_numpy
 from minigpt.evaluation import scoring
 from minigpt.jobs import finetune
-from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
-from minigpt.jobs.sample import sample
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
+from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models.classifier import Classifier
 from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
@@ -158,7 +158,7 @@ def test_fine_tuning(task, device, tmp_path):
 
     encoded = [[Encoded(ids[n, i, : lengths[n, i]].tolist(), (), (), 0) for i in range(s)] for n in range(3)]
     data = finetune.Data([finetune.Example((), label) for label in labels], encoded)
-    given = finetune.Options(model="", task="", train="", epochs=2, batch=2)
+    given = finetune.FinetuneOptions(model="", task="", train="", epochs=2, batch=2)
     ends = []
     for model in (here, there):
         judged = finetune.tune(model, data, data, given, seed=0)
@@ -175,13 +175,14 @@ def test_a_run_is_written_resumed_and_read_as_on_a_processor(device, text, tmp_p
     train(options(text, tmp_path / "here", **changes | {"device": "cpu"}))
     job = prepare(options(text, tmp_path / "there", **changes))
     loop(job, stop_after(job, 5))
-    job = reopen(Options(out=str(tmp_path / "there"), device=device))
+    job = reopen(PretrainOptions(out=str(tmp_path / "there"), device=device))
     assert job.step == 5 and job.model.device == device
     loop(job)
     here, there = (list(csv.DictReader((tmp_path / name / "loss.csv").open())) for name in ("here", "there"))
     losses = ([float(row["val_loss"]) for row in rows if row["val_loss"]] for rows in (here, there))
     assert_agree(next(losses), next(losses), 1e-4)
-    texts = [sample(tmp_path / "there", "the", n_tokens=9, device=name, write=len) for name in ("cpu", device)]
+    given = {"folder": str(tmp_path / "there"), "prompt": "the", "tokens": 9}
+    texts = [sample(SampleOptions(**given, device=name), write=len) for name in ("cpu", device)]
     assert texts[0] == texts[1]
 
 

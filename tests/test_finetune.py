@@ -11,7 +11,8 @@ from minigpt import models
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs import finetune
-from minigpt.jobs.finetune import Options
+from minigpt.jobs.finetune import FinetuneOptions
+from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
@@ -77,7 +78,7 @@ def test_a_tiny_model_learns_every_kind_and_answers_the_same_after_loading(pretr
     assert [row["epoch"] for row in rows] == list("123456")
     assert float(rows[-1]["train_loss"]) < float(rows[0]["train_loss"])
 
-    answers = finetune.predict(out, valid, write=lambda text: None)
+    answers = predict(PredictOptions(folder=str(out), file=valid), write=lambda text: None)
     model, text = finetune.open_classifier(out)
     assert text.tokens[-3:] == ["_start_", "_delimiter_", "_classify_"]
     assert model.body.config.vocab_size == text.vocab_size
@@ -106,7 +107,8 @@ def test_several_seeds_each_have_a_folder_and_together_a_mean(pretrained, tmp_pa
 def test_the_same_seed_gives_the_same_model(pretrained, tmp_path):
     train = write(tmp_path / "train.tsv", lines("choice", 30))
     for name in ("a", "b"):
-        options = Options(model=pretrained, task="choice", train=train, out=str(tmp_path / name), epochs=1, dropout=0.2)
+        given = {"task": "choice", "train": train, "out": str(tmp_path / name)}
+        options = FinetuneOptions(model=pretrained, **given, epochs=1, dropout=0.2)
         finetune.finetune(options)
     files = [(tmp_path / name / "classifier.safetensors").read_bytes() for name in ("a", "b")]
     assert files[0] == files[1]
@@ -183,7 +185,7 @@ def test_scores_and_labels_do_not_mix(pretrained, tmp_path):
     train, valid = (write(tmp_path / f"{kind}.tsv", lines(kind, 20)) for kind in ("score", "similarity"))
     with pytest.raises(InputError, match="has the labels animal, thing, and the training examples have scores"):
         given = {"train": train, "valid": valid, "out": str(tmp_path / "out")}
-        finetune.finetune(Options(model=pretrained, task="similarity", **given))
+        finetune.finetune(FinetuneOptions(model=pretrained, task="similarity", **given))
 
 
 def test_a_character_vocabulary_has_no_room(tmp_path, capsys):

@@ -8,7 +8,7 @@ from helpers import batch, error, same, snapshot
 
 from minigpt import models, ops, tokenizer
 from minigpt.errors import InputError
-from minigpt.jobs import sample
+from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models import generation, sampling
 from minigpt.models.token_ids import pad_left
 from minigpt.nn import Past
@@ -271,33 +271,38 @@ def folder(tmp_path):
     return tmp_path
 
 
+def draw(folder, write=len, **options) -> list[str]:
+    """The texts of `sample`, for the model in a folder."""
+    return sample(SampleOptions(folder=str(folder), **options), write)
+
+
 def test_samples_in_one_batch_are_those_of_smaller_batches(folder, capsys):
     wrote = []
-    three = sample.sample(folder, "the cat", n_tokens=9, samples=3, seed=4, write=wrote.append)
+    three = draw(folder, prompt="the cat", tokens=9, samples=3, seed=4, write=wrote.append)
     assert "".join(wrote) == "\n\n".join(three) + "\n" and len(set(three)) == 3
     for n in (1, 2):
-        assert sample.sample(folder, "the cat", n_tokens=9, samples=n, seed=4, write=wrote.append) == three[:n]
+        assert draw(folder, prompt="the cat", tokens=9, samples=n, seed=4, write=wrote.append) == three[:n]
     assert all(len(text) == 16 and text.startswith("the cat") for text in three)
 
 
 def test_one_sample_is_written_as_it_comes(folder):
     wrote = []
-    texts = sample.sample(folder, "the cat", n_tokens=6, write=wrote.append)
+    texts = draw(folder, prompt="the cat", tokens=6, write=wrote.append)
     assert wrote[0] == "the cat" and all(len(piece) == 1 for piece in wrote[1:]) and len(wrote) == 8
     assert "".join(wrote) == texts[0] + "\n"
 
 
 def test_the_sliding_window_is_announced_once_and_only_if_it_slides(folder, capsys):
-    sample.sample(folder, "the cat", n_tokens=6)
+    draw(folder, prompt="the cat", tokens=6)
     assert capsys.readouterr().err == ""
     for samples in (1, 3):
-        sample.sample(folder, "the cat", n_tokens=7, samples=samples)
+        draw(folder, prompt="the cat", tokens=7, samples=samples)
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and "the model sees 12 tokens at once" in said and "window slides" in said
 
 
 def test_without_a_prompt_a_text_begins_after_a_line_end(folder):
-    assert sample.sample(folder, n_tokens=3)[0].startswith("\n")
+    assert draw(folder, tokens=3)[0].startswith("\n")
 
 
 @pytest.mark.parametrize(
@@ -305,14 +310,14 @@ def test_without_a_prompt_a_text_begins_after_a_line_end(folder):
     [
         ("", {}, "the prompt '' holds no token: give some text"),
         ("the cat sat on", {}, "the prompt has 14 tokens and the model sees 12: give only its last part"),
-        ("a", {"n_tokens": 0}, "--tokens 0 --samples 1 --seed 0: give 1, 1 and 0 or more"),
+        ("a", {"tokens": 0}, "--tokens 0 --samples 1 --seed 0: give 1, 1 and 0 or more"),
         ("a", {"samples": 0}, "--samples 0"),
         ("a", {"seed": -1}, "--seed -1"),
     ],
 )
 def test_a_sample_that_cannot_be_drawn(prompt, options, message, folder):
     with pytest.raises(InputError) as caught:
-        sample.sample(folder, prompt, **options)
+        draw(folder, prompt=prompt, **options)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -330,7 +335,7 @@ def test_samples_end_at_the_end_of_text(tmp_path):
     expected = [text.decode(row[:n]) for row, n in zip(drawn, lengths, strict=True)]
     for samples in (8, 1):
         wrote = []
-        assert sample.sample(tmp_path, n_tokens=60, samples=samples, write=wrote.append) == expected[:samples]
+        assert draw(tmp_path, tokens=60, samples=samples, write=wrote.append) == expected[:samples]
         assert "".join(wrote) == "\n\n".join(expected[:samples]) + "\n"
 
 

@@ -15,7 +15,7 @@ from minigpt import gradcheck, models, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
-from minigpt.jobs.pretrain import Options, loop, prepare, reopen, train
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.models import gpt1, gpt2
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn.optim import AdamW, GPT1Adam
@@ -286,8 +286,8 @@ def text(tmp_path_factory) -> str:
     return str(path)
 
 
-def options(text, out, **changes) -> Options:
-    return Options(**TINY | {"tokenizer": "char", "data": text, "out": str(out), "model": "gpt2"} | changes)
+def options(text, out, **changes) -> PretrainOptions:
+    return PretrainOptions(**TINY | {"tokenizer": "char", "data": text, "out": str(out), "model": "gpt2"} | changes)
 
 
 def test_training_gpt2(text, tmp_path):
@@ -303,7 +303,7 @@ def test_a_resumed_run_ends_in_the_same_bits(text, tmp_path):
     calls = iter([False] * 3 + [True] * 99)
     loop(half, lambda: next(calls))
     assert 0 < half.step < 6
-    again = reopen(Options(out=str(tmp_path / "half")))
+    again = reopen(PretrainOptions(out=str(tmp_path / "half")))
     assert type(again.optimizer) is AdamW and again.step == half.step
     loop(again)
     assert same(*(snapshot([p.data for p in job.model.parameters()]) for job in (whole, again)))
@@ -312,17 +312,17 @@ def test_a_resumed_run_ends_in_the_same_bits(text, tmp_path):
 def test_init_takes_the_model_that_is_there(text, tmp_path):
     train(options(text, tmp_path / "a"))
     given = {"data": text, "init": str(tmp_path / "a"), "steps": 2}
-    job = prepare(Options(**given, out=str(tmp_path / "b")))
+    job = prepare(PretrainOptions(**given, out=str(tmp_path / "b")))
     assert type(job.model) is GPT2 and job.options.model == "gpt2" and type(job.optimizer) is AdamW
-    assert prepare(Options(**given, model="gpt2", out=str(tmp_path / "c"))).options.model == "gpt2"
+    assert prepare(PretrainOptions(**given, model="gpt2", out=str(tmp_path / "c"))).options.model == "gpt2"
     with pytest.raises(InputError, match="holds no gpt1: leave --model out"):
-        prepare(Options(**given, model="gpt1", out=str(tmp_path / "d")))
+        prepare(PretrainOptions(**given, model="gpt1", out=str(tmp_path / "d")))
 
 
 def test_the_folder_of_a_run_is_named_after_what_it_goes_on_from(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     train(options(text, "first"))
-    assert prepare(Options(data=text, init="first", steps=2)).run.folder == Path("runs/gpt2-words-from-first")
+    assert prepare(PretrainOptions(data=text, init="first", steps=2)).run.folder == Path("runs/gpt2-words-from-first")
 
 
 def test_a_size_that_a_model_does_not_have(capsys):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt import cli
+from minigpt.cli.main import parser
 from minigpt.learn import check_file
 
 ROOT = Path(__file__).parent.parent
@@ -111,7 +111,7 @@ def test_every_command_of_the_readmes_can_be_read():
         if words[:1] == ["tokenizer"] and words[1:] in (["train"], ["encode"], ["decode"], ["list"]):
             words = [*words, "--help"]  # shown without what they need
         try:
-            cli.parser().parse_args(words)
+            parser(words).parse_args(words)
         except SystemExit as error:
             assert error.code == 0, words
 

@@ -24,7 +24,7 @@ from minigpt import cli, data
 from minigpt.device import gpu, parallel, threads
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
-from minigpt.jobs.job import Options
+from minigpt.jobs.job import PretrainOptions
 from minigpt.jobs.pretrain import assess
 from minigpt.models import registry
 
@@ -43,8 +43,8 @@ def float64(monkeypatch):
     monkeypatch.setattr(threads, "_threads", 1)
 
 
-def options(text: str, folder: Path, **changes) -> Options:
-    return Options(**OPTIONS | {"data": text, "out": str(folder)} | changes)
+def options(text: str, folder: Path, **changes) -> PretrainOptions:
+    return PretrainOptions(**OPTIONS | {"data": text, "out": str(folder)} | changes)
 
 
 def assert_same_run(job, other):
@@ -89,8 +89,8 @@ def test_processes_that_repeat_their_steps_are_one_too(text, tmp_path, monkeypat
 def test_resumed_with_another_number_of_processes(sizes, text, tmp_path):
     whole = ranks.run(ALONE, options(text, tmp_path / "whole"))
     together(sizes[0], lambda one: ranks.run(one, options(text, tmp_path / "parts"), until=5))
-    again = Options(out=str(tmp_path / "parts"))
-    jobs = together(sizes[1], lambda one: ranks.run(one, again, resume=True))
+    again = PretrainOptions(out=str(tmp_path / "parts"), resume=True)
+    jobs = together(sizes[1], lambda one: ranks.run(one, again))
     assert jobs[0].step == whole.step
     for one, two in zip(whole.model.parameters(), jobs[0].model.parameters(), strict=True):
         assert np.abs(one.data - two.data).max() < 1e-10
@@ -204,7 +204,7 @@ def test_a_batch_that_cannot_be_shared_is_refused_before_anything_is_written(tex
     assert not (tmp_path / "x").exists()
     ranks.run(ALONE, options(text, tmp_path / "x", batch=7), until=3)
     with pytest.raises(InputError, match="--batch 7 cannot be shared by 2"):
-        together(2, lambda one: ranks.prepare_on(one, Options(out=str(tmp_path / "x")), resume=True))
+        together(2, lambda one: ranks.prepare_on(one, PretrainOptions(out=str(tmp_path / "x"), resume=True)))
 
 
 def test_processes_that_were_told_different_things(text, tmp_path):

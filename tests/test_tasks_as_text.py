@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from helpers import small_gpt1
 
-from minigpt.cli import main, parser
+from minigpt.cli import main
+from minigpt.cli.main import parser
 from minigpt.errors import InputError
 from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text
 from minigpt.evaluation.detokenizers import DETOKENIZERS, detokenized
@@ -15,7 +16,7 @@ from minigpt.evaluation.perplexity import perplexity
 from minigpt.evaluation.report import Report
 from minigpt.evaluation.task_files import read_winograd
 from minigpt.files.disk import read_text
-from minigpt.jobs.evaluate import TASKS, evaluate
+from minigpt.jobs.evaluate import TASKS, EvaluateOptions, evaluate
 from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
@@ -489,8 +490,9 @@ def test_every_task_runs_from_the_command_line(task, folder, tmp_path, capsys):
 @pytest.mark.parametrize("task", ["winograd", "translate"])
 def test_a_limit_takes_the_first_items(task, folder, tmp_path, capsys):
     (tmp_path / "file").write_text(FILES[task], encoding="utf-8")
-    assert evaluate(folder, task, tmp_path / "file", device="cpu").measures[0].n == 2
-    assert evaluate(folder, task, tmp_path / "file", device="cpu", limit=1).measures[0].n == 1
+    given = {"folder": folder, "task": task, "file": str(tmp_path / "file"), "device": "cpu"}
+    assert evaluate(EvaluateOptions(**given)).measures[0].n == 2
+    assert evaluate(EvaluateOptions(**given, limit=1)).measures[0].n == 1
 
 
 def test_the_command_line_names_every_task_and_detokenizer():
@@ -571,9 +573,9 @@ def test_results_that_could_not_be_kept_are_not_computed(parent, folder, tmp_pat
 
 
 def test_a_library_user_is_told_too():
-    for task, options in (("nonsense", {}), ("lambada", {"speed": 3})):
+    for task, options in (("nonsense", {}), ("lambada", {"stride": 3})):
         with pytest.raises(InputError, match="unknown task|no option"):
-            evaluate("folder", task, "file", **options)
+            evaluate(EvaluateOptions(folder="folder", task=task, file="file", **options))
     with pytest.raises(InputError, match="unknown de-tokeniser 'wiki'"):
         detokenized("a", "wiki")
 

@@ -451,7 +451,7 @@ def test_the_commands_use_every_kind(tmp_path, capsys):
 
 
 def test_gpt2_is_trained_with_bytes():
-    made = job._tokenizer(job.Options(model="gpt2", tokenizer="bpe:300"), job.data.load("stories:20"))
+    made = job._tokenizer(job.PretrainOptions(model="gpt2", tokenizer="bpe:300"), job.data.load("stories:20"))
     assert type(made) is GPT2Tokenizer and made.vocab_size == 300
 
 

@@ -24,7 +24,7 @@ from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
 from minigpt.jobs import pretrain as training
-from minigpt.jobs.pretrain import Options, evaluate, loop, prepare, rate, reopen, train, update
+from minigpt.jobs.pretrain import PretrainOptions, evaluate, loop, prepare, rate, reopen, train, update
 from minigpt.jobs.run import COLUMNS
 from minigpt.models import costs
 from minigpt.models.gpt1 import GPT1
@@ -44,8 +44,8 @@ def text(tmp_path_factory) -> str:
     return str(path)
 
 
-def options(text: str, folder: Path, **changes) -> Options:
-    return Options(**TINY | {"data": text, "out": str(folder)} | changes)
+def options(text: str, folder: Path, **changes) -> PretrainOptions:
+    return PretrainOptions(**TINY | {"data": text, "out": str(folder)} | changes)
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -88,7 +88,7 @@ def test_stopped_and_resumed_is_the_same_run_to_the_bit(text, tmp_path):
     train(options(text, tmp_path / "whole", **changes))
     job = prepare(options(text, tmp_path / "parts", **changes))
     loop(job, stop_after(job, 5))  # not at an evaluation
-    job = reopen(Options(out=str(tmp_path / "parts")))
+    job = reopen(PretrainOptions(out=str(tmp_path / "parts")))
     assert job.step == 5
     loop(job)
     assert weights(tmp_path / "whole") == weights(tmp_path / "parts")
@@ -101,7 +101,7 @@ def test_lines_of_the_table_after_the_kept_state_are_forgotten(text, tmp_path):
     loop(job, stop_after(job, 6))
     with (tmp_path / "loss.csv").open("a") as file:
         file.write("9,1.5,,0.001,100\n")
-    job = reopen(Options(out=str(tmp_path)))
+    job = reopen(PretrainOptions(out=str(tmp_path)))
     assert max(row["step"] for row in job.run.rows) == 6
 
 
@@ -126,12 +126,12 @@ def test_another_seed_is_another_run(text, tmp_path):
 
 def test_going_on_from_a_model_keeps_its_weights_and_tokenizer(text, tmp_path):
     first = train(options(text, tmp_path / "a"))
-    job = prepare(Options(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "b"), steps=4, dropout=0.25))
+    job = prepare(PretrainOptions(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "b"), steps=4, dropout=0.25))
     assert evaluate(job.model, job.valid, 4) == pytest.approx(first.best, rel=1e-6)
     assert job.model.config.resid_pdrop == 0.25
     assert job.options.lr == 0.256 / 16
     with pytest.raises(InputError, match="--layers"):
-        prepare(Options(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "c"), layers=2))
+        prepare(PretrainOptions(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "c"), layers=2))
 
 
 def test_evaluation_predicts_every_token_once(text, tmp_path):
@@ -165,7 +165,7 @@ def test_nan_stops_the_run_and_keeps_the_last_good_state(text, tmp_path):
     with pytest.raises(InputError, match=r"step 5: the gradient of tokens_embed.weight is not finite"):
         loop(job)
     assert (tmp_path / "resume.safetensors").read_bytes() == kept
-    assert all(np.isfinite(p.data).all() for p in reopen(Options(out=str(tmp_path))).model.parameters())
+    assert all(np.isfinite(p.data).all() for p in reopen(PretrainOptions(out=str(tmp_path))).model.parameters())
 
 
 def test_a_rate_that_explodes_is_reported(text, tmp_path):
@@ -226,7 +226,7 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     with ops.using("cuda"):
         job = prepare(options(str(tmp_path / "text"), tmp_path, dtype="bfloat16", steps=4, eval_every=2, context=8))
         loop(job, stop_after(job, 2))
-        again = reopen(Options(out=str(tmp_path)))
+        again = reopen(PretrainOptions(out=str(tmp_path)))
         assert all(same([p.low], [p.data.astype(p.low.dtype)]) for p in again.model.parameters())
         loop(again)
     assert job.step == 2 and again.step == again.options.steps and again.options.dtype == "bfloat16"
@@ -307,7 +307,7 @@ def test_other_text_on_resume_is_refused(text, tmp_path):
     loop(job, stop_after(job, 4))
     own.write_text("the cat " * 700, encoding="utf-8")
     with pytest.raises(InputError, match="is not the text that the run"):
-        reopen(Options(out=str(tmp_path / "run")))
+        reopen(PretrainOptions(out=str(tmp_path / "run")))
 
 
 def test_batches_are_a_function_of_seed_and_step(text, tmp_path):
@@ -358,9 +358,9 @@ def test_a_resumed_run_keeps_the_configuration_that_it_began_with(text, tmp_path
         name: parameter.data for name, parameter in job.model.named_parameters()
     })
     folders = {"init": str(tmp_path / "first"), "out": str(tmp_path / "second")}
-    going = prepare(Options(data=text, **folders, steps=8, batch=4, eval_every=4))
+    going = prepare(PretrainOptions(data=text, **folders, steps=8, batch=4, eval_every=4))
     loop(going, stop_after(going, 4))
-    assert reopen(Options(out=str(tmp_path / "second"))).model.config == config
+    assert reopen(PretrainOptions(out=str(tmp_path / "second"))).model.config == config
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer.json", "loss.csv"])
@@ -377,7 +377,7 @@ def test_a_resume_file_without_its_state(text, tmp_path, run):
     tensors, _ = checkpoint.load_tensors(tmp_path / "resume.safetensors")
     checkpoint.save_tensors(tmp_path / "resume.safetensors", tensors, {"run": run})
     with pytest.raises(InputError, match="was not written by this version"):
-        reopen(Options(out=str(tmp_path)))
+        reopen(PretrainOptions(out=str(tmp_path)))
 
 
 @pytest.mark.parametrize("damage", [lambda s: s.replace("step", "update"), lambda s: s + "x,y\n", lambda s: s + ",1\n",
@@ -387,7 +387,7 @@ def test_a_damaged_table_of_losses_is_named(text, tmp_path, damage):
     table = tmp_path / "loss.csv"
     table.write_text(damaged := damage(table.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(InputError, match=r"loss.csv is damaged: expected numbers under step,"):
-        reopen(Options(out=str(tmp_path)))
+        reopen(PretrainOptions(out=str(tmp_path)))
     assert table.read_text(encoding="utf-8") == damaged
 
 
@@ -453,7 +453,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
     assert f"Go on: minigpt train --resume --out {tmp_path}" in out
-    job = reopen(Options(out=str(tmp_path)))
+    job = reopen(PretrainOptions(out=str(tmp_path)))
     assert job.step > 0
     assert isinstance(next(job.model.parameters()), Parameter)
 
@@ -469,7 +469,7 @@ def test_a_run_whose_reader_has_gone_is_kept(text, tmp_path):
     process.send_signal(signal.SIGINT)
     err = process.stderr.read()
     assert process.wait(timeout=60) == 141 and "Traceback" not in err, err
-    assert reopen(Options(out=str(tmp_path))).step > 0
+    assert reopen(PretrainOptions(out=str(tmp_path))).step > 0
 
 
 def test_a_run_whose_reader_goes_while_it_speaks_is_kept(text, tmp_path, monkeypatch):
@@ -479,7 +479,7 @@ def test_a_run_whose_reader_goes_while_it_speaks_is_kept(text, tmp_path, monkeyp
     monkeypatch.setattr(training, "prepare_on", lambda *args: job)
     with pytest.raises(BrokenPipeError):
         train(job.options)
-    assert reopen(Options(out=str(tmp_path))).step == 4
+    assert reopen(PretrainOptions(out=str(tmp_path))).step == 4
 
 
 def test_nothing_is_written_before_the_first_step_was_tried(text, tmp_path, monkeypatch):
@@ -495,7 +495,7 @@ def test_killed_before_its_first_update_is_kept_a_run_can_be_resumed(text, tmp_p
         patch.setattr(training, during, mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train(options(text, tmp_path / "broken"))
-    train(options(text, tmp_path / "broken"), resume=True)
+    train(options(text, tmp_path / "broken", resume=True))
     train(options(text, tmp_path / "whole"))
     assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
     with (tmp_path / "broken" / "loss.csv").open(encoding="utf-8") as table:
@@ -514,11 +514,11 @@ def test_a_text_that_was_moved_is_named_anew(text, tmp_path):
     loop(job := prepare(options(str(here), tmp_path / "run")), lambda: job.step >= 4)
     here.rename(there)
     with pytest.raises(InputError, match="does not exist"):
-        reopen(Options(out=job.options.out))
-    assert reopen(Options(out=job.options.out, data=str(there))).step == 4
+        reopen(PretrainOptions(out=job.options.out))
+    assert reopen(PretrainOptions(out=job.options.out, data=str(there))).step == 4
     there.write_text(there.read_text(encoding="utf-8")[::-1], encoding="utf-8")
     with pytest.raises(InputError, match="is not the text"):
-        reopen(Options(out=job.options.out, data=str(there)))
+        reopen(PretrainOptions(out=job.options.out, data=str(there)))
 
 
 def test_a_run_of_another_version_is_refused(text, tmp_path):
@@ -528,7 +528,7 @@ def test_a_run_of_another_version_is_refused(text, tmp_path):
     state["options"]["momentum"] = 0.9
     checkpoint.save_tensors(tmp_path / "resume.safetensors", tensors, {"run": json.dumps(state)})
     with pytest.raises(InputError, match="another version.*momentum"):
-        reopen(Options(out=str(tmp_path)))
+        reopen(PretrainOptions(out=str(tmp_path)))
 
 
 @pytest.mark.parametrize(("model", "vocabulary"), [("gpt2", "bpe:270"), ("gpt1", "bpe:60")])

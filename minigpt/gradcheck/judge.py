@@ -1,10 +1,11 @@
 """Judging one pair as an operation: it is tried on every case, and its output is compared with the reference."""
 
+import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
-from minigpt.errors import describe
 from minigpt.gradcheck.checker import Result, check, compare
 from minigpt.gradcheck.evidence import Evidence
 from minigpt.ops import reference
@@ -49,3 +50,13 @@ def guarded(function: Callable, *args, **constants):
             return function(*args, **constants)
     except Exception as error:
         return [Result("error", diagnosis=describe(error))]
+
+
+def describe(error: BaseException) -> str:
+    """What was raised and where, in one line: the innermost line that is neither in this package nor in NumPy."""
+    libraries = str(Path(__file__).parent.parent), str(Path(np.__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    where = f" in line {frames[-1].lineno}, `{frames[-1].line}`" if frames else ""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}{where}: {message}"

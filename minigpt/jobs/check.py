@@ -1,6 +1,7 @@
 """`minigpt check`: every operation of the library, and whole models, against finite differences."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -9,12 +10,21 @@ import numpy as np
 from minigpt import gradcheck, ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import Trial, guarded, judge
+from minigpt.jobs.options import argument, option
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cases import KEY
 
 
-def run(seed: int = 0, say: Callable[[str], None] = print) -> bool:
+@dataclass(kw_only=True)
+class CheckOptions:
+    """What `minigpt check` can be told."""
+
+    file: str | None = argument("a Python file with pairs such as layernorm_forward", default=None, metavar="FILE")
+    seed: int = option(0, "of the random inputs", metavar="S")
+
+
+def run(seed: int = CheckOptions.seed, say: Callable[[str], None] = print) -> bool:
     """Check the library itself and print a table of relative errors; True if all of them are happy.
 
     A learner's file is checked by `minigpt.learn.check_file.run`. Raises InputError for a negative seed.

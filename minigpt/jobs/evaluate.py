@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +12,11 @@ from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.evaluation import task_files, tasks_as_text
+from minigpt.evaluation.detokenizers import DETOKENIZERS
 from minigpt.evaluation.perplexity import perplexity
 from minigpt.evaluation.report import Report
 from minigpt.files.disk import read_text, write_text
+from minigpt.jobs.options import OnDevice, argument, option
 
 
 class Evaluation(NamedTuple):
@@ -41,54 +44,61 @@ TASKS = {
 }
 
 
-def evaluate(
-    folder: str | Path,
-    task: str,
-    file: str | Path,
-    *,
-    json_file: str | Path | None = None,
-    device: str | None = None,
-    limit: int | None = None,
-    **options,
-) -> Report:
+@dataclass(kw_only=True)
+class EvaluateOptions(OnDevice):
+    """What `minigpt eval` can be told; a task has only some of the options: see `TASKS`."""
+
+    folder: str = argument("a model directory", metavar="MODEL")
+    task: str = argument(", ".join(TASKS), choices=TASKS, metavar="TASK")
+    file: str = argument("a text (perplexity), wsc273.txt (winograd), JSON Lines (the others)", metavar="FILE")
+    context: int | None = option(None, "tokens in a window of perplexity (default: all positions)", metavar="T")
+    stride: int | None = option(None, "tokens from window to window (default: the context)", metavar="S")
+    detokenize: str = option("none", "undo how a benchmark splits words", choices=DETOKENIZERS)
+    limit: int | None = option(None, "only the first N items", metavar="N")
+    shots: int = option(0, "show the first K items as examples", metavar="K")
+    seed: int = option(0, "of what is drawn", metavar="S")
+    json_file: str | None = option(None, "write the results here too", metavar="FILE", flag="--json")
+
+    def chosen(self) -> dict[str, Any]:
+        """The options of a task that differ from their defaults: {name: value}."""
+        known = frozenset().union(*(evaluation.options for evaluation in TASKS.values()))
+        values = {name: getattr(self, name) for name in sorted(known)}
+        return {name: value for name, value in values.items() if value != getattr(EvaluateOptions, name)}
+
+    def check(self) -> None:
+        """Raises InputError for an unknown task, for an option that it does not have, and for a limit below 1."""
+        if self.task not in TASKS:
+            raise InputError(f"unknown task {self.task!r}: choose {', '.join(TASKS)}")
+        known = TASKS[self.task].options
+        for name in self.chosen():
+            if name not in known:
+                raise InputError(f"--{name} is no option of {self.task}: it has --{', --'.join(sorted(known))}")
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"--limit {self.limit}: give 1 or more")
+
+
+def evaluate(options: EvaluateOptions) -> Report:
     """Do one of TASKS with the model in a folder and the items of a file; print the report, and return it.
 
-    json_file: where the report is written, too. limit: only the first so many items. options: those of the task.
-
     Raises InputError for an unknown task, for an option that the task does not have, for a file that is not in the
-    form of the task, and for a json_file that exists already or cannot be written. All this is known before the work
+    form of the task, and for a `json_file` that exists already or cannot be written. All this is known before the work
     begins.
     """
-    _check_options(task, limit, options)
-    if json_file is not None:
-        _check_json_file(Path(json_file))
-    evaluation = TASKS[task]
-    items = evaluation.read(file)
-    if limit is not None:
-        items = items[:limit]
-    model, tokenizer = models.open_both(folder)
-    model.to(choose_device(device))
-    report = evaluation.run(model, tokenizer, items, **options)
-    print(f"{task}: {file}\n{report}")
-    if json_file is not None:
-        given = {"model": str(folder), "task": task, "file": str(file), "limit": limit, "options": options}
-        _write_json(json_file, given, report)
+    options.check()
+    if options.json_file is not None:
+        _check_json_file(Path(options.json_file))
+    evaluation = TASKS[options.task]
+    items = evaluation.read(options.file)[: options.limit]
+    model, tokenizer = models.open_both(options.folder)
+    model.to(choose_device(options.device))
+    chosen = options.chosen()
+    limit = chosen.pop("limit", None)
+    report = evaluation.run(model, tokenizer, items, **chosen)
+    print(f"{options.task}: {options.file}\n{report}")
+    if options.json_file is not None:
+        about = {"model": options.folder, "task": options.task, "file": options.file}
+        _write_json(options.json_file, about | {"limit": limit, "options": chosen}, report)
     return report
-
-
-def _check_options(task: str, limit: int | None, options: dict[str, Any]) -> None:
-    """Raises InputError for an unknown task or option, and for a limit below 1."""
-    if task not in TASKS:
-        raise InputError(f"unknown task {task!r}: choose {', '.join(TASKS)}")
-    known = TASKS[task].options
-    given = set(options)
-    if limit is not None:
-        given.add("limit")
-    wrong = sorted(given - known)
-    if wrong:
-        raise InputError(f"--{wrong[0]} is no option of {task}: it has --{', --'.join(sorted(known))}")
-    if limit is not None and limit < 1:
-        raise InputError(f"--limit {limit}: give 1 or more")
 
 
 def _check_json_file(path: Path) -> None:

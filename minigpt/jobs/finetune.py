@@ -5,16 +5,15 @@ language model with weight 0.5, the epoch that was best on validation: GPT-1's r
 """
 
 import json
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from minigpt import models, plot
+from minigpt import models
 from minigpt.data import input_transformations, labelled_files, stories
 from minigpt.data.examples import KINDS, Example, Task
 from minigpt.data.input_transformations import SPECIAL, Encoded
@@ -24,6 +23,7 @@ from minigpt.device.threads import threads
 from minigpt.errors import InputError, check_ranges
 from minigpt.evaluation import metrics
 from minigpt.files import disk, hub
+from minigpt.jobs.options import REQUIRED, OnDevice, argument, option
 from minigpt.jobs.run import Run, write_table
 from minigpt.models.classifier import Classifier, Losses, expected_score, score_targets, transfer
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm
@@ -32,33 +32,58 @@ from minigpt.ops.keys import Key
 from minigpt.tokenizer import Tokenizer
 
 COLUMNS = ("seed", "epoch", "step", "train_loss", "lm_loss", "valid_loss", "score")
+RATE = 0.048  # times 1 / width: the highest learning rate; at width 768 the paper's 6.25e-5
 CURVES, PICTURE, RESULTS = "finetune.csv", "finetune.png", "results.json"
 
 
+def parse_columns(text: str) -> dict[str, str]:
+    """"text=document,label=stars" -> {"text": "document", "label": "stars"}. Raises InputError."""
+    columns = {}
+    for part in text.split(","):
+        role, _, name = part.partition("=")
+        if not role or not name:
+            raise InputError(f"--columns {text}: give pairs such as text=document,label=stars")
+        columns[role.strip()] = name.strip()
+    return columns
+
+
 @dataclass(kw_only=True)
-class Options:
+class FinetuneOptions(OnDevice):
     """What `minigpt finetune` can be told. None: a default that depends on the others."""
 
-    model: str
-    task: str
-    train: str
-    valid: str | None = None
-    test: str | None = None
-    columns: dict[str, str] = field(default_factory=dict)
-    out: str | None = None
-    lm_weight: float = 0.5
-    epochs: int = 3
-    batch: int = 32
-    lr: float | None = None
-    warmup: float = 0.002
-    dropout: float | None = None
-    head_dropout: float = 0.1
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    transfer: int | None = None
-    seed: int = 0
-    seeds: int = 1
-    device: str | None = None
+    model: str = argument("a model directory, or the name of a downloaded one", metavar="MODEL")
+    task: str = option(
+        REQUIRED,
+        f"{', '.join(KINDS)}; a data set: {', '.join(labelled_files.LAYOUTS)}; with --train stories:N one of the story "
+        f"world: {', '.join(tasks.TASKS)}",
+        metavar="KIND",
+    )
+    train: str = option(REQUIRED, "labelled examples: .tsv, .csv, .jsonl; or stories:N", metavar="FILE")
+    valid: str | None = option(
+        None, "chooses the best epoch (default: a tenth of --train; of stories, others)", metavar="FILE"
+    )
+    test: str | None = option(None, "judged once, at the end", metavar="FILE")
+    columns: dict[str, str] | None = option(
+        None,
+        "where columns are called otherwise: text=document,label=stars",
+        metavar="ROLE=NAME,...",
+        parse=parse_columns,
+    )
+    out: str | None = option(None, "folder for the model (default: runs/MODEL-KIND)", metavar="DIR")
+    lm_weight: float = option(0.5, "of the auxiliary language-model loss", metavar="W")
+    epochs: int = option(3, metavar="N")
+    batch: int = option(32, "examples in an update", metavar="B")
+    lr: float | None = option(None, f"highest learning rate (default: {RATE} / width)", metavar="RATE")
+    warmup: float = option(0.002, "of the updates", metavar="SHARE")
+    dropout: float | None = option(None, "in the body (default: as it was pre-trained)", metavar="P")
+    head_dropout: float = option(0.1, "before the head", metavar="P")
+    weight_decay: float = option(0.01, metavar="W")
+    clip: float = option(1.0, "longest gradient; 0 is no clipping", metavar="NORM")
+    transfer: int | None = option(
+        None, "take over only the embeddings and K layers; -1: nothing at all (default: all layers)", metavar="K"
+    )
+    seed: int = option(0, "of new weights, order and dropout", metavar="S")
+    seeds: int = option(1, "fine-tune N times, with seeds from S on", metavar="N")
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
@@ -95,7 +120,9 @@ class Judged(NamedTuple):
     probabilities: np.ndarray  # (N,K)
 
 
-def load(name: str, source: str, split: str, columns: dict[str, str], known: Task | None = None) -> tuple[Task, list]:
+def load(
+    name: str, source: str, split: str, columns: dict[str, str] | None, known: Task | None = None
+) -> tuple[Task, list]:
     """(the task, its examples) of a file, or of the story world: "stories:N", "stories:N:V" (see `stories.tasks`).
 
     known: the task as the training examples defined it, which must be that of the others too. Raises InputError.
@@ -154,7 +181,9 @@ def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list
     return [found[i] for i in rng.permutation(len(found))]
 
 
-def update(model: Classifier, data: Data, rows: np.ndarray, options: Options, key: Key, optimizer, lr: float) -> Losses:
+def update(
+    model: Classifier, data: Data, rows: np.ndarray, options: FinetuneOptions, key: Key, optimizer, lr: float
+) -> Losses:
     """One update of the weights; returns the losses before it."""
     ids, lengths = input_transformations.batch([data.encoded[i] for i in rows])
     labels = np.array([data.examples[i].label for i in rows])
@@ -192,8 +221,8 @@ def evaluate(model: Classifier, data: Data) -> Judged:
 
 
 def tune(
-    model: Classifier, train: Data, valid: Data, options: Options, seed: int, keep: Callable[[], object] = lambda: None,
-    log: Callable[..., object] = lambda **row: None,
+    model: Classifier, train: Data, valid: Data, options: FinetuneOptions, seed: int,
+    keep: Callable[[], object] = lambda: None, log: Callable[..., object] = lambda **row: None,
 ) -> Judged:
     """Fine-tune a classifier in place: it ends as it was after its best epoch on validation; returns how that did.
 
@@ -201,7 +230,7 @@ def tune(
     log(epoch=..., step=..., train_loss=..., lm_loss=..., valid_loss=..., score=...) runs after every epoch.
     """
     optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
-    rate = 0.048 / model.body.config.n_embd if options.lr is None else options.lr  # at width 768 the paper's 6.25e-5
+    rate = RATE / model.body.config.n_embd if options.lr is None else options.lr
     lengths = [max(len(one.ids) for one in example) for example in train.encoded]
     in_epoch = len(lengths) // min(options.batch, len(lengths))
     total, step, best, weights = in_epoch * options.epochs, 0, None, {}
@@ -229,7 +258,7 @@ def tune(
     return best
 
 
-def finetune(options: Options) -> list[float]:
+def finetune(options: FinetuneOptions) -> list[float]:
     """Fine-tune the model in `options.model`, once for each seed; returns the scores on test, or else on validation.
 
     Writes a model directory (`options.out`; with several seeds, one below it for each): the best epoch's model, its
@@ -277,6 +306,8 @@ def finetune(options: Options) -> list[float]:
         if "test" in data:
             last = evaluate(model, data["test"])
         scores.append(last.score)
+    from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
+
     plot.finetuning_curves(rows, task.metric, run.folder / PICTURE)
     split = "test" if "test" in data else "valid"
     report(task, split, scores, last, data[split], run.folder)
@@ -294,7 +325,7 @@ def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, lis
     return {"train": train, "valid": valid}
 
 
-def announce(options: Options, task: Task, data: dict[str, Data], body) -> None:
+def announce(options: FinetuneOptions, task: Task, data: dict[str, Data], body) -> None:
     """Say what the run works with, and what guessing would give, before it starts."""
     sizes = ", ".join(f"{len(part.examples):,} {split}" for split, part in data.items())
     longest = max(len(one.ids) for part in data.values() for example in part.encoded for one in example)
@@ -335,38 +366,3 @@ def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Clas
     """Open what `finetune` wrote: the classifier and its tokenizer."""
     body, text = models.open_both(folder)
     return Classifier.load(hub.find(folder), body).to(choose_device(device)), text
-
-
-def predict(
-    folder: str | Path, file: str | Path, *, layout: str | None = None, columns: dict[str, str] | None = None,
-    out: str | Path | None = None, device: str | None = None, write: Callable[[str], object] = print,
-    tell: Callable[[str], object] = lambda text: print(text, file=sys.stderr),
-) -> np.ndarray:
-    """Answer the examples of a file, labelled or not; returns and writes the answers, a line for each.
-
-    A line is the answer and its probability (a score: alone), separated by a tab. layout: how the file is laid out, if
-    not by the columns of the task's kind. tell: hears of what was cut. Raises InputError where `out` is there already.
-    """
-    if out is not None and Path(out).exists():
-        raise InputError(f"--out {out} is there already: give another name")
-    model, text = open_classifier(folder, device)
-    task = model.task
-    found, examples = labelled_files.read(file, layout or task.kind, columns=columns, labelled=False)
-    if found.kind != task.kind:
-        raise InputError(f"--task {layout} lays out a {found.kind}, and {folder} was taught a {task.kind}")
-    data = encode(examples, task, text, model.body.config.n_positions, str(file))
-    if data.cut:
-        tell(f"{file}: {data.cut:,} of {len(examples):,} examples were too long: they lost their beginnings")
-    p = answer(model, data.encoded)
-    if not task.scored:
-        answers = p.argmax(axis=1)
-        named = [task.labels[i] if task.labels else str(i + 1) for i in answers]
-        lines = [f"{name}\t{row.max():.4f}" for name, row in zip(named, p, strict=True)]
-    else:
-        answers = expected_score(p)
-        lines = [f"{score:.4f}" for score in answers]
-    if out is None:
-        write("\n".join(lines))
-    else:
-        disk.write_text(out, "\n".join(lines) + "\n")
-    return answers

@@ -12,6 +12,7 @@ from minigpt.device.gpu import available_memory, choose_device
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError, check_ranges
 from minigpt.files import hub
+from minigpt.jobs.options import OnDevice, option
 from minigpt.jobs.run import Run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
@@ -19,38 +20,63 @@ from minigpt.nn.optim import Optimizer
 from minigpt.ops.cuda import attention, graph
 
 DTYPES = ("float32", "tf32", "bfloat16")
+MODEL = models.names()[0]  # where nothing else is given
+SIZE = "nano"
+RATE = 0.256  # times 1 / width: the highest learning rate
+LONGEST_WARMUP = 2000  # updates
+EVALUATIONS = 8  # in a run, after the first one
 
 
 @dataclass(kw_only=True)
-class Options:
+class PretrainOptions(OnDevice):
     """What `minigpt train` can be told. None: a default that depends on the others, filled in by `resolve`."""
 
-    model: str | None = None
-    size: str | None = None
-    layers: int | None = None
-    heads: int | None = None
-    embd: int | None = None
-    context: int | None = None
-    data: str = "stories"
-    tokenizer: str | None = None
-    init: str | None = None
-    out: str | None = None
-    batch: int = 12
-    accumulate: int = 1
-    steps: int = 2000
-    lr: float | None = None
-    min_lr: float | None = None
-    warmup: int | None = None
-    dropout: float | None = None
-    beta2: float = 0.999
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    align: float = 0.0
-    seed: int = 0
-    eval_every: int | None = None
-    checkpoint_blocks: bool | None = None
-    device: str | None = None
-    dtype: str = "float32"
+    model: str | None = option(None, f"default: {MODEL}, or what --init names", choices=models.names())
+    size: str | None = option(None, f"{models.size_names()} (default: {SIZE})", metavar="NAME")
+    layers: int | None = option(None, "number of layers (default: that of --size)", metavar="N")
+    heads: int | None = option(None, "heads of attention in a layer (default: that of --size)", metavar="N")
+    embd: int | None = option(None, "width of the residual stream (default: that of --size)", metavar="C")
+    context: int | None = option(None, "tokens that the model sees at once (default: that of --size)", metavar="T")
+    data: str = option(
+        "stories",
+        "stories, stories:N, pydocs, or a UTF-8 text file; with --resume, where the same text is now",
+        metavar="WHAT",
+    )
+    tokenizer: str | None = option(
+        None, "char, bpe:VOCAB, or a folder that holds one; the default fits the data", metavar="T"
+    )
+    init: str | None = option(
+        None, "go on from this model, or from a downloaded one: gpt2; a new schedule", metavar="DIR"
+    )
+    out: str | None = option(None, "folder for the model (default: runs/MODEL-DATA-SIZE)", metavar="DIR")
+    resume: bool = option(False, "go on with the run in --out, exactly where it was last kept")
+    batch: int = option(12, "windows in an update", metavar="B")
+    accumulate: int = option(1, "compute the batch in K parts, to save memory", metavar="K")
+    checkpoint_blocks: bool | None = option(
+        None,
+        "run each block again in the backward, to save memory; the same numbers; can be changed with --resume",
+    )
+    steps: int = option(2000, "updates of the weights", metavar="N")
+    lr: float | None = option(None, f"highest learning rate (default: {RATE} / width)", metavar="RATE")
+    min_lr: float | None = option(None, "where the cosine ends (default: GPT-1's schedule, down to 0)", metavar="RATE")
+    warmup: int | None = option(
+        None, f"updates until then (default: a tenth of the steps, at most {LONGEST_WARMUP})", metavar="N"
+    )
+    dropout: float | None = option(None, "default: 0.1 for the size paper, otherwise 0", metavar="P")
+    beta2: float = option(0.999, "memory of Adam's second moment", metavar="B")
+    weight_decay: float = option(0.01, metavar="W")
+    clip: float = option(1.0, "longest gradient; 0 is no clipping", metavar="NORM")
+    align: float = option(0.0, "share of windows that begin with a line", metavar="P")
+    seed: int = option(0, "of weights, batches and dropout", metavar="S")
+    eval_every: int | None = option(
+        None, f"updates between evaluations (default: 1/{EVALUATIONS} of the steps)", metavar="N"
+    )
+    dtype: str = option(
+        "float32",
+        "on a GPU tf32 rounds the factors of products, bfloat16 all that passes between layers; the weights that learn "
+        "stay float32",
+        choices=DTYPES,
+    )
 
     @property
     def low(self) -> bool:
@@ -75,7 +101,7 @@ class Options:
 class Job:
     """Everything that a run works with."""
 
-    options: Options
+    options: PretrainOptions
     model: LanguageModel
     text: "tokenizer.Tokenizer"
     train: np.ndarray
@@ -109,7 +135,9 @@ class Job:
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
         numbers = {"step": self.step, "best": self.best, "text": self.text_mark}
-        return numbers | {"options": asdict(self.options), "config": self.model.config.to_dict()}
+        options = asdict(self.options)
+        del options["resume"]
+        return numbers | {"options": options, "config": self.model.config.to_dict()}
 
     def save(self) -> None:
         """Keep the run as it stands, so that it can be resumed; the first time take its folder, for the vocabulary too.
@@ -121,15 +149,17 @@ class Job:
         self.run.save(self.model, self.optimizer, self.state)
 
 
-def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
+def prepare_on(ranks: Ranks, options: PretrainOptions) -> Job:
     """The same job in every process: the first one prepares it and keeps it, the others open what it has kept."""
     options.check()
-    told = {"resume": resume, **asdict(options)}
-    ranks.agree({f"--{name.replace('_', '-')}": value for name, value in told.items()})
-    if not resume:
+    told = {f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()}
+    ranks.agree(told)
+    if not options.resume:
         ranks.rows(options.batch, options.accumulate)
-    job = (reopen if resume else prepare)(options, ranks) if ranks.first else None
-    if ranks.size > 1 and job and not resume:
+    job = None
+    if ranks.first:
+        job = reopen(options, ranks) if options.resume else prepare(options, ranks)
+    if ranks.size > 1 and job and not options.resume:
         job.save()
     folder = ranks.gather(job and job.options.out)[0]  # here the others wait until all that they read is written
     job = job or reopen(replace(options, out=folder), ranks)
@@ -137,13 +167,13 @@ def prepare_on(ranks: Ranks, options: Options, resume: bool = False) -> Job:
     return job
 
 
-def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
+def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """A new job: data, tokenizer, model and optimizer. The folder is claimed by `Job.save`."""
     options = replace(options)
     options.check()
     corpus, init = data.load(options.data), options.init
-    size = f"from-{Path(init).name}" if init else options.size or "nano"
-    options.model = options.model or (models.card_in(init).name if init else "gpt1")
+    size = f"from-{Path(init).name}" if init else options.size or SIZE
+    options.model = options.model or (models.card_in(init).name if init else MODEL)
     options.out = options.out or f"runs/{options.model}-{corpus.name}-{size}"
     device = choose_device(options.device)
     arrays.check_precision(options.dtype, device)
@@ -158,7 +188,7 @@ def prepare(options: Options, ranks: Ranks = ALONE) -> Job:
     return _in_precision(_assemble(options, model.to(device), text, corpus, run, ranks))
 
 
-def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
+def reopen(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """The job in `options.out` as it stood when it was last kept; its own options hold.
 
     Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
@@ -168,10 +198,10 @@ def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     given = {"out": str(options.out), "device": options.device}
     if options.checkpoint_blocks is not None:
         given["checkpoint_blocks"] = options.checkpoint_blocks
-    if options.data != Options.data:
+    if options.data != PretrainOptions.data:
         given["data"] = options.data
     try:
-        options = Options(**state["options"] | given)
+        options = PretrainOptions(**state["options"] | given)
     except TypeError as error:
         raise InputError(f"the run in {run.folder} is of another version of minigpt train: {error}") from error
     device = choose_device(options.device)
@@ -187,7 +217,7 @@ def reopen(options: Options, ranks: Ranks = ALONE) -> Job:
     return _in_precision(job)
 
 
-def resolve(options: Options, model: LanguageModel) -> None:
+def resolve(options: PretrainOptions, model: LanguageModel) -> None:
     """Fill in the defaults that depend on the model and on the length of the run.
 
     The rate was measured on the sizes nano and mini; at the paper's width it is close to the paper's 2.5e-4.
@@ -197,14 +227,17 @@ def resolve(options: Options, model: LanguageModel) -> None:
     options.layers, options.heads = config.n_layer, config.n_head
     options.embd, options.context = config.n_embd, config.n_positions
     options.dropout = config.resid_pdrop
-    options.lr = 0.256 / config.n_embd if options.lr is None else options.lr
+    options.lr = RATE / config.n_embd if options.lr is None else options.lr
     if options.min_lr is not None and not options.min_lr <= options.lr > 0:
         raise InputError(f"--min-lr {options.min_lr} --lr {options.lr}: give a rate above 0 that ends no higher")
-    options.warmup = min(2000, options.steps // 10) if options.warmup is None else min(options.warmup, options.steps)
-    options.eval_every = max(1, options.steps // 8) if options.eval_every is None else options.eval_every
+    if options.warmup is None:
+        options.warmup = min(LONGEST_WARMUP, options.steps // 10)
+    options.warmup = min(options.warmup, options.steps)
+    if options.eval_every is None:
+        options.eval_every = max(1, options.steps // EVALUATIONS)
 
 
-def _check_memory(options: Options, model: LanguageModel, available: int | None, processes: int) -> None:
+def _check_memory(options: PretrainOptions, model: LanguageModel, available: int | None, processes: int) -> None:
     """Raises InputError, before the work begins, where a step needs more bytes than there are."""
     rows, kind = options.batch // options.accumulate // processes, type(model)
     how = again, _ = bool(options.checkpoint_blocks), options.low
@@ -219,7 +252,7 @@ def _check_memory(options: Options, model: LanguageModel, available: int | None,
     raise InputError(f"{need} are free: {advice}")
 
 
-def _assemble(options: Options, model: LanguageModel, text, corpus, run: Run, ranks: Ranks) -> Job:
+def _assemble(options: PretrainOptions, model: LanguageModel, text, corpus, run: Run, ranks: Ranks) -> Job:
     if options.checkpoint_blocks and not model.can_checkpoint_blocks:
         raise InputError(f"--checkpoint-blocks: an {options.model.upper()} has no blocks: leave it out")
     too_large = model.config.n_embd > attention.LARGEST * model.config.n_head
@@ -245,7 +278,7 @@ def _in_precision(job: Job) -> Job:
     return job
 
 
-def _tokenizer(options: Options, corpus):
+def _tokenizer(options: PretrainOptions, corpus):
     wanted = options.tokenizer or corpus.tokenizer
     if wanted == "char":
         return tokenizer.CharTokenizer.train(text for part in ("train", "valid") for text in corpus.pieces(part))
@@ -257,10 +290,10 @@ def _tokenizer(options: Options, corpus):
     return tokenizer.load(hub.find(wanted))
 
 
-def _new_model(options: Options, text) -> LanguageModel:
+def _new_model(options: PretrainOptions, text) -> LanguageModel:
     kind = models.card(options.model).model
     given = {"n_layer": options.layers, "n_head": options.heads, "n_embd": options.embd, "n_positions": options.context}
-    values = models.size(options.model, options.size or "nano")
+    values = models.size(options.model, options.size or SIZE)
     values |= {key: value for key, value in given.items() if value is not None}
     dropout = options.dropout if options.dropout is not None else 0.1 if options.size == "paper" else 0.0
     values |= {name: p for name, p in _rates(dropout).items() if hasattr(kind.Config, name)}  # an LSTM has no attention
@@ -273,7 +306,7 @@ def _rates(dropout: float | None) -> dict[str, float]:
     return {} if dropout is None else dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
 
 
-def _from_init(options: Options):
+def _from_init(options: PretrainOptions):
     fixed = [f.name for f in fields(options) if f.name in ("size", "layers", "heads", "embd", "context", "tokenizer")]
     given = [name for name in fixed if getattr(options, name) is not None]
     if given:

@@ -22,7 +22,7 @@ from minigpt.device.gpu import held_memory
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.device.threads import threads
 from minigpt.errors import InputError
-from minigpt.jobs.job import Job, Options, prepare, prepare_on, reopen  # noqa: F401 - the whole job under one name
+from minigpt.jobs.job import Job, PretrainOptions, prepare, prepare_on, reopen  # noqa: F401 - the whole job under one name
 from minigpt.jobs.run import RESUME
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
@@ -36,16 +36,16 @@ _flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is ma
 SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
 
 
-def train(options: Options, resume: bool = False, ranks: Ranks = ALONE) -> Job:
+def train(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """Run a pre-training job to its end, or until Ctrl-C; returns it.
 
     Writes a model directory (`options.out`): the best model by validation loss and its tokenizer, loss.csv, loss.png,
-    and resume.safetensors. With resume=True the run in `options.out` goes on as if it had never stopped. ranks: the
-    processes that share every batch; the losses are those of one process, up to rounding, however many there are.
+    and resume.safetensors. With `options.resume` the run in `options.out` goes on as if it had never stopped. ranks:
+    the processes that share every batch; the losses are those of one process, up to rounding, however many there are.
     Raises InputError for whatever cannot work. One process tries a step before it writes anything but the tokens of a
     large text; several begin with a kept run, which all of them open.
     """
-    job = prepare_on(ranks, options, resume)
+    job = prepare_on(ranks, options)
     if ranks.first:
         announce(job)
     try:
@@ -62,7 +62,7 @@ def train(options: Options, resume: bool = False, ranks: Ranks = ALONE) -> Job:
     return job
 
 
-def rate(options: Options, step: int) -> float:
+def rate(options: PretrainOptions, step: int) -> float:
     """The learning rate of update number `step`: GPT-1's schedule, or, where `min_lr` is given, one that ends there."""
     x, warmup = step / options.steps, options.warmup / options.steps
     if options.min_lr is None:

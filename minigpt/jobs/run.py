@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import plot, tokenizer
+from minigpt import tokenizer
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, disk
@@ -100,6 +100,8 @@ class Run:
 
     def draw(self, vocab_size: int) -> None:
         """Write loss.png."""
+        from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
+
         if self.writes:
             plot.loss_curve(self.rows, vocab_size, self.folder / PICTURE)
 

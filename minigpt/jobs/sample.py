@@ -1,8 +1,8 @@
 """Writing text with a trained model."""
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from tqdm import tqdm
@@ -10,47 +10,99 @@ from tqdm import tqdm
 from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
+from minigpt.jobs.options import OnDevice, argument, option
 from minigpt.models import sampling
 from minigpt.tokenizer import Tokenizer
 
 
-def sample(
-    folder: str | Path, prompt: str | None = None, *, n_tokens: int = 200, samples: int = 1,
-    temperature: float = 0.8, top_k: int | None = None, top_p: float | None = None, seed: int = 0,
-    device: str | None = None, write: Callable[[str], object] = lambda text: sys.stdout.write(text)
-) -> list[str]:
+@dataclass(kw_only=True)
+class SampleOptions(OnDevice):
+    """What `minigpt sample` can be told."""
+
+    folder: str = argument("a model directory", metavar="MODEL")
+    prompt: str | None = option(None, "what the text begins with (default: nothing)", metavar="TEXT")
+    tokens: int = option(200, "how many to write", metavar="N")
+    samples: int = option(1, "how many texts, in one batch", metavar="N")
+    temperature: float = option(0.8, "0 is always the likeliest")
+    top_k: int | None = option(None, "draw among the K likeliest tokens only", metavar="K")
+    top_p: float | None = option(None, "draw among the likeliest that hold probability P", metavar="P")
+    seed: int = option(0, "the same seed gives the same text", metavar="S")
+
+    def check(self) -> None:
+        """Raises InputError for a value outside its range."""
+        sampling.check_options(self.temperature, self.top_k, self.top_p)
+        if self.tokens < 1 or self.samples < 1 or self.seed < 0:
+            given = f"--tokens {self.tokens} --samples {self.samples} --seed {self.seed}"
+            raise InputError(f"{given}: give 1, 1 and 0 or more")
+
+
+def _print(piece: str) -> None:
+    print(piece, end="", flush=True)
+
+
+def sample(options: SampleOptions, write: Callable[[str], object] = _print) -> list[str]:
     """Continue a prompt with the model in a folder; returns the texts.
 
     One text is written piece by piece as it comes; several are drawn together and written when all are done. Number i
-    is the same however many there are. Each ends after n_tokens, or where the model ends it, if its vocabulary has a
-    token for that. Without a prompt a text begins after the end of another, or at a line break. Raises InputError for
-    options outside their range, and for a prompt without tokens or with more of them than the model can see.
+    is the same however many there are. Each ends after `options.tokens`, or where the model ends it, if its vocabulary
+    has a token for that. Without a prompt a text begins after the end of another, or at a line break. Raises InputError
+    for options outside their range, and for a prompt without tokens or with more of them than the model can see.
     """
-    sampling.check_options(temperature, top_k, top_p)
-    if n_tokens < 1 or samples < 1 or seed < 0:
-        raise InputError(f"--tokens {n_tokens} --samples {samples} --seed {seed}: give 1, 1 and 0 or more")
-    model, text = models.open_both(folder)
-    model.to(choose_device(device))
-    end, context = text.end_of_text_id, model.config.n_positions
-    start = _start(text, prompt, context)
-    if len(start) + n_tokens - 1 > context:
-        says = f"the model sees {context} tokens at once: after them the window slides, and the beginning is forgotten"
-        print(says, file=sys.stderr)
-    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "stop": end}
-    steps = model.stream(np.tile(start, (samples, 1)), n_tokens, **options)
-    alone, terminal = samples == 1, text.streaming()
-    rows = [[i for i in start if i != end] for _ in range(samples)]
-    if alone:
-        write("".join(map(terminal.feed, rows[0])))
-    for step in tqdm(steps, total=n_tokens, unit="token", leave=False, disable=True if alone else None):
-        for row, token in zip(rows, step.tolist(), strict=True):
-            if token != end:  # a finished row says its end again and again
-                row.append(token)
-                if alone:
-                    write(terminal.feed(token))
+    options.check()
+    model, text = models.open_both(options.folder)
+    model.to(choose_device(options.device))
+    start = _start(text, options.prompt, model.config.n_positions)
+    _warn_of_sliding(len(start) + options.tokens - 1, model.config.n_positions)
+    steps = model.stream(
+        np.tile(start, (options.samples, 1)),
+        options.tokens,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+        stop=text.end_of_text_id,
+    )
+    if options.samples == 1:
+        row = _write_one(text, start, steps, write)
+        return [text.decode(row)]
+    progress = tqdm(steps, total=options.tokens, unit="token", leave=False, disable=None)
+    rows = _collect(text, start, progress, options.samples)
     texts = [text.decode(row) for row in rows]
-    write((terminal.end() if alone else "\n\n".join(texts)) + "\n")
+    write("\n\n".join(texts) + "\n")
     return texts
+
+
+def _write_one(text: Tokenizer, start: list[int], steps: Iterable[np.ndarray], write: Callable[[str], object]) -> list:
+    """Write a text while it is drawn; returns its ids, without the end of a text."""
+    terminal = text.streaming()
+    row = [token for token in start if token != text.end_of_text_id]
+    pieces = [terminal.feed(token) for token in row]
+    write("".join(pieces))
+    for step in steps:
+        token = int(step[0])
+        if token != text.end_of_text_id:
+            row.append(token)
+            write(terminal.feed(token))
+    write(terminal.end() + "\n")
+    return row
+
+
+def _collect(text: Tokenizer, start: list[int], steps: Iterable[np.ndarray], samples: int) -> list[list[int]]:
+    """The ids of several texts that are drawn together, without the end of a text."""
+    begin = [token for token in start if token != text.end_of_text_id]
+    rows = [list(begin) for _ in range(samples)]
+    for step in steps:
+        for row, token in zip(rows, step.tolist(), strict=True):
+            if token != text.end_of_text_id:  # a finished row repeats its end
+                row.append(token)
+    return rows
+
+
+def _warn_of_sliding(length: int, context: int) -> None:
+    """Tell the user where a text becomes longer than what the model sees."""
+    if length > context:
+        about = f"the model sees {context} tokens at once: after them the window slides, and the beginning is forgotten"
+        print(about, file=sys.stderr)
 
 
 def _start(text: Tokenizer, prompt: str | None, context: int) -> list[int]:

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from minigpt import ops
-from minigpt.errors import InputError, describe
-from minigpt.gradcheck.judge import judge
+from minigpt.errors import InputError
+from minigpt.gradcheck.judge import describe, judge
 from minigpt.jobs.check import Report, check_seed, models, pair_of
 
 

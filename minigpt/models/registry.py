@@ -39,6 +39,18 @@ def size(name: str, size_name: str) -> dict:
     return dict(sizes[size_name])
 
 
+def size_names() -> str:
+    """The sizes of all models, in words: "nano, mini; gpt1, lstm: paper; ..."; first those that every model has."""
+    common = [name for name in CARDS[0].sizes if all(name in one.sizes for one in CARDS)]
+    models_with: dict[str, list[str]] = {}
+    for one in CARDS:
+        own = ", ".join(name for name in one.sizes if name not in common)
+        if own:
+            models_with.setdefault(own, []).append(one.name)
+    parts = [f"{', '.join(models)}: {own}" for own, models in models_with.items()]
+    return "; ".join([", ".join(common), *parts])
+
+
 def card_in(folder: str | Path) -> Card:
     """The card of the model in a directory, or of a downloaded model by its name.
 

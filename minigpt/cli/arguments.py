@@ -1,0 +1,84 @@
+"""From the options of a job, a dataclass (see `minigpt.jobs.options`), to argparse, and back."""
+
+import argparse
+import dataclasses
+import types
+import typing
+from typing import Any
+
+
+def add_options(parser: argparse.ArgumentParser, kind: type) -> None:
+    """Give a parser an argument for each field of a dataclass of options, in the order of the class.
+
+    The parser sets no default: an option that is not given is left out of the namespace, and the dataclass's own
+    default acts. That default is what help shows.
+    """
+    for field in dataclasses.fields(kind):
+        about = field.metadata["about"]
+        details = _details(field)
+        if about.positional:
+            parser.add_argument(field.name, **details)
+        else:
+            parser.add_argument(flag(field), dest=field.name, **details)
+
+
+def given(kind: type, found: argparse.Namespace) -> dict[str, Any]:
+    """The options of this dataclass that stand on the command line: {field: value}. Raises InputError."""
+    values = {}
+    for field in dataclasses.fields(kind):
+        if not hasattr(found, field.name):
+            continue
+        value = getattr(found, field.name)
+        parse = field.metadata["about"].parse
+        values[field.name] = value if parse is None else parse(value)
+    return values
+
+
+def read(kind: type, found: argparse.Namespace) -> Any:
+    """The dataclass of options, with what stands on the command line. Raises InputError."""
+    return kind(**given(kind, found))
+
+
+def flag(field: dataclasses.Field) -> str:
+    """The name of an option on the command line: `--top-k` for the field top_k."""
+    return field.metadata["about"].flag or f"--{field.name.replace('_', '-')}"
+
+
+def _details(field: dataclasses.Field) -> dict[str, Any]:
+    """What argparse wants to know of a field, beside its name."""
+    about = field.metadata["about"]
+    kind = _plain_type(field.type)
+    required = field.default is dataclasses.MISSING
+    details = {"help": _help(field), "default": argparse.SUPPRESS}
+    if about.choices is not None:
+        details["choices"] = tuple(about.choices)
+    if about.metavar is not None:
+        details["metavar"] = about.metavar
+    if kind in (int, float):
+        details["type"] = kind
+    if kind is bool:
+        details["action"] = "store_true" if field.default is False else argparse.BooleanOptionalAction
+    if not about.positional:
+        details["required"] = required
+    elif kind is list:
+        details["nargs"] = "*"
+    elif not required:
+        details["nargs"] = "?"
+    return details
+
+
+def _plain_type(annotation: Any) -> Any:
+    """The type of a value that is given: int for `int | None`, list for `list[str]`."""
+    if isinstance(annotation, types.UnionType):
+        annotation = next(part for part in typing.get_args(annotation) if part is not types.NoneType)
+    return typing.get_origin(annotation) or annotation
+
+
+def _help(field: dataclasses.Field) -> str:
+    """The help of an option, with its default, if that is a value."""
+    text = field.metadata["about"].help
+    default = field.default
+    if default is not dataclasses.MISSING and default is not None and default is not False:
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        text = f"{text} (default: {shown})" if text else f"default: {shown}"
+    return text.replace("%", "%%")

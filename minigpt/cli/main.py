@@ -1,0 +1,111 @@
+"""The entry point: the parser of all commands, the errors in one line, and the exit status."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from minigpt import __version__
+from minigpt.cli.arguments import add_options
+from minigpt.cli.commands import COMMANDS, Command, Group
+from minigpt.errors import InputError
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports in one line what is wrong."""
+
+    def error(self, message: str):
+        """Print one line, and exit with status 2."""
+        self.exit(2, f"minigpt: {message} (see {self.prog} --help)\n")
+
+
+def parser(words: Sequence[str] | None = None) -> Parser:
+    """The parser of the commands and their options.
+
+    words: the command line that it is for. The options of a command come from its job, whose import takes longer than
+    all the rest; so only a command whose name is among the words gets its options. None: every command gets them.
+    """
+    top = Parser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
+    top.add_argument("--version", action="version", version=f"minigpt {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for entry in COMMANDS:
+        if isinstance(entry, Command):
+            _add_command(commands, entry, words)
+        else:
+            _add_group(commands, entry, words)
+    return top
+
+
+def _add_group(commands, group: Group, words: Sequence[str] | None) -> None:
+    below = commands.add_parser(group.name, help=group.summary, description=group.summary)
+    actions = below.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for command in group.actions:
+        _add_command(actions, command, words)
+
+
+def _add_command(commands, command: Command, words: Sequence[str] | None) -> None:
+    description = command.summary[0].upper() + command.summary[1:] + "."
+    below = commands.add_parser(command.name, help=command.summary, description=description)
+    below.set_defaults(run=command.run)
+    below.add_argument("--threads", type=int, metavar="N", help="threads for matrix products (default: all cores)")
+    if words is None or command.name in words:
+        add_options(below, command.options())
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status. words: the command line, or None for the one of this process.
+
+    0 done, 1 a check failed, 2 a mistake in what was given, 130 Ctrl-C, 141 the reader of the output has gone.
+    """
+    if words is None:
+        words = sys.argv[1:]
+    _prepare_streams()
+    found = parser(words).parse_args(words)
+    try:
+        return _run(found)
+    except InputError as error:
+        return _report(str(error))
+    except BrokenPipeError:  # the reader of the output has gone, as in `minigpt info ... | head`
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        return 141
+    except MemoryError as error:
+        return _report(f"not enough memory: {error or 'give a smaller model, batch or context'}")
+    except OSError as error:
+        return _report(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        print("\nminigpt: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(found: argparse.Namespace) -> int:
+    """Do what the command line says; returns the exit status."""
+    from minigpt.device.gpu import readable_errors
+    from minigpt.device.parallel import processes
+    from minigpt.device.threads import set_threads
+
+    if found.threads is not None:
+        set_threads(found.threads)
+    if processes() > 1 and found.command != "train":
+        raise InputError(f"minigpt {found.command} runs as one process: only minigpt train shares its work")
+    with readable_errors():
+        status = found.run(found)
+        sys.stdout.flush()
+    return status or 0
+
+
+def _report(message: str) -> int:
+    """Print what is wrong; returns the exit status of a mistake."""
+    print(f"minigpt: {message}", file=sys.stderr)
+    return 2
+
+
+def _prepare_streams() -> None:
+    """Make the standard streams take any text: in UTF-8, and to nowhere where the caller has closed them."""
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name)
+        reads = name == "stdin"
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "r" if reads else "w", encoding="utf-8"))
+        elif hasattr(stream, "reconfigure"):  # a Windows console may not know every character
+            stream.reconfigure(encoding="utf-8", errors="strict" if reads else "replace")

@@ -1,0 +1,26 @@
+"""Fetch a published model."""
+
+from dataclasses import dataclass
+
+from minigpt.files import hub
+from minigpt.jobs.options import argument, option
+
+_NAMES = list(hub.PUBLISHED)
+_CHOICE = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
+
+
+@dataclass(kw_only=True)
+class DownloadOptions:
+    """What `minigpt download` can be told."""
+
+    name: str = argument(_CHOICE, metavar="NAME")
+    out: str | None = option(
+        None, "default: NAME in MINIGPT_CACHE, or else the cache of huggingface_hub", metavar="DIR"
+    )
+    source: str | None = option(None, "fetch the files from here, such as a mirror", metavar="URL", flag="--from")
+
+
+def download(options: DownloadOptions) -> None:
+    """Fetch the files of a published model, and print the folder that holds them. Raises InputError."""
+    folder = hub.download(options.name, options.out, options.source)
+    print(folder)

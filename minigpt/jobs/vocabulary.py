@@ -1,0 +1,111 @@
+"""Train a vocabulary on a text, and use one: the jobs behind `minigpt tokenizer`."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from minigpt import data, tokenizer
+from minigpt.data.corpus import Corpus
+from minigpt.errors import InputError
+from minigpt.files import hub
+from minigpt.jobs.options import REQUIRED, argument, option
+from minigpt.jobs.run import Run
+
+SIZE = 4096  # tokens of a vocabulary, where nothing is given
+FOLDER = "a tokenizer's or a model's folder"
+
+
+@dataclass(kw_only=True)
+class VocabularyOptions:
+    """What `minigpt tokenizer train` can be told."""
+
+    kind: str = option(
+        "gpt1", "words in lower case (gpt1), bytes (gpt2), or characters (char)", choices=tokenizer.KINDS
+    )
+    data: str = option("stories", "as for minigpt train", metavar="WHAT")
+    vocab: int | None = option(None, f"size of the vocabulary (default: {SIZE}; not with char)", metavar="N")
+    out: str = option(REQUIRED, "folder for the vocabulary", metavar="DIR")
+
+
+@dataclass(kw_only=True)
+class EncodeOptions:
+    """What `minigpt tokenizer encode` can be told."""
+
+    folder: str = argument(FOLDER, metavar="DIR")
+    text: list[str] | None = argument("default: standard input", default=None)
+    special: bool = option(False, "<|endoftext|> is that token, not plain text")
+
+
+@dataclass(kw_only=True)
+class DecodeOptions:
+    """What `minigpt tokenizer decode` can be told."""
+
+    folder: str = argument(FOLDER, metavar="DIR")
+    text: list[str] | None = argument("default: standard input", default=None)
+
+
+@dataclass(kw_only=True)
+class ListOptions:
+    """What `minigpt tokenizer list` can be told."""
+
+    folder: str = argument(FOLDER, metavar="DIR")
+
+
+def train_vocabulary(options: VocabularyOptions) -> None:
+    """Learn a vocabulary from a text, and save it in a folder of its own.
+
+    Characters are taken from the whole text, so that none is unknown; other tokens only from the training part. Raises
+    InputError for a folder that holds one already, and for a size of a vocabulary of characters.
+    """
+    Run.start(options.out, instead="")
+    kind = tokenizer.KINDS[options.kind]
+    if options.kind == "char" and options.vocab is not None:
+        raise InputError(f"--vocab {options.vocab}: --kind char has a token for each character, so leave --vocab out")
+    corpus = data.load(options.data)
+    if options.kind == "char":
+        trained = kind.train(_pieces(corpus, "train", "valid"))
+    else:
+        trained = kind.train(_pieces(corpus, "train"), SIZE if options.vocab is None else options.vocab)
+    trained.save(options.out)
+    print(f"{trained.vocab_size} tokens: {options.out}")
+
+
+def _pieces(corpus: Corpus, *parts: str) -> Iterator[str]:
+    for part in parts:
+        yield from corpus.pieces(part)
+
+
+def encode(options: EncodeOptions) -> None:
+    """Print the token ids of a text. Raises InputError for special tokens where the vocabulary has none."""
+    text = tokenizer.load(hub.find(options.folder))
+    if options.special and not text.special:
+        raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens")
+    words = _words_or_input(options.text)
+    ids = text.encode(words, allowed_special="all") if options.special else text.encode(words)
+    print(*ids)
+
+
+def decode(options: DecodeOptions) -> None:
+    """Print the text of token ids. Raises InputError for what is no token id."""
+    words = _words_or_input(options.text).split()
+    for word in words:
+        if not word.isdecimal() or len(word) > 9:
+            raise InputError(f"{word!r} is not a token id: give whole numbers")
+    ids = [int(word) for word in words]
+    print(tokenizer.load(hub.find(options.folder)).decode(ids))
+
+
+def list_tokens(options: ListOptions) -> None:
+    """Print every token of a vocabulary, what it was merged from, and its id."""
+    lines = tokenizer.load(hub.find(options.folder)).listing()
+    print(*lines, sep="\n")
+
+
+def _words_or_input(words: list[str] | None) -> str:
+    """What stands on the command line, or else all of the standard input. Raises InputError if that is not UTF-8."""
+    if words:
+        return " ".join(words)
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"what comes on standard input is not UTF-8: {error}") from error
