@@ -16,11 +16,9 @@ LOW_32_BITS = 0xFFFFFFFF  # x & LOW_32_BITS is x modulo 2**32: NumPy, CuPy and C
 def _mix(x):
     """x below 2**32, a number or an array, mixed so that every input bit can change every output bit."""
     x = x ^ x >> 16
-    x = x * 0x7FEB352D
-    x = x & LOW_32_BITS
+    x = x * 0x7FEB352D & LOW_32_BITS
     x = x ^ x >> 15
-    x = x * 0x846CA68B
-    x = x & LOW_32_BITS
+    x = x * 0x846CA68B & LOW_32_BITS
     return x ^ x >> 16
 
 
@@ -54,8 +52,7 @@ class Key(NamedTuple):
         Raises TypeError for what is no whole number, and IndexError for a number that a table does not have.
         """
         bits = self.bits
-        for number in numbers:
-            number = operator.index(number)  # NumPy's integers too
+        for number in map(operator.index, numbers):  # NumPy's integers too
             if isinstance(bits, int):
                 bits = _folded(bits, number)
             else:
