@@ -1,5 +1,7 @@
 """CuPy and the GPU: whether they work, and what they tell. The only file that imports cupy."""
+
 import contextlib
+import contextvars
 import functools
 import importlib.metadata
 import os
@@ -97,6 +99,36 @@ def tensor_cores() -> bool:
     return int(cupy.cuda.Device().compute_capability) >= 80
 
 
+_products = contextvars.ContextVar("products", default="float32")
+
+
+@contextlib.contextmanager
+def products_in(name: str):
+    """`with products_in("tf32"): ...`: how products of float32 matrices are computed on a GPU inside.
+
+    "float32": exactly. "tf32": the factors are rounded to 10 bits behind the point, which is faster on GPUs that have
+    tensor cores. Afterwards it is as before. Each thread has its own choice. Raises InputError for another name.
+    """
+    before = _products.get()
+    set_products(name)
+    try:
+        yield
+    finally:
+        _products.set(before)
+
+
+def set_products(name: str) -> None:
+    """The same from now on, without an end."""
+    if name not in ("float32", "tf32"):
+        raise InputError(f"products in {name!r}: choose float32 or tf32")
+    _products.set(name)
+
+
+def products_are_tf32() -> bool:
+    """Are products of float32 matrices computed in tf32 here?"""
+    return _products.get() == "tf32"
+
+
 def device_name(device: str) -> str:
     """What the device calls itself."""
     return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "cuda" else "CPU"
@@ -168,5 +200,3 @@ def readable_errors():
             raise
         raise InputError(explain(error)) from error
 
-
-tf32 = False  # may a GPU's products round float32 inputs to 10 bits behind the point, which is faster?

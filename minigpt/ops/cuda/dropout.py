@@ -14,7 +14,9 @@ class DropoutCache(NamedTuple):
 
 def dropout_supports(x, *, rate, key) -> str | None:
     """Rates out of range are left to the reference, which raises the error."""
-    return accepts(x) if 0 <= rate < 1 else "it takes rates from 0 up to 1"
+    if not 0 <= rate < 1:
+        return "it takes rates from 0 up to, but not including, 1"
+    return accepts(x)
 
 
 def dropout_forward(x, *, rate, key):

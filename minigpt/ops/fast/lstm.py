@@ -35,7 +35,7 @@ def lstm_forward(x, w, u, b, state):
     b_half = b * half
     x = x.swapaxes(0, 1).copy()
     rows = x.reshape(time * batch, -1)
-    gates = rows @ w_half + b_half  # at first what the tanh takes, without h u; step t overwrites gates[t] by i, f, g, o
+    gates = rows @ w_half + b_half  # until step t overwrites gates[t] with i, f, g, o: what tanh takes, without h u
     gates = gates.reshape(time, batch, 4, size)
     h = np.empty((time + 1, batch, size), x.dtype)
     c = np.empty_like(h)
