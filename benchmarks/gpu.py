@@ -244,7 +244,7 @@ def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
     import torch
     from torch_gpt import GPT, adamw
 
-    gpu.tf32 = precision == "tf32"
+    gpu.set_products("tf32" if precision == "tf32" else "float32")
     config = GPT2.Config(**sizes)
     time, rng = config.n_positions, np.random.default_rng(0)
     ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))

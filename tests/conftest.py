@@ -61,7 +61,7 @@ def kernels_on_cpu(request, monkeypatch):
     """
     if cuda_on_cpu.problem():
         pytest.skip(cuda_on_cpu.problem())
-    caches = kernels._compiled, cublaslt._library, cublaslt._device, cublaslt._plan, products._agrees
+    caches = kernels._compiled, cublaslt._library, cublaslt._device, cublaslt._plan, products._is_exact
     for cache in caches:
         cache.cache_clear()
     library = cublaslt_on_cpu.Library() if getattr(request, "param", "CuPy") == "cuBLASLt" else None

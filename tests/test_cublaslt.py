@@ -21,6 +21,7 @@ from helpers import error, same
 
 from minigpt.device import arrays, gpu
 from minigpt.device.arrays import named_dtype
+from minigpt.errors import InputError
 from minigpt.ops.cuda import cublaslt, kernels, products
 from minigpt.ops.cuda.cublaslt import Epilogue
 
@@ -150,15 +151,33 @@ def test_results_are_row_major_and_of_one_dtype(kernels_on_cpu):
 
 
 @WITH_CUBLASLT
-def test_tf32_is_for_float32_alone(kernels_on_cpu, monkeypatch):
+def test_tf32_is_for_float32_alone_and_ends_with_its_block(kernels_on_cpu):
     a, b = normal(20, 30), normal(30, 40)
     exact, fine = np.matmul(*exactly(a, b)), products.product(a, b)
-    monkeypatch.setattr(gpu, "tf32", True)
-    coarse = products.product(a, b)
+    with gpu.products_in("tf32"):
+        coarse = products.product(a, b)
+        with gpu.products_in("float32"):
+            assert same([products.product(a, b)], [fine])
+        assert same([products.product(a, b)], [coarse])
+        double = products.product(a.astype(float), b.astype(float))
+        assert kernels_on_cpu.made[-1] == ("DEFAULT", "float64", "float64")
     assert error(fine, exact) < 1e-6 < 1e-5 < error(coarse, exact) < 1e-3
-    double = products.product(a.astype(float), b.astype(float))
     assert error(double, np.matmul(*exactly(a, b))) < 1e-14
-    assert kernels_on_cpu.made[-1] == ("DEFAULT", "float64", "float64")
+    assert same([products.product(a, b)], [fine])
+
+
+@WITH_CUBLASLT
+def test_products_are_exact_again_after_an_error(kernels_on_cpu):
+    a, b = normal(20, 30), normal(30, 40)
+    fine = products.product(a, b)
+    with pytest.raises(KeyError), gpu.products_in("tf32"):
+        raise KeyError
+    assert same([products.product(a, b)], [fine])
+
+
+def test_products_in_another_dtype_are_refused():
+    with pytest.raises(InputError, match="products in 'int8': choose float32 or tf32"), gpu.products_in("int8"):
+        pass
 
 
 # --- what a call costs, and what goes wrong --------------------------------------------------------------------------

@@ -653,13 +653,13 @@ def test_a_warning_names_what_cannot_be_recorded_and_not_what_follows_from_it(mo
     cupy, log = fake_cupy(fails=True)
     monkeypatch.setattr(gpu, "cupy", cupy)
 
-    def asks_while_it_is_recorded(a):
+    def fails_while_it_is_recorded(a):
         if log[-1] == "begin":
-            raise RuntimeError("somebody asked for a number")
+            raise RuntimeError("a result was read")
         return a * 2
 
-    with pytest.warns(UserWarning, match="piece by piece: somebody asked for a number"):
-        assert graph.Recorded(asks_while_it_is_recorded)(np.ones(2)).tolist() == [2, 2]
+    with pytest.warns(UserWarning, match="launched one by one: a result was read"):
+        assert graph.Recorded(fails_while_it_is_recorded)(np.ones(2)).tolist() == [2, 2]
 
 
 # --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------

@@ -38,8 +38,8 @@ def where(request) -> str:
 @pytest.fixture
 def precision():
     """A function that sets how products are computed; afterwards they are exact again."""
-    yield lambda name: setattr(gpu, "tf32", name == "tf32")
-    gpu.tf32 = False
+    with gpu.products_in("float32"):
+        yield lambda name: gpu.set_products("tf32" if name == "tf32" else "float32")
 
 
 def results(op, args, constants, where):

@@ -165,7 +165,7 @@ def test_a_table_holds_the_keys_that_fold_makes():
     looked_up = Key(table, 2)
     for numbers in ((), (0,), (2,), (0, 1), (2, 0)):
         made, found = key.fold(*numbers), looked_up.fold(*numbers)
-        assert found.word.tolist() == [made.bits] == [made.word]
+        assert found.seed_bits.tolist() == [made.bits] == [made.seed_bits]
         assert (keep_mask(found, 0.4, (3, 7), np) == keep_mask(made, 0.4, (3, 7), np)).all()
     for outside in ((3,), (0, 2)):
         with pytest.raises(IndexError):

@@ -1,1 +1,1 @@
-"""Where arrays live and who computes: NumPy or CuPy, the GPU, threads, processes. Only this folder imports cupy."""
+"""Where arrays live and what computes: NumPy or CuPy, the GPU, threads, processes. Only this folder imports cupy."""

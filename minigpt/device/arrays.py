@@ -11,29 +11,39 @@ try:
     import ml_dtypes
 except ImportError:
     ml_dtypes = None
+
 Array = Any  # numpy.ndarray or gpu.cupy.ndarray
 
 
 def named_dtype(name: str) -> np.dtype:
-    """The dtype of this name, which for NumPy alone bfloat16 is not. Raises InputError where it cannot be had."""
-    if name == "bfloat16" and ml_dtypes is None:
+    """The dtype of this name. bfloat16, which NumPy alone does not have, is that of ml_dtypes.
+
+    Raises InputError for bfloat16 where ml_dtypes is not installed.
+    """
+    if name != "bfloat16":
+        return np.dtype(name)
+    if ml_dtypes is None:
         raise InputError("bfloat16 needs ml_dtypes: pip install ml_dtypes")
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return np.dtype(ml_dtypes.bfloat16)
 
 
 def array_module(*arrays: Array):
-    """numpy or cupy, whichever made these arrays. Mixed arrays are refused by position."""
+    """numpy or cupy: the module that made these arrays. Raises InputError for NumPy and CuPy arrays together."""
     if gpu.cupy is None:
         return np
     on_gpu = [isinstance(array, gpu.cupy.ndarray) for array in arrays]
     if any(on_gpu) and not all(on_gpu):
-        kinds = ", ".join(f"argument {i} is {'CuPy' if there else 'NumPy'}" for i, there in enumerate(on_gpu, 1))
-        raise InputError(f"NumPy and CuPy arrays are mixed ({kinds}): move them with to_device first")
+        kinds = ["CuPy" if there else "NumPy" for there in on_gpu]
+        given = ", ".join(f"argument {i} is {kind}" for i, kind in enumerate(kinds, 1))
+        raise InputError(f"NumPy and CuPy arrays are mixed ({given}): move them with to_device first")
     return gpu.cupy if on_gpu and on_gpu[0] else np
 
 
 def to_device(array: Array, device: str) -> Array:
-    """The array on "cpu" (NumPy) or "cuda" (CuPy); the array itself if it is there already."""
+    """The array on "cpu" (NumPy) or "cuda" (CuPy); the array itself if it is there already.
+
+    Raises InputError, with cause and cure, where a GPU cannot be used or has no memory left.
+    """
     if device == "cpu":
         return to_numpy(array)
     if gpu.cupy is None:
@@ -55,13 +65,14 @@ def device_of(array: Array) -> str:
 
 
 def check_precision(name: str, device: str) -> None:
-    """Raises InputError where a model cannot compute in "tf32" or "bfloat16"; "float32" can be had everywhere."""
+    """Raises InputError where a model cannot compute in "tf32" or "bfloat16"; in "float32" it can everywhere."""
     if name == "float32":
         return
     if device == "cpu":
         raise InputError(f"--dtype {name} needs a GPU: leave it out, or give --dtype float32")
     if not gpu.tensor_cores():
-        has = f"{gpu.device_name(device)} has {int(gpu.cupy.cuda.Device().compute_capability) / 10}"
+        capability = int(gpu.cupy.cuda.Device().compute_capability) / 10
+        has = f"{gpu.device_name(device)} has {capability}"
         raise InputError(f"--dtype {name} needs a GPU of compute capability 8.0, and {has}: give --dtype float32")
     if name == "bfloat16":
         named_dtype(name)

@@ -1,5 +1,10 @@
-"""CuPy and the GPU: whether they work, and what they tell. The only file that imports cupy."""
+"""CuPy and the GPU: whether they work, how products are computed, how much memory is free.
+
+The only file that imports cupy.
+"""
+
 import contextlib
+import contextvars
 import functools
 import importlib.metadata
 import os
@@ -35,9 +40,9 @@ CAUSES = {
 
 
 def choose_device(wanted: str | None = None) -> str:
-    """"cpu" or "cuda" for "auto", "cpu" or "cuda"; None asks the environment variable MINIGPT_DEVICE, then "auto".
+    """"cpu" or "cuda", for "auto", "cpu" or "cuda"; None takes the environment variable MINIGPT_DEVICE, or "auto".
 
-    Raises InputError with cause and cure where "cuda" is asked for and cannot be had.
+    Raises InputError for another name, and, with cause and cure, where "cuda" is wanted and does not work.
     """
     wanted = wanted or os.environ.get("MINIGPT_DEVICE") or "auto"
     if wanted not in ("auto", "cpu", "cuda"):
@@ -60,36 +65,47 @@ def cuda_problem() -> str | None:
     try:
         if cupy.cuda.runtime.getDeviceCount() == 0:
             return "CuPy sees no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"
-        x = cupy.arange(4, dtype=cupy.float32).reshape(2, 2)  # memory, a kernel, a product by cuBLAS, a copy back
-        if float((x * x).sum()) != 14.0 or float((x @ x)[1, 1]) != 11.0:
-            return "the GPU computed 0 + 1 + 4 + 9 or 2 + 9 wrongly: do not trust it; use --device cpu"
-    except Exception as error:  # whatever a half-installed CUDA raises here, the user needs its meaning
+        return _wrong_results()
+    except Exception as error:  # a CUDA that is installed only in part may raise anything; the user needs its meaning
         return explain(error)
+
+
+def _wrong_results() -> str | None:
+    """None if memory, a kernel, a product by cuBLAS and a copy back give the right numbers."""
+    x = cupy.arange(4, dtype=cupy.float32)
+    x = x.reshape(2, 2)
+    squares = x * x
+    product = x @ x
+    if float(squares.sum()) != 14.0 or float(product[1, 1]) != 11.0:
+        return "the GPU computed 0 + 1 + 4 + 9 or 2 + 9 wrongly: do not trust it; use --device cpu"
     return None
 
 
 @functools.cache
 def _cupy_wheels() -> list[str]:
+    """The names of all CuPy packages that are installed."""
     names = {distribution.metadata["Name"] for distribution in importlib.metadata.distributions()}
     return sorted(name for name in names if name and (name == "cupy" or name.startswith("cupy-cuda")))
 
 
 def explain(error: BaseException) -> str:
     """The likely cause of a CUDA error and its cure, in one line."""
-    lines = [line.strip()[:160] for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {error}"
+    lines = [line.strip()[:160] for line in text.splitlines() if line.strip()]
     wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
     for words, cause in CAUSES.items():
         for line in lines:
             if any(word in line.lower() for word in words):
                 return f"{cause.format(wheel=wheel)} [{line}]"
-    last = next(line for line in reversed(lines) if any(map(str.isalpha, line)))  # CuPy frames its message
-    return f"CuPy does not work here [{last}]: see python -c 'import cupy; cupy.show_config()'"
+    with_letters = [line for line in lines if any(map(str.isalpha, line))]  # CuPy draws a frame around its message
+    return f"CuPy does not work here [{with_letters[-1]}]: see python -c 'import cupy; cupy.show_config()'"
 
 
 def use_device(index: int) -> None:
-    """Of several GPUs take number index, modulo how many there are. Without a GPU nothing is done."""
+    """Use GPU number `index`, modulo the number of GPUs. Without a GPU nothing is done."""
     if cupy is not None and cupy.is_available():
-        cupy.cuda.Device(index % cupy.cuda.runtime.getDeviceCount()).use()
+        devices = cupy.cuda.runtime.getDeviceCount()
+        cupy.cuda.Device(index % devices).use()
 
 
 def tensor_cores() -> bool:
@@ -97,13 +113,46 @@ def tensor_cores() -> bool:
     return int(cupy.cuda.Device().compute_capability) >= 80
 
 
+_products = contextvars.ContextVar("products", default="float32")
+
+
+@contextlib.contextmanager
+def products_in(name: str):
+    """`with products_in("tf32"): ...`: how products of float32 matrices are computed on a GPU inside.
+
+    "float32": exactly. "tf32": the factors are rounded to 10 bits behind the point, which is faster on GPUs that have
+    tensor cores. Afterwards it is as before. Each thread has its own choice. Raises InputError for another name.
+    """
+    before = _products.get()
+    set_products(name)
+    try:
+        yield
+    finally:
+        _products.set(before)
+
+
+def set_products(name: str) -> None:
+    """The same from now on, without an end."""
+    if name not in ("float32", "tf32"):
+        raise InputError(f"products in {name!r}: choose float32 or tf32")
+    _products.set(name)
+
+
+def products_are_tf32() -> bool:
+    """Are products of float32 matrices computed in tf32 here?"""
+    return _products.get() == "tf32"
+
+
 def device_name(device: str) -> str:
-    """What the device calls itself."""
-    return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "cuda" else "CPU"
+    """The name of the GPU, or "CPU"."""
+    if device == "cpu":
+        return "CPU"
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    return properties["name"].decode()
 
 
 def synchronize() -> None:
-    """Wait until the GPU has done everything that it was asked to do."""
+    """Wait until everything launched on the current stream is done."""
     cupy.cuda.get_current_stream().synchronize()
 
 
@@ -113,11 +162,12 @@ def current_stream() -> tuple[int, int]:
 
 
 def available_memory(device: str) -> int | None:
-    """Bytes that one can still have on a GPU: what is free there, and what CuPy's pool holds without using it."""
+    """Bytes that new arrays can take on a GPU: what is free there, and what CuPy's pool holds unused. None on a CPU."""
     if device == "cpu":
         return None
     pool = cupy.get_default_memory_pool()
-    return cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+    free = cupy.cuda.runtime.memGetInfo()[0]
+    return free + pool.free_bytes()
 
 
 def held_memory() -> int:
@@ -126,33 +176,35 @@ def held_memory() -> int:
 
 
 def free_memory() -> None:
-    """Give back to the GPU what the pool only keeps."""
+    """Return to the GPU the memory that the pool holds unused."""
     cupy.get_default_memory_pool().free_all_blocks()
 
 
 def has_nccl(processes: int) -> bool:
-    """Is there NCCL, and a GPU for each of so many processes on this machine?"""
+    """Is NCCL installed, and has this machine a GPU for each of so many processes?"""
     from cupy.cuda import nccl
 
     return nccl.available and cupy.cuda.runtime.getDeviceCount() >= processes
 
 
 def nccl(size: int, rank: int, broadcast: Callable) -> Callable:
-    """A function that sums an array over the GPUs of so many processes.
+    """A function that sums an array, float32 or float64, over the GPUs of `size` processes.
 
-    broadcast: a function that gives to every process what the first one passes.
+    rank: the number of this process. broadcast: a function that returns, in every process, what the first one passes.
     """
     from cupy.cuda import nccl
 
-    name = broadcast(nccl.get_unique_id() if rank == 0 else None)
-    communicator = nccl.NcclCommunicator(size, name, rank)
+    identifier = nccl.get_unique_id() if rank == 0 else None
+    identifier = broadcast(identifier)
+    communicator = nccl.NcclCommunicator(size, identifier, rank)
     types = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64}
 
     def all_reduce(array: Any) -> Any:
         array = cupy.ascontiguousarray(array)
-        out, stream = cupy.empty_like(array), cupy.cuda.get_current_stream().ptr
-        kind = types[array.dtype.name], nccl.NCCL_SUM
-        communicator.allReduce(array.data.ptr, out.data.ptr, array.size, *kind, stream)
+        out = cupy.empty_like(array)
+        kind = types[array.dtype.name]
+        stream = cupy.cuda.get_current_stream()
+        communicator.allReduce(array.data.ptr, out.data.ptr, array.size, kind, nccl.NCCL_SUM, stream.ptr)
         return out
 
     return all_reduce
@@ -168,5 +220,3 @@ def readable_errors():
             raise
         raise InputError(explain(error)) from error
 
-
-tf32 = False  # may a GPU's products round float32 inputs to 10 bits behind the point, which is faster?

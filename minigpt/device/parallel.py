@@ -1,8 +1,8 @@
-"""Several processes that train one model: who takes which rows of a batch, and how their gradients add up.
+"""Several processes that train one model: which rows of a batch each takes, and how their gradients are added.
 
 Every process holds the whole model. Each takes its rows of every batch and divides its loss by the number of targets
-of the whole batch; so the gradients only have to be added, and then all make the same update. What is dropped does not
-depend on who computes it (see `key`). Messages are mpi4py's; between GPUs they are NCCL's, through CuPy.
+of the whole batch; so the gradients only have to be added, and then all make the same update. What dropout drops does
+not depend on the process (see ops/keys.py). Messages are sent by mpi4py; between GPUs by NCCL, through CuPy.
 """
 
 import atexit
@@ -21,8 +21,9 @@ from minigpt.device.arrays import Array
 from minigpt.device.threads import set_threads
 from minigpt.errors import InputError
 
-LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")  # what mpirun says to its processes
-GRACE = 2.0  # seconds that the first process has to say what is wrong, before another one does
+# environment variables in which mpirun gives the number of processes
+LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+GRACE = 2.0  # seconds that the first process has to report an error, before another process does
 
 
 class Ranks:
@@ -33,25 +34,31 @@ class Ranks:
 
     def __init__(self, comm: Any = None):
         self.comm = comm
-        self.rank, self.size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
+        self.rank = 0
+        self.size = 1
+        if comm is not None:
+            self.rank = comm.Get_rank()
+            self.size = comm.Get_size()
         machines = self.gather(platform.node())
-        self.here = machines.count(machines[self.rank])  # how many of them are on this machine, and which one is this
-        self.place = machines[: self.rank].count(machines[self.rank])
-        self._between_gpus: Any = None  # a function that sums an array by NCCL, or False; found out when it is needed
+        machine = machines[self.rank]
+        self.here = machines.count(machine)  # how many of the processes are on this machine
+        self.place = machines[: self.rank].count(machine)  # which of these this one is, from 0
+        self._between_gpus: Any = None  # a function that sums an array by NCCL, or False; None until it is needed
 
     @property
     def first(self) -> bool:
-        """Is this the process that speaks, and writes files?"""
+        """Is this the process that prints, and writes files?"""
         return self.rank == 0
 
     def rows(self, batch: int, parts: int = 1) -> slice:
-        """The rows of a batch that this process takes; they are computed in so many equal parts.
+        """The rows of a batch that this process takes. parts: it computes them in so many equal parts.
 
-        Raises InputError where the processes, or the parts, cannot share equally.
+        Raises InputError where the rows cannot be divided equally by the number of processes and of parts.
         """
         unit = self.size * parts
         if batch % unit:
-            choose = f"{batch // unit * unit} or {(batch // unit + 1) * unit}" if batch > unit else unit
+            below = batch // unit * unit
+            choose = f"{below} or {below + unit}" if below else unit
             in_parts = f", each in --accumulate {parts} parts" if parts > 1 else ""
             raise InputError(f"--batch {batch} cannot be shared by {self.size} processes{in_parts}: choose {choose}")
         share = batch // self.size
@@ -74,23 +81,28 @@ class Ranks:
     def agree(self, named: dict[str, Any]) -> None:
         """Raises InputError, everywhere, where a value is not the same in all processes."""
         given = self.gather(named)
+        first = given[0]
         for rank, other in enumerate(given[1:], start=1):
-            for name, value in given[0].items():
+            for name, value in first.items():
                 if other[name] != value:
                     where = f"{value} in process 0 and {other[name]} in process {rank}"
                     raise InputError(f"the processes disagree: {name} is {where}")
 
     def _all_reduce(self, array: Array) -> Array:
         device = arrays.device_of(array)
-        if device == "cuda" and self._between_gpus is None:
-            each_its_own = all(self.gather(gpu.has_nccl(self.here)))
-            self._between_gpus = each_its_own and gpu.nccl(self.size, self.rank, self.comm.bcast)
-        if device == "cuda" and self._between_gpus:
-            return self._between_gpus(array)
+        if device == "cuda" and self._nccl():
+            return self._nccl()(array)
         mine = np.ascontiguousarray(arrays.to_numpy(array))
         total = np.empty_like(mine)
         self.comm.Allreduce(mine, total)
         return arrays.to_device(total, device)
+
+    def _nccl(self) -> Any:
+        """A function that sums an array over the GPUs; False where there are not enough of them, or no NCCL."""
+        if self._between_gpus is None:
+            enough = all(self.gather(gpu.has_nccl(self.here)))
+            self._between_gpus = enough and gpu.nccl(self.size, self.rank, self.comm.bcast)
+        return self._between_gpus
 
 
 ALONE = Ranks()
@@ -100,33 +112,48 @@ ALONE = Ranks()
 def started(threads: int | None = None):
     """The processes that mpirun has started, or this one alone: `with started() as ranks: ...`.
 
-    Only the first one is heard. If one fails all end, and it says why. threads: for each process; None: the cores of
-    this machine are shared out, unless mpirun has done that.
+    Only the first one prints. If one fails all end, and that one reports its error. threads: for each process; None:
+    the cores of this machine are divided among its processes, unless mpirun has done that. Raises InputError where
+    mpirun has started several processes and mpi4py is not installed.
     """
     ranks = Ranks(_world())
     if ranks.size == 1:
         yield ALONE
         return
     gpu.use_device(ranks.place)
-    set_threads(threads or max(1, cores() if cores() < (os.cpu_count() or 1) else cores() // ranks.here))
+    set_threads(threads or _fair_threads(ranks.here))
     try:
-        with contextlib.ExitStack() as silence:
-            if not ranks.first:
-                nowhere = silence.enter_context(open(os.devnull, "w", encoding="utf-8"))
-                silence.enter_context(contextlib.redirect_stdout(nowhere))
-                silence.enter_context(contextlib.redirect_stderr(nowhere))
+        with contextlib.nullcontext() if ranks.first else _silence():
             yield ranks
     except BaseException as error:
-        if not ranks.first:  # where all have failed alike, the first one ends this sleep
+        if not ranks.first:  # where all have failed in the same way, the first one ends this sleep
             time.sleep(GRACE)
             print(f"in process {ranks.rank}:", end=" ", file=sys.stderr, flush=True)
-        atexit.register(ranks.comm.Abort, 130 if isinstance(error, KeyboardInterrupt) else 2)
+        status = 130 if isinstance(error, KeyboardInterrupt) else 2
+        atexit.register(ranks.comm.Abort, status)
         raise
+
+
+def _fair_threads(processes_here: int) -> int:
+    """How many threads one of so many processes on this machine may use."""
+    if cores() < (os.cpu_count() or 1):  # mpirun has divided the cores
+        return cores()
+    return max(1, cores() // processes_here)
+
+
+@contextlib.contextmanager
+def _silence():
+    """Inside, nothing is printed."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            yield
 
 
 def cores() -> int:
     """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def processes() -> int:
@@ -135,12 +162,12 @@ def processes() -> int:
 
 
 def _world() -> Any:
-    """The communicator of all processes, if mpirun has started more than one."""
+    """The communicator of all processes; None where mpirun has not started more than one."""
     if processes() < 2:
         return None
     try:
         from mpi4py import MPI
     except ImportError as error:
-        raise InputError(f"mpirun has started several processes, but there is no mpi4py ({error}): "
-                         "pip install mpi4py") from error  # fmt: skip
+        missing = f"mpirun has started several processes, but there is no mpi4py ({error}): pip install mpi4py"
+        raise InputError(missing) from error
     return MPI.COMM_WORLD

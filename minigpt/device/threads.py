@@ -1,4 +1,4 @@
-"""Threads: for the products of BLAS, and for what the fast operations share out. And memory that is kept."""
+"""Threads: for the products of BLAS, and for work that the fast operations divide. And memory that is kept."""
 
 import ctypes
 import functools
@@ -12,19 +12,22 @@ from minigpt.errors import InputError
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep freed memory for the next array. Elsewhere than on Linux with glibc nothing is done.
+    """Let the C library keep freed memory for the next array. Only on Linux with glibc; elsewhere nothing is done.
 
-    Left alone, it returns large blocks to the system, and each page of the next array is cleared and mapped anew: a
-    third of a small training step.
+    By default it returns large blocks to the system, and each page of the next array is cleared and mapped again: that
+    takes a third of the time of a small training step.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt:
-        mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD: blocks below this size come from the heap
-        mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: so much of it may lie idle
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return
+    mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD: blocks below this size come from the heap
+    mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: so many unused bytes of it are kept
 
 
 def set_threads(number: int) -> None:
-    """Let matrix products, and what `share` shares out, use this many threads.
+    """Let matrix products, and work that `share` divides, use this many threads.
 
     Raises InputError for a number below 1.
     """
@@ -36,60 +39,68 @@ def set_threads(number: int) -> None:
 
 
 def threads() -> int:
-    """How many threads may work at the same time: what `set_threads` said, or what BLAS found."""
+    """How many threads may work at the same time: the number given to `set_threads`, or else that of BLAS."""
     global _threads
     if _threads is None:
-        _threads = max((library.num_threads for library in _libraries()), default=os.cpu_count() or 1)
+        of_blas = [library.num_threads for library in _libraries()]
+        _threads = max(of_blas, default=os.cpu_count() or 1)
     return _threads
 
 
 def share(body: Callable, *sizes: int, work: int) -> list:
     """[body(*slices), ...]: each thread takes its part of every range(size), all at the same time.
 
-    NumPy lets go of Python's lock while it computes. work: about how many numbers are touched; where they are few, one
-    call gets everything. Matrix products inside use one thread. body must not call share, nor touch what others write.
+    NumPy releases Python's lock while it computes. work: about how many elements are read or written; where they are
+    few, one call gets everything. Matrix products inside use one thread. body must not call share, nor read or write
+    what another thread writes. Raises what body raised, of the thread that failed first.
     """
-    n = min(threads() if work >= SHARED else 1, *sizes)
+    allowed = threads() if work >= SHARED else 1
+    n = min(allowed, *sizes)
     if n < 2:
         return [body(*(slice(0, size) for size in sizes))]
-    parts = [[slice(size * k // n, size * (k + 1) // n) for size in sizes] for k in range(n)]
-    results, done, tasks = [None] * n, queue.SimpleQueue(), _tasks(n - 1, os.getpid())
+    results = [None] * n
+    done = queue.SimpleQueue()  # for each part its error, or None
+    tasks = _tasks(n - 1, os.getpid())
 
-    def run(i):
+    def run(k):
+        error = None
         try:
-            results[i], error = body(*parts[i]), None
-        except BaseException as raised:  # of another thread: it is raised again in this one
+            parts = [slice(size * k // n, size * (k + 1) // n) for size in sizes]
+            results[k] = body(*parts)
+        except BaseException as raised:  # raised again below, in the thread that called share
             error = raised
         done.put(error)
 
     _limit_products(1)
     try:
-        for i in range(1, n):
-            tasks.put(functools.partial(run, i))
+        for k in range(1, n):
+            tasks.put(functools.partial(run, k))
         run(0)
-        errors = [error for error in (done.get() for _ in parts) if error]
+        errors = [done.get() for _ in range(n)]
     finally:
         _limit_products(threads())
-    if errors:
-        raise errors[0]
+    for error in errors:
+        if error is not None:
+            raise error
     return results
 
 
-SHARED = 1 << 15  # with less work than this, waking another thread costs more than it saves
+SHARED = 1 << 15  # elements: for less work, waking another thread costs more than it saves
 _threads: int | None = None
 
 
 @functools.cache
 def _tasks(workers: int, pid: int) -> queue.SimpleQueue:
-    """What is put in is called by one of so many threads: a third of the delay of a ThreadPoolExecutor.
+    """A queue of functions, each of which is called by one of `workers` threads: faster than a ThreadPoolExecutor.
 
-    pid: a forked process has none of its parent's threads, and needs its own.
+    pid: the process. A forked one has none of its parent's threads, and starts others.
     """
     tasks = queue.SimpleQueue()
 
     def work():
         while True:
-            tasks.get()()
+            task = tasks.get()
+            task()
 
     for _ in range(workers):
         threading.Thread(target=work, daemon=True).start()
@@ -98,11 +109,13 @@ def _tasks(workers: int, pid: int) -> queue.SimpleQueue:
 
 @functools.cache
 def _libraries() -> list:
+    """The libraries of BLAS that are loaded, as threadpoolctl describes them."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def _limit_products(number: int) -> None:
+    """Let matrix products use this many threads."""
     for library in _libraries():
         library.set_num_threads(number)

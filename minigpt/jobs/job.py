@@ -273,7 +273,7 @@ def _assemble(options: PretrainOptions, model: LanguageModel, text, corpus, run:
 
 
 def _in_precision(job: Job) -> Job:
-    gpu.tf32 = job.options.dtype == "tf32"
+    gpu.set_products("tf32" if job.options.dtype == "tf32" else "float32")
     job.model.compute_in("bfloat16" if job.options.low else None)
     return job
 

@@ -1,9 +1,9 @@
-"""The shape line of an operation, read by a machine: from it come example arguments for every check.
+"""The shape line of an operation, read by a program: from it come example arguments for every check.
 
     x (*,C), g (C,), b (C,) -> out (*,C)
 
 Left of the arrow stands what goes in, right of it what comes out; `*` is any number of leading axes, `3C` three times
-C, `()` a single number, `int` whole numbers from 0 to V - 1. A line that is parsed and run cannot rot.
+C, `()` a single number, `int` whole numbers from 0 to V - 1. A line that is parsed and run stays true.
 """
 
 import inspect
@@ -32,7 +32,7 @@ class Tensor(NamedTuple):
     integer: bool = False
 
     def shape(self, leading: Axes = LEADING[2], sizes: Sizes = None) -> Axes:
-        """The shape for these sizes."""
+        """The shape with these leading axes in the place of `*`, and SIZES, some of them replaced by `sizes`."""
         sizes = SIZES | (sizes or {})
         shape = []
         for axis in self.axes:
@@ -64,7 +64,7 @@ def _tensors(side):
 
 
 def of(function: Callable) -> tuple[list[Tensor], list[Tensor]]:
-    """`parse` of the first line of a function's docstring."""
+    """`parse` of the first line of a function's docstring. Raises ValueError where that is no shape line."""
     first_line = inspect.getdoc(function).splitlines()[0]
     return parse(first_line)
 
@@ -78,7 +78,7 @@ def examples(
     """Arguments for a forward function by its shape line: {"x": array, "g": array, "b": array}, in order.
 
     Floats are float64, between 0.25 and 1.5 in size and of either sign: away from 0, from 1 and from any initial point.
-    Whole numbers have repeats among them, and leave some rows out.
+    Whole numbers have repeats among them, and leave some rows out. Raises ValueError as `of` does.
     """
     rng = np.random.default_rng(seed)
     values = dict(NUMBERS)

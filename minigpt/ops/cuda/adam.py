@@ -9,18 +9,20 @@ from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.kernels import accepts, launch
 
-CHUNK = 1 << 14  # numbers of one block
-THREADS = 256  # of a block: WARPS warps
-
+CHUNK = 1 << 14  # numbers that one block updates
+THREADS = 256  # of a block
 
 Tensors = Sequence[tuple[Array, Array, Array, Array]]
 
 
 def adam_update_supports(tensors: Tensors, **settings) -> str | None:
-    """Contiguous CuPy arrays of one dtype."""
-    arrays = [array for tensor in tensors for array in tensor]
-    if not all(array.flags.c_contiguous for array in arrays):
-        return "it takes contiguous arrays"
+    """None for contiguous CuPy arrays of one dtype; otherwise the reason why not."""
+    arrays = []
+    for tensor in tensors:
+        arrays += tensor
+    for array in arrays:
+        if not array.flags.c_contiguous:
+            return "it takes contiguous arrays"
     return accepts(*arrays)
 
 
@@ -28,40 +30,65 @@ def adam_update(
     tensors: Tensors, *, copies: Sequence[Array | None], decays: Sequence[bool], rate: float, eps: float, decay: float,
     betas: tuple[float, float], max_norm: float | None = None,
 ) -> Array | float:
-    """tensors: as for the reference, in three launches, but the gradients are not written to
+    """Update every (p, g, m, v), four arrays of one shape, in place. Returns the norm of all gradients together.
 
-    The norm that is returned is an array (), or 0.0 where max_norm is None: nothing waits for the GPU.
+    Arguments are the reference's; the gradients are not written to. Three launches are enough for all tensors. The norm
+    is an array (), or 0.0 where max_norm is None: nothing waits for the GPU.
     """
     if not tensors:
         return 0.0
     p = tensors[0][0]
-    xp, dtype = array_module(p), p.dtype
-    columns = [*zip(*tensors, strict=True), copies]
-    addresses = np.array([[0 if a is None else kernels.address(a) for a in column] for column in columns], np.uint64)
+    xp = array_module(p)
+    places = _on_gpu(xp, _addresses(tensors, copies))
     sizes = tuple(p.size for p, *_ in tensors)
-    *tables, decaying = _tables(xp, sizes, tuple(decays), dtype, CHUNK)
-    where = _sent(xp, addresses.tobytes()), *tables, len(tensors), CHUNK
-    n = len(tables[1])
+    sizes, tensor, start, decaying = _tables(xp, sizes, tuple(decays), p.dtype, CHUNK)
+    where = places, sizes, tensor, start, len(tensors), CHUNK
+    blocks = len(start)
     clip = None
     if max_norm is not None:
-        squares = xp.empty(n, dtype)
-        clip = xp.empty(2, dtype)
-        launch("adam", "adam_squares", (n, 1, 1), (THREADS, 1, 1), squares, *where)
-        launch("adam", "adam_clip", (1, 1, 1), (THREADS, 1, 1), clip, squares, n, max_norm)
-    numbers = rate, eps, decay, 1 - betas[0], 1 - betas[1]
-    launch("adam", "adam", (n, 1, 1), (THREADS, 1, 1), clip, *where, decaying, *numbers)
+        clip = _clip(xp, where, blocks, max_norm, p.dtype)
+    beta1, beta2 = betas
+    numbers = rate, eps, decay, 1 - beta1, 1 - beta2
+    launch("adam", "adam", (blocks, 1, 1), (THREADS, 1, 1), clip, *where, decaying, *numbers)
     return 0.0 if clip is None else clip[1]
 
 
-@functools.lru_cache(maxsize=4)  # of a recorded step everything lies where it was
-def _sent(xp, addresses):
-    return xp.asarray(np.frombuffer(addresses, np.uint64).reshape(5, -1))
+def _clip(xp, where, blocks, max_norm, dtype):
+    """(2,): the factor that all gradients are to be multiplied by, and their norm."""
+    squares = xp.empty(blocks, dtype)
+    clip = xp.empty(2, dtype)
+    launch("adam", "adam_squares", (blocks, 1, 1), (THREADS, 1, 1), squares, *where)
+    launch("adam", "adam_clip", (1, 1, 1), (THREADS, 1, 1), clip, squares, blocks, max_norm)
+    return clip
+
+
+def _addresses(tensors, copies) -> bytes:
+    """The addresses of every p, every g, every m, every v and every copy, 0 where there is none: as bytes of uint64."""
+    addresses = []
+    for arrays in (*zip(*tensors, strict=True), copies):
+        for array in arrays:
+            addresses.append(0 if array is None else kernels.address(array))
+    return np.array(addresses, np.uint64).tobytes()
+
+
+@functools.lru_cache(maxsize=4)  # in a recorded step every array keeps its address
+def _on_gpu(xp, addresses):
+    """The addresses in an array on the GPU: uint64 (5,number of tensors)"""
+    table = np.frombuffer(addresses, np.uint64)
+    return xp.asarray(table.reshape(5, -1))
 
 
 @functools.lru_cache(maxsize=4)
-def _tables(xp, sizes, decaying, dtype, chunk):
-    """On the GPU: sizes; for each block its tensor and the first number there; which tensors decay."""
-    blocks = [(t, first) for t, size in enumerate(sizes) for first in range(0, size, chunk)]
-    tensor, start = np.array(blocks, np.int64).reshape(-1, 2).T
-    tables = np.array(sizes, np.int64), tensor.astype(np.int32), start.copy(), np.array(decaying, dtype)
-    return [xp.asarray(a) for a in tables]
+def _tables(xp, sizes, decays, dtype, chunk):
+    """On the GPU: sizes; for each block its tensor and the first number that it updates there; which tensors decay."""
+    tensor = []
+    start = []
+    for t, size in enumerate(sizes):
+        for first in range(0, size, chunk):
+            tensor.append(t)
+            start.append(first)
+    sizes = np.array(sizes, np.int64)
+    tensor = np.array(tensor, np.int32)
+    start = np.array(start, np.int64)
+    decaying = np.array(decays, dtype)
+    return [xp.asarray(table) for table in (sizes, tensor, start, decaying)]

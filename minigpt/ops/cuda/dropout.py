@@ -1,11 +1,10 @@
 """Dropout: kernel in dropout.cu."""
 
-import math
 from typing import NamedTuple
 
 from minigpt.device.arrays import array_module
 from minigpt.ops.cuda.kernels import accepts, launch_each
-from minigpt.ops.keys import WORD, Key
+from minigpt.ops.keys import LOW_32_BITS, Key, drop_below, first_index
 
 
 class DropoutCache(NamedTuple):
@@ -15,7 +14,9 @@ class DropoutCache(NamedTuple):
 
 def dropout_supports(x, *, rate, key) -> str | None:
     """Rates out of range are left to the reference, which raises the error."""
-    return accepts(x) if 0 <= rate < 1 else "it takes rates from 0 up to 1"
+    if not 0 <= rate < 1:
+        return "it takes rates from 0 up to, but not including, 1"
+    return accepts(x)
 
 
 def dropout_forward(x, *, rate, key):
@@ -29,11 +30,20 @@ def dropout_backward(dout, cache: DropoutCache):
 
 
 def chance(rate, key, shape) -> tuple:
-    """first, table, key, threshold, stretch, as kernels take them: for an array of this shape, a part of a batch."""
+    """first, table, key, threshold, stretch: what kernels take, for an array of this shape, a part of a batch.
+
+    first: the number of its first element in the whole batch. table: where the kernel reads the key's bits, or None,
+    and then key has them. threshold: hashes below it drop. stretch: what the kept elements are multiplied by.
+    """
     if key is None or rate == 0:
         return 0, None, 0, 0, 1.0
-    where = (None, key.word) if isinstance(key.word, int) else (key.word, 0)
-    return key.row * math.prod(shape[1:]) & WORD, *where, min(int(rate * 2**32), WORD), 1 / (1 - rate)
+    first = first_index(key, shape) & LOW_32_BITS
+    table = None
+    bits = key.seed_bits
+    if not isinstance(bits, int):
+        table = bits
+        bits = 0
+    return first, table, bits, drop_below(rate), 1 / (1 - rate)
 
 
 def _drop(x, rate, key):
@@ -41,4 +51,5 @@ def _drop(x, rate, key):
         return x
     xp = array_module(x)
     x = xp.ascontiguousarray(x)
-    return launch_each("dropout", "dropout", xp.empty_like(x), x, x.size, *chance(rate, key, x.shape))
+    out = xp.empty_like(x)
+    return launch_each("dropout", "dropout", out, x, x.size, *chance(rate, key, x.shape))

@@ -12,21 +12,25 @@ class GeluCache(NamedTuple):
 
 def gelu_forward(x):
     """x (*) -> out (*)"""
-    x = array_module(x).ascontiguousarray(x)
-    return gelu(x, array_module(x).empty_like(x)), GeluCache(x)
+    xp = array_module(x)
+    x = xp.ascontiguousarray(x)
+    out = gelu(x, xp.empty_like(x))
+    return out, GeluCache(x)
 
 
 def gelu_backward(dout, cache: GeluCache):
     """dout (*) -> dx (*)"""
     xp = array_module(dout)
-    return gelu_slope(xp.ascontiguousarray(dout), cache.x, xp.empty_like(cache.x))
+    dout = xp.ascontiguousarray(dout)
+    dx = xp.empty_like(cache.x)
+    return gelu_slope(dout, cache.x, dx)
 
 
 def gelu(x: Array, out: Array) -> Array:
-    """x (*) -> gelu(x) in out (*), both in one piece"""
+    """x (*) -> out (*), which is overwritten with gelu(x); both are contiguous"""
     return launch_each("gelu", "gelu_forward", out, x, x.size)
 
 
 def gelu_slope(dout: Array, x: Array, dx: Array) -> Array:
-    """dout (*), x (*) -> dout gelu'(x) in dx (*), which may be dout, all in one piece"""
+    """dout (*), x (*) -> dx (*), which is overwritten with dout gelu'(x) and may be dout itself; all are contiguous"""
     return launch_each("gelu", "gelu_backward", dx, dout, x, x.size)

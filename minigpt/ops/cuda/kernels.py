@@ -1,4 +1,4 @@
-"""CUDA sources: compiled when they are first needed, and called with arrays and numbers."""
+"""CUDA sources: compiled when they are first needed, and launched with arrays and numbers."""
 
 import functools
 import re
@@ -10,17 +10,21 @@ from minigpt.device import arrays, gpu
 from minigpt.device.arrays import Array
 
 FOLDER = Path(__file__).parent
-ARRAY = getattr(gpu.cupy, "ndarray", ())  # without CuPy, no array is one of ours
-THREADS = 128  # of a block that has no reason for another number
-WARPS = 8  # of a block that shares out rows among them
-STRIPES = 256  # of rows that are summed up apart, at most; and rows of one, at least: two launches sum up everything
-TYPES = {  # dtype: how numbers are stored, and computed with
+ARRAY = getattr(gpu.cupy, "ndarray", ())  # CuPy's class of arrays; without CuPy nothing is an instance of it
+THREADS = 128  # of a block, where a kernel needs no other number
+WARPS = 8  # of a block whose warps share some rows
+STRIPES = 256  # of a sum over rows: the largest number of partial sums, and the fewest rows in each
+TYPES = {  # dtype: the types of C++ that its numbers are stored in, and computed in
     "float32": ("float", "float"),
     "float64": ("double", "double"),
     "bfloat16": ("bfloat16", "float"),
 }
-
-NUMPYS = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64}
+DTYPES = {  # type of C++: its dtype
+    "int": np.int32,
+    "unsigned": np.uint32,
+    "long long": np.int64,
+    "unsigned long long": np.uint64,
+}
 
 
 def accepts(*arrays) -> str | None:
@@ -37,77 +41,111 @@ def accepts(*arrays) -> str | None:
 
 @functools.cache
 def name_of(dtype) -> str:
-    """The name of a dtype. NumPy takes microseconds to put it together, which a GPU would wait for."""
+    """The name of a dtype. NumPy takes microseconds to make it, and meanwhile a GPU would wait."""
     return dtype.name
 
 
 def wide(dtype) -> np.dtype:
-    """What numbers of this dtype are computed and summed in, and the dtype of gradients of weights."""
+    """The dtype that numbers of this dtype are computed and summed in; gradients of weights have it too."""
     return np.dtype(np.float32) if name_of(dtype) == "bfloat16" else dtype
 
 
 def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **constants: int) -> None:
-    """Run a kernel of `file`.cu on a grid of blocks. An empty grid is nothing to do.
+    """Run a kernel of `file`.cu on a grid of blocks. For an empty grid nothing is done.
 
-    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. One
-    array of bfloat16 says that real is that; otherwise the first of floats says what real and wide are. constants:
-    numbers that the compiler knows, as sizes of tiles.
+    arguments: as the source declares them: arrays for pointers (None is the null pointer), numbers for numbers. The
+    type `real` of the source is bfloat16 where one array has it, and otherwise that of the first array of floats.
+    constants: numbers that the compiler knows, such as sizes of tiles.
+    Raises AssertionError for arguments that the source does not declare so.
     """
     if 0 in grid:
         return
-    dtypes = [name for a in arguments if isinstance(a, ARRAY) and (name := name_of(a.dtype)) in TYPES]
-    dtype = "bfloat16" if "bfloat16" in dtypes else (dtypes or ["float32"])[0]
-    function, types = _compiled(file, dtype, tuple(constants.items()))[kernel]
-    assert len(types) == len(arguments), f"{kernel} takes {len(types)} arguments, not {len(arguments)}"
-    function(grid, block, tuple(_argument(a, *kind) for a, kind in zip(arguments, types, strict=True)))
+    functions = _compiled(file, _real_of(arguments), tuple(constants.items()))
+    function, declared = functions[kernel]
+    assert len(declared) == len(arguments), f"{kernel} takes {len(declared)} arguments, not {len(arguments)}"
+    checked = [_argument(value, *kind) for value, kind in zip(arguments, declared, strict=True)]
+    function(grid, block, tuple(checked))
 
 
 def launch_each(file: str, kernel: str, out: Array, *arguments) -> Array:
-    """Run a kernel that makes the numbers of `out` one by one from those of arrays as large, a pack for each thread."""
-    pack = pack_of(out.size, out, *(a for a in arguments if isinstance(a, ARRAY)))
-    launch(file, kernel, (blocks(out.size, pack * THREADS), 1, 1), (THREADS, 1, 1), out, *arguments, PACK=pack)
+    """Run a kernel that computes each number of `out` from the same place in arrays of that size. Returns out.
+
+    A thread takes as many numbers as fit into one access to memory.
+    """
+    arrays_given = [a for a in arguments if isinstance(a, ARRAY)]
+    pack = pack_of(out.size, out, *arrays_given)
+    grid = (blocks(out.size, pack * THREADS), 1, 1)
+    launch(file, kernel, grid, (THREADS, 1, 1), out, *arguments, PACK=pack)
     return out
 
 
 def pack_of(n: int, *arrays: Array) -> int:
-    """How many numbers a thread takes at once of rows of n: as many as are 16 bytes, where rows and arrays allow it."""
+    """How many numbers a thread reads at once in rows of n numbers.
+
+    As many as 16 bytes hold, where n is a multiple of that and all arrays begin at a multiple of 16 bytes; otherwise 1.
+    """
     pack = 16 // min(a.itemsize for a in arrays)
-    return 1 if n % pack or any(address(a) % 16 for a in arrays) else pack
+    if n % pack:
+        return 1
+    for array in arrays:
+        if address(array) % 16:
+            return 1
+    return pack
 
 
 def compile(source: str):
-    """A module that has `get_function(name)`. CuPy keeps what it has compiled, on the disk too."""
+    """A module that has `get_function(name)`. CuPy keeps what it has compiled, also on disk."""
     return gpu.cupy.RawModule(code=source, options=("-std=c++14",))
 
 
 def source(file: str, dtype: str, **constants: int) -> str:
-    """The whole text of a .cu file for one dtype. What it includes is put in: CuPy would not see when that changes."""
+    """The whole text of a .cu file for one dtype. Included files are inserted: CuPy would not see when they change."""
     stored, computed = TYPES[dtype]
-    head = f"{_read('bfloat16.cuh')}typedef {stored} real;\ntypedef {computed} wide;\n"
-    head += "".join(f"const int {name} = {value};\n" for name, value in {"PACK": 1, **constants}.items())
-    return head + re.sub(r'#include "(.+)"\n', lambda found: _read(found[1]), _read(f"{file}.cu"))
+    lines = [f"typedef {stored} real;", f"typedef {computed} wide;"]
+    for name, value in {"PACK": 1, **constants}.items():
+        lines.append(f"const int {name} = {value};")
+    head = _read("bfloat16.cuh") + "\n".join(lines) + "\n"
+
+    def included(found):
+        return _read(found[1])
+
+    return head + re.sub(r'#include "(.+)"\n', included, _read(f"{file}.cu"))
 
 
 def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
     """{kernel: [(type, "*" or ""), ...]}, as declared in a source."""
-    declared = re.findall(r'__global__ void (\w+)\(([^)]*)\)', source)
     one = re.compile(r"(?:const )?([\w ]+?)(\*?) \w+$")
-    return {name: [one.match(" ".join(p.split())).groups() for p in text.split(",")] for name, text in declared}
+    declared = {}
+    for kernel, text in re.findall(r"__global__ void (\w+)\(([^)]*)\)", source):
+        texts = [" ".join(parameter.split()) for parameter in text.split(",")]
+        declared[kernel] = [one.match(parameter).groups() for parameter in texts]
+    return declared
 
 
 def column_sums(x):
-    """x (G,N,C) -> (G,C): each column's sum, as wide as it is computed: of stripes, and then of their sums."""
+    """x (G,N,C) -> (G,C): the sum of each column, in the dtype that `wide` gives.
+
+    Stripes of rows are summed first, and then their sums: a launch for each.
+    """
     groups, rows, columns = x.shape
     stripe = stripe_of(rows)
-    sums = arrays.array_module(x).empty((groups, max(1, blocks(rows, stripe)), columns), wide(x.dtype))
+    stripes = max(1, blocks(rows, stripe))
+    xp = arrays.array_module(x)
+    sums = xp.empty((groups, stripes, columns), wide(x.dtype))
     pack = pack_of(columns, x, sums)
-    grid, constants = (blocks(columns, pack * 32), sums.shape[1], groups), {"PACK": pack, "WARPS": WARPS}
-    launch("columns", "column_sums", grid, (32, WARPS, 1), sums, x, rows, columns, stripe, **constants)
-    return sums[:, 0] if sums.shape[1] == 1 else column_sums(sums)
+    grid = (blocks(columns, pack * 32), stripes, groups)
+    block = (32, WARPS, 1)
+    launch("columns", "column_sums", grid, block, sums, x, rows, columns, stripe, PACK=pack, WARPS=WARPS)
+    if stripes == 1:
+        return sums[:, 0]
+    return column_sums(sums)
 
 
 def stripe_of(rows: int, least: int | None = None) -> int:
-    """How many rows are summed up in one go: `least` or STRIPES, or more. The shape decides, so all have one order."""
+    """How many rows make one partial sum: at least `least`, or STRIPES, and enough for at most STRIPES partial sums.
+
+    Only the shape decides, so the numbers are always added in the same sequence.
+    """
     return max(least or STRIPES, blocks(rows, STRIPES))
 
 
@@ -117,28 +155,49 @@ def blocks(n: int, size: int) -> int:
 
 
 def address(array) -> int:
-    """Where an array begins, for tables of addresses."""
+    """Where an array begins in memory, for tables of addresses."""
     return array.data.ptr
+
+
+def _real_of(arguments) -> str:
+    """The name of the dtype that a source is compiled for."""
+    first = None
+    for argument in arguments:
+        if not isinstance(argument, ARRAY):
+            continue
+        name = name_of(argument.dtype)
+        if name == "bfloat16":
+            return name
+        if first is None and name in TYPES:
+            first = name
+    return first or "float32"
 
 
 @functools.cache
 def _compiled(file, dtype, constants):
     """{kernel: (its function, [(dtype, "*" or ""), ...])}"""
-    text, real = source(file, dtype, **dict(constants)), arrays.named_dtype(dtype)
-    module, numpys = compile(text), {"real": real, "wide": wide(real), **NUMPYS}
-    return {kernel: (module.get_function(kernel), [(np.dtype(numpys[kind]), pointer) for kind, pointer in declared])
-            for kernel, declared in parameters(text).items()}  # fmt: skip
+    text = source(file, dtype, **dict(constants))
+    module = compile(text)
+    real = arrays.named_dtype(dtype)
+    dtypes = {"real": real, "wide": wide(real), **DTYPES}
+    functions = {}
+    for kernel, declared in parameters(text).items():
+        kinds = [(np.dtype(dtypes[kind]), pointer) for kind, pointer in declared]
+        functions[kernel] = module.get_function(kernel), kinds
+    return functions
 
 
 def _read(name):
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _argument(value, kind, pointer):
-    """A value as a kernel takes it: nothing would say that 8 bytes were given where 4 are read."""
+def _argument(value, dtype, pointer):
+    """A value as a kernel takes it. CUDA does not check: of 8 bytes given where 4 are declared, it would read 4."""
     if not pointer:
-        return kind.type(value)
+        return dtype.type(value)
     if value is None:
         return np.uint64(0)
-    assert isinstance(value, ARRAY) and value.dtype == kind and value.flags.c_contiguous, f"not an array of {kind}"
+    assert isinstance(value, ARRAY), f"not an array of {dtype}: {type(value).__name__}"
+    assert value.dtype == dtype, f"not an array of {dtype}, but of {value.dtype}"
+    assert value.flags.c_contiguous, f"not an array of {dtype} in one piece"
     return value

@@ -15,7 +15,7 @@ class LayernormCache(NamedTuple):
 
 
 def layernorm_supports(x, g, b, *, eps=1e-5) -> str | None:
-    """Gains and biases are as wide as numbers are computed with: float32 beside bfloat16."""
+    """Gains and biases of the dtype that numbers are computed in: float32 beside an x of bfloat16."""
     if g.dtype != wide(x.dtype):
         return f"it takes gains of {wide(x.dtype)} beside {x.dtype}, not of {g.dtype}"
     return accepts(x) or accepts(g, b)
@@ -24,34 +24,47 @@ def layernorm_supports(x, g, b, *, eps=1e-5) -> str | None:
 def layernorm_forward(x, g, b, *, eps=1e-5):
     """x (*,C), g (C,), b (C,) -> out (*,C)
 
-    Kept is x, which lies in memory already, and not x_hat.
+    The cache keeps x, which is in memory already, and not x_hat.
     """
     xp = array_module(x)
-    x, g, b = (xp.ascontiguousarray(a) for a in (x, g, b))
+    x = xp.ascontiguousarray(x)
+    g = xp.ascontiguousarray(g)
+    b = xp.ascontiguousarray(b)
     columns = len(g)
     rows = x.size // max(1, columns)
-    out, mean, rstd = xp.empty_like(x), xp.empty(rows, g.dtype), xp.empty(rows, g.dtype)
-    arrays = out, mean, rstd, x, g, b
-    _launch("layernorm_forward", blocks(rows, kernels.WARPS), (out, x, b, g), *arrays, eps, rows, columns)
+    out = xp.empty_like(x)
+    mean = xp.empty(rows, g.dtype)
+    rstd = xp.empty(rows, g.dtype)
+    grid = blocks(rows, kernels.WARPS)
+    _launch("layernorm_forward", grid, (out, x, b, g), out, mean, rstd, x, g, b, eps, rows, columns)
     return out, LayernormCache(x, mean, rstd, g)
 
 
 def layernorm_backward(dout, cache: LayernormCache):
-    """dout (*,C) -> dx (*,C), dg (C,), db (C,)"""
+    """dout (*,C) -> dx (*,C), dg (C,), db (C,)
+
+    A block computes dx for a stripe of rows, and the part of dg and db that comes from them.
+    """
     x, mean, rstd, g = cache
     xp = array_module(x)
-    dout, dx = xp.ascontiguousarray(dout), xp.empty_like(x)
-    rows, columns, stripe = len(mean), len(g), stripe_of(len(mean), kernels.WARPS)
-    parts = xp.empty((2, blocks(rows, stripe), columns), g.dtype)
-    arrays = dx, parts, dout, x, mean, rstd, g
-    _launch("layernorm_backward", blocks(rows, stripe), (dx, dout, x, g), *arrays, rows, columns, stripe)
+    dout = xp.ascontiguousarray(dout)
+    dx = xp.empty_like(x)
+    rows = len(mean)
+    columns = len(g)
+    stripe = stripe_of(rows, kernels.WARPS)
+    stripes = blocks(rows, stripe)
+    parts = xp.empty((2, stripes, columns), g.dtype)
+    sizes = (rows, columns, stripe)
+    _launch("layernorm_backward", stripes, (dx, dout, x, g), dx, parts, dout, x, mean, rstd, g, *sizes)
     dg, db = column_sums(parts)
     return dx, dg, db
 
 
 def _launch(kernel, grid, in_packs, *arguments):
-    """in_packs: the arrays that are read or written in packs, the last of them g"""
+    """in_packs: the arrays that are read or written several numbers at a time, the last of them g (C,)."""
     columns = in_packs[-1].size
     pack = pack_of(columns, *in_packs)
-    constants = {"PACK": pack, "PACKS": blocks(columns, 32 * pack), "WARPS": kernels.WARPS}
-    launch("layernorm", kernel, (grid, 1, 1), (32, kernels.WARPS, 1), *arguments, **constants)
+    packs = blocks(columns, 32 * pack)
+    warps = kernels.WARPS
+    block = (32, warps, 1)
+    launch("layernorm", kernel, (grid, 1, 1), block, *arguments, PACK=pack, PACKS=packs, WARPS=warps)

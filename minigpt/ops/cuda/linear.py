@@ -1,4 +1,4 @@
-"""Linear: a product, and the sums that its bias wants."""
+"""Linear: one product forward, and two backward, of which one also sums the gradient of the bias."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,19 @@ class LinearCache(NamedTuple):
 
 def linear_forward(x, w, b=None):
     """x (*,I), w (I,O), b (O,) -> out (*,O)"""
-    out = product(x.reshape(-1, x.shape[-1]), w, bias=b)
-    return out.reshape(*x.shape[:-1], w.shape[1]), LinearCache(x, w, b)
+    *leading, inputs = x.shape
+    rows = x.reshape(-1, inputs)
+    out = product(rows, w, bias=b)
+    out = out.reshape(*leading, w.shape[1])
+    return out, LinearCache(x, w, b)
 
 
 def linear_backward(dout, cache: LinearCache):
     """dout (*,O) -> dx (*,I), dw (I,O), db (O,), and None for db where there was no b"""
     x, w, b = cache
-    rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
-    dx = product(drows, w.T).reshape(x.shape)
-    return dx, *weight_gradients(rows, drows, b is not None)
+    rows = x.reshape(-1, x.shape[-1])
+    drows = dout.reshape(-1, dout.shape[-1])
+    dx = product(drows, w.T)
+    dx = dx.reshape(x.shape)
+    dw, db = weight_gradients(rows, drows, b is not None)
+    return dx, dw, db

@@ -1,4 +1,4 @@
-"""The two linear maps of a block, and GELU between them: three passes over memory less than one after the other."""
+"""The two linear layers of a block and GELU between them: three passes over memory less than by separate operations."""
 
 from typing import NamedTuple
 
@@ -17,18 +17,28 @@ class MlpCache(NamedTuple):
 def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
     """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)
 
-    Kept are f = x w1 + b1 and a = gelu(f). From f alone a could be had again, for half the memory, but the first
-    product writes both and the backward pass then needs no kernel between products.
+    The cache keeps f = x w1 + b1 and a = gelu(f). The backward pass could compute a from f again, which would need half
+    the memory; but the first product writes both, and so no kernel is needed between the products of the backward pass.
     """
-    a, f = product_gelu(x.reshape(-1, x.shape[-1]), w1, b1)
+    *leading, inputs = x.shape
+    rows = x.reshape(-1, inputs)
+    a, f = product_gelu(rows, w1, b1)
     out = product(a, w2, bias=b2)
-    return out.reshape(*x.shape[:-1], w2.shape[1]), MlpCache(x, w1, w2, f, a) if grad else None
+    out = out.reshape(*leading, w2.shape[1])
+    if not grad:
+        return out, None
+    return out, MlpCache(x, w1, w2, f, a)
 
 
 def mlp_backward(dout, cache: MlpCache):
     """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)"""
     x, w1, w2, f, a = cache
-    rows, drows = x.reshape(-1, x.shape[-1]), array_module(x).ascontiguousarray(dout.reshape(-1, dout.shape[-1]))
+    rows = x.reshape(-1, x.shape[-1])
+    drows = dout.reshape(-1, dout.shape[-1])
+    drows = array_module(x).ascontiguousarray(drows)
     df = product_gelu_backward(drows, w2.T, f)
-    dx = product(df, w1.T).reshape(x.shape)
-    return dx, *weight_gradients(rows, df), *weight_gradients(a, drows)
+    dx = product(df, w1.T)
+    dx = dx.reshape(x.shape)
+    dw1, db1 = weight_gradients(rows, df)
+    dw2, db2 = weight_gradients(a, drows)
+    return dx, dw1, db1, dw2, db2

@@ -1,11 +1,12 @@
-"""Matrix products on a GPU, with what stands right before or behind them.
+"""Matrix products on a GPU, with what happens to a product before it is written: a bias is added, GELU applied.
 
-Operands have two axes. One may be transposed, or a part of the columns of a larger array: only its rows, or only its
-columns, must be in one piece. cuBLASLt makes the products. Where it cannot, CuPy's product and our kernels do.
+Operands have two axes. One may be transposed, or be some columns of a larger array: only its rows, or only its
+columns, must be contiguous. cuBLASLt computes the products; where it cannot, CuPy's product and kernels do.
 """
 
 import functools
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,24 +18,39 @@ from minigpt.ops.cuda.gelu import gelu, gelu_slope
 from minigpt.ops.cuda.kernels import column_sums, wide
 
 ALIGNED = 64  # numbers: rows that begin at multiples of it are read fastest
-EXACT = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 2**-7}  # how far a product may be off, of its largest number
-EXACT_TF32 = 2e-3
+TOLERANCE = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 2**-7}  # the error allowed, relative to the largest number
+TOLERANCE_TF32 = 2e-3
 
-by_cublaslt = True  # if it is there
-FAILED = set()  # kinds of products that are left to CuPy from then on
+by_cublaslt = True  # False once the library is found to be missing
+FAILED = set()  # kinds of products in which a call of cuBLASLt has failed: CuPy computes these from then on
+
+
+class Kind(NamedTuple):
+    """What cuBLASLt is trusted with, or not, as a whole."""
+
+    device: int
+    tf32: bool
+    epilogue: Epilogue
+    dtype: np.dtype
+    result: np.dtype
 
 
 def product(a: Array, b: Array, *, bias: Array | None = None, out: Array | None = None, add: bool = False) -> Array:
-    """a (M,K), b (K,N), bias (N,) -> a b + bias (M,N), in out if that is given, or added to what is in out."""
+    """a (M,K), b (K,N), bias (N,) -> out (M,N), which is a b + bias
+
+    out: an array to write to; None makes one. add: the result is added to the numbers in out instead.
+    """
     if out is None:
         out = array_module(a).empty((a.shape[0], b.shape[1]), a.dtype)
-    _compute(a, b, out, Epilogue.DEFAULT if bias is None else Epilogue.BIAS, bias, add=add)
+    epilogue = Epilogue.DEFAULT if bias is None else Epilogue.BIAS
+    _compute(a, b, out, epilogue, bias, add=add)
     return out
 
 
 def product_gelu(x: Array, w: Array, b: Array) -> tuple[Array, Array]:
-    """x (N,I), w (I,O), b (O,) -> gelu(f) and f = x w + b: both (N,O)"""
-    a, f = (array_module(x).empty((len(x), w.shape[1]), x.dtype) for _ in range(2))
+    """x (N,I), w (I,O), b (O,) -> gelu(f) (N,O) and f = x w + b (N,O)"""
+    f = array_module(x).empty((len(x), w.shape[1]), x.dtype)
+    a = array_module(x).empty_like(f)
     _compute(x, w, a, Epilogue.GELU_AUX_BIAS, b, f)
     return a, f
 
@@ -47,39 +63,57 @@ def product_gelu_backward(da: Array, w: Array, f: Array) -> Array:
 
 
 def weight_gradients(x: Array, dout: Array, bias: bool = True) -> tuple[Array, Array | None]:
-    """x (N,I), dout (N,O) -> x^T dout (I,O) and, if there is a bias, the column sums of dout (O,): both wide"""
-    xp, dtype = array_module(x), wide(x.dtype)
-    dw, db = xp.empty((x.shape[1], dout.shape[1]), dtype), xp.empty(dout.shape[1], dtype) if bias else None
-    _compute(x.T, xp.ascontiguousarray(dout), dw, Epilogue.BGRADA if bias else Epilogue.DEFAULT, db)
+    """x (N,I), dout (N,O) -> x^T dout (I,O) and the column sums of dout (O,), or None where bias is False
+
+    Both in the dtype that `wide` gives.
+    """
+    xp = array_module(x)
+    dtype = wide(x.dtype)
+    dout = xp.ascontiguousarray(dout)
+    dw = xp.empty((x.shape[1], dout.shape[1]), dtype)
+    if not bias:
+        _compute(x.T, dout, dw, Epilogue.DEFAULT)
+        return dw, None
+    db = xp.empty(dout.shape[1], dtype)
+    _compute(x.T, dout, dw, Epilogue.BGRADA, db)
     return dw, db
 
 
 def padded(xp, rows: int, columns: int, dtype) -> Array:
-    """An array (rows,columns+), without its values, whose rows begin at multiples of ALIGNED."""
+    """An array of `rows` rows and at least `columns` columns, not filled, whose rows begin at multiples of ALIGNED."""
     return xp.empty((rows, -(-columns // ALIGNED) * ALIGNED), dtype)
 
 
 def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
-    """By cuBLASLt where it is there, has an algorithm and has never failed with such a product; else the plain way."""
-    global by_cublaslt
-    xp = array_module(out)
-    bias = bias if bias is None else xp.ascontiguousarray(bias)
-    kind = by_cublaslt and (gpu.current_stream()[0], gpu.tf32, epilogue, a.dtype, out.dtype)
-    if kind and kind not in FAILED:
-        try:
-            if _agrees(xp, *kind, bias is not None, aux is not None, add):
-                if cublaslt.multiply(a, b, out, epilogue, bias, aux, add):
-                    return
-        except (ImportError, OSError, RuntimeError) as error:
-            FAILED.add(kind)
-            by_cublaslt = isinstance(error, RuntimeError)  # otherwise there is no such library
-            warnings.warn(f"no {epilogue.name} in {a.dtype} by cuBLASLt, CuPy may be slower: {error}", stacklevel=3)
+    """Write the product and what its epilogue makes of it: by cuBLASLt where it can be trusted, else without it."""
+    if bias is not None:
+        bias = array_module(out).ascontiguousarray(bias)
+    if by_cublaslt and _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add):
+        return
     _compute_plainly(a, b, out, epilogue, bias, aux, add)
 
 
+def _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add) -> bool:
+    """False where cuBLASLt has no algorithm, is not exact enough, or has ever failed with a product of this kind."""
+    global by_cublaslt
+    device, _ = gpu.current_stream()
+    kind = Kind(device, gpu.products_are_tf32(), epilogue, a.dtype, out.dtype)
+    if kind in FAILED:
+        return False
+    try:
+        exact = _is_exact(array_module(out), kind, bias is not None, aux is not None, add)
+        return exact and cublaslt.multiply(a, b, out, epilogue, bias, aux, add)
+    except (ImportError, OSError, RuntimeError) as error:
+        FAILED.add(kind)
+        if not isinstance(error, RuntimeError):
+            by_cublaslt = False  # there is no such library
+        warning = f"no {epilogue.name} in {a.dtype} by cuBLASLt, CuPy may be slower: {error}"
+        warnings.warn(warning, stacklevel=4)
+        return False
+
+
 def _compute_plainly(a, b, out, epilogue, bias, aux, add):
-    """What cuBLASLt makes of these, by a simpler product and a kernel, or by CuPy's product."""
-    computed = wide(a.dtype)
+    """The same by a simpler product and a kernel, or by CuPy's product."""
     if epilogue == Epilogue.GELU_AUX_BIAS:
         gelu(product(a, b, bias=bias, out=aux), out)
     elif epilogue == Epilogue.DGELU:
@@ -90,29 +124,54 @@ def _compute_plainly(a, b, out, epilogue, bias, aux, add):
     elif bias is None and out.dtype == a.dtype and not add:
         array_module(a).matmul(a, b, out=out)
     else:  # rounded once, at the end
-        result = a.astype(computed, copy=False) @ b.astype(computed, copy=False)
-        result = result if bias is None else result + bias
-        out[...] = result + out if add else result
+        dtype = wide(a.dtype)
+        result = a.astype(dtype, copy=False) @ b.astype(dtype, copy=False)
+        if bias is not None:
+            result = result + bias
+        if add:
+            result = result + out
+        out[...] = result
 
 
 @functools.cache
-def _agrees(xp, device, tf32, epilogue, dtype, result, with_bias, with_aux, add) -> bool:
-    """Does cuBLASLt make a product of this kind as exactly as its dtype allows? Asked once, of a small one.
+def _is_exact(xp, kind: Kind, with_bias, with_aux, add) -> bool:
+    """Does cuBLASLt compute a product of this kind as exactly as its dtype allows? Tested once, on a small product.
 
-    What it makes otherwise is left to the plain way, as is what it has no algorithm for even here. This once the GPU
-    is waited for: a kind of product must have been made before a CUDA graph is recorded.
+    Also False where it has no algorithm for such a product. This test waits for the GPU: so a product of each kind must
+    have been computed before a CUDA graph is recorded.
     """
     draw = np.random.default_rng(0).standard_normal
-    shapes = {(64, 32): dtype, (32, 128): dtype, (64, 128): result, (128,): result}
-    a, b, aux, bias = (xp.asarray(draw(shape).astype(kind)) for shape, kind in shapes.items())
-    arrays = a, b, xp.ones_like(aux), bias if with_bias else None, aux if with_aux else None
-    exact = [None if x is None else x.astype(np.float64) for x in arrays]
-    if not cublaslt.multiply(*arrays[:3], epilogue, *arrays[3:], add):
+    a = xp.asarray(draw((64, 32)).astype(kind.dtype))
+    b = xp.asarray(draw((32, 128)).astype(kind.dtype))
+    aux = xp.asarray(draw((64, 128)).astype(kind.result))
+    bias = xp.asarray(draw(128).astype(kind.result))
+    out = xp.ones_like(aux)
+    aux = aux if with_aux else None
+    bias = bias if with_bias else None
+    exact_a, exact_b, exact_out, exact_bias, exact_aux = [_in_float64(x) for x in (a, b, out, bias, aux)]
+    if not cublaslt.multiply(a, b, out, kind.epilogue, bias, aux, add):
         return False
-    _compute_plainly(*exact[:3], epilogue, *exact[3:], add)
-    pairs = [(x.astype(np.float64), y) for x, y in zip(arrays[2:], exact[2:], strict=True) if y is not None]
-    errors = [float(abs(x - y).max() / abs(y).max()) for x, y in pairs]
-    exactly = all(e <= (EXACT_TF32 if tf32 and dtype == np.float32 else EXACT[result.name]) for e in errors)
-    if not exactly:
-        warnings.warn(f"cuBLASLt is not used for {epilogue.name} in {dtype}: it is off by {errors}", stacklevel=4)
-    return exactly
+    _compute_plainly(exact_a, exact_b, exact_out, kind.epilogue, exact_bias, exact_aux, add)
+    errors = [_error(out, exact_out)]
+    if with_bias:
+        errors.append(_error(bias, exact_bias))
+    if with_aux:
+        errors.append(_error(aux, exact_aux))
+    tolerance = TOLERANCE[kind.result.name]
+    if kind.tf32 and kind.dtype == np.float32:
+        tolerance = TOLERANCE_TF32
+    exact = all(error <= tolerance for error in errors)  # NaN is not
+    if not exact:
+        warning = f"cuBLASLt is not used for {kind.epilogue.name} in {kind.dtype}: it is off by {errors}"
+        warnings.warn(warning, stacklevel=5)
+    return exact
+
+
+def _in_float64(array):
+    return None if array is None else array.astype(np.float64)
+
+
+def _error(array, exact) -> float:
+    """The largest difference, relative to the largest number."""
+    difference = array.astype(np.float64) - exact
+    return float(abs(difference).max() / abs(exact).max())

@@ -1,13 +1,13 @@
-"""The same operations, quick on a processor. Signatures, results and tests are the reference's; only the time differs.
+"""The same operations, fast on a CPU. Signatures, results and tests are the reference's; only the time differs.
 
 Besides the matrix products, time is spent on reading and writing memory, so everything here does less of it:
 - passes over an array are made in pieces that stay in the cache, and in place wherever the array is new;
-- sums over rows or columns are products with a vector, which BLAS makes at the speed of memory;
-- what the mask hides is not computed where that can be known, and neither probabilities nor logits ever exist whole;
+- sums over rows or columns are products with a vector, which BLAS computes at the speed of memory;
+- scores that a mask is known to hide are not computed, and probabilities and logits are never all in memory at once;
 - where a text is continued token by token, weights and past are read once, each part by one thread, and never copied.
 
-`name_supports` says which calls of an operation are made here: NumPy arrays of float32 or float64, without a mistake of
-the caller. All others go to the reference, which raises the errors. Derivations are not repeated here either.
+`name_supports` tells which calls of an operation run here: NumPy arrays of float32 or float64, and valid arguments. All
+other calls go to the reference, which raises the errors. Derivations stand in the reference too.
 """
 
 from minigpt.device.threads import keep_freed_memory

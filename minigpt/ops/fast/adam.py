@@ -1,4 +1,4 @@
-"""Clipping and Adam, for a few rows of a tensor at a time, which stay in a processor's cache, and by all threads."""
+"""Adam by all threads, for a few rows of a tensor at a time, which stay in a processor's cache."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Tensors = Sequence[tuple[Array, Array, Array, Array]]
 
 
 def adam_update_supports(tensors: Tensors, **settings) -> str | None:
-    """Float32 and float64 tensors, each of one dtype."""
+    """None for tensors of NumPy arrays, float32 or float64, each of one dtype; otherwise the reason why not."""
     for tensor in tensors:
         reason = accepts(*tensor)
         if reason:
@@ -28,7 +28,10 @@ def adam_update(
     tensors: Tensors, *, copies: Sequence[Array | None], decays: Sequence[bool], rate: float, eps: float, decay: float,
     betas: tuple[float, float], max_norm: float | None = None,
 ) -> float:
-    """tensors: as for the reference, with the same bits for each piece and any number of threads"""
+    """Update every (p, g, m, v), four arrays of one shape, in place. Returns the norm of all gradients together.
+
+    Arguments and results are the reference's. The size of the pieces and the number of threads do not change a bit.
+    """
     norm = 0.0
     if max_norm is not None:
         norm = ops.clip_gradients([g for _, g, _, _ in tensors], max_norm)
@@ -42,31 +45,35 @@ def adam_update(
 
 
 def _update_in_pieces(tensor, rate, eps, decay, betas):
-    first = tensor[0]
-    if first.ndim == 0:
-        _update(*tensor, rate, eps, decay, betas)
+    p, g, m, v = tensor
+    if p.ndim == 0:
+        _update(p, g, m, v, rate, eps, decay, betas)
         return
-    step = max(1, PIECE * len(first) // max(1, first.size))
+    step = max(1, PIECE * len(p) // max(1, p.size))
 
     def part(rows):
-        for i in range(rows.start, rows.stop, step):
-            piece = slice(i, min(i + step, rows.stop))
-            _update(*(array[piece] for array in tensor), rate, eps, decay, betas)
+        for start in range(rows.start, rows.stop, step):
+            i = slice(start, min(start + step, rows.stop))
+            _update(p[i], g[i], m[i], v[i], rate, eps, decay, betas)
 
-    share(part, len(first), work=first.size // PIECE * SHARED)  # less than a piece is not worth a second thread
+    work = p.size // PIECE * SHARED  # less than a piece is not worth a second thread
+    share(part, len(p), work=work)
 
 
 def _update(p, g, m, v, rate, eps, decay, betas):
-    """The formula line by line, with one array for whatever stands between two lines."""
+    """The reference's formula, with one array, a, for every intermediate result."""
     beta1, beta2 = betas
     a = np.empty_like(p)
+    # m += (1 - beta1) (g - m)
     np.subtract(g, m, out=a)
     a *= 1 - beta1
     m += a
+    # v += (1 - beta2) (g^2 - v)
     np.multiply(g, g, out=a)
     a -= v
     a *= 1 - beta2
     v += a
+    # p -= rate m / (sqrt(v) + eps) + decay p
     np.sqrt(v, out=a)
     a += eps
     np.divide(m, a, out=a)

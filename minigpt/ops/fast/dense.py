@@ -18,20 +18,30 @@ class LinearCache(NamedTuple):
 
 def linear_forward(x, w, b=None):
     """x (*,I), w (I,O), b (O,) -> out (*,O)"""
-    rows = x.reshape(-1, x.shape[-1])
-    out = np.empty((len(rows), w.shape[1]), x.dtype)
+    *leading, inputs = x.shape
+    outputs = w.shape[1]
+    rows = x.reshape(-1, inputs)
+    out = np.empty((len(rows), outputs), x.dtype)
+    everything = slice(None)
 
     def part(n, o):
         y = product(rows[n], w[:, o], out[n, o])
         if b is not None:
             y += b[o]
 
+    def for_rows(n):
+        part(n, everything)
+
+    def for_outputs(o):
+        part(everything, o)
+
     work = products(len(rows), w)
     if len(rows) < pieces.TALL:
-        share(lambda o: part(slice(None), o), w.shape[1], work=work)
+        share(for_outputs, outputs, work=work)
     else:
-        share(lambda n: part(n, slice(None)), len(rows), work=work)
-    return out.reshape(*x.shape[:-1], w.shape[1]), LinearCache(x, w, b)
+        share(for_rows, len(rows), work=work)
+    out = out.reshape(*leading, outputs)
+    return out, LinearCache(x, w, b)
 
 
 def linear_backward(dout, cache: LinearCache):
@@ -40,15 +50,20 @@ def linear_backward(dout, cache: LinearCache):
     A thread computes dx for some of the rows, and dw for some of the inputs.
     """
     x, w, b = cache
-    rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
-    dx, dw = np.empty_like(rows), np.empty(w.shape, w.dtype)
+    rows = x.reshape(-1, x.shape[-1])
+    drows = dout.reshape(-1, dout.shape[-1])
+    dx = np.empty_like(rows)
+    dw = np.empty(w.shape, w.dtype)
 
     def part(n, i):
         np.matmul(drows[n], w.T, out=dx[n])
         np.matmul(rows.T[i], drows, out=dw[i])
 
     share(part, len(rows), len(w), work=products(len(rows), w, w))
-    return dx.reshape(x.shape), dw, None if b is None else column_sums(drows)
+    db = None
+    if b is not None:
+        db = column_sums(drows)
+    return dx.reshape(x.shape), dw, db
 
 
 class EmbeddingCache(NamedTuple):
@@ -67,20 +82,23 @@ def embedding_supports(w, ids) -> str | None:
 
 def embedding_forward(w, ids):
     """w (V,C), ids (*) int -> out (*,C)"""
-    return np.take(w, ids, axis=0), EmbeddingCache(w, ids)
+    out = np.take(w, ids, axis=0)
+    return out, EmbeddingCache(w, ids)
 
 
 def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)
 
-    The ids are sorted, so that the rows of one id stand together and one sum takes them all. dw starts as memory that
-    the system promises to be zero: rows that nobody took cost nothing until they are read.
+    The ids are sorted, so that the gradients of one row of w stand together and one sum adds them. dw is made of memory
+    that the system promises to be zero: rows that no id took cost nothing until they are read.
     """
     w, ids = cache
     dw = np.zeros(w.shape, w.dtype)
-    if ids.size:
-        ids, drows = ids.reshape(-1), dout.reshape(-1, dout.shape[-1])
-        order = np.argsort(ids, kind="stable")
-        taken, first = np.unique(ids[order], return_index=True)
-        dw[taken] = np.add.reduceat(drows[order], first, axis=0)
+    if not ids.size:
+        return dw
+    ids = ids.reshape(-1)
+    drows = dout.reshape(-1, dout.shape[-1])
+    by_id = np.argsort(ids, kind="stable")
+    taken, first = np.unique(ids[by_id], return_index=True)
+    dw[taken] = np.add.reduceat(drows[by_id], first, axis=0)
     return dw

@@ -1,4 +1,4 @@
-"""The two linear maps of a block and GELU between them, whose slope is computed while its input is in the cache."""
+"""The two linear layers of a block and GELU between them, whose slope is computed while its input is in the cache."""
 
 import math
 from typing import NamedTuple
@@ -14,79 +14,72 @@ _C = math.sqrt(2 / math.pi)
 _A = 0.044715
 
 
-def _gelu(x, b=None, slope=None):
-    """x (N,F), b (F,): x becomes gelu(x + b), in place, and slope (N,F) its derivative.
-
-    gelu(x) = x s, where s = (1 + tanh u) / 2 and u = C x (1 + A x^2); so the derivative is s + x s (1 - s) 2 du/dx.
-    """
-
-    def piece(rows):
-        y = x[rows]
-        if b is not None:
-            y += b
-        square = y * y
-        s = square * (_C * _A)
-        s += _C
-        s *= y
-        np.tanh(s, out=s)
-        s *= 0.5
-        s += 0.5
-        y *= s
-        if slope is not None:
-            square *= 6 * _C * _A
-            square += 2 * _C
-            square *= y
-            d = np.subtract(1, s, out=slope[rows])
-            d *= square
-            d += s
-
-    over(piece, slice(0, len(x)), 2 * x.shape[1])  # half as many rows as elsewhere: four arrays share the cache
-
-
 class MlpCache(NamedTuple):
     x: Array
     w1: Array
     b1: Array
     w2: Array
     b2: Array
-    a: Array
-    slope: Array
+    a: Array  # (N,F): gelu(x w1 + b1)
+    slope: Array  # (N,F): the derivative of gelu there
 
 
 def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
-    """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)"""
-    rows = x.reshape(-1, x.shape[-1])
+    """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)
+
+    A thread computes all of it for some of the rows; for few rows see _mlp_by_units.
+    """
+    *leading, inputs = x.shape
+    hidden, outputs = w2.shape
+    rows = x.reshape(-1, inputs)
     if not grad and len(rows) < pieces.TALL:
-        return _mlp_by_units(rows, w1, b1, w2, b2).reshape(*x.shape[:-1], w2.shape[1]), None
-    a, out = np.empty((len(rows), len(w2)), x.dtype), np.empty((len(rows), w2.shape[1]), x.dtype)
+        out = _mlp_by_units(rows, w1, b1, w2, b2)
+        return out.reshape(*leading, outputs), None
+    a = np.empty((len(rows), hidden), x.dtype)
+    out = np.empty((len(rows), outputs), x.dtype)
     slope = np.empty_like(a) if grad else None
 
-    def part(n):
+    def for_rows(n):
         np.matmul(rows[n], w1, out=a[n])
-        _gelu(a[n], b1, slope[n] if grad else None)
+        slope_n = slope[n] if grad else None
+        _gelu(a[n], b1, slope_n)
         y = np.matmul(a[n], w2, out=out[n])
         y += b2
 
-    share(part, len(rows), work=products(len(rows), w1, w2))
-    return out.reshape(*x.shape[:-1], w2.shape[1]), MlpCache(x, w1, b1, w2, b2, a, slope) if grad else None
+    share(for_rows, len(rows), work=products(len(rows), w1, w2))
+    out = out.reshape(*leading, outputs)
+    if not grad:
+        return out, None
+    return out, MlpCache(x, w1, b1, w2, b2, a, slope)
 
 
 def _mlp_by_units(x, w1, b1, w2, b2):
     """The same for a few rows: a thread takes some of the F hidden units, and reads only their weights."""
 
-    def part(f):
-        a = product(x, w1[:, f], np.empty((len(x), f.stop - f.start), x.dtype))
+    def for_units(f):
+        a = np.empty((len(x), f.stop - f.start), x.dtype)
+        product(x, w1[:, f], a)
         _gelu(a, b1[f])
-        return product(a, w2[f], np.empty((len(x), w2.shape[1]), x.dtype))
+        out = np.empty((len(x), w2.shape[1]), x.dtype)
+        return product(a, w2[f], out)
 
-    return sum(share(part, len(w2), work=products(len(x), w1, w2)), b2)
+    parts = share(for_units, len(w2), work=products(len(x), w1, w2))
+    return sum(parts, b2)
 
 
 def mlp_backward(dout, cache: MlpCache):
-    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)"""
+    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)
+
+    First a thread computes df and dx for some of the rows, where f = x w1 + b1; then, when all of df is known, dw1 for
+    some of the inputs and dw2 for some of the hidden units.
+    """
     x, w1, _, w2, _, a, slope = cache
-    rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
-    df, dx, dw1, dw2 = np.empty_like(a), np.empty_like(rows), np.empty(w1.shape, w1.dtype), np.empty(w2.shape, w2.dtype)
+    rows = x.reshape(-1, x.shape[-1])
+    drows = dout.reshape(-1, dout.shape[-1])
+    df = np.empty_like(a)
+    dx = np.empty_like(rows)
+    dw1 = np.empty(w1.shape, w1.dtype)
+    dw2 = np.empty(w2.shape, w2.dtype)
 
     def for_rows(n):
         d = np.matmul(drows[n], w2.T, out=df[n])
@@ -97,6 +90,43 @@ def mlp_backward(dout, cache: MlpCache):
         np.matmul(rows.T[i], df, out=dw1[i])
         np.matmul(a.T[j], drows, out=dw2[j])
 
-    share(for_rows, len(rows), work=products(len(rows), w1, w2))
-    share(for_weights, len(w1), len(w2), work=products(len(rows), w1, w2))
-    return dx.reshape(x.shape), dw1, column_sums(df), dw2, column_sums(drows)
+    work = products(len(rows), w1, w2)
+    share(for_rows, len(rows), work=work)
+    share(for_weights, len(w1), len(w2), work=work)
+    db1 = column_sums(df)
+    db2 = column_sums(drows)
+    return dx.reshape(x.shape), dw1, db1, dw2, db2
+
+
+def _gelu(x, b=None, slope=None):
+    """x (N,F), b (F,): x is overwritten with gelu(x + b), and slope (N,F), if given, with its derivative.
+
+    gelu(x) = x s, where s = (1 + tanh u) / 2 and u = C x (1 + A x^2); so the derivative is s + x s (1 - s) 2 du/dx.
+    """
+
+    def piece(rows):
+        y = x[rows]
+        if b is not None:
+            y += b
+        square = y * y
+        # s = (1 + tanh(u)) / 2
+        s = square * (_C * _A)
+        s += _C
+        s *= y
+        np.tanh(s, out=s)
+        s *= 0.5
+        s += 0.5
+        # gelu = x s
+        y *= s
+        if slope is None:
+            return
+        # slope = s + gelu (1 - s) 2 du/dx
+        square *= 6 * _C * _A
+        square += 2 * _C
+        square *= y
+        d = np.subtract(1, s, out=slope[rows])
+        d *= square
+        d += s
+
+    # half as many rows in a piece as elsewhere: four arrays share the cache
+    over(piece, slice(0, len(x)), 2 * x.shape[1])

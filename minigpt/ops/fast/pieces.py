@@ -1,14 +1,14 @@
-"""What all of these files need: pieces that stay in the cache, sums as products, and which arrays they take."""
+"""What all of these files need: pieces that stay in the cache, sums as products, and which arrays are supported."""
 
 import numpy as np
 
 from minigpt.device.threads import share
 
-PIECE = 1 << 18  # elements, 1 MB of float32: smaller ones fit a smaller cache, but two threads then quarrel over Python
-FEW = 8  # with so many rows a product is mostly the reading of its matrix
-ROWS = 16  # of a matrix, that meet few rows at once
-COLUMNS = 1 << 10  # of a transposed matrix, that meet one row at once
-TALL = 1 << 7  # with fewer rows threads take columns of the matrix instead: each reads only its own
+PIECE = 1 << 18  # elements, 1 MB of float32: smaller ones fit a smaller cache, but two threads wait for Python's lock
+FEW = 8  # rows: a product with so few spends most of its time on reading the matrix
+ROWS = 16  # of a matrix that are multiplied at a time with a few rows
+COLUMNS = 1 << 10  # of a transposed matrix that are multiplied at a time with one row
+TALL = 1 << 7  # rows from which on threads share the rows; below, each takes columns of the matrix and reads only those
 
 
 def accepts(*arrays) -> str | None:
@@ -29,46 +29,75 @@ def accepts(*arrays) -> str | None:
 def over(body, rows: slice, width: int) -> list:
     """[body(piece), ...] for slices that cover these rows of `width` elements, each of about PIECE elements."""
     step = max(1, PIECE // max(1, width))
-    return [body(slice(i, min(i + step, rows.stop))) for i in range(rows.start, rows.stop, step)]
+    results = []
+    for start in range(rows.start, rows.stop, step):
+        stop = min(start + step, rows.stop)
+        results.append(body(slice(start, stop)))
+    return results
 
 
 def share_over(body, n: int, width: int) -> list:
-    """The same for n rows, which are first shared out among the threads."""
-    return sum(share(lambda rows: over(body, rows, width), n, work=n * width), [])
+    """The same for n rows of `width` elements, which are first divided among the threads."""
+
+    def part(rows):
+        return over(body, rows, width)
+
+    results = []
+    for of_one_thread in share(part, n, work=n * width):
+        results += of_one_thread
+    return results
 
 
 def products(n: int, *matrices) -> int:
-    """The work of multiplying n rows with matrices, in numbers touched one after the other (measured).
+    """Cost of an (n,I) (I,O) product for each of these matrices (I,O), in elements of one sequential pass (measured).
 
     For a few rows the matrices are read from memory, which takes as long as multiplying them with 16 rows.
     """
-    return max(n, 16) * sum(w.size for w in matrices) // 128
+    elements = sum(matrix.size for matrix in matrices)
+    return max(n, 16) * elements // 128
 
 
 def product(x, w, out):
-    """x (N,I), w (I,O) -> out (N,O), which gets x w
+    """x (N,I), w (I,O) -> out (N,O), which is overwritten with x w
 
-    One row is multiplied at the speed of memory. For more rows BLAS first copies w into an order of its own, but small
-    matrices it takes as they are; so for a few rows w is given to it in pieces.
+    One row is multiplied at the speed of memory. For more rows BLAS first copies w into a layout of its own, but not
+    where w is small; so for a few rows w is passed to it in pieces.
     """
     n = len(x)
-    if 1 < n <= FEW and w.strides[0] < w.strides[1]:  # transposed, as the head is: some columns at a time
-        step = COLUMNS // n
-        for j in range(0, w.shape[1], step):
-            np.matmul(x, w[:, j : j + step], out=out[:, j : j + step])
-    elif 1 < n <= FEW and len(w) % ROWS == 0:  # some rows at a time
-        parts = x.reshape(n, -1, ROWS).swapaxes(0, 1) @ w.reshape(-1, ROWS, w.shape[1])
-        np.add.reduce(parts, axis=0, out=out)
+    few = 1 < n <= FEW
+    transposed = w.strides[0] < w.strides[1]  # as the weights of the head are
+    if few and transposed:
+        _product_by_columns(x, w, out)
+    elif few and len(w) % ROWS == 0:
+        _product_by_rows(x, w, out)
     else:
         np.matmul(x, w, out=out)
     return out
 
 
+def _product_by_columns(x, w, out):
+    """The same, some columns of w at a time."""
+    step = COLUMNS // len(x)
+    for start in range(0, w.shape[1], step):
+        columns = slice(start, start + step)
+        np.matmul(x, w[:, columns], out=out[:, columns])
+
+
+def _product_by_rows(x, w, out):
+    """The same, ROWS rows of w at a time: the products of these are summed."""
+    x_parts = x.reshape(len(x), -1, ROWS)
+    x_parts = x_parts.swapaxes(0, 1)
+    w_parts = w.reshape(-1, ROWS, w.shape[1])
+    np.add.reduce(x_parts @ w_parts, axis=0, out=out)
+
+
 def row_sums(x):
     """x (N,C) -> (N,1): the sum of each row."""
-    return (x @ np.ones(x.shape[1], x.dtype))[:, None]
+    ones = np.ones(x.shape[1], x.dtype)
+    return (x @ ones)[:, None]
 
 
 def column_sums(x):
     """x (N,C) -> (C,): the sum of each column."""
-    return np.ones(len(x), x.dtype) @ x
+    ones = np.ones(len(x), x.dtype)
+    return ones @ x

@@ -17,42 +17,57 @@ class LayernormCache(NamedTuple):
 
 def layernorm_forward(x, g, b, *, eps=1e-5):
     """x (*,C), g (C,), b (C,) -> out (*,C)"""
-    rows, c = x.reshape(-1, x.shape[-1]), x.shape[-1]
-    out, x_hat, rstd = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), x.dtype)
+    c = x.shape[-1]
+    rows = x.reshape(-1, c)
+    out = np.empty_like(rows)
+    x_hat = np.empty_like(rows)
+    rstd = np.empty((len(rows), 1), x.dtype)
 
     def piece(i):
-        h = np.subtract(rows[i], row_sums(rows[i]) / c, out=x_hat[i])
-        rstd[i] = 1 / np.sqrt(np.vecdot(h, h)[:, None] / c + eps)
+        mean = row_sums(rows[i]) / c
+        h = np.subtract(rows[i], mean, out=x_hat[i])
+        squares = np.vecdot(h, h)[:, None]
+        rstd[i] = 1 / np.sqrt(squares / c + eps)
         h *= rstd[i]
         y = np.multiply(h, g, out=out[i])
         y += b
 
     share_over(piece, *rows.shape)
-    return out.reshape(x.shape), LayernormCache(x_hat.reshape(x.shape), rstd, g)
+    x_hat = x_hat.reshape(x.shape)
+    return out.reshape(x.shape), LayernormCache(x_hat, rstd, g)
 
 
 def layernorm_backward(dout, cache: LayernormCache):
     """dout (*,C) -> dx (*,C), dg (C,), db (C,)
 
-    The means of dout g and of dout g x_hat over a row are products with g: no pass of their own.
+    The means of dout g and of dout g x_hat over a row are products with g, which need no pass over an array of their
+    own.
     """
-    c = len(cache.g)
-    x_hat, rstd, g = cache.x_hat.reshape(-1, c), cache.rstd, cache.g
-    drows, dx = dout.reshape(-1, c), np.empty_like(x_hat)
+    x_hat, rstd, g = cache
+    c = len(g)
+    x_hat = x_hat.reshape(-1, c)
+    drows = dout.reshape(-1, c)
+    dx = np.empty_like(x_hat)
 
     def piece(i):
-        d, h = drows[i], x_hat[i]
+        d = drows[i]
+        h = x_hat[i]
         product = d * h
-        dg_db = column_sums(product), column_sums(d)
-        shift, stretch = (d @ g)[:, None] / c, (product @ g)[:, None] / c
+        dg = column_sums(product)
+        db = column_sums(d)
+        shift = (d @ g)[:, None] / c
+        stretch = (product @ g)[:, None] / c
         y = np.multiply(d, g, out=dx[i])
         y -= shift
         y -= np.multiply(h, stretch, out=product)
         y *= rstd[i]
-        return dg_db
+        return dg, db
 
-    parts = share_over(piece, *x_hat.shape)
-    dg, db = (sum(part, np.zeros_like(g)) for part in zip(*parts, strict=True)) if parts else np.zeros((2, c), g.dtype)
+    dg = np.zeros_like(g)
+    db = np.zeros_like(g)
+    for dg_piece, db_piece in share_over(piece, *x_hat.shape):
+        dg += dg_piece
+        db += db_piece
     return dx.reshape(dout.shape), dg, db
 
 
@@ -63,7 +78,9 @@ class DropoutCache(NamedTuple):
 
 def dropout_supports(x, *, rate, key) -> str | None:
     """Rates out of range are left to the reference, which raises the error."""
-    return accepts(x) if 0 <= rate < 1 else "it takes rates from 0 up to 1"
+    if not 0 <= rate < 1:
+        return "it takes rates from 0 up to, but not including, 1"
+    return accepts(x)
 
 
 def dropout_forward(x, *, rate, key):
@@ -83,7 +100,8 @@ def _drop(x, rate, key):
     out = np.empty_like(flat)
 
     def piece(i):
-        y = np.multiply(flat[i], keep_part(key, rate, x.shape, i, np), out=out[i])
+        keep = keep_part(key, rate, x.shape, i, np)
+        y = np.multiply(flat[i], keep, out=out[i])
         y *= 1 / (1 - rate)
 
     share_over(piece, x.size, 1)

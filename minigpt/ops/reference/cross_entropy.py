@@ -24,24 +24,23 @@ def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
     Raises InputError for a target outside 0..V-1 that is not -100, and for targets of another shape.
     """
     xp = array_module(logits, targets)
-    vocabulary = logits.shape[-1]
-    if targets.shape != logits.shape[:-1]:
-        raise InputError(f"targets of shape {targets.shape} do not fit logits of shape {logits.shape}: give one a row")
-    z, y = logits.reshape(-1, vocabulary), targets.reshape(-1)
+    y = targets.reshape(-1)
     ignored = y == IGNORED
-    if y.size and (bool(((y < 0) & ~ignored).any()) or int(y.max()) >= vocabulary):
-        raise InputError(f"targets must be -100 or 0 to {vocabulary - 1}: got {int(y.min())} to {int(y.max())}")
-    y, n = xp.where(ignored, 0, y), xp.arange(len(y))
-    w = xp.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(z.dtype)
-    normalizer = w.sum() if normalizer is None else xp.asarray(normalizer, dtype=z.dtype)
-    share = w / xp.where(normalizer == 0, 1, normalizer)
+    _check(logits, targets, ignored)
+    y = xp.where(ignored, 0, y)
+    share = _shares(ignored, weights, normalizer, logits.dtype, xp)
 
+    rows = xp.arange(len(y))
+    z = logits.reshape(-1, logits.shape[-1])
     z = z - z.max(axis=-1, keepdims=True)
     e = xp.exp(z)
     total = e.sum(axis=-1, keepdims=True)
     lse = xp.log(total[:, 0])
-    loss = (share * (lse - z[n, y])).sum()
-    return loss, CrossEntropyCache((e / total).reshape(logits.shape), y, share)
+    losses = share * (lse - z[rows, y])
+    loss = losses.sum()
+    p = e / total
+    p = p.reshape(logits.shape)
+    return loss, CrossEntropyCache(p, y, share)
 
 
 def cross_entropy_backward(dloss, cache: CrossEntropyCache):
@@ -51,9 +50,43 @@ def cross_entropy_backward(dloss, cache: CrossEntropyCache):
     """
     p, y, share = cache
     xp = array_module(p)
+    rows = xp.arange(len(y))
+    # losses = share * (lse - z[rows, y]), where the derivative of lse = log(sum(exp(z))) is p
     dz = p.reshape(-1, p.shape[-1]).copy()
-    # lse = log(sum(exp(z))), whose derivative is p, minus z[n, y]
-    dz[xp.arange(len(y)), y] -= 1
-    # loss = sum(share * ...)
-    dz *= (share * dloss)[:, None]
+    dz[rows, y] -= 1
+    # loss = losses.sum()
+    dlosses = share * dloss
+    dz *= dlosses[:, None]
     return dz.reshape(p.shape)
+
+
+def _shares(ignored, weights, normalizer, dtype, xp):
+    """The factor (N,) of each row in the loss: its weight divided by the normalizer, and 0 where it is ignored."""
+    w = 1
+    if weights is not None:
+        w = weights.reshape(-1)
+    w = xp.where(ignored, 0, w)
+    w = w.astype(dtype)
+    if normalizer is None:
+        normalizer = w.sum()
+    else:
+        normalizer = xp.asarray(normalizer, dtype=dtype)
+    return w / xp.where(normalizer == 0, 1, normalizer)
+
+
+def _check(logits, targets, ignored):
+    """Raises InputError for targets of another shape than the rows of logits, or out of range."""
+    if targets.shape != logits.shape[:-1]:
+        raise InputError(
+            f"targets of shape {targets.shape} do not fit logits of shape {logits.shape}: "
+            "give one target for each row of logits"
+        )
+    if not targets.size:
+        return
+    y = targets.reshape(-1)
+    vocabulary = logits.shape[-1]
+    negative = (y < 0) & ~ignored
+    too_large = int(y.max()) >= vocabulary
+    if too_large or bool(negative.any()):
+        given = f"{int(y.min())} to {int(y.max())}"
+        raise InputError(f"targets must be -100 or 0 to {vocabulary - 1}: got {given}")

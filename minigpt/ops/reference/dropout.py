@@ -27,7 +27,8 @@ def dropout_forward(x, *, rate, key):
 def dropout_backward(dout, cache: DropoutCache):
     """dout (*) -> dx (*)
 
-    A dropped element did not touch the output: its gradient is 0. A kept one was stretched: so is its gradient.
+    The output does not depend on a dropped element: its gradient is 0. A kept one was multiplied by 1 / (1 - rate): so
+    is its gradient.
     """
     # out = x * keep / (1 - rate): the key gives the same keep again
     return _drop(dout, cache.rate, cache.key)
@@ -36,4 +37,5 @@ def dropout_backward(dout, cache: DropoutCache):
 def _drop(x, rate, key):
     if key is None or rate == 0:
         return x
-    return x * keep_mask(key, rate, x.shape, array_module(x)) * (1 / (1 - rate))
+    keep = keep_mask(key, rate, x.shape, array_module(x))
+    return x * keep * (1 / (1 - rate))

@@ -19,21 +19,29 @@ def embedding_forward(w, ids):
     """
     xp = array_module(w, ids)
     if ids.size:
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high >= len(w):
-            raise InputError(f"token id {low if low < 0 else high} is out of range: the table has {len(w)} rows")
-    return xp.take(w, ids, axis=0), EmbeddingCache(w, ids)
+        _check_range(int(ids.min()), int(ids.max()), len(w))
+    out = xp.take(w, ids, axis=0)
+    return out, EmbeddingCache(w, ids)
 
 
 def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)
 
-    dw[v] = sum of dout[n] over all n with ids[n] = v: a row that was taken twice hears twice. `dw[ids] += dout` would
-    keep only the last of repeated ids.
+    dw[v] = sum of dout[n] over all n with ids[n] = v: a row that is taken twice gets the sum of two gradients.
+    `dw[ids] += dout` would keep only the last of repeated ids.
     """
     w, ids = cache
     xp = array_module(w)
     dw = xp.zeros_like(w)
     # out = w[ids]
-    xp.add.at(dw, ids.reshape(-1), dout.reshape(-1, dout.shape[-1]))
+    drows = dout.reshape(-1, dout.shape[-1])
+    xp.add.at(dw, ids.reshape(-1), drows)
     return dw
+
+
+def _check_range(lowest, highest, rows):
+    """Raises InputError where an id between these two is no row of the table."""
+    if lowest < 0:
+        raise InputError(f"token id {lowest} is out of range: the table has {rows} rows")
+    if highest >= rows:
+        raise InputError(f"token id {highest} is out of range: the table has {rows} rows")

@@ -17,7 +17,7 @@ class GeluCache(NamedTuple):
 def gelu_forward(x):
     """x (*) -> out (*)
 
-    out = x (1 + t) / 2,   t = tanh(u),   u = sqrt(2/pi) (x + 0.044715 x^3): x times a soft switch between 0 and 1.
+    out = x (1 + t) / 2,   t = tanh(u),   u = sqrt(2/pi) (x + 0.044715 x^3): x times a smooth switch between 0 and 1.
     """
     xp = array_module(x)
     u = _C * (x + _A * x * x * x)
@@ -29,7 +29,7 @@ def gelu_forward(x):
 def gelu_backward(dout, cache: GeluCache):
     """dout (*) -> dx (*)
 
-    dx = dout ((1 + t) / 2 + x/2 (1 - t^2) du/dx): x moves the output directly, and by moving the switch.
+    dx = dout ((1 + t) / 2 + x/2 (1 - t^2) du/dx): out depends on x as a factor, and through the switch.
     """
     x, t = cache
     # u = _C * (x + _A * x**3)

@@ -17,7 +17,8 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
     out = g x_hat + b,   x_hat = (x - mean) / sqrt(var + eps),   mean and (biased) variance over the last axis.
     """
     xp = array_module(x, g, b)
-    x_mean = x - x.mean(axis=-1, keepdims=True)
+    mean = x.mean(axis=-1, keepdims=True)
+    x_mean = x - mean
     var = (x_mean * x_mean).mean(axis=-1, keepdims=True)
     rstd = 1 / xp.sqrt(var + eps)
     x_hat = x_mean * rstd
@@ -28,16 +29,17 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
 def layernorm_backward(dout, cache: LayernormCache):
     """dout (*,C) -> dx (*,C), dg (C,), db (C,)
 
-    dx = rstd (dx_hat - mean(dx_hat) - x_hat mean(dx_hat x_hat)): what is left of dx_hat when the two directions that
-    normalisation cannot feel, a shift and a stretch of x, have been taken out.
+    dx = rstd (dx_hat - mean(dx_hat) - x_hat mean(dx_hat x_hat)). Adding a number to x, or stretching x, does not
+    change x_hat; so the parts of dx_hat in these two directions are subtracted.
     """
     x_hat, rstd, g = cache
-    rows = tuple(range(dout.ndim - 1))
+    leading = dout.ndim - 1
+    rows = tuple(range(leading))
     # out = g * x_hat + b
     db = dout.sum(axis=rows)
     dg = (dout * x_hat).sum(axis=rows)
     dx_hat = dout * g
-    # x_hat = x_mean * rstd, where both x_mean and rstd depend on x: shift first, then stretch
+    # x_hat = x_mean * rstd, where x_mean depends on x by the mean (shift), and rstd by the variance (stretch)
     shift = dx_hat.mean(axis=-1, keepdims=True)
     stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
     dx = rstd * (dx_hat - shift - x_hat * stretch)

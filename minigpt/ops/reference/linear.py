@@ -17,11 +17,13 @@ def linear_forward(x, w, b=None):
     out = x w + b, without the last term where b is None. All leading axes count as rows of one matrix: that is
     clearer, and the only form that is fast everywhere.
     """
-    rows = x.reshape(-1, x.shape[-1])
+    *leading, inputs = x.shape
+    rows = x.reshape(-1, inputs)
     out = rows @ w
     if b is not None:
         out = out + b
-    return out.reshape(*x.shape[:-1], w.shape[1]), LinearCache(x, w, b)
+    out = out.reshape(*leading, w.shape[1])
+    return out, LinearCache(x, w, b)
 
 
 def linear_backward(dout, cache: LinearCache):
@@ -30,10 +32,16 @@ def linear_backward(dout, cache: LinearCache):
     With rows n: out[n,o] = sum_i x[n,i] w[i,o] + b[o].
     """
     x, w, b = cache
-    rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
-    # out = out + b: b is added to every row, so it hears from every row
-    db = None if b is None else drows.sum(axis=0)
+    # out = out.reshape(...)
+    drows = dout.reshape(-1, dout.shape[-1])
+    # out = out + b: b is added to every row, so its gradient is the sum over the rows
+    db = None
+    if b is not None:
+        db = drows.sum(axis=0)
     # out = rows @ w
+    rows = x.reshape(-1, x.shape[-1])
     dw = rows.T @ drows
     dx = drows @ w.T
-    return dx.reshape(x.shape), dw, db
+    # rows = x.reshape(...)
+    dx = dx.reshape(x.shape)
+    return dx, dw, db

@@ -6,68 +6,125 @@ from minigpt.device.arrays import Array, array_module
 
 
 class LstmCache(NamedTuple):
-    x: Array
+    x: Array  # (B,T,I)
     w: Array
     u: Array
-    state: Array
-    gates: Array
-    out: Array
+    state: Array  # (B,2H): [h, c] before the first step
+    gates: Array  # (B,T,4H): i, f, g, o
+    out: Array  # (B,T,2H): [h, c]
 
 
 def lstm_forward(x, w, u, b, state):
     """x (B,T,I), w (I,4H), u (H,4H), b (4H,), state (B,2H) -> out (B,T,2H)
 
-    out[t] = [h, c]: the two that step t hands to step t + 1. With z = x[t] w + h[t-1] u + b, four parts of H each:
-    i, f, o = sigmoid(z_i), sigmoid(z_f), sigmoid(z_o),   g = tanh(z_g),   in the order i, f, g, o;
-    c[t] = f c[t-1] + i g,   h[t] = o tanh(c[t]).
+    With z = x[t] w + h[t-1] u + b, which has four parts of width H, one for each gate, in the order i, f, g, o:
+    i, f, o = sigmoid(z_i), sigmoid(z_f), sigmoid(z_o),   g = tanh(z_g),
+    c[t] = f c[t-1] + i g,   h[t] = o tanh(c[t]),   out[t] = [h[t], c[t]].
 
-    state: [h, c] before the first step: zeros, or the out[:, -1] of what was read before, to go on from there.
+    state: [h, c] before the first step. Zeros start a sequence; out[:, -1] of an earlier call continues that one.
     """
     xp = array_module(x, w, u, b, state)
-    z = (x.reshape(-1, x.shape[-1]) @ w + b).reshape(*x.shape[:-1], -1)  # what x says, for all steps at once
-    gates, out = xp.empty_like(z), xp.empty_like(z, shape=(*x.shape[:-1], state.shape[-1]))
-    h, c = xp.split(state, 2, axis=-1)
+    *batch_time, inputs = x.shape
+    rows = x.reshape(-1, inputs)
+    z_x = rows @ w + b  # the part of z that needs no earlier step
+    z_x = z_x.reshape(*batch_time, -1)
+    gates = xp.empty_like(z_x)
+    out = xp.empty_like(z_x, shape=(*batch_time, state.shape[-1]))
+    h, c = _halves(state, xp)
     for t in range(x.shape[1]):
-        i, f, g, o = xp.split(z[:, t] + h @ u, 4, axis=-1)
-        i, f, g, o = _sigmoid(i, xp), _sigmoid(f, xp), xp.tanh(g), _sigmoid(o, xp)
+        z_h = h @ u
+        z = z_x[:, t] + z_h
+        z_i, z_f, z_g, z_o = _quarters(z, xp)
+        i = _sigmoid(z_i, xp)
+        f = _sigmoid(z_f, xp)
+        g = xp.tanh(z_g)
+        o = _sigmoid(z_o, xp)
         c = f * c + i * g
-        h = o * xp.tanh(c)
-        gates[:, t], out[:, t] = xp.concatenate([i, f, g, o], axis=-1), xp.concatenate([h, c], axis=-1)
+        tanh_c = xp.tanh(c)
+        h = o * tanh_c
+        gates[:, t] = _join(xp, i, f, g, o)
+        out[:, t] = _join(xp, h, c)
     return out, LstmCache(x, w, u, state, gates, out)
 
 
 def lstm_backward(dout, cache: LstmCache):
     """dout (B,T,2H) -> dx (B,T,I), dw (I,4H), du (H,4H), db (4H,), dstate (B,2H)
 
-    Backward through time, the last step first: h and c hear from the out of their own step, and from the step after
-    it, which read them. The weights hear from every step.
+    Backpropagation through time, the last step first: h[t] and c[t] get a gradient from out[t], and one from step
+    t + 1, which reads them. The weights are used by every step, so their gradients are sums over all steps.
     """
     x, w, u, state, gates, out = cache
     xp = array_module(x)
-    before = xp.concatenate([state[:, None], out[:, :-1]], axis=1)  # [h, c] as each step found them
-    dz, later, u_t = xp.empty_like(gates), xp.zeros_like(state), xp.ascontiguousarray(u.T)  # quicker, as a copy
+    state_before = xp.concatenate([state[:, None], out[:, :-1]], axis=1)  # [h, c] as each step found them
+    h_before, c_before = _halves(state_before, xp)
+    _, c = _halves(out, xp)
+    u_t = xp.ascontiguousarray(u.T)  # a copy, which is multiplied faster
+    dz = xp.empty_like(gates)
+    dstate = xp.zeros_like(state)
     for t in reversed(range(x.shape[1])):
-        i, f, g, o = xp.split(gates[:, t], 4, axis=-1)
-        c_before, tanh_c = (xp.split(both[:, t], 2, axis=-1)[1] for both in (before, out))
-        # out[:, t] = [h, c], which the next step reads too
-        dh, dc = xp.split(dout[:, t] + later, 2, axis=-1)
-        # h = o * tanh(c)
-        tanh_c = xp.tanh(tanh_c)
+        i, f, g, o = _quarters(gates[:, t], xp)
+        # out[:, t] = [h, c], which are also the state that step t + 1 starts from
+        dstate = dout[:, t] + dstate
+        dh, dc = _halves(dstate, xp)
+        # h = o * tanh_c
+        tanh_c = xp.tanh(c[:, t])
         do = dh * tanh_c
-        dc = dc + dh * o * (1 - tanh_c * tanh_c)
-        # c = f * c + i * g
-        di, df, dg = dc * g, dc * c_before, dc * i
-        # i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of z
-        dz[:, t] = xp.concatenate([di * i * (1 - i), df * f * (1 - f), dg * (1 - g * g), do * o * (1 - o)], axis=-1)
-        # z = x w + h u + b: h is that of the step before, and so is the c in f * c
-        later = xp.concatenate([dz[:, t] @ u_t, dc * f], axis=-1)
-    # the same line, for all steps at once
-    rows, drows = x.reshape(-1, x.shape[-1]), dz.reshape(-1, dz.shape[-1])
-    h_before = xp.split(before, 2, axis=-1)[0].reshape(-1, len(u))
-    dx = (drows @ w.T).reshape(x.shape)
-    return dx, rows.T @ drows, h_before.T @ drows, drows.sum(axis=0), later
+        dtanh_c = dh * o
+        # tanh_c = tanh(c)
+        dc = dc + _tanh_backward(dtanh_c, tanh_c)
+        # c = f * c_before + i * g
+        df = dc * c_before[:, t]
+        di = dc * g
+        dg = dc * i
+        dc_before = dc * f
+        # o = sigmoid(z_o)
+        dz_o = _sigmoid_backward(do, o)
+        # g = tanh(z_g)
+        dz_g = _tanh_backward(dg, g)
+        # f = sigmoid(z_f)
+        dz_f = _sigmoid_backward(df, f)
+        # i = sigmoid(z_i)
+        dz_i = _sigmoid_backward(di, i)
+        # z_i, z_f, z_g, z_o = quarters of z
+        dz[:, t] = _join(xp, dz_i, dz_f, dz_g, dz_o)
+        # z = z_x + h_before @ u
+        dh_before = dz[:, t] @ u_t
+        # h_before, c_before = halves of the state
+        dstate = _join(xp, dh_before, dc_before)
+    # z = rows @ w + h_before @ u + b, for all steps at once
+    rows = x.reshape(-1, x.shape[-1])
+    h_rows = h_before.reshape(-1, len(u))
+    drows = dz.reshape(-1, dz.shape[-1])
+    dx = drows @ w.T
+    dx = dx.reshape(x.shape)
+    dw = rows.T @ drows
+    du = h_rows.T @ drows
+    db = drows.sum(axis=0)
+    return dx, dw, du, db, dstate
 
 
 def _sigmoid(z, xp):
     """1 / (1 + exp(-z)), in a form that cannot overflow."""
     return (1 + xp.tanh(z / 2)) / 2
+
+
+def _sigmoid_backward(ds, s):
+    """The gradient of z, where s = sigmoid(z): the slope of the sigmoid is s (1 - s)."""
+    return ds * s * (1 - s)
+
+
+def _tanh_backward(dy, y):
+    """The gradient of z, where y = tanh(z): the slope of tanh is 1 - y^2."""
+    return dy * (1 - y * y)
+
+
+def _halves(array, xp):
+    return xp.split(array, 2, axis=-1)
+
+
+def _quarters(array, xp):
+    return xp.split(array, 4, axis=-1)
+
+
+def _join(xp, *parts):
+    return xp.concatenate(parts, axis=-1)

@@ -12,8 +12,8 @@ class SoftmaxCache(NamedTuple):
 def softmax_forward(x):
     """x (*,N) -> p (*,N)
 
-    p[i] = exp(x[i]) / sum_j exp(x[j]) over the last axis. Taking the largest x away first changes nothing (it cancels)
-    and keeps exp from overflowing.
+    p[i] = exp(x[i]) / sum_j exp(x[j]) over the last axis. Subtracting the largest x first changes nothing, for it
+    cancels, and keeps exp from overflowing.
     """
     xp = array_module(x)
     e = xp.exp(x - x.max(axis=-1, keepdims=True))
@@ -24,7 +24,8 @@ def softmax_forward(x):
 def softmax_backward(dp, cache: SoftmaxCache):
     """dp (*,N) -> dx (*,N)
 
-    dp[i]/dx[j] = p[i] (1[i=j] - p[j]), so dx = p (dp - sum(p dp)): what counts is dp above its own average.
+    The derivative of p[i] with respect to x[j] is p[i] (1[i=j] - p[j]), so dx = p (dp - sum(p dp)): only the
+    difference of dp from its average under p counts.
     """
     (p,) = cache
     # p = softmax(x)
