@@ -32,7 +32,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
-from minigpt.jobs.job import DTYPES
+from minigpt.jobs.pretrain.settings import DTYPES
 from minigpt.models import costs
 from minigpt.models.gpt2 import GPT2, SIZES
 from minigpt.nn.optim import AdamW
@@ -241,10 +241,14 @@ def made(bench: Bench, config, precision: str, ids, targets):
 
 def step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
     """A whole training step, against PyTorch eager and compiled; and whether two runs have the same bits."""
+    with gpu.products_in("tf32" if precision == "tf32" else "float32"):
+        _step(bench, sizes, batch, precision)
+
+
+def _step(bench: Bench, sizes: dict, batch: int, precision: str) -> None:
     import torch
     from torch_gpt import GPT, adamw
 
-    gpu.set_products("tf32" if precision == "tf32" else "float32")
     config = GPT2.Config(**sizes)
     time, rng = config.n_positions, np.random.default_rng(0)
     ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))

@@ -15,8 +15,7 @@ import numpy as np
 
 from minigpt.device.parallel import Ranks, started
 from minigpt.device.threads import threads
-from minigpt.jobs.job import PretrainOptions, prepare_on
-from minigpt.jobs.pretrain import loop
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare_on
 from minigpt.models import registry
 
 

@@ -3,6 +3,8 @@
 So that the tests themselves cannot rot, they also run "played": the kernels on a processor, and smaller arrays.
 """
 
+import contextlib
+
 import numpy as np
 import pytest
 from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
@@ -38,8 +40,8 @@ def where(request) -> str:
 @pytest.fixture
 def precision():
     """A function that sets how products are computed; afterwards they are exact again."""
-    with gpu.products_in("float32"):
-        yield lambda name: gpu.set_products("tf32" if name == "tf32" else "float32")
+    with contextlib.ExitStack() as stack:
+        yield lambda name: stack.enter_context(gpu.products_in("tf32" if name == "tf32" else "float32"))
 
 
 def results(op, args, constants, where):
@@ -125,7 +127,7 @@ def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, dropout, text, tm
         pytest.skip(f"no GPU: {gpu.cuda_problem()}")
     given = {"device": "cuda", "dtype": dtype, "dropout": dropout}
     jobs = [train(options(text, tmp_path / "recorded", **given))]
-    monkeypatch.setattr("minigpt.jobs.pretrain.SMALL", 0)
+    monkeypatch.setattr("minigpt.jobs.pretrain.step.SMALL", 0)
     jobs.append(train(options(text, tmp_path / "not", **given)))
     recorded, ordered = jobs
     assert recorded.recorded.graph is not None and ordered.recorded is None

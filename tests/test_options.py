@@ -13,9 +13,8 @@ from minigpt.cli import arguments, main
 from minigpt.cli.commands import COMMANDS, Command
 from minigpt.cli.main import parser
 from minigpt.jobs.evaluate import TASKS, EvaluateOptions
-from minigpt.jobs.job import prepare
 from minigpt.jobs.options import REQUIRED, argument, option
-from minigpt.jobs.pretrain import PretrainOptions
+from minigpt.jobs.pretrain import PretrainOptions, prepare
 
 EVERYWHERE = {"help", "threads"}  # belong to the process, not to a job
 NOT_ON_THE_COMMAND_LINE: set[tuple[str, str]] = set()  # (command, field)

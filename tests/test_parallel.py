@@ -24,8 +24,7 @@ from minigpt import cli, data
 from minigpt.device import gpu, parallel, threads
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
-from minigpt.jobs.job import PretrainOptions
-from minigpt.jobs.pretrain import assess
+from minigpt.jobs.pretrain import PretrainOptions, assess
 from minigpt.models import registry
 
 
@@ -78,8 +77,8 @@ def test_processes_that_repeat_their_steps_are_one_too(text, tmp_path, monkeypat
     """What each drops depends on which rows it has."""
     alone = ranks.run(ALONE, options(text, tmp_path / "alone"))
     assert alone.recorded is None and alone.options.dropout > 0
-    monkeypatch.setattr("minigpt.jobs.pretrain.Recorded", Repeated)
-    monkeypatch.setattr("minigpt.jobs.pretrain._repeats", lambda job: True)
+    monkeypatch.setattr("minigpt.jobs.pretrain.step.Recorded", Repeated)
+    monkeypatch.setattr("minigpt.jobs.pretrain.step._is_recorded", lambda job, batch: True)
     for job in together(2, lambda one: ranks.run(one, options(text, tmp_path / "many"))):
         assert job.recorded
         assert_same_run(alone, job)

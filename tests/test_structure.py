@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ FOLDERS = [  # from the top to the ground: a folder imports only from the folder
 ]  # fmt: skip
 ORDER = ["__main__", *FOLDERS, "plot", "errors"]  # "minigpt" is the package's own __init__, its public face
 BOOK = ("minigpt.ops.reference", "minigpt.nn", "minigpt.models.gpt1", "minigpt.models.gpt2", "minigpt.gradcheck")
+TOOLS = ("minigpt.gradcheck.diagnosis", "minigpt.gradcheck.evidence", "minigpt.gradcheck.judge")  # no chapter of it
 
 
 def name_of(path: Path) -> str:
@@ -179,10 +181,70 @@ def code_lines(source: str) -> int:
     return sum(bool(line.strip()) and not line.strip().startswith("#") and i not in explaining for i, line in numbered)
 
 
-def test_line_budgets():
-    sizes = {name: code_lines(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-    book = {name: size for name, size in sizes.items() if name.startswith(BOOK)}
-    assert sum(book.values()) <= 1500, book
+def nodes(source: str) -> int:
+    """How many syntax nodes there are: names, numbers, operators, calls, statements, ..."""
+    return sum(1 for _ in ast.walk(ast.parse(source)))
+
+
+def sizes(names: list[str]) -> tuple[int, int]:
+    """(code lines, syntax nodes) of these modules together."""
+    sources = [MODULES[name].read_text(encoding="utf-8") for name in names]
+    return sum(map(code_lines, sources)), sum(map(nodes, sources))
+
+
+IN_THE_BOOK = [name for name in MODULES if name.startswith(BOOK) and name not in TOOLS]
+OUTSIDE = [name for name in MODULES if name not in IN_THE_BOOK]
+
+
+def test_the_book_is_short_enough_to_be_read():
+    lines, found = sizes(IN_THE_BOOK)
+    assert lines <= 1500
+    assert found / lines <= 10, "one step a line, a name for each"
+
+
+def test_density_outside_the_book():
+    """Lines are cheap, a reader's attention is not: no cap on lines, but at most 12 syntax nodes in one on average."""
+    lines, found = sizes(OUTSIDE)
+    assert found / lines <= 12
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_file_is_dense(name):
+    lines, found = sizes([name])
+    assert lines <= 30 or found / lines <= 15
+
+
+def test_each_folders_lines_are_a_recorded_figure():
+    """The table in tests/folder_sizes.txt; this prints the new one where it is out of date by more than a tenth."""
+    table = {}
+    for folder in FOLDERS:
+        names = [name for name in MODULES if unit_of(name) == folder]
+        if names:
+            lines, found = sizes(names)
+            table[folder] = (lines, round(found / lines, 1))
+    for folder, (lines, density) in table.items():
+        print(f"{folder:<12} {lines:>6} lines {density:>6} nodes a line")
+    recorded = {}
+    for line in (Path(__file__).parent / "folder_sizes.txt").read_text(encoding="utf-8").splitlines():
+        folder, lines, *_ = line.split()
+        recorded[folder] = int(lines)
+    assert set(recorded) == set(table), "a folder came or went: record it"
+    for folder, (lines, _) in table.items():
+        assert abs(lines - recorded[folder]) <= 300, f"{folder}: {recorded[folder]} lines are recorded, it has {lines}"
+
+
+def functions(tree: ast.Module):
+    """Every function and method of a module."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_function_has_more_than_45_lines(name):
+    source = MODULES[name].read_text(encoding="utf-8")
+    source_lines = source.splitlines()
+    for node in functions(ast.parse(source)):
+        text = textwrap.dedent("\n".join(source_lines[node.lineno - 1 : node.end_lineno]))
+        assert code_lines(text) <= 45, f"{node.name} in {name}"
 
 
 def test_what_counts_as_a_line_of_code():

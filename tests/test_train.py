@@ -23,15 +23,33 @@ from minigpt import data, models, ops
 from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
-from minigpt.jobs import pretrain as training
-from minigpt.jobs.pretrain import PretrainOptions, evaluate, loop, prepare, rate, reopen, train, update
-from minigpt.jobs.run import COLUMNS
+from minigpt.jobs.pretrain import (
+    PretrainOptions,
+    announcement,
+    batch_of,
+    evaluate,
+    loop,
+    prepare,
+    rate,
+    reopen,
+    step,
+    train,
+    training_loop,
+    update,
+    validation_batches,
+)
+from minigpt.jobs.run_folder import COLUMNS
 from minigpt.models import costs
 from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}
 TINY = SIZES | {"batch": 4, "steps": 12, "eval_every": 4, "tokenizer": "char"}
+
+
+def valid_loss(model, tokens, batch, starts=None):
+    """The loss over all of these tokens, in nats."""
+    return evaluate(model, validation_batches(tokens, model.config.n_positions, batch, starts))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +87,7 @@ def test_a_run_writes_a_model_a_table_and_a_picture(text, tmp_path):
     assert float(rows[-1]["val_loss"]) < float(rows[0]["val_loss"]) - 0.1
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     model, text_of = models.open_both(tmp_path)
-    assert evaluate(model, job.valid, 4) == pytest.approx(job.best, rel=1e-6), "the export is the best model"
+    assert valid_loss(model, job.valid, 4) == pytest.approx(job.best, rel=1e-6), "the export is the best model"
     assert text_of.decode(text_of.encode("the cat")) == "the cat"
 
 
@@ -127,7 +145,7 @@ def test_another_seed_is_another_run(text, tmp_path):
 def test_going_on_from_a_model_keeps_its_weights_and_tokenizer(text, tmp_path):
     first = train(options(text, tmp_path / "a"))
     job = prepare(PretrainOptions(data=text, init=str(tmp_path / "a"), out=str(tmp_path / "b"), steps=4, dropout=0.25))
-    assert evaluate(job.model, job.valid, 4) == pytest.approx(first.best, rel=1e-6)
+    assert valid_loss(job.model, job.valid, 4) == pytest.approx(first.best, rel=1e-6)
     assert job.model.config.resid_pdrop == 0.25
     assert job.options.lr == 0.256 / 16
     with pytest.raises(InputError, match="--layers"):
@@ -146,7 +164,7 @@ def test_evaluation_predicts_every_token_once(text, tmp_path):
         start += 16
     assert len(expected) == 74
     for batch in (1, 3, 4):
-        assert evaluate(job.model, tokens, batch) == pytest.approx(np.mean(expected), rel=1e-5)
+        assert valid_loss(job.model, tokens, batch) == pytest.approx(np.mean(expected), rel=1e-5)
 
 
 def test_a_folder_that_holds_a_model_is_left_alone(text, tmp_path):
@@ -212,7 +230,7 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
 @pytest.mark.parametrize("changes", [{"model": "lstm", "heads": 1}, {"heads": 1, "embd": 129}])
 def test_what_is_not_made_for_bfloat16_is_refused(changes, text, tmp_path, monkeypatch):
     """Cells, and heads too large for the kernels of attention: CuPy cannot multiply stacks of matrices of bfloat16."""
-    monkeypatch.setattr(arrays, "check_precision", lambda name, device: None)
+    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.check_precision", lambda name, device: None)
     with pytest.raises(InputError, match="--dtype bfloat16: an LSTM, or heads above 128, need float32"):
         prepare(options(text, tmp_path / "a", dtype="bfloat16", **changes))
 
@@ -222,7 +240,7 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     """Weights and moments are kept in float32, and the copies come back with them when it goes on."""
     pytest.importorskip("ml_dtypes")
     (tmp_path / "text").write_text("the cat sat on a mat. " * 20, encoding="utf-8")
-    monkeypatch.setattr(arrays, "check_precision", lambda name, device: None)
+    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.check_precision", lambda name, device: None)
     with ops.using("cuda"):
         job = prepare(options(str(tmp_path / "text"), tmp_path, dtype="bfloat16", steps=4, eval_every=2, context=8))
         loop(job, stop_after(job, 2))
@@ -243,13 +261,14 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
 def test_which_steps_a_gpu_repeats(changes, repeats, text, tmp_path, monkeypatch):
     """Those that are always the same work, and little; what a step costs is counted once."""
     job = prepare(options(text, tmp_path, **changes))
-    assert not training._repeats(job), "never on a processor"
+    batch = batch_of(job, 0)
+    assert not step._is_recorded(job, batch), "never on a processor"
     monkeypatch.setattr(type(job.model), "device", "cuda")
-    training._flops_per_token.cache_clear()
-    assert [training._repeats(job) for _ in range(3)] == [repeats] * 3
-    assert training._flops_per_token.cache_info().misses == repeats
-    monkeypatch.setattr(training, "SMALL", 0)
-    assert not training._repeats(job)
+    step._flops_per_token.cache_clear()
+    assert [step._is_recorded(job, batch) for _ in range(3)] == [repeats] * 3
+    assert step._flops_per_token.cache_info().misses == repeats
+    monkeypatch.setattr(step, "SMALL", 0)
+    assert not step._is_recorded(job, batch)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -257,8 +276,8 @@ def test_a_repeated_step_is_the_step_itself(dropout, text, tmp_path, monkeypatch
     """Another mask at every step, too: its key is an input."""
     ends = []
     for repeats in (False, True):
-        monkeypatch.setattr(training, "Recorded", Repeated)
-        monkeypatch.setattr(training, "_repeats", lambda job, repeats=repeats: repeats)
+        monkeypatch.setattr(step, "Recorded", Repeated)
+        monkeypatch.setattr(step, "_is_recorded", lambda job, batch, repeats=repeats: repeats)
         job = prepare(options(text, tmp_path / str(repeats), dropout=dropout, steps=3))
         loop(job)
         assert bool(job.recorded) == repeats and (not repeats or len(job.recorded.inputs) == 2 + (dropout > 0))
@@ -289,14 +308,16 @@ def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tm
     for available, fits in ((eight - 1, 7), (costs.memory(kind, config, 3).total, 3)):
         assert costs.largest_batch(kind, config, available) == fits
         assert costs.largest_batch(kind, config, available, False, True) > fits, "short numbers leave room for more"
-        monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device, available=available: available)
+        monkeypatch.setattr(
+            "minigpt.jobs.pretrain.pipeline.available_memory", lambda device, available=available: available
+        )
         with pytest.raises(InputError, match=f"8 rows at a time need about .* free: {fits} fit: give --batch {fits}"):
             prepare(options(text, tmp_path / "b", batch=8))
-    monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device: 1000)
+    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.available_memory", lambda device: 1000)
     with pytest.raises(InputError, match="1000 B are free: choose a smaller model.*--checkpoint-blocks"):
         prepare(options(text, tmp_path / "b"))
     assert not (tmp_path / "b").exists()
-    monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device: eight)
+    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.available_memory", lambda device: eight)
     prepare(options(text, tmp_path / "b", batch=8))
 
 
@@ -333,8 +354,8 @@ def test_aligned_windows_begin_at_line_ends(tmp_path):
         job.step = 0
     assert losses[0] != losses[1], "update draws its batch as the options say"
     job = train(options(str(lines), tmp_path / "run", align=1.0, steps=40, eval_every=40))
-    assert job.best == pytest.approx(evaluate(job.model, job.valid, 4, job.starts[1]), rel=1e-6)
-    assert job.best < evaluate(job.model, job.valid, 4) - 0.05, "it is judged on windows that begin a line"
+    assert job.best == pytest.approx(valid_loss(job.model, job.valid, 4, job.starts[1]), rel=1e-6)
+    assert job.best < valid_loss(job.model, job.valid, 4) - 0.05, "it is judged on windows that begin a line"
     lines.write_text("the cat sat on the mat . " * 120, encoding="utf-8")
     with pytest.raises(InputError, match="no line of .* begins a whole window"):
         prepare(options(str(lines), tmp_path / "other", align=0.5))
@@ -475,15 +496,15 @@ def test_a_run_whose_reader_has_gone_is_kept(text, tmp_path):
 def test_a_run_whose_reader_goes_while_it_speaks_is_kept(text, tmp_path, monkeypatch):
     job = prepare(options(text, tmp_path))
     spoken = mock.Mock(side_effect=[None, BrokenPipeError])
-    monkeypatch.setattr(training, "assess", lambda job, *args: spoken())
-    monkeypatch.setattr(training, "prepare_on", lambda *args: job)
+    monkeypatch.setattr(training_loop, "assess", lambda job, *args: spoken())
+    monkeypatch.setattr(training_loop, "prepare_on", lambda *args: job)
     with pytest.raises(BrokenPipeError):
         train(job.options)
     assert reopen(PretrainOptions(out=str(tmp_path))).step == 4
 
 
 def test_nothing_is_written_before_the_first_step_was_tried(text, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "_measure", mock.Mock(side_effect=MemoryError))
+    monkeypatch.setattr(announcement, "measure", mock.Mock(side_effect=MemoryError))
     with pytest.raises(MemoryError):
         train(options(text, tmp_path / "run"))
     assert not list(tmp_path.iterdir())
@@ -492,7 +513,7 @@ def test_nothing_is_written_before_the_first_step_was_tried(text, tmp_path, monk
 @pytest.mark.parametrize("during", ["evaluate", "update"])
 def test_killed_before_its_first_update_is_kept_a_run_can_be_resumed(text, tmp_path, monkeypatch, during):
     with monkeypatch.context() as patch:
-        patch.setattr(training, during, mock.Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(training_loop, during, mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train(options(text, tmp_path / "broken"))
     train(options(text, tmp_path / "broken", resume=True))
@@ -543,7 +564,9 @@ def test_memory_is_asked_for_the_rows_of_one_process(text, tmp_path, monkeypatch
     two, job = SimpleNamespace(size=2, first=True), prepare(options(text, tmp_path / "a", batch=8))
     for rows, given in ((4, None), (3, "4 rows at a time .* 3 fit: give --batch 6")):
         available = costs.memory(type(job.model), job.model.config, rows).total
-        monkeypatch.setattr("minigpt.jobs.job.available_memory", lambda device, available=available: available)
+        monkeypatch.setattr(
+            "minigpt.jobs.pretrain.pipeline.available_memory", lambda device, available=available: available
+        )
         with pytest.raises(InputError, match=given) if given else contextlib.nullcontext():
             prepare(options(text, tmp_path / "b", batch=8), two)
 
@@ -552,7 +575,7 @@ def test_what_is_measured_beforehand_is_a_part_of_the_batch(text, tmp_path, monk
     job = prepare(options(text, tmp_path, batch=8, accumulate=4))
     rows, real = [], job.model.loss
     monkeypatch.setattr(job.model, "loss", lambda ids, *args, **options: rows.append(len(ids)) or real(ids, *args))
-    update, evaluation = training._measure(job)
+    update, evaluation = announcement.measure(job)
     assert set(rows) == {2} and update > 0 < evaluation
 
 
@@ -568,7 +591,7 @@ def test_of_two_runs_that_begin_together_one_gets_the_folder(text, tmp_path):
 
 def test_evaluations_are_counted(text, tmp_path, capsys):
     job = prepare(options(text, tmp_path, steps=13))
-    for step, count in ((0, 5), (4, 3), (5, 3), (12, 1), (13, 0)):
-        job.step = step
-        training.announce(job)
-        assert f"{13 - step} updates of 64 tokens and {count} evaluations" in capsys.readouterr().out
+    for done, count in ((0, 5), (4, 3), (5, 3), (12, 1), (13, 0)):
+        job.step = done
+        announcement.announce(job)
+        assert f"{13 - done} updates of 64 tokens and {count} evaluations" in capsys.readouterr().out

@@ -27,14 +27,38 @@ def batch(
     `default_rng([seed, step])`. With starts, which are indices into tokens with a whole window after each, about this
     share of the windows begins at one of them.
     """
+    windows = random_windows(tokens, batch_size, context, seed, step, starts, share)
+    return windows[:, :-1], windows[:, 1:]
+
+
+def random_windows(
+    tokens: np.ndarray,
+    batch_size: int,
+    context: int,
+    seed: int,
+    step: int,
+    starts: np.ndarray | None = None,
+    share: float = 0.0,
+) -> np.ndarray:
+    """The windows of `batch`, (B,T+1) int64: one token more than a model sees."""
     rng = np.random.default_rng([seed, step])
     begins = rng.integers(len(tokens) - context, size=batch_size)
     if share:
         chosen = rng.random(batch_size) < share
         begins = np.where(chosen, rng.choice(starts, batch_size), begins)
     places = begins[:, None] + np.arange(context + 1)
-    ids = tokens[places].astype(np.int64)
-    return ids[:, :-1], ids[:, 1:]
+    return tokens[places].astype(np.int64)
+
+
+def whole_windows(tokens: np.ndarray, context: int, batch_size: int) -> Iterator[np.ndarray]:
+    """Windows over tokens (N,), one behind the other: yields (B,T+1) int64. An end that fills no window is left out.
+
+    The last token of a window is the first of the next. T is context; B is batch_size, or smaller in the last batch.
+    """
+    begins = np.arange(0, len(tokens) - context, context)
+    for first in range(0, len(begins), batch_size):
+        places = begins[first : first + batch_size, None] + np.arange(context + 1)
+        yield tokens[places].astype(np.int64)
 
 
 def windows(

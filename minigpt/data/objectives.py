@@ -36,6 +36,26 @@ class Batch(NamedTuple):
     positions: np.ndarray | None = None
     sentence_labels: np.ndarray | None = None
 
+    @property
+    def n_targets(self) -> int:
+        """How many tokens are predicted."""
+        return int((self.targets != ops.IGNORED).sum())
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """What a model is given beside ids and targets, by name: of the other fields those that are not None."""
+        others = {name: getattr(self, name) for name in self._fields[2:]}
+        return {name: value for name, value in others.items() if value is not None}
+
+    def rows(self, part: slice) -> "Batch":
+        """Some rows of the batch. A mask or positions that all rows share stay whole."""
+        values = []
+        for value in self:
+            if value is not None and len(value) == len(self.ids):
+                value = value[part]
+            values.append(value)
+        return Batch(*values)
+
 
 Objective = Callable[[np.ndarray, np.random.Generator], Batch]
 

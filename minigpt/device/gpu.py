@@ -123,19 +123,13 @@ def products_in(name: str):
     "float32": exactly. "tf32": the factors are rounded to 10 bits behind the point, which is faster on GPUs that have
     tensor cores. Afterwards it is as before. Each thread has its own choice. Raises InputError for another name.
     """
-    before = _products.get()
-    set_products(name)
+    if name not in ("float32", "tf32"):
+        raise InputError(f"products in {name!r}: choose float32 or tf32")
+    before = _products.set(name)
     try:
         yield
     finally:
-        _products.set(before)
-
-
-def set_products(name: str) -> None:
-    """The same from now on, without an end."""
-    if name not in ("float32", "tf32"):
-        raise InputError(f"products in {name!r}: choose float32 or tf32")
-    _products.set(name)
+        _products.reset(before)
 
 
 def products_are_tf32() -> bool:

@@ -24,7 +24,7 @@ from minigpt.errors import InputError, check_ranges
 from minigpt.evaluation import metrics
 from minigpt.files import disk, hub
 from minigpt.jobs.options import REQUIRED, OnDevice, argument, option
-from minigpt.jobs.run import Run, write_table
+from minigpt.jobs.run_folder import Run, write_table
 from minigpt.models.classifier import Classifier, Losses, expected_score, score_targets, transfer
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear

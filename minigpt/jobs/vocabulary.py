@@ -9,7 +9,7 @@ from minigpt.data.corpus import Corpus
 from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.jobs.options import REQUIRED, argument, option
-from minigpt.jobs.run import Run
+from minigpt.jobs.run_folder import Run
 
 SIZE = 4096  # tokens of a vocabulary, where nothing is given
 FOLDER = "a tokenizer's or a model's folder"

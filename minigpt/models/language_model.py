@@ -33,6 +33,7 @@ class LanguageModel(Module):
     release: Any = None
     checkpoint_blocks = False
     can_checkpoint_blocks = True
+    can_generate = True
     computes_in_bfloat16 = True
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
     dropout_sites = 3  # places of dropout in a block

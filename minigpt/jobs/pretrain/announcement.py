@@ -1,0 +1,74 @@
+"""What a run will cost and what to expect of it, told before it starts."""
+
+import math
+import time
+
+from minigpt.device.threads import threads
+from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.step import batch_of
+from minigpt.models import costs
+
+
+def announce(job: Job) -> None:
+    """Print the size of the model and of the data, memory, minutes, and the loss to expect."""
+    print(_about_sizes(job), flush=True)
+    print(_about_time(job))
+
+
+def _about_sizes(job: Job) -> str:
+    options, model = job.options, job.model
+    config, kind = model.config, type(model)
+    memory = job.memory
+    parts = [f"{name} {costs.human_bytes(size)}" for name, size in zip(memory._fields, memory, strict=True)]
+    return (
+        f"model    {kind.__name__}: {config.n_layer} layers, {config.n_head} heads, width {config.n_embd}, context "
+        f"{config.n_positions}: {costs.count(kind, config):,} parameters\n"
+        f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens, "
+        f"vocabulary {config.vocab_size:,}\n"
+        f"memory   {costs.human_bytes(memory.total)}: {', '.join(parts)}\n"
+        f"caches   {costs.caches(kind, config, job.part)}"
+    )
+
+
+def _about_time(job: Job) -> str:
+    options, config = job.options, job.model.config
+    updates = options.steps - job.step
+    evaluations = _evaluations_left(job)
+    update, evaluation = measure(job)
+    minutes = (updates * update + evaluations * evaluation) / 60
+    each = f"each of {job.ranks.size} processes has " if job.ranks.size > 1 else ""
+    return (
+        f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "
+        f"about {minutes:.1f} minutes on {job.model.device}, {each}{threads()} "
+        f"threads ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
+        f"expect   loss {math.log(config.vocab_size):.2f} at first: guessing among {config.vocab_size:,} tokens; "
+        f"a rate that rises to {options.lr:.2g} and falls to {options.min_lr or 0:.2g}\n"
+        f"folder   {job.run.folder}"
+    )
+
+
+def _evaluations_left(job: Job) -> int:
+    options = job.options
+    first = 1 if job.step == 0 else 0
+    if job.step >= options.steps:
+        return first
+    in_all = math.ceil(options.steps / options.eval_every)
+    return first + in_all - job.step // options.eval_every
+
+
+def measure(job: Job) -> tuple[float, float]:
+    """Seconds of an update, not recorded, and of an evaluation, from one batch; nothing of the run is changed."""
+    batch = batch_of(job, 0).rows(slice(job.rows.start, job.rows.start + job.part))
+    measured = []
+    for _ in range(2):  # the first one warms up
+        start = time.perf_counter()
+        loss, cache = job.model.loss(batch.ids, batch.targets, **batch.inputs)
+        float(loss)
+        forward = time.perf_counter() - start
+        job.model.loss_backward(cache)
+        float(loss)  # a GPU has done everything that was launched before
+        update = (time.perf_counter() - start) * job.options.accumulate
+        evaluation = forward * len(job.valid) / batch.ids.size / job.ranks.size
+        measured.append((update, evaluation))
+        job.model.zero_grad()
+    return min(measured)

@@ -1,0 +1,249 @@
+"""One pipeline makes a run out of its options: data, tokenizer, model, defaults, memory, optimiser.
+
+`prepare` goes through it for a new run, `reopen` for one that was kept, and `prepare_on` for several processes.
+"""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from minigpt import data, models, tokenizer
+from minigpt.data.corpus import Corpus
+from minigpt.device.arrays import check_precision
+from minigpt.device.gpu import available_memory, choose_device
+from minigpt.device.parallel import ALONE, Ranks
+from minigpt.errors import InputError
+from minigpt.files import hub
+from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.settings import MODEL, SIZE, PretrainOptions, resolve
+from minigpt.jobs.run_folder import Run
+from minigpt.models import costs
+from minigpt.models.language_model import LanguageModel
+from minigpt.ops.cuda import attention
+from minigpt.tokenizer import Tokenizer
+
+FIXED_BY_INIT = ("size", "layers", "heads", "embd", "context", "tokenizer")
+RATES = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
+
+
+def prepare_on(ranks: Ranks, options: PretrainOptions) -> Job:
+    """The same job in every process: the first one prepares it and keeps it, the others open what it has kept."""
+    options.check()
+    told = {f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()}
+    ranks.agree(told)
+    if not options.resume:
+        ranks.rows(options.batch, options.accumulate)
+    job = None
+    if ranks.first:
+        job = reopen(options, ranks) if options.resume else prepare(options, ranks)
+    if ranks.size > 1 and job and not options.resume:
+        job.save()
+    folder = ranks.gather(job and job.options.out)[0]  # here the others wait until all that they read is written
+    if job is None:
+        job = reopen(replace(options, out=folder), ranks)
+    ranks.rows(job.options.batch, job.options.accumulate)
+    return job
+
+
+def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
+    """A new job. Its folder is taken by `Job.save`. Raises InputError for options that cannot work."""
+    options = replace(options)
+    options.check()
+    corpus = data.load(options.data)
+    options.model = options.model or _model_of(options.init)
+    options.out = options.out or f"runs/{options.model}-{corpus.name}-{_size_name(options)}"
+    device = choose_device(options.device)
+    check_precision(options.dtype, device)
+    run = Run.start(options.out)
+    if options.init:
+        text, model = _from_init(options)
+    else:
+        text = _tokenizer(options, corpus)
+        model = _new_model(options, text)
+    resolve(options, model.config)
+    _check_model(options, model)
+    _check_memory(options, model, available_memory(device), ranks.size)
+    return _assemble(options, model.to(device), text, corpus, run, ranks)
+
+
+def reopen(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
+    """The job in `options.out` as it stood when it was last kept; its own options hold.
+
+    Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
+    processes there are. And where the text lies now, if it was moved; it must be the same text.
+    """
+    run, state, tensors = Run.load(options.out or "", writes=ranks.first)
+    options = _kept_options(options, state, run)
+    device = choose_device(options.device)
+    check_precision(options.dtype, device)
+    corpus = data.load(options.data)
+    text = tokenizer.load(run.folder)
+    kind = models.card(options.model).model
+    model = kind(kind.Config.from_dict(state["config"]), seed=None)
+    _check_model(options, model)
+    job = _assemble(options, model.to(device), text, corpus, run, ranks)
+    job.step = state["step"]
+    job.best = state["best"]
+    if job.text_mark != state["text"]:
+        raise InputError(f"{options.data} is not the text that the run in {options.out} began with")
+    run.restore(model, job.optimizer, job.step, tensors)
+    model.compute_in("bfloat16" if options.low else None)
+    return job
+
+
+def _kept_options(options: PretrainOptions, state: dict, run: Run) -> PretrainOptions:
+    """The options that the run began with, but for those that may be given anew."""
+    given = {"out": str(options.out), "device": options.device}
+    if options.checkpoint_blocks is not None:
+        given["checkpoint_blocks"] = options.checkpoint_blocks
+    if options.data != PretrainOptions.data:
+        given["data"] = options.data
+    try:
+        return PretrainOptions(**state["options"] | given)
+    except TypeError as error:
+        raise InputError(f"the run in {run.folder} is of another version of minigpt train: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------- tokenizer and model
+
+
+def _model_of(init: str | None) -> str:
+    """The name of the model that --init holds, or else the usual one."""
+    return models.card_in(init).name if init else MODEL
+
+
+def _size_name(options: PretrainOptions) -> str:
+    """What the folder of a run is called after its model and its data."""
+    if options.init:
+        return f"from-{Path(options.init).name}"
+    return options.size or SIZE
+
+
+def _tokenizer(options: PretrainOptions, corpus: Corpus) -> Tokenizer:
+    """The tokenizer that --tokenizer names, or that suits the data, with the tokens that the model needs beside."""
+    card = models.card(options.model)
+    wanted = options.tokenizer or corpus.tokenizer
+    if wanted == "char":
+        text = tokenizer.CharTokenizer.train(_whole_text(corpus))
+    elif wanted.startswith("bpe:"):
+        text = card.tokenizer.train(corpus.pieces("train"), _vocabulary_size(wanted))
+    else:
+        text = tokenizer.load(hub.find(wanted))
+    if card.special_tokens:
+        text = text.with_special(card.special_tokens)
+    return text
+
+
+def _whole_text(corpus: Corpus):
+    for part in ("train", "valid"):
+        yield from corpus.pieces(part)
+
+
+def _vocabulary_size(wanted: str) -> int:
+    size = wanted.removeprefix("bpe:")
+    if not size.isdecimal() or not 1 <= int(size[:9]) == int(size[:10]):
+        raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
+    return int(size)
+
+
+def _new_model(options: PretrainOptions, text: Tokenizer) -> LanguageModel:
+    """A model with new weights, of the size that the options name, for this vocabulary."""
+    kind = models.card(options.model).model
+    values = models.size(options.model, options.size or SIZE)
+    given = {
+        "n_layer": options.layers,
+        "n_head": options.heads,
+        "n_embd": options.embd,
+        "n_positions": options.context,
+    }
+    values |= {key: value for key, value in given.items() if value is not None}
+    dropout = options.dropout
+    if dropout is None:
+        dropout = 0.1 if options.size == "paper" else 0.0
+    values |= {name: dropout for name in RATES if hasattr(kind.Config, name)}  # not every model has all places
+    values |= {"bos_token_id": text.end_of_text_id, "eos_token_id": text.end_of_text_id}
+    return kind(kind.Config(vocab_size=text.vocab_size, **values), seed=options.seed)
+
+
+def _from_init(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
+    """The tokenizer and the model in the folder that --init names."""
+    for name in FIXED_BY_INIT:
+        if getattr(options, name) is not None:
+            raise InputError(f"--init {options.init} already says what --{name} is: leave --{name} out")
+    if options.model != models.card_in(options.init).name:
+        raise InputError(f"--init {options.init} holds no {options.model}: leave --model out")
+    changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
+    model, text = models.open_both(options.init, **changes)
+    return text, model
+
+
+# ---------------------------------------------------------------------------------------------- checks, and the job
+
+
+def _check_model(options: PretrainOptions, model: LanguageModel) -> None:
+    """Raises InputError for what this model cannot do."""
+    if options.checkpoint_blocks and not model.can_checkpoint_blocks:
+        raise InputError(f"--checkpoint-blocks: an {options.model.upper()} has no blocks: leave it out")
+    too_large = model.config.n_embd > attention.LARGEST * model.config.n_head
+    if options.low and (too_large or not model.computes_in_bfloat16):
+        raise InputError(f"--dtype bfloat16: an LSTM, or heads above {attention.LARGEST}, need float32: leave it out")
+
+
+def _check_memory(options: PretrainOptions, model: LanguageModel, available: int | None, processes: int) -> None:
+    """Raises InputError, before the work begins, where a step needs more bytes than there are."""
+    if available is None:
+        return
+    kind = type(model)
+    rows = options.batch // options.accumulate // processes
+    again = bool(options.checkpoint_blocks)
+    wanted = costs.memory(kind, model.config, rows, again, options.low).total
+    if wanted <= available:
+        return
+    fits = costs.largest_batch(kind, model.config, available, again, options.low)
+    if fits:
+        advice = f"{fits} fit: give --batch {fits * processes}, or more with --accumulate"
+    elif again:
+        advice = "choose a smaller model or --context"
+    else:
+        advice = "choose a smaller model or --context, or add --checkpoint-blocks"
+    need = f"{rows} rows at a time need about {costs.human_bytes(wanted)} of GPU memory"
+    raise InputError(f"{need}, {costs.human_bytes(available)} are free: {advice}")
+
+
+def _assemble(
+    options: PretrainOptions, model: LanguageModel, text: Tokenizer, corpus: Corpus, run: Run, ranks: Ranks
+) -> Job:
+    """The job of these parts: the text becomes tokens, and the optimiser is made."""
+    card = models.card(options.model)
+    model.checkpoint_blocks = bool(options.checkpoint_blocks)
+    train, valid = data.encode(corpus, text, model.config.n_positions, run.folder)
+    betas = 0.9, options.beta2
+    optimizer = card.optimizer(model.named_parameters(), betas, weight_decay=options.weight_decay)
+    model.compute_in("bfloat16" if options.low else None)
+    job = Job(
+        options=options,
+        model=model,
+        text=text,
+        train=train,
+        valid=valid,
+        objective=card.objective(text),
+        optimizer=optimizer,
+        run=run,
+        text_mark=data.fingerprint(train, valid),
+        ranks=ranks,
+    )
+    if options.align:
+        job.starts = _line_starts(job)
+    return job
+
+
+def _line_starts(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Where windows that begin with a line begin: in the training tokens, with the line's end before it and without
+    (a prompt begins without), and in the validation tokens. Raises InputError where no line begins a whole window."""
+    line_end = job.text.start_id
+    ends = np.flatnonzero(job.train == line_end)
+    ends = ends[ends < len(job.train) - job.model.config.n_positions - 1]
+    if not len(ends):
+        raise InputError(f"--align: no line of {job.options.data} begins a whole window: leave --align out")
+    return np.union1d(ends, ends + 1), np.flatnonzero(job.valid == line_end)

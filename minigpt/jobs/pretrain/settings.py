@@ -1,0 +1,108 @@
+"""What `minigpt train` can be told, and the defaults that depend on the model and on the length of the run."""
+
+from dataclasses import dataclass
+
+from minigpt import models
+from minigpt.errors import InputError, check_ranges
+from minigpt.jobs.options import OnDevice, option
+from minigpt.models.config import Config
+
+DTYPES = ("float32", "tf32", "bfloat16")
+MODEL = models.names()[0]  # where nothing else is given
+SIZE = "nano"
+RATE = 0.256  # times 1 / width: the highest learning rate
+LONGEST_WARMUP = 2000  # updates
+EVALUATIONS = 8  # in a run, after the first one
+
+
+@dataclass(kw_only=True)
+class PretrainOptions(OnDevice):
+    """What `minigpt train` can be told. None: a default that depends on the others, filled in by `resolve`."""
+
+    model: str | None = option(None, f"default: {MODEL}, or what --init names", choices=models.names())
+    size: str | None = option(None, f"{models.size_names()} (default: {SIZE})", metavar="NAME")
+    layers: int | None = option(None, "number of layers (default: that of --size)", metavar="N")
+    heads: int | None = option(None, "heads of attention in a layer (default: that of --size)", metavar="N")
+    embd: int | None = option(None, "width of the residual stream (default: that of --size)", metavar="C")
+    context: int | None = option(None, "tokens that the model sees at once (default: that of --size)", metavar="T")
+    data: str = option(
+        "stories",
+        "stories, stories:N, pydocs, or a UTF-8 text file; with --resume, where the same text is now",
+        metavar="WHAT",
+    )
+    tokenizer: str | None = option(
+        None, "char, bpe:VOCAB, or a folder that holds one; the default fits the data", metavar="T"
+    )
+    init: str | None = option(
+        None, "go on from this model, or from a downloaded one: gpt2; a new schedule", metavar="DIR"
+    )
+    out: str | None = option(None, "folder for the model (default: runs/MODEL-DATA-SIZE)", metavar="DIR")
+    resume: bool = option(False, "go on with the run in --out, exactly where it was last kept")
+    batch: int = option(12, "windows in an update", metavar="B")
+    accumulate: int = option(1, "compute the batch in K parts, to save memory", metavar="K")
+    checkpoint_blocks: bool | None = option(
+        None,
+        "run each block again in the backward, to save memory; the same numbers; can be changed with --resume",
+    )
+    steps: int = option(2000, "updates of the weights", metavar="N")
+    lr: float | None = option(None, f"highest learning rate (default: {RATE} / width)", metavar="RATE")
+    min_lr: float | None = option(None, "where the cosine ends (default: GPT-1's schedule, down to 0)", metavar="RATE")
+    warmup: int | None = option(
+        None, f"updates until then (default: a tenth of the steps, at most {LONGEST_WARMUP})", metavar="N"
+    )
+    dropout: float | None = option(None, "default: 0.1 for the size paper, otherwise 0", metavar="P")
+    beta2: float = option(0.999, "memory of Adam's second moment", metavar="B")
+    weight_decay: float = option(0.01, metavar="W")
+    clip: float = option(1.0, "longest gradient; 0 is no clipping", metavar="NORM")
+    align: float = option(0.0, "share of windows that begin with a line", metavar="P")
+    seed: int = option(0, "of weights, batches and dropout", metavar="S")
+    eval_every: int | None = option(
+        None, f"updates between evaluations (default: 1/{EVALUATIONS} of the steps)", metavar="N"
+    )
+    dtype: str = option(
+        "float32",
+        "on a GPU tf32 rounds the factors of products, bfloat16 all that passes between layers; the weights that learn "
+        "stay float32",
+        choices=DTYPES,
+    )
+
+    @property
+    def low(self) -> bool:
+        """Do layers compute in bfloat16?"""
+        return self.dtype == "bfloat16"
+
+    def check(self) -> None:
+        """Raises InputError for a number outside its range."""
+        check_ranges(self, 1, "batch", "accumulate", "steps", "eval_every")
+        check_ranges(self, 0, "lr", "min_lr", "warmup", "weight_decay", "clip", "seed")
+        if self.dtype not in DTYPES:
+            raise InputError(f"--dtype {self.dtype}: choose {', '.join(DTYPES)}")
+        if not 0 <= self.beta2 < 1:
+            raise InputError(f"--beta2 {self.beta2}: give 0 or more and less than 1")
+        if not 0 <= self.align <= 1:
+            raise InputError(f"--align {self.align}: give a share from 0 to 1")
+        if self.batch % self.accumulate:
+            raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
+
+
+def resolve(options: PretrainOptions, config: Config) -> None:
+    """Fill in the defaults that depend on the model and on the length of the run. Raises InputError for a --min-lr
+    above --lr.
+
+    The rate was measured on the sizes nano and mini; at the paper's width it is close to the paper's 2.5e-4.
+    """
+    options.size = None
+    options.layers = config.n_layer
+    options.heads = config.n_head
+    options.embd = config.n_embd
+    options.context = config.n_positions
+    options.dropout = config.resid_pdrop
+    if options.lr is None:
+        options.lr = RATE / config.n_embd
+    if options.min_lr is not None and not options.min_lr <= options.lr > 0:
+        raise InputError(f"--min-lr {options.min_lr} --lr {options.lr}: give a rate above 0 that ends no higher")
+    if options.warmup is None:
+        options.warmup = min(LONGEST_WARMUP, options.steps // 10)
+    options.warmup = min(options.warmup, options.steps)
+    if options.eval_every is None:
+        options.eval_every = max(1, options.steps // EVALUATIONS)

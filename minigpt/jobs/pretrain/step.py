@@ -1,0 +1,147 @@
+"""One update, and one evaluation: the heart of pre-training.
+
+Windows of the text become a batch by the objective of the model; the batch goes forward to a loss, a gradient comes
+back, the optimiser moves the weights.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt import data
+from minigpt.data.objectives import Batch, Objective, causal
+from minigpt.device.arrays import Array
+from minigpt.device.parallel import ALONE, Ranks
+from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.settings import PretrainOptions
+from minigpt.models import costs
+from minigpt.models.language_model import LanguageModel
+from minigpt.nn import accumulate
+from minigpt.nn.schedules import warmup_cosine, warmup_cosine_floor
+from minigpt.ops.cuda.graph import Recorded
+from minigpt.ops.keys import Key
+
+SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
+
+_flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
+
+
+def rate(options: PretrainOptions, step: int) -> float:
+    """The learning rate of update number `step`: GPT-1's schedule, or, where `min_lr` is given, one that ends there."""
+    x = step / options.steps
+    warmup = options.warmup / options.steps
+    if options.min_lr is None:
+        return options.lr * warmup_cosine(x, warmup)
+    return options.lr * warmup_cosine_floor(x, warmup, options.min_lr / options.lr)
+
+
+def batch_of(job: Job, step: int) -> Batch:
+    """The whole batch of update number `step`: a pure function of the seed and the step, on all processes the same."""
+    options = job.options
+    context = job.model.config.n_positions
+    windows = data.random_windows(
+        job.train, options.batch, context, options.seed, step, job.starts[0], options.align
+    )  # fmt: skip
+    return job.objective(windows, np.random.default_rng([options.seed, step, 1]))
+
+
+def update(job: Job, lr: float) -> float | Array:
+    """One update of the weights from batch number `job.step`; returns the loss, in nats per token.
+
+    With accumulate > 1 the batch comes in parts, and of several processes each takes some rows and returns their part
+    of the loss. All share one normaliser and one key: to rounding, and to the bit in what is dropped, the result is
+    that of the whole batch.
+    """
+    model = job.model
+    batch = batch_of(job, job.step)
+    key = Key.of(job.options.seed, job.step)
+    if _is_recorded(job, batch):
+        total = _repeat(job, batch, key)
+    else:
+        model.zero_grad()
+        total = 0.0
+        for row in range(job.rows.start, job.rows.stop, job.part):
+            part = batch.rows(slice(row, row + job.part))
+            loss, cache = model.loss(
+                part.ids, part.targets, normalizer=batch.n_targets, key=key._replace(row=row), **part.inputs
+            )  # fmt: skip
+            model.loss_backward(cache)
+            total = total + loss
+    job.ranks.sum(p.grad for p in model.parameters() if p.grad is not None)
+    norm = job.optimizer.step(lr, job.options.clip)
+    return total + 0 * norm  # on a GPU a norm that is not finite has raised nothing: it shows here, and in the loss
+
+
+# --------------------------------------------------------------------------------- small steps on a GPU are recorded
+
+
+def _is_recorded(job: Job, batch: Batch) -> bool:
+    """On a GPU: is a step always the same work, and so little that its launches take longer than the work itself?"""
+    model = job.model
+    if model.device != "cuda" or not model.repeats_its_step or job.options.accumulate > 1 or batch.inputs:
+        return False
+    _, flops = _flops_per_token(type(model), model.config)
+    return flops * job.part * model.config.n_positions < SMALL
+
+
+def _repeat(job: Job, batch: Batch, key: Key) -> Array:
+    """The loss of this process's rows; their gradients arrive in the parameters."""
+    model = job.model
+    if job.recorded is None:
+        job.recorded = Recorded(functools.partial(_gradients, job))
+    inputs = [batch.ids[job.rows], batch.targets[job.rows]]
+    if _drops(model):
+        inputs.append(key.table(model.config.n_layer + 1, model.dropout_sites))
+    loss, gradients = job.recorded(*inputs)
+    model.zero_grad()
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        accumulate(parameter, gradient)
+    return loss
+
+
+def _gradients(job: Job, ids: Array, targets: Array, table: Array | None = None) -> tuple[Array, list[Array]]:
+    """The loss of one process's rows, and the gradient of each parameter. table: of the step's key, for dropout."""
+    key = None if table is None else Key(table, job.rows.start)
+    job.model.zero_grad()
+    loss, cache = job.model.loss(ids, targets, normalizer=job.options.batch * ids.shape[1], key=key)
+    job.model.loss_backward(cache)
+    return loss, [parameter.grad for parameter in job.model.parameters()]
+
+
+def _drops(model: LanguageModel) -> bool:
+    """Is anything dropped in training?"""
+    rates = [getattr(model.config, name, 0.0) for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop")]
+    return any(rates)
+
+
+# -------------------------------------------------------------------------------------------------------- evaluation
+
+
+def evaluate(model: LanguageModel, batches: Iterable[Batch], ranks: Ranks = ALONE) -> float:
+    """The mean loss over all targets of these batches, in nats; of several processes each takes some of the batches."""
+    total = 0.0
+    count = 0
+    mine = itertools.islice(batches, ranks.rank, None, ranks.size)
+    for batch in tqdm(mine, "evaluating", leave=False, delay=2, disable=None):
+        loss, _ = model.loss(batch.ids, batch.targets, normalizer=1, grad=False, **batch.inputs)
+        total += float(loss)
+        count += batch.n_targets
+    return ranks.total(total) / ranks.total(count)
+
+
+def validation_batches(
+    tokens: np.ndarray, context: int, batch_size: int, starts: np.ndarray | None = None, objective: Objective = causal
+) -> Iterator[Batch]:
+    """All of these tokens (N,) in windows that do not overlap. What is covered there is the same at each evaluation.
+
+    context, starts: as for `data.windows`, which is used where each token predicts the next.
+    """
+    if objective is causal:
+        for ids, targets in data.windows(tokens, context, batch_size, starts):
+            yield Batch(ids, targets)
+        return
+    for number, windows in enumerate(data.whole_windows(tokens, context, batch_size)):
+        yield objective(windows, np.random.default_rng([0, number, 2]))
