@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minigpt import ops
 from minigpt.cli import main
 from minigpt.files import checkpoint
 
@@ -41,6 +42,17 @@ def test_info_of_the_paper_size(capsys):
     lines = {line.split()[0]: line for line in out.splitlines() if line}
     assert "768 x 2304" in lines["h.11.attn.c_attn.weight"] and "1,769,472" in lines["h.11.attn.c_attn.weight"]
     assert sum(int(line.split()[-1].replace(",", "")) for name, line in lines.items() if "." in name) == 116_534_784
+
+
+def test_info_tells_which_implementation_runs_each_operation(trained, capsys):
+    assert main(["info", "--model", "gpt2", "--size", "nano", "--ops"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = {row[0]: row[1] for row in rows}
+    assert found["self_attention"] == found["adam_update"] == "fast" and found["add"] == "reference"
+    with ops.using("reference"):
+        assert main(["info", trained, "--ops"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert {row[1] for row in rows} == {"reference"} and {"attention", "gelu"} <= {row[0] for row in rows}
 
 
 def test_info_of_a_folder(trained, capsys):

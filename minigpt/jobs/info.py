@@ -1,10 +1,15 @@
 """What a model is made of, and what it costs: the answer to `minigpt info`."""
 
+import dataclasses
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from minigpt import models
+import numpy as np
+
+from minigpt import models, ops
+from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.jobs.options import argument, option
@@ -24,6 +29,7 @@ class InfoOptions:
     model: str | None = option(None, f"default: {MODEL}", choices=models.names())
     size: str | None = option(None, f"{models.size_names()} (default: {_USUAL_SIZES})", metavar="NAME")
     batch: int = option(1, "for the bytes of activations", metavar="B")
+    ops: bool = option(False, "show which implementation runs each operation of a training step, and why not another")
 
 
 def info(options: InfoOptions) -> None:
@@ -32,27 +38,27 @@ def info(options: InfoOptions) -> None:
     if folder and (options.model or options.size):
         raise InputError(f"info {folder}: the folder says what its model is: leave --model and --size out")
     if folder:
-        show_folder(folder, options.batch)
+        kind, config = _in_folder(folder)
     else:
-        show_size(options.model or MODEL, options.size, options.batch)
+        kind, config = _of_size(options.model or MODEL, options.size)
+    if options.ops:
+        show_operations(kind, config)
+    else:
+        show(kind, config, options.batch)
 
 
-def show_size(model: str, size: str | None, batch: int) -> None:
-    """Print the table for a named size of a model: ("gpt1", "paper"). None is the size that it is known by."""
+def _of_size(model: str, size: str | None) -> tuple[type[LanguageModel], Config]:
+    """The class and the configuration of a named size: ("gpt1", "paper"). None is the size that it is known by."""
     card = models.card(model)
-    if size is None:
-        size = card.usual_size
-    values = models.size(model, size)
-    config = card.model.Config(**values)
-    show(card.model, config, batch)
+    values = models.size(model, size or card.usual_size)
+    return card.model, card.model.Config(**values)
 
 
-def show_folder(folder: str | Path, batch: int) -> None:
-    """Print the table for a model directory."""
+def _in_folder(folder: str | Path) -> tuple[type[LanguageModel], Config]:
+    """The class and the configuration of the model in a directory."""
     kind = models.card_in(folder).model
     values = kind.read_config(hub.find(folder))
-    config = kind.Config.from_dict(values)
-    show(kind, config, batch)
+    return kind, kind.Config.from_dict(values)
 
 
 def show(kind: type[LanguageModel], config: Config, batch: int) -> None:
@@ -92,3 +98,25 @@ def _show_memory(memory: costs.Memory) -> None:
     for name, size in sizes.items():
         shown = costs.human_bytes(size)
         print(f"  {name:<12} {shown:>10}")
+
+
+def show_operations(kind: type[LanguageModel], config: Config) -> None:
+    """Print, for each operation of a training step, which implementation runs it, how often, and why not another.
+
+    One step is traced: a few tokens, one block, float32, on the device that is used by default.
+    """
+    device = choose_device()
+    model = kind(dataclasses.replace(config, n_layer=1, vocab_size=16, n_positions=8), seed=0).to(device)
+    optimizer = next(card.optimizer for card in models.CARDS if card.model is kind)(model.named_parameters())
+    ids = np.zeros((1, 8), int)
+    with ops.tracing() as calls:
+        _, cache = model.loss(ids, ids, key=ops.Key.of(0, 0))
+        model.loss_backward(cache)
+        optimizer.step(0.0, max_norm=1.0)
+    print(f"{'operation':<22} {'implementation':<16} {'calls':>5}   on {device}, with one block")
+    for call, number in Counter(map(str, calls)).items():
+        op, _, rest = call.partition(": ")
+        implementation, _, reasons = rest.partition(" ")
+        if implementation == "reference" and not reasons:
+            reasons = f"(no other has it on {device})"
+        print(f"{op:<22} {implementation:<16} {number:>5}   {reasons}".rstrip())
