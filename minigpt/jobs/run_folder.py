@@ -25,7 +25,9 @@ class Run:
     """
 
     def __init__(self, folder: str | Path, writes: bool = True):
-        self.folder, self.writes, self.ours = Path(folder), writes, False
+        self.folder = Path(folder)
+        self.writes = writes
+        self.claimed = False
         self.rows: list[dict] = []
 
     @classmethod
@@ -34,7 +36,7 @@ class Run:
     ) -> "Run":
         """A new run. Raises InputError where the folder already holds a model or a run: nothing is overwritten.
 
-        also: more files that nobody else's run may lose; instead: what one can do beside giving another folder.
+        also: extra file names that mark the folder as in use. instead: what one can do besides giving another folder.
         """
         run = cls(folder)
         if run.folder.exists() and not run.folder.is_dir():
@@ -50,14 +52,14 @@ class Run:
 
         Raises InputError where another run, begun at the same time, was quicker.
         """
-        if self.ours:
+        if self.claimed:
             return False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / name).touch(exist_ok=False)
         except FileExistsError as error:
             raise InputError(f"another run has just begun in {self.folder}: give another --out") from error
-        self.ours = True
+        self.claimed = True
         return True
 
     @classmethod
@@ -76,7 +78,9 @@ class Run:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} was not written by this version of minigpt train: {error!r}") from error
         # from step 0 on all begins anew, with the first evaluation
-        run.rows, run.ours = [row for row in run._read() if row["step"] <= (state["step"] or -1)], True
+        last = state["step"] or -1
+        run.rows = [row for row in run._read() if row["step"] <= last]
+        run.claimed = True
         run._write()
         return run, state, tensors
 

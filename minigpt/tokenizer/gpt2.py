@@ -163,7 +163,7 @@ class GPT2Tokenizer(Tokenizer):
         tokens, merges, special = files.read_bpe(Path(folder), HUGGING_FACE_FILES, OPENAI_FILES)
         config = files.read_config(folder)
         if config.get("add_prefix_space"):
-            raise InputError(f"{Path(folder) / files.CONFIG} asks for add_prefix_space, which is not GPT-2's way")
+            raise InputError(f"{Path(folder) / files.CONFIG} sets add_prefix_space, which GPT-2 does not use")
         candidates = [END_OF_TEXT, *special, *_more_special(config)]
         special = [token for token in dict.fromkeys(candidates) if token in tokens]
         return cls(tokens, merges, special)

@@ -21,7 +21,7 @@ class Job:
     """A run: its options, data, tokenizer, model and optimiser, and how far it is.
 
     objective: what the model learns to predict. text_mark: tells on resume whether the text is still the same. starts:
-    where windows of train, and of valid, begin if `options.align` asks for it. recorded: forward and backward of a
+    where windows of train, and of valid, begin if `options.align` is set. recorded: forward and backward of a
     step, where a GPU can repeat them.
     """
 

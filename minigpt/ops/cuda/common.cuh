@@ -7,7 +7,7 @@ const int WARP = 32;  // threads that run in step and can read each other's regi
 #define LOWEST wide(-3.4e38)  // where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 
-// Memory answers late, but it answers many questions at once. So each thread asks for much.
+// A read from memory takes long, but many reads can be under way at once. So each thread starts several.
 template <class Number> struct alignas(PACK > 1 ? 16 : sizeof(Number)) Packed {
     Number x[PACK];
 };

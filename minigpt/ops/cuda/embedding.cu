@@ -16,8 +16,8 @@ extern "C" __global__ void embedding_forward(real* out, const real* w, const lon
     pack(out + (long long)n * columns + c) = row;
 }
 
-const int AHEAD = 8;    // rows that a thread asks for before it adds the first one
-const int NOBODY = -2;  // the id of places that are not there
+const int AHEAD = 8;    // rows whose reading a thread starts before it adds the first one
+const int NO_ID = -2;  // the id of places that are not there
 
 // dw[v] = sum of dout[n] over all n with ids[n] = v.
 //
@@ -25,7 +25,7 @@ const int NOBODY = -2;  // the id of places that are not there
 // had its whole run would still add up when all others have finished. So a block takes `segment` places. The sum of a
 // run that begins there goes to dw. The sum of what is left there of an earlier run goes to rests (segments, C). Then
 // embedding_join adds to each run its rests, in order: the block where a run begins owns it, so its sum has one order.
-// Rows of dw that nobody took are zero already.
+// Rows of dw whose ids do not occur are zero already.
 extern "C" __global__ void embedding_backward(
     wide* dw, wide* rests, const real* dout, const int* order, const int* sorted, int n, int segment, int rows, int columns
 ) {
@@ -37,7 +37,7 @@ extern "C" __global__ void embedding_backward(
         int id[AHEAD + 1];
         Packed<real> row[AHEAD];
 #pragma unroll
-        for (int i = 0; i <= AHEAD; i++) id[i] = place + i < end ? sorted[place + i] : NOBODY;
+        for (int i = 0; i <= AHEAD; i++) id[i] = place + i < end ? sorted[place + i] : NO_ID;
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
             if (place + i < end) row[i] = pack(dout + (long long)order[place + i] * columns + c);

@@ -4,7 +4,7 @@
 
 // out = x + y, n numbers.
 //
-// Backward: dx = dout, dy = dout. That is a copy, and nobody needs to make it. But x was used twice, by the sum and by the
+// Backward: dx = dout, dy = dout. That is a copy, which need not be made. But x was used twice, by the sum and by the
 // sub-layer, so two gradients come back to it. The same kernel adds them: a sum becomes a copy, and a copy a sum.
 extern "C" __global__ void add(real* out, const real* x, const real* y, long long n) {
     long long i = my_pack();
