@@ -1,6 +1,7 @@
 """Every lesson runs from any folder, every exercise is handed out unsolved, and the README says what is true."""
 
 import importlib.util
+import math
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import minigpt
 from minigpt.cli.main import parser
 from minigpt.learn import check_file
 
@@ -116,9 +118,32 @@ def test_every_command_of_the_readmes_can_be_read():
             assert error.code == 0, words
 
 
-def test_the_ten_lines_of_the_readme_run(capsys):
+def readme_code() -> list[str]:
+    """The pieces of Python that the README shows and that run as they stand."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
-    exec(compile(code, "README.md", "exec"), {})
+    pieces = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return [piece for piece in pieces if "my_layernorm" not in piece]
+
+
+def test_the_ten_lines_of_the_readme_run(capsys):
+    exec(compile(readme_code()[0], "README.md", "exec"), {})
     out = capsys.readouterr().out
     assert out.count("happy") == 3 and "'x_hat'" in out
+
+
+def test_the_model_of_the_readme_runs(capsys):
+    exec(compile(readme_code()[1], "README.md", "exec"), {})
+    loss, shape = capsys.readouterr().out.splitlines()
+    assert float(loss.split(" ")[0]) == pytest.approx(math.log(50), abs=0.1) and shape == "(2, 8)"
+
+
+def test_the_public_face_of_the_readme_is_that_of_the_package():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text[text.index("## The public face") :]
+    rows = [line for line in table[: table.index("```python")].splitlines() if line.startswith("| `")]
+    named = re.findall(r"`(\w+)(?:\(\w+\))?`", " ".join(row.split("|")[1] for row in rows))
+    assert sorted(named) == sorted(minigpt.__all__)
+    assert all(getattr(minigpt, name) is not None for name in named)
+    folders = re.findall(r"^\| `(\w+)/` \|", table, re.MULTILINE)
+    there = {path.parent.name for path in Path(minigpt.__file__).parent.glob("*/__init__.py")}
+    assert set(folders) == there
