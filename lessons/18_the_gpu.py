@@ -929,7 +929,7 @@ assert totals["recorded"] == 10
 keys = {step: ops.Key.of(0, step).table(nano.n_layer + 1, 3) for step in (1, 2)}  # layers and embeddings; three sites
 print(f"   with dropout there is a table of {keys[1].size} keys, which is copied too: 2 more")
 assert keys[1].size == 24 and (keys[1] != keys[2]).all()
-assert ops.Key(keys[2]).fold(4, 1).word == ops.Key.of(0, 2).fold(4, 1).bits  # block 4, what attention gives
+assert ops.Key(keys[2]).fold(4, 1).seed_bits == ops.Key.of(0, 2).fold(4, 1).bits  # block 4, what attention gives
 if GPU:
     model = GPT2(nano, seed=0).to("cuda")
     ids = rng.integers(65, size=(12, nano.n_positions))
