@@ -109,8 +109,9 @@ def not_reshaped(mine, true, e):
 
 def not_summed(mine, true, e):
     """An axis along which the forward pass repeats the input."""
+    stays = mine.ndim == true.ndim  # an axis that is summed becomes one of length 1
     for axes in _choices_of_axes(mine):
-        if same(mine.sum(axes), true):
+        if same(mine.sum(axes, keepdims=stays), true):
             return f"It is not summed over axes {axes}."
 
 
@@ -205,14 +206,16 @@ def _broadcast(array, true):
 
 
 def forgotten_constant(mine, true, e):
-    """A mask, weights or a key that the backward pass leaves out."""
+    """A mask, weights, a key or a scale that is left out, or a mask that is read upside down."""
     for name, value in e.constants.items():
-        if value is None or isinstance(value, (bool, int, float)):
+        if value is None:
             continue
         is_mask = name in e.arrays and e.arrays[name].dtype.kind == "b"
         without = np.ones_like(value) if is_mask else None
         if same(mine, e.true_for(**{name: without})):
             return f"This is right without {name}: {name} is forgotten."
+        if is_mask and same(mine, e.true_for(**{name: ~value})):
+            return f"This is right for the opposite of {name}: is it read upside down?"
 
 
 def forgotten_input(mine, true, e):
@@ -229,13 +232,15 @@ def forgotten_input(mine, true, e):
 
 
 def forgotten_scale(mine, true, e):
-    """An output for which an input must be divided by the square root of a size."""
+    """An output for which an input must be divided by the square root of a size, or must not be."""
     if e.gradients:
         return None
     for name, array in e.floats.items():
         for n in e.sizes:
             if same(mine, e.true_for(**{name: array * math.sqrt(n)})):
                 return f"This is right for sqrt({n}) {name}: is the scale 1/sqrt({n}) missing?"
+            if same(mine, e.true_for(**{name: array / math.sqrt(n)})):
+                return f"This is right for {name} / sqrt({n}): is the scale 1/sqrt({n}) applied once too often?"
 
 
 # --- wrong in some rows, or in each row in its own way ---------------------------------------------------------------
