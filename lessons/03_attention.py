@@ -542,7 +542,7 @@ plot.save(figure, "03_attention.png")
 out, cache = self_attention_forward(qkv, NH)
 with ops.using("reference"):
     their_out, their_cache = ops.self_attention_forward(qkv, NH)
-    their_dqkv = ops.self_attention_backward(dout, their_cache)
+    their_dqkv, _ = ops.self_attention_backward(dout, their_cache)
     _, gpt1_cache = ops.self_attention_forward(rng.standard_normal((1, 512, 3 * 768), dtype=np.float32), 12)
 assert np.allclose(their_out, out, rtol=0, atol=1e-13)
 assert np.allclose(their_dqkv, self_attention_backward(dout, cache), rtol=0, atol=1e-13)

@@ -49,7 +49,7 @@ def attend_backward(dout, cache):
     """dout (B,T,C) -> dx, dw_qkv, db_qkv, dw_o, db_o"""
     c1, c2, c3 = cache
     dheads, dw_o, db_o = ops.linear_backward(dout, c3)
-    dqkv = ops.self_attention_backward(dheads, c2)
+    dqkv, _ = ops.self_attention_backward(dheads, c2)
     dx, dw_qkv, db_qkv = ops.linear_backward(dqkv, c1)
     return dx, dw_qkv, db_qkv, dw_o, db_o
 
@@ -401,7 +401,7 @@ def train(forward, backward, steps=400, rate=0.2):
     losses = []
     for _ in range(steps):
         loss, (table, c1, c2, head) = predict(model, forward, rng.integers(0, len(ids) - LENGTH, size=8))
-        dh2, dhead = ops.linear_cross_entropy_backward(1.0, head)
+        dh2, dhead, _ = ops.linear_cross_entropy_backward(1.0, head)
         dh1, *dblock2 = backward(dh2, c2)
         dh, *dblock1 = backward(dh1, c1)
         gradients = [ops.embedding_backward(dh, table), dh.sum(axis=0), dhead, *dblock1, *dblock2]

@@ -130,7 +130,8 @@ def block_backward(dout, cache):
     dm, *dmlp = ops.mlp_backward(ops.dropout_backward(dn, c7), c6)
     dx, *dln_1 = ops.layernorm_backward(dn + dm, c5)
     dheads, *dproj = ops.linear_backward(ops.dropout_backward(dx, c4), c3)
-    da, *dattn = ops.linear_backward(ops.self_attention_backward(dheads, c2), c1)
+    dqkv, _ = ops.self_attention_backward(dheads, c2)
+    da, *dattn = ops.linear_backward(dqkv, c1)
     return dx + da, [*dattn, *dproj, *dln_1, *dmlp, *dln_2]
 
 
@@ -155,7 +156,7 @@ def gpt1_backward(dloss, cache):
     """dloss () -> the gradients by name"""
     c1, c2 = cache
     # loss = cross_entropy(h tokens^T, targets)
-    dh, dtokens = ops.linear_cross_entropy_backward(dloss, c2)
+    dh, dtokens, _ = ops.linear_cross_entropy_backward(dloss, c2)
     d = hidden_backward(dh, c1)
     # tokens was used at both ends
     d["tokens_embed.weight"] = d["tokens_embed.weight"] + dtokens
@@ -203,7 +204,7 @@ assert max(apart) < 1e-12
 
 # %%
 c1, c2 = gpt1_forward(w, ids, targets, NH)[1]
-dh, from_head = ops.linear_cross_entropy_backward(1.0, c2)
+dh, from_head, _ = ops.linear_cross_entropy_backward(1.0, c2)
 from_input = hidden_backward(dh, c1)["tokens_embed.weight"]
 
 h, _ = hidden_forward(w, ids, NH)
@@ -409,7 +410,7 @@ assert round(work) == 251 and round(kept_bytes, 1) == 1.2
 
 fresh = {name: array.astype(np.float64) for name, array in new_gpt1(len(letters), 24, 32, 2).items()}
 c1, c2 = gpt1_forward(fresh, x, y, n_head=4)[1]
-dh, from_head = ops.linear_cross_entropy_backward(1.0, c2)
+dh, from_head, _ = ops.linear_cross_entropy_backward(1.0, c2)
 from_input = hidden_backward(dh, c1)["tokens_embed.weight"]
 
 # %%

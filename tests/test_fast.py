@@ -21,12 +21,15 @@ from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.nn import optim
 from minigpt.ops.cases import NAMES, case
-from minigpt.ops.fast import attention, head, pieces, self_attention_forward
+from minigpt.ops.fast import attention, head, pieces, self_attention_backward, self_attention_forward
 from minigpt.ops.keys import Key, keep_mask, keep_part
 from minigpt.ops.table import table
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
-FAST = ("linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "linear_cross_entropy", "lstm")
+FAST = (
+    "linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "cross_attention", "linear_cross_entropy",
+    "lstm",
+)  # fmt: skip
 
 
 def both(op, args, constants, house, seed=1):
@@ -209,6 +212,52 @@ def test_a_past_is_read_where_it_lies(t, masked, dtype, small_pieces):
     assert same([home], [before]) and (not masked or not out[1, 0].any())
 
 
+@pytest.mark.parametrize("t", [1, 4])
+def test_beside_a_past_there_may_be_a_bias_and_a_scale(t, small_pieces):
+    past, qkv = tuple(normal(2, 2, 3, 5, 4)), normal(2, t, 36)
+    for bias in (normal(1, 3, t, 5 + t), normal(1, 5 + t)):
+        constants = {"past": past, "scale": 0.7, "grad": False}
+        assert ops.explain("self_attention", qkv, 3, bias, **constants).implementation == "fast"
+        outs = []
+        for house in ("fast", "reference"):
+            with ops.using(house):
+                outs.append(ops.self_attention_forward(qkv, 3, bias, **constants)[0])
+        assert error(*outs) < 1e-12
+
+
+def test_keys_that_a_mask_hides_from_a_whole_tile_are_not_visited(monkeypatch):
+    """A window that moves along the keys: each tile meets those of its own window alone."""
+    monkeypatch.setattr(attention, "TILE", 4)
+    places = np.arange(12)
+    window = (places <= places[:, None]) & (places > places[:, None] - 3)
+    window[8:] = False
+    rules = attention.Rules(1, False, window[None, None], None, 0.0, None)
+    met = [(rows.start, seen.start, seen.stop) for rows, seen in rules.tiles(12, 12)]
+    assert met == [(0, 0, 4), (4, 2, 8), (8, 0, 1)]
+    assert_agree("self_attention", [normal(2, 12, 18), 3], {"mask": window})
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("t", [attention.TILE - 1, 2 * attention.TILE + 3])
+def test_masks_and_biases_in_real_tiles(t, dtype):
+    s, tolerance = t + 5, AGREEMENT[dtype]
+    padding = np.arange(s) < np.array([s, s // 3])[:, None, None, None]
+    bias = normal(1, 3, t, s, dtype=dtype)
+    args = [normal(2, t, 12, dtype=dtype), normal(2, s, 24, dtype=dtype), 3, bias]
+    assert_agree("cross_attention", args, {"mask": padding, "rate": 0.2, "key": KEY}, tolerance)
+
+
+def test_the_gradient_of_a_shared_bias_has_the_same_bits_every_time(monkeypatch):
+    """Threads add up what they have themselves; the order in which they come does not matter."""
+    monkeypatch.setattr(threads, "_threads", 3)
+    monkeypatch.setattr(threads, "SHARED", 0)
+    args, runs = [normal(4, 70, 36), 3, normal(1, 3, 70, 70)], []
+    for _ in range(5):
+        out, cache = self_attention_forward(*args)
+        runs.append(snapshot(self_attention_backward(out, cache)))
+    assert all(same(runs[0], run) for run in runs)
+
+
 def test_the_past_is_not_copied():
     home, qkv = normal(2, 1, 3, 9000, 4), normal(1, 1, 36)
     past = tuple(home[:, :, :, :8000])
@@ -323,7 +372,7 @@ def test_who_answers():
     for name in NAMES:
         op, args, constants = case(name).call
         _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
-        fast = op in FAST and name not in ("self_attention, mask", "self_attention, past")
+        fast = op in FAST and name != "self_attention, past"
         assert ("fast" in type(cache).__module__) == fast, name
 
 

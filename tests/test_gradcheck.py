@@ -363,6 +363,11 @@ def test_what_is_no_shape_line(line):
         shapes.parse(line)
 
 
+def test_what_stands_in_brackets_is_optional():
+    inputs, outputs = shapes.parse("x (*,C), [bias (V,)] -> dx (*,C), [dbias (V,)]")
+    assert [tensor.optional for tensor in inputs + outputs] == [False, True, False, True]
+
+
 @pytest.mark.parametrize("op", ops.names)
 def test_the_shape_lines_of_every_operation(op):
     forward, backward = getattr(reference, f"{op}_forward"), getattr(reference, f"{op}_backward")
@@ -400,7 +405,8 @@ def test_example_values():
     x = shapes.examples(reference.layernorm_forward)["x"]
     assert abs(x).min() >= 0.25 and abs(x).max() <= 1.5 and x.min() < 0 < x.max()
     assert shapes.SIZES["B"] * shapes.SIZES["T"] < shapes.SIZES["C"]
-    assert list(shapes.examples(reference.self_attention_forward)) == ["qkv", "n_head"]
+    assert list(shapes.examples(reference.self_attention_forward)) == ["qkv", "n_head", "bias"]
+    assert list(shapes.examples(reference.self_attention_forward, optional=False)) == ["qkv", "n_head"]
     same = shapes.examples(reference.gelu_forward, seed=3)["x"] == shapes.examples(reference.gelu_forward, seed=3)["x"]
     assert same.all()
 

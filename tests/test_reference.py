@@ -59,17 +59,19 @@ def loop_layernorm(x, g, b, *, eps=1e-5):
     return by_row(one, x)
 
 
-def loop_attention(q, k, v, *, mask=None, rate=0.0, key=None):
+def loop_attention(q, k, v, bias=None, *, mask=None, scale=None, rate=0.0, key=None):
     """One query after the other; it looks only at the keys that it may see."""
     t, s, lead = q.shape[-2], k.shape[-2], q.shape[:-2]
     mask = np.broadcast_to(ops.causal_mask(t, s, np) if mask is None else mask, (*lead, t, s))
+    bias = np.broadcast_to(0.0 if bias is None else bias, (*lead, t, s))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     kept = np.ones((*lead, t, s)) if key is None else keep_mask(key, rate, (*lead, t, s), np)
     out = np.zeros((*lead, t, v.shape[-1]))
     for index in np.ndindex(*lead, t):
         *batch, i = index
         here = tuple(batch)
         seen = [j for j in range(s) if mask[here][i, j]]
-        e = [math.exp(float(q[here][i] @ k[here][j]) / math.sqrt(q.shape[-1])) for j in seen]
+        e = [math.exp(float(q[here][i] @ k[here][j]) * scale + bias[here][i, j]) for j in seen]
         for j, weight in zip(seen, e, strict=True):
             if kept[here][i, j]:
                 out[here][i] += weight / sum(e) / (1 - rate) * v[here][j]
@@ -98,27 +100,32 @@ def loop_mlp(x, w1, b1, w2, b2):
     return loop_linear(loop_gelu(loop_linear(x, w1, b1)), w2, b2)
 
 
-def loop_self_attention(qkv, n_head, *, past=None, **constants):
+def loop_self_attention(qkv, n_head, bias=None, *, past=None, **constants):
     size = qkv.shape[-1] // 3
-    head = size // n_head
-    out = np.zeros((*qkv.shape[:-1], size))
-    for h in range(n_head):
-        q, k, v = (qkv[..., n * size + h * head : n * size + (h + 1) * head] for n in range(3))
-        if past is not None:
-            k, v = np.concatenate([past[0][:, h], k], axis=1), np.concatenate([past[1][:, h], v], axis=1)
-        if constants.get("key") is None:
-            out[..., h * head : (h + 1) * head] = loop_attention(q, k, v, **constants)
-        else:  # chance counts the elements of all heads together
-            shape = (qkv.shape[0], n_head, q.shape[1], k.shape[1])
-            kept = keep_mask(constants["key"], constants["rate"], shape, np)[:, h] / (1 - constants["rate"])
-            for column in range(len(v[0])):  # attention of one key at a time gives its probability
-                alone = np.where(np.arange(v.shape[1])[:, None] == column, v, 0)
-                out[..., h * head : (h + 1) * head] += loop_attention(q, k, alone) * kept[..., column, None]
-    return out
+    q, k, v = (loop_split(qkv[..., n * size : (n + 1) * size], n_head) for n in range(3))
+    if past is not None:
+        k, v = np.concatenate([past[0], k], axis=2), np.concatenate([past[1], v], axis=2)
+    return loop_merge(loop_attention(q, k, v, bias, **constants))
 
 
-def loop_linear_cross_entropy(h, w, targets, **constants):
-    return loop_cross_entropy(loop_linear(h, w.T), targets, **constants)
+def loop_cross_attention(q, kv, n_head, bias=None, *, mask=True, **constants):
+    size = q.shape[-1]
+    heads = (loop_split(x, n_head) for x in (q, kv[..., :size], kv[..., size:]))
+    return loop_merge(loop_attention(*heads, bias, mask=mask, **constants))
+
+
+def loop_split(x, n_head):
+    """(B,T,C) -> (B,NH,T,C/NH), head after head."""
+    size = x.shape[-1] // n_head
+    return np.stack([x[..., h * size : (h + 1) * size] for h in range(n_head)], axis=1)
+
+
+def loop_merge(heads):
+    return np.concatenate([heads[:, h] for h in range(heads.shape[1])], axis=-1)
+
+
+def loop_linear_cross_entropy(h, w, targets, bias=None, **constants):
+    return loop_cross_entropy(loop_linear(h, w.T, bias), targets, **constants)
 
 
 def loop_lstm(x, w, u, b, state):
@@ -247,7 +254,7 @@ def test_attention_backward_by_its_jacobian(move):
     op, (q, k, v), constants = case("attention, mask", 2).call
     out, cache = run(op, move([q, k, v]), move(constants))
     dout = random_like(to_numpy(out))
-    dq, dk, dv = back(op, move(dout), cache)
+    dq, dk, dv, dbias = back(op, move(dout), cache)
     scale, mask = 1 / math.sqrt(q.shape[-1]), constants["mask"]
     ds, p = np.zeros(mask.shape), np.zeros(mask.shape)
     for t, seen in enumerate(mask):
@@ -256,7 +263,7 @@ def test_attention_backward_by_its_jacobian(move):
             ds[t] = (np.diag(p[t]) - np.outer(p[t], p[t])) @ (v @ dout[t])
     assert error(dq, scale * ds @ k) < 1e-12
     assert error(dk, scale * ds.T @ q) < 1e-12
-    assert error(dv, p.T @ dout) < 1e-12
+    assert error(dv, p.T @ dout) < 1e-12 and dbias is None
 
 
 def test_cross_entropy_backward_is_p_minus_onehot(move):
@@ -303,7 +310,7 @@ def test_known_attention(move):
     q, k = np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0, 2], [0, 1], [2, 0]])
     v = np.array([[1.0, 0], [0, 2], [3, 1]])
     out, cache = ops.attention_forward(*move([q, k, v]))
-    dq, dk, dv = map(to_numpy, ops.attention_backward(move(np.ones((3, 2))), cache))
+    dq, dk, dv = map(to_numpy, ops.attention_backward(move(np.ones((3, 2))), cache)[:3])
     for given, known in (
         (to_numpy(out), [[1, 0], [0.66976155, 0.66047690], [1.42796157, 0.56405390]]),
         (dq, [[0, 0], [-0.15639860, -0.15639860], [0.40244298, -0.80725774]]),
@@ -395,11 +402,11 @@ def test_a_constant_row_normalises_to_its_bias(move):
 def test_a_query_that_sees_nothing_gives_zero_and_has_gradient_zero(dtype, move):
     op, (q, k, v), constants = case("attention, mask", 3, dtype).call
     out, cache = run(op, move([q, k, v]), move(constants))
-    dq, dk, dv = map(to_numpy, back(op, move(random_like(q)), cache))
+    dq, dk, dv = map(to_numpy, back(op, move(random_like(q)), cache)[:3])
     assert (to_numpy(out)[:, 1] == 0).all() and (dq[:, 1] == 0).all()
-    nothing = move(np.zeros((4, 5), bool))
+    nothing = move(np.zeros((4, 6), bool))
     out, cache = ops.attention_forward(*move([q, k, v]), mask=nothing)
-    for array in (out, *back(op, move(random_like(q)), cache)):
+    for array in (out, *back(op, move(random_like(q)), cache)[:3]):
         assert (to_numpy(array) == 0).all()
 
 
@@ -414,7 +421,7 @@ def test_hidden_keys_have_no_influence_and_no_gradient(move):
     op, (q, k, v), constants = case("attention, mask", 3).call
     constants["mask"][:, 2] = False
     out, cache = run(op, move([q, k, v]), move(constants))
-    _, dk, dv = map(to_numpy, back(op, move(random_like(q)), cache))
+    _, dk, dv = map(to_numpy, back(op, move(random_like(q)), cache)[:3])
     assert (dk[:, 2] == 0).all() and (dv[:, 2] == 0).all()
     k, v = k.copy(), v.copy()
     k[:, 2], v[:, 2] = 1e3, -1e3
@@ -422,12 +429,12 @@ def test_hidden_keys_have_no_influence_and_no_gradient(move):
     assert same(snapshot([out]), snapshot([other]))
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 4, 5), (1, 3, 4, 5), (4, 5), (2, 3, 1, 5)])
+@pytest.mark.parametrize("shape", [(2, 1, 4, 6), (1, 3, 4, 6), (4, 6), (2, 3, 1, 6)])
 def test_masks_broadcast(shape, move):
     _, args, _ = case("attention", 4).call
     mask = np.random.default_rng(3).random(shape) < 0.5
     out, _ = ops.attention_forward(*move([*args, mask])[:3], mask=move(mask))
-    whole = np.broadcast_to(mask, (2, 3, 4, 5))
+    whole = np.broadcast_to(mask, (2, 3, 4, 6))
     for b, h in np.ndindex(2, 3):
         assert error(to_numpy(out)[b, h], loop_attention(*(a[b, h] for a in args), mask=whole[b, h])) < 1e-12
 
@@ -441,7 +448,7 @@ def test_nothing_to_predict_is_loss_zero(op, dtype, move):
     for constants in ({}, {"weights": np.ones(args[-1].shape, dtype)}, {"normalizer": 4}):
         loss, cache = run(op, move(args), move(constants))
         assert float(loss) == 0 and loss.dtype == dtype
-        assert all((to_numpy(g) == 0).all() for g in back(op, 1.0, cache))
+        assert all((to_numpy(g) == 0).all() for g in back(op, 1.0, cache) if g is not None)
     empty = [args[0][:0], *args[1:-1], args[-1][:0]]
     assert float(run(op, move(empty), {})[0]) == 0
 
@@ -457,7 +464,7 @@ def test_parts_with_the_normalizer_of_the_whole_add_up(op, move):
 
 
 def test_grad_false_keeps_no_cache(move):
-    for name in ("mlp", "self_attention", "linear_cross_entropy"):
+    for name in ("mlp", "self_attention", "cross_attention", "linear_cross_entropy", "linear_cross_entropy, bias"):
         op, args, constants = case(name).call
         out, cache = run(op, move(args), move(constants) | {"grad": False})
         assert cache is None and same(snapshot([out]), snapshot([run(op, move(args), move(constants))[0]]))
@@ -478,17 +485,18 @@ def test_dropout_keeps_the_same_elements_in_every_dtype(move):
     assert same(*(snapshot([k]) for k in kept)) and 0 < kept[0].mean() < 1
 
 
-@pytest.mark.parametrize("name", ["attention, dropout", "dropout", "self_attention, dropout"])
-def test_dropout_of_a_part_of_the_batch_is_that_of_the_whole(name, move):
-    op, args, constants = case(name).call
+@pytest.mark.parametrize("op", ["attention", "dropout", "self_attention", "cross_attention"])
+def test_dropout_of_a_part_of_the_batch_is_that_of_the_whole(op, move):
+    _, args, constants = case("dropout" if op == "dropout" else f"{op}, dropout").call
     whole, cache = run(op, move(args), constants)
     dout = random_like(to_numpy(whole))
-    gradients = [to_numpy(g) for g in back(op, move(dout), cache)]
+    gradients = [to_numpy(g) for g in back(op, move(dout), cache) if g is not None]
     for row in range(len(args[0])):
         part = [a[row : row + 1] if isinstance(a, np.ndarray) else a for a in args]
         out, cache = run(op, move(part), constants | {"key": KEY._replace(row=row)})
         assert error(out, to_numpy(whole)[row : row + 1]) < 1e-12
-        for g, h in zip(back(op, move(dout[row : row + 1]), cache), gradients, strict=True):
+        found = [g for g in back(op, move(dout[row : row + 1]), cache) if g is not None]
+        for g, h in zip(found, gradients, strict=True):
             assert error(g, h[row : row + 1]) < 1e-12
 
 

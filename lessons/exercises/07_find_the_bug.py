@@ -32,7 +32,7 @@ def block_backward(dout, cache):
     da, dg1, db1 = ops.layernorm_backward(dn, c4)
     # a = Attn(x)
     dheads, dw_o, db_o = ops.linear_backward(da, c3)
-    dqkv = ops.self_attention_backward(dheads, c2)
+    dqkv, _ = ops.self_attention_backward(dheads, c2)
     dx, dw_qkv, db_qkv = ops.linear_backward(dqkv, c1)
     dx = dx + dn
     return dx, dw_qkv, db_qkv, dw_o, db_o, dg1, db1, dw_fc, db_fc, dw_proj, db_proj, dg2, db2

@@ -22,7 +22,7 @@ def model_forward(tokens, positions, g, b, ids, targets):
 def model_backward(dloss, cache):
     """dloss () -> dtokens (V,C), dpositions (T,C), dg (C,), db (C,)"""
     c1, c2, c3, positions = cache
-    dh, dtokens = ops.linear_cross_entropy_backward(dloss, c3)
+    dh, dtokens, _ = ops.linear_cross_entropy_backward(dloss, c3)
     dsum, dg, db = ops.layernorm_backward(dh, c2)
     dpositions = np.zeros_like(positions)
     for sequence in dsum:

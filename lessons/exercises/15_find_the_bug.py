@@ -32,7 +32,7 @@ def block_backward(dout, cache):
     dn = dout + dm
     # n = x + Attn(LN1(x))
     dheads, dw_o, db_o = ops.linear_backward(dout, c4)
-    dqkv = ops.self_attention_backward(dheads, c3)
+    dqkv, _ = ops.self_attention_backward(dheads, c3)
     da, dw_qkv, db_qkv = ops.linear_backward(dqkv, c2)
     da, dg1, db1 = ops.layernorm_backward(da, c1)
     dx = dn + da

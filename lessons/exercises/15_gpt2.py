@@ -32,7 +32,8 @@ def attend_backward(dout, cache):
     """dout (B,T,C) -> dx, dw_qkv, db_qkv, dw_o, db_o"""
     c1, c2, c3 = cache
     dheads, dw_o, db_o = ops.linear_backward(dout, c3)
-    dx, dw_qkv, db_qkv = ops.linear_backward(ops.self_attention_backward(dheads, c2), c1)
+    dqkv, _ = ops.self_attention_backward(dheads, c2)
+    dx, dw_qkv, db_qkv = ops.linear_backward(dqkv, c1)
     return dx, dw_qkv, db_qkv, dw_o, db_o
 
 

@@ -20,6 +20,8 @@ def judge(op: str, forward: Callable, backward: Callable, seed: int = 0) -> Iter
     first = None
     happy = True
     for case in cases(op, seed):
+        if not case.is_known_to(forward):
+            continue
         if guarded(case.run, forward) is NotImplemented:
             continue  # it leaves this case to the next implementation
         values = case.args.values()

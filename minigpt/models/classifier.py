@@ -136,7 +136,7 @@ class Classifier(Module):
         dscores = drepeated.sum(axis=1) if cache.several_targets else drepeated[:, 0]
         dh_lm = None
         if cache.lm_weight:
-            dh_lm, dw = ops.linear_cross_entropy_backward(dloss * cache.lm_weight, cache.pop("lm"))
+            dh_lm, dw, _ = ops.linear_cross_entropy_backward(dloss * cache.lm_weight, cache.pop("lm"))
             accumulate(self.body.head, dw)
         dh = self._scores_backward(dscores, cache.pop("scores"))
         if dh_lm is not None:

@@ -97,7 +97,7 @@ class LanguageModel(Module):
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * loss arrives in the parameters."""
         cache = self.own(cache)
-        dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+        dh, dw, _ = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
         accumulate(self.head, dw)
         self.hidden_backward(dh, cache)
 

@@ -96,5 +96,5 @@ class Attention(Module):
         cache = self.own(cache)
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
         dheads = self.c_proj.backward(dout, cache.pop("proj"))
-        dqkv = ops.self_attention_backward(dheads, cache.pop("heads"))
+        dqkv, _ = ops.self_attention_backward(dheads, cache.pop("heads"))
         return self.c_attn.backward(dqkv, cache.pop("qkv"))

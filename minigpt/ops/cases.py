@@ -5,8 +5,9 @@
     op, args, constants = case("attention, mask", axes=4, dtype=np.float32).call
 
 A case starts from the example that the shape line of its operation gives (`minigpt.ops.shapes`); what differs stands in
-one line of RECIPES. To add a case, add a line: each keyword is an argument or a constant of the forward function. A
-value is drawn anew for each case where it is `Drawn`; its axes are written as in a shape line.
+one line of RECIPES; an optional input is there only if that line has it. To add a case, add a line: each keyword is an
+argument or a constant of the forward function. A value is drawn anew for each case where it is `Drawn`; its axes are
+written as in a shape line.
 """
 
 import inspect
@@ -45,6 +46,17 @@ class Case(NamedTuple):
     def run(self, forward: Callable) -> Any:
         """What this forward function returns."""
         return forward(*self.args.values(), **self.constants)
+
+    def is_known_to(self, forward: Callable) -> bool:
+        """Whether a forward function has parameters for what only relatives of GPT need: a bias, and a scale.
+
+        A learner's pair may do without them; the table then leaves such calls to the library.
+        """
+        parameters = inspect.signature(forward).parameters
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return True
+        given = self.args | self.constants
+        return all(name in parameters for name in ("bias", "scale") if name in given)
 
     def run_both(self, forward: Callable, backward: Callable, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
         """dout, which is random, and by name what comes out: "out", and the gradient of each float argument."""
@@ -143,6 +155,10 @@ RECIPES = (  # the first of an operation is tried on all its numbers of axes
     _recipe("attention, padding", mask=Drawn(padding, "B,1,1,S"), axes=(4,)),
     _recipe("attention, dropout", rate=0.3, key=KEY),
     _recipe("attention, mask and dropout", mask=MASK, rate=0.3, key=KEY),
+    _recipe("attention, scale", scale=0.7),
+    _recipe("attention, bias", bias=Drawn(numbers, "*,T,S")),
+    _recipe("attention, bias of each head", bias=Drawn(numbers, "1,NH,T,S"), mask=MASK, axes=(4,)),
+    _recipe("attention, bias of each place", bias=Drawn(numbers, "T,S"), mask=MASK, rate=0.3, key=KEY, scale=0.7),
     _recipe("gelu"),
     _recipe("layernorm"),
     _recipe("layernorm, eps 0.1", eps=0.1),
@@ -156,12 +172,25 @@ RECIPES = (  # the first of an operation is tried on all its numbers of axes
     _recipe("mlp"),
     _recipe("self_attention"),
     _recipe("self_attention, mask", mask=Drawn(mask, "T,T")),
+    _recipe("self_attention, mask of each head", mask=Drawn(mask, "1,NH,T,T")),
+    _recipe("self_attention, padding", mask=Drawn(padding, "B,1,1,T")),
     _recipe("self_attention, dropout", rate=0.3, key=KEY),
+    _recipe("self_attention, scale", scale=0.7),
+    _recipe("self_attention, bias", bias=Drawn(numbers, "B,NH,T,T")),
+    _recipe("self_attention, bias of each head", bias=Drawn(numbers, "1,NH,T,T"), mask=Drawn(padding, "B,1,1,T")),
     _recipe("self_attention, past", past=Drawn(keys_and_values, "B,NH,P,HS")),
+    _recipe("cross_attention"),
+    _recipe("cross_attention, mask", mask=MASK),
+    _recipe("cross_attention, padding", mask=Drawn(padding, "B,1,1,S")),
+    _recipe("cross_attention, dropout", rate=0.3, key=KEY),
+    _recipe("cross_attention, scale", scale=0.7),
+    _recipe("cross_attention, bias", bias=Drawn(numbers, "B,NH,T,S")),
+    _recipe("cross_attention, bias of each head", bias=Drawn(numbers, "1,NH,T,S"), mask=MASK),
     _recipe("linear_cross_entropy"),
     _recipe("linear_cross_entropy, ignored targets", targets=SOME),
     _recipe("linear_cross_entropy, weights", targets=SOME, weights=WEIGHTS),
     _recipe("linear_cross_entropy, normalizer", targets=SOME, normalizer=7.5),
+    _recipe("linear_cross_entropy, bias", targets=SOME, weights=WEIGHTS, bias=Drawn(numbers, "V")),
 )
 NAMES = tuple(recipe.name for recipe in RECIPES)
 _BY_NAME = {recipe.name: recipe for recipe in RECIPES}
@@ -185,7 +214,7 @@ def case(name: str, axes: int | None = None, dtype: Any = np.float64, seed: int 
         raise ValueError(f"{name} with {axes} axes: choose one of {', '.join(map(str, possible))}")
     forward = _forward(recipe.op)
     leading = shapes.leading_axes(forward)[axes]
-    given = shapes.examples(forward, leading, recipe.sizes, seed)
+    given = shapes.examples(forward, leading, recipe.sizes, seed, optional=False)
     rng = np.random.default_rng([seed, 1])
     for key, value in recipe.changes.items():
         if isinstance(value, Drawn):

@@ -1,6 +1,7 @@
 """Overrides: pairs that come from outside the library, such as a learner's file or a class in a test."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,16 +57,28 @@ def _entry(reference: Entry, name: str, forward: Callable, backward: Callable) -
     """An override need not know every option of the operation: those that a call does not use are left out."""
     op = reference.op
     known, takes_any = _parameters_of(forward)
-    defaults = {key: p.default for key, p in inspect.signature(reference.forward).parameters.items()}
+    by_position = _positions_of(forward)
+    parameters = inspect.signature(reference.forward).parameters
+    defaults = {key: p.default for key, p in parameters.items()}
+    inputs = list(parameters)[: _positions_of(reference.forward)]
     n_gradients = len(shapes.of(reference.backward)[1])
 
+    def named(args, constants) -> tuple[tuple, dict]:
+        """The call with the inputs that the override does not take by position given by name."""
+        names = inputs[by_position : len(args)]
+        end = by_position + len(names)
+        by_name = dict(zip(names, args[by_position:end], strict=True))
+        return (*args[:by_position], *args[end:]), by_name | constants
+
     def supports(*args, **constants) -> str | None:
+        args, constants = named(args, constants)
         for constant, value in constants.items():
             if not takes_any and constant not in known and not _unused(constant, value, defaults):
                 return f"{op}_forward of {name} takes no {constant}"
         return None
 
     def call(*args, **constants):
+        args, constants = named(args, constants)
         if not takes_any:
             constants = {key: value for key, value in constants.items() if key in known}
         result = forward(*args, **constants)
@@ -79,7 +92,11 @@ def _entry(reference: Entry, name: str, forward: Callable, backward: Callable) -
     def all_gradients(dout, cache):
         """The gradients, with None for the optional inputs at the end that the override does not know."""
         gradients = backward(dout, cache)
-        if n_gradients == 1 or not isinstance(gradients, (tuple, list)):
+        if n_gradients == 1:
+            return gradients
+        if hasattr(gradients, "shape"):  # a single one, bare
+            gradients = (gradients,)
+        if not isinstance(gradients, (tuple, list)):
             return gradients
         return (*gradients, *[None] * (n_gradients - len(gradients)))
 
@@ -98,6 +115,14 @@ def _parameters_of(function: Callable) -> tuple[set[str], bool]:
     parameters = inspect.signature(function).parameters
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     return set(parameters), takes_any
+
+
+def _positions_of(function: Callable) -> int:
+    """How many arguments it takes by position."""
+    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return sys.maxsize
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
 
 
 def _is_own(function: Callable | None, given: Any) -> bool:

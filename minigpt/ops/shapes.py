@@ -3,7 +3,8 @@
     x (*,C), g (C,), b (C,) -> out (*,C)
 
 Left of the arrow stands what goes in, right of it what comes out; `*` is any number of leading axes, `3C` three times
-C, `()` a single number, `int` whole numbers from 0 to V - 1. A line that is parsed and run stays true.
+C, `()` a single number, `int` whole numbers from 0 to V - 1; brackets, as in `[bias (O,)]`, stand around what a call
+may leave out, and around its gradient, which is None then. A line that is parsed and run stays true.
 """
 
 import inspect
@@ -18,18 +19,22 @@ Sizes = dict[str, int] | None
 
 # Pairwise distinct with LEADING wherever they meet, so that no axis can be taken for another; C > B T, so that a matrix
 # of width C has more columns than the batch has rows. Where one letter has another size, say so in `sizes`.
-SIZES = {"B": 2, "H": 3, "T": 4, "S": 5, "D": 7, "I": 8, "N": 9, "F": 10, "O": 11, "V": 13, "C": 15}
+SIZES = {"B": 2, "H": 3, "T": 4, "S": 6, "D": 7, "I": 8, "N": 9, "F": 10, "O": 11, "V": 13, "C": 15}
 SIZES |= {"NH": 3, "HS": 5, "P": 6}  # heads, the columns of each (C/NH), and earlier positions
 LEADING = {0: (), 1: (3,), 2: (2, 3), 3: (2, 3, 4), 4: (2, 3, 4, 5)}  # what `*` stands for, by its number of axes
 NUMBERS = {"n_head": SIZES["NH"]}  # positional arguments that are no arrays
 
 
 class Tensor(NamedTuple):
-    """One array of a shape line: its name, its axes ("*", "C", "3C", "1", ...), and whether it holds whole numbers."""
+    """One array of a shape line: its name, its axes ("*", "C", "3C", "1", ...), and whether it holds whole numbers.
+
+    optional: it stands in brackets.
+    """
 
     name: str
     axes: tuple[str, ...]
     integer: bool = False
+    optional: bool = False
 
     def shape(self, leading: Axes = LEADING[2], sizes: Sizes = None) -> Axes:
         """The shape with these leading axes in the place of `*`, and SIZES, some of them replaced by `sizes`."""
@@ -57,9 +62,9 @@ def parse(line: str) -> tuple[list[Tensor], list[Tensor]]:
 
 def _tensors(side):
     found = []
-    for name, axes, integer in re.findall(r"(\w+) \(([^()]*)\)( int\b)?", side):
+    for bracket, name, axes, integer in re.findall(r"(\[?)(\w+) \(([^()]*)\)( int\b)?", side):
         letters = [axis.strip() for axis in axes.split(",")]
-        found.append(Tensor(name, tuple(filter(None, letters)), bool(integer)))
+        found.append(Tensor(name, tuple(filter(None, letters)), bool(integer), bool(bracket)))
     return found
 
 
@@ -74,15 +79,19 @@ def examples(
     leading: Axes = LEADING[2],
     sizes: Sizes = None,
     seed: int = 0,
+    optional: bool = True,
 ) -> dict[str, Any]:
     """Arguments for a forward function by its shape line: {"x": array, "g": array, "b": array}, in order.
 
     Floats are float64, between 0.25 and 1.5 in size and of either sign: away from 0, from 1 and from any initial point.
-    Whole numbers have repeats among them, and leave some rows out. Raises ValueError as `of` does.
+    Whole numbers have repeats among them, and leave some rows out. optional=False: without what stands in brackets.
+    Raises ValueError as `of` does.
     """
     rng = np.random.default_rng(seed)
     values = dict(NUMBERS)
     for tensor in of(function)[0]:
+        if tensor.optional and not optional:
+            continue
         shape = tensor.shape(leading, sizes)
         if tensor.integer:
             ids = rng.integers(0, (SIZES | (sizes or {}))["V"], shape)

@@ -75,7 +75,7 @@ class UntiedHead(GPT1):
     expects = "output head"
 
     def loss_backward(self, cache, dloss=1.0):
-        dh, _ = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+        dh, _, _ = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
         self.hidden_backward(dh, cache)
 
 
@@ -144,7 +144,7 @@ class HeadTwice(GPT1):
     expects = "must be counted once"
 
     def loss_backward(self, cache, dloss=1.0):
-        dh, dw = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+        dh, dw, _ = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
         accumulate(self.head, dw * 2)
         self.hidden_backward(dh, cache)
 

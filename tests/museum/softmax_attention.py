@@ -6,6 +6,7 @@ import numpy as np
 
 from minigpt.ops import reference
 from minigpt.ops.keys import keep_mask
+from minigpt.ops.reference.attention import sum_to
 from minigpt.ops.reference.softmax import SoftmaxCache
 
 
@@ -83,10 +84,10 @@ class Attention:
 
 def backward(dout, cache, scale=None, dp_term=1.0, dropped_v=True, dropped_p=True, key=None, p=None):
     """Attention's backward pass, with switches for what may go wrong in it."""
-    q, k, v, p_forward, rate, key_forward = cache
-    p = p_forward if p is None else p
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    key = key or key_forward
+    q, k, v, rate = cache.q, cache.k, cache.v, cache.rate
+    p = cache.p if p is None else p
+    scale = cache.scale if scale is None else scale
+    key = key or cache.key
 
     def drop(x):
         return x if key is None else x * keep_mask(key, rate, x.shape, np) * (1 / (1 - rate))
@@ -95,7 +96,8 @@ def backward(dout, cache, scale=None, dp_term=1.0, dropped_v=True, dropped_p=Tru
     dv = (drop(p) if dropped_v else p).swapaxes(-1, -2) @ dout
     dp = drop(dp) if dropped_p else dp
     ds = p * (dp - dp_term * (p * dp).sum(axis=-1, keepdims=True))
-    return ds @ k * scale, ds.swapaxes(-1, -2) @ q * scale, dv
+    dbias = None if cache.bias_shape is None else sum_to(cache.bias_shape, ds)
+    return ds @ k * scale, ds.swapaxes(-1, -2) @ q * scale, dv, dbias
 
 
 class ScaleForgottenInTheBackward(Attention):
@@ -115,7 +117,7 @@ class ScaleSquared(Attention):
 
     @staticmethod
     def attention_backward(dout, cache):
-        return backward(dout, cache, scale=1 / cache.q.shape[-1])
+        return backward(dout, cache, scale=cache.scale**2)
 
 
 class ScaleForgottenInTheForward:
@@ -124,13 +126,45 @@ class ScaleForgottenInTheForward:
     expects = "is the scale 1/sqrt(7) missing"
 
     @staticmethod
-    def attention_forward(q, k, v, *, mask=None, rate=0.0, key=None):
-        return reference.attention_forward(q * math.sqrt(q.shape[-1]), k, v, mask=mask, rate=rate, key=key)
+    def attention_forward(q, k, v, bias=None, *, scale=None, **constants):
+        return reference.attention_forward(q, k, v, bias, scale=1.0, **constants)
+
+    attention_backward = staticmethod(reference.attention_backward)
+
+
+class ScaleOfItsOwnIgnored:
+    """The scale is always 1/sqrt(D), whatever is given."""
+
+    expects = "right without scale"
+
+    @staticmethod
+    def attention_forward(q, k, v, bias=None, *, scale=None, **constants):
+        return reference.attention_forward(q, k, v, bias, **constants)
+
+    attention_backward = staticmethod(reference.attention_backward)
+
+
+class ScaleOfItsOwnForgottenInTheBackward(Attention):
+    """The backward pass takes 1/sqrt(D), although the forward pass was given another scale."""
+
+    expects = "constant factor"
 
     @staticmethod
     def attention_backward(dout, cache):
-        dq, dk, dv = reference.attention_backward(dout, cache)
-        return dq * math.sqrt(cache.q.shape[-1]), dk, dv
+        return backward(dout, cache, scale=1 / math.sqrt(cache.q.shape[-1]))
+
+
+class ScaleTwice:
+    """The scores are multiplied with the scale twice."""
+
+    expects = "applied once too often"
+
+    @staticmethod
+    def attention_forward(q, k, v, bias=None, *, scale=None, **constants):
+        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        return reference.attention_forward(q, k, v, bias, scale=scale**2, **constants)
+
+    attention_backward = staticmethod(reference.attention_backward)
 
 
 class QueryAndKeySwapped(Attention):
@@ -140,8 +174,8 @@ class QueryAndKeySwapped(Attention):
 
     @staticmethod
     def attention_backward(dout, cache):
-        dq, dk, dv = reference.attention_backward(dout, cache)
-        return dk, dq, dv
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        return dk, dq, dv, dbias
 
 
 class KeyAndValueSwapped(Attention):
@@ -151,8 +185,8 @@ class KeyAndValueSwapped(Attention):
 
     @staticmethod
     def attention_backward(dout, cache):
-        dq, dk, dv = reference.attention_backward(dout, cache)
-        return dq, dv, dk
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        return dq, dv, dk, dbias
 
 
 class AttentionSign(Attention):
@@ -162,8 +196,8 @@ class AttentionSign(Attention):
 
     @staticmethod
     def attention_backward(dout, cache):
-        dq, dk, dv = reference.attention_backward(dout, cache)
-        return dq, -dk, dv
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        return dq, -dk, dv, dbias
 
 
 class RowSumDropped(Attention):
@@ -233,6 +267,19 @@ class MaskAfterTheSoftmax:
     attention_backward = staticmethod(reference.attention_backward)
 
 
+class MaskUpsideDown:
+    """A mask hides what it should show, and shows what it should hide."""
+
+    expects = "read upside down"
+
+    @staticmethod
+    def attention_forward(q, k, v, bias=None, *, mask=None, **constants):
+        hidden = None if mask is None else ~mask
+        return reference.attention_forward(q, k, v, bias, mask=hidden, **constants)
+
+    attention_backward = staticmethod(reference.attention_backward)
+
+
 class NotCausal:
     """Without a mask given, every position sees the future."""
 
@@ -244,3 +291,105 @@ class NotCausal:
         return reference.attention_forward(q, k, v, mask=mask, rate=rate, key=key)
 
     attention_backward = staticmethod(reference.attention_backward)
+
+
+class BiasOfOneTextOnly(Attention):
+    """The gradient of a bias that all texts share is that of the first text."""
+
+    expects = "wrong only at"
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        shape = cache.bias_shape
+        if shape is not None and shape[0] == 1:
+            whole = reference.attention_backward(dout, cache._replace(bias_shape=cache.p.shape))[3]
+            dbias = whole[:1]
+        return dq, dk, dv, dbias
+
+
+class BiasNotSummed(Attention):
+    """The gradient of a bias that all texts share has all of their parts beside each other."""
+
+    expects = "not summed over axes"
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        wide = None if cache.bias_shape is None else cache.p.shape
+        return reference.attention_backward(dout, cache._replace(bias_shape=wide))
+
+
+class BiasMeanOverTheTexts(Attention):
+    """The gradient of a bias that all texts share is their mean, and not their sum."""
+
+    expects = "a mean over"
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        if dbias is not None and dbias.shape != cache.p.shape:
+            dbias = dbias * dbias.size / cache.p.size
+        return dq, dk, dv, dbias
+
+
+class BiasGradientScaled(Attention):
+    """The gradient of the bias gets the scale too: but the bias is added after the scores are scaled."""
+
+    expects = "is the scale applied once too often"
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        return dq, dk, dv, None if dbias is None else dbias * cache.scale
+
+
+class BiasGradientOfTheProbabilities(Attention):
+    """The gradient of the bias is that of the probabilities: the softmax is left out."""
+
+    expects = "sums to 0 along axis"
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        dp = dout @ cache.v.swapaxes(-1, -2)
+        return dq, dk, dv, None if dbias is None else sum_to(cache.bias_shape, dp)
+
+
+class BiasBeforeTheScale:
+    """The bias is scaled together with the products."""
+
+    expects = "applied once too often"
+
+    @staticmethod
+    def attention_forward(q, k, v, bias=None, *, scale=None, **constants):
+        factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        scaled = None if bias is None else bias * factor
+        return reference.attention_forward(q, k, v, scaled, scale=scale, **constants)
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        dq, dk, dv, dbias = reference.attention_backward(dout, cache)
+        return dq, dk, dv, None if dbias is None else dbias * cache.scale
+
+
+class BiasAfterTheSoftmax:
+    """The bias is added to the probabilities."""
+
+    expects = "without bias"
+
+    @staticmethod
+    def attention_forward(q, k, v, bias=None, **constants):
+        out, cache = reference.attention_forward(q, k, v, **constants)
+        if bias is None:
+            return out, (cache, None)
+        everywhere = np.broadcast_to(bias, cache.p.shape)
+        return out + everywhere @ v, (cache, everywhere, bias.shape)
+
+    @staticmethod
+    def attention_backward(dout, cache):
+        cache, everywhere, *shape = cache
+        dq, dk, dv, _ = reference.attention_backward(dout, cache)
+        if everywhere is None:
+            return dq, dk, dv
+        da = dout @ cache.v.swapaxes(-1, -2)
+        return dq, dk, dv + everywhere.swapaxes(-1, -2) @ dout, sum_to(shape[0], da)

@@ -6,7 +6,14 @@ have the same bits. Nothing is compiled before it is needed. `name_supports` tel
 """
 
 from minigpt.ops.cuda.adam import adam_update, adam_update_supports
-from minigpt.ops.cuda.attention import self_attention_backward, self_attention_forward, self_attention_supports
+from minigpt.ops.cuda.attention import (
+    cross_attention_backward,
+    cross_attention_forward,
+    cross_attention_supports,
+    self_attention_backward,
+    self_attention_forward,
+    self_attention_supports,
+)
 from minigpt.ops.cuda.cross_entropy import (
     linear_cross_entropy_backward,
     linear_cross_entropy_forward,

@@ -1,14 +1,14 @@
-"""Causal self-attention in tiles: kernels in attention.cu, and for bfloat16 on tensor cores in attention_mma.cu."""
+"""Attention in tiles: kernels in attention.cu, and causal in bfloat16 on tensor cores in attention_mma.cu."""
 
-import functools
 import math
 from typing import NamedTuple
 
 from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module
+from minigpt.ops import masks
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.dropout import chance
-from minigpt.ops.cuda.kernels import accepts, blocks, launch, wide
+from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
 from minigpt.ops.keys import Key
 
 QUERIES = 64  # of a block, a thread for each
@@ -18,64 +18,163 @@ SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
 ROWS = 64  # of a block on tensor cores, 16 for each of its warps
 
 
-class SelfAttentionCache(NamedTuple):
-    qkv: Array
-    out: Array
-    lse: Array
+class Rules(NamedTuple):
+    """How the scores of a call are made. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1)."""
+
     n_head: int
+    causal: bool
+    mask: Array | None
+    bias: Array | None
+    scale: float
     rate: float
     key: Key | None
 
 
-def self_attention_supports(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True) -> str | None:
-    """Causal masks, no past, and heads of which a tile fits into shared memory."""
-    if mask is not None or past is not None:
-        return "it takes causal masks only, and no past"
-    return accepts(qkv) or _why_too_large(qkv, n_head)
+class SelfAttentionCache(NamedTuple):
+    qkv: Array
+    out: Array
+    lse: Array
+    rules: Rules
+    bias_shape: tuple[int, ...] | None
 
 
-def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
-    """qkv (B,T,3C) -> out (B,T,C)
+def self_attention_supports(
+    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+) -> str | None:
+    """No past, and heads of which a tile fits into shared memory. Wrong masks are left to the reference."""
+    if past is not None:
+        return "it takes no past"
+    b, t, columns = qkv.shape
+    scores = b, n_head, t, t
+    size = columns // 3 // n_head
+    return _why_not([qkv], mask, bias, scores, size)
+
+
+def self_attention_forward(
+    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+):  # fmt: skip
+    """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
 
     Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
     these the backward pass computes the probabilities of a tile again.
     """
-    xp, qkv = array_module(qkv), _aligned(qkv)
-    b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    out, lse = xp.empty((b, t, c), qkv.dtype), xp.empty((b, n_head, t), wide(qkv.dtype))
-    _run("attention_forward", (out, lse, qkv), qkv.shape, n_head, rate, key)
-    return out, SelfAttentionCache(qkv, out, lse, n_head, rate, key) if grad else None
+    qkv = _aligned(qkv)
+    size = qkv.shape[2] // 3 // n_head
+    rules = _rules(n_head, mask is None, mask, bias, scale, size, rate, key)
+    out, lse = _forward(qkv, qkv, rules)
+    cache = SelfAttentionCache(qkv, out, lse, rules, _shape_of(bias))
+    return out, cache if grad else None
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
-    """dout (B,T,C) -> dqkv (B,T,3C)"""
-    qkv, out, lse, n_head, rate, key = cache
-    xp = array_module(qkv)
-    dout, dqkv, delta = _aligned(dout), xp.empty_like(qkv), xp.empty_like(lse)
-    run = functools.partial(_run, shape=qkv.shape, n_head=n_head, rate=rate, key=key)
-    run("attention_backward_q", (dqkv, delta, dout, out, lse, qkv))
-    run("attention_backward_kv", (dqkv, delta, dout, lse, qkv))
-    return dqkv
+    """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
+    qkv, out, lse, rules, bias_shape = cache
+    dqkv = array_module(qkv).empty_like(qkv)
+    dbias = _backward(dqkv, dqkv, dout, out, lse, qkv, qkv, rules)
+    return dqkv, _in_shape(dbias, bias_shape)
 
 
-def _run(kernel, arrays, shape, n_head, rate, key):
-    b, t, c = shape[0], shape[1], shape[2] // 3
-    size = c // n_head
-    file, rows, threads, constants = plan(size, arrays[0].dtype, key is not None and rate > 0)
-    numbers = t, n_head, 1 / math.sqrt(size), *chance(rate, key, (b, n_head, t, t))
-    launch(file, kernel, (blocks(t, rows), b * n_head, 1), (threads, 1, 1), *arrays, *numbers, **constants)
+class CrossAttentionCache(NamedTuple):
+    q: Array
+    kv: Array
+    out: Array
+    lse: Array
+    rules: Rules
+    bias_shape: tuple[int, ...] | None
 
 
-def plan(size: int, dtype, drops: bool = False) -> tuple[str, int, int, dict]:
+def cross_attention_supports(
+    q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
+) -> str | None:
+    """Heads of which a tile fits into shared memory. Wrong masks are left to the reference."""
+    b, t, c = q.shape
+    if kv.shape[0] != b or not kv.size:
+        return "it takes keys and values of as many texts as queries"
+    scores = b, n_head, t, kv.shape[1]
+    return _why_not([q, kv], mask, bias, scores, c // n_head)
+
+
+def cross_attention_forward(
+    q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
+):  # fmt: skip
+    """q (B,T,C), kv (B,S,2C), [bias (B,NH,T,S)] -> out (B,T,C)"""
+    q = _aligned(q)
+    kv = _aligned(kv)
+    size = q.shape[2] // n_head
+    rules = _rules(n_head, False, mask, bias, scale, size, rate, key)
+    out, lse = _forward(q, kv, rules)
+    cache = CrossAttentionCache(q, kv, out, lse, rules, _shape_of(bias))
+    return out, cache if grad else None
+
+
+def cross_attention_backward(dout, cache: CrossAttentionCache):
+    """dout (B,T,C) -> dq (B,T,C), dkv (B,S,2C), [dbias (B,NH,T,S)]"""
+    q, kv, out, lse, rules, bias_shape = cache
+    dq = array_module(q).empty_like(q)
+    dkv = array_module(kv).empty_like(kv)
+    dbias = _backward(dq, dkv, dout, out, lse, q, kv, rules)
+    return dq, dkv, _in_shape(dbias, bias_shape)
+
+
+def _forward(q, kv, rules):
+    """q and kv: the same array (B,T,3C), or (B,T,C) and (B,S,2C) -> out (B,T,C), lse (B,NH,T)"""
+    xp = array_module(q)
+    b, t, c, _ = _sizes(q, kv)
+    out = xp.empty((b, t, c), q.dtype)
+    lse = xp.empty((b, rules.n_head, t), wide(q.dtype))
+    _run("attention_forward", t, (out, lse, q), q, kv, rules)
+    return out, lse
+
+
+def _backward(dq, dkv, dout, out, lse, q, kv, rules):
+    """Fills dq and dkv; returns dbias, with four axes, or None."""
+    xp = array_module(q)
+    b, t, _, s = _sizes(q, kv)
+    dout = _aligned(dout)
+    delta = xp.empty_like(lse)
+    ds = None
+    if rules.bias is not None:
+        ds = xp.zeros((b, rules.n_head, t, s), wide(q.dtype))
+    _run("attention_backward_q", t, (dq, delta, dout, out, lse, q), q, kv, rules)
+    _run("attention_backward_kv", s, (dkv, delta, dout, lse, q), q, kv, rules, ds)
+    if ds is None:
+        return None
+    return _sum_to(ds, rules.bias)
+
+
+def _run(kernel, n, arrays, q, kv, rules, *ds):
+    """Launch a kernel with threads for n queries or keys of each head. ds: for attention_backward_kv."""
+    b, t, c, s = _sizes(q, kv)
+    n_head = rules.n_head
+    plain = _is_plain(rules)
+    drops = rules.key is not None and rules.rate > 0
+    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain)
+    arguments = [*arrays, t, n_head, rules.scale]
+    arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
+    if file == "attention":
+        packed = q is kv
+        arguments += [kv, s, int(packed), int(rules.causal)]
+        arguments += [rules.mask, _axes(rules.mask)]
+        arguments += [rules.bias, _axes(rules.bias)]
+        arguments += ds
+    grid = blocks(n, rows), b * n_head, 1
+    block = threads, 1, 1
+    launch(file, kernel, grid, block, *arguments, **constants)
+
+
+def plan(size: int, dtype, drops: bool = False, plain: bool = True) -> tuple[str, int, int, dict]:
     """(file, rows of a block, its threads, constants of the file) for heads of this size, with or without dropout.
 
-    On tensor cores each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which
-    are on their way.
+    plain: causal, without a mask and a bias. On tensor cores each 16 rows have a warp of 32 threads, and four tiles
+    stand in shared memory at once, two of which are on their way.
     """
-    if kernels.name_of(dtype) == "bfloat16" and size % 16 == 0 and gpu.tensor_cores():
-        return "attention_mma", ROWS, 2 * ROWS, {"HEAD": size, "TILE": 64 if size <= 80 else 32, "DROPS": int(drops)}
+    low = kernels.name_of(dtype) == "bfloat16"
+    if plain and low and size % 16 == 0 and gpu.tensor_cores():
+        constants = {"HEAD": size, "TILE": 64 if size <= 80 else 32, "DROPS": int(drops)}
+        return "attention_mma", ROWS, 2 * ROWS, constants
     queries = tile(size, wide(dtype).itemsize)
-    return "attention", queries, queries, {"HEAD": size, "QUERIES": queries, "KEYS": KEYS}
+    constants = {"HEAD": size, "QUERIES": queries, "KEYS": KEYS, "PLAIN": int(plain)}
+    return "attention", queries, queries, constants
 
 
 def tile(size: int, itemsize: int) -> int | None:
@@ -83,20 +182,96 @@ def tile(size: int, itemsize: int) -> int | None:
 
     The third kernel holds most in shared memory: keys and values of a block, queries and gradients of a tile.
     """
-    tiles = QUERIES, QUERIES // 2, QUERIES // 4
-    return next((n for n in tiles if (2 * n * (size + 1) + 2 * KEYS * size) * itemsize <= SHARED), None)
+    for queries in (QUERIES, QUERIES // 2, QUERIES // 4):
+        numbers = 2 * queries * (size + 1) + 2 * KEYS * size
+        if numbers * itemsize <= SHARED:
+            return queries
+    return None
 
 
-def _why_too_large(qkv, n_head) -> str | None:
+def _why_not(given, mask, bias, scores, size) -> str | None:
+    """None where a call can be made; otherwise the reason. scores: (B,NH,T,S); size: of a head."""
+    if mask is not None and not isinstance(mask, kernels.ARRAY):
+        return f"it takes a mask in a CuPy array, not in a {type(mask).__name__}"
+    if bias is not None:
+        given = [*given, bias]
+    reason = accepts(*given) or masks.problem(mask, bias, scores)
+    return reason or _why_too_large(given[0].dtype, scores, size)
+
+
+def _why_too_large(dtype, scores, size) -> str | None:
     """None where a tile fits into shared memory and all heads into a grid; otherwise the reason."""
-    size = qkv.shape[2] // 3 // n_head
+    b, n_head, _, _ = scores
     if not 0 < size <= LARGEST:
         return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
-    if tile(size, wide(qkv.dtype).itemsize) is None:
+    if tile(size, wide(dtype).itemsize) is None:
         return f"heads of {size} numbers do not fit into shared memory"
-    if qkv.shape[0] * n_head >= 1 << 16:
-        return f"{qkv.shape[0]} texts of {n_head} heads are more blocks than a grid has"
+    if b * n_head >= 1 << 16:
+        return f"{b} texts of {n_head} heads are more blocks than a grid has"
     return None
+
+
+def _rules(n_head, causal, mask, bias, scale, size, rate, key) -> Rules:
+    if scale is None:
+        scale = 1 / math.sqrt(size)
+    mask = _with_four_axes(mask)
+    bias = _with_four_axes(bias)
+    return Rules(n_head, causal, mask, bias, float(scale), rate, key)
+
+
+def _is_plain(rules) -> bool:
+    return rules.causal and rules.mask is None and rules.bias is None
+
+
+def _sizes(q, kv) -> tuple[int, int, int, int]:
+    """B, T, C, S of queries and of keys and values, which may be packed in the same array."""
+    b, t, columns = q.shape
+    if q is kv:
+        return b, t, columns // 3, t
+    return b, t, columns, kv.shape[1]
+
+
+def _with_four_axes(array):
+    """The same numbers in one piece, with axes of one number in front; None stays None."""
+    if array is None:
+        return None
+    ones = (1,) * (4 - array.ndim)
+    whole = array_module(array).ascontiguousarray(array)
+    return whole.reshape(ones + array.shape)
+
+
+def _axes(array) -> int:
+    """Which of the four axes are more than a single number that stands for all: 8, 4, 2 and 1, added up."""
+    if array is None:
+        return 0
+    axes = 0
+    for size in array.shape:
+        axes = 2 * axes + (size > 1)
+    return axes
+
+
+def _shape_of(bias):
+    return None if bias is None else bias.shape
+
+
+def _in_shape(dbias, shape):
+    """The gradient without the axes that _with_four_axes has put in front; None stays None."""
+    return None if dbias is None else dbias.reshape(shape)
+
+
+def _sum_to(ds, bias):
+    """ds (B,NH,T,S) -> dbias in the shape of bias: sums in a fixed order over the axes along which it was broadcast."""
+    for axis in range(3):
+        shape = list(ds.shape)
+        if bias.shape[axis] > 1 or shape[axis] == 1:
+            continue
+        groups = math.prod(shape[:axis])
+        sums = column_sums(ds.reshape(groups, shape[axis], -1))
+        shape[axis] = 1
+        ds = sums.reshape(shape)
+    if bias.shape[3] == 1:
+        ds = ds.sum(axis=3, keepdims=True)
+    return ds.astype(bias.dtype, copy=False)
 
 
 def _aligned(array):

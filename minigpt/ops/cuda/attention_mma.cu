@@ -13,6 +13,8 @@
 // lse is a logarithm to base 2. Only where the diagonal is it is asked who may see whom. And addresses are not computed
 // again for every tile.
 
+const int PLAIN = 1;
+
 #include "common.cuh"
 #include "heads.cuh"
 #include "mma.cuh"

@@ -1,4 +1,5 @@
-// Cross-entropy: logits z (N,V), targets y (N), share (N) -> loss (N), dz (N,V).
+// Cross-entropy: logits z (N,V), bias (V), targets y (N), share (N) -> loss (N), dz (N,V). BIASED, whether there is a bias,
+// is chosen when this is compiled.
 
 #include "common.cuh"
 
@@ -29,7 +30,16 @@ __device__ inline ExpSum of_warp(ExpSum mine) {
     return {most, warp_sum(mine.total * exponential(mine.largest - most))};
 }
 
-// loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
+// The logits from column v on, with their bias.
+__device__ inline Packed<wide> logits(const wide* z, const real* bias, int v, int columns) {
+    Packed<wide> some = pack(z + v);
+    if (BIASED) {
+        for (int j = 0; j < PACK && v + j < columns; j++) some.x[j] += wide(bias[v + j]);
+    }
+    return some;
+}
+
+// With the bias in z:   loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
 // A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
 // together, and once more for its gradient, if that is wanted: dz, which may be z itself. With 32 warps and more than 32
@@ -37,18 +47,19 @@ __device__ inline ExpSum of_warp(ExpSum mine) {
 // are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple of
 // PACK, of which the first `columns` count.
 extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
-    real* dz, const wide* z, wide* loss, const long long* y, const wide* share, int columns, int stride
+    real* dz, const wide* z, const real* bias, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
     __shared__ wide largest[WARPS], total[WARPS];
     const int STEP = WARPS * WARP * PACK;
     z += (long long)blockIdx.x * stride;
     int target = y[blockIdx.x], first = threadIdx.x * PACK;
     wide weight = share[blockIdx.x], picked = z[target];
+    if (BIASED) picked += wide(bias[target]);
 
     ExpSum sum = {LOWEST, 0};
 #pragma unroll 2
     for (int v = first; v < columns; v += STEP) {
-        Packed<wide> some = pack(z + v);
+        Packed<wide> some = logits(z, bias, v, columns);
         ExpSum these = {LOWEST, 0};
         for (int j = 0; j < PACK; j++) {
             if (v + j >= columns) some.x[j] = LOWEST;
@@ -72,7 +83,7 @@ extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
     dz += (long long)blockIdx.x * stride;
     for (int v = (columns - 1) / STEP * STEP + first; v >= 0; v -= STEP) {
         if (v >= columns) continue;
-        Packed<wide> some = pack(z + v);
+        Packed<wide> some = logits(z, bias, v, columns);
         Packed<real> slope;
         for (int j = 0; j < PACK; j++) {
             wide p = v + j < columns ? exponential(some.x[j] - sum.largest) * share_of_total : 0;

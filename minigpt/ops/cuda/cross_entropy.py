@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.ops.cuda.kernels import accepts, blocks, launch, launch_each, pack_of, wide
+from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, launch_each, pack_of, wide
 from minigpt.ops.cuda.products import padded, product
 
 LOGITS = 1 << 28  # about how many exist at once: 1 GB in float32
@@ -16,57 +16,105 @@ IGNORED = -100  # a target that is not predicted
 class LinearCrossEntropyCache(NamedTuple):
     dh: Array
     dw: Array
+    dbias: Array | None
 
 
-def linear_cross_entropy_supports(h, w, targets, *, weights=None, normalizer=None, grad=True) -> str | None:
+def linear_cross_entropy_supports(
+    h, w, targets, bias=None, *, weights=None, normalizer=None, grad=True
+) -> str | None:
     """Targets are not looked at, for that would wait for the GPU: a wrong one gives NaN."""
     if targets.shape != h.shape[:-1] or not h.size:
         return "it takes one target for each row, and one row or more"
     if array_module(h) is not array_module(targets):
         return "its targets must be where the other arrays are"
-    return accepts(h, w)
+    if bias is None:
+        return accepts(h, w)
+    if bias.shape != (len(w),):
+        return "it takes a bias of one number for each word"
+    return accepts(h, w, bias)
 
 
-def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None, grad=True):
-    """h (*,C), w (V,C), targets (*) int -> loss ()
+def linear_cross_entropy_forward(h, w, targets, bias=None, *, weights=None, normalizer=None, grad=True):
+    """h (*,C), w (V,C), targets (*) int, [bias (V,)] -> loss ()
 
     Some rows at a time: their logits become their own gradient, for dloss = 1, in place where the dtype is the same,
-    and give dh and dw at once. As few times as memory allows: each time all of dw is read and written again. Some words
-    at a time would do with less memory still, but each logit would have to be computed twice. A target that is no word
-    gives NaN.
+    and give dh, dw and dbias at once. As few times as memory allows: each time all of dw is read and written again.
+    Some words at a time would do with less memory still, but each logit would have to be computed twice. A target that
+    is no word gives NaN.
     """
-    xp, dtype = array_module(h), wide(h.dtype)
-    rows, y = h.reshape(-1, h.shape[-1]), targets.reshape(-1).astype(np.int64)
+    xp = array_module(h)
+    dtype = wide(h.dtype)
+    rows = h.reshape(-1, h.shape[-1])
+    y, share = _targets_and_shares(targets, weights, normalizer, len(w), dtype)
+    loss = xp.empty(len(rows), dtype)
+    dh = dw = dbias = slopes = None
+    times = blocks(len(rows) * len(w), LOGITS)
+    step = blocks(len(rows), times)
+    logits = padded(xp, step, len(w), dtype)
+    if grad:
+        dh = xp.empty_like(rows)
+        dw = xp.empty(w.shape, dtype)
+        slopes = logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
+    if bias is not None:
+        bias = xp.ascontiguousarray(bias)
+    constants = _constants(logits, slopes, bias, len(w))
+    block = 32 * constants["WARPS"], 1, 1
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        n = len(rows[part])
+        z = logits[:n, : len(w)]
+        product(rows[part], w.T, out=z)
+        of_rows = loss[part], y[part], share[part]
+        arguments = slopes, logits, bias, *of_rows, len(w), logits.shape[1]
+        launch("cross_entropy", "cross_entropy", (n, 1, 1), block, *arguments, **constants)
+        if not grad:
+            continue
+        dz = slopes[:n, : len(w)]
+        product(dz, w, out=dh[part])
+        product(dz.T, rows[part], out=dw, add=first > 0)
+        if bias is not None:
+            sums = column_sums(slopes[None, :n])
+            sums = sums[0, : len(w)]
+            dbias = sums if first == 0 else dbias + sums
+    if not grad:
+        return loss.sum(), None
+    return loss.sum(), LinearCrossEntropyCache(dh.reshape(h.shape), dw, dbias)
+
+
+def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
+    """dloss () -> dh (*,C), dw (V,C), [dbias (V,)]"""
+    dh, dw, dbias = cache
+    factor = float(dloss)
+    dbias = None if dbias is None else _times(dbias, factor)
+    return _times(dh, factor), _times(dw, factor), dbias
+
+
+def _targets_and_shares(targets, weights, normalizer, vocabulary, dtype):
+    """Targets (N,) that are words, and what part of the loss each row is (N,): NaN where the target is no word."""
+    xp = array_module(targets)
+    y = targets.reshape(-1).astype(np.int64)
     ignored = y == IGNORED
-    share = xp.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(dtype)
+    weights = 1 if weights is None else weights.reshape(-1)
+    share = xp.where(ignored, 0, weights).astype(dtype)
     if normalizer is None:
         total = share.sum()
         share = share / xp.where(total == 0, 1, total)
     else:  # a number: as an array it would be copied from the host, which a recorded graph cannot do
         share = share / (float(normalizer) or 1.0)
-    share = xp.where(ignored | (y >= 0) & (y < len(w)), share, np.nan).astype(dtype)
-    y = xp.where(ignored, 0, y).clip(0, len(w) - 1)
-
-    loss = xp.empty(len(rows), dtype)
-    dh, dw = (xp.empty_like(rows), xp.empty(w.shape, dtype)) if grad else (None, None)
-    step = blocks(len(rows), blocks(len(rows) * len(w), LOGITS))
-    logits = padded(xp, step, len(w), dtype)
-    slopes = None if not grad else logits if h.dtype == dtype else padded(xp, step, len(w), h.dtype)
-    warps = min(WARPS, blocks(len(w), 8 * 32))  # fewer where a thread would have less than 8 words
-    constants = {"WARPS": warps, "PACK": pack_of(logits.shape[1], logits, logits if slopes is None else slopes)}
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        z = product(rows[part], w.T, out=logits[: len(rows[part]), : len(w)])
-        arguments = slopes, logits, loss[part], y[part], share[part], len(w), logits.shape[1]
-        launch("cross_entropy", "cross_entropy", (len(z), 1, 1), (32 * warps, 1, 1), *arguments, **constants)
-        if grad:
-            dz = slopes[: len(z), : len(w)]
-            product(dz, w, out=dh[part])
-            product(dz.T, rows[part], out=dw, add=first > 0)
-    return loss.sum(), LinearCrossEntropyCache(dh.reshape(h.shape), dw) if grad else None
+    is_word = (y >= 0) & (y < vocabulary)
+    share = xp.where(ignored | is_word, share, np.nan).astype(dtype)
+    y = xp.where(ignored, 0, y)
+    return y.clip(0, vocabulary - 1), share
 
 
-def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
-    """dloss () -> dh (*,C), dw (V,C)"""
-    xp, factor = array_module(cache.dw), float(dloss)
-    return tuple(launch_each("scale", "scale", xp.empty_like(x), x, factor, x.size) for x in cache)
+def _constants(logits, slopes, bias, vocabulary) -> dict[str, int]:
+    """What the compiler of the kernel knows. A row has fewer warps where a thread would have less than 8 words."""
+    pack = pack_of(logits.shape[1], logits, logits if slopes is None else slopes)
+    warps = min(WARPS, blocks(vocabulary, 8 * 32))
+    return {"WARPS": warps, "PACK": pack, "BIASED": int(bias is not None)}
+
+
+def _times(gradient, factor):
+    """The gradient times a number, in a new array."""
+    out = array_module(gradient).empty_like(gradient)
+    return launch_each("scale", "scale", out, gradient, factor, gradient.size)

@@ -20,6 +20,7 @@ TYPES = {  # dtype: the types of C++ that its numbers are stored in, and compute
     "bfloat16": ("bfloat16", "float"),
 }
 DTYPES = {  # type of C++: its dtype
+    "bool": np.bool_,
     "int": np.int32,
     "unsigned": np.uint32,
     "long long": np.int64,

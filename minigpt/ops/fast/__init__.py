@@ -12,7 +12,14 @@ other calls go to the reference, which raises the errors. Derivations stand in t
 
 from minigpt.device.threads import keep_freed_memory
 from minigpt.ops.fast.adam import adam_update, adam_update_supports
-from minigpt.ops.fast.attention import self_attention_backward, self_attention_forward, self_attention_supports
+from minigpt.ops.fast.composites import (
+    cross_attention_backward,
+    cross_attention_forward,
+    cross_attention_supports,
+    self_attention_backward,
+    self_attention_forward,
+    self_attention_supports,
+)
 from minigpt.ops.fast.dense import (
     embedding_backward,
     embedding_forward,

@@ -1,4 +1,9 @@
-"""Self-attention on the packed projection: in tiles of queries, without what the causal mask hides."""
+"""Attention of many heads, in tiles of queries, so that the probabilities never exist whole.
+
+A head is a matrix here: q (N,T,D), k and v (N,S,D) with N = B NH, one after the other. A tile of queries meets at once
+all keys that any of its queries may see; so an ordinary softmax will do, and what a mask hides from all of them is not
+computed.
+"""
 
 import functools
 import math
@@ -8,184 +13,287 @@ import numpy as np
 
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
-from minigpt.ops.fast.pieces import accepts, share_over
+from minigpt.ops.fast.pieces import over, share_over
 from minigpt.ops.keys import Key, keep_at
 
 TILE = 64  # queries of one tile
 SAFE = 40.0  # a row whose log-sum lies between -SAFE and SAFE needs no shift: exp neither overflows nor vanishes
 
 
-class SelfAttentionCache(NamedTuple):
-    heads: Array
-    out: Array
-    lse: Array
+class Tile(NamedTuple):
+    """Some heads, some of their queries, and the keys that any of these may see."""
+
+    heads: slice
+    rows: slice
+    seen: slice
+
+
+class Rules(NamedTuple):
+    """What happens to the scores of an attention.
+
+    causal: a query sees the keys up to its own place. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1,
+    S or 1). rate, key: of the dropout; key is None where there is none.
+    """
+
+    n_head: int
+    causal: bool
+    mask: Array | None
+    bias: Array | None
     rate: float
     key: Key | None
 
+    def tiles(self, t: int, s: int) -> list[tuple[slice, slice]]:
+        """The queries of each tile, and the keys from the first to the last that any of them may see."""
+        tiles = []
+        for first in range(0, t, TILE):
+            rows = slice(first, min(first + TILE, t))
+            seen = slice(0, s)
+            if self.causal:
+                seen = slice(0, rows.stop)
+            if self.mask is not None:
+                seen = _seen(self.mask, rows, s)
+            tiles.append((rows, seen))
+        return tiles
 
-def self_attention_supports(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True) -> str | None:
-    """A past is taken where nothing is learnt from it, and a mask beside a past only."""
-    if past is None:
-        return "it takes causal masks only" if mask is not None else accepts(qkv)
-    if grad or (rate and key):
-        return "it takes a past only without gradients and without dropout"
-    return accepts(qkv, *past)
+    def part(self, array: Array, tile: Tile) -> Array:
+        """What a tile has of a mask or a bias: (G or 1, R or 1, S or 1)."""
+        b, n_head, t, s = array.shape
+        rows = _unless_one(t, tile.rows)
+        seen = _unless_one(s, tile.seen)
+        part = array[:, :, rows, seen]
+        if b == n_head == 1:
+            return part[0]
+        heads = np.arange(tile.heads.start, tile.heads.stop)
+        batch = heads // self.n_head if b > 1 else 0
+        head = heads % self.n_head if n_head > 1 else 0
+        return part[batch, head]
 
 
-def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
-    """qkv (B,T,3C) -> out (B,T,C)
+def attend(q, k, v, rules: Rules) -> tuple[Array, Array]:
+    """q (N,T,D), which is scaled already, k (N,S,D), v (N,S,D) -> out (N,T,D), lse (N,T,1)
 
-    A tile of queries meets all keys up to its own last one, so that an ordinary softmax will do. Kept are q / sqrt(D),
-    k and v of each head, out, and lse, the logarithm of each row's sum of exponentials: from these the backward pass
-    computes the probabilities of a tile again.
+    lse is the logarithm of each row's sum of exponentials: from it the backward pass computes the probabilities of a
+    tile again. It is 0 for a query that sees nothing.
     """
-    if past is not None:
-        return _go_on(qkv, n_head, mask, *past), None
-    b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    q, k, v = heads = _split(qkv, n_head)
-    q *= 1 / math.sqrt(c // n_head)
-    key = key if rate else None
-    out, lse = np.empty_like(q), np.empty((*q.shape[:2], 1), q.dtype)
+    n, t, _ = q.shape
+    s = k.shape[1]
+    out = np.empty_like(q)
+    lse = np.empty((n, t, 1), q.dtype)
+    tiles = rules.tiles(t, s)
 
     def group(g):
-        for rows, seen in _tiles(t):
-            e = _scores(q[g, rows], k[g, seen])
+        for rows, seen in tiles:
+            tile = Tile(g, rows, seen)
+            log_z = lse[g, rows]
+            e = _scores(q, k, rules, tile)
             with np.errstate(over="ignore", divide="ignore"):
                 z = _exp(e)
-                log_z = np.log(z, out=lse[g, rows])
+                if rules.mask is not None:
+                    z += _blind(rules, tile)
+                np.log(z, out=log_z)
             if not np.abs(log_z).max() < SAFE:
-                e = _scores(q[g, rows], k[g, seen])
-                shift = e.max(axis=-1, keepdims=True)
-                e -= shift
-                z = _exp(e)
-                np.add(np.log(z), shift, out=log_z)
-            if key is not None:
-                e *= _keep(key, rate, b, q.shape, g, rows, seen)
-                z *= 1 - rate
-            o = np.matmul(e, v[g, seen], out=out[g, rows])
+                e = _scores(q, k, rules, tile)
+                z = _exp_shifted(e, log_z)
+            if rules.key is not None:
+                e *= _keep(rules, t, s, tile)
+                z *= 1 - rules.rate
+            o = out[g, rows]
+            np.matmul(e, v[g, seen], out=o)
             o /= z
 
-    share_over(group, len(q), min(t, TILE) * t)
-    out = out.reshape(b, n_head, t, -1).swapaxes(1, 2).reshape(b, t, c)
-    return out, SelfAttentionCache(heads, out, lse, rate, key) if grad else None
+    share_over(group, n, min(t, TILE) * s)
+    return out, lse
 
 
-def _go_on(qkv, n_head, mask, k_past, v_past):
-    """qkv (B,T,3C), mask (*,T,S+T) or None, k_past and v_past (B,NH,S,D) -> out (B,T,C)
+def attend_backward(do, delta, lse, heads: tuple, dheads: tuple, rules: Rules) -> Array | None:
+    """do (N,T,D), delta (N,T,1), lse (N,T,1); fills dheads and returns dbias, in the shape of the bias, or None
 
-    The past is read where it lies: the new keys and values are met beside it, and not put behind a copy of it.
+    heads: q, which is scaled already, k and v; dheads: arrays for their gradients; that of q lacks the scale.
+    With p = e / z the division goes to do, which is smaller: p (dp - delta) = e (dp / z - delta / z), where delta, the
+    mean of dp under p, is the product of dout and out.
     """
-    b, t, c = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    q, k, v = qkv.reshape(b, t, 3, n_head, -1).transpose(2, 0, 3, 1, 4)
-    q, n = q * qkv.dtype.type(1 / math.sqrt(c // n_head)), k_past.shape[2]
-    out = np.empty_like(q, order="C")
-    if mask is None and t > 1:
-        mask = np.tri(t, n + t, n, dtype=bool)
-    if mask is not None:
-        mask = np.broadcast_to(mask, (b, n_head, t, n + t))
+    q, k, v = heads
+    dq, dk, dv = dheads
+    n, t, _ = q.shape
+    s = k.shape[1]
+    tiles = rules.tiles(t, s)
+    if not tiles:
+        dk[...] = 0
+        dv[...] = 0
 
-    def heads(h):
-        s = np.empty((b, h.stop - h.start, t, n + t), q.dtype)
-        np.matmul(q[:, h], k_past[:, h].swapaxes(-1, -2), out=s[..., :n])
-        np.matmul(q[:, h], k[:, h].swapaxes(-1, -2), out=s[..., n:])
-        if mask is not None:
-            s[~mask[:, h]] = -math.inf
-        largest = s.max(axis=-1, keepdims=True)
-        s -= np.maximum(largest, np.finfo(s.dtype).min, out=largest)  # -inf: a query that may see nothing
-        z = _exp(s)
-        o = np.matmul(s[..., :n], v_past[:, h], out=out[:, h])
-        o += s[..., n:] @ v[:, h]
-        o /= np.maximum(z, np.finfo(s.dtype).tiny, out=z)
-
-    share(heads, n_head, work=k_past.size // 2)
-    return out.swapaxes(1, 2).reshape(b, t, c)
-
-
-def self_attention_backward(dout, cache: SelfAttentionCache):
-    """dout (B,T,C) -> dqkv (B,T,3C)
-
-    With p = e / z the division goes to dout, which is smaller: p (dp - delta) = e (dp / z - delta / z), where delta,
-    the mean of dp under p, is the product of dout and out.
-    """
-    (q, k, v), out, lse, rate, key = cache
-    b, t, c = dout.shape
-    n_head, size = len(q) // b, q.shape[-1]
-    delta = np.vecdot(dout.reshape(b, t, n_head, size), out.reshape(b, t, n_head, size))
-    delta = delta.swapaxes(1, 2).reshape(lse.shape)
-    (do,) = _split(dout, n_head, parts=1)
-    dq, dk, dv = dheads = np.empty((3, *q.shape), q.dtype)
-
-    def group(g):
-        for rows, seen in reversed(_tiles(t)):  # the last tile sees every key: it sets dk and dv, the others add
-            e, d = _scores(q[g, rows], k[g, seen]), do[g, rows]
-            if np.abs(lse[g, rows]).max() < SAFE:
-                z_inverse = np.exp(-lse[g, rows])
-            else:
-                e -= lse[g, rows]
-                z_inverse = 1
-            np.exp(e, out=e)
-            d = d * z_inverse
-            de = d @ v[g, seen].swapaxes(-1, -2)
+    def group(g, dbias):
+        for rows, seen in reversed(tiles):  # a causal one begins with the tile that sees every key
+            tile = Tile(g, rows, seen)
+            first = rows.stop == t
+            e, z_inverse = _exp_again(_scores(q, k, rules, tile), lse[g, rows])
+            d = do[g, rows] * z_inverse
+            de = d @ _transposed(v[g, seen])
             a = e
-            if key is not None:
-                kept = _keep(key, rate, b, q.shape, g, rows, seen) * q.dtype.type(1 / (1 - rate))
+            if rules.key is not None:
+                stretch = q.dtype.type(1 / (1 - rules.rate))
+                kept = _keep(rules, t, s, tile) * stretch
                 de *= kept
                 a = np.multiply(e, kept, out=kept)
-            _add(dv[g], seen, a, d, t)
+            _add_product(dv[g], seen, a, d, first)
             de -= delta[g, rows] * z_inverse
             de *= e
             np.matmul(de, k[g, seen], out=dq[g, rows])
-            _add(dk[g], seen, de, q[g, rows], t)
+            _add_product(dk[g], seen, de, q[g, rows], first)
+            if dbias is not None:
+                _add_scores(dbias, de, rules.n_head, tile)
 
-    share_over(group, len(q), min(t, TILE) * t)
-    dq *= 1 / math.sqrt(size)
-    return dheads.reshape(3, b, n_head, t, size).transpose(1, 3, 0, 2, 4).reshape(b, t, 3 * c)
-
-
-def _split(x, n_head, parts=3):
-    """x (B,T,parts C) -> (parts, B NH, T, D), a copy: the columns of each head become a matrix of their own."""
-    b, t, c = x.shape
-    heads = x.reshape(b, t, parts, n_head, -1).transpose(2, 0, 3, 1, 4)
-    return heads.copy().reshape(parts, b * n_head, t, c // parts // n_head)
+    width = min(t, TILE) * s
+    if rules.bias is None:
+        share_over(functools.partial(group, dbias=None), n, width)
+        return None
+    return _with_sums(group, rules.bias, n, width)
 
 
-def _tiles(t):
-    """The queries of each tile, and the keys that any of them sees."""
-    return [(slice(i, min(i + TILE, t)), slice(0, min(i + TILE, t))) for i in range(0, t, TILE)]
+def _with_sums(group, bias, n: int, width: int) -> Array:
+    """Calls group for all n heads, and returns what it has added up in arrays like the bias.
+
+    Where several heads share numbers of the bias, each thread has sums of its own; they are added in a fixed order.
+    """
+    b, n_head, _, _ = bias.shape
+    alone = b * n_head == n
+    common = np.zeros(bias.shape, bias.dtype)
+
+    def of_a_thread(heads):
+        sums = common if alone else np.zeros_like(common)
+        over(functools.partial(group, dbias=sums), heads, width)
+        return sums
+
+    parts = share(of_a_thread, n, work=n * width)
+    if alone:
+        return common
+    for part in parts:
+        common += part
+    return common
 
 
-def _scores(q, k):
-    """q (G,R,D), the last R queries, k (G,S,D) -> s (G,R,S), -inf where a key comes after the query"""
-    s = q @ k.swapaxes(-1, -2)
-    last = s[..., -q.shape[1] :]
-    last += _future(q.shape[1], s.dtype)
+def _scores(q, k, rules, tile):
+    """The scores (G,R,S) of a tile: the scaled products and the bias, and -inf where a key is not seen."""
+    g, rows, seen = tile
+    s = q[g, rows] @ _transposed(k[g, seen])
+    if rules.bias is not None:
+        s += rules.part(rules.bias, tile)
+    if rules.causal:
+        r = rows.stop - rows.start
+        last = s[..., -r:]
+        last += _future(r, s.dtype)
+    if rules.mask is not None:
+        visible = rules.part(rules.mask, tile)
+        limits = _limits(visible, s.dtype)
+        np.minimum(s, limits, out=s)
     return s
 
 
 @functools.cache
 def _future(r, dtype):
     """(R,R): -inf for a key that comes after the query, and 0"""
-    return np.triu(np.full((r, r), -math.inf, dtype), 1)
+    hidden = np.full((r, r), -math.inf, dtype)
+    return np.triu(hidden, 1)
+
+
+def _limits(visible, dtype):
+    """inf where a key is seen, and -inf elsewhere. (np.where takes fifty times as long.)"""
+    limits = visible.astype(dtype)
+    limits -= 0.5
+    limits *= math.inf
+    return limits
+
+
+def _blind(rules, tile):
+    """(G or 1, R or 1, 1) boolean: the queries that see nothing."""
+    visible = rules.part(rules.mask, tile)
+    return ~visible.any(axis=-1, keepdims=True)
 
 
 def _exp(s):
     """s (G,R,S), exponentiated in place -> (G,R,1), the sum of each row"""
     np.exp(s, out=s)
-    return s @ np.ones((s.shape[-1], 1), s.dtype)
+    ones = np.ones((s.shape[-1], 1), s.dtype)
+    return s @ ones
 
 
-def _keep(key, rate, batch, shape, g, rows, seen):
-    """(G,R,S) boolean: a tile of what keep_mask says of all probabilities (B,NH,T,T)."""
-    n, t, _ = shape
-    first = key.row * (n // batch) * t * t
-    row = (first + np.arange(g.start, g.stop)[:, None] * t * t + np.arange(rows.start, rows.stop) * t) & 0xFFFFFFFF
-    return keep_at(key, rate, row.astype(np.uint32)[..., None] + np.arange(seen.stop, dtype=np.uint32))
+def _exp_shifted(s, log_z):
+    """The same after the largest of each row is taken away; fills log_z (G,R,1), the logarithm of the whole sum."""
+    shift = s.max(axis=-1, keepdims=True)
+    shift[shift == -math.inf] = 0  # a query that sees nothing: its sum is called 1
+    s -= shift
+    z = _exp(s)
+    z[z == 0] = 1
+    np.add(np.log(z), shift, out=log_z)
+    return z
 
 
-def _add(total, seen, a, b, t):
-    """a (G,R,S), b (G,R,D): total (G,T,D), of the keys seen, gets a^T b."""
-    if seen.stop == t:
-        np.matmul(a.swapaxes(-1, -2), b, out=total)
+def _exp_again(s, log_z):
+    """s (G,R,S), log_z (G,R,1) -> e, in the place of s, and 1 / z, whose product are the probabilities."""
+    z_inverse = 1
+    if np.abs(log_z).max() < SAFE:
+        z_inverse = np.exp(-log_z)
     else:
-        part = total[:, seen]
-        part += a.swapaxes(-1, -2) @ b
+        s -= log_z
+    np.exp(s, out=s)
+    return s, z_inverse
+
+
+def _keep(rules, t, s, tile):
+    """(G,R,S) boolean: a tile of what keep_mask gives for all probabilities (B,NH,T,S)."""
+    g, rows, seen = tile
+    head = np.arange(g.start, g.stop) + rules.key.row * rules.n_head
+    query = head[:, None] * t + np.arange(rows.start, rows.stop)
+    first = query * s & 0xFFFFFFFF
+    first = first.astype(np.uint32)
+    key = np.arange(seen.start, seen.stop, dtype=np.uint32)
+    return keep_at(rules.key, rules.rate, first[..., None] + key)
+
+
+def _add_product(total, seen, a, b, first):
+    """a (G,R,S), b (G,R,D): the rows of total (G,S,D) that are seen get a^T b; the first product begins the sum."""
+    everything = seen.stop - seen.start == total.shape[1]
+    if first and everything:
+        np.matmul(_transposed(a), b, out=total)
+        return
+    if first:
+        total[...] = 0
+    part = total[:, seen]
+    part += _transposed(a) @ b
+
+
+def _add_scores(total, ds, n_head, tile):
+    """ds (G,R,S), gradients of scores, are added to total (B or 1, NH or 1, T or 1, S or 1): head after head."""
+    b, heads, t, s = total.shape
+    if t == 1:
+        ds = ds.sum(axis=1, keepdims=True)
+    if s == 1:
+        ds = ds.sum(axis=2, keepdims=True)
+    rows = _unless_one(t, tile.rows)
+    seen = _unless_one(s, tile.seen)
+    for n, of_head in enumerate(ds, tile.heads.start):
+        batch = n // n_head if b > 1 else 0
+        head = n % n_head if heads > 1 else 0
+        part = total[batch, head, rows, seen]
+        part += of_head
+
+
+def _seen(mask, rows, s):
+    """The keys from the first to the last that the mask shows to any of these queries; at least one key."""
+    rows = _unless_one(mask.shape[2], rows)
+    shown = mask[:, :, rows].any(axis=(0, 1, 2))
+    keys = np.broadcast_to(shown, s).nonzero()[0]
+    if len(keys) == 0:
+        return slice(0, 1)
+    first = int(keys[0])
+    last = int(keys[-1])
+    return slice(first, last + 1)
+
+
+def _unless_one(size, part):
+    """This part of an axis; all of an axis that has only one number, which stands for all."""
+    return slice(None) if size == 1 else part
+
+
+def _transposed(x):
+    """x (G,R,S) -> (G,S,R), a view."""
+    return x.swapaxes(-1, -2)

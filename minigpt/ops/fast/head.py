@@ -7,7 +7,7 @@ import numpy as np
 
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
-from minigpt.ops.fast.pieces import accepts, over, products, row_sums
+from minigpt.ops.fast.pieces import accepts, column_sums, over, products, row_sums
 
 LOGITS = 1 << 25  # how many exist at once: 128 MB in float32
 WORDS = 1 << 10  # rows of dw that are added to while their product is in the cache
@@ -17,57 +17,99 @@ IGNORED = -100  # a target that is not predicted
 class LinearCrossEntropyCache(NamedTuple):
     dh: Array
     dw: Array
+    dbias: Array | None
 
 
-def linear_cross_entropy_supports(h, w, targets, *, weights=None, normalizer=None, grad=True) -> str | None:
+def linear_cross_entropy_supports(
+    h, w, targets, bias=None, *, weights=None, normalizer=None, grad=True
+) -> str | None:
     """Wrong targets are left to the reference, which raises the error."""
     if type(targets) is not np.ndarray or targets.shape != h.shape[:-1]:
         return "it takes targets in a NumPy array, one for each row"
-    if not ((targets == IGNORED) | (targets >= 0) & (targets < len(w))).all():
+    is_word = (targets >= 0) & (targets < len(w))
+    if not (is_word | (targets == IGNORED)).all():
         return "a target is out of range"
-    return accepts(h, w)
+    if bias is None:
+        return accepts(h, w)
+    if bias.shape != (len(w),):
+        return "it takes a bias of one number for each word"
+    return accepts(h, w, bias)
 
 
-def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None, grad=True):
-    """h (*,C), w (V,C), targets (*) int -> loss ()
+def linear_cross_entropy_forward(h, w, targets, bias=None, *, weights=None, normalizer=None, grad=True):
+    """h (*,C), w (V,C), targets (*) int, [bias (V,)] -> loss ()
 
     Logits that are thrown away would have to be computed again for the backward pass. So their gradient, for
-    dloss = 1, is taken at once, and that of h and w with it: these are what is kept.
+    dloss = 1, is taken at once, and that of h, w and bias with it: these are what is kept.
     """
     y = targets.reshape(-1)
     ignored = y == IGNORED
-    rows, y = h.reshape(-1, h.shape[-1]), np.where(ignored, 0, y)
-    weights = np.where(ignored, 0, 1 if weights is None else weights.reshape(-1)).astype(h.dtype)
-    weights /= h.dtype.type((weights.sum() if normalizer is None else normalizer) or 1)
+    y = np.where(ignored, 0, y)
+    rows = h.reshape(-1, h.shape[-1])
+    share_of_row = _shares(ignored, weights, normalizer, h.dtype)
 
-    dh, dw = (np.empty_like(rows), np.zeros(w.shape, w.dtype)) if grad else (None, None)
-    n, loss = len(rows), 0.0
+    dh = dw = dbias = None
+    if grad:
+        dh = np.empty_like(rows)
+        dw = np.zeros(w.shape, w.dtype)
+    if grad and bias is not None:
+        dbias = np.zeros_like(bias)
+    n = len(rows)
+    loss = 0.0
     chunks = math.ceil(n * len(w) / LOGITS)
     for chunk in range(chunks):
         part = slice(n * chunk // chunks, n * (chunk + 1) // chunks)
-        loss += _chunk(rows[part], w, y[part], weights[part], dh[part] if grad else None, dw, first=chunk == 0)
-    return h.dtype.type(loss), LinearCrossEntropyCache(dh.reshape(h.shape), dw) if grad else None
+        some = Rows(rows[part], y[part], share_of_row[part], dh[part] if grad else None)
+        loss += _chunk(some, w, bias, dw, dbias, first=chunk == 0)
+    loss = h.dtype.type(loss)
+    return loss, LinearCrossEntropyCache(dh.reshape(h.shape), dw, dbias) if grad else None
 
 
 def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
-    """dloss () -> dh (*,C), dw (V,C)"""
-    return tuple(_times(gradient, dloss) for gradient in cache)
+    """dloss () -> dh (*,C), dw (V,C), [dbias (V,)]"""
+    dh, dw, dbias = cache
+    dbias = None if dbias is None else _times(dbias, dloss)
+    return _times(dh, dloss), _times(dw, dloss), dbias
 
 
-def _chunk(h, w, y, weights, dh, dw, first):
-    """The loss of some rows h (N,C), whose gradients go into dh (N,C) and are added to dw (V,C), unless dh is None."""
+class Rows(NamedTuple):
+    """Some rows: h (N,C), their targets y (N,), their share of the loss (N,), and dh (N,C), to be filled, or None."""
+
+    h: Array
+    y: Array
+    share: Array
+    dh: Array | None
+
+
+def _shares(ignored, weights, normalizer, dtype):
+    """What part of the loss each row is."""
+    weights = 1 if weights is None else weights.reshape(-1)
+    weights = np.where(ignored, 0, weights).astype(dtype)
+    if normalizer is None:
+        normalizer = weights.sum()
+    weights /= dtype.type(normalizer or 1)
+    return weights
+
+
+def _chunk(rows: Rows, w, bias, dw, dbias, first):
+    """The loss of some rows. Unless dh is None, it is filled, and dw (V,C) and dbias (V,) are added to."""
+    h, y, share_of_row, dh = rows
     logits = np.empty((len(h), len(w)), h.dtype)
 
     def piece(i):
-        z, n, share_of_row = logits[i], np.arange(i.stop - i.start), weights[i]
+        z = logits[i]
+        n = np.arange(len(z))
+        if bias is not None:
+            z += bias
         z -= z.max(axis=-1, keepdims=True)
         picked = z[n, y[i]]
         np.exp(z, out=z)
         total = row_sums(z)
         if dh is not None:
-            z *= share_of_row[:, None] / total
-            z[n, y[i]] -= share_of_row
-        return float(share_of_row @ (np.log(total[:, 0]) - picked))
+            z *= share_of_row[i][:, None] / total
+            z[n, y[i]] -= share_of_row[i]
+        lse = np.log(total[:, 0])
+        return float(share_of_row[i] @ (lse - picked))
 
     def for_rows(n):
         np.matmul(h[n], w.T, out=logits[n])
@@ -77,6 +119,8 @@ def _chunk(h, w, y, weights, dh, dw, first):
         return sum(losses)
 
     def for_words(v):
+        if dbias is not None:
+            dbias[v] += column_sums(logits[:, v])
         if first:
             np.matmul(logits.T[v], h, out=dw[v])
             return
@@ -92,7 +136,10 @@ def _chunk(h, w, y, weights, dh, dw, first):
 
 
 def _times(gradient, dloss):
-    out, dloss = np.empty_like(gradient), gradient.dtype.type(dloss)
-    rows, products = (a.reshape(-1, a.shape[-1]) for a in (gradient, out))
-    share(lambda i: np.multiply(rows[i], dloss, out=products[i]), len(rows), work=gradient.size)
+    """The gradient times a number, in a new array."""
+    out = np.empty_like(gradient)
+    factor = gradient.dtype.type(dloss)
+    rows = gradient.reshape(-1, gradient.shape[-1])
+    products = out.reshape(rows.shape)
+    share(lambda i: np.multiply(rows[i], factor, out=products[i]), len(rows), work=gradient.size)
     return out

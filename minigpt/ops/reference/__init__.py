@@ -11,6 +11,8 @@ The rules that every pair keeps:
 from minigpt.ops.reference.adam import adam_update, clip_gradients
 from minigpt.ops.reference.attention import attention_backward, attention_forward
 from minigpt.ops.reference.composites import (
+    cross_attention_backward,
+    cross_attention_forward,
     linear_cross_entropy_backward,
     linear_cross_entropy_forward,
     mlp_backward,
@@ -30,7 +32,7 @@ from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
 
 DEVICE = None  # any: arrays of NumPy and of CuPy
 
-COMPOSITES = ("mlp", "self_attention", "linear_cross_entropy")
+COMPOSITES = ("mlp", "self_attention", "cross_attention", "linear_cross_entropy")
 FUNCTIONS = ("add", "adam_update", "clip_gradients")  # entries that are no pairs: nothing flows back through them
 
 
@@ -51,6 +53,7 @@ __all__ = [  # in the order of the book
     "lstm_forward", "lstm_backward",
     "mlp_forward", "mlp_backward",
     "self_attention_forward", "self_attention_backward",
+    "cross_attention_forward", "cross_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",
     "add", "adam_update", "clip_gradients",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Composites: the coarse parts of a block. They call primitives through the table: whoever replaces one is heard."""
+"""Composites: the coarse parts of a block. They call primitives through the table: a replaced one runs here too."""
 
 from typing import Any, NamedTuple
 
@@ -38,42 +38,115 @@ class SelfAttentionCache(NamedTuple):
     n_past: int
 
 
-def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
-    """qkv (B,T,3C) -> out (B,T,C)
+def self_attention_forward(
+    qkv, n_head, bias=None, *,
+    mask=None, scale=None, rate=0.0, key=None, past=None, grad=True,
+):  # fmt: skip
+    """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
 
     Multi-head attention of positions among themselves, from their packed queries, keys and values (Vaswani et al.
     2017, section 3.2.2): each head works on its own C/n_head columns; afterwards the heads stand side by side again.
 
-    past: (k, v), each (B,NH,S,D): keys and values of earlier positions, constants here, which the new ones follow.
-    mask, rate, key: as in attention. grad=False: no cache is kept.
+    bias, mask, scale, rate, key: as in attention, whose (*,T,S) is (B,NH,T,S) here; without a mask it is causal.
+    past: (k, v), each (B,NH,P,D): keys and values of earlier positions, constants here, which the new ones follow: then
+    S = P + T. grad=False: no cache is kept.
     """
     xp = array_module(qkv)
-    q, k, v = (split_heads(x, n_head) for x in xp.split(qkv, 3, axis=-1))
+    q, k, v = xp.split(qkv, 3, axis=-1)
+    q = split_heads(q, n_head)
+    k = split_heads(k, n_head)
+    v = split_heads(v, n_head)
+    n_past = 0
     if past is not None:
-        k, v = xp.concatenate([past[0], k], axis=-2), xp.concatenate([past[1], v], axis=-2)
-    out, attention = ops.attention_forward(q, k, v, mask=mask, rate=rate, key=key)
-    return merge_heads(out), SelfAttentionCache(attention, n_head, k.shape[-2] - q.shape[-2]) if grad else None
+        k_past, v_past = past
+        n_past = k_past.shape[-2]
+        k = xp.concatenate([k_past, k], axis=-2)
+        v = xp.concatenate([v_past, v], axis=-2)
+    heads, attention = ops.attention_forward(
+        q, k, v,
+        bias=bias, mask=mask, scale=scale,
+        rate=rate, key=key,
+    )  # fmt: skip
+    out = merge_heads(heads)
+    cache = SelfAttentionCache(attention, n_head, n_past) if grad else None
+    return out, cache
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
-    """dout (B,T,C) -> dqkv (B,T,3C)"""
+    """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
     xp = array_module(dout)
     attention, n_head, n_past = cache
-    dq, dk, dv = ops.attention_backward(split_heads(dout, n_head), attention)
-    dk, dv = dk[..., n_past:, :], dv[..., n_past:, :]
-    return xp.concatenate([merge_heads(dq), merge_heads(dk), merge_heads(dv)], axis=-1)
+    dheads = split_heads(dout, n_head)
+    dq, dk, dv, dbias = ops.attention_backward(dheads, attention)
+    dk = dk[..., n_past:, :]
+    dv = dv[..., n_past:, :]
+    dq = merge_heads(dq)
+    dk = merge_heads(dk)
+    dv = merge_heads(dv)
+    dqkv = xp.concatenate([dq, dk, dv], axis=-1)
+    return dqkv, dbias
+
+
+class CrossAttentionCache(NamedTuple):
+    attention: Any
+    n_head: int
+
+
+def cross_attention_forward(
+    q, kv, n_head, bias=None, *,
+    mask=None, scale=None, rate=0.0, key=None, grad=True,
+):  # fmt: skip
+    """q (B,T,C), kv (B,S,2C), [bias (B,NH,T,S)] -> out (B,T,C)
+
+    Multi-head attention of the positions of one text to those of another, as of a decoder to what its encoder has read
+    (Vaswani et al. 2017, section 3.2.3). kv: packed keys and values. They are the same at every step of a decoder, so
+    there is no past to give.
+
+    bias, mask, scale, rate, key: as in attention, whose (*,T,S) is (B,NH,T,S) here. Without a mask every query sees
+    every key. grad=False: no cache is kept.
+    """
+    xp = array_module(q, kv)
+    if mask is None:
+        mask = xp.ones((1, 1), bool)
+    k, v = xp.split(kv, 2, axis=-1)
+    q = split_heads(q, n_head)
+    k = split_heads(k, n_head)
+    v = split_heads(v, n_head)
+    heads, attention = ops.attention_forward(
+        q, k, v,
+        bias=bias, mask=mask, scale=scale,
+        rate=rate, key=key,
+    )  # fmt: skip
+    out = merge_heads(heads)
+    cache = CrossAttentionCache(attention, n_head) if grad else None
+    return out, cache
+
+
+def cross_attention_backward(dout, cache: CrossAttentionCache):
+    """dout (B,T,C) -> dq (B,T,C), dkv (B,S,2C), [dbias (B,NH,T,S)]"""
+    xp = array_module(dout)
+    dheads = split_heads(dout, cache.n_head)
+    dq, dk, dv, dbias = ops.attention_backward(dheads, cache.attention)
+    dq = merge_heads(dq)
+    dk = merge_heads(dk)
+    dv = merge_heads(dv)
+    dkv = xp.concatenate([dk, dv], axis=-1)
+    return dq, dkv, dbias
 
 
 def split_heads(x, n_head: int):
     """(B,T,C) -> (B,NH,T,C/NH): the columns of each head become a sequence of their own."""
     b, t, c = x.shape
-    return x.reshape(b, t, n_head, c // n_head).swapaxes(1, 2)
+    size = c // n_head
+    heads = x.reshape(b, t, n_head, size)
+    return heads.swapaxes(1, 2)
 
 
 def merge_heads(x):
     """(B,NH,T,D) -> (B,T,NH*D): undoes split_heads."""
     b, n_head, t, d = x.shape
-    return x.swapaxes(1, 2).reshape(b, t, n_head * d)
+    c = n_head * d
+    return x.swapaxes(1, 2).reshape(b, t, c)
 
 
 class LinearCrossEntropyCache(NamedTuple):
@@ -81,20 +154,27 @@ class LinearCrossEntropyCache(NamedTuple):
     cross_entropy: Any
 
 
-def linear_cross_entropy_forward(h, w, targets, *, weights=None, normalizer=None, grad=True):
-    """h (*,C), w (V,C), targets (*) int -> loss ()
+def linear_cross_entropy_forward(
+    h, w, targets, bias=None, *,
+    weights=None, normalizer=None, grad=True,
+):  # fmt: skip
+    """h (*,C), w (V,C), targets (*) int, [bias (V,)] -> loss ()
 
-    The tied head and its loss in one: cross_entropy(h w^T, targets) (GPT-1 equation 2). Together, because a fast
-    implementation need never hold the logits, tokens x vocabulary, all at once.
-    weights, normalizer: as in cross_entropy. grad=False: no cache is kept.
+    The tied head and its loss in one: cross_entropy(h w^T + bias, targets) (GPT-1 equation 2; BERT's head has a bias).
+    Together, because a fast implementation need never hold the logits, tokens x vocabulary, all at once.
+    bias: optional. weights, normalizer: as in cross_entropy. grad=False: no cache is kept.
     """
-    logits, head = ops.linear_forward(h, w.T)
-    loss, cross_entropy = ops.cross_entropy_forward(logits, targets, weights=weights, normalizer=normalizer)
-    return loss, LinearCrossEntropyCache(head, cross_entropy) if grad else None
+    logits, head = ops.linear_forward(h, w.T, b=bias)
+    loss, cross_entropy = ops.cross_entropy_forward(
+        logits, targets,
+        weights=weights, normalizer=normalizer,
+    )  # fmt: skip
+    cache = LinearCrossEntropyCache(head, cross_entropy) if grad else None
+    return loss, cache
 
 
 def linear_cross_entropy_backward(dloss, cache: LinearCrossEntropyCache):
-    """dloss () -> dh (*,C), dw (V,C)"""
+    """dloss () -> dh (*,C), dw (V,C), [dbias (V,)]"""
     dlogits = ops.cross_entropy_backward(dloss, cache.cross_entropy)
-    dh, dw_t, _ = ops.linear_backward(dlogits, cache.head)
-    return dh, dw_t.T
+    dh, dw_t, dbias = ops.linear_backward(dlogits, cache.head)
+    return dh, dw_t.T, dbias

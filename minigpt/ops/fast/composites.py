@@ -1,0 +1,223 @@
+"""Self-attention and cross-attention: heads are split and merged here; attention.py computes with them."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from minigpt.device.arrays import Array
+from minigpt.device.threads import share
+from minigpt.ops import masks
+from minigpt.ops.fast.attention import Rules, attend, attend_backward
+from minigpt.ops.fast.pieces import accepts
+
+
+class SelfAttentionCache(NamedTuple):
+    heads: Array
+    out: Array
+    lse: Array
+    rules: Rules
+    scale: float
+    bias_shape: tuple[int, ...] | None
+
+
+def self_attention_supports(
+    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+) -> str | None:
+    """A past is taken only where nothing is learnt from it. Wrong masks are left to the reference, which raises."""
+    b, t, _ = qkv.shape
+    s = t
+    given = [qkv, *_arrays(bias)]
+    if past is not None:
+        if grad or (rate and key):
+            return "it takes a past only without gradients and without dropout"
+        s += past[0].shape[2]
+        given += past
+    scores = b, n_head, t, s
+    return accepts(*given) or masks.problem(mask, bias, scores)
+
+
+def self_attention_forward(
+    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+):  # fmt: skip
+    """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
+
+    Kept are q times the scale, k and v of each head, out and lse.
+    """
+    b, _, columns = qkv.shape
+    scale = _scale(scale, columns // 3 // n_head)
+    if past is not None:
+        return _beside_past(qkv, n_head, scale, bias, mask, *past), None
+    heads = _split(qkv, n_head, parts=3)
+    q, k, v = heads
+    q *= scale
+    rules = _rules(n_head, mask is None, mask, bias, rate, key)
+    out, lse = attend(q, k, v, rules)
+    out = _merge(out[None], b)
+    cache = SelfAttentionCache(heads, out, lse, rules, scale, _shape_of(bias))
+    return out, cache if grad else None
+
+
+def self_attention_backward(dout, cache: SelfAttentionCache):
+    """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
+    heads, out, lse, rules, scale, bias_shape = cache
+    (do,) = _split(dout, rules.n_head, parts=1)
+    delta = _delta(dout, out, lse, rules.n_head)
+    dheads = np.empty_like(heads)
+    dbias = attend_backward(do, delta, lse, heads, dheads, rules)
+    dheads[0] *= scale
+    dqkv = _merge(dheads, len(dout))
+    return dqkv, _in_shape(dbias, bias_shape)
+
+
+class CrossAttentionCache(NamedTuple):
+    q: Array
+    heads: Array
+    out: Array
+    lse: Array
+    rules: Rules
+    scale: float
+    bias_shape: tuple[int, ...] | None
+
+
+def cross_attention_supports(
+    q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
+) -> str | None:
+    """Wrong masks are left to the reference, which raises the error."""
+    scores = len(q), n_head, q.shape[1], kv.shape[1]
+    return accepts(q, kv, *_arrays(bias)) or masks.problem(mask, bias, scores)
+
+
+def cross_attention_forward(
+    q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
+):  # fmt: skip
+    """q (B,T,C), kv (B,S,2C), [bias (B,NH,T,S)] -> out (B,T,C)"""
+    b, _, c = q.shape
+    scale = _scale(scale, c // n_head)
+    (q,) = _split(q, n_head, parts=1)
+    q *= scale
+    heads = _split(kv, n_head, parts=2)
+    rules = _rules(n_head, False, mask, bias, rate, key)
+    out, lse = attend(q, *heads, rules)
+    out = _merge(out[None], b)
+    cache = CrossAttentionCache(q, heads, out, lse, rules, scale, _shape_of(bias))
+    return out, cache if grad else None
+
+
+def cross_attention_backward(dout, cache: CrossAttentionCache):
+    """dout (B,T,C) -> dq (B,T,C), dkv (B,S,2C), [dbias (B,NH,T,S)]"""
+    q, heads, out, lse, rules, scale, bias_shape = cache
+    b = len(dout)
+    (do,) = _split(dout, rules.n_head, parts=1)
+    delta = _delta(dout, out, lse, rules.n_head)
+    dq = np.empty_like(q)
+    dheads = np.empty_like(heads)
+    dbias = attend_backward(do, delta, lse, (q, *heads), (dq, *dheads), rules)
+    dq *= scale
+    dq = _merge(dq[None], b)
+    dkv = _merge(dheads, b)
+    return dq, dkv, _in_shape(dbias, bias_shape)
+
+
+def _beside_past(qkv, n_head, scale, bias, mask, k_past, v_past):
+    """qkv (B,T,3C), bias and mask (*,T,P+T) or None, k_past and v_past (B,NH,P,D) -> out (B,T,C)
+
+    The past is read where it lies: the new keys and values are met beside it, and not put behind a copy of it.
+    """
+    b, t, _ = qkv.shape
+    n = k_past.shape[2]
+    packed = qkv.reshape(b, t, 3, n_head, -1)
+    q, k, v = packed.transpose(2, 0, 3, 1, 4)
+    q = q * qkv.dtype.type(scale)
+    out = np.empty_like(q, order="C")
+    if mask is None and t > 1:
+        mask = np.tri(t, n + t, n, dtype=bool)
+    shape = b, n_head, t, n + t
+    hidden = None if mask is None else np.broadcast_to(~mask, shape)
+    bias = None if bias is None else np.broadcast_to(bias, shape)
+
+    def heads(h):
+        few = h.stop - h.start
+        s = np.empty((b, few, t, n + t), q.dtype)
+        before = s[..., :n]
+        new = s[..., n:]
+        queries = q[:, h]
+        np.matmul(queries, k_past[:, h].swapaxes(-1, -2), out=before)
+        np.matmul(queries, k[:, h].swapaxes(-1, -2), out=new)
+        if bias is not None:
+            s += bias[:, h]
+        if hidden is not None:
+            s[hidden[:, h]] = -math.inf
+        largest = s.max(axis=-1, keepdims=True)
+        np.maximum(largest, np.finfo(s.dtype).min, out=largest)  # -inf: a query that may see nothing
+        s -= largest
+        np.exp(s, out=s)
+        z = s @ np.ones((n + t, 1), s.dtype)
+        np.maximum(z, np.finfo(s.dtype).tiny, out=z)
+        o = out[:, h]
+        np.matmul(before, v_past[:, h], out=o)
+        o += new @ v[:, h]
+        o /= z
+
+    share(heads, n_head, work=k_past.size // 2)
+    return out.swapaxes(1, 2).reshape(b, t, -1)
+
+
+def _split(x, n_head, parts):
+    """x (B,T,parts C) -> (parts, B NH, T, D), a copy: the columns of each head become a matrix of their own."""
+    b, t, c = x.shape
+    size = c // parts // n_head
+    packed = x.reshape(b, t, parts, n_head, size)
+    heads = packed.transpose(2, 0, 3, 1, 4)
+    return heads.copy().reshape(parts, b * n_head, t, size)
+
+
+def _merge(heads, b):
+    """heads (parts, B NH, T, D) -> (B,T,parts C): undoes _split."""
+    parts, n, t, size = heads.shape
+    split = heads.reshape(parts, b, n // b, t, size)
+    packed = split.transpose(1, 3, 0, 2, 4)
+    return packed.reshape(b, t, -1)
+
+
+def _delta(dout, out, lse, n_head):
+    """dout and out (B,T,C) -> (N,T,1): their product in each head."""
+    b, t, c = dout.shape
+    split = b, t, n_head, c // n_head
+    dheads = dout.reshape(split)
+    heads = out.reshape(split)
+    delta = np.vecdot(dheads, heads)
+    return delta.swapaxes(1, 2).reshape(lse.shape)
+
+
+def _rules(n_head, causal, mask, bias, rate, key) -> Rules:
+    if not rate:
+        key = None
+    mask = _with_four_axes(mask)
+    bias = _with_four_axes(bias)
+    return Rules(n_head, causal, mask, bias, rate, key)
+
+
+def _with_four_axes(array):
+    """The same numbers with axes of one number in front; None stays None."""
+    if array is None:
+        return None
+    ones = (1,) * (4 - array.ndim)
+    return array.reshape(ones + array.shape)
+
+
+def _shape_of(bias):
+    return None if bias is None else bias.shape
+
+
+def _in_shape(dbias, shape):
+    """The gradient without the axes that _with_four_axes has put in front; None stays None."""
+    return None if dbias is None else dbias.reshape(shape)
+
+
+def _scale(scale, size):
+    return 1 / math.sqrt(size) if scale is None else float(scale)
+
+
+def _arrays(bias) -> list:
+    return [] if bias is None else [bias]
