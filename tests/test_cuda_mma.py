@@ -177,6 +177,20 @@ def test_many_heads(b, n_head, rate):
     assert_as_good_as_rounding("self_attention", [qkv, n_head], {"rate": rate, "key": Key(5, 2**31 + 3)})
 
 
+def test_a_scale_of_its_own(bfloat16):
+    qkv = normal(1, 33, 3 * 32, dtype=np.float64)
+    assert attention.plan(32, bfloat16)[0] == "attention_mma"
+    assert_as_good_as_rounding("self_attention", [qkv, 1], {"scale": 0.05})
+
+
+def test_masks_and_biases_run_on_ordinary_cores(bfloat16):
+    assert attention.plan(32, bfloat16, plain=False)[0] == "attention"
+    qkv, bias = normal(2, 20, 3 * 32, dtype=np.float64), normal(1, 2, 20, 20, dtype=np.float64)
+    padding = np.arange(20) < np.array([20, 7])[:, None, None, None]
+    assert_as_good_as_rounding("self_attention", [qkv, 2], {"mask": padding})
+    assert_as_good_as_rounding("self_attention", [qkv, 2, bias], {})
+
+
 @pytest.mark.parametrize("scale", [8, 256])
 def test_large_scores(scale, bfloat16):
     """exp of the scores themselves would overflow. Numbers that bfloat16 has, so that only the kernels round."""
@@ -207,9 +221,9 @@ def test_dropout_has_the_same_bits():
     args, constants = [qkv.reshape(b, t, -1), n_head], {"rate": 0.4, "key": KEY}
     with ops.using("reference"):
         expected, cache = ops.self_attention_forward(*args, **constants)
-        expected_d = ops.self_attention_backward(qkv[:, :, 2].reshape(expected.shape), cache)
+        expected_d, _ = ops.self_attention_backward(qkv[:, :, 2].reshape(expected.shape), cache)
     out, cache = cuda.self_attention_forward(*in_bfloat16("", args), **constants)
-    dqkv = cuda.self_attention_backward(qkv[:, :, 2].reshape(out.shape).astype(out.dtype), cache)
+    dqkv, _ = cuda.self_attention_backward(qkv[:, :, 2].reshape(out.shape).astype(out.dtype), cache)
     third = -n_head * size
     assert ((out == 0) == (expected == 0)).all() and 0.4 < (out == 0).mean() < 0.9
     assert ((dqkv == 0) == (expected_d == 0))[..., third:].all() and 0.4 < (dqkv[..., third:] == 0).mean() < 0.9
@@ -225,7 +239,7 @@ def test_arrays_that_begin_anywhere(bfloat16):
     results = []
     for q, d in ((qkv, dout), (moved(qkv), moved(dout))):
         out, cache = cuda.self_attention_forward(q, 1)
-        results.append([out, cuda.self_attention_backward(d, cache)])
+        results.append([out, cuda.self_attention_backward(d, cache)[0]])
     assert moved(qkv).ctypes.data % 16 and same(*results)
 
 
@@ -235,7 +249,7 @@ def test_which_kernels_take_which_heads(bfloat16, monkeypatch):
     assert [size for size, file in files.items() if file == "attention_mma"] == [16, 64, 128]
     assert attention.plan(64, float32)[0] == "attention"
     monkeypatch.setattr(gpu, "tensor_cores", lambda: False)
-    assert attention.plan(64, bfloat16) == ("attention", 64, 64, {"HEAD": 64, "QUERIES": 64, "KEYS": 16})
+    assert attention.plan(64, bfloat16) == ("attention", 64, 64, {"HEAD": 64, "QUERIES": 64, "KEYS": 16, "PLAIN": 1})
 
 
 @pytest.mark.slow
