@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minigpt import tokenizer
+from minigpt import data, tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.jobs import job
+from minigpt.jobs.pretrain import PretrainOptions, pipeline
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, base, gpt1, gpt2
 
 TEXT = "The cat sat on the mat; the cats didn't.\n\n  It's 2019, isn't it?\n고양이가 매트 위에 앉았다. 고양이!\n" * 3
@@ -392,7 +392,7 @@ def test_damaged_files_of_newer_libraries_are_named(small, tmp_path, changes, me
         ("merges.txt", b"q q\n", "merge 1, 'q q', needs the token 'qq'"),
         ("merges.txt", b"\xff", "not UTF-8"),
         ("tokenizer_config.json", b'{"tokenizer_class": "LlamaTokenizer"}', "the tokenizer class 'LlamaTokenizer'"),
-        ("tokenizer_config.json", b'{"add_prefix_space": true}', "asks for add_prefix_space"),
+        ("tokenizer_config.json", b'{"add_prefix_space": true}', "sets add_prefix_space"),
     ],
 )
 def test_damaged_files_are_named(small, tmp_path, file, content, message):
@@ -451,7 +451,7 @@ def test_the_commands_use_every_kind(tmp_path, capsys):
 
 
 def test_gpt2_is_trained_with_bytes():
-    made = job._tokenizer(job.PretrainOptions(model="gpt2", tokenizer="bpe:300"), job.data.load("stories:20"))
+    made = pipeline._tokenizer(PretrainOptions(model="gpt2", tokenizer="bpe:300"), data.load("stories:20"))
     assert type(made) is GPT2Tokenizer and made.vocab_size == 300
 
 
