@@ -52,7 +52,8 @@ def code_lines(text):
     return [line for i, line in enumerate(text.splitlines(), 1) if line.strip() and i not in words]
 
 
-one, two = ((Path(minigpt.__file__).parent / f"gpt{n}.py").read_text(encoding="utf-8") for n in (1, 2))
+HOME = Path(minigpt.__file__).parent / "models"
+one, two = ((HOME / f"gpt{n}.py").read_text(encoding="utf-8") for n in (1, 2))
 for of_gpt1, of_gpt2 in ("GPT1", "GPT2"), ("tokens_embed", "wte"), ("positions_embed", "wpe"):
     one = one.replace(of_gpt1, of_gpt2)
 one, two = code_lines(one), code_lines(two)
