@@ -33,6 +33,7 @@ def loss_and_gradients(model, checkpoint_blocks, key, parts=1):
     return snapshot([*losses, *(p.grad for p in model.parameters())])
 
 
+@pytest.mark.whole_models
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])

@@ -14,7 +14,7 @@ from minigpt.device.gpu import cuda_problem
 from minigpt.errors import InputError
 
 ON_CUPY = [pytest.param("strict cupy"), pytest.param("cuda", marks=pytest.mark.gpu)]
-pytestmark = pytest.mark.parametrize("device", ON_CUPY, indirect=True)
+pytestmark = [pytest.mark.cupy, pytest.mark.parametrize("device", ON_CUPY, indirect=True)]
 
 
 @pytest.fixture
