@@ -10,6 +10,7 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 import strict_cupy
+from constants import Constants
 
 from minigpt import ops
 from minigpt.device import gpu, threads
@@ -38,19 +39,25 @@ def default_implementation():
 
 
 @pytest.fixture
-def small_pieces(monkeypatch):
+def constants(monkeypatch) -> Constants:
+    """Sets constants of the package for one test: `constants.set(fast_tile=2)`. The names are in `constants.py`."""
+    return Constants(monkeypatch)
+
+
+@pytest.fixture
+def set_threads():
+    """`set_threads(3)`: three threads until the test ends."""
+    before = threads.threads()
+    yield threads.set_threads
+    threads.set_threads(before)
+
+
+@pytest.fixture
+def small_pieces(constants, set_threads):
     """The fast operations with pieces of a few numbers, shared by two threads: every edge is crossed."""
-    for name, size in {
-        "minigpt.ops.fast.pieces.PIECE": 6, "minigpt.ops.fast.pieces.FEW": 4, "minigpt.ops.fast.pieces.ROWS": 3,
-        "minigpt.ops.fast.pieces.COLUMNS": 8, "minigpt.ops.fast.pieces.TALL": 5,
-        "minigpt.ops.fast.attention.TILE": 2, "minigpt.ops.fast.head.LOGITS": 20,
-        "minigpt.ops.fast.head.WORDS": 3, "minigpt.ops.fast.adam.PIECE": 3, "minigpt.device.threads.SHARED": 0,
-        "minigpt.device.threads._threads": 2,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(name, size)
-    yield
-    monkeypatch.undo()
-    threads._limit_products(threads.threads())
+    constants.set(fast_piece=6, fast_few=4, fast_rows=3, fast_columns=8, fast_tall=5, fast_tile=2)
+    constants.set(fast_logits=20, fast_words=3, fast_adam_piece=3, shared_work=0)
+    set_threads(2)
 
 
 @pytest.fixture
@@ -82,13 +89,10 @@ def kernels_on_cpu(request, monkeypatch):
 
 
 @pytest.fixture
-def small_tiles(monkeypatch):
+def small_tiles(constants):
     """The CUDA kernels with tiles of a few numbers: every edge is crossed."""
-    for name, size in {
-        "kernels.WARPS": 3, "kernels.STRIPES": 2, "cross_entropy.LOGITS": 20,
-        "attention.QUERIES": 3, "attention.KEYS": 2, "embedding.SEGMENT": 3, "embedding.TILE": 2,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(f"minigpt.ops.cuda.{name}", size)
+    constants.set(cuda_warps=3, cuda_stripes=2, cuda_logits=20, cuda_queries=3, cuda_keys=2)
+    constants.set(cuda_segment=3, cuda_tile=2)
 
 
 @pytest.fixture(params=[*table.implementations, "fast in small pieces"])
@@ -136,7 +140,8 @@ def pytest_collection_modifyitems(items):
     items[:] = [item for item in items if not again(item)]
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        if item.name.startswith("test_the_same_bits[") and params.get("implementation") == "cuda" and no_gpu():
+        whole_models = item.get_closest_marker("whole_models")
+        if whole_models and params.get("implementation") == "cuda" and no_gpu():
             item.add_marker(pytest.mark.slow)
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.device.arrays import to_numpy
+from minigpt.jobs.pretrain import step
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cases import KEY
 
 __all__ = [
-    "KEY", "Repeated", "arrays_in", "as_tuple", "batch", "error", "floats_in", "same", "small_gpt1", "small_gpt2",
-    "snapshot", "spilled", "tolerance",
+    "KEY", "Repeated", "arrays_in", "as_tuple", "batch", "error", "floats_in", "repeat_steps", "same", "small_gpt1",
+    "small_gpt2", "snapshot", "spilled", "tolerance",
 ]  # fmt: skip
 
 
@@ -78,6 +79,12 @@ class Repeated:
         for mine, given in zip(self.inputs, arrays, strict=True):
             mine[...] = given
         return self.function(*self.inputs)
+
+
+def repeat_steps(monkeypatch, repeats=True) -> None:
+    """Training steps repeat what was recorded at the first one, as on a GPU; or never do."""
+    monkeypatch.setattr(step, "Recorded", Repeated)
+    monkeypatch.setattr(step, "_is_recorded", lambda job, batch: repeats)
 
 
 def small_gpt1(dtype=np.float64, seed=0, dropout=0.0, moved=True, **sizes) -> GPT1:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import cuda_on_cpu
 import numpy as np
 import pytest
+from constants import value
 from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot, spilled
 
 import minigpt
@@ -23,7 +24,7 @@ from minigpt.errors import InputError
 from minigpt.nn import Parameter, optim
 from minigpt.ops import cuda, reference
 from minigpt.ops.cases import NAMES, axes_of, case
-from minigpt.ops.cuda import adam, attention, cross_entropy, embedding, graph, kernels
+from minigpt.ops.cuda import attention, cross_entropy, embedding, graph, kernels
 from minigpt.ops.keys import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
@@ -32,14 +33,12 @@ ELSEWHERE = ("self_attention, past",)  # cases that the reference computes
 KERNEL_CASES = [name for name in NAMES if name.partition(",")[0] in MADE_FOR and name not in ELSEWHERE]
 WITH_AXES = [pytest.param(name, axes, id=f"{name}-{axes}") for name in KERNEL_CASES for axes in axes_of(name)]
 
-WITH_PRODUCTS = ("agrees", "rounding", "mlp", "loss", "layout", "model", "training_step", "learns")  # tests by name
-
 
 def pytest_generate_tests(metafunc):
-    """What makes products runs twice: with those of CuPy, and with those of cuBLASLt."""
+    """A test marked `products` runs twice: with the products of CuPy, and with those of cuBLASLt."""
     if "kernels_on_cpu" in metafunc.fixturenames:
         by_library = pytest.param("cuBLASLt", marks=pytest.mark.slow)
-        both = any(word in metafunc.function.__name__ for word in WITH_PRODUCTS)
+        both = metafunc.definition.get_closest_marker("products")
         metafunc.parametrize("kernels_on_cpu", ["CuPy", by_library] if both else ["CuPy"], indirect=True)
 
 
@@ -77,6 +76,7 @@ def assert_agree(op, args, constants=None, tolerance=1e-5):
 # --- the same numbers ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize(("name", "axes"), WITH_AXES)
 def test_agrees_with_the_reference(name, axes, dtype, kernels_on_cpu, small_tiles):
@@ -129,6 +129,7 @@ def assert_as_good_as_rounding(op, args, constants):
         assert error(a, c) <= limit, f"{op}, number {i}: {error(a, c):.1e}, and not {limit:.1e}"
 
 
+@pytest.mark.products
 @pytest.mark.parametrize(("name", "axes"), WITH_AXES)
 def test_bfloat16_errs_no_more_than_rounding_does(name, axes, kernels_on_cpu, small_tiles):
     pytest.importorskip("ml_dtypes")
@@ -275,6 +276,7 @@ def test_what_is_not_finite_is_not_hidden(kernels_on_cpu):
         assert np.isfinite(loss) == (wrong == -np.inf), "a word of probability 0 is no mistake"
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("inside", [50, 56])
 def test_mlp_over_many_blocks(inside, kernels_on_cpu):
     """cuBLASLt takes GELU along where the rows inside are multiples of 8."""
@@ -286,6 +288,7 @@ def test_mlp_over_many_blocks(inside, kernels_on_cpu):
         assert (made.count("GELU_AUX_BIAS") > 2) == (made.count("DGELU") > 2) == (inside % 8 == 0)
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("inside", [50, 56])
 def test_mlp_in_bfloat16(inside, kernels_on_cpu):
     pytest.importorskip("ml_dtypes")
@@ -293,6 +296,7 @@ def test_mlp_in_bfloat16(inside, kernels_on_cpu):
     assert_as_good_as_rounding("mlp", args, {})
 
 
+@pytest.mark.products
 def test_arrays_of_any_layout(kernels_on_cpu):
     x, b = normal(8, 6, 10)[::2, :, ::2], normal(10)[::2]
     for op, args, constants in (
@@ -305,12 +309,13 @@ def test_arrays_of_any_layout(kernels_on_cpu):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 300])
-def test_column_sums(rows, kernels_on_cpu, monkeypatch):
-    monkeypatch.setattr(kernels, "STRIPES", 3)
+def test_column_sums(rows, kernels_on_cpu, constants):
+    constants.set(cuda_stripes=3)
     x = normal(2, rows, 130)
     assert error(kernels.column_sums(x), x.sum(axis=1, dtype=np.float64)) < 1e-5
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("scale", [1, 1000])
 @pytest.mark.parametrize("vocabulary", [1, 31, 300, 1000, 9000])  # of the last one all 32 warps have some
 def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, kernels_on_cpu):
@@ -329,6 +334,7 @@ def test_no_rows(op, kernels_on_cpu):
     assert_agree(op, [args[0][:0], *args[1:]], constants)
 
 
+@pytest.mark.products
 def test_the_loss_of_nothing(kernels_on_cpu):
     nothing = np.full((2, 3), ops.IGNORED)
     assert_agree("linear_cross_entropy", [normal(2, 3, 4), normal(9, 4), nothing])
@@ -345,6 +351,7 @@ def test_ids_out_of_range_give_nan(wrong, kernels_on_cpu):
     assert np.isnan(loss) and np.isfinite(cache.dh[1]).all()
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("wrong", [11, -1])
 def test_a_model_refuses_ids_that_a_kernel_would_only_make_nan(wrong, kernels_on_cpu):
     model = small_gpt2()
@@ -383,10 +390,9 @@ def test_without_cupy_arrays_the_kernels_stay_away():
 
 @pytest.mark.parametrize(("segment", "tile"), [(1, 1), (3, 4), (32, 256)])
 @pytest.mark.parametrize(("n", "columns"), [(0, 5), (1, 1), (40, 132), (300, 3)])
-def test_embedding_of_repeated_ids(n, columns, segment, tile, kernels_on_cpu, monkeypatch):
+def test_embedding_of_repeated_ids(n, columns, segment, tile, kernels_on_cpu, constants):
     """Runs of 1 to 200 places: within a segment, over an edge, over many segments; of ids in one tile and in many."""
-    monkeypatch.setattr(embedding, "SEGMENT", segment)
-    monkeypatch.setattr(embedding, "TILE", tile)
+    constants.set(cuda_segment=segment, cuda_tile=tile)
     ids = (np.random.default_rng(0).exponential(3, size=(2, n)) // 1).clip(0, 12).astype(int)
     assert_agree("embedding", [normal(13, columns), ids])
     assert_agree("embedding", [normal(13, columns), 0 * ids])  # one run, to the very end
@@ -394,8 +400,8 @@ def test_embedding_of_repeated_ids(n, columns, segment, tile, kernels_on_cpu, mo
 
 @pytest.mark.parametrize("tile", [1, 2, 64])
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 300])
-def test_positions_are_sorted_by_id_and_equal_ids_keep_their_order(n, tile, kernels_on_cpu, monkeypatch):
-    monkeypatch.setattr(embedding, "TILE", tile)
+def test_positions_are_sorted_by_id_and_equal_ids_keep_their_order(n, tile, kernels_on_cpu, constants):
+    constants.set(cuda_tile=tile)
     ids = np.random.default_rng(n).integers(20, size=n)
     ids[n // 2 :] *= 2**31 // 18  # some are too large for 32 bits
     ids[::7], ids[1::7] = -2, 2**31 - 1
@@ -410,15 +416,14 @@ OTHER_TILES = [pytest.param(*tile, marks=pytest.mark.slow) for tile in ((1, 1), 
 
 @pytest.mark.parametrize(("queries", "keys"), [(2, 3), (3, 2), *OTHER_TILES])
 @pytest.mark.parametrize("t", [1, 4, 7])
-def test_attention_in_tiles_of_every_size(t, queries, keys, kernels_on_cpu, monkeypatch):
-    monkeypatch.setattr(attention, "QUERIES", queries)
-    monkeypatch.setattr(attention, "KEYS", keys)
+def test_attention_in_tiles_of_every_size(t, queries, keys, kernels_on_cpu, constants):
+    constants.set(cuda_queries=queries, cuda_keys=keys)
     key = Key(123, 2**30)
     assert_agree("self_attention", [normal(2, t, 18), 3], {"rate": 0.3, "key": key})
     assert_agree("self_attention", [normal(2, t, 18, dtype=np.float64), 2], {}, 1e-12)
 
 
-@pytest.mark.parametrize("t", [attention.QUERIES - 1, 2 * attention.QUERIES + 3])
+@pytest.mark.parametrize("t", [value("cuda_queries") - 1, 2 * value("cuda_queries") + 3])
 def test_attention_in_its_real_tiles(t, kernels_on_cpu):
     assert_agree("self_attention", [normal(1, t, 3 * 8), 2], {"rate": 0.1, "key": KEY})
     assert_agree("self_attention", [normal(1, t, 3 * 64), 1])
@@ -463,8 +468,8 @@ def trained(array, kind=optim.AdamW, dtype=np.float64, steps=3, max_norm=None, l
 @pytest.mark.parametrize("kind", [optim.AdamW, optim.GPT1Adam])
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("max_norm", [None, 0.0, 3.0, 1e6])
-def test_adam_updates_all_tensors_at_once(dtype, kind, max_norm, kernels_on_cpu, monkeypatch):
-    monkeypatch.setattr(adam, "CHUNK", 7)
+def test_adam_updates_all_tensors_at_once(dtype, kind, max_norm, kernels_on_cpu, constants):
+    constants.set(cuda_adam_chunk=7)
     (norms, got, _), (expected_norms, expected, _) = (
         trained(array, kind, dtype, max_norm=max_norm) for array in (np.ndarray, ())
     )
@@ -473,9 +478,9 @@ def test_adam_updates_all_tensors_at_once(dtype, kind, max_norm, kernels_on_cpu,
         assert a.dtype == dtype and error(a, b) < AGREEMENT[dtype]
 
 
-def test_adam_sums_squares_over_many_blocks(kernels_on_cpu, monkeypatch):
+def test_adam_sums_squares_over_many_blocks(kernels_on_cpu, constants):
     """More of them than the last block has threads."""
-    monkeypatch.setattr(adam, "CHUNK", 2)
+    constants.set(cuda_adam_chunk=2)
     g = normal(1111, dtype=np.float64)
     p = Parameter(np.zeros(1111), g)
     assert error(optim.AdamW([("p", p)]).step(0.1, 1.0), np.sqrt((g * g).sum())) < 1e-12
@@ -497,6 +502,7 @@ def test_adam_keeps_the_copies_in_bfloat16(kernels_on_cpu):
         assert same(lows, [a.astype(low.dtype) for a, low in zip(state[::3], lows, strict=False)])
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
 def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
     model = make(dropout=0.2)
@@ -512,6 +518,7 @@ def test_every_gradient_of_a_model(make, kernels_on_cpu, small_tiles):
         assert a.dtype == np.float64 and error(a, b) < 1e-10
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
 def test_a_model_in_bfloat16(make, kernels_on_cpu, small_tiles):
     """Losses and gradients are float32, what lies between is not; in all it errs twice as much as rounding, at most."""
@@ -535,6 +542,7 @@ def test_a_model_in_bfloat16(make, kernels_on_cpu, small_tiles):
     assert 0 < np.linalg.norm(off) < 2 * np.linalg.norm(best_off)
 
 
+@pytest.mark.products
 @pytest.mark.slow
 def test_bfloat16_learns(kernels_on_cpu, small_tiles):
     """Twenty steps on one batch: as in float32, up to rounding, and the model that is saved and sampled is float32."""
@@ -579,6 +587,7 @@ class OnGpu(np.ndarray):
     sum, all, any, min, max = map(_reduced, ("sum", "all", "any", "min", "max"))  # arrays too, as CuPy's
 
 
+@pytest.mark.products
 @pytest.mark.parametrize("low", [None, "bfloat16"])
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
 def test_a_training_step_waits_for_nothing(make, low, kernels_on_cpu, small_tiles):
@@ -750,6 +759,7 @@ def test_nvrtc_compiles(file):
             assert nvrtc.getPTX(program)
 
 
+@pytest.mark.cupy
 def test_cupy_takes_the_sources():
     pytest.importorskip("cupy")
     assert kernels.compile(kernels.source("layernorm", "float32")).code.count("typedef float real;") == 1
@@ -770,6 +780,7 @@ def names_of_cupy(source):
                 yield ".".join(path[1:])
 
 
+@pytest.mark.cupy
 def test_every_name_taken_from_cupy_exists_there():
     cupy = pytest.importorskip("cupy")
     files = sorted(Path(minigpt.__file__).parent.rglob("*.py"))

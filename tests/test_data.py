@@ -69,17 +69,16 @@ def test_python_docs_are_real_english_and_the_same_again():
     assert "The if statement is used for conditional execution" in " ".join(train.replace('"', "").split())
 
 
-def large(tmp_path, monkeypatch) -> tuple:
+def large(tmp_path, constants) -> tuple:
     """A file that counts as large, of lines with characters of one to four bytes."""
     lines = [f"line {i}: h\u00e9llo \ud55c\uae00 \U0001f642 and more\n" for i in range(400)]
     path = written(tmp_path / "large.txt", "".join(lines).encode())
-    monkeypatch.setattr("minigpt.data.corpus.LARGE", 1000)
-    monkeypatch.setattr("minigpt.data.corpus.PIECE", 777)
+    constants.set(large_file=1000, file_piece=777)
     return path, "".join(lines)
 
 
-def test_a_large_file_comes_in_pieces_that_are_whole_lines(tmp_path, monkeypatch):
-    path, text = large(tmp_path, monkeypatch)
+def test_a_large_file_comes_in_pieces_that_are_whole_lines(tmp_path, constants):
+    path, text = large(tmp_path, constants)
     corpus = data.load(path)
     pieces = list(corpus.pieces("train"))
     assert corpus.large and len(pieces) > 5 and all(piece.endswith("\n") for piece in pieces)
@@ -87,8 +86,8 @@ def test_a_large_file_comes_in_pieces_that_are_whole_lines(tmp_path, monkeypatch
     assert 0.08 < len(whole(corpus, "valid")) / len(text) < 0.11
 
 
-def test_tokens_of_a_large_file_live_on_disk_until_the_text_changes(tmp_path, monkeypatch):
-    path, text = large(tmp_path, monkeypatch)
+def test_tokens_of_a_large_file_live_on_disk_until_the_text_changes(tmp_path, monkeypatch, constants):
+    path, text = large(tmp_path, constants)
     tokenizer = CharTokenizer.train(text + "!")
     encoded = []
     real = tokenizer.encode
@@ -182,10 +181,9 @@ def test_fingerprints_tell_texts_apart():
 
 @pytest.mark.parametrize("ends", ["", "\n"])
 @pytest.mark.parametrize("letters", ["abcdefg ", "가나다 ", "a가나다 ", "ab가나다 "])
-def test_a_large_file_without_line_ends(tmp_path, monkeypatch, letters, ends):
+def test_a_large_file_without_line_ends(tmp_path, constants, letters, ends):
     """As text8, a hundred million letters in one line."""
-    monkeypatch.setattr("minigpt.data.corpus.LARGE", 1000)
-    monkeypatch.setattr("minigpt.data.corpus.PIECE", 101)
+    constants.set(large_file=1000, file_piece=101)
     text = letters * 301 + ends
     corpus = data.load(written(tmp_path / "one.txt", text.encode()))
     train, valid = (list(corpus.pieces(part)) for part in ("train", "valid"))
@@ -193,8 +191,8 @@ def test_a_large_file_without_line_ends(tmp_path, monkeypatch, letters, ends):
     assert 0.08 < len("".join(valid)) / len(text) < 0.12
 
 
-def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("minigpt.data.corpus.LARGE", 100)
+def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, constants):
+    constants.set(large_file=100)
     path = written(tmp_path / "a.txt", b"ab\n" * 200)
     for characters in ("ab\n", "ba\n"):
         tokenizer = CharTokenizer(characters)
@@ -202,10 +200,9 @@ def test_another_tokenizer_of_the_same_size_has_tokens_of_its_own(tmp_path, monk
 
 
 @pytest.mark.parametrize("before", range(4))
-def test_the_wrong_byte_of_one_long_line_is_named(tmp_path, monkeypatch, before):
+def test_the_wrong_byte_of_one_long_line_is_named(tmp_path, constants, before):
     """A piece may end inside a letter; its first bytes are read with the next piece."""
-    monkeypatch.setattr("minigpt.data.corpus.LARGE", 100)
-    monkeypatch.setattr("minigpt.data.corpus.PIECE", 50)
+    constants.set(large_file=100, file_piece=50)
     good = b"a" * before + "가".encode() * 100
     corpus = data.load(written(tmp_path / "one.txt", good + b"\xff" + good * 9))
     with pytest.raises(InputError, match=rf"byte {len(good)} is b'\\xff'"):

@@ -169,8 +169,8 @@ def test_fine_tuning(task, device, tmp_path):
     assert same(*(snapshot([p.data for p in model.parameters()]) for model in (read, there)))
 
 
-def test_a_run_is_written_resumed_and_read_as_on_a_processor(device, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("minigpt.jobs.pretrain.step.SMALL", 0)  # a step of the reference cannot be recorded
+def test_a_run_is_written_resumed_and_read_as_on_a_processor(device, text, tmp_path, constants):
+    constants.set(recorded_operations=0)  # a step of the reference cannot be recorded
     changes = {"dropout": 0.1, "device": device}
     train(options(text, tmp_path / "here", **changes | {"device": "cpu"}))
     job = prepare(options(text, tmp_path / "there", **changes))

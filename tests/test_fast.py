@@ -12,7 +12,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from constants import value
 from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
+from threadpoolctl import threadpool_info
 
 from minigpt import ops
 from minigpt.device import threads
@@ -21,11 +23,12 @@ from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.nn import optim
 from minigpt.ops.cases import NAMES, case
-from minigpt.ops.fast import attention, head, pieces, self_attention_backward, self_attention_forward
+from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward
 from minigpt.ops.keys import Key, keep_mask, keep_part
 from minigpt.ops.table import table
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
+TILE = value("fast_tile")
 FAST = (
     "linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "cross_attention", "linear_cross_entropy",
     "lstm",
@@ -64,22 +67,19 @@ def test_agrees_with_the_reference(name, dtype):
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("op", FAST)
-def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, number, small_pieces, monkeypatch):
-    monkeypatch.setattr(threads, "_threads", number)
-    monkeypatch.setattr(pieces, "PIECE", 4 * size)
-    monkeypatch.setattr(attention, "TILE", size)
-    monkeypatch.setattr(head, "LOGITS", 5 * size)
-    monkeypatch.setattr(head, "WORDS", size)
+def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, number, small_pieces, constants, set_threads):
+    set_threads(number)
+    constants.set(fast_piece=4 * size, fast_tile=size, fast_logits=5 * size, fast_words=size)
     for name in (n for n in NAMES if n.partition(", ")[0] == op):
         op, args, constants = case(name).call
         assert_agree(op, args, constants)
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("t", [attention.TILE, attention.TILE + 1, 2 * attention.TILE + 3])
+@pytest.mark.parametrize("t", [TILE, TILE + 1, 2 * TILE + 3])
 def test_one_shape_above_each_real_tile(t, dtype):
     tolerance = AGREEMENT[dtype]
-    rows = pieces.PIECE // 48 + 1
+    rows = value("fast_piece") // 48 + 1
     x, w, b = normal(rows, 48, dtype=dtype), normal(48, 50, dtype=dtype), normal(50, dtype=dtype)
     assert_agree("self_attention", [normal(2, t, 3 * 12, dtype=dtype), 3], {"rate": 0.2, "key": KEY}, tolerance)
     assert_agree("layernorm", [x, w[:, 0].copy(), w[:, 1].copy()], {}, tolerance)
@@ -99,8 +99,8 @@ def test_scores_of_every_size(scale):
     assert_agree("self_attention", [qkv, 3])
 
 
-def test_the_shift_is_what_saves_large_scores(monkeypatch):
-    monkeypatch.setattr(attention, "SAFE", math.inf)
+def test_the_shift_is_what_saves_large_scores(constants):
+    constants.set(fast_safe_score=math.inf)
     with np.errstate(all="ignore"), pytest.raises(AssertionError):
         test_scores_of_every_size(300.0)
 
@@ -180,9 +180,8 @@ def test_products_of_few_rows(n, layout):
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("rows", [1, 3, 8, 130])
-def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, monkeypatch):
-    monkeypatch.setattr(threads, "_threads", 3)
-    monkeypatch.setattr(threads, "SHARED", 0)
+def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, constants, three_threads):
+    constants.set(shared_work=0)
     x, w, b = normal(rows, 1, 192, dtype=dtype), normal(192, 768, dtype=dtype, scale=0.1), normal(768, dtype=dtype)
     for op, args in {
         "linear": [x, w, b], "head": [x, w.T.copy().T], "mlp": [x, w, b, w.T.copy(), b[:192].copy()],
@@ -225,9 +224,9 @@ def test_beside_a_past_there_may_be_a_bias_and_a_scale(t, small_pieces):
         assert error(*outs) < 1e-12
 
 
-def test_keys_that_a_mask_hides_from_a_whole_tile_are_not_visited(monkeypatch):
+def test_keys_that_a_mask_hides_from_a_whole_tile_are_not_visited(constants):
     """A window that moves along the keys: each tile meets those of its own window alone."""
-    monkeypatch.setattr(attention, "TILE", 4)
+    constants.set(fast_tile=4)
     places = np.arange(12)
     window = (places <= places[:, None]) & (places > places[:, None] - 3)
     window[8:] = False
@@ -238,7 +237,7 @@ def test_keys_that_a_mask_hides_from_a_whole_tile_are_not_visited(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("t", [attention.TILE - 1, 2 * attention.TILE + 3])
+@pytest.mark.parametrize("t", [TILE - 1, 2 * TILE + 3])
 def test_masks_and_biases_in_real_tiles(t, dtype):
     s, tolerance = t + 5, AGREEMENT[dtype]
     padding = np.arange(s) < np.array([s, s // 3])[:, None, None, None]
@@ -247,10 +246,9 @@ def test_masks_and_biases_in_real_tiles(t, dtype):
     assert_agree("cross_attention", args, {"mask": padding, "rate": 0.2, "key": KEY}, tolerance)
 
 
-def test_the_gradient_of_a_shared_bias_has_the_same_bits_every_time(monkeypatch):
+def test_the_gradient_of_a_shared_bias_has_the_same_bits_every_time(constants, three_threads):
     """Threads add up what they have themselves; the order in which they come does not matter."""
-    monkeypatch.setattr(threads, "_threads", 3)
-    monkeypatch.setattr(threads, "SHARED", 0)
+    constants.set(shared_work=0)
     args, runs = [normal(4, 70, 36), 3, normal(1, 3, 70, 70)], []
     for _ in range(5):
         out, cache = self_attention_forward(*args)
@@ -388,11 +386,13 @@ def test_mixed_dtypes_are_left_to_the_reference(op):
 
 
 @pytest.fixture
-def three_threads():
-    before = threads.threads()
-    threads.set_threads(3)
-    yield
-    threads.set_threads(before)
+def three_threads(set_threads):
+    set_threads(3)
+
+
+def threads_of_products() -> set[int]:
+    """How many threads each library of products may use now."""
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
 def test_share_gives_everything_out_once_and_in_order(three_threads):
@@ -422,11 +422,11 @@ def test_share_hands_on_an_error_when_all_are_done(bad, three_threads):
     with pytest.raises(ZeroDivisionError):
         threads.share(body, 3, work=1 << 20)
     assert sorted([*done, bad]) == [0, 1, 2]
-    assert {library.num_threads for library in threads._libraries()} <= {3}, "and products have their threads back"
+    assert threads_of_products() <= {3}, "and products have their threads back"
 
 
 def test_products_inside_use_one_thread(three_threads):
-    inside = threads.share(lambda i: {library.num_threads for library in threads._libraries()}, 3, work=1 << 20)
+    inside = threads.share(lambda i: threads_of_products(), 3, work=1 << 20)
     assert all(found <= {1} for found in inside)
 
 
@@ -441,11 +441,11 @@ def test_a_forked_process_shares_with_threads_of_its_own(three_threads):
 
 
 @pytest.mark.parametrize("optimizer", [optim.AdamW, optim.GPT1Adam])
-def test_an_update_has_the_same_bits_for_every_size_of_piece(optimizer, small_pieces, monkeypatch):
+def test_an_update_has_the_same_bits_for_every_size_of_piece(optimizer, small_pieces, constants, set_threads):
     results = []
     for size, number in ((1, 1), (3, 2), (8, 3), (1000, 1)):
-        monkeypatch.setattr("minigpt.ops.fast.adam.PIECE", size)
-        monkeypatch.setattr(threads, "_threads", number)
+        constants.set(fast_adam_piece=size)
+        set_threads(number)
         model = small_gpt2(np.float32)
         for p in model.parameters():
             p.grad = 0.1 * p.data

@@ -122,12 +122,12 @@ def test_it_learns_as_in_float32_and_twice_with_the_same_bits(low, where, precis
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("dtype", "dropout"), [("float32", 0.0), ("float32", 0.1), ("tf32", 0.0), ("bfloat16", 0.1)])
-def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, dropout, text, tmp_path, monkeypatch, precision):
+def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, dropout, text, tmp_path, constants, precision):
     if gpu.cuda_problem():
         pytest.skip(f"no GPU: {gpu.cuda_problem()}")
     given = {"device": "cuda", "dtype": dtype, "dropout": dropout}
     jobs = [train(options(text, tmp_path / "recorded", **given))]
-    monkeypatch.setattr("minigpt.jobs.pretrain.step.SMALL", 0)
+    constants.set(recorded_operations=0)
     jobs.append(train(options(text, tmp_path / "not", **given)))
     recorded, ordered = jobs
     assert recorded.recorded.graph is not None and ordered.recorded is None

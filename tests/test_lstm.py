@@ -311,7 +311,7 @@ def test_operations_per_token():
 
 
 def test_train_resume_sample_info(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(tokenizer_text, "_paper_pipeline", lambda: None)  # the plain rules, which take no time to load
+    monkeypatch.setattr(tokenizer_text, "has_paper_pipeline", lambda: False)  # the plain rules load at once
     text, folder = tmp_path / "words.txt", tmp_path / "m"
     text.write_text("the cat sat on the mat. a dog saw the cat.\n" * 120, encoding="utf-8")
     sizes = ["--embd", "16", "--context", "16", "--batch", "4", "--steps", "30", "--eval-every", "30", "--lr", "0.03"]

@@ -17,11 +17,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import ranks
-from helpers import Repeated
+from helpers import repeat_steps
 from ranks import OPTIONS, together
 
 from minigpt import cli, data
-from minigpt.device import gpu, parallel, threads
+from minigpt.device import gpu, parallel
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, assess
@@ -37,9 +37,9 @@ def text(tmp_path_factory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def float64(monkeypatch):
+def float64(monkeypatch, set_threads):
     monkeypatch.setattr(registry, "CARDS", ranks.models_in_float64())
-    monkeypatch.setattr(threads, "_threads", 1)
+    set_threads(1)
 
 
 def options(text: str, folder: Path, **changes) -> PretrainOptions:
@@ -77,8 +77,7 @@ def test_processes_that_repeat_their_steps_are_one_too(text, tmp_path, monkeypat
     """What each drops depends on which rows it has."""
     alone = ranks.run(ALONE, options(text, tmp_path / "alone"))
     assert alone.recorded is None and alone.options.dropout > 0
-    monkeypatch.setattr("minigpt.jobs.pretrain.step.Recorded", Repeated)
-    monkeypatch.setattr("minigpt.jobs.pretrain.step._is_recorded", lambda job, batch: True)
+    repeat_steps(monkeypatch)
     for job in together(2, lambda one: ranks.run(one, options(text, tmp_path / "many"))):
         assert job.recorded
         assert_same_run(alone, job)

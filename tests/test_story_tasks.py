@@ -350,7 +350,7 @@ def test_the_world_knows_what_is_so():
 # --- errors, files, the command line ---------------------------------------------------------------------------------
 
 
-def test_bad_arguments(monkeypatch):
+def test_bad_arguments(constants):
     for arguments, message in (
         ({"name": "humour"}, "no task 'humour': choose acceptability, "),
         ({"split": "dev"}, "choose one of train, valid, test"),
@@ -359,7 +359,7 @@ def test_bad_arguments(monkeypatch):
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             tasks.examples(**{"name": "endings", "n": 1, **arguments})
-    monkeypatch.setattr(tasks, "PATIENCE", 1)
+    constants.set(story_attempts=1)
     with pytest.raises(InputError, match=r"no more than about \d+ test examples at variety 1: ask for fewer"):
         tasks.examples("endings", 1000, "test", variety=1)
 

@@ -56,10 +56,9 @@ def counts(report) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("batch", "logits"), [(2048, 1 << 22), (20, 40), (1, 1)])
-def test_scores_are_those_of_one_forward_pass_per_token(model, monkeypatch, batch, logits):
+def test_scores_are_those_of_one_forward_pass_per_token(model, constants, batch, logits):
     """Rows of different lengths and starts, in batches of any size, with logits in pieces of any size."""
-    monkeypatch.setattr(scoring, "BATCH", batch)
-    monkeypatch.setattr(scoring, "LOGITS", logits)
+    constants.set(scored_tokens=batch, scored_logits=logits)
     rng = np.random.default_rng(0)
     rows = [rng.integers(model.config.vocab_size, size=n).tolist() for n in (5, 2, 9, 9, 3, 7)]
     rows += model.generate(np.array([[3]]), 4, temperature=0).tolist()

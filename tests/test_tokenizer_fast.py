@@ -6,6 +6,7 @@ from itertools import islice, product
 
 import pytest
 import regex
+from constants import Constants
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_tokenizer_bpe import naive_merges
@@ -20,6 +21,11 @@ texts = any_text | awkward_text | st.text("a b\n\t\r\u3000'st!", max_size=20)
 def plain(symbols, ranks):
     """The last of `merge_steps`."""
     return [list(symbols), *(after for _, after in bpe.merge_steps(symbols, ranks))][-1]
+
+
+def ranks_of(tokenizer: GPT2Tokenizer) -> dict:
+    """{pair: its place in the list of merges}"""
+    return {pair: i for i, pair in enumerate(tokenizer.merges)}
 
 
 @settings(deadline=None, max_examples=300)
@@ -57,7 +63,7 @@ def test_a_long_word_is_merged_as_step_by_step():
 @example("a\t \tb \n\n\n c  d\u3000\x85 \x1c 's  ", 99)
 def test_no_word_lies_in_two_runs(raw, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpt2, "STRETCH", size)
+        Constants(patch).set(stretch_of_text=size)
         runs = list(gpt2.runs_of(raw))
     assert "".join(runs) == raw
     assert [word for run in runs for word in gpt2.WORD.findall(run)] == gpt2.WORD.findall(raw)
@@ -91,10 +97,11 @@ def small():
 @given(raw=texts, size=st.integers(1, 9))
 def test_cold_and_warm_in_pieces_and_whole_the_ids_are_the_same(small, raw, size):
     words = gpt2.WORD.findall(raw)
-    expected = [small.ids[symbol] for word in words for symbol in plain(gpt2.spell(word), small._ranks)]
+    ranks = ranks_of(small)
+    expected = [small.ids[symbol] for word in words for symbol in plain(gpt2.spell(word), ranks)]
     fresh = GPT2Tokenizer(small.tokens, small.merges)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpt2, "STRETCH", size)
+        Constants(patch).set(stretch_of_text=size)
         assert fresh.encode(raw) == fresh.encode(raw) == expected
     assert fresh.encode(raw) == expected
 
@@ -126,6 +133,7 @@ def test_every_word_of_a_book_has_the_ids_of_the_plain_way(eval_data):
     published = load(eval_data / "gpt2_vocab")
     text = (eval_data / "prose" / "prose_1MB.txt").read_text(encoding="utf-8")
     words = list(gpt2.words_of(text))
-    slowly = {word: [published.ids[s] for s in plain(gpt2.spell(word), published._ranks)] for word in set(words)}
+    ranks = ranks_of(published)
+    slowly = {word: [published.ids[s] for s in plain(gpt2.spell(word), ranks)] for word in set(words)}
     assert len(slowly) > 10_000
     assert published.encode(text) == published.encode(text) == [i for word in words for i in slowly[word]]

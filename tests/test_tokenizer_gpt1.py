@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from minigpt import tokenizer
 from minigpt.errors import InputError
-from minigpt.tokenizer import GPT1Tokenizer, base, gpt1, text
+from minigpt.tokenizer import GPT1Tokenizer, gpt1, text
+from minigpt.tokenizer.base import Remembered
 
 TEXT = "The cat sat on the mat. The cats, they didn't sit!\nA newer cat's mat; the newest 'mat'.\n" * 3
 
@@ -140,7 +141,7 @@ def test_saved_and_loaded_it_gives_the_same_ids(small, tmp_path, names):
 def test_the_pipeline_is_kept_and_its_absence_warned_of(small, tmp_path, monkeypatch):
     """A vocabulary made with ftfy and spaCy works without them, says so once, and does not forget when saved again."""
     GPT1Tokenizer(small.tokens, small.merges, "ftfy+spacy").save(tmp_path)
-    monkeypatch.setattr(text, "_paper_pipeline", lambda: None)
+    monkeypatch.setattr(text, "has_paper_pipeline", lambda: False)
     assert GPT1Tokenizer.train(TEXT, 60, progress=False).pipeline == "rules"
     lone = tokenizer.load(tmp_path)
     with pytest.warns(UserWarning, match="pip install ftfy spacy") as warned:
@@ -176,11 +177,12 @@ def test_explain_shows_every_merge():
     assert list(toy.listing())[7:] == ["[e][r</w>] -> [er</w>] 7", "[l][o] -> [lo] 8", "[lo][w] -> [low] 9"]
 
 
-def test_the_cache_does_not_grow_for_ever(small, monkeypatch):
-    monkeypatch.setattr(base, "MAX_REMEMBERED", 5)
+def test_the_cache_does_not_grow_for_ever(small, constants):
+    constants.set(remembered_words=5)
     fresh = GPT1Tokenizer(small.tokens, small.merges, "rules")
     assert fresh.encode(TEXT) == small.encode(TEXT)
-    assert len(fresh._chunks) <= 5 and len(fresh._words) <= 5
+    kept = [len(results) for results in vars(fresh).values() if isinstance(results, Remembered)]
+    assert len(kept) == 2 and all(1 <= size <= 5 for size in kept)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,25 @@ import unicodedata
 
 import numpy as np
 import pytest
+from constants import Constants
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minigpt import data, tokenizer
+from minigpt import tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.jobs.pretrain import PretrainOptions, pipeline
-from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, base, gpt1, gpt2
+from minigpt.jobs.pretrain import PretrainOptions, prepare
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, gpt1, gpt2
+from minigpt.tokenizer.base import Remembered, Stream
 
 TEXT = "The cat sat on the mat; the cats didn't.\n\n  It's 2019, isn't it?\n고양이가 매트 위에 앉았다. 고양이!\n" * 3
 END = "<|endoftext|>"
+
+
+def bytes_of(token: str) -> bytes:
+    """What a token of a byte-level vocabulary stands for."""
+    return bytes(gpt2.BYTE_OF[character] for character in token)
+
 
 PUBLISHED = {
     "Hello world": [15496, 995],
@@ -102,7 +110,7 @@ def test_the_published_vocabulary(published):
     listing = list(published.listing())
     assert listing[262] == "[ t][he] -> [ the] 262" and listing[198] == "[\\n] 198" and listing[220] == "[ ] 220"
     assert listing[447] == "[\\xe2][\\x80] -> [\\xe2\\x80] 447" and listing[50256] == f"[{END}] 50256"
-    broken = sum(not raw.decode(errors="ignore").encode() == raw for raw in published._bytes)
+    broken = sum(not raw.decode(errors="ignore").encode() == raw for raw in map(bytes_of, published.tokens))
     assert (sum(token.startswith("Ġ") for token in published.tokens), broken) == (33_135, 344)
 
 
@@ -126,7 +134,7 @@ def test_words_are_those_of_the_pattern():
 @given(raw=any_text | awkward_text, size=st.integers(1, 9))
 def test_text_read_in_pieces_has_the_same_words(raw, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpt2, "STRETCH", size)
+        Constants(patch).set(stretch_of_text=size)
         assert list(gpt2.words_of(raw)) == gpt2.WORD.findall(raw)
     assert "".join(gpt2.words_of(raw)) == raw
 
@@ -150,7 +158,7 @@ def test_any_text_comes_back_from_the_published_vocabulary(published, raw):
 @given(data=st.data())
 def test_decoding_never_fails_and_streaming_gives_the_same(small, data):
     ids = data.draw(st.lists(st.integers(0, small.vocab_size - 1), max_size=30))
-    whole = b"".join(small._bytes[i] for i in ids)
+    whole = b"".join(bytes_of(small.tokens[i]) for i in ids)
     assert small.decode(ids) == whole.decode("utf-8", errors="replace")
     stream = small.streaming()
     said = [stream.feed(i) for i in ids]
@@ -199,10 +207,12 @@ def test_a_word_that_the_vocabulary_cannot_spell_is_named():
         mini.encode("low x")
 
 
-def test_the_cache_does_not_grow_for_ever(small, monkeypatch):
-    monkeypatch.setattr(base, "MAX_REMEMBERED", 5)
+def test_the_cache_does_not_grow_for_ever(small, constants):
+    constants.set(remembered_words=5)
     fresh = GPT2Tokenizer(small.tokens, small.merges)
-    assert fresh.encode(TEXT) == small.encode(TEXT) and len(fresh._words) <= 5
+    assert fresh.encode(TEXT) == small.encode(TEXT)
+    kept = [len(results) for results in vars(fresh).values() if isinstance(results, Remembered)]
+    assert kept and all(1 <= size <= 5 for size in kept)
 
 
 # --- streaming -------------------------------------------------------------------------------------------------------
@@ -230,7 +240,7 @@ def test_streaming_of_the_other_tokenizers_gives_their_text_and_never_takes_it_b
 
 
 def test_what_was_given_out_stays_even_where_decoding_changes_its_mind():
-    stream = base.Stream(lambda ids: {1: "ab", 2: "a", 3: "abc"}[len(ids)])
+    stream = Stream(lambda ids: {1: "ab", 2: "a", 3: "abc"}[len(ids)])
     assert [stream.feed(0) for _ in range(3)] + [stream.end()] == ["ab", "", "c", ""]
 
 
@@ -450,9 +460,11 @@ def test_the_commands_use_every_kind(tmp_path, capsys):
     assert "surrogate" in capsys.readouterr().err
 
 
-def test_gpt2_is_trained_with_bytes():
-    made = pipeline._tokenizer(PretrainOptions(model="gpt2", tokenizer="bpe:300"), data.load("stories:20"))
-    assert type(made) is GPT2Tokenizer and made.vocab_size == 300
+def test_gpt2_is_trained_with_bytes(tmp_path):
+    sizes = {"layers": 1, "heads": 1, "embd": 4, "context": 16, "batch": 2, "steps": 1}
+    text = {"data": "stories:20", "tokenizer": "bpe:300"}
+    job = prepare(PretrainOptions(model="gpt2", out=str(tmp_path / "run"), device="cpu", **sizes, **text))
+    assert type(job.text) is GPT2Tokenizer and job.text.vocab_size == 300
 
 
 # --- against other programs ------------------------------------------------------------------------------------------
@@ -462,7 +474,7 @@ def test_gpt2_is_trained_with_bytes():
 def theirs(published):
     """tiktoken, with the published vocabulary."""
     tiktoken = pytest.importorskip("tiktoken")
-    ranks = {published._bytes[i]: i for i in range(50_256)}
+    ranks = {bytes_of(published.tokens[i]): i for i in range(50_256)}
     return tiktoken.Encoding("gpt2", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={END: 50256})
 
 

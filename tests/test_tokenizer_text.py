@@ -83,7 +83,7 @@ def test_any_text_becomes_words_that_hold_all_its_characters(name, raw):
 def test_unknown_and_missing_pipelines_are_named(monkeypatch):
     with pytest.raises(InputError, match="'nltk' is not known: choose 'ftfy\\+spacy' or 'rules'"):
         text.pipeline("nltk")
-    monkeypatch.setattr(text, "_paper_pipeline", lambda: None)
+    monkeypatch.setattr(text, "has_paper_pipeline", lambda: False)
     with pytest.raises(InputError, match="pip install ftfy spacy"):
         text.pipeline("ftfy+spacy")
 

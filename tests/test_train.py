@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from helpers import Repeated, same, snapshot
+from helpers import repeat_steps, same, snapshot
 
 from minigpt import data, models, ops
 from minigpt.device import arrays, gpu
@@ -26,7 +26,6 @@ from minigpt.files import checkpoint
 from minigpt.jobs.pretrain import (
     PretrainOptions,
     announcement,
-    batch_of,
     evaluate,
     loop,
     prepare,
@@ -258,17 +257,33 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     ("changes", "repeats"),
     [({}, True), ({"dropout": 0.1}, True), ({"accumulate": 2}, False), ({"model": "lstm", "heads": 1}, False)],
 )
-def test_which_steps_a_gpu_repeats(changes, repeats, text, tmp_path, monkeypatch):
-    """Those that are always the same work, and little; what a step costs is counted once."""
+def test_which_steps_a_gpu_repeats(changes, repeats, text, tmp_path, monkeypatch, constants):
+    """Those that are always the same work, and little; no step makes a second model to count its operations again."""
     job = prepare(options(text, tmp_path, **changes))
-    batch = batch_of(job, 0)
-    assert not step._is_recorded(job, batch), "never on a processor"
+    monkeypatch.setattr(step, "Recorded", mock.Mock(side_effect=Repeats))
+    monkeypatch.setattr(job.model, "loss", mock.Mock(side_effect=DoesNotRepeat))
+    assert way_of_a_step(job) is DoesNotRepeat, "never on a processor"
     monkeypatch.setattr(type(job.model), "device", "cuda")
-    step._flops_per_token.cache_clear()
-    assert [step._is_recorded(job, batch) for _ in range(3)] == [repeats] * 3
-    assert step._flops_per_token.cache_info().misses == repeats
-    monkeypatch.setattr(step, "SMALL", 0)
-    assert not step._is_recorded(job, batch)
+    assert way_of_a_step(job) is (Repeats if repeats else DoesNotRepeat)
+    monkeypatch.setattr(type(job.model), "__init__", mock.Mock(side_effect=AssertionError("a second model")))
+    assert way_of_a_step(job) is (Repeats if repeats else DoesNotRepeat)
+    constants.set(recorded_operations=0)
+    assert way_of_a_step(job) is DoesNotRepeat
+
+
+class Repeats(Exception):
+    """A step would be recorded, or repeated."""
+
+
+class DoesNotRepeat(Exception):
+    """A step would launch its kernels one by one."""
+
+
+def way_of_a_step(job) -> type:
+    """Which of the two the next update does."""
+    with pytest.raises((Repeats, DoesNotRepeat)) as raised:
+        update(job, 0.1)
+    return raised.type
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -276,8 +291,7 @@ def test_a_repeated_step_is_the_step_itself(dropout, text, tmp_path, monkeypatch
     """Another mask at every step, too: its key is an input."""
     ends = []
     for repeats in (False, True):
-        monkeypatch.setattr(step, "Recorded", Repeated)
-        monkeypatch.setattr(step, "_is_recorded", lambda job, batch, repeats=repeats: repeats)
+        repeat_steps(monkeypatch, repeats)
         job = prepare(options(text, tmp_path / str(repeats), dropout=dropout, steps=3))
         loop(job)
         assert bool(job.recorded) == repeats and (not repeats or len(job.recorded.inputs) == 2 + (dropout > 0))
