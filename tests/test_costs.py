@@ -1,0 +1,50 @@
+"""What a model costs is computed from its sizes: by one traced step of a tiny model, and not by making the model."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+import minigpt
+from minigpt import GPT1, GPT2, GPT2Config
+from minigpt.models import costs
+
+PACKAGE = str(Path(minigpt.__file__).parent)
+
+
+def calls_in_the_package(function, *arguments) -> int:
+    """How many calls of the package's own Python functions one call makes."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(PACKAGE)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("kind", [GPT1, GPT2])
+def test_a_step_costs_one_traced_step_to_foresee(kind):
+    """Half the calls trace a step of a tiny model, the others make a list of the parameters of the whole one."""
+    assert 0 < calls_in_the_package(costs.memory, kind, kind.Config(), 8) < 3000
+    assert 0 < calls_in_the_package(costs.activations, kind, kind.Config(), 8, 64) < 1500
+
+
+@pytest.mark.parametrize("changes", [{"n_embd": 3072}, {"n_positions": 4096}, {"vocab_size": 200_000}])
+def test_a_larger_model_does_not_cost_more_to_foresee(changes):
+    small, large = GPT2Config(), dataclasses.replace(GPT2Config(), **changes)
+    few, many = (calls_in_the_package(costs.memory, GPT2, config, 8) for config in (small, large))
+    assert few == many
+    assert costs.memory(GPT2, large, 8).total > costs.memory(GPT2, small, 8).total
+
+
+def test_a_deeper_model_traces_no_more_steps():
+    few, many = (calls_in_the_package(costs.activations, GPT2, GPT2Config(n_layer=n), 8, 64) for n in (2, 48))
+    assert few == many
