@@ -18,7 +18,7 @@ from pathlib import Path
 
 import machine
 
-from minigpt import tokenizer
+from minigpt import load_tokenizer
 from minigpt.tokenizer import GPT2Tokenizer, bpe, gpt2
 
 VOCABULARY = 50_257
@@ -92,7 +92,7 @@ def encoding(path: Path, folder: Path, pairs: int) -> dict:
     import tokenizers
 
     text, megabytes = path.read_text(encoding="utf-8"), path.stat().st_size / 1e6
-    published = tokenizer.load(folder)
+    published = load_tokenizer(folder)
     ranks = {published._bytes[i]: i for i in range(published.vocab_size - 1)}
     rust = tiktoken.Encoding("gpt2", pat_str=gpt2.WORD.pattern, mergeable_ranks=ranks, special_tokens={})
     ids = {token: i for token, i in published.ids.items() if token != gpt2.END_OF_TEXT}

@@ -17,8 +17,8 @@ import time
 import machine
 import numpy as np
 
+from minigpt import GPT2
 from minigpt.device.threads import set_threads, share
-from minigpt.models.gpt2 import GPT2
 
 PROMPT, NEW = 32, 64
 

@@ -28,8 +28,7 @@ def step(threads: int, shape: str, without: str):
     import numpy as np
     import train_step
 
-    from minigpt import ops
-    from minigpt.models.gpt2 import GPT2
+    from minigpt import GPT2, ops
     from minigpt.ops import fast
     from minigpt.ops.fast import adam
     from minigpt.ops.table import table

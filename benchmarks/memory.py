@@ -21,7 +21,7 @@ SMALL = {"n_layer": 4, "n_head": 4, "n_embd": 128, "vocab_size": 5000}
 
 def step_of_minigpt(config, ids, targets, checkpoint_blocks: bool):
     """A function that makes one step with our model."""
-    from minigpt.models.gpt2 import GPT2
+    from minigpt import GPT2
     from minigpt.nn.optim import AdamW
 
     model = GPT2(config)
@@ -65,8 +65,8 @@ def peak() -> int:
 
 def measure(side: str, steps: int, threads: int, quick: bool) -> None:
     """Make so many steps of one side, and print the peak. This runs in a process of its own."""
+    from minigpt import GPT2
     from minigpt.device.threads import set_threads
-    from minigpt.models.gpt2 import GPT2
 
     if side == "PyTorch eager":
         import torch

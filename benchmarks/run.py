@@ -20,10 +20,9 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import data
+from minigpt import GPT2, data
 from minigpt.device.threads import set_threads
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, rate
-from minigpt.models.gpt2 import GPT2
 
 SHAPE = {"model": "gpt2", "layers": 4, "heads": 4, "embd": 128, "context": 64, "batch": 12, "tokenizer": "char"}
 SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "dropout": 0.0}

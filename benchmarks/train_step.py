@@ -17,8 +17,8 @@ import statistics
 import machine
 import numpy as np
 
+from minigpt import GPT2
 from minigpt.device.threads import set_threads, share
-from minigpt.models.gpt2 import GPT2
 from minigpt.nn.optim import AdamW
 
 SHAPES = {  # and the batch; the last has GPT-2's 1,024 positions and is given 256

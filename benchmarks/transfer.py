@@ -23,7 +23,7 @@ from pathlib import Path
 import machine
 import numpy as np
 
-from minigpt import models, plot, tokenizer
+from minigpt import load_tokenizer, open_model, plot
 from minigpt.data.input_transformations import SPECIAL
 from minigpt.data.stories import tasks
 from minigpt.device.threads import set_threads
@@ -92,7 +92,7 @@ def examples(name: str, split: str, n: int) -> list:
 @functools.cache
 def encoded(name: str, split: str, n: int, model: str) -> finetune.Data:
     """The examples of a task as sequences. The tokenizer is that of every model: all have learnt the same stories."""
-    text = tokenizer.load(model).with_special(SPECIAL)
+    text = load_tokenizer(model).with_special(SPECIAL)
     return finetune.encode(examples(name, split, n), tasks.TASKS[name], text, PRETRAINING.context)
 
 
@@ -116,7 +116,7 @@ def zero_shot(model, text, n: int = 240) -> dict[str, float]:
 def tune(name: str, row: str, n_labels: int, seed: int, folder: str, quick: bool) -> float:
     """Fine-tune for a task, a row of the table or a number of layers; returns the points on test."""
     model, layers, lm_weight = ROWS.get(row) or ("gpt1", int(row), 0.5)
-    pretrained, task = models.open_model(f"{folder}/{model}-{seed}"), tasks.TASKS[name]
+    pretrained, task = open_model(f"{folder}/{model}-{seed}"), tasks.TASKS[name]
     sizes = {"train": n_labels} | SIZES
     data = {split: encoded(name, split, n // 10 if quick else n, f"{folder}/{model}-0") for split, n in sizes.items()}
     options = finetune.FinetuneOptions(model="", task=name, train="", lm_weight=lm_weight, **TUNING)

@@ -168,7 +168,7 @@ def gpt1_backward(dloss, cache):
 # odd sizes, dropout on, float64: logits, loss, and every gradient.
 
 # %%
-from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt import GPT1, GPT1Config
 
 V, T, C, NH, LAYERS = 11, 5, 8, 2, 2
 rng = np.random.default_rng(1)

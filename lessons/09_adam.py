@@ -51,7 +51,7 @@ assert abs(descend(0.021, 100)[0]) > 1e4 and abs(descend(0.019, 100)[0]) < 1e-4 
 # library has it), tensor by tensor: the size of a typical entry.
 
 # %%
-from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt import GPT1, GPT1Config
 
 TEXT = (
     "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and sees the red kite in the tree. "

@@ -30,10 +30,9 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import data, gradcheck, models
+from minigpt import GPT1, GPT1Config, data, gradcheck, models, open_model
 from minigpt.data import stories
 from minigpt.jobs import pretrain as training
-from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
 from minigpt.nn.schedules import warmup_cosine
 from minigpt.ops.keys import Key
@@ -338,7 +337,7 @@ def cosine(weights, one, other):
 learnt, alike, overall = {name: [] for name in GROUPS}, [], []
 mia, tom = GROUPS["Mia or Tom"]
 for step in story_model.STATES:
-    state = models.open_model(folder / f"at-{step}")
+    state = open_model(folder / f"at-{step}")
     logits, _ = state.forward(ids, grad=False)
     for name, members in GROUPS.items():
         learnt[name].append(against_dice(logits, members))

@@ -20,9 +20,8 @@
 import numpy as np
 import story_model
 
-from minigpt import models
+from minigpt import GPT1, GPT1Config, models
 from minigpt.data.stories import tasks
-from minigpt.models.gpt1 import GPT1, GPT1Config
 
 FOUR = ("acceptability", "entailment", "similarity", "endings")
 for name in FOUR:

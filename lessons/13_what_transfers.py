@@ -28,13 +28,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import story_model
 
-from minigpt import models, plot, tokenizer
+from minigpt import GPT1, load_tokenizer, open_model, plot
 from minigpt.data.stories import tasks
-from minigpt.models.gpt1 import GPT1
 
 HOME = story_model.folder()
-text = tokenizer.load(HOME)
-model = models.open_model(HOME)
+text = load_tokenizer(HOME)
+model = open_model(HOME)
 START = text.start_id  # the line end before every story
 
 story = (
@@ -162,7 +161,7 @@ def points(model, name):
 
 live = {name: [] for name in QUESTIONS}
 for step in STATES:
-    state = models.open_model(HOME / f"at-{step}") if step else GPT1(model.config)
+    state = open_model(HOME / f"at-{step}") if step else GPT1(model.config)
     for name in QUESTIONS:
         live[name].append(points(state, name))
     print(f"after {step:4} updates: " + ", ".join(f"{name} {live[name][-1]:.0f}" for name in QUESTIONS))

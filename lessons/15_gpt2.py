@@ -668,8 +668,7 @@ plot.save(figure, "15_gpt2.png")
 # float64: loss and every gradient, for both models.
 
 # %%
-from minigpt.models.gpt1 import GPT1, GPT1Config
-from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt import GPT1, GPT2, GPT1Config, GPT2Config
 
 ARRAYS = [f"{part}.{kind}" for part in ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
           for kind in ("weight", "bias")]  # fmt: skip

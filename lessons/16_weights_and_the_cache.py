@@ -29,10 +29,9 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import models
+from minigpt import GPT2, GPT2Config, models, open_model
 from minigpt.device.threads import set_threads
 from minigpt.files import checkpoint, hub
-from minigpt.models.gpt2 import GPT2, GPT2Config
 
 set_threads(1)  # one token at a time is little work: a second thread would only be in the way
 
@@ -297,7 +296,7 @@ import story_model
 KNOWN = [373, 1043, 287, 257, 2214, 1474, 262, 16246, 286, 2688, 290, 2688, 27262, 13, 198, 198, 464, 3290]
 where = hub.locate("gpt2")
 if where and (where / checkpoint.WEIGHTS).is_file() and (where / checkpoint.CONFIG).is_file():
-    writer, start = models.open_model(where), [[464, 3290]]
+    writer, start = open_model(where), [[464, 3290]]
     written = writer.generate(start, len(KNOWN), temperature=0)[0].tolist()
     print(f"the released GPT-2, after {start[0]}: {written[2:]}")
     assert written[2:] == KNOWN

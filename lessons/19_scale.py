@@ -52,10 +52,9 @@ assert (one.mean() + other.mean()) / 2 == 6 and losses.mean() == 5 == one.sum() 
 # targets are -100, "not predicted".
 
 # %%
-from minigpt import data
+from minigpt import GPT2, GPT2Config, data
 from minigpt.data import stories
 from minigpt.device.threads import set_threads
-from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.ops.keys import Key, keep_mask
 from minigpt.tokenizer import CharTokenizer
 
@@ -414,9 +413,8 @@ for batch in (32, 2):
 # %%
 from counted import Counted, orders_of
 
-from minigpt import ops
+from minigpt import GPT1, GPT1Config, ops
 from minigpt.models import costs
-from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.models.gpt1 import SIZES as GPT1_SIZES
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.nn.schedules import warmup_cosine

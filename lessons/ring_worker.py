@@ -11,9 +11,8 @@ from multiprocessing.connection import Client, Listener
 
 import numpy as np
 
-from minigpt import data
+from minigpt import GPT2, GPT2Config, data
 from minigpt.device.threads import set_threads
-from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.ops.keys import Key
 

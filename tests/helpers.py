@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from minigpt import GPT1, GPT2
 from minigpt.device.arrays import to_numpy
 from minigpt.jobs.pretrain import step
-from minigpt.models.gpt1 import GPT1
-from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cases import KEY
 
 __all__ = [

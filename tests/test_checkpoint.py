@@ -15,11 +15,11 @@ import safetensors.numpy
 from helpers import batch, same, small_gpt1, snapshot
 
 import minigpt
+from minigpt import GPT1
 from minigpt.errors import InputError
 from minigpt.files import disk
 from minigpt.files.checkpoint import load_config, load_tensors, save_tensors
 from minigpt.files.disk import write_text
-from minigpt.models.gpt1 import GPT1
 
 TENSORS = {
     "float32": np.arange(12, dtype=np.float32).reshape(3, 4),

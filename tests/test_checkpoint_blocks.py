@@ -7,13 +7,11 @@ import pytest
 from helpers import batch, same, small_gpt1, small_gpt2, snapshot
 from test_train import SIZES, arguments, options, stop_after, text, weights
 
-from minigpt import ops
+from minigpt import GPT1, GPT2, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.models import costs
-from minigpt.models.gpt1 import GPT1
-from minigpt.models.gpt2 import GPT2
 from minigpt.ops.keys import Key
 
 __all__ = ["text"]  # a fixture

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from helpers import KEY, error, same, small_gpt1, small_gpt2, snapshot
 
-from minigpt import gradcheck, ops
+from minigpt import GPT1, gradcheck, ops
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
 from minigpt.models.classifier import Classifier, transfer
-from minigpt.models.gpt1 import GPT1
 from minigpt.ops import reference
 
 V, T, C = 10, 7, 4  # three of the rows are special

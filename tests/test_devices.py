@@ -14,7 +14,7 @@ from test_generation import prompts, talkative
 from test_lstm import small as small_lstm
 from test_train import options, stop_after, text
 
-from minigpt import gradcheck, ops
+from minigpt import GPT1, gradcheck, ops
 from minigpt.data.input_transformations import Encoded
 from minigpt.device.arrays import device_of, to_numpy
 from minigpt.evaluation import scoring
@@ -22,7 +22,6 @@ from minigpt.jobs import finetune
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models.classifier import Classifier
-from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
 from minigpt.nn.optim import AdamW, GPT1Adam, NonFiniteGradient, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear

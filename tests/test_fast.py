@@ -16,11 +16,9 @@ from constants import value
 from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
 from threadpoolctl import threadpool_info
 
-from minigpt import ops
+from minigpt import GPT1, GPT2, ops
 from minigpt.device import threads
 from minigpt.models import costs
-from minigpt.models.gpt1 import GPT1
-from minigpt.models.gpt2 import GPT2
 from minigpt.nn import optim
 from minigpt.ops.cases import NAMES, case
 from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import models
+from minigpt import GPT1, GPT1Config, open_model
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs import finetune
 from minigpt.jobs.finetune import FinetuneOptions
 from minigpt.jobs.predict import PredictOptions, predict
-from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
 ANIMALS, THINGS = ("cat", "dog", "bird", "horse"), ("ball", "kite", "drum", "doll")
@@ -121,7 +120,7 @@ def test_the_story_world_and_a_model_without_pretraining(pretrained, tmp_path, c
     assert "40 train, 40 valid" in said
     assert "40 of 40 train examples were too long: they lost their beginnings" in said
     body = finetune.open_classifier(tmp_path / "out")[0].body
-    before = models.open_model(pretrained)
+    before = open_model(pretrained)
     assert abs(body.h[0].mlp.c_fc.weight.data - before.h[0].mlp.c_fc.weight.data).max() > 0.01
 
 

@@ -11,7 +11,7 @@ import pytest
 from helpers import batch, error, same, small_gpt2, snapshot
 from test_gpt1 import Watch
 
-from minigpt import gradcheck, models, ops
+from minigpt import gradcheck, open_model, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
@@ -241,7 +241,7 @@ def test_a_model_comes_back(tmp_path):
     model = small_gpt2(np.float32, dropout=0.25)
     model.save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["activation_function"] == "gelu_new"
-    again = models.open_model(tmp_path)
+    again = open_model(tmp_path)
     assert type(again) is GPT2 and again.config == model.config
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     with pytest.raises(InputError, match="holds a model of type 'gpt2'; expected 'openai-gpt'"):
@@ -293,7 +293,7 @@ def options(text, out, **changes) -> PretrainOptions:
 def test_training_gpt2(text, tmp_path):
     job = train(options(text, tmp_path / "a", steps=60, lr=1e-2))
     assert type(job.model) is GPT2 and type(job.optimizer) is AdamW and job.best < 2.5
-    assert type(models.open_model(tmp_path / "a")) is GPT2
+    assert type(open_model(tmp_path / "a")) is GPT2
     assert type(prepare(options(text, tmp_path / "b", model=None)).optimizer) is GPT1Adam
 
 

@@ -11,11 +11,10 @@ from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, s
 from test_cuda import KERNEL_CASES, both_ways, in_bfloat16, rounding
 from test_train import options, text
 
-from minigpt import ops
+from minigpt import GPT2, GPT2Config, ops
 from minigpt.device import arrays, gpu
 from minigpt.device.arrays import to_device, to_numpy
 from minigpt.jobs.pretrain import train
-from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.nn import optim
 from minigpt.ops import cuda
 from minigpt.ops.cases import case

@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from minigpt import gradcheck, ops
+from minigpt import GPT1, GPT1Config, gradcheck, ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.diagnosis import explain
 from minigpt.gradcheck.evidence import Evidence
 from minigpt.gradcheck.judge import judge
 from minigpt.jobs import check
 from minigpt.learn import check_file
-from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.ops import reference, shapes
 from minigpt.ops.cases import KEY, cases
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from helpers import same, small_gpt2, snapshot
 
-from minigpt import models
+from minigpt import GPT2, models, open_model
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.files import hub
-from minigpt.models.gpt2 import GPT2
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -558,7 +557,7 @@ def test_training_goes_on_from_a_downloaded_model(model, tiny, library, tmp_path
     assert "gpt2 is neither a folder here nor downloaded to" in capsys.readouterr().err
     assert main(["download", "gpt2", "--from", tiny.url]) == 0
     assert main(arguments) == 0
-    assert type(models.open_model("runs/gpt2-t-from-gpt2")) is GPT2
+    assert type(open_model("runs/gpt2-t-from-gpt2")) is GPT2
     capsys.readouterr()
     assert main(["tokenizer", "encode", "gpt2", "the"]) == 0
     assert main(["tokenizer", "decode", "gpt2", capsys.readouterr().out.split()[0]]) == 0, "its vocabulary is found too"
@@ -567,4 +566,4 @@ def test_training_goes_on_from_a_downloaded_model(model, tiny, library, tmp_path
 def test_a_model_placed_by_hand_opens_without_the_library(model, without_library, tmp_path):
     hub.home("gpt2").parent.mkdir(parents=True)
     (tmp_path / "source").rename(hub.home("gpt2"))
-    assert type(models.open_model("gpt2")) is GPT2
+    assert type(open_model("gpt2")) is GPT2

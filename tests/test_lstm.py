@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import KEY, batch, error, same, snapshot
 
-from minigpt import gradcheck, models, ops
+from minigpt import gradcheck, models, open_model, ops
 from minigpt.cli import main
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
@@ -265,12 +265,12 @@ def test_a_spent_cache_says_so():
 def test_saved_and_opened_again(dtype, tmp_path):
     model = small(dtype)
     model.save(tmp_path)
-    again = models.open_model(tmp_path, dtype)
+    again = open_model(tmp_path, dtype)
     assert type(again) is LSTM and again.config == model.config and again.config.n_hidden == 5
     ids, _ = batch(model)
     tolerance = 1e-6 if dtype == np.float32 else 1e-12
     assert error(again.forward(ids)[0], model.forward(ids)[0]) < tolerance
-    assert models.open_model(tmp_path, resid_pdrop=0.25).config.resid_pdrop == 0.25
+    assert open_model(tmp_path, resid_pdrop=0.25).config.resid_pdrop == 0.25
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import gradcheck, ops
+from minigpt import GPT1, GPT1Config, gradcheck, ops
 from minigpt.gradcheck.judge import judge
 from minigpt.learn.check_file import load
-from minigpt.models.gpt1 import GPT1, GPT1Config
 from minigpt.ops import reference, shapes
 from minigpt.ops.cases import KEY
 

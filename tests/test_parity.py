@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from helpers import KEY, error, same, small_gpt1, snapshot
 
-from minigpt import ops
-from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt import GPT1, GPT1Config, ops
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.ops.cases import case
 from minigpt.ops.keys import keep_mask

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from helpers import error, same, small_gpt2, snapshot
 
-from minigpt import models, ops
-from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt import GPT2, GPT2Config, models, open_model, ops
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 
 pytestmark = pytest.mark.parity
@@ -181,7 +180,7 @@ def test_we_open_what_transformers_writes(bare, size, torch, transformers, tmp_p
     theirs, expected = theirs_and_ours(torch, transformers, SHAPES[1], np.float32)
     (theirs.transformer if bare else theirs).save_pretrained(tmp_path, max_shard_size=size)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (size == "10KB")
-    ours, config = models.open_model(tmp_path), theirs.config
+    ours, config = open_model(tmp_path), theirs.config
     ends = {"bos_token_id": config.bos_token_id, "eos_token_id": config.eos_token_id}
     assert type(ours) is GPT2 and ours.config == dataclasses.replace(expected.config, **ends)
     for (name, p), q in zip(ours.named_parameters(), expected.parameters(), strict=True):
@@ -194,7 +193,7 @@ def test_half_precision_files(kind, torch, transformers, tmp_path):
     theirs, _ = theirs_and_ours(torch, transformers, SHAPES[0], np.float32)
     theirs.to(getattr(torch, kind)).save_pretrained(tmp_path)
     half = dict(theirs.transformer.named_parameters())
-    for name, p in models.open_model(tmp_path).named_parameters():
+    for name, p in open_model(tmp_path).named_parameters():
         assert p.data.dtype == np.float32 and (p.data == half[name].detach().float().numpy()).all(), name
 
 
@@ -202,4 +201,4 @@ def test_a_head_of_its_own_is_refused(torch, transformers, tmp_path):
     config = transformers.GPT2Config(**SHAPES[0], tie_word_embeddings=False)
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
     with pytest.raises(models.InputError, match="lm_head.weight differs from the token embedding"):
-        models.open_model(tmp_path)
+        open_model(tmp_path)

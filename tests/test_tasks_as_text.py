@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers import small_gpt1
 
+from minigpt import GPT1, GPT2, GPT1Config, GPT2Config
 from minigpt.cli import main
 from minigpt.cli.main import parser
 from minigpt.errors import InputError
@@ -17,8 +18,6 @@ from minigpt.evaluation.report import Report
 from minigpt.evaluation.task_files import read_winograd
 from minigpt.files.disk import read_text
 from minigpt.jobs.evaluate import TASKS, EvaluateOptions, evaluate
-from minigpt.models.gpt1 import GPT1, GPT1Config
-from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
 TEXT = "the cat sat on the mat. a dog saw the cat,\nand the dog ran. was it a good dog? it was\n"

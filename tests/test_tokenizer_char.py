@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt import tokenizer
+from minigpt import load_tokenizer
 from minigpt.errors import InputError
 from minigpt.tokenizer import CharTokenizer
 
@@ -77,10 +77,10 @@ def test_what_cannot_be_a_character_vocabulary_is_named(make, message):
 def test_saved_and_loaded_it_gives_the_same_ids(tmp_path):
     chars = CharTokenizer.train(TEXT)
     chars.save(tmp_path)
-    again = tokenizer.load(tmp_path)
+    again = load_tokenizer(tmp_path)
     assert isinstance(again, CharTokenizer) and again.tokens == chars.tokens
     (tmp_path / "tokenizer_config.json").unlink()
-    assert tokenizer.load(tmp_path).encode(TEXT) == chars.encode(TEXT)
+    assert load_tokenizer(tmp_path).encode(TEXT) == chars.encode(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_foreign_and_damaged_files_are_named(tmp_path, change, message):
     change(saved)
     path.write_text(json.dumps(saved), encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
     with pytest.raises(InputError, match="not JSON"):
-        tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parity
@@ -130,4 +130,4 @@ def test_transformers_opens_our_folder_and_we_open_theirs(tmp_path):
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     assert theirs(TEXT)["input_ids"] == ours.encode(TEXT)
     theirs.save_pretrained(tmp_path / "theirs")
-    assert tokenizer.load(tmp_path / "theirs").tokens == ours.tokens
+    assert load_tokenizer(tmp_path / "theirs").tokens == ours.tokens

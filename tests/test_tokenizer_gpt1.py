@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt import tokenizer
+from minigpt import load_tokenizer
 from minigpt.errors import InputError
 from minigpt.tokenizer import GPT1Tokenizer, gpt1, text
 from minigpt.tokenizer.base import Remembered
@@ -41,7 +41,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def published(eval_data):
-    return tokenizer.load(eval_data / "gpt1_vocab")
+    return load_tokenizer(eval_data / "gpt1_vocab")
 
 
 @pytest.mark.parametrize("pipeline", text.PIPELINES)
@@ -73,7 +73,7 @@ def test_a_minimal_vocabulary(tmp_path):
     (tmp_path / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
     (tmp_path / "merges.txt").write_text("#version: 0.2\nl o\nlo w\ne r</w>\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"text_pipeline": "rules"}', encoding="utf-8")
-    small = tokenizer.load(tmp_path)
+    small = load_tokenizer(tmp_path)
     assert small.encode("lower") == [14, 15]
     assert small.encode("lower x\nLOWER") == [14, 15, 20, 20, 14, 15], "x and the line end are unknown here"
     assert small.decode([14, 15, 20]) == "lower <unk>"
@@ -130,7 +130,7 @@ def test_lower_case_words_of_known_characters_come_back(small, words):
 @pytest.mark.parametrize("names", [gpt1.HUGGING_FACE_FILES, gpt1.OPENAI_FILES])
 def test_saved_and_loaded_it_gives_the_same_ids(small, tmp_path, names):
     small.save(tmp_path / "new" / "folder", names)
-    again = tokenizer.load(tmp_path / "new" / "folder")
+    again = load_tokenizer(tmp_path / "new" / "folder")
     assert isinstance(again, GPT1Tokenizer)
     assert (again.tokens, again.merges, again.pipeline) == (small.tokens, small.merges, "rules")
     assert again.encode(TEXT) == small.encode(TEXT)
@@ -143,7 +143,7 @@ def test_the_pipeline_is_kept_and_its_absence_warned_of(small, tmp_path, monkeyp
     GPT1Tokenizer(small.tokens, small.merges, "ftfy+spacy").save(tmp_path)
     monkeypatch.setattr(text, "has_paper_pipeline", lambda: False)
     assert GPT1Tokenizer.train(TEXT, 60, progress=False).pipeline == "rules"
-    lone = tokenizer.load(tmp_path)
+    lone = load_tokenizer(tmp_path)
     with pytest.warns(UserWarning, match="pip install ftfy spacy") as warned:
         assert lone.encode(TEXT) == small.encode(TEXT)
         lone.encode("more text")
@@ -233,22 +233,22 @@ def test_damaged_files_are_named(small, tmp_path, file, content, message):
     else:
         (tmp_path / file).write_bytes(content)
     with pytest.raises(InputError, match=message) as error:
-        tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     assert "\n" not in str(error.value)
 
 
 def test_folders_without_a_tokenizer_are_named(tmp_path):
     with pytest.raises(InputError, match="holds no tokenizer: expected vocab.json and merges.txt"):
-        tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     with pytest.raises(InputError, match="nowhere is not a folder"):
-        tokenizer.load(tmp_path / "nowhere")
+        load_tokenizer(tmp_path / "nowhere")
 
 
 def test_merges_without_a_version_line_and_with_windows_line_ends_are_read(small, tmp_path):
     small.save(tmp_path)
     lines = (tmp_path / "merges.txt").read_text(encoding="utf-8").splitlines()
     (tmp_path / "merges.txt").write_bytes("\r\n".join(lines[1:]).encode())
-    assert tokenizer.load(tmp_path).merges == small.merges
+    assert load_tokenizer(tmp_path).merges == small.merges
 
 
 @pytest.mark.parity

@@ -10,7 +10,7 @@ from constants import Constants
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minigpt import tokenizer
+from minigpt import load_tokenizer, tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare
@@ -83,7 +83,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def published(eval_data):
-    return tokenizer.load(eval_data / "gpt2_vocab")
+    return load_tokenizer(eval_data / "gpt2_vocab")
 
 
 # --- encoding and decoding -------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_saved_and_loaded_it_gives_the_same_ids(small, tmp_path, names, config):
     assert {path.name for path in folder.iterdir()} == {*names, "tokenizer_config.json"}
     if not config:
         (folder / "tokenizer_config.json").unlink()
-    again = tokenizer.load(folder)
+    again = load_tokenizer(folder)
     assert isinstance(again, GPT2Tokenizer)
     assert (again.tokens, again.merges, again.special) == (small.tokens, small.merges, small.special)
     assert again.encode(TEXT) == small.encode(TEXT)
@@ -314,7 +314,7 @@ def test_special_tokens_are_kept(small, tmp_path):
     tokens = [*small.tokens, "<|한국어|>", "plain"]
     GPT2Tokenizer(tokens, small.merges, [END, "<|한국어|>"]).save(tmp_path / "two")
     GPT2Tokenizer(tokens[:-2], small.merges, []).save(tmp_path / "none")
-    two, none = tokenizer.load(tmp_path / "two"), tokenizer.load(tmp_path / "none")
+    two, none = load_tokenizer(tmp_path / "two"), load_tokenizer(tmp_path / "none")
     assert two.special == (END, "<|한국어|>") and two.encode("<|한국어|>", "all") == [310]
     assert two.decode([310, 311]) == "<|한국어|>plain"
     assert none.special == (END,), "a token of that name ends texts, whoever wrote the file"
@@ -355,7 +355,7 @@ def test_one_file_for_all_as_newer_libraries_write(small, tmp_path, name, string
         if name:
             config = {"tokenizer_class": own if name == "its own" else name}
             (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-        again = tokenizer.load(folder)
+        again = load_tokenizer(folder)
         assert type(again) is type(one) and (again.tokens, again.merges) == (one.tokens, one.merges)
         assert again.special == one.special
 
@@ -382,7 +382,7 @@ def test_damaged_files_of_newer_libraries_are_named(small, tmp_path, changes, me
         saved["model"]["merges"] = changes["merges"]
     (tmp_path / "tokenizer.json").write_text(json.dumps(saved), encoding="utf-8")
     with pytest.raises(InputError, match=message) as error:
-        tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     assert "\n" not in str(error.value)
 
 
@@ -412,7 +412,7 @@ def test_damaged_files_are_named(small, tmp_path, file, content, message):
     else:
         (tmp_path / file).write_bytes(content)
     with pytest.raises(InputError, match=message) as error:
-        tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     assert "\n" not in str(error.value)
 
 
@@ -421,11 +421,11 @@ def test_the_files_of_one_kind_under_the_name_of_the_other(small, tmp_path):
     small.save(tmp_path / "gpt2")
     for name, other in (("gpt1", "gpt2"), ("gpt2", "gpt1")):
         (tmp_path / name / "tokenizer_config.json").write_text(json.dumps({}), encoding="utf-8")
-        assert type(tokenizer.load(tmp_path / name)) is tokenizer.KINDS[name]
+        assert type(load_tokenizer(tmp_path / name)) is tokenizer.KINDS[name]
         own = {"gpt1": "GPT2Tokenizer", "gpt2": "OpenAIGPTTokenizer"}[name]
         (tmp_path / name / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": own}), encoding="utf-8")
         with pytest.raises(InputError, match={"gpt2": "not byte-level", "gpt1": "no <unk> token"}[other]):
-            tokenizer.load(tmp_path / name)
+            load_tokenizer(tmp_path / name)
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def test_the_commands_use_every_kind(tmp_path, capsys):
         size = ["--vocab", "300"] if kind == "gpt2" else []
         assert main(["tokenizer", "train", "--kind", kind, "--data", str(data), *size, "--out", folder]) == 0
         assert capsys.readouterr().out == f"{tokens} tokens: {folder}\n"
-        assert type(tokenizer.load(folder)) is tokenizer.KINDS[kind]
+        assert type(load_tokenizer(folder)) is tokenizer.KINDS[kind]
         assert main(["tokenizer", "encode", folder, "The  고양이"]) == 0
         ids = capsys.readouterr().out.split()
         assert main(["tokenizer", "decode", folder, *ids]) == 0
@@ -548,7 +548,7 @@ def test_transformers_opens_our_folder_and_we_open_theirs(small, published, tmp_
         assert opened(raw)["input_ids"] == ours.encode(raw, "all") and opened.decode(ours.encode(TEXT)) == TEXT
         assert (opened.eos_token_id, len(opened)) == (ours.end_of_text_id, ours.vocab_size)
         opened.save_pretrained(tmp_path / f"{name} again")
-        again = tokenizer.load(tmp_path / f"{name} again")
+        again = load_tokenizer(tmp_path / f"{name} again")
         assert (again.tokens, again.merges, again.special) == (ours.tokens, ours.merges, ours.special)
 
 
@@ -559,5 +559,5 @@ def test_gpt1_s_folder_saved_again_by_transformers_is_opened(tmp_path):
     ours.save(tmp_path / "ours")
     transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
     assert not (tmp_path / "theirs" / "vocab.json").exists() or transformers.__version__ < "5"
-    again = tokenizer.load(tmp_path / "theirs")
+    again = load_tokenizer(tmp_path / "theirs")
     assert isinstance(again, GPT1Tokenizer) and (again.tokens, again.merges) == (ours.tokens, ours.merges)

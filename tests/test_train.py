@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from helpers import repeat_steps, same, snapshot
 
-from minigpt import data, models, ops
+from minigpt import GPT1, data, models, ops
 from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
@@ -39,7 +39,6 @@ from minigpt.jobs.pretrain import (
 )
 from minigpt.jobs.run_folder import COLUMNS
 from minigpt.models import costs
-from minigpt.models.gpt1 import GPT1
 from minigpt.nn import Parameter
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from helpers import batch, same, small_gpt1, small_gpt2, snapshot
 
-from minigpt import models
+from minigpt import GPT1, GPT2, GPT1Config, models, open_model
 from minigpt.errors import InputError
 from minigpt.files import openai_release
 from minigpt.files.checkpoint import load_tensors, save_model, save_tensors, write_text
-from minigpt.models.gpt1 import GPT1, GPT1Config
-from minigpt.models.gpt2 import GPT2
 
 
 def write(path, header, data=b"", length=None):
@@ -144,7 +142,7 @@ def test_prefix_masks_and_stored_head(model, prefix, tmp_path):
     model.save(tmp_path)
     head = {"lm_head.weight": model.head.data}
     rewrite(tmp_path, lambda t: {prefix + name: a for name, a in (t | masks()).items()} | head)
-    again = models.open_model(tmp_path)
+    again = open_model(tmp_path)
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
 
 
@@ -159,21 +157,21 @@ def test_a_head_must_be_the_token_embedding(model, tmp_path):
     ):
         rewrite(tmp_path, lambda t, change=change: t | change)
         with pytest.raises(InputError, match="lm_head.weight differs from the token embedding"):
-            models.open_model(tmp_path)
+            open_model(tmp_path)
 
 
 def test_only_masks_are_left_out(model, tmp_path):
     model.save(tmp_path)
     rewrite(tmp_path, lambda t: t | {"h.0.attn.bias": np.ones(8, np.float32)})
     with pytest.raises(InputError, match="h.0.attn.bias does not belong to this model"):
-        models.open_model(tmp_path)
+        open_model(tmp_path)
 
 
 def test_a_tensor_under_two_names(model, tmp_path):
     model.save(tmp_path)
     rewrite(tmp_path, lambda t: t | {"transformer.h.0.ln_1.bias": t["h.0.ln_1.bias"] + 1})
     with pytest.raises(InputError, match="a tensor is there twice"):
-        models.open_model(tmp_path)
+        open_model(tmp_path)
 
 
 def split(folder, n=3):
@@ -190,11 +188,11 @@ def split(folder, n=3):
 def test_weights_in_several_files(model, tmp_path):
     model.save(tmp_path)
     where = split(tmp_path)
-    again = models.open_model(tmp_path)
+    again = open_model(tmp_path)
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     (tmp_path / max(where.values())).unlink()
     with pytest.raises(InputError, match="00003-of-00003.safetensors does not exist"):
-        models.open_model(tmp_path)
+        open_model(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +237,7 @@ def release(tmp_path):
 
 def test_openais_gpt1_opens(release):
     folder, model = release
-    again = models.open_model(folder)
+    again = open_model(folder)
     assert type(again) is GPT1 and again.config == model.config
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     ids, _ = batch(model)
@@ -263,7 +261,7 @@ def test_its_tokenizer_may_lie_beside_it(release):
 def test_a_model_directory_beside_it_comes_first(release):
     folder, _ = release
     small_gpt2().save(folder)
-    assert type(models.open_model(folder)) is GPT2
+    assert type(open_model(folder)) is GPT2
 
 
 def damage(folder, kind):
@@ -320,7 +318,7 @@ def test_a_damaged_release_is_refused(release, kind, message):
     folder, _ = release
     damage(folder, kind)
     with pytest.raises(InputError, match=message) as caught:
-        models.open_model(folder)
+        open_model(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -331,4 +329,4 @@ def test_numbers_that_are_not_finite(tmp_path, value):
     tensors["h.0.ln_1.bias"][1] = value
     save_model(tmp_path, model.config.to_dict(), tensors)
     with pytest.raises(InputError, match="h.0.ln_1.bias holds numbers that are not finite in float32"):
-        models.open_model(tmp_path)
+        open_model(tmp_path)

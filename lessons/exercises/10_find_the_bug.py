@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minigpt.models.gpt1 import GPT1, GPT1Config
+from minigpt import GPT1, GPT1Config
 
 
 def evaluate(model, tokens, context):
