@@ -36,8 +36,8 @@ from minigpt.jobs.pretrain.settings import DTYPES
 from minigpt.models import costs
 from minigpt.models.gpt2 import GPT2, SIZES
 from minigpt.nn.optim import AdamW
-from minigpt.ops.cuda.graph import Recorded
-from minigpt.ops.keys import Key
+from minigpt.ops.cuda.cuda_graph import Recorded
+from minigpt.ops.random_keys import Key
 
 SMALL = {"n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 32, "vocab_size": 300}
 COLUMNS = ("per second", "seconds", "floor", "of floor", "PyTorch", "ratio", "tokens/s", "of peak", "GB")

@@ -35,7 +35,7 @@ from minigpt.data import stories
 from minigpt.jobs import pretrain as training
 from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
 from minigpt.nn.schedules import warmup_cosine
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import GPT1Tokenizer
 
 print(stories.story(2).text, end="\n\n")

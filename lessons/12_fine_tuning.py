@@ -339,7 +339,7 @@ from minigpt.jobs import finetune
 from minigpt.models.classifier import Classifier, transfer
 from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 TRAIN, TEST, EPOCHS = 500, 200, 6  # few labels: that is when knowing the language should pay
 widened = text.with_special(SPECIAL)

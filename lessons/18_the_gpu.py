@@ -39,7 +39,7 @@ from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn import optim
 from minigpt.ops.cuda import attention as cuda_attention
 from minigpt.ops.cuda import kernels
-from minigpt.ops.cuda.graph import Recorded
+from minigpt.ops.cuda.cuda_graph import Recorded
 
 set_threads(1)
 GPU = gpu.cuda_problem() is None

@@ -55,7 +55,7 @@ assert (one.mean() + other.mean()) / 2 == 6 and losses.mean() == 5 == one.sum() 
 from minigpt import GPT2, GPT2Config, data
 from minigpt.data import stories
 from minigpt.device.threads import set_threads
-from minigpt.ops.keys import Key, keep_mask
+from minigpt.ops.random_keys import Key, keep_mask
 from minigpt.tokenizer import CharTokenizer
 
 set_threads(1)  # small arrays: a second thread would only be in the way

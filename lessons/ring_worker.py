@@ -14,7 +14,7 @@ import numpy as np
 from minigpt import GPT2, GPT2Config, data
 from minigpt.device.threads import set_threads
 from minigpt.nn.optim import AdamW, clip_by_global_norm
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 
 def all_reduce(vector, rank, size, left, right):

@@ -15,8 +15,8 @@ PLACES = {
     "fast_tall": "minigpt.ops.fast.pieces.TALL",
     "fast_tile": "minigpt.ops.fast.attention.TILE",
     "fast_safe_score": "minigpt.ops.fast.attention.SAFE",
-    "fast_logits": "minigpt.ops.fast.head.LOGITS",
-    "fast_words": "minigpt.ops.fast.head.WORDS",
+    "fast_logits": "minigpt.ops.fast.linear_cross_entropy.LOGITS",
+    "fast_words": "minigpt.ops.fast.linear_cross_entropy.WORDS",
     "fast_adam_piece": "minigpt.ops.fast.adam.PIECE",
     "shared_work": "minigpt.device.threads.SHARED",
     # the CUDA kernels

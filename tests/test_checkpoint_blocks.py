@@ -12,7 +12,7 @@ from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.models import costs
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 __all__ = ["text"]  # a fixture
 

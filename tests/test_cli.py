@@ -188,7 +188,7 @@ def damage(folder: Path, kind: str) -> None:
         (folder / "config.json").write_text("{")
     elif kind == "another model":
         path = folder / "config.json"
-        path.write_text(path.read_text().replace("openai-gpt", "bert"))
+        path.write_text(path.read_text().replace("openai-gpt", "xlnet"))
     elif kind == "no weights":
         weights.unlink()
 
@@ -197,7 +197,7 @@ KINDS = {
     "truncated": "not a whole safetensors file", "foreign": "not a whole safetensors file",
     "header": "not a whole safetensors file", "tensor missing": "h.0.ln_1.weight is missing",
     "tensor misshapen": "h.0.ln_1.weight has shape (3,); the configuration wants (16,)",
-    "vocabulary": "positions_embed.weight has shape", "config": "not JSON", "another model": "'bert'",
+    "vocabulary": "positions_embed.weight has shape", "config": "not JSON", "another model": "'xlnet'",
     "no weights": "model.safetensors does not exist",
 }  # fmt: skip
 

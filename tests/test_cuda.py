@@ -24,8 +24,8 @@ from minigpt.errors import InputError
 from minigpt.nn import Parameter, optim
 from minigpt.ops import cuda, reference
 from minigpt.ops.cases import NAMES, axes_of, case
-from minigpt.ops.cuda import attention, cross_entropy, embedding, graph, kernels
-from minigpt.ops.keys import Key
+from minigpt.ops.cuda import attention, cross_entropy, cuda_graph, embedding, kernels
+from minigpt.ops.random_keys import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
@@ -650,7 +650,7 @@ def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch
     cupy, log = fake_cupy()
     monkeypatch.setattr(gpu, "cupy", cupy)
     seen = []
-    recorded = graph.Recorded(lambda a: seen.append(a) or log.append("call") or a * 2)
+    recorded = cuda_graph.Recorded(lambda a: seen.append(a) or log.append("call") or a * 2)
     first = recorded(np.array([1.0, 2.0]))
     assert log.index("begin") == 4 and log[log.index("begin") :][:3] == ["begin", "call", "end"] and len(seen) == 3
     again = recorded(np.array([5.0, 7.0]))
@@ -661,7 +661,7 @@ def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch
 def test_what_cannot_be_recorded_is_called(monkeypatch):
     cupy, log = fake_cupy(fails=True)
     monkeypatch.setattr(gpu, "cupy", cupy)
-    recorded = graph.Recorded(lambda a: a * 2)
+    recorded = cuda_graph.Recorded(lambda a: a * 2)
     with pytest.warns(UserWarning, match="cannot be recorded"):
         assert recorded(np.ones(2)).tolist() == [2, 2]
     assert recorded(np.full(2, 3.0)).tolist() == [6, 6] and log.count("begin") == 1 and "launch" not in log
@@ -677,7 +677,7 @@ def test_a_warning_names_what_cannot_be_recorded_and_not_what_follows_from_it(mo
         return a * 2
 
     with pytest.warns(UserWarning, match="launched one by one: a result was read"):
-        assert graph.Recorded(fails_while_it_is_recorded)(np.ones(2)).tolist() == [2, 2]
+        assert cuda_graph.Recorded(fails_while_it_is_recorded)(np.ones(2)).tolist() == [2, 2]
 
 
 # --- what a GPU's compiler says, and CuPy -----------------------------------------------------------------------------
@@ -705,8 +705,8 @@ def sources(file):
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS, "PLAIN": plain},
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
-                "columns": {"WARPS": kernels.WARPS},
-                "order": {"TILE": embedding.TILE},
+                "column_sums": {"WARPS": kernels.WARPS},
+                "sort_ids": {"TILE": embedding.TILE},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS, "BIASED": 1 - plain},
             }.get(file, {}))  # fmt: skip
 

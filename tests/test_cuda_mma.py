@@ -16,7 +16,7 @@ from minigpt.device import gpu
 from minigpt.device.arrays import named_dtype
 from minigpt.ops import cuda
 from minigpt.ops.cuda import attention, kernels
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 pytestmark = pytest.mark.usefixtures("kernels_on_cpu", "bfloat16")
 SIZES = 16, 64, 80, 128  # of a head

@@ -25,7 +25,7 @@ from minigpt.models.classifier import Classifier
 from minigpt.nn import Parameter
 from minigpt.nn.optim import AdamW, GPT1Adam, NonFiniteGradient, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 __all__ = ["text"]  # a fixture
 

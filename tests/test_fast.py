@@ -22,7 +22,7 @@ from minigpt.models import costs
 from minigpt.nn import optim
 from minigpt.ops.cases import NAMES, case
 from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward
-from minigpt.ops.keys import Key, keep_mask, keep_part
+from minigpt.ops.random_keys import Key, keep_mask, keep_part
 from minigpt.ops.table import table
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}

@@ -12,7 +12,7 @@ from minigpt.errors import InputError
 from minigpt.models.gpt1 import GPT1, SIZES, GPT1Config
 from minigpt.nn.optim import AdamW
 from minigpt.ops import reference
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 
 def gradients(model, ids, targets, dloss=1.0, **options) -> list:

@@ -19,7 +19,7 @@ from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.models import gpt1, gpt2
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn.optim import AdamW, GPT1Adam
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 COUNTS = {"small": 124_439_808, "medium": 354_823_168, "large": 774_030_080, "xl": 1_557_611_200}
 

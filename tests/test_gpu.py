@@ -18,7 +18,7 @@ from minigpt.jobs.pretrain import train
 from minigpt.nn import optim
 from minigpt.ops import cuda
 from minigpt.ops.cases import case
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 __all__ = ["text"]  # a fixture
 

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from minigpt.ops.keys import Key, fold, keep_mask
+from minigpt.ops.random_keys import Key, fold, keep_mask
 
 N = 1 << 17
 KEYS = [Key.of(seed, step).fold(layer, site) for seed, step, layer, site in product((0, 1), (0, 1, 2), (0, 1), (0, 1))]

@@ -10,7 +10,7 @@ from helpers import batch, error, same, small_gpt1, small_gpt2, snapshot
 from minigpt import gradcheck, ops
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, Past, accumulate
 from minigpt.nn.optim import AdamW, clip_by_global_norm
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 
 def rng(seed=0):

@@ -11,7 +11,7 @@ from minigpt.errors import InputError
 from minigpt.nn import Parameter
 from minigpt.nn.optim import AdamW, GPT1Adam, NonFiniteGradient, Optimizer, clip_by_global_norm
 from minigpt.nn.schedules import warmup_constant, warmup_cosine, warmup_cosine_floor, warmup_linear
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 OPTIMIZERS = [AdamW, GPT1Adam]
 

@@ -13,7 +13,7 @@ from minigpt.cli import arguments, main
 from minigpt.cli.commands import COMMANDS, Command
 from minigpt.cli.main import parser
 from minigpt.jobs.evaluate import TASKS, EvaluateOptions
-from minigpt.jobs.options import REQUIRED, argument, option
+from minigpt.jobs.option_fields import REQUIRED, argument, option
 from minigpt.jobs.pretrain import PretrainOptions, prepare
 
 EVERYWHERE = {"help", "threads"}  # belong to the process, not to a job

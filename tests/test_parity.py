@@ -13,7 +13,7 @@ from helpers import KEY, error, same, small_gpt1, snapshot
 from minigpt import GPT1, GPT1Config, ops
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.ops.cases import case
-from minigpt.ops.keys import keep_mask
+from minigpt.ops.random_keys import keep_mask
 
 pytestmark = pytest.mark.parity
 

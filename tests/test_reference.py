@@ -13,7 +13,7 @@ from minigpt import ops
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
 from minigpt.ops.cases import NAMES, axes_of, case
-from minigpt.ops.keys import keep_mask
+from minigpt.ops.random_keys import keep_mask
 
 pytestmark = pytest.mark.usefixtures("implementation")
 

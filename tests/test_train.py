@@ -228,7 +228,7 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
 @pytest.mark.parametrize("changes", [{"model": "lstm", "heads": 1}, {"heads": 1, "embd": 129}])
 def test_what_is_not_made_for_bfloat16_is_refused(changes, text, tmp_path, monkeypatch):
     """Cells, and heads too large for the kernels of attention: CuPy cannot multiply stacks of matrices of bfloat16."""
-    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.check_precision", lambda name, device: None)
+    monkeypatch.setattr("minigpt.jobs.pretrain.preparation.check_precision", lambda name, device: None)
     with pytest.raises(InputError, match="--dtype bfloat16: an LSTM, or heads above 128, need float32"):
         prepare(options(text, tmp_path / "a", dtype="bfloat16", **changes))
 
@@ -238,7 +238,7 @@ def test_a_run_in_bfloat16(tmp_path, monkeypatch, kernels_on_cpu):
     """Weights and moments are kept in float32, and the copies come back with them when it goes on."""
     pytest.importorskip("ml_dtypes")
     (tmp_path / "text").write_text("the cat sat on a mat. " * 20, encoding="utf-8")
-    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.check_precision", lambda name, device: None)
+    monkeypatch.setattr("minigpt.jobs.pretrain.preparation.check_precision", lambda name, device: None)
     with ops.using("cuda"):
         job = prepare(options(str(tmp_path / "text"), tmp_path, dtype="bfloat16", steps=4, eval_every=2, context=8))
         loop(job, stop_after(job, 2))
@@ -322,15 +322,15 @@ def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tm
         assert costs.largest_batch(kind, config, available) == fits
         assert costs.largest_batch(kind, config, available, False, True) > fits, "short numbers leave room for more"
         monkeypatch.setattr(
-            "minigpt.jobs.pretrain.pipeline.available_memory", lambda device, available=available: available
+            "minigpt.jobs.pretrain.preparation.available_memory", lambda device, available=available: available
         )
         with pytest.raises(InputError, match=f"8 rows at a time need about .* free: {fits} fit: give --batch {fits}"):
             prepare(options(text, tmp_path / "b", batch=8))
-    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.available_memory", lambda device: 1000)
+    monkeypatch.setattr("minigpt.jobs.pretrain.preparation.available_memory", lambda device: 1000)
     with pytest.raises(InputError, match="1000 B are free: choose a smaller model.*--checkpoint-blocks"):
         prepare(options(text, tmp_path / "b"))
     assert not (tmp_path / "b").exists()
-    monkeypatch.setattr("minigpt.jobs.pretrain.pipeline.available_memory", lambda device: eight)
+    monkeypatch.setattr("minigpt.jobs.pretrain.preparation.available_memory", lambda device: eight)
     prepare(options(text, tmp_path / "b", batch=8))
 
 
@@ -578,7 +578,7 @@ def test_memory_is_asked_for_the_rows_of_one_process(text, tmp_path, monkeypatch
     for rows, given in ((4, None), (3, "4 rows at a time .* 3 fit: give --batch 6")):
         available = costs.memory(type(job.model), job.model.config, rows).total
         monkeypatch.setattr(
-            "minigpt.jobs.pretrain.pipeline.available_memory", lambda device, available=available: available
+            "minigpt.jobs.pretrain.preparation.available_memory", lambda device, available=available: available
         )
         with pytest.raises(InputError, match=given) if given else contextlib.nullcontext():
             prepare(options(text, tmp_path / "b", batch=8), two)

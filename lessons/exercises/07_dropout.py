@@ -8,7 +8,7 @@ Judge it:  minigpt check lessons/exercises/07_dropout.py
 
 import numpy as np  # noqa: F401 (yours to use)
 
-from minigpt.ops.keys import keep_mask  # noqa: F401
+from minigpt.ops.random_keys import keep_mask  # noqa: F401
 
 
 def dropout_forward(x, *, rate, key):

@@ -1,4 +1,4 @@
-"""From the options of a job, a dataclass (see `minigpt.jobs.options`), to argparse, and back."""
+"""From the options of a job, a dataclass (see `minigpt.jobs.option_fields`), to argparse, and back."""
 
 import argparse
 import dataclasses

@@ -2,7 +2,7 @@
 
 Every process holds the whole model. Each takes its rows of every batch and divides its loss by the number of targets
 of the whole batch; so the gradients only have to be added, and then all make the same update. What dropout drops does
-not depend on the process (see ops/keys.py). Messages are sent by mpi4py; between GPUs by NCCL, through CuPy.
+not depend on the process (see ops/random_keys.py). Messages are sent by mpi4py; between GPUs by NCCL, through CuPy.
 """
 
 import atexit

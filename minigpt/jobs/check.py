@@ -10,7 +10,7 @@ import numpy as np
 from minigpt import gradcheck, ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import Trial, guarded, judge
-from minigpt.jobs.options import argument, option
+from minigpt.jobs.option_fields import argument, option
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cases import KEY

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from minigpt.files import hub
-from minigpt.jobs.options import argument, option
+from minigpt.jobs.option_fields import argument, option
 
 _NAMES = list(hub.PUBLISHED)
 _CHOICE = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"

@@ -16,7 +16,7 @@ from minigpt.evaluation.detokenizers import DETOKENIZERS
 from minigpt.evaluation.perplexity import perplexity
 from minigpt.evaluation.report import Report
 from minigpt.files.disk import read_text, write_text
-from minigpt.jobs.options import OnDevice, argument, option
+from minigpt.jobs.option_fields import OnDevice, argument, option
 
 
 class Evaluation(NamedTuple):

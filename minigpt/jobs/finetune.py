@@ -23,12 +23,12 @@ from minigpt.device.threads import threads
 from minigpt.errors import InputError, check_ranges
 from minigpt.evaluation import metrics
 from minigpt.files import disk, hub
-from minigpt.jobs.options import REQUIRED, OnDevice, argument, option
+from minigpt.jobs.option_fields import REQUIRED, OnDevice, argument, option
 from minigpt.jobs.run_folder import Run, write_table
 from minigpt.models.classifier import Classifier, Losses, expected_score, score_targets, transfer
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import Tokenizer
 
 COLUMNS = ("seed", "epoch", "step", "train_loss", "lm_loss", "valid_loss", "score")

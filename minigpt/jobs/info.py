@@ -12,7 +12,7 @@ from minigpt import models, ops
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files import hub
-from minigpt.jobs.options import argument, option
+from minigpt.jobs.option_fields import argument, option
 from minigpt.models import costs
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel

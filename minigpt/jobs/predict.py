@@ -12,7 +12,7 @@ from minigpt.data.examples import Task
 from minigpt.errors import InputError
 from minigpt.files import disk
 from minigpt.jobs.finetune import answer, encode, open_classifier, parse_columns
-from minigpt.jobs.options import OnDevice, argument, option
+from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models.classifier import expected_score
 
 

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
-from minigpt.jobs.options import OnDevice, argument, option
+from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import sampling
 from minigpt.tokenizer import Tokenizer
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from minigpt.data.stories import VARIETY, story, tasks
 from minigpt.errors import InputError
-from minigpt.jobs.options import option
+from minigpt.jobs.option_fields import option
 
 
 @dataclass(kw_only=True)

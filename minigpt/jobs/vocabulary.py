@@ -8,7 +8,7 @@ from minigpt import data, tokenizer
 from minigpt.data.corpus import Corpus
 from minigpt.errors import InputError
 from minigpt.files import hub
-from minigpt.jobs.options import REQUIRED, argument, option
+from minigpt.jobs.option_fields import REQUIRED, argument, option
 from minigpt.jobs.run_folder import Run
 
 SIZE = 4096  # tokens of a vocabulary, where nothing is given

@@ -20,7 +20,7 @@ from minigpt.errors import InputError
 from minigpt.files import checkpoint
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Cache, Linear, Module, accumulate
-from minigpt.ops.keys import Key, fold
+from minigpt.ops.random_keys import Key, fold
 
 FILE = "classifier.safetensors"
 SCORES = 6  # a score from 0 to 5 is a distribution over so many classes (Tai et al. 2015, section 4.2)

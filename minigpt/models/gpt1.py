@@ -16,7 +16,7 @@ from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.nn.optim import GPT1Adam
-from minigpt.ops.keys import Key, fold
+from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT1Tokenizer
 
 

@@ -15,7 +15,7 @@ from minigpt.models import generation
 from minigpt.models.config import Config
 from minigpt.models.token_ids import as_array, check_ids, check_range
 from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 
 class LanguageModel(Module):

@@ -7,7 +7,7 @@ from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
 from minigpt.nn.layers import Linear
 from minigpt.nn.module import Cache, Module
-from minigpt.ops.keys import Key, fold
+from minigpt.ops.random_keys import Key, fold
 
 
 class Past:

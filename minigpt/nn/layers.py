@@ -5,7 +5,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.nn.module import Cache, Module, Parameter, accumulate, normal
-from minigpt.ops.keys import Key, fold
+from minigpt.ops.random_keys import Key, fold
 
 
 class Linear(Module):

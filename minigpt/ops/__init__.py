@@ -15,7 +15,7 @@
 
 from minigpt.ops import cuda, fast, reference
 from minigpt.ops.caches import arrays, ledger, nbytes
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 from minigpt.ops.reference.attention import causal_mask
 from minigpt.ops.reference.composites import merge_heads, split_heads
 from minigpt.ops.reference.cross_entropy import IGNORED

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigpt.ops import reference, shapes
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 from minigpt.ops.reference.cross_entropy import IGNORED
 
 KEY = Key.of(1, 2)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigpt.ops import reference
-from minigpt.ops.keys import keep_mask
+from minigpt.ops.random_keys import keep_mask
 
 
 class Dropout:

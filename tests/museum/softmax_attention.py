@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from minigpt.ops import reference
-from minigpt.ops.keys import keep_mask
+from minigpt.ops.random_keys import keep_mask
 from minigpt.ops.reference.attention import sum_to
 from minigpt.ops.reference.softmax import SoftmaxCache
 

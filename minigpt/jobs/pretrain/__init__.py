@@ -1,7 +1,7 @@
 """Pre-training: from a text to a model directory (GPT-1 section 3.1).
 
 settings        what can be told, and the defaults
-pipeline        the pipeline: options, data, tokenizer, model, memory, optimiser
+preparation     the pipeline: options, data, tokenizer, model, memory, optimiser
 job             what a run works with
 step            one update, one evaluation
 announcement    what a run will cost
@@ -10,7 +10,7 @@ training_loop   from the first update to the last
 
 from minigpt.jobs.pretrain.announcement import announce
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.pipeline import prepare, prepare_on, reopen
+from minigpt.jobs.pretrain.preparation import prepare, prepare_on, reopen
 from minigpt.jobs.pretrain.settings import PretrainOptions, resolve
 from minigpt.jobs.pretrain.step import batch_of, evaluate, rate, update, validation_batches
 from minigpt.jobs.pretrain.training_loop import assess, loop, train

@@ -12,7 +12,7 @@ from minigpt.jobs.run_folder import Run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import Optimizer
-from minigpt.ops.cuda import graph
+from minigpt.ops.cuda.cuda_graph import Recorded
 from minigpt.tokenizer import Tokenizer
 
 
@@ -38,7 +38,7 @@ class Job:
     starts: tuple = (None, None)
     step: int = 0
     best: float = math.inf
-    recorded: graph.Recorded | None = None
+    recorded: Recorded | None = None
 
     @property
     def rows(self) -> slice:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from minigpt import models
 from minigpt.errors import InputError, check_ranges
-from minigpt.jobs.options import OnDevice, option
+from minigpt.jobs.option_fields import OnDevice, option
 from minigpt.models.config import Config
 
 DTYPES = ("float32", "tf32", "bfloat16")

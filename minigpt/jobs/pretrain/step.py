@@ -21,8 +21,8 @@ from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import accumulate
 from minigpt.nn.schedules import warmup_cosine, warmup_cosine_floor
-from minigpt.ops.cuda.graph import Recorded
-from minigpt.ops.keys import Key
+from minigpt.ops.cuda.cuda_graph import Recorded
+from minigpt.ops.random_keys import Key
 
 SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
 

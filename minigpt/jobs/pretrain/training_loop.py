@@ -17,7 +17,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.interrupt import interruptible
 from minigpt.jobs.pretrain.announcement import announce
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.pipeline import prepare_on
+from minigpt.jobs.pretrain.preparation import prepare_on
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import evaluate, rate, update, validation_batches
 from minigpt.jobs.run_folder import RESUME

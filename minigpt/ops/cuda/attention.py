@@ -9,7 +9,7 @@ from minigpt.ops import masks
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.dropout import chance
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
-from minigpt.ops.keys import Key
+from minigpt.ops.random_keys import Key
 
 QUERIES = 64  # of a block, a thread for each
 KEYS = 16  # of a tile

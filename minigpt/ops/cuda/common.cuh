@@ -40,7 +40,7 @@ template <int WARPS> __device__ inline void sum_over_warps(wide* sums, Packed<wi
     }
 }
 
-// A number that every (key, index) has for itself, and that looks like chance: minigpt/key.py, the same bits.
+// A number that every (key, index) has for itself, and that looks like chance: minigpt/ops/random_keys.py, the same bits.
 __device__ inline unsigned random_bits(unsigned key, unsigned index) {
     unsigned x = index ^ key;
     x ^= x >> 16;
@@ -52,7 +52,7 @@ __device__ inline unsigned random_bits(unsigned key, unsigned index) {
 }
 
 // Dropout of one number: 0 with probability rate, otherwise stretched, so that the mean stays.
-// threshold = rate 2^32, stretch = 1 / (1 - rate); threshold 0 keeps everything. If there is a table (minigpt/key.py), the
+// threshold = rate 2^32, stretch = 1 / (1 - rate); threshold 0 keeps everything. If there is a table (minigpt/ops/random_keys.py), the
 // key is what it begins with: a step that is recorded has the same arguments every time, and another key in memory.
 struct Dropout {
     unsigned key, threshold;

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from minigpt.device.arrays import array_module
 from minigpt.ops.cuda.kernels import accepts, launch_each
-from minigpt.ops.keys import LOW_32_BITS, Key, drop_below, first_index
+from minigpt.ops.random_keys import LOW_32_BITS, Key, drop_below, first_index
 
 
 class DropoutCache(NamedTuple):

@@ -1,4 +1,4 @@
-"""Embedding: kernels in embedding.cu, and order.cu."""
+"""Embedding: kernels in embedding.cu, and sort_ids.cu."""
 
 from typing import NamedTuple
 
@@ -68,8 +68,8 @@ def positions_by_id(xp, ids):
     by_all = xp.empty((2, n), np.int32)
     grid = (tiles, 1, 1)
     block = (TILE, 1, 1)
-    launch("order", "order_tiles", grid, block, *by_tile, ids, n, TILE=TILE)
-    launch("order", "order_all", grid, block, *by_all, *by_tile, n, TILE=TILE)
+    launch("sort_ids", "order_tiles", grid, block, *by_tile, ids, n, TILE=TILE)
+    launch("sort_ids", "order_all", grid, block, *by_all, *by_tile, n, TILE=TILE)
     return by_all
 
 

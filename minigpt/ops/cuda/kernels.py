@@ -136,7 +136,7 @@ def column_sums(x):
     pack = pack_of(columns, x, sums)
     grid = (blocks(columns, pack * 32), stripes, groups)
     block = (32, WARPS, 1)
-    launch("columns", "column_sums", grid, block, sums, x, rows, columns, stripe, PACK=pack, WARPS=WARPS)
+    launch("column_sums", "column_sums", grid, block, sums, x, rows, columns, stripe, PACK=pack, WARPS=WARPS)
     if stripes == 1:
         return sums[:, 0]
     return column_sums(sums)

@@ -12,22 +12,11 @@ other calls go to the reference, which raises the errors. Derivations stand in t
 
 from minigpt.device.threads import keep_freed_memory
 from minigpt.ops.fast.adam import adam_update, adam_update_supports
-from minigpt.ops.fast.composites import (
-    cross_attention_backward,
-    cross_attention_forward,
-    cross_attention_supports,
-    self_attention_backward,
-    self_attention_forward,
-    self_attention_supports,
-)
-from minigpt.ops.fast.dense import (
-    embedding_backward,
-    embedding_forward,
-    embedding_supports,
-    linear_backward,
-    linear_forward,
-)
-from minigpt.ops.fast.head import (
+from minigpt.ops.fast.dropout import dropout_backward, dropout_forward, dropout_supports
+from minigpt.ops.fast.embedding import embedding_backward, embedding_forward, embedding_supports
+from minigpt.ops.fast.layernorm import layernorm_backward, layernorm_forward
+from minigpt.ops.fast.linear import linear_backward, linear_forward
+from minigpt.ops.fast.linear_cross_entropy import (
     linear_cross_entropy_backward,
     linear_cross_entropy_forward,
     linear_cross_entropy_supports,
@@ -35,12 +24,13 @@ from minigpt.ops.fast.head import (
 from minigpt.ops.fast.lstm import lstm_backward, lstm_forward
 from minigpt.ops.fast.mlp import mlp_backward, mlp_forward
 from minigpt.ops.fast.pieces import accepts
-from minigpt.ops.fast.rowwise import (
-    dropout_backward,
-    dropout_forward,
-    dropout_supports,
-    layernorm_backward,
-    layernorm_forward,
+from minigpt.ops.fast.self_attention import (
+    cross_attention_backward,
+    cross_attention_forward,
+    cross_attention_supports,
+    self_attention_backward,
+    self_attention_forward,
+    self_attention_supports,
 )
 
 DEVICE = "cpu"

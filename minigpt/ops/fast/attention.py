@@ -14,7 +14,7 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops.fast.pieces import over, share_over
-from minigpt.ops.keys import Key, keep_at
+from minigpt.ops.random_keys import Key, keep_at
 
 TILE = 64  # queries of one tile
 SAFE = 40.0  # a row whose log-sum lies between -SAFE and SAFE needs no shift: exp neither overflows nor vanishes

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
 from minigpt.ops import masks
-from minigpt.ops.keys import Key, keep_mask
+from minigpt.ops.random_keys import Key, keep_mask
 
 
 class AttentionCache(NamedTuple):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from minigpt.device.arrays import array_module
 from minigpt.errors import InputError
-from minigpt.ops.keys import Key, keep_mask
+from minigpt.ops.random_keys import Key, keep_mask
 
 
 class DropoutCache(NamedTuple):
