@@ -16,10 +16,10 @@ import numpy as np
 
 from minigpt.device.arrays import Array, array_module, to_numpy
 from minigpt.errors import InputError
-from minigpt.gradcheck.diagnosis import explain
-from minigpt.gradcheck.evidence import Evidence, leaves
+from minigpt.gradcheck.diagnosis import explain, only_nearest_to_the_loss
+from minigpt.gradcheck.evidence import Evidence, floats_in, is_float, leaves
 from minigpt.gradcheck.results import Result
-from minigpt.gradcheck.rules import floats_in, is_float, run_pair
+from minigpt.gradcheck.rules import run_pair
 
 EPS = 1e-5  # how far an entry is moved to each side
 ZERO = 1e-8  # relative to `Evidence.scale`: a gradient as small as this cannot be told from zero by differences
@@ -140,13 +140,8 @@ def compare(name: str, mine: Array, true: Array, evidence: Evidence | None = Non
         size = evidence.scale
     error = difference[worst] / (size or 1)
     error = np.nan_to_num(error, nan=math.inf)
-    result = Result(
-        name,
-        error=float(error),
-        index=tuple(map(int, worst)),
-        analytic=float(mine[worst]),
-        numeric=float(true[worst]),
-    )
+    index = tuple(map(int, worst))
+    result = Result(name, float(error), "", index, float(mine[worst]), float(true[worst]))
     if result.word == "happy":
         return result
     return result._replace(diagnosis=explain(mine, true, evidence))
@@ -167,23 +162,13 @@ def _cast(value, dtype):
         return {key: _cast(item, dtype) for key, item in value.items()}
     if type(value) in (tuple, list):
         return type(value)(_cast(item, dtype) for item in value)
-    if is_float(value):
-        return value.astype(dtype)
-    return value
+    return value.astype(dtype) if is_float(value) else value
 
 
 # --- whole models ----------------------------------------------------------------------------------------------------
 
 
-def check_model(
-    model,
-    ids: Array,
-    targets: Array,
-    *,
-    seed: int = 0,
-    spread: float = 0.3,
-    **options,
-) -> list[Result]:
+def check_model(model, ids: Array, targets: Array, *, seed: int = 0, spread: float = 0.3, **options) -> list[Result]:
     """Check every entry of every parameter's gradient of `model.loss(ids, targets, **options)`, in float64.
 
     model: an object with loss, loss_backward, zero_grad and named_parameters. ids, targets (B,T) int. For the check
@@ -217,7 +202,7 @@ def check_model(
         for parameter, data, grad in kept:
             parameter.data = data
             parameter.grad = grad
-    return _nearest_to_the_loss(results, parameters)
+    return only_nearest_to_the_loss(results, list(parameters))
 
 
 def _moved(parameters, spread, seed):
@@ -232,24 +217,4 @@ def _moved(parameters, spread, seed):
 
 
 def _gradient_of(parameter):
-    if parameter.grad is None:
-        return parameter.data * 0
-    return parameter.grad
-
-
-def _nearest_to_the_loss(results, parameters):
-    """The results, in which only the last of the wrong parameters is explained: others may follow from it."""
-    wrong = []
-    for result in results:
-        if result.diagnosis and result.name in parameters:
-            wrong.append(result.name)
-    if not wrong:
-        return results
-    *others, nearest = wrong
-    hint = f"It may follow from {nearest}, which is nearer to the loss."
-    changed = []
-    for result in results:
-        if result.name in others:
-            result = result._replace(diagnosis=hint)
-        changed.append(result)
-    return changed
+    return parameter.data * 0 if parameter.grad is None else parameter.grad

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module, to_numpy
-from minigpt.gradcheck.evidence import leaves
+from minigpt.gradcheck.evidence import floats_in, leaves
 from minigpt.gradcheck.results import Result
 
 
@@ -24,17 +24,10 @@ class Outcome(NamedTuple):
     gradients: dict[str, Array] | None = None
 
 
-def run_pair(
-    forward: Callable,
-    backward: Callable,
-    inputs: dict[str, Any],
-    constants: dict[str, Any],
-    dout: Any,
-    seed: int,
-) -> Outcome:
+def run_pair(forward: Callable, backward: Callable, inputs: dict, constants: dict, dout: Any, seed: int) -> Outcome:
     """Run forward once and backward twice, and note which rules they break.
 
-    dout: the upstream gradient; None draws one from the seed.
+    inputs, constants: the arguments of forward, by name. dout: the upstream gradient; None draws one from the seed.
     """
     floats = floats_in(inputs)
     before = _copies(inputs | constants)
@@ -47,9 +40,8 @@ def run_pair(
     dout = _cotangent(dout, out, floats, seed)
 
     before = _copies(inputs | constants | {"dout": dout, "cache": cache})
-    gradients = []
-    for gradient in _as_list(_unless_empty(backward, dout, cache)):
-        gradients.append(array_module(out).array(gradient))
+    xp = array_module(out)
+    gradients = [xp.array(gradient) for gradient in _as_list(_unless_empty(backward, dout, cache))]
     _run_with_other_inputs(forward, inputs, constants)
     again = _as_list(_unless_empty(backward, dout, cache))
 
@@ -67,14 +59,12 @@ def run_pair(
 
 
 def _problem_of_a_pair(pair):
-    """What is wrong with that which a forward pass returned, as a sentence; None where it is (out, cache)."""
-    if pair is None:
+    """What is wrong with the value that a forward pass returned, as a sentence; None where it is (out, cache)."""
+    if isinstance(pair, tuple) and len(pair) == 2 and pair[0] is not None:
+        return None
+    if pair is None or isinstance(pair, tuple):
         return "It returns nothing yet."
-    if not isinstance(pair, tuple):
-        return "It must return a pair: out, cache."
-    if len(pair) != 2 or pair[0] is None:
-        return "It returns nothing yet."
-    return None
+    return "It must return a pair: out, cache."
 
 
 def _run_with_other_inputs(forward, inputs, constants):
@@ -128,10 +118,8 @@ def _unless_empty(function, *args, **constants):
         if "ellipsis" in str(error):
             return None  # a line of it is still `x = ...`
         raise
-    parts = _as_list(result)
-    if any(part is ... for part in parts):
-        return None
-    return result
+    has_gaps = any(part is ... for part in _as_list(result))
+    return None if has_gaps else result
 
 
 def _copies(value):
@@ -159,13 +147,3 @@ def _as_list(gradients):
     if not isinstance(gradients, (tuple, list)):
         gradients = [gradients]
     return [gradient for gradient in gradients if gradient is not None]
-
-
-def floats_in(inputs: dict[str, Any]) -> dict[str, Array]:
-    """Those of the inputs that are arrays of floats."""
-    return {name: value for name, value in inputs.items() if is_float(value)}
-
-
-def is_float(value: Any) -> bool:
-    """Is it an array of floats?"""
-    return hasattr(value, "dtype") and value.dtype.kind == "f"

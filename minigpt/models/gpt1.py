@@ -129,8 +129,7 @@ class GPT1(LanguageModel):
         x = cache.keep("dropout", dropout)
         for i, block in enumerate(self.h):
             past_of_block = past[i] if past else None
-            block_key = fold(key, i + 1)
-            through = self.through(block, x, past_of_block, block_key, grad, mask)
+            through = self.through(block, x, past_of_block, fold(key, i + 1), grad, mask)
             x = cache.keep(f"h.{i}", through)
         return x, cache
 
@@ -138,8 +137,7 @@ class GPT1(LanguageModel):
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
         cache = self.own(cache)
         for i in reversed(range(len(self.h))):
-            block = self.h[i]
-            dh = block.backward(dh, cache.pop(f"h.{i}"))
+            dh = self.h[i].backward(dh, cache.pop(f"h.{i}"))
         dh = ops.dropout_backward(dh, cache.pop("dropout"))
         of_tokens, of_positions = self.embeddings
         of_positions.backward(dh, cache.pop("positions"))

@@ -130,8 +130,7 @@ class GPT2(LanguageModel):
         x = cache.keep("dropout", dropout)
         for i, block in enumerate(self.h):
             past_of_block = past[i] if past else None
-            block_key = fold(key, i + 1)
-            through = self.through(block, x, past_of_block, block_key, grad, mask)
+            through = self.through(block, x, past_of_block, fold(key, i + 1), grad, mask)
             x = cache.keep(f"h.{i}", through)
         x = cache.keep("ln_f", self.ln_f.forward(x))
         return x, cache
@@ -141,8 +140,7 @@ class GPT2(LanguageModel):
         cache = self.own(cache)
         dh = self.ln_f.backward(dh, cache.pop("ln_f"))
         for i in reversed(range(len(self.h))):
-            block = self.h[i]
-            dh = block.backward(dh, cache.pop(f"h.{i}"))
+            dh = self.h[i].backward(dh, cache.pop(f"h.{i}"))
         dh = ops.dropout_backward(dh, cache.pop("dropout"))
         of_tokens, of_positions = self.embeddings
         of_positions.backward(dh, cache.pop("positions"))

@@ -74,13 +74,7 @@ class Attention(Module):
     proj_std: standard deviation of the output projection's initial weights. (Vaswani et al. 2017, section 3.2.)
     """
 
-    def __init__(
-        self,
-        config,
-        rng: np.random.Generator | None,
-        proj_std: float,
-        dtype=np.float32,
-    ):
+    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
         c = config.n_embd
         self.c_attn = Linear(c, 3 * c, rng, config.initializer_range, dtype)
         self.c_proj = Linear(c, c, rng, proj_std, dtype)

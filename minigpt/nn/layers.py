@@ -27,16 +27,12 @@ class Linear(Module):
         bias: bool = True,
     ):
         self.weight = normal(rng, (n_in, n_out), std, dtype)
-        self.bias = None
-        if bias:
-            self.bias = Parameter(np.zeros(n_out, dtype))
+        self.bias = Parameter(np.zeros(n_out, dtype)) if bias else None
 
     def forward(self, x: Array) -> tuple[Array, Cache]:
         """x (*,I) -> out (*,O)"""
         cache = Cache(self)
-        bias = None
-        if self.bias is not None:
-            bias = self.bias.value
+        bias = None if self.bias is None else self.bias.value
         out = cache.keep("", ops.linear_forward(x, self.weight.value, bias))
         return out, cache
 
@@ -127,13 +123,7 @@ class MLP(Module):
     projection's initial weights.
     """
 
-    def __init__(
-        self,
-        config,
-        rng: np.random.Generator | None,
-        proj_std: float,
-        dtype=np.float32,
-    ):
+    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
         c = config.n_embd
         self.c_fc = Linear(c, 4 * c, rng, config.initializer_range, dtype)
         self.c_proj = Linear(4 * c, c, rng, proj_std, dtype)

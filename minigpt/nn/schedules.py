@@ -29,8 +29,7 @@ def warmup_cosine_floor(x: float, warmup: float, floor: float) -> float:
 
 def warmup_linear(x: float, warmup: float) -> float:
     """The warm-up times a straight line from 1 to 0, as in fine-tuning (GPT-1 section 4.1)."""
-    line = 1 - x
-    return warmup_constant(x, warmup) * line
+    return warmup_constant(x, warmup) * (1 - x)
 
 
 def warmup_constant(x: float, warmup: float) -> float:
