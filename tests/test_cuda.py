@@ -115,25 +115,49 @@ def rounding():
     return type("Rounding", (), {name: f for op in ops.primitives for name, f in pair(op).items()})
 
 
-def assert_as_good_as_rounding(op, args, constants):
-    """At most twice the error that rounding makes."""
+def by_kernels(op, args, constants):
+    """Result and gradients of one operation by the kernels."""
+    return both_ways(cuda, op, args, constants)
+
+
+def errors_in_bfloat16(run, op, args, constants):
+    """For each number of run(op, args, constants): its relative error, and that of the rounded reference."""
     with ops.using("reference"):
         exact = both_ways(ops, op, args, constants)
     with ops.using(rounding()):
-        best = both_ways(ops, op, args, constants)
-    got = both_ways(cuda, op, in_bfloat16(op, args), constants)
-    for i, (a, b, c) in enumerate(zip(got, best, exact, strict=True)):
-        assert a.dtype.name in ("bfloat16", "float32")
-        by_chance = 1e-6 if np.ndim(a) else 1e-3  # in one number, such as a loss, rounding errors may cancel
-        limit = 2 * error(b, c) + by_chance
-        assert error(a, c) <= limit, f"{op}, number {i}: {error(a, c):.1e}, and not {limit:.1e}"
+        rounded = both_ways(ops, op, args, constants)
+    got = run(op, in_bfloat16(op, args), constants)
+    assert {a.dtype.name for a in got} <= {"bfloat16", "float32"}
+    return [(error(a, c), error(b, c)) for a, b, c in zip(got, rounded, exact, strict=True)]
+
+
+def assert_as_good_as_rounding(op, args, constants, run=by_kernels, first=0):
+    """At most twice the error that rounding makes. first: the first of the results that are judged."""
+    for i, (found, of_rounding) in list(enumerate(errors_in_bfloat16(run, op, args, constants)))[first:]:
+        limit = 2 * of_rounding + 1e-6
+        assert found <= limit, f"{op}, number {i}: {found:.1e}, and not {limit:.1e}"
+
+
+def assert_losses_as_good_as_rounding(calls, run=by_kernels):
+    """In a single number, such as a loss, rounding errors may cancel: so the sum over several inputs is judged."""
+    found, of_rounding = np.sum([errors_in_bfloat16(run, *call)[0] for call in calls], axis=0)
+    limit = 2 * of_rounding + 1e-6
+    assert found <= limit, f"the losses of {len(calls)} inputs: {found:.1e}, and not {limit:.1e}"
+
+
+def assert_case_as_good_as_rounding(name, axes=None, run=by_kernels):
+    """The gradients for the usual inputs, and a loss for eight inputs."""
+    is_loss = "cross_entropy" in name
+    assert_as_good_as_rounding(*case(name, axes).call, run, first=int(is_loss))
+    if is_loss:
+        assert_losses_as_good_as_rounding([case(name, axes, seed=seed).call for seed in range(8)], run)
 
 
 @pytest.mark.products
 @pytest.mark.parametrize(("name", "axes"), WITH_AXES)
 def test_bfloat16_errs_no_more_than_rounding_does(name, axes, kernels_on_cpu, small_tiles):
     pytest.importorskip("ml_dtypes")
-    assert_as_good_as_rounding(*case(name, axes, np.float64).call)
+    assert_case_as_good_as_rounding(name, axes)
 
 
 def test_bfloat16_rounds_to_even_and_keeps_what_is_not_a_number(kernels_on_cpu):

@@ -4,11 +4,12 @@ So that the tests themselves cannot rot, they also run "played": the kernels on 
 """
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
 from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
-from test_cuda import KERNEL_CASES, both_ways, in_bfloat16, rounding
+from test_cuda import KERNEL_CASES, assert_case_as_good_as_rounding, both_ways, rounding
 from test_train import options, text
 
 from minigpt import GPT2, GPT2Config, ops
@@ -56,22 +57,20 @@ def results(op, args, constants, where):
     return [to_numpy(out), *first]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 1e-5), ("float64", 1e-11)])
 @pytest.mark.parametrize("name", KERNEL_CASES)
-def test_every_kernel(name, dtype, where):
+def test_every_kernel(name, dtype, limit, where):
     op, args, constants = case(name).call
     with ops.using("reference"):
         exact = both_ways(ops, op, args, constants)
-    with ops.using(rounding()):
-        rounded = both_ways(ops, op, args, constants)
-    if dtype == "bfloat16":
-        args = in_bfloat16(op, args)
-    else:
-        args = [a.astype(dtype) if getattr(a, "dtype", None) == np.float64 else a for a in args]
-    for a, b, c in zip(results(op, args, constants, where), rounded, exact, strict=True):
-        by_chance = 1e-6 if np.ndim(a) else 1e-3  # in one number, such as a loss, rounding errors may cancel
-        limit = {"float32": 1e-5, "float64": 1e-11, "bfloat16": 2 * error(b, c) + by_chance}[dtype]
+    args = [a.astype(dtype) if getattr(a, "dtype", None) == np.float64 else a for a in args]
+    for a, c in zip(results(op, args, constants, where), exact, strict=True):
         assert error(a, c) <= limit, f"{op} in {dtype}: {error(a, c):.1e}, and not {limit:.1e}"
+
+
+@pytest.mark.parametrize("name", KERNEL_CASES)
+def test_every_kernel_in_bfloat16(name, where):
+    assert_case_as_good_as_rounding(name, run=functools.partial(results, where=where))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

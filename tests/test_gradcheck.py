@@ -467,9 +467,30 @@ def test_the_line_that_is_shown_is_the_learner_s_and_none_of_the_library(tmp_pat
     assert not happy and "TypeError in line 13, `d = ops.gelu_forward()`" in text
 
 
-def test_a_file_whose_functions_do_not_take_the_constants(tmp_path):
+def test_a_case_with_an_option_that_a_file_does_not_take_is_skipped_and_the_report_says_so(tmp_path):
     happy, text = judged(tmp_path, GOOD.replace(", *, eps=1e-5", "").replace("+ eps", "+ 1e-5"))
-    assert not happy and "unexpected keyword argument 'eps'" in text
+    assert happy and "layernorm 2x3x15, eps 0.1: skipped, layernorm_forward takes no eps" in text
+    assert "Skipped cases: 1." in text and "layernorm 2x3x4x15 " in text
+
+
+def test_a_bias_that_a_file_requires():
+    """Its linear_forward has no default for b: the case without a bias is skipped, all others are tried."""
+
+    def forward(x, w, b):
+        return reference.linear_forward(x, w, b)
+
+    trials = dict(judge("linear", forward, reference.linear_backward))
+    skipped = [what for what, results in trials.items() if not results]
+    assert len(trials) > 3 and len(skipped) == 1 and skipped[0].endswith("no bias: skipped, linear_forward needs b")
+
+
+def test_an_option_that_the_operation_cannot_do_without_is_not_skipped():
+    def forward(x, *, rate):
+        return x, None
+
+    trials = dict(judge("dropout", forward, reference.dropout_backward))
+    first = next(iter(trials.values()))
+    assert "unexpected keyword argument 'key'" in first[0].diagnosis
 
 
 def test_a_file_that_overflows(tmp_path):

@@ -523,6 +523,21 @@ def test_an_input_that_an_override_does_not_know():
             ops.attention_forward(q, k, v, None, None)
 
 
+def test_an_optional_input_that_an_override_requires():
+    """A call without it is made by the library."""
+    x, w, b = case("linear").call[1]
+
+    def linear_forward(x, w, b):
+        return REFERENCE["linear_forward"](x, w, b)
+
+    mine = SimpleNamespace(linear_forward=linear_forward, linear_backward=REFERENCE["linear_backward"])
+    with ops.using(mine):
+        assert isinstance(ops.linear_forward(x, w, b)[1], OverrideCache)
+        for call in ([x, w], [x, w, None]):
+            assert not isinstance(ops.linear_forward(*call)[1], OverrideCache)
+            assert "needs b" in str(ops.explain("linear", *call))
+
+
 @pytest.mark.parametrize("make", [small_gpt1, small_gpt2])
 def test_a_whole_step_on_a_processor_calls_no_cuda_code_and_falls_back_nowhere(make):
     """With arrays of float32, as models are trained: forward, backward, clipping and the update."""

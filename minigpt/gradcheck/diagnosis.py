@@ -1,378 +1,82 @@
-"""What is likely wrong with a gradient: it is compared with the true one and with everything at hand.
-
-Nothing here knows an operation. Each function below looks for one kind of mistake, which its docstring names. All take
-`mine`, the gradient (or output) under test, `true`, the right one, and the evidence `e`; each returns one sentence, or
-None where this is not the mistake. `explain` gives the sentence of the first that fits: the lists stand at the end.
-"""
-
-import itertools
-import math
+"""What is likely wrong with a gradient: it is compared with the true one and with everything at hand."""
 
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.gradcheck.evidence import CLOSE, Evidence, same
+from minigpt.gradcheck import mistakes
+from minigpt.gradcheck.evidence import Evidence
+from minigpt.gradcheck.results import Result
+
+MISTAKES_OF_SHAPE = (  # where the shape is not the true one
+    mistakes.not_finite,
+    mistakes.zero_everywhere,
+    mistakes.transposed,
+    mistakes.swapped_gradients,
+    mistakes.step_left_out,
+    mistakes.not_reshaped,
+    mistakes.not_summed,
+    mistakes.summed_over_wrong_axes,
+)
+MISTAKES = (  # the most definite first, then those that take time, then what only describes
+    mistakes.not_finite,
+    mistakes.zero_everywhere,
+    mistakes.constant_factor,
+    mistakes.transposed,
+    mistakes.swapped_gradients,
+    mistakes.step_left_out,
+    mistakes.wrong_branch,
+    mistakes.sigmoid_for_softmax,
+    mistakes.wrong_term,
+    mistakes.wrong_factor,
+    mistakes.swapped_parts,
+    mistakes.wrong_places,
+    mistakes.forgotten_constant,
+    mistakes.forgotten_input,
+    mistakes.forgotten_scale,
+    mistakes.wrong_rows_of_a_table,
+    mistakes.wrong_rows_of_targets,
+    mistakes.factor_of_each_row,
+    mistakes.dropped_term,
+    mistakes.other_zeros,
+    mistakes.sum_not_zero,
+    mistakes.nearly_right,
+    mistakes.wrong_slope,
+    mistakes.where_it_is_wrong,
+)
 
 
 def explain(mine: Array, true: Array, evidence: Evidence) -> str:
-    """One sentence about a gradient (or an output) that is not the true one."""
+    """One sentence about a gradient (or an output) that is not the true one: that of the first mistake that fits."""
     right_shape = mine.shape == true.shape
     kinds = MISTAKES if right_shape else MISTAKES_OF_SHAPE
+    sentence = ""
     with np.errstate(all="ignore"):
-        sentences = (mistake(mine, true, evidence) for mistake in kinds)
-        first = next(filter(None, sentences), "")
+        for mistake in kinds:
+            sentence = mistake(mine, true, evidence)
+            if sentence:
+                break
+    sentence = sentence or ""
     if right_shape:
-        return first
-    return f"{first} It has shape {mine.shape}, expected {true.shape}.".strip()
-
-
-# --- all of it -------------------------------------------------------------------------------------------------------
-
-
-def not_finite(mine, true, e):
-    """NaN or infinity."""
-    wrong = ~np.isfinite(mine)
-    if wrong.any():
-        return f"{wrong.sum()} of its {mine.size} entries are NaN or infinite."
-
-
-def zero_everywhere(mine, true, e):
-    """No gradient at all."""
-    if not mine.any():
-        return "It is zero everywhere: this part of the derivative is missing."
-
-
-def constant_factor(mine, true, e):
-    """A factor that is the same everywhere, such as a sign, a scale, or a mean in place of a sum."""
-    ratio = _ratio(mine, true)
-    if not same(mine * ratio, true):
-        return None
-    if same(-mine, true):
-        return "The sign is wrong: the true one is -1 times yours."
-    meanings = [text for value, text in _known_factors(e) if math.isclose(ratio, value, rel_tol=1e-5)]
-    if not meanings:
-        return f"The true one is {ratio:.4g} times yours: a constant factor."
-    return f"The true one is {ratio:.4g} times yours, which is {' Or it is '.join(meanings[:3])}"
-
-
-def _ratio(mine, true):
-    """The factor that brings mine nearest to true."""
-    return (true * mine).sum() / (mine * mine).sum()
-
-
-def _known_factors(e):
-    """Pairs of a factor and what it may mean."""
-    for name, value in (e.arrays | e.constants).items():
-        if name == "rate":
-            yield 1 / (1 - value), "1/(1 - rate): is the division by 1 - rate missing?"
-            yield 1 - value, "1 - rate: is it divided by 1 - rate once too often?"
-        elif isinstance(value, (int, float)) and value:
-            yield value, f"{name}: is the factor {name} missing?"
-            yield 1 / value, f"1/{name}: is the division by {name} missing?"
-    yield 2, "2: is one of two terms missing, or does a second pass overwrite the first (`=` for `+=`)?"
-    yield 1 / 2, "1/2: is something counted twice?"
-    for n in e.sizes:
-        yield n**-0.5, f"1/sqrt({n}): is the scale missing?"
-        yield n**0.5, f"sqrt({n}): is the scale applied once too often?"
-        yield 1 / n, f"1 in {n}: is it summed where the forward pass takes a mean over {n}?"
-        yield n, f"the size {n}: is it a mean over {n} where it must be a sum?"
-
-
-# --- the right numbers in another place, or other numbers ------------------------------------------------------------
-
-
-def transposed(mine, true, e):
-    """Rows for columns."""
-    if same(mine.T, true):
-        return "It is transposed."
-
-
-def swapped_gradients(mine, true, e):
-    """The gradient of another input."""
-    for name, gradient in e.others.items():
-        if same(mine, gradient):
-            return f"This is the gradient of {name}: are two gradients swapped?"
-
-
-def step_left_out(mine, true, e):
-    """Something that is known already, such as dout, is handed on as it is."""
-    for name, array in e.floats.items():
-        if same(mine, array):
-            return f"This is {name} itself: the step of this operation is missing."
-
-
-def not_reshaped(mine, true, e):
-    """Another shape."""
-    if same(mine.reshape(-1), true.reshape(-1)):
-        return "The numbers are right: reshape it."
-
-
-def not_summed(mine, true, e):
-    """An axis along which the forward pass repeats the input."""
-    stays = mine.ndim == true.ndim  # an axis that is summed becomes one of length 1
-    for axes in _choices_of_axes(mine):
-        if same(mine.sum(axes, keepdims=stays), true):
-            return f"It is not summed over axes {axes}."
-
-
-def summed_over_wrong_axes(mine, true, e):
-    """A sum along other axes than those along which the forward pass repeats the input."""
-    for name, array in e.floats.items():
-        for axes in _choices_of_axes(array):
-            if same(mine, array.sum(axes)):
-                return f"This is {name} summed over axes {axes}: are they the wrong ones?"
-
-
-def _choices_of_axes(array):
-    for n in range(1, array.ndim + 1):
-        yield from itertools.combinations(range(array.ndim), n)
-
-
-def swapped_parts(mine, true, e):
-    """Queries, keys and values, or the gates of a cell, in another order."""
-    for n in (2, 3, 4):
-        if true.ndim == 0 or true.shape[-1] % n:
-            continue
-        parts = np.split(mine, n, axis=-1)
-        for order in itertools.permutations(range(n)):
-            if same(np.concatenate([parts[i] for i in order], axis=-1), true):
-                return f"The {n} parts of its last axis are swapped: {[i + 1 for i in order]} is the right order."
-
-
-def wrong_places(mine, true, e):
-    """A reshape in place of a transpose."""
-    if same(np.sort(mine, axis=None), np.sort(true, axis=None)):
-        return "The right numbers stand in wrong places: is it a reshape where axes must be swapped?"
-
-
-# --- a term or a factor that is left out, or is there twice ----------------------------------------------------------
-
-
-def wrong_branch(mine, true, e):
-    """A residual: a branch that is left out, or counted twice."""
-    missing = true - mine
-    rows = missing.reshape(-1, *missing.shape[-1:]).sum(axis=0)
-    for name, gradient in e.others.items():
-        says = f"is the gradient of {name}: what flows into a branch also flows past it, once. A residual?"
-        for where, difference in (("", missing), (", summed over its rows,", rows)):
-            if same(difference, gradient):
-                return f"What is missing{where} {says}"
-            if same(-difference, gradient):
-                return f"What it has once too often{where} {says}"
-
-
-def sigmoid_for_softmax(mine, true, e):
-    """A derivative entry by entry where each output depends on the whole row; the wrong factor before a sum."""
-    for name, array in e.floats.items():
-        if array.ndim == 0 or array.shape != e.dout.shape:
-            continue
-        if same(mine, e.dout * array * (1 - array)):
-            return f"This is dout {name} (1 - {name}), as for a sigmoid: here every output depends on the whole row."
-        if same(mine, (e.dout * array).reshape(-1, array.shape[-1]).sum(axis=0)):
-            return f"This is the sum of dout {name} over the rows: is {name} the wrong factor?"
-
-
-def wrong_term(mine, true, e):
-    """A term that is known, left out or added once too often."""
-    for name, term in _fitting(e, true):
-        if same(true - mine, term):
-            return f"What is missing is exactly {name}."
-        if same(mine - true, term):
-            return f"What it has once too often is {name}."
-
-
-def wrong_factor(mine, true, e):
-    """A factor that is known, left out or there once too often."""
-    for name, factor in _fitting(e, true):
-        if same(mine * factor, true):
-            return f"The true one is yours times {name}: is that factor missing?"
-        if same(mine, true * factor):
-            return f"Yours is the true one times {name}: that is one factor too many."
-
-
-def _fitting(e, true):
-    """Names and arrays of the shape of true, made from those that fit it, also with an axis added at their end."""
-    for name, array in e.floats.items():
-        yield name, _broadcast(array, true)
-        yield name, _broadcast(array[..., None], true)
-
-
-def _broadcast(array, true):
-    """The array in the shape of true; NaN where it does not fit."""
-    try:
-        return np.broadcast_to(array, true.shape)
-    except ValueError:
-        return np.nan * true
-
-
-def forgotten_constant(mine, true, e):
-    """A mask, weights, a key or a scale that is left out, or a mask that is read upside down."""
-    for name, value in e.constants.items():
-        if value is None:
-            continue
-        is_mask = name in e.arrays and e.arrays[name].dtype.kind == "b"
-        without = np.ones_like(value) if is_mask else None
-        if same(mine, e.true_for(**{name: without})):
-            return f"This is right without {name}: {name} is forgotten."
-        if is_mask and same(mine, e.true_for(**{name: ~value})):
-            return f"This is right for the opposite of {name}: is it read upside down?"
-
-
-def forgotten_input(mine, true, e):
-    """An input, such as a gain, that is left out, or is multiplied in too late."""
-    if len(e.others) > 4:
-        return None  # as for a whole model: each of them would take a numeric gradient
-    for name in e.others:
-        factor = e.arrays[name]
-        for_ones = e.true_for(**{name: np.ones_like(factor)})
-        if same(mine, for_ones):
-            return f"This is right for {name} = 1: {name} is forgotten."
-        if same(mine, for_ones * _broadcast(factor, for_ones)):
-            return f"{name} is multiplied in at the end: it belongs inside, before the sums over the row."
-
-
-def forgotten_scale(mine, true, e):
-    """An output for which an input must be divided by the square root of a size, or must not be."""
-    if e.gradients:
-        return None
-    for name, array in e.floats.items():
-        for n in e.sizes:
-            if same(mine, e.true_for(**{name: array * math.sqrt(n)})):
-                return f"This is right for sqrt({n}) {name}: is the scale 1/sqrt({n}) missing?"
-            if same(mine, e.true_for(**{name: array / math.sqrt(n)})):
-                return f"This is right for {name} / sqrt({n}): is the scale 1/sqrt({n}) applied once too often?"
-
-
-# --- wrong in some rows, or in each row in its own way ---------------------------------------------------------------
-
-
-def wrong_rows_of_a_table(mine, true, e):
-    """An embedding: rows of ids that repeat, that occur, or that do not occur."""
-    for name, ids in e.ids.items():
-        if true.ndim != 2 or ids.shape == true.shape[:1] or ids.max() >= len(true):
-            continue
-        rows = _off(mine, true).any(axis=-1)
-        count = np.bincount(ids[ids >= 0], minlength=len(true))
-        if (count[rows] > 1).all():
-            return f"Only rows of repeated {name} are wrong: `dw[ids] = ` keeps the last one, np.add.at adds all."
-        if (rows == (count > 0)).all():
-            return f"Exactly the rows of {name} that occur are wrong: what the lookup adds is missing."
-        unused = count == 0
-        times = _ratio(true[unused], mine[unused])
-        if unused.any() and not _off(mine, times * true)[unused].any():
-            says = "the output head, which uses every row, must be counted once"
-            return f"Rows of {name} that do not occur are {times:.3g} times the true ones: {says}."
-
-
-def wrong_rows_of_targets(mine, true, e):
-    """A loss: rows that are ignored, or the entries that the targets name."""
-    off = _off(mine, true)
-    for name, ids in e.ids.items():
-        if true.ndim == 0 or ids.shape != true.shape[:-1]:
-            continue
-        if (ids[off.any(axis=-1)] < 0).all():
-            return f"Only rows where {name} is ignored (-100) are wrong: their gradient is 0."
-        target = np.arange(true.shape[-1]) == ids[..., None]
-        if not (off & ~target).any():
-            return f"It is wrong only at the entry that {name} names: look at the one-hot term and its sign."
-
-
-def _off(mine, true):
-    return abs(mine - true) > CLOSE * abs(true).max()
-
-
-def factor_of_each_row(mine, true, e):
-    """Each row has a factor of its own."""
-    if _made_of(true, [mine]):
-        return "Each row is off by a factor of its own: something that belongs to the row is missing, or is too much."
-
-
-def dropped_term(mine, true, e):
-    """A term such as `x_hat * mean(...)` is left out: in every row a multiple of something known."""
-    known = {name: array for name, array in e.floats.items() if array.shape == true.shape and name != "dout"}
-    bases = {"the same number for the whole row": [np.ones_like(true)]}
-    for name, array in known.items():
-        bases[f"a multiple of {name}"] = [array]
-    for name, array in known.items():
-        bases[f"a multiple of {name} normalised"] = [array - array.mean(axis=-1, keepdims=True)]
-    for name, array in known.items():
-        bases[f"a number, and a multiple of {name}"] = [np.ones_like(true), array]
-    for what, base in bases.items():
-        if _made_of(true - mine, base):
-            return f"What is missing is, in every row, {what}: is a mean or sum over the row left out?"
-
-
-def _made_of(x, base):
-    """Whether every row of x is a sum of multiples of the same row of the arrays in base; False for short rows."""
-    if x.ndim == 0 or x.shape[-1] < 4:
-        return False
-    x = x[..., None]
-    a = np.stack(base, axis=-1)
-    return same(a @ (np.linalg.pinv(a) @ x), x)
-
-
-# --- wrong zeros, wrong sums, wrong slopes ---------------------------------------------------------------------------
-
-
-def other_zeros(mine, true, e):
-    """Another mask than that of the forward pass, or none."""
-    zero = mine == 0
-    true_zero = abs(true) < 1e-8 * abs(true).max()
-    if (zero & ~true_zero).any() and (true_zero & ~zero).any():
-        return "It is zero in other places than the true one: is it another mask, or another key?"
-    if true_zero.any() and same(np.where(true_zero, 0, mine), true):
-        return f"It is not zero at {true_zero.sum()} entries where the true one is: is a mask or dropout missing here?"
-
-
-def sum_not_zero(mine, true, e):
-    """A mean that must be subtracted."""
-    for axis in reversed(range(true.ndim)):
-        if abs(true.sum(axis)).max() < 1e-7 * abs(true).max() < abs(mine.sum(axis)).max():
-            says = "a mean or sum that is subtracted is missing, or runs over another axis"
-            return f"The true one sums to 0 along axis {axis}, yours does not: {says}."
-
-
-def nearly_right(mine, true, e):
-    """Too few digits, or another form of the function."""
-    far = abs(mine - true).max() / abs(true).max()
-    if far < 1e-5:
-        return f"It is right to {far:.0e}: is something computed in float32, or an eps in another place?"
-    if far < 1e-2:
-        return f"It is nearly right, to {far:.0e}: another form of the same function, or another eps?"
-
-
-def wrong_slope(mine, true, e):
-    """An operation that works entry by entry, whose slope is wrong."""
-    if e.name not in e.gradients or e.dout.shape != true.shape:
-        return None
-    slopes = e.true_for(dout=1.0)
-    if same(e.dout * slopes, true):
-        i = np.unravel_index(abs(mine - true).argmax(), mine.shape)
-        at = f"The slope at {e.arrays[e.name][i]:.3g} is {slopes[i]:.4g}, yours is {mine[i] / e.dout[i]:.4g}"
-        return f"{at}: is the derivative of an inner function missing, or a term of the product rule?"
-
-
-def where_it_is_wrong(mine, true, e):
-    """No kind that is known: the places, where only some indices of an axis are wrong."""
-    off = _off(mine, true)
-    for axis in reversed(range(off.ndim)):
-        hit = np.unique(off.nonzero()[axis])
-        length = off.shape[axis]
-        if len(hit) < length:
-            together = len(hit) == hit[-1] - hit[0] + 1 > 1
-            places = f"{hit[0]} to {hit[-1]}" if together else ", ".join(map(str, hit))
-            return f"It is wrong only at {places} of axis {axis} (which has {length}); the rest is right."
-    return f"{off.sum()} of {off.size} entries are wrong, and no simple pattern fits."
-
-
-MISTAKES_OF_SHAPE = (  # where the shape is not the true one
-    not_finite, zero_everywhere, transposed, swapped_gradients, step_left_out,
-    not_reshaped, not_summed, summed_over_wrong_axes,
-)  # fmt: skip
-MISTAKES = (  # the most definite first, then those that take time, then what only describes
-    not_finite, zero_everywhere, constant_factor, transposed, swapped_gradients, step_left_out,
-    wrong_branch, sigmoid_for_softmax, wrong_term, wrong_factor, swapped_parts, wrong_places,
-    forgotten_constant, forgotten_input, forgotten_scale,
-    wrong_rows_of_a_table, wrong_rows_of_targets, factor_of_each_row, dropped_term,
-    other_zeros, sum_not_zero, nearly_right, wrong_slope, where_it_is_wrong,
-)  # fmt: skip
+        return sentence
+    return f"{sentence} It has shape {mine.shape}, expected {true.shape}.".strip()
+
+
+def only_nearest_to_the_loss(results: list[Result], names: list[str]) -> list[Result]:
+    """The results of a model, in which of its wrong parameters only the last one is explained: it may cause the others.
+
+    names: of the parameters, in the order of the forward pass.
+    """
+    wrong = []
+    for result in results:
+        if result.diagnosis and result.name in names:
+            wrong.append(result.name)
+    if not wrong:
+        return results
+    *others, nearest = wrong
+    hint = f"It may follow from {nearest}, which is nearer to the loss."
+    changed = []
+    for result in results:
+        if result.name in others:
+            result = result._replace(diagnosis=hint)
+        changed.append(result)
+    return changed

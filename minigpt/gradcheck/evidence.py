@@ -29,9 +29,10 @@ class Evidence:
 
     def __post_init__(self):
         self.arrays = {name: to_numpy(array) for name, array in self.arrays.items()}
-        self.others = {name: to_numpy(array) for name, array in self.gradients.items() if name != self.name}
-        self.floats = {name: array for name, array in self.arrays.items() if array.dtype.kind == "f"}
-        self.ids = {name: array for name, array in self.arrays.items() if array.dtype.kind in "iu"}
+        self.others = {name: to_numpy(array) for name, array in self.gradients.items()}
+        self.others.pop(self.name, None)
+        self.floats = _of_kind("f", self.arrays)
+        self.ids = _of_kind("iu", self.arrays)
         self.dout = self.floats.get("dout", np.zeros(()))
 
     @property
@@ -40,20 +41,26 @@ class Evidence:
         arrays = list(self.others.values())
         if "dout" in self.floats:
             arrays.append(self.floats["out"] * self.dout)
-        return max((float(abs(array).max()) for array in arrays), default=0.0)
+        largest = [float(abs(array).max()) for array in arrays]
+        return max(largest, default=0.0)
 
     @property
     def sizes(self) -> list[int]:
         """The numbers above 1 that a sum or a mean may run over: lengths of axes, rows, targets that count."""
-        sizes = {int((ids >= 0).sum()) for ids in self.ids.values()}
+        sizes = set()
+        for ids in self.ids.values():
+            targets = int((ids >= 0).sum())
+            sizes.add(targets)
         for array in [*self.arrays.values(), *self.others.values()]:
-            sizes.update(array.shape, [math.prod(array.shape[:-1])])
+            rows = math.prod(array.shape[:-1])
+            sizes.add(rows)
+            sizes.update(array.shape)
         return sorted(sizes - {0, 1})
 
-    def true_for(self, **changes) -> Array:
-        """What would be true for other arguments; empty where they make no sense."""
+    def true_with(self, name: str, value: Any) -> Array:
+        """What would be true for another value of an input, a constant or dout; empty where that makes no sense."""
         try:
-            return to_numpy(self.again(**changes))
+            return to_numpy(self.again(**{name: value}))
         except Exception:  # a forward pass may need what was taken away
             return np.zeros(0)
 
@@ -63,7 +70,10 @@ def same(x: Array, y: Array) -> bool:
     if x.shape != y.shape:
         return False
     largest = np.max([abs(x), abs(y)], initial=0)
-    return bool(largest > 0 and abs(x - y).max() <= CLOSE * largest)
+    if not largest > 0:
+        return False
+    difference = abs(x - y).max()
+    return bool(difference <= CLOSE * largest)
 
 
 def leaves(value: Any, path: str = "") -> dict[str, Any]:
@@ -74,11 +84,37 @@ def leaves(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _collect(value, path, found):
-    if hasattr(value, "dtype") and not any(value is other for other in found.values()):
-        found[path] = value
+    if hasattr(value, "dtype"):
+        known = any(value is other for other in found.values())
+        if not known:
+            found[path] = value
     if isinstance(value, (tuple, list)):
         fields = getattr(value, "_fields", range(len(value)))
         value = dict(zip(fields, value, strict=True))
     if isinstance(value, dict):
         for key, item in value.items():
-            _collect(item, f"{path}.{key}".lstrip("."), found)
+            inner = f"{path}.{key}" if path else str(key)
+            _collect(item, inner, found)
+
+
+def is_float(value: Any) -> bool:
+    """Is it an array of floats?"""
+    return hasattr(value, "dtype") and value.dtype.kind == "f"
+
+
+def floats_in(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Those of the inputs that are arrays of floats."""
+    found = {}
+    for name, value in inputs.items():
+        if is_float(value):
+            found[name] = value
+    return found
+
+
+def _of_kind(kinds: str, arrays: dict[str, Array]) -> dict[str, Array]:
+    """Those of the arrays whose dtype is of one of these kinds, such as "f" and "i"."""
+    found = {}
+    for name, array in arrays.items():
+        if array.dtype.kind in kinds:
+            found[name] = array
+    return found

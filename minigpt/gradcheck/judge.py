@@ -3,50 +3,69 @@
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from minigpt.gradcheck.checker import Result, check, compare
+from minigpt.gradcheck.checker import check, compare
 from minigpt.gradcheck.evidence import Evidence
+from minigpt.gradcheck.results import Result
 from minigpt.ops import reference
-from minigpt.ops.cases import cases
+from minigpt.ops.cases import Case, cases
+from minigpt.ops.overrides import as_taken, why_not
 
-Trial = tuple[str, list[Result]]  # what was tried, and what was found
+Trial = tuple[str, list[Result]]  # what was tried, and what was found; of a skipped case the reason, and no result
 
 
 def judge(op: str, forward: Callable, backward: Callable, seed: int = 0) -> Iterator[Trial]:
-    """Try a pair as the operation `op` on all its cases; yields what was tried and what was found."""
+    """Try a pair as the operation `op` on all its cases; yields what was tried and what was found.
+
+    A case with an option that forward does not take, such as a mask, is skipped, and the trial says why; but not the
+    first case, which is the operation itself.
+    """
     right = getattr(reference, f"{op}_forward")
+
+    def call(*args, **constants):
+        args, constants = as_taken(forward, right, args, constants)
+        return forward(*args, **constants)
+
     first = None
     happy = True
     for case in cases(op, seed):
-        if not case.is_known_to(forward):
+        values = list(case.args.values())
+        problem = why_not(forward, right, values, case.constants)
+        if problem and case.name != op:
+            yield f"{case.title}: skipped, {op}_forward {problem}", []
             continue
-        if guarded(case.run, forward) is NotImplemented:
-            continue  # it leaves this case to the next implementation
-        values = case.args.values()
-        results = guarded(check, forward, backward, values, case.constants, case.args, seed, reference=right)
+        if guarded(case.run, call) is NotImplemented:
+            continue  # the next implementation is responsible for this case
+        results = guarded(check, call, backward, values, case.constants, case.args, seed, reference=right)
         yield case.title, results
         if "nothing yet" in results[0].diagnosis:
             return
         first = first or case
         happy = happy and not any(result.diagnosis for result in results)
     if first and happy:
-        yield f"{op}, inputs times 1000", guarded(_on_large_inputs, first, forward, backward, seed)
+        yield f"{op}, inputs times 1000", guarded(_on_large_inputs, first, call, backward, seed)
 
 
-def _on_large_inputs(case, forward, backward, seed):
+def _on_large_inputs(case: Case, forward: Callable, backward: Callable, seed: int) -> list[Result]:
     """A pair beside the reference on inputs a thousand times as large: nothing may overflow."""
     case = case.times(1000)
-    right = [getattr(reference, f"{case.op}_{way}") for way in ("forward", "backward")]
+    right_forward = getattr(reference, f"{case.op}_forward")
+    right_backward = getattr(reference, f"{case.op}_backward")
     _, mine = case.run_both(forward, backward, seed)
-    dout, true = case.run_both(*right, seed)
+    dout, true = case.run_both(right_forward, right_backward, seed)
     known = {"out": true["out"], "dout": dout}
-    return [compare(name, mine[name], true[name], Evidence(known, case.constants, name, true)) for name in true]
+    results = []
+    for name, right in true.items():
+        evidence = Evidence(known, case.constants, name, true)
+        results.append(compare(name, mine[name], right, evidence))
+    return results
 
 
-def guarded(function: Callable, *args, **constants):
-    """What function returns; an error that is raised in it, such as by a learner's code, becomes a result."""
+def guarded(function: Callable, *args, **constants) -> Any:
+    """What function returns; or, where it raises an error, a list of one `Result` with the description of the error."""
     try:
         with np.errstate(all="ignore"):
             return function(*args, **constants)
@@ -56,9 +75,11 @@ def guarded(function: Callable, *args, **constants):
 
 def describe(error: BaseException) -> str:
     """What was raised and where, in one line: the innermost line that is neither in this package nor in NumPy."""
-    libraries = str(Path(__file__).parent.parent), str(Path(np.__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    where = f" in line {frames[-1].lineno}, `{frames[-1].line}`" if frames else ""
+    package = str(Path(__file__).parent.parent)
+    numpy = str(Path(np.__file__).parent)
+    where = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith((package, numpy)):
+            where = f" in line {frame.lineno}, `{frame.line}`"
     message = " ".join(str(error).split())
     return f"{type(error).__name__}{where}: {message}"

@@ -76,6 +76,7 @@ class Report:
         self.worst = (0.0, "")
         self.failed = 0
         self.trials = 0
+        self.skipped = 0
         self.tensors = 0
         self._line("tried", "tensors", "worst error", "", "in")
 
@@ -87,6 +88,10 @@ class Report:
         """Print these trials; what is wrong with a tensor is printed once."""
         explained = set()
         for what, results in trials:
+            if not results:  # a case that was skipped: its title says why
+                self.skipped += 1
+                self.say(prefix + what)
+                continue
             worst = gradcheck.worst(results)
             self._line(prefix + what, len(results), f"{worst.error:.1e}", worst.word, worst.name)
             self.trials += 1
@@ -102,6 +107,8 @@ class Report:
     def close(self) -> bool:
         """Print the last line; True if everything was happy."""
         seconds = f"{perf_counter() - self.start:.0f} s"
+        if self.skipped:
+            self.say(f"Skipped cases: {self.skipped}. In a model the library itself runs such calls.")
         if self.failed:
             summary = f"{self.failed} of {self.trials} trials are not right; below each stands what is likely wrong."
             self.say(f"{summary} {seconds}")

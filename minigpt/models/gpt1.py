@@ -14,7 +14,7 @@ from minigpt.files import openai_release
 from minigpt.models.card import Card
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import GPT1Adam
 from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT1Tokenizer
@@ -44,33 +44,44 @@ class GPT1Config(Config):
 
 
 class Block(Module):
-    """n = LN1(x + Attn(x)),   out = LN2(n + MLP(n)): what stands on the residual stream is always normalised."""
+    """x = LN1(x + Attn(x)),   x = LN2(x + MLP(x)): the residual stream x is normalised after each addition."""
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        c = config.n_embd
+        eps = config.layer_norm_epsilon
         std = config.initializer_range
         self.attn = Attention(config, rng, std, dtype)
-        self.ln_1 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.ln_1 = LayerNorm(c, eps, dtype)
         self.mlp = MLP(config, rng, std, dtype)
-        self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.ln_2 = LayerNorm(c, eps, dtype)
 
     def forward(
-        self, x: Array, past=None, key: Key | None = None, grad: bool = True, mask: Array | None = None
+        self,
+        x: Array,
+        past: Past | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        mask: Array | None = None,
     ) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C). mask: who sees whom; None is causal."""
+        """x (B,T,C) -> out (B,T,C). past, mask: see `Attention`. key: switches dropout on."""
         cache = Cache(self, grad)
         a = cache.keep("attn", self.attn.forward(x, past, key, grad, mask))
-        n = cache.keep("ln_1", self.ln_1.forward(ops.add(x, a)))
-        m = cache.keep("mlp", self.mlp.forward(n, key, grad))
-        out = cache.keep("ln_2", self.ln_2.forward(ops.add(n, m)))
-        return out, cache
+        x = ops.add(x, a)
+        x = cache.keep("ln_1", self.ln_1.forward(x))
+        m = cache.keep("mlp", self.mlp.forward(x, key, grad))
+        x = ops.add(x, m)
+        x = cache.keep("ln_2", self.ln_2.forward(x))
+        return x, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
         cache = self.own(cache)
-        dn = self.ln_2.backward(dout, cache.pop("ln_2"))
-        dn = ops.add(dn, self.mlp.backward(dn, cache.pop("mlp")))
-        dx = self.ln_1.backward(dn, cache.pop("ln_1"))
-        return ops.add(dx, self.attn.backward(dx, cache.pop("attn")))
+        dx = self.ln_2.backward(dout, cache.pop("ln_2"))
+        dm = self.mlp.backward(dx, cache.pop("mlp"))
+        dx = ops.add(dx, dm)
+        dx = self.ln_1.backward(dx, cache.pop("ln_1"))
+        da = self.attn.backward(dx, cache.pop("attn"))
+        return ops.add(dx, da)
 
 
 class GPT1(LanguageModel):
@@ -83,11 +94,14 @@ class GPT1(LanguageModel):
     release = openai_release
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None if seed is None else np.random.default_rng(seed)
+        rng = None
+        if seed is not None:
+            rng = np.random.default_rng(seed)
+        c = config.n_embd
         std = config.initializer_range
         self.config = config
-        self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
-        self.positions_embed = PositionEmbedding(config.n_positions, config.n_embd, rng, std, dtype)
+        self.tokens_embed = Embedding(config.vocab_size, c, rng, std, dtype)
+        self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
 
     @property
@@ -96,24 +110,34 @@ class GPT1(LanguageModel):
         return self.tokens_embed, self.positions_embed
 
     def hidden(
-        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+        self,
+        ids: Array,
+        past: list[Past] | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        *,
+        mask: Array | None = None,
+        positions: Array | None = None,
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), the output of the last block"""
         cache = Cache(self, grad)
         ids, positions = self.place(ids, past, positions)
         of_tokens, of_positions = self.embeddings
         x = cache.keep("tokens", of_tokens.forward(ids))
-        x = x + cache.keep("positions", of_positions.forward(positions))
-        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        p = cache.keep("positions", of_positions.forward(positions))
+        dropout = ops.dropout_forward(x + p, rate=self.config.embd_pdrop, key=fold(key, 0))
+        x = cache.keep("dropout", dropout)
         for i, block in enumerate(self.h):
-            x = cache.keep(f"h.{i}", self.through(block, x, past and past[i], fold(key, i + 1), grad, mask))
+            past_of_block = past[i] if past else None
+            through = self.through(block, x, past_of_block, fold(key, i + 1), grad, mask)
+            x = cache.keep(f"h.{i}", through)
         return x, cache
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
         cache = self.own(cache)
-        for i, block in reversed(list(enumerate(self.h))):
-            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        for i in reversed(range(len(self.h))):
+            dh = self.h[i].backward(dh, cache.pop(f"h.{i}"))
         dh = ops.dropout_backward(dh, cache.pop("dropout"))
         of_tokens, of_positions = self.embeddings
         of_positions.backward(dh, cache.pop("positions"))

@@ -14,7 +14,7 @@ from minigpt.errors import InputError
 from minigpt.models.card import Card
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT2Tokenizer
@@ -44,33 +44,44 @@ class GPT2Config(Config):
 
 
 class Block(Module):
-    """n = x + Attn(LN1(x)),   out = n + MLP(LN2(n)): the residual stream itself is only ever added to (section 2.3)."""
+    """x = x + Attn(LN1(x)),   x = x + MLP(LN2(x)): the residual stream x is only ever added to (section 2.3)."""
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        c = config.n_embd
+        eps = config.layer_norm_epsilon
         std = config.initializer_range / math.sqrt(2 * config.n_layer)
-        self.ln_1 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.ln_1 = LayerNorm(c, eps, dtype)
         self.attn = Attention(config, rng, std, dtype)
-        self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.ln_2 = LayerNorm(c, eps, dtype)
         self.mlp = MLP(config, rng, std, dtype)
 
     def forward(
-        self, x: Array, past=None, key: Key | None = None, grad: bool = True, mask: Array | None = None
+        self,
+        x: Array,
+        past: Past | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        mask: Array | None = None,
     ) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C). mask: who sees whom; None is causal."""
+        """x (B,T,C) -> out (B,T,C). past, mask: see `Attention`. key: switches dropout on."""
         cache = Cache(self, grad)
         a = cache.keep("ln_1", self.ln_1.forward(x))
-        n = ops.add(x, cache.keep("attn", self.attn.forward(a, past, key, grad, mask)))
-        m = cache.keep("ln_2", self.ln_2.forward(n))
-        out = ops.add(n, cache.keep("mlp", self.mlp.forward(m, key, grad)))
-        return out, cache
+        a = cache.keep("attn", self.attn.forward(a, past, key, grad, mask))
+        x = ops.add(x, a)
+        m = cache.keep("ln_2", self.ln_2.forward(x))
+        m = cache.keep("mlp", self.mlp.forward(m, key, grad))
+        x = ops.add(x, m)
+        return x, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
         cache = self.own(cache)
         dm = self.mlp.backward(dout, cache.pop("mlp"))
-        dn = ops.add(dout, self.ln_2.backward(dm, cache.pop("ln_2")))
-        da = self.attn.backward(dn, cache.pop("attn"))
-        return ops.add(dn, self.ln_1.backward(da, cache.pop("ln_1")))
+        dm = self.ln_2.backward(dm, cache.pop("ln_2"))
+        dx = ops.add(dout, dm)
+        da = self.attn.backward(dx, cache.pop("attn"))
+        da = self.ln_1.backward(da, cache.pop("ln_1"))
+        return ops.add(dx, da)
 
 
 class GPT2(LanguageModel):
@@ -83,13 +94,16 @@ class GPT2(LanguageModel):
     Config = GPT2Config
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None if seed is None else np.random.default_rng(seed)
+        rng = None
+        if seed is not None:
+            rng = np.random.default_rng(seed)
+        c = config.n_embd
         std = config.initializer_range
         self.config = config
-        self.wte = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
-        self.wpe = PositionEmbedding(config.n_positions, config.n_embd, rng, std, dtype)
+        self.wte = Embedding(config.vocab_size, c, rng, std, dtype)
+        self.wpe = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
-        self.ln_f = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+        self.ln_f = LayerNorm(c, config.layer_norm_epsilon, dtype)
 
     @property
     def embeddings(self) -> tuple[Embedding, PositionEmbedding]:
@@ -97,17 +111,27 @@ class GPT2(LanguageModel):
         return self.wte, self.wpe
 
     def hidden(
-        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+        self,
+        ids: Array,
+        past: list[Past] | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        *,
+        mask: Array | None = None,
+        positions: Array | None = None,
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), the normalised output of the last block"""
         cache = Cache(self, grad)
         ids, positions = self.place(ids, past, positions)
         of_tokens, of_positions = self.embeddings
         x = cache.keep("tokens", of_tokens.forward(ids))
-        x = x + cache.keep("positions", of_positions.forward(positions))
-        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        p = cache.keep("positions", of_positions.forward(positions))
+        dropout = ops.dropout_forward(x + p, rate=self.config.embd_pdrop, key=fold(key, 0))
+        x = cache.keep("dropout", dropout)
         for i, block in enumerate(self.h):
-            x = cache.keep(f"h.{i}", self.through(block, x, past and past[i], fold(key, i + 1), grad, mask))
+            past_of_block = past[i] if past else None
+            through = self.through(block, x, past_of_block, fold(key, i + 1), grad, mask)
+            x = cache.keep(f"h.{i}", through)
         x = cache.keep("ln_f", self.ln_f.forward(x))
         return x, cache
 
@@ -115,8 +139,8 @@ class GPT2(LanguageModel):
         """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
         cache = self.own(cache)
         dh = self.ln_f.backward(dh, cache.pop("ln_f"))
-        for i, block in reversed(list(enumerate(self.h))):
-            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        for i in reversed(range(len(self.h))):
+            dh = self.h[i].backward(dh, cache.pop(f"h.{i}"))
         dh = ops.dropout_backward(dh, cache.pop("dropout"))
         of_tokens, of_positions = self.embeddings
         of_positions.backward(dh, cache.pop("positions"))

@@ -103,7 +103,9 @@ class LSTM(LanguageModel):
     repeats_its_step = False
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None if seed is None else np.random.default_rng(seed)
+        rng = None
+        if seed is not None:
+            rng = np.random.default_rng(seed)
         self.config = config
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
         self.h = [Recurrence(config, rng, dtype)]
@@ -149,4 +151,11 @@ SIZES = {
     "paper": {},
 }
 
-CARD = Card("lstm", LSTM, SIZES, usual_size="paper", tokenizer=GPT1Tokenizer, optimizer=GPT1Adam)
+CARD = Card(
+    name="lstm",
+    model=LSTM,
+    sizes=SIZES,
+    usual_size="paper",
+    tokenizer=GPT1Tokenizer,
+    optimizer=GPT1Adam,
+)

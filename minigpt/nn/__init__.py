@@ -1,4 +1,4 @@
-"""Modules own the parameters, and optimisers move them. What is computed stands in `minigpt.ops`."""
+"""Modules own the parameters, and optimisers update them. What is computed stands in `minigpt.ops`."""
 
 from minigpt.nn.attention import Attention, Past
 from minigpt.nn.layers import MLP, Embedding, LayerNorm, Linear, PositionEmbedding

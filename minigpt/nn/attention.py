@@ -11,53 +11,67 @@ from minigpt.ops.random_keys import Key, fold
 
 
 class Past:
-    """What one attention has read: the keys and values of earlier positions, so that nothing is read twice.
+    """The key-value cache of one attention: the keys and values of the positions that it has read.
 
-    The key-value cache of one layer. It belongs to the caller; an attention that is given one reads it and writes its
-    new keys and values behind it, in place: k, v (B,NH,capacity,D), of which `length` positions are filled.
-    padding: (B,), how many places at the left of each row hold nothing, where rows have different lengths; or None.
+    It belongs to the caller. An attention that is given a past reads it, and then stores its new keys and values after
+    the earlier ones, in place.
+
+    k, v: (B,NH,capacity,D), of which the first `length` positions are filled; None before the first ones are stored.
+    padding: (B,) int, the number of positions at the left of each row that hold no token, where rows have different
+    lengths; None where they have the same.
     """
 
     def __init__(self, capacity: int, padding: Array | None = None):
         self.capacity = capacity
         self.padding = padding
         self.length = 0
-        self.k = self.v = None
+        self.k = None
+        self.v = None
 
     def read(self) -> tuple[Array, Array] | None:
-        """(k, v), each (B,NH,length,D), views and no copies; None as long as nothing was read."""
+        """(k, v), each (B,NH,length,D), views and no copies; None as long as nothing is stored."""
         if self.length == 0:
             return None
-        return self.k[:, :, : self.length], self.v[:, :, : self.length]
+        k = self.k[:, :, : self.length]
+        v = self.v[:, :, : self.length]
+        return k, v
 
     def extend(self, k: Array, v: Array) -> None:
-        """k, v (B,NH,T,D): of the T positions that follow. Raises InputError where there is no room for them."""
-        end = self.length + k.shape[2]
+        """Store k, v (B,NH,T,D), of the next T positions. Raises InputError where there is no room for them."""
+        start = self.length
+        end = start + k.shape[2]
         if end > self.capacity:
             raise InputError(f"{end} positions do not fit into a past of {self.capacity}: give it a larger capacity")
         if self.k is None:
-            b, n_head, _, size = k.shape
-            xp = array_module(k)
-            self.k = xp.empty((b, n_head, self.capacity, size), k.dtype)
-            self.v = xp.empty((b, n_head, self.capacity, size), k.dtype)
-        self.k[:, :, self.length : end] = k
-        self.v[:, :, self.length : end] = v
+            self._allocate(k)
+        self.k[:, :, start:end] = k
+        self.v[:, :, start:end] = v
         self.length = end
 
+    def _allocate(self, k: Array) -> None:
+        """Make room for keys such as these, and for values of the same shape."""
+        xp = array_module(k)
+        batch, n_head, _, head_size = k.shape
+        shape = (batch, n_head, self.capacity, head_size)
+        self.k = xp.empty(shape, k.dtype)
+        self.v = xp.empty(shape, k.dtype)
+
     def mask(self, t: int) -> Array | None:
-        """(B,1,T,S), True where the next T positions see the S so far, themselves included; None is plain causal."""
+        """(B,1,T,S) boolean, True where the next T positions see the S so far, themselves included; None is causal."""
         if self.padding is None:
             return None
-        key = array_module(self.padding).arange(self.length + t)
+        xp = array_module(self.padding)
+        key = xp.arange(self.length + t)
         query = key[-t:, None]
-        return (key <= query) & (key >= self.padding[:, None, None, None])
+        first_token = self.padding[:, None, None, None]
+        return (key <= query) & (key >= first_token)
 
 
 class Attention(Module):
     """Multi-head self-attention with its packed input projection and its output projection; causal without a mask.
 
     config: n_embd, n_head, attn_pdrop (dropout on the probabilities), resid_pdrop (on the output), initializer_range.
-    proj_std: standard deviation of the output projection's initial weights.
+    proj_std: standard deviation of the output projection's initial weights. (Vaswani et al. 2017, section 3.2.)
     """
 
     def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
@@ -67,32 +81,52 @@ class Attention(Module):
         self.config = config
 
     def forward(
-        self, x: Array, past: Past | None = None, key: Key | None = None, grad: bool = True, mask: Array | None = None
+        self,
+        x: Array,
+        past: Past | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        mask: Array | None = None,
     ) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)
 
-        past: the positions before, to which x is added; a constant for the backward. mask: boolean, broadcast to
-        (B,NH,T,S), True where a query may see a key; None is causal.
+        past: the positions before x, to which those of x are added; a constant for the backward. mask: boolean,
+        broadcast to (B,NH,T,S), True where a query may see a key; None is causal. Raises InputError where the past has
+        no room.
         """
         config = self.config
-        cache = Cache(self, grad)
-        qkv = cache.keep("qkv", self.c_attn.forward(x))
         before = None
         if past is not None:
             before = past.read()
-            mask = past.mask(x.shape[1]) if mask is None else mask
-        heads = cache.keep("heads", ops.self_attention_forward(
-            qkv, config.n_head, mask=mask, rate=config.attn_pdrop, key=fold(key, 0), past=before, grad=grad,
-        ))  # fmt: skip
-        if past is not None:
-            _, k, v = (ops.split_heads(part, config.n_head) for part in array_module(qkv).split(qkv, 3, axis=-1))
-            past.extend(k, v)
+            if mask is None:
+                mask = past.mask(x.shape[1])
+
+        cache = Cache(self, grad)
+        qkv = cache.keep("qkv", self.c_attn.forward(x))
+        attention = ops.self_attention_forward(
+            qkv,
+            config.n_head,
+            mask=mask,
+            past=before,
+            rate=config.attn_pdrop,
+            key=fold(key, 0),
+            grad=grad,
+        )
+        heads = cache.keep("heads", attention)
         out = cache.keep("proj", self.c_proj.forward(heads))
-        out = cache.keep("dropout", ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
+        dropout = ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1))
+        out = cache.keep("dropout", dropout)
+
+        if past is not None:
+            xp = array_module(qkv)
+            _, k, v = xp.split(qkv, 3, axis=-1)
+            k = ops.split_heads(k, config.n_head)
+            v = ops.split_heads(v, config.n_head)
+            past.extend(k, v)
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,C) -> dx (B,T,C)"""
+        """dout (B,T,C) -> dx (B,T,C). Raises ValueError for a cache of another module, and for one that was used."""
         cache = self.own(cache)
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
         dheads = self.c_proj.backward(dout, cache.pop("proj"))

@@ -1,4 +1,7 @@
-"""Layers: linear, embedding, layer normalisation, and the position-wise network."""
+"""Layers: linear, embedding, layer normalisation, and the position-wise network.
+
+Every backward here raises ValueError for a cache of another module, and for a cache that has been used.
+"""
 
 import numpy as np
 
@@ -11,13 +14,18 @@ from minigpt.ops.random_keys import Key, fold
 class Linear(Module):
     """out = x weight + bias, with weight (I,O): the layout of the released models, where checkpoints call it Conv1D.
 
-    bias=False: without the second term.
+    std: standard deviation of the initial weights; rng=None leaves them zero. bias=False: without the second term.
     """
 
     def __init__(
-        self, n_in: int, n_out: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32,
+        self,
+        n_in: int,
+        n_out: int,
+        rng: np.random.Generator | None,
+        std: float = 0.02,
+        dtype=np.float32,
         bias: bool = True,
-    ):  # fmt: skip
+    ):
         self.weight = normal(rng, (n_in, n_out), std, dtype)
         self.bias = Parameter(np.zeros(n_out, dtype)) if bias else None
 
@@ -39,9 +47,16 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """One row for each token: weight (V,C)."""
+    """One row for each token: weight (V,C). std: standard deviation of the initial weights; rng=None: zeros."""
 
-    def __init__(self, n_rows: int, n_embd: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32):
+    def __init__(
+        self,
+        n_rows: int,
+        n_embd: int,
+        rng: np.random.Generator | None,
+        std: float = 0.02,
+        dtype=np.float32,
+    ):
         self.weight = normal(rng, (n_rows, n_embd), std, dtype)
 
     def forward(self, ids: Array) -> tuple[Array, Cache]:
@@ -53,7 +68,8 @@ class Embedding(Module):
     def backward(self, dout: Array, cache: Cache) -> None:
         """dout (*,C) -> nothing: ids have no gradient"""
         cache = self.own(cache)
-        accumulate(self.weight, ops.embedding_backward(dout, cache.pop("")))
+        dw = ops.embedding_backward(dout, cache.pop(""))
+        accumulate(self.weight, dw)
 
 
 class PositionEmbedding(Embedding):
@@ -66,14 +82,17 @@ class PositionEmbedding(Embedding):
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> None:
-        """dout (B,T,C) -> nothing. A shared position was used by every row of the batch, so it is their sum."""
+        """dout (B,T,C) -> nothing. A position that all rows of the batch share gets the sum of their gradients."""
         if cache.shared:
             dout = dout.sum(axis=0, dtype=self.weight.data.dtype)
         super().backward(dout, cache)
 
 
 class LayerNorm(Module):
-    """Layer normalisation with gain weight (C,) and bias (C,)."""
+    """Layer normalisation with gain weight (C,) and bias (C,) (Ba, Kiros and Hinton 2016).
+
+    eps: added to the variance. Both parameters stay in float32 where other layers compute in bfloat16.
+    """
 
     def __init__(self, n_embd: int, eps: float = 1e-5, dtype=np.float32):
         self.weight = Parameter(np.ones(n_embd, dtype), always_wide=True)
@@ -83,7 +102,9 @@ class LayerNorm(Module):
     def forward(self, x: Array) -> tuple[Array, Cache]:
         """x (*,C) -> out (*,C)"""
         cache = Cache(self)
-        out = cache.keep("", ops.layernorm_forward(x, self.weight.value, self.bias.value, eps=self.eps))
+        g = self.weight.value
+        b = self.bias.value
+        out = cache.keep("", ops.layernorm_forward(x, g, b, eps=self.eps))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
@@ -96,7 +117,7 @@ class LayerNorm(Module):
 
 
 class MLP(Module):
-    """The position-wise network, four times as wide inside.
+    """The position-wise network, four times as wide inside (Vaswani et al. 2017, section 3.3, with GELU).
 
     config: n_embd, resid_pdrop (dropout on the output), initializer_range. proj_std: standard deviation of the output
     projection's initial weights.
@@ -111,10 +132,17 @@ class MLP(Module):
     def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)"""
         cache = Cache(self, grad)
-        fc, proj = self.c_fc, self.c_proj
-        weights = fc.weight.value, fc.bias.value, proj.weight.value, proj.bias.value
-        out = cache.keep("", ops.mlp_forward(x, *weights, grad=grad))
-        out = cache.keep("dropout", ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2)))
+        mlp = ops.mlp_forward(
+            x,
+            self.c_fc.weight.value,
+            self.c_fc.bias.value,
+            self.c_proj.weight.value,
+            self.c_proj.bias.value,
+            grad=grad,
+        )
+        out = cache.keep("", mlp)
+        dropout = ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2))
+        out = cache.keep("dropout", dropout)
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:

@@ -1,8 +1,8 @@
-"""Modules: who owns the parameters. What is computed with them stands in the operations.
+"""Modules own the parameters. What is computed with them stands in `minigpt.ops`.
 
 A module holds no activations. `forward` returns `(out, cache)`; `backward(dout, cache)` returns the gradient of the
-input and adds those of the parameters to `Parameter.grad`. So one module can be used several times before the
-backward passes come, each time with a cache of its own.
+input and adds those of the parameters to `Parameter.grad`. So one module can run forward several times before it runs
+backward, each time with another cache.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ class Parameter:
     """An array that is learned, and the gradient of the loss with respect to it (None before the first backward).
 
     low: a copy in bfloat16 to compute with, or None. The optimiser updates data, and then the copy.
-    always_wide: such a copy is never made. Gains and biases of a LayerNorm are few, and each meets every row.
+    always_wide: never make such a copy. Gains and biases of a LayerNorm are few, and each is used by every row.
     """
 
     def __init__(self, data: Array, grad: Array | None = None, always_wide: bool = False):
@@ -49,10 +49,10 @@ def accumulate(parameter: Parameter, gradient: Array) -> None:
 
 
 class Cache(dict):
-    """What the forward pass of a module leaves for its backward pass: the caches of its steps, by name.
+    """What the forward pass of a module saves for its backward pass: the caches of its steps, by name.
 
-    `keep` stores the cache of a pair (out, cache) and hands on the out; with grad=False it stores nothing. `pop` gives
-    a cache back and lets go of it, so that memory falls as the backward pass proceeds. Names can be read as fields:
+    `keep` stores the cache of a pair (out, cache) and returns the out; with grad=False it stores nothing. `pop` removes
+    a cache and returns it, so that memory falls as the backward pass proceeds. Names can be read as fields:
     `cache.attn.qkv`. owner: the module whose backward this cache is for.
     """
 
@@ -62,14 +62,14 @@ class Cache(dict):
         self.grad = grad
 
     def keep(self, name: str, pair: tuple[Array, Any]) -> Array:
-        """Store the cache of this step under its name; returns the out. The name "" is for a single step."""
+        """Store the cache of this step under its name; returns the out. A module of one step uses the name ""."""
         out, cache = pair
         if self.grad:
             self[name] = cache
         return out
 
     def pop(self, name: str) -> Any:
-        """The cache of this step, which is forgotten here. Raises ValueError where there is none."""
+        """Remove the cache of this step and return it. Raises ValueError where there is none."""
         if name not in self:
             raise ValueError("this cache has been used (or was made with grad=False): run the forward pass again")
         return super().pop(name)
@@ -85,7 +85,7 @@ class Cache(dict):
 class Recomputed(Cache):
     """The cache of a block that keeps only its input x, and runs forward again when its backward needs the rest.
 
-    forward(x) -> (out, cache): the same numbers each time, chance included, because a key says what is dropped
+    forward(x) -> (out, cache): the same numbers each time, because a key determines which ones dropout sets to zero
     (Chen et al. 2016).
     """
 
@@ -95,10 +95,11 @@ class Recomputed(Cache):
         self.forward = forward
 
     def pop(self, name: str) -> Any:
-        """As in `Cache`; the first time the block runs again."""
+        """As in `Cache`; the first call runs the block forward again."""
         if "x" in self:
             x = super().pop("x")
-            self.update(self.forward(x)[1])
+            _, cache = self.forward(x)
+            self.update(cache)
         return super().pop(name)
 
 
@@ -132,7 +133,7 @@ class Module:
             yield parameter
 
     def own(self, cache: Cache) -> Cache:
-        """The same cache. Raises ValueError for one that another module made, though it may be of the same type."""
+        """Return the cache. Raises ValueError for one that another module made, even a module of the same type."""
         owner = getattr(cache, "owner", None)
         if owner is not self:
             kind = type(self).__name__
@@ -141,7 +142,7 @@ class Module:
         return cache
 
     def zero_grad(self) -> None:
-        """Forget the gradients of the last step."""
+        """Set all gradients to None."""
         for parameter in self.parameters():
             parameter.grad = None
 
@@ -156,7 +157,7 @@ class Module:
     @contextlib.contextmanager
     def exact(self):
         """Inside, layers compute with the parameters themselves, whatever copies there are."""
-        copies = [(parameter, parameter.low) for parameter in self.parameters() if parameter.low is not None]
+        copies = [(parameter, parameter.low) for parameter in self.parameters()]
         self.compute_in(None)
         try:
             yield
@@ -165,9 +166,9 @@ class Module:
                 parameter.low = low
 
     def to(self, device: str) -> "Module":
-        """Move the parameters to "cpu" or "cuda", in place; gradients are forgotten. Returns the module.
+        """Move the parameters to "cpu" or "cuda", in place, and set their gradients to None. Returns the module.
 
-        Raises InputError with cause and cure where there is no such device.
+        Raises InputError where there is no such device, with the reason and what to do.
         """
         device = choose_device(device)
         for parameter in self.parameters():
@@ -177,7 +178,7 @@ class Module:
 
 
 def normal(rng: np.random.Generator | None, shape: tuple[int, ...], std: float, dtype) -> Parameter:
-    """Weights drawn from N(0, std), or zeros that wait to be filled where rng is None.
+    """Weights (shape) drawn from N(0, std); or zeros, to be filled later, where rng is None.
 
     Drawn in float32 for every dtype, so that all start from the same numbers.
     """

@@ -1,7 +1,7 @@
-"""Optimisers and gradient clipping: who owns the moments. The update itself is `ops.adam_update`."""
+"""Optimisers own the moments of the parameters; gradient clipping. The update itself is `ops.adam_update`."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -20,62 +20,88 @@ class NonFiniteGradient(ArithmeticError):
 
 
 class Optimizer:
-    """Owns the moments of each parameter and the number of updates made.
+    """Owns the moments m and v of each parameter, and t, the number of updates made.
 
-    m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2   (Kingma and Ba 2015, algorithm 1). A subclass says
-    what they do to the parameter. Weight decay is decoupled from the gradient (Loshchilov and Hutter 2019) and touches
-    only tensors with two axes or more: no biases, no gains.
+    m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2   (Kingma and Ba 2015, algorithm 1). A subclass gives
+    the `rule` by which they change the parameter. Weight decay is decoupled from the gradient (Loshchilov and Hutter
+    2019) and changes only tensors with two axes or more: no biases, no gains.
     """
 
     def __init__(
-        self, named_parameters: Iterable[tuple[str, Parameter]], betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.01
+        self,
+        named_parameters: Iterable[tuple[str, Parameter]],
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
     ):
         self.parameters = dict(named_parameters)
-        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
+        self.betas = betas
+        self.eps = eps
+        self.weight_decay = weight_decay
         self.t = 0
-        self.m = {name: array_module(p.data).zeros_like(p.data) for name, p in self.parameters.items()}
-        self.v = {name: array_module(p.data).zeros_like(p.data) for name, p in self.parameters.items()}
+        self.m = {}
+        self.v = {}
+        for name, parameter in self.parameters.items():
+            xp = array_module(parameter.data)
+            self.m[name] = xp.zeros_like(parameter.data)
+            self.v[name] = xp.zeros_like(parameter.data)
 
     def step(self, lr: float, max_norm: float | None = None) -> float | Array:
         """One update with learning rate lr. Parameters without a gradient stay as they are.
 
-        max_norm: clip the gradients before. Returns their norm, or 0 where max_norm is None. On a GPU it is
-        an array (), for nothing waits for it. Where it is not finite nothing is changed, and on a processor that raises
-        NonFiniteGradient.
+        max_norm: clip the gradients before. Returns their norm, or 0 where max_norm is None; on a GPU an array (),
+        because the processor does not wait for it. Where the norm is not finite nothing is changed, and on a processor
+        NonFiniteGradient is raised.
         """
-        learning = {name: p for name, p in self.parameters.items() if p.grad is not None}
-        tensors = [(p.data, p.grad, self.m[name], self.v[name]) for name, p in learning.items()]
+        with_gradient = _with_gradient(self.parameters.items())
+        tensors, copies, decays = [], [], []
+        for name, parameter in with_gradient.items():
+            tensors.append((parameter.data, parameter.grad, self.m[name], self.v[name]))
+            copies.append(parameter.low)
+            decays.append(parameter.data.ndim > 1)
         rate, eps, decay = self.rule(lr, self.t + 1)
         norm = ops.adam_update(
-            tensors, copies=[p.low for p in learning.values()], decays=[p.data.ndim > 1 for p in learning.values()],
-            rate=rate, eps=eps, decay=decay, betas=self.betas, max_norm=max_norm,
-        )  # fmt: skip
-        if type(norm) is float and not math.isfinite(norm):  # not an array that a GPU may still be computing
-            raise NonFiniteGradient(_first_not_finite(learning))
+            tensors,
+            copies=copies,
+            decays=decays,
+            rate=rate,
+            eps=eps,
+            decay=decay,
+            betas=self.betas,
+            max_norm=max_norm,
+        )
+        on_processor = type(norm) is float  # an array may still be computed by the GPU
+        if on_processor and not math.isfinite(norm):
+            raise NonFiniteGradient(_first_not_finite(with_gradient))
         self.t += 1
         return norm
 
     def rule(self, lr: float, t: int) -> tuple[float, float, float]:
         """rate, eps and decay of update number t, counted from 1, which is p -= rate m / (sqrt(v) + eps) + decay p."""
-        raise TypeError(f"{type(self).__name__} does not say how to change a parameter")
+        raise TypeError(f"{type(self).__name__} does not say how to change a parameter: define its rule")
 
     def state(self) -> dict[str, np.ndarray]:
         """The moments as named NumPy arrays, for a checkpoint: {"m.<name>": ..., "v.<name>": ...}."""
-        return {f"{kind}.{name}": to_numpy(a) for kind in "mv" for name, a in getattr(self, kind).items()}
+        return {name: to_numpy(moment) for name, moment in self._moments()}
 
     def load_state(self, state: dict[str, np.ndarray], t: int) -> None:
-        """Take moments back from `state()`, and the number of updates made.
+        """Take moments back from `state()`, and t, the number of updates made.
 
-        Raises InputError where a moment is missing or misshapen.
+        Raises InputError where a moment is missing or has another shape.
         """
-        for kind in "mv":
-            for name, moment in getattr(self, kind).items():
-                saved = state.get(f"{kind}.{name}")
-                if saved is None or saved.shape != moment.shape:
-                    raise InputError(f"no moment {kind}.{name} of shape {moment.shape}: it is another model's state")
-                moment[...] = to_device(saved, device_of(moment))
+        for name, moment in self._moments():
+            saved = state.get(name)
+            if saved is None or saved.shape != moment.shape:
+                raise InputError(f"no moment {name} of shape {moment.shape}: it is another model's state")
+            moment[...] = to_device(saved, device_of(moment))
         self.t = t
+
+    def _moments(self) -> Iterator[tuple[str, Array]]:
+        """Yields ("m.<name>", array) for all parameters, and then ("v.<name>", array)."""
+        for name, moment in self.m.items():
+            yield f"m.{name}", moment
+        for name, moment in self.v.items():
+            yield f"v.{name}", moment
 
 
 class AdamW(Optimizer):
@@ -83,8 +109,12 @@ class AdamW(Optimizer):
 
     def rule(self, lr: float, t: int) -> tuple[float, float, float]:
         beta1, beta2 = self.betas
-        root = math.sqrt(1 - beta2**t)  # sqrt(v_hat) = sqrt(v) / root: corrected as numbers, not as arrays
-        return lr * root / (1 - beta1**t), self.eps * root, lr * self.weight_decay
+        # m_hat = m / (1 - beta1^t) and sqrt(v_hat) = sqrt(v) / root: numbers are corrected here, not arrays
+        root = math.sqrt(1 - beta2**t)
+        rate = lr * root / (1 - beta1**t)
+        eps = self.eps * root
+        decay = lr * self.weight_decay
+        return rate, eps, decay
 
 
 class GPT1Adam(Optimizer):
@@ -96,17 +126,10 @@ class GPT1Adam(Optimizer):
 
     def rule(self, lr: float, t: int) -> tuple[float, float, float]:
         beta1, beta2 = self.betas
-        lr_t = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
-        return lr_t, self.eps, lr_t * self.weight_decay
-
-
-def _first_not_finite(parameters: dict[str, Parameter]) -> str:
-    """The name of the first parameter whose gradient holds NaN or infinity, or is so large that its square does."""
-    for name, parameter in parameters.items():
-        g = parameter.grad.reshape(-1)
-        if not math.isfinite(float(g @ g)):
-            return name
-    return "all parameters together"
+        root = math.sqrt(1 - beta2**t)
+        lr_t = lr * root / (1 - beta1**t)
+        decay = lr_t * self.weight_decay
+        return lr_t, self.eps, decay
 
 
 def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_norm: float | None) -> float:
@@ -115,8 +138,28 @@ def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_n
     Returns the norm before clipping. max_norm=None or 0 only measures. Raises NonFiniteGradient if the norm is NaN or
     infinite; then no gradient has been changed. (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
     """
-    with_grad = {name: p for name, p in named_parameters if p.grad is not None}
-    norm = ops.clip_gradients([p.grad for p in with_grad.values()], max_norm)
+    with_gradient = _with_gradient(named_parameters)
+    gradients = [parameter.grad for parameter in with_gradient.values()]
+    norm = ops.clip_gradients(gradients, max_norm)
     if not math.isfinite(norm):
-        raise NonFiniteGradient(_first_not_finite(with_grad))
+        raise NonFiniteGradient(_first_not_finite(with_gradient))
     return norm
+
+
+def _with_gradient(named_parameters: Iterable[tuple[str, Parameter]]) -> dict[str, Parameter]:
+    """The parameters that have a gradient, by name."""
+    found = {}
+    for name, parameter in named_parameters:
+        if parameter.grad is not None:
+            found[name] = parameter
+    return found
+
+
+def _first_not_finite(parameters: dict[str, Parameter]) -> str:
+    """The name of the first parameter whose gradient, or the sum of its squares, is NaN or infinite."""
+    for name, parameter in parameters.items():
+        g = parameter.grad.reshape(-1)
+        sum_of_squares = float(g @ g)
+        if not math.isfinite(sum_of_squares):
+            return name
+    return "all parameters together"

@@ -47,17 +47,6 @@ class Case(NamedTuple):
         """What this forward function returns."""
         return forward(*self.args.values(), **self.constants)
 
-    def is_known_to(self, forward: Callable) -> bool:
-        """Whether a forward function has parameters for what only relatives of GPT need: a bias, and a scale.
-
-        A learner's pair may do without them; the table then leaves such calls to the library.
-        """
-        parameters = inspect.signature(forward).parameters
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            return True
-        given = self.args | self.constants
-        return all(name in parameters for name in ("bias", "scale") if name in given)
-
     def run_both(self, forward: Callable, backward: Callable, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
         """dout, which is random, and by name what comes out: "out", and the gradient of each float argument."""
         out, cache = self.run(forward)

@@ -1,12 +1,16 @@
 """Overrides: pairs that come from outside the library, such as a learner's file or a class in a test."""
 
+import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
 from minigpt.ops import shapes
+
+Parameters = Mapping[str, inspect.Parameter]
+BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Entry(NamedTuple):
@@ -56,31 +60,16 @@ def entries_of(given: Any, reference: dict[str, Entry], known: dict[str, Callabl
 def _entry(reference: Entry, name: str, forward: Callable, backward: Callable) -> Entry:
     """An override need not know every option of the operation: those that a call does not use are left out."""
     op = reference.op
-    known, takes_any = _parameters_of(forward)
-    by_position = _positions_of(forward)
-    parameters = inspect.signature(reference.forward).parameters
-    defaults = {key: p.default for key, p in parameters.items()}
-    inputs = list(parameters)[: _positions_of(reference.forward)]
     n_gradients = len(shapes.of(reference.backward)[1])
 
-    def named(args, constants) -> tuple[tuple, dict]:
-        """The call with the inputs that the override does not take by position given by name."""
-        names = inputs[by_position : len(args)]
-        end = by_position + len(names)
-        by_name = dict(zip(names, args[by_position:end], strict=True))
-        return (*args[:by_position], *args[end:]), by_name | constants
-
     def supports(*args, **constants) -> str | None:
-        args, constants = named(args, constants)
-        for constant, value in constants.items():
-            if not takes_any and constant not in known and not _unused(constant, value, defaults):
-                return f"{op}_forward of {name} takes no {constant}"
+        problem = why_not(forward, reference.forward, args, constants)
+        if problem:
+            return f"{op}_forward of {name} {problem}"
         return None
 
     def call(*args, **constants):
-        args, constants = named(args, constants)
-        if not takes_any:
-            constants = {key: value for key, value in constants.items() if key in known}
+        args, constants = as_taken(forward, reference.forward, args, constants)
         result = forward(*args, **constants)
         if result is NotImplemented:
             return result
@@ -103,26 +92,79 @@ def _entry(reference: Entry, name: str, forward: Callable, backward: Callable) -
     return Entry(op, name, call, all_gradients, supports)
 
 
-def _unused(constant: str, value: Any, defaults: dict[str, Any]) -> bool:
-    """Does this option of a call change nothing? "grad" only saves work."""
-    if constant == "grad" or value is None:
-        return True
-    return isinstance(value, (int, float)) and value == defaults.get(constant)
+def as_taken(
+    forward: Callable,
+    reference: Callable,
+    args: Sequence[Any],
+    constants: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call of the reference, (args, constants), as another forward function takes it.
+
+    Inputs that it does not take by position are given by name. An option that it does not know is left out where it
+    changes nothing.
+    """
+    parameters = _parameters_of(forward)
+    of_reference = _parameters_of(reference)
+    start = _positions_of(parameters)
+    inputs = list(of_reference)[: _positions_of(of_reference)]
+    names = inputs[start : len(args)]
+    end = start + len(names)
+    by_name = dict(zip(names, args[start:end], strict=True))
+    options = {}
+    for name, value in (by_name | constants).items():
+        if _is_known(name, parameters) or not _is_unused(name, value, of_reference):
+            options[name] = value
+    return (*args[:start], *args[end:]), options
 
 
-def _parameters_of(function: Callable) -> tuple[set[str], bool]:
-    """The names of its parameters, and whether it takes any other by `**`."""
-    parameters = inspect.signature(function).parameters
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    return set(parameters), takes_any
+def why_not(
+    forward: Callable,
+    reference: Callable,
+    args: Sequence[Any],
+    constants: dict[str, Any],
+) -> str | None:
+    """What keeps a forward function from a call that the reference takes: "takes no mask"; None where nothing does.
+
+    A call without an optional input, such as the bias of `linear`, is for a function that has a default for it.
+    """
+    parameters = _parameters_of(forward)
+    args, constants = as_taken(forward, reference, args, constants)
+    for name in constants:
+        if not _is_known(name, parameters):
+            return f"takes no {name}"
+    for i, parameter in enumerate(parameters.values()):
+        is_given = parameter.name in constants or (i < len(args) and args[i] is not None)
+        if parameter.kind in BY_POSITION and parameter.default is parameter.empty and not is_given:
+            return f"needs {parameter.name}"
+    return None
 
 
-def _positions_of(function: Callable) -> int:
-    """How many arguments it takes by position."""
-    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+@functools.lru_cache(maxsize=256)
+def _parameters_of(function: Callable) -> Parameters:
+    """The parameters of a function by name."""
+    return inspect.signature(function).parameters
+
+
+def _positions_of(parameters: Parameters) -> int:
+    """How many arguments are taken by position."""
+    kinds = [parameter.kind for parameter in parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return sys.maxsize
-    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+    return sum(kind in BY_POSITION for kind in kinds)
+
+
+def _is_known(name: str, parameters: Parameters) -> bool:
+    """Is there a parameter of this name, or one such as `**options`, which takes every name?"""
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _is_unused(option: str, value: Any, parameters: Parameters) -> bool:
+    """Does this option of a call change nothing? "grad" only saves work."""
+    if option == "grad" or value is None:
+        return True
+    if option not in parameters:
+        return False
+    return isinstance(value, (int, float)) and value == parameters[option].default
 
 
 def _is_own(function: Callable | None, given: Any) -> bool:
