@@ -98,14 +98,14 @@ def small_tiles(constants):
 @pytest.fixture(params=[*table.implementations, "fast in small pieces"])
 def implementation(request) -> str:
     """Each implementation of the library in turn: inside the test it is the one that runs."""
-    house, small, _ = request.param.partition(" in small pieces")
+    implementation, small, _ = request.param.partition(" in small pieces")
     if small:
         request.getfixturevalue("small_pieces")
-    if house == "cuda" and no_gpu():
+    if implementation == "cuda" and no_gpu():
         request.getfixturevalue("kernels_on_cpu")
         request.getfixturevalue("small_tiles")
-    ops.use(house)
-    return house
+    ops.use(implementation)
+    return implementation
 
 
 @functools.cache

@@ -255,7 +255,7 @@ def test_without_the_library_cupy_multiplies(failure, kernels_on_cpu, monkeypatc
 
     monkeypatch.setattr(cublaslt, "_load", load)
     left_alone(f"no DEFAULT in float32 by cuBLASLt, CuPy may be slower: {failure}")
-    assert products.by_cublaslt == isinstance(failure, RuntimeError), "where there is no library nobody asks again"
+    assert products.by_cublaslt == isinstance(failure, RuntimeError), "where there is no library nothing asks again"
 
 
 @WITH_CUBLASLT

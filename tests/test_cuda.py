@@ -598,7 +598,7 @@ def test_bfloat16_learns(kernels_on_cpu, small_tiles):
 
 
 class OnGpu(np.ndarray):
-    """An array whose numbers nobody may ask for: a GPU would have to be waited for."""
+    """An array whose numbers may not be read: a GPU would have to be waited for."""
 
     def _waits(self, *_):
         raise AssertionError("somebody waits for the GPU")

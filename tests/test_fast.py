@@ -33,16 +33,16 @@ FAST = (
 )  # fmt: skip
 
 
-def both(op, args, constants, house, seed=1):
-    """Result and gradients of one operation by one house."""
-    with ops.using(house):
+def both(op, args, constants, implementation, seed=1):
+    """Result and gradients of one operation by one implementation."""
+    with ops.using(implementation):
         out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
         dout = np.random.default_rng(seed).standard_normal(np.shape(out)).astype(out.dtype)
         return [out, *(g for g in as_tuple(getattr(ops, f"{op}_backward")(dout, cache)) if g is not None)]
 
 
 def assert_agree(op, args, constants=None, tolerance=1e-10):
-    fast, reference = (both(op, args, constants or {}, house) for house in ("fast", "reference"))
+    fast, reference = (both(op, args, constants or {}, implementation) for implementation in ("fast", "reference"))
     assert len(fast) == len(reference)
     for a, b in zip(fast, reference, strict=True):
         assert np.shape(a) == np.shape(b) and a.dtype == b.dtype and error(a, b) < tolerance
@@ -144,12 +144,12 @@ def test_every_gradient_of_a_model(make, implementation):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [GPT1, GPT2])
 def test_losses_of_200_steps(kind):
-    """The same run by both houses, dropout and clipping included."""
+    """The same run by both implementations, dropout and clipping included."""
     losses = {}
-    for house in ("fast", "reference"):
-        ops.use(house)
+    for implementation in ("fast", "reference"):
+        ops.use(implementation)
         config = kind.Config(vocab_size=65, n_positions=64, n_embd=128, n_layer=4, n_head=4)
-        model, rng, losses[house] = kind(config), np.random.default_rng(1), []
+        model, rng, losses[implementation] = kind(config), np.random.default_rng(1), []
         optimizer = optim.AdamW(model.named_parameters(), weight_decay=0.1)
         for step in range(200):
             ids = (rng.integers(65, size=(8, 1)) + np.arange(65) * rng.integers(1, 4, size=(8, 1))) % 65
@@ -158,7 +158,7 @@ def test_losses_of_200_steps(kind):
             model.loss_backward(cache)
             optim.clip_by_global_norm(model.named_parameters(), 1.0)
             optimizer.step(3e-4)
-            losses[house].append(float(loss))
+            losses[implementation].append(float(loss))
     assert losses["fast"][-1] < losses["fast"][0] - 0.5
     assert error(losses["fast"], losses["reference"]) < 1e-5
 
@@ -185,8 +185,8 @@ def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, constants,
         "linear": [x, w, b], "head": [x, w.T.copy().T], "mlp": [x, w, b, w.T.copy(), b[:192].copy()],
     }.items():  # fmt: skip
         outs = []
-        for house in ("fast", "reference"):
-            with ops.using(house):
+        for implementation in ("fast", "reference"):
+            with ops.using(implementation):
                 forward = ops.mlp_forward if op == "mlp" else ops.linear_forward
                 outs.append(forward(*args, **({"grad": False} if op == "mlp" else {}))[0])
         assert outs[0].dtype == dtype and error(*outs) < AGREEMENT[dtype], op
@@ -216,8 +216,8 @@ def test_beside_a_past_there_may_be_a_bias_and_a_scale(t, small_pieces):
         constants = {"past": past, "scale": 0.7, "grad": False}
         assert ops.explain("self_attention", qkv, 3, bias, **constants).implementation == "fast"
         outs = []
-        for house in ("fast", "reference"):
-            with ops.using(house):
+        for implementation in ("fast", "reference"):
+            with ops.using(implementation):
                 outs.append(ops.self_attention_forward(qkv, 3, bias, **constants)[0])
         assert error(*outs) < 1e-12
 
@@ -297,8 +297,8 @@ def test_greedy_continuations(kind, rows):
     config = kind.Config(vocab_size=300, n_positions=64, n_embd=48, n_layer=2, n_head=3, initializer_range=0.3)
     model, texts, logits = kind(config), [], []
     ids = np.random.default_rng(0).integers(300, size=(rows, 9))
-    for house in ("fast", "reference"):
-        ops.use(house)
+    for implementation in ("fast", "reference"):
+        ops.use(implementation)
         texts.append(model.generate(ids, 50, temperature=0))
         past = model.new_past()
         parts = [texts[0][:, :20], *np.split(texts[0][:, 20:], 39, axis=1)]
@@ -341,10 +341,10 @@ def test_neither_probabilities_nor_logits_are_kept():
     assert kept("linear_cross_entropy", [h, w, np.zeros(300, int)]) == h.nbytes + w.nbytes
 
 
-@pytest.mark.parametrize("house", table.implementations)
+@pytest.mark.parametrize("implementation", table.implementations)
 @pytest.mark.parametrize("kind", [GPT1, GPT2])
-def test_activations_are_what_the_caches_hold(kind, house):
-    ops.use(house)
+def test_activations_are_what_the_caches_hold(kind, implementation):
+    ops.use(implementation)
     config = kind.Config(vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2)
     model = kind(config)
     _, cache = model.loss(*batch(model, rows=3, length=7))

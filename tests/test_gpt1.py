@@ -34,7 +34,7 @@ def test_names_are_the_published_ones_in_their_order():
 
 
 def test_the_papers_size_has_116_534_784_parameters():
-    model = GPT1(GPT1Config(), seed=None)  # zeros that nobody touches take no memory
+    model = GPT1(GPT1Config(), seed=None)  # zeros that are never written to take no memory
     shapes = {name: p.data.shape for name, p in model.named_parameters()}
     assert sum(map(math.prod, shapes.values())) == 116_534_784
     assert sum(math.prod(s) for name, s in shapes.items() if name.startswith("h.7.")) == 7_087_872

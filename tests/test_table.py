@@ -73,7 +73,7 @@ def trained(model) -> list:
     return [loss, *(p.grad for p in model.parameters())]
 
 
-# --- rebinding is heard everywhere ---------------------------------------------------------------------------------
+# --- an override runs everywhere -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", ops.names)
@@ -292,8 +292,8 @@ def test_what_is_no_cache_is_refused(cache):
 
 
 def test_the_caches_of_all_operations_have_types_of_their_own():
-    for house in table.implementations:
-        with ops.using(house):
+    for implementation in table.implementations:
+        with ops.using(implementation):
             caches = [type(run(op)[1]) for op in ops.names]
         assert len(set(caches)) == len(ops.names)
 

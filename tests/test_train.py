@@ -190,7 +190,7 @@ def test_a_rate_that_explodes_is_reported(text, tmp_path):
 
 
 def test_a_norm_that_is_not_finite_shows_in_the_loss(text, tmp_path, monkeypatch):
-    """Where a GPU has found it nothing was raised: nobody had waited for the number."""
+    """Where a GPU has found it nothing was raised: the number had not been waited for."""
     job = prepare(options(text, tmp_path))
     loop(job, stop_after(job, 4))
     kept = (tmp_path / "resume.safetensors").read_bytes()

@@ -228,6 +228,7 @@ def tune(
 
     keep() runs at the end of each epoch that is the best so far;
     log(epoch=..., step=..., train_loss=..., lm_loss=..., valid_loss=..., score=...) runs after every epoch.
+    Raises InputError where a gradient is not finite.
     """
     optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
     rate = RATE / model.body.config.n_embd if options.lr is None else options.lr

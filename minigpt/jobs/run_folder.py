@@ -64,7 +64,10 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path, writes: bool = True) -> tuple["Run", dict, dict[str, np.ndarray]]:
-        """A run to go on with: (run, its state, its tensors). The rows of loss.csv after that state are forgotten."""
+        """A run to go on with: (run, its state, its tensors). The rows of loss.csv after that state are forgotten.
+
+        Raises InputError where the folder holds no run, or one of another version.
+        """
         run = cls(folder, writes)
         path = run.folder / RESUME
         if not path.is_file():

@@ -35,6 +35,7 @@ def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """y (N,) from 0 to 5 -> classes (N,2) int64, weights (N,2) float64: a distribution whose expected score is y
 
     Class floor(y) weighs floor(y) + 1 - y, the next one y - floor(y) (Tai et al. 2015, section 4.2); of 5, all is on 5.
+    Raises InputError for a score out of range.
     """
     y = np.asarray(y, np.float64)
     if not ((y >= 0) & (y <= 5)).all():
@@ -233,7 +234,7 @@ def transfer(
 
     The new rows, and all that is not taken over, are drawn as a fresh model draws them: from N(0, 0.02) in GPT-1.
     layers: take over the embeddings and so many blocks (GPT-1 figure 2, left); -1: nothing at all; None: everything.
-    dropout: the rate at all places of the body, or None: as before.
+    dropout: the rate at all places of the body, or None: as before. Raises InputError for more layers than there are.
     """
     values = asdict(body.config)
     changes = {"vocab_size": body.config.vocab_size + new_rows}

@@ -18,8 +18,8 @@ from minigpt.ops.caches import arrays, ledger, nbytes
 from minigpt.ops.random_keys import Key
 from minigpt.ops.reference.attention import causal_mask
 from minigpt.ops.reference.composites import merge_heads, split_heads
-from minigpt.ops.reference.cross_entropy import IGNORED
 from minigpt.ops.table import table
+from minigpt.ops.targets import IGNORED
 
 table.register("reference", reference, composites=reference.COMPOSITES, functions=reference.FUNCTIONS)
 table.register("fast", fast)

@@ -18,7 +18,7 @@ import numpy as np
 
 from minigpt.ops import reference, shapes
 from minigpt.ops.random_keys import Key
-from minigpt.ops.reference.cross_entropy import IGNORED
+from minigpt.ops.targets import IGNORED
 
 KEY = Key.of(1, 2)
 

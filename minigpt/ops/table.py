@@ -195,9 +195,10 @@ class Table:
     # ---------------------------------------------------------------------------------------------------- explaining
 
     def explain(self, op: str, *args: Any, **constants: Any) -> Explanation:
-        """Who would run this call, and why the others would not. Nothing is computed.
+        """Which implementation would run this call, and why the others would not. Nothing is computed.
 
-        op: an operation's name, such as "self_attention"; args, constants: as for its forward function.
+        op: an operation's name, such as "self_attention"; args, constants: as for its forward function. Raises
+        InputError for another name.
         """
         if op not in self.docs and op not in self.functions:
             raise InputError(f"no operation {op!r}: choose {', '.join((*self.docs, *self.functions))}")

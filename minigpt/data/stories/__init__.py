@@ -53,7 +53,8 @@ def story(i: int, seed: int = 0, variety: int = VARIETY) -> Story:
     """Story `i` of a seed, a pure function of both (each 0 to 2**32 - 1).
 
     variety: 1 to 3, how many pairs of friends are in the cast, and looks a thing can have, and ways there are to say
-    the same: at 1 two children, one look, two ways; at 3 everything. What varies less is sooner learnt.
+    the same: at 1 two children, one look, two ways; at 3 everything. What varies less is learned sooner. Raises
+    InputError for numbers out of range.
     """
     if not 1 <= variety <= VARIETY:
         raise InputError(f"story variety {variety}: choose 1 to {VARIETY}")
@@ -78,7 +79,7 @@ def split_of(text: str) -> str:
 
 
 def documents(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> list[str]:
-    """The texts of the first `n` stories of a split; variety: see `story`."""
+    """The texts of the first `n` stories of a split; variety: see `story`. Raises InputError for another split."""
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
     texts = (story(i, seed, variety).text for i in count())

@@ -71,7 +71,7 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """The job in `options.out` as it stood when it was last kept; its own options hold.
 
     Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
-    processes there are. And where the text lies now, if it was moved; it must be the same text.
+    processes there are. And where the text lies now, if it was moved. Raises InputError where it is not the same text.
     """
     run, state, tensors = Run.load(options.out or "", writes=ranks.first)
     options = _kept_options(options, state, run)

@@ -113,7 +113,10 @@ def _progress(job: Job, loss: float, speed: float) -> str:
 def assess(
     job: Job, train_loss: float | None, lr: float | None, speed: float | None, write: Callable[[str], object] = print
 ) -> None:
-    """Measure the validation loss; keep the model if it is the best so far; keep the run; show a sample."""
+    """Measure the validation loss; keep the model if it is the best so far; keep the run; show a sample.
+
+    Raises InputError for a loss that is not finite.
+    """
     context = job.model.config.n_positions
     batches = validation_batches(job.valid, context, job.options.batch, job.starts[1], job.objective)
     loss = evaluate(job.model, batches, job.ranks)

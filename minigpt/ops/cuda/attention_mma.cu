@@ -10,7 +10,7 @@
 //
 // A product of 16 x 8 x 16 numbers is one instruction. What each score needs besides is many more, so every one of them
 // counts. exp(x) = 2^(x log2 e): a power of 2 is one instruction, and log2 e goes into the factor that scores have anyway.
-// lse is a logarithm to base 2. Only where the diagonal is it is asked who may see whom. And addresses are not computed
+// lse is a logarithm to base 2. The mask is tested only in tiles on the diagonal. And addresses are not computed
 // again for every tile.
 
 const int PLAIN = 1;
@@ -54,7 +54,7 @@ struct Stream {
     }
 };
 
-// What was on its way is there, for every thread, and nobody reads the tile before any more.
+// The copies under way have arrived, for every thread, and no thread reads the tile before any more.
 __device__ inline void arrive() {
     cp_async_wait_all();
     __syncthreads();
@@ -199,7 +199,7 @@ extern "C" __launch_bounds__(THREADS, FEW ? 4 : 1) __global__ void attention_bac
 //     dv = (keep p)^T dout            out = (keep p) v
 //     dk = ds^T q scale               s = q k^T scale
 //
-// Many queries look at one key. So here a warp owns 16 keys and meets the queries, in order and in tiles: nobody else
+// Many queries look at one key. So here a warp owns 16 keys and meets the queries, in order and in tiles: no other warp
 // adds to its dk and dv. What it computes is s^T and dp^T: keys below each other, queries side by side. p and ds are
 // computed once more, which is the price of doing without atomics. A query beyond the end is zeros, dout, lse and delta
 // too: p is 1, and adds 0.

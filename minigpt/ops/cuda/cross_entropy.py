@@ -7,10 +7,10 @@ import numpy as np
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, launch_each, pack_of, wide
 from minigpt.ops.cuda.products import padded, product
+from minigpt.ops.targets import IGNORED
 
 LOGITS = 1 << 28  # about how many exist at once: 1 GB in float32
 WARPS = 32  # that take a row, at most
-IGNORED = -100  # a target that is not predicted
 
 
 class LinearCrossEntropyCache(NamedTuple):

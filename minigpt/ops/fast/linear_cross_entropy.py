@@ -8,10 +8,10 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops.fast.pieces import accepts, column_sums, over, products, row_sums
+from minigpt.ops.targets import IGNORED
 
 LOGITS = 1 << 25  # how many exist at once: 128 MB in float32
 WORDS = 1 << 10  # rows of dw that are added to while their product is in the cache
-IGNORED = -100  # a target that is not predicted
 
 
 class LinearCrossEntropyCache(NamedTuple):

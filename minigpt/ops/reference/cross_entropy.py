@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
-
-IGNORED = -100  # a target that is not predicted
+from minigpt.ops.targets import IGNORED
 
 
 class CrossEntropyCache(NamedTuple):
