@@ -84,7 +84,7 @@ def test_the_state_carried_on_is_the_whole_sequence(pieces, move):
 @pytest.mark.usefixtures("implementation")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_saturated_gates(dtype, move):
-    """Scores of thousands: the gates are 0 and 1, nothing overflows, and a cell that is kept adds up all that it is for.
+    """Scores of thousands: the gates are 0 and 1, nothing overflows, and a cell that is kept sums all that it is for.
 
     i = 0 and f = 1: the state of the beginning is still there, and its gradient is 1.
     """
