@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from minigpt.data import stories
 from minigpt.errors import InputError
 from minigpt.tokenizer import Tokenizer
 
@@ -85,6 +84,8 @@ def _short_hash(text: str) -> str:
 
 def _stories(source: str) -> Corpus:
     """stories, stories:N, or stories:N:V; there are a tenth as many stories to validate with."""
+    from minigpt.data import stories  # its tables take 0.05 s to read, which not every program should pay
+
     if not re.fullmatch("stories(:[1-9][0-9]{1,6}(:[0-9]+)?)?", source):
         raise InputError(f"--data {source}: give stories: and a number, 10 to 9,999,999, such as stories:10000")
     numbers = source.split(":")[1:]
