@@ -96,8 +96,14 @@ class Classifier(Module):
         self.body.hidden_backward(dh, cache.pop("body"))
 
     def loss(
-        self, ids: Any, lengths: Any, labels: Any, lm_weight: float = 0.5, normalizer: int | None = None,
-        key: Key | None = None, grad: bool = True,
+        self,
+        ids: Any,
+        lengths: Any,
+        labels: Any,
+        lm_weight: float = 0.5,
+        normalizer: int | None = None,
+        key: Key | None = None,
+        grad: bool = True,
     ) -> tuple[Losses, Cache]:
         """ids (N,S,T), lengths (N,S), labels (N,) -> L3 = L2 + lm_weight L1 (GPT-1 equations 4 and 5)
 

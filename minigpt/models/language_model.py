@@ -78,8 +78,14 @@ class LanguageModel(Module):
         self.hidden_backward(dh, cache)
 
     def loss(
-        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
-        key: Key | None = None, grad: bool = True, **inputs
+        self,
+        ids: Array,
+        targets: Array,
+        normalizer: float | None = None,
+        weights: Array | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        **inputs,
     ) -> tuple[Array, Cache]:
         """ids (B,T) int, targets (B,T) int -> loss (), in nats per token (GPT-1 equation 1, averaged)
 
@@ -123,12 +129,10 @@ class LanguageModel(Module):
 
     @property
     def device(self) -> str:
-        """"cpu" or "cuda": where the parameters are."""
+        """ "cpu" or "cuda": where the parameters are."""
         return device_of(self.head.data)
 
-    def place(
-        self, ids: Array, past: list[Past] | None = None, positions: Array | None = None
-    ) -> tuple[Array, Array]:
+    def place(self, ids: Array, past: list[Past] | None = None, positions: Array | None = None) -> tuple[Array, Array]:
         """ids (B,T) -> the same on the model's device, and their positions, (T,) or (B,T)
 
         Where no positions are given they go on from those of the past; with padding in the past each row counts from
