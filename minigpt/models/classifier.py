@@ -28,7 +28,8 @@ SCORES = 6  # a score from 0 to 5 is a distribution over so many classes (Tai et
 
 def expected_score(p: np.ndarray) -> np.ndarray:
     """p (N,6), the probabilities of the scores 0 to 5 -> (N,), the expected score (Tai et al. 2015, section 4.2)"""
-    return p @ np.arange(p.shape[-1], dtype=p.dtype)
+    scores = np.arange(p.shape[-1], dtype=p.dtype)
+    return p @ scores
 
 
 def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -38,10 +39,14 @@ def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises InputError for a score out of range.
     """
     y = np.asarray(y, np.float64)
-    if not ((y >= 0) & (y <= 5)).all():
+    in_range = (y >= 0) & (y <= 5)
+    if not in_range.all():
         raise InputError(f"scores from {y.min()} to {y.max()}: give numbers from 0 to 5")
     low = np.minimum(np.floor(y), 4)
-    return np.stack([low, low + 1], axis=-1).astype(np.int64), np.stack([low + 1 - y, y - low], axis=-1)
+    high = low + 1
+    classes = np.stack([low, high], axis=-1)
+    weights = np.stack([high - y, y - low], axis=-1)
+    return classes.astype(np.int64), weights
 
 
 class Losses(NamedTuple):
@@ -53,6 +58,8 @@ class Losses(NamedTuple):
 
 
 class ScoresCache(NamedTuple):
+    """What the backward of the head needs: the shape of h, where each extract token stood, and the dropout mask."""
+
     shape: tuple[int, ...]
     rows: Array
     last: Array
@@ -63,7 +70,9 @@ class ScoresCache(NamedTuple):
 
 def outputs(task: Task) -> int:
     """How many scores the head gives for a state: one for each label, or one for a candidate."""
-    return SCORES if task.scored else len(task.labels) or 1
+    if task.scored:
+        return SCORES
+    return len(task.labels) or 1
 
 
 class Classifier(Module):
@@ -75,9 +84,14 @@ class Classifier(Module):
 
     def __init__(self, body: LanguageModel, task: Task, dropout: float = 0.1, seed: int | None = 0):
         check_task(task)
-        rng = None if seed is None else np.random.default_rng([seed, 1])
-        self.body, self.task, self.dropout = body, task, dropout
-        self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, body.head.data.dtype)
+        rng = None
+        if seed is not None:
+            rng = np.random.default_rng([seed, 1])
+        self.body = body
+        self.task = task
+        self.dropout = dropout
+        dtype = body.head.data.dtype
+        self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, dtype)
 
     def forward(self, ids: Any, lengths: Any, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (N,S,T) int, lengths (N,S) int -> scores (N,K) of the labels, or of the S candidates
@@ -86,8 +100,9 @@ class Classifier(Module):
         multiple choice share one dropout mask. key: switches dropout on.
         """
         cache = Cache(self, grad)
+        lengths = to_device(lengths, self.body.device)
         h = cache.keep("body", self._hidden(ids, key, grad))
-        scores = cache.keep("scores", self._scores(h, to_device(lengths, self.body.device), fold(key, 1)))
+        scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
         return scores, cache
 
     def backward(self, dscores: Array, cache: Cache) -> None:
@@ -97,8 +112,14 @@ class Classifier(Module):
         self.body.hidden_backward(dh, cache.pop("body"))
 
     def loss(
-        self, ids: Any, lengths: Any, labels: Any, lm_weight: float = 0.5, normalizer: int | None = None,
-        key: Key | None = None, grad: bool = True,
+        self,
+        ids: Any,
+        lengths: Any,
+        labels: Any,
+        lm_weight: float = 0.5,
+        normalizer: int | None = None,
+        key: Key | None = None,
+        grad: bool = True,
     ) -> tuple[Losses, Cache]:
         """ids (N,S,T), lengths (N,S), labels (N,) -> L3 = L2 + lm_weight L1 (GPT-1 equations 4 and 5)
 
@@ -108,27 +129,38 @@ class Classifier(Module):
         """
         normalizer = normalizer or len(ids)
         device = self.body.device
-        ids, lengths = to_device(ids, device), to_device(lengths, device)
+        ids = to_device(ids, device)
+        lengths = to_device(lengths, device)
+        targets, weights = self._targets(labels)
+        targets = to_device(targets, device)
+        weights = to_device(weights, device)
         xp = array_module(ids)
         cache = Cache(self, grad)
         h = cache.keep("body", self._hidden(ids, key, grad))
 
         scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
-        targets, weights = (to_device(part, device) for part in self._targets(labels))
-        repeated = xp.repeat(scores[:, None], targets.shape[1], axis=1)
-        task_loss = cache.keep("task", ops.cross_entropy_forward(
-            repeated, targets, weights=weights, normalizer=normalizer,
-        ))  # fmt: skip
-        cache.several_targets = targets.shape[1] > 1
+        n_targets = targets.shape[1]
+        repeated = xp.repeat(scores[:, None], n_targets, axis=1)
+        task = ops.cross_entropy_forward(repeated, targets, weights=weights, normalizer=normalizer)
+        task_loss = cache.keep("task", task)
+        cache.several_targets = n_targets > 1
 
         lm_loss = xp.zeros_like(task_loss)
         cache.lm_weight = lm_weight
         if lm_weight:
             following, shares = _next_tokens(ids, lengths, h.dtype)
-            lm_loss = cache.keep("lm", ops.linear_cross_entropy_forward(
-                h, self.body.head.value, following, weights=shares, normalizer=normalizer * ids.shape[1], grad=grad,
-            ))  # fmt: skip
-        return Losses(task_loss, lm_loss, task_loss + lm_weight * lm_loss), cache
+            n_sequences = normalizer * ids.shape[1]
+            lm = ops.linear_cross_entropy_forward(
+                h,
+                self.body.head.value,
+                following,
+                weights=shares,
+                normalizer=n_sequences,
+                grad=grad,
+            )
+            lm_loss = cache.keep("lm", lm)
+        total = task_loss + lm_weight * lm_loss
+        return Losses(task_loss, lm_loss, total), cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * L3 arrives in the parameters: two streams meet in h and go back as one."""
@@ -146,28 +178,34 @@ class Classifier(Module):
 
     def _hidden(self, ids: Array, key: Key | None, grad: bool) -> tuple[Array, Cache]:
         """ids (N,S,T) -> h (N*S,T,C)"""
-        return self.body.hidden(ids.reshape(-1, ids.shape[-1]), None, fold(key, 0), grad)
+        rows = ids.reshape(-1, ids.shape[-1])
+        return self.body.hidden(rows, None, fold(key, 0), grad)
 
     def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, ScoresCache]:
         """h (N*S,T,C), lengths (N,S) -> scores (N,K)"""
         xp = array_module(h)
         rows = xp.arange(len(h))
         last = lengths.reshape(-1) - 1
-        states = h[rows, last].reshape(*lengths.shape, -1)
+        states = h[rows, last]
+        states = states.reshape(*lengths.shape, -1)
         if self.task.kind == "similarity":
             states = states.sum(axis=1, keepdims=True)
         ones = xp.ones((len(states), 1, states.shape[-1]), h.dtype)
         mask, _ = ops.dropout_forward(ones, rate=self.dropout, key=key)  # one for all candidates of an example
         scores, head = self.head.forward(states * mask)
-        return scores.reshape(len(states), -1), ScoresCache(h.shape, rows, last, lengths.shape[1], mask, head)
+        n_sequences = lengths.shape[1]
+        cache = ScoresCache(h.shape, rows, last, n_sequences, mask, head)
+        return scores.reshape(len(states), -1), cache
 
     def _scores_backward(self, dscores: Array, cache: ScoresCache) -> Array:
         """dscores (N,K) -> dh (N*S,T,C), which is 0 except where an extract token stood"""
         shape, rows, last, n_sequences, mask, head = cache
         xp = array_module(dscores)
         # scores = head(states * mask)
-        dscores = dscores.reshape(len(dscores), -1, self.head.bias.data.shape[0])
-        dstates = self.head.backward(dscores, head) * mask
+        n_outputs = len(self.head.bias.data)
+        dscores = dscores.reshape(len(dscores), -1, n_outputs)
+        dstates = self.head.backward(dscores, head)
+        dstates = dstates * mask
         # states = states.sum(axis=1): each of the terms gets the whole gradient
         if self.task.kind == "similarity":
             dstates = xp.repeat(dstates, n_sequences, axis=1)
@@ -181,20 +219,26 @@ class Classifier(Module):
         labels = np.asarray(labels)
         if self.task.scored:
             return score_targets(labels)
-        return labels[:, None], np.ones((len(labels), 1))
+        weights = np.ones((len(labels), 1))
+        return labels[:, None], weights
 
     def probabilities(self, ids: Any, lengths: Any) -> np.ndarray:
         """ids (N,S,T), lengths (N,S) -> (N,K) float64: how likely each label, or each candidate, is the right one"""
-        z = to_numpy(self.forward(ids, lengths, grad=False)[0]).astype(np.float64)
-        return ops.softmax_forward(z)[0]
+        scores, _ = self.forward(ids, lengths, grad=False)
+        z = to_numpy(scores).astype(np.float64)
+        p, _ = ops.softmax_forward(z)
+        return p
 
     def save(self, folder: str | Path) -> None:
         """Write the body as a model directory of its own, which transformers opens too, and the head beside it."""
-        (Path(folder) / FILE).unlink(missing_ok=True)  # never this body with an older head
+        path = Path(folder) / FILE
+        path.unlink(missing_ok=True)  # never this body with an older head
         self.body.save(folder)
-        about = json.dumps(self.task._asdict() | {"dropout": self.dropout})
-        tensors = {name: to_numpy(parameter.data) for name, parameter in self.head.named_parameters()}
-        checkpoint.save_tensors(Path(folder) / FILE, tensors, {"task": about})
+        tensors = {}
+        for name, parameter in self.head.named_parameters():
+            tensors[name] = to_numpy(parameter.data)
+        about = self.task._asdict() | {"dropout": self.dropout}
+        checkpoint.save_tensors(path, tensors, {"task": json.dumps(about)})
 
     @classmethod
     def load(cls, folder: str | Path, body: LanguageModel) -> "Classifier":
@@ -209,7 +253,8 @@ class Classifier(Module):
             model = cls(body, task, about["dropout"], seed=None)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
-        checkpoint.fill(dict(model.head.named_parameters()), tensors, path)
+        parameters = dict(model.head.named_parameters())
+        checkpoint.fill(parameters, tensors, path)
         return model
 
 
@@ -220,15 +265,20 @@ def _next_tokens(ids: Array, lengths: Array, dtype) -> tuple[Array, Array]:
     """
     xp = array_module(ids)
     t = ids.shape[-1]
-    ends = lengths.reshape(-1, 1)
-    following = xp.concatenate([ids[..., 1:], ids[..., :1]], axis=-1).reshape(-1, t)
-    following = xp.where(xp.arange(t) < ends - 1, following, ops.IGNORED)
-    shares = xp.broadcast_to(1 / (ends - 1), following.shape).astype(dtype)
-    return following, shares
+    n_targets = lengths.reshape(-1, 1) - 1
+    following = xp.roll(ids, -1, axis=-1).reshape(-1, t)
+    has_a_next = xp.arange(t) < n_targets
+    following = xp.where(has_a_next, following, ops.IGNORED)
+    shares = xp.broadcast_to(1 / n_targets, following.shape)
+    return following, shares.astype(dtype)
 
 
 def transfer(
-    body: LanguageModel, new_rows: int, layers: int | None = None, dropout: float | None = None, seed: int = 0
+    body: LanguageModel,
+    new_rows: int,
+    layers: int | None = None,
+    dropout: float | None = None,
+    seed: int = 0,
 ) -> LanguageModel:
     """A model that begins where a pre-trained one ended, with new rows at the end of its vocabulary.
 
@@ -236,15 +286,18 @@ def transfer(
     layers: take over the embeddings and so many blocks (GPT-1 figure 2, left); -1: nothing at all; None: everything.
     dropout: the rate at all places of the body, or None: as before. Raises InputError for more layers than there are.
     """
-    values = asdict(body.config)
     changes = {"vocab_size": body.config.vocab_size + new_rows}
     if dropout is not None:
-        changes |= {name: dropout for name in values if name.endswith("_pdrop")}
+        for name in asdict(body.config):
+            if name.endswith("_pdrop"):
+                changes[name] = dropout
     n_layer = body.config.n_layer
-    layers = n_layer if layers is None else layers
+    if layers is None:
+        layers = n_layer
     if not -1 <= layers <= n_layer:
         raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
-    model = type(body)(replace(body.config, **changes), seed=seed, dtype=body.head.data.dtype)
+    config = replace(body.config, **changes)
+    model = type(body)(config, seed=seed, dtype=body.head.data.dtype)
     taken = dict(body.named_parameters())
     for name, parameter in model.named_parameters():
         if model.layers_of(name) <= layers:

@@ -27,12 +27,7 @@ class Config:
     def __post_init__(self):
         for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
             self._check_size(name)
-        c, heads = self.n_embd, self.n_head
-        if c % heads:
-            smaller = max(1, c // heads) * heads
-            larger = (c // heads + 1) * heads
-            choices = " or ".join(map(str, sorted({smaller, larger})))
-            raise InputError(f"n_embd {c} is not a multiple of n_head {heads}: choose {choices}")
+        self._check_heads()
         for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
             rate = getattr(self, name, 0.0)
             if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
@@ -41,6 +36,16 @@ class Config:
             value = getattr(self, name, 1.0)
             if not isinstance(value, (int, float)) or not value > 0:
                 raise InputError(f"{name} is {value!r}: give a number above 0")
+
+    def _check_heads(self) -> None:
+        c = self.n_embd
+        heads = self.n_head
+        if c % heads == 0:
+            return
+        smaller = max(1, c // heads) * heads
+        larger = (c // heads + 1) * heads
+        choices = f"{larger}" if smaller == larger else f"{smaller} or {larger}"
+        raise InputError(f"n_embd {c} is not a multiple of n_head {heads}: choose {choices}")
 
     def _check_size(self, name: str) -> None:
         value = getattr(self, name)
@@ -53,15 +58,20 @@ class Config:
 
         Raises InputError where a size is missing, and for a variant of the model that is not built here.
         """
-        several = {key for key in values if key.endswith("_token_id") and isinstance(values[key], list)}
-        known = {field.name for field in fields(cls)} - several
-        missing = {field.name for field in fields(Config) if field.default is MISSING} - set(values)
+        required = [field.name for field in fields(Config) if field.default is MISSING]
+        missing = sorted(set(required) - set(values))
         if missing:
-            raise InputError(f"config.json has no {', '.join(sorted(missing))}: is it one of {cls.__name__}?")
+            raise InputError(f"config.json has no {', '.join(missing)}: is it one of {cls.__name__}?")
         for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
             if values.get(key, usual) != usual:
                 raise InputError(f"config.json has {key} {values[key]!r}: only models with {usual!r} are built here")
-        return cls(**{key: value for key, value in values.items() if key in known})
+        names = {field.name for field in fields(cls)}
+        known = {}
+        for key, value in values.items():
+            several_tokens = key.endswith("_token_id") and isinstance(value, list)
+            if key in names and not several_tokens:
+                known[key] = value
+        return cls(**known)
 
     def to_dict(self) -> dict:
         """For a config.json."""

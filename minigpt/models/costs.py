@@ -29,16 +29,24 @@ class Memory(NamedTuple):
 def shapes(model_class: type[LanguageModel], config: Config) -> dict[str, tuple[int, ...]]:
     """Every parameter's name and shape. Zeros that are never written to take no memory, so any size will do."""
     model = model_class(config, seed=None)
-    return {name: parameter.data.shape for name, parameter in model.named_parameters()}
+    found = {}
+    for name, parameter in model.named_parameters():
+        found[name] = parameter.data.shape
+    return found
 
 
 def count(model_class: type[LanguageModel], config: Config) -> int:
     """The number of parameters; the tied head counts once."""
-    return sum(math.prod(shape) for shape in shapes(model_class, config).values())
+    all_shapes = shapes(model_class, config).values()
+    return sum(map(math.prod, all_shapes))
 
 
 def memory(
-    model_class: type[LanguageModel], config: Config, batch: int, checkpoint_blocks: bool = False, low: bool = False
+    model_class: type[LanguageModel],
+    config: Config,
+    batch: int,
+    checkpoint_blocks: bool = False,
+    low: bool = False,
 ) -> Memory:
     """Bytes for weights, gradients, Adam's two moments, and what a forward pass of (batch, context) keeps.
 
@@ -46,13 +54,19 @@ def memory(
     """
     kept = activations(model_class, config, batch, config.n_positions, checkpoint_blocks)
     numbers = count(model_class, config)
+    weights = 4 * numbers
     if low:
-        return Memory(weights=6 * numbers, gradients=4 * numbers, moments=8 * numbers, activations=kept // 2)
-    return Memory(weights=4 * numbers, gradients=4 * numbers, moments=8 * numbers, activations=kept)
+        weights += 2 * numbers
+        kept //= 2
+    return Memory(weights, gradients=4 * numbers, moments=8 * numbers, activations=kept)
 
 
 def largest_batch(
-    model_class: type[LanguageModel], config: Config, available: int, checkpoint_blocks: bool = False, low: bool = False
+    model_class: type[LanguageModel],
+    config: Config,
+    available: int,
+    checkpoint_blocks: bool = False,
+    low: bool = False,
 ) -> int:
     """The largest batch whose training step fits into so many bytes; 0 if none does."""
     one = memory(model_class, config, 1, checkpoint_blocks, low).total
@@ -72,16 +86,25 @@ BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23
 
 
 def activations(
-    model_class: type[LanguageModel], config: Config, batch: int, time: int, checkpoint_blocks: bool = False
+    model_class: type[LanguageModel],
+    config: Config,
+    batch: int,
+    time: int,
+    checkpoint_blocks: bool = False,
 ) -> int:
     """Bytes that the caches of one loss keep alive, in float32.
 
     checkpoint_blocks: the whole cache of one block at a time, and of each other block only its input.
     """
     sizes = {
-        BATCH: batch, TIME: time, HEADS: config.n_head, HEAD_SIZE: config.n_embd // config.n_head,
-        VOCABULARY: config.vocab_size, HIDDEN: getattr(config, "n_hidden", 1), INNER: getattr(config, "n_inner", 1),
-    }  # fmt: skip
+        BATCH: batch,
+        TIME: time,
+        HEADS: config.n_head,
+        HEAD_SIZE: config.n_embd // config.n_head,
+        VOCABULARY: config.vocab_size,
+        HIDDEN: getattr(config, "n_hidden", 1),
+        INNER: getattr(config, "n_inner", 1),
+    }
     in_block = outside = 0
     for path, array in _traced(model_class, config):
         numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
@@ -98,9 +121,14 @@ def activations(
 def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[str, np.ndarray]]:
     """The arrays that the caches of a tiny model with one block hold, but for its parameters, with their paths."""
     tiny = {
-        "vocab_size": VOCABULARY, "n_positions": TIME, "n_head": HEADS, "n_embd": HEADS * HEAD_SIZE, "n_layer": 1,
-        "n_hidden": HIDDEN, "n_inner": INNER,
-    }  # fmt: skip
+        "vocab_size": VOCABULARY,
+        "n_positions": TIME,
+        "n_head": HEADS,
+        "n_embd": HEADS * HEAD_SIZE,
+        "n_layer": 1,
+        "n_hidden": HIDDEN,
+        "n_inner": INNER,
+    }
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}
     fields = {field.name for field in dataclasses.fields(config)}
@@ -129,9 +157,13 @@ def _real_length(axis: int, sizes: dict[int, int]) -> int:
 
 def caches(model_class: type[LanguageModel], config: Config, batch: int) -> str:
     """What the caches of a batch cost, in words, without and with checkpointed blocks."""
-    whole = human_bytes(activations(model_class, config, batch, config.n_positions))
-    less = human_bytes(activations(model_class, config, batch, config.n_positions, checkpoint_blocks=True))
-    return whole if less == whole else f"{whole}, with --checkpoint-blocks {less}"
+    kept = activations(model_class, config, batch, config.n_positions)
+    kept_with_checkpoints = activations(model_class, config, batch, config.n_positions, checkpoint_blocks=True)
+    whole = human_bytes(kept)
+    less = human_bytes(kept_with_checkpoints)
+    if less == whole:
+        return whole
+    return f"{whole}, with --checkpoint-blocks {less}"
 
 
 def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[int, int]:
@@ -142,11 +174,17 @@ def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[i
     input's gradient, one for the weight's.
     """
     model = model_class(config, seed=None)
-    matrices = [p for block in model.h for p in block.parameters() if p.data.ndim == 2]
-    in_products = sum(p.data.size for p in matrices) + model.head.data.size
-    attentions = sum(hasattr(block, "attn") for block in model.h)
-    forward = 2 * in_products + 4 * attentions * config.n_positions * config.n_embd
-    return forward, 3 * forward
+    in_products = model.head.data.size
+    in_attention = 0
+    for block in model.h:
+        for parameter in block.parameters():
+            if parameter.data.ndim == 2:
+                in_products += parameter.data.size
+        if hasattr(block, "attn"):
+            in_attention += config.n_positions * config.n_embd
+    forward = 2 * in_products + 4 * in_attention
+    backward = 2 * forward
+    return forward, forward + backward
 
 
 def human_bytes(n: float) -> str:

@@ -17,16 +17,29 @@ def generate(model, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.
     Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,).
     """
     prompts, padding = pad_left(ids)
-    steps = [step[:, None] for step in stream(model, ids, n_tokens, **options)]
-    out = np.concatenate([prompts, *steps], axis=1)
-    if padding.any():
-        return [row[n:] for row, n in zip(out, padding, strict=True)]
-    return out
+    columns = [prompts]
+    for tokens in stream(model, ids, n_tokens, **options):
+        columns.append(tokens[:, None])
+    out = np.concatenate(columns, axis=1)
+    if not padding.any():
+        return out
+    without_padding = []
+    for row, n in zip(out, padding, strict=True):
+        without_padding.append(row[n:])
+    return without_padding
 
 
 def stream(
-    model, ids: Any, n_tokens: int, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None,
-    seed: int = 0, stop: int | None = None, cache: bool = True,
+    model,
+    ids: Any,
+    n_tokens: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+    stop: int | None = None,
+    cache: bool = True,
 ) -> Iterator[np.ndarray]:
     """ids (B,T), or B lists of different lengths -> yields the next token of each row, (B,) int, n_tokens times
 

@@ -46,7 +46,14 @@ class LanguageModel(Module):
         return self.embeddings[0].weight
 
     def hidden(
-        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+        self,
+        ids: Array,
+        past: list[Past] | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        *,
+        mask: Array | None = None,
+        positions: Array | None = None,
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C)
 
@@ -78,8 +85,14 @@ class LanguageModel(Module):
         self.hidden_backward(dh, cache)
 
     def loss(
-        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
-        key: Key | None = None, grad: bool = True, **inputs
+        self,
+        ids: Array,
+        targets: Array,
+        normalizer: float | None = None,
+        weights: Array | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        **inputs,
     ) -> tuple[Array, Cache]:
         """ids (B,T) int, targets (B,T) int -> loss (), in nats per token (GPT-1 equation 1, averaged)
 
@@ -89,9 +102,15 @@ class LanguageModel(Module):
         """
         h, cache = self.hidden(ids, None, key, grad, **inputs)
         targets, weights = self.place_targets(targets, weights)
-        loss = cache.keep("head", ops.linear_cross_entropy_forward(
-            h, self.head.value, targets, weights=weights, normalizer=normalizer, grad=grad,
-        ))  # fmt: skip
+        head = ops.linear_cross_entropy_forward(
+            h,
+            self.head.value,
+            targets,
+            weights=weights,
+            normalizer=normalizer,
+            grad=grad,
+        )
+        loss = cache.keep("head", head)
         return loss, cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
@@ -104,7 +123,8 @@ class LanguageModel(Module):
     def next_logits(self, ids: Array, past: Any) -> Array:
         """ids (B,T) int -> logits (B,V) of the token that follows; past: of `new_past`, to which the ids are added"""
         h, _ = self.hidden(ids, past, grad=False)
-        logits, _ = ops.linear_forward(h[:, -1], self.head.value.T)
+        last = h[:, -1]
+        logits, _ = ops.linear_forward(last, self.head.value.T)
         return logits
 
     # --------------------------------------------------------------------------------------------------- for subclasses
@@ -112,23 +132,23 @@ class LanguageModel(Module):
     def through(
         self, block: Module, x: Array, past: Past | None, key: Key | None, grad: bool, mask: Array | None = None
     ) -> tuple[Array, Cache]:
-        """block.forward(x, past, key, grad, mask), whose cache is x alone if `checkpoint_blocks` says so.
+        """block.forward(x, past, key, grad, mask), whose cache is x alone with `checkpoint_blocks`.
 
-        A block that reads a past is run once: it would write into it again.
+        A block that is given a past is not run again: it would store the same positions twice.
         """
-        if not grad or past is not None or not self.checkpoint_blocks:
+        recompute = self.checkpoint_blocks and grad and past is None
+        if not recompute:
             return block.forward(x, past, key, grad, mask)
         forward = functools.partial(block.forward, key=key, mask=mask)
-        return forward(x)[0], Recomputed(block, forward, x)
+        out, _ = forward(x)
+        return out, Recomputed(block, forward, x)
 
     @property
     def device(self) -> str:
-        """"cpu" or "cuda": where the parameters are."""
+        """ "cpu" or "cuda": where the parameters are."""
         return device_of(self.head.data)
 
-    def place(
-        self, ids: Array, past: list[Past] | None = None, positions: Array | None = None
-    ) -> tuple[Array, Array]:
+    def place(self, ids: Array, past: list[Past] | None = None, positions: Array | None = None) -> tuple[Array, Array]:
         """ids (B,T) -> the same on the model's device, and their positions, (T,) or (B,T)
 
         Where no positions are given they go on from those of the past; with padding in the past each row counts from
@@ -172,12 +192,15 @@ class LanguageModel(Module):
 
     def layers_of(self, name: str) -> int:
         """How many layers must be taken over for this parameter to be among them: 0 for what stands before them."""
-        first, _, rest = name.partition(".")
-        if first == "h":
-            return int(rest.split(".")[0]) + 1
-        names = [name for name, _ in self.named_parameters()]
-        before_the_blocks = names.index(name) < names.index(next(n for n in names if n.startswith("h.")))
-        return 0 if before_the_blocks else len(self.h)
+        if name.startswith("h."):
+            _, number, _ = name.split(".", 2)
+            return int(number) + 1
+        for other, _ in self.named_parameters():
+            if other == name:
+                return 0
+            if other.startswith("h."):
+                break
+        return len(self.h)
 
     # ------------------------------------------------------------------------------------------------------ generating
 
@@ -189,9 +212,10 @@ class LanguageModel(Module):
         capacity: room for so many positions (default: all that the model has). padding: (B,) int, how many of the
         first ids of each row are padding.
         """
+        capacity = capacity or self.config.n_positions
         if padding is not None:
             padding = to_device(padding, self.device) if padding.any() else None
-        return [Past(capacity or self.config.n_positions, padding) for _ in self.h]
+        return [Past(capacity, padding) for _ in self.h]
 
     def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
         """ids (B,T) -> (B,T+N): the prompts and what follows them. See `generation.generate`."""
@@ -205,8 +229,11 @@ class LanguageModel(Module):
 
     def save(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too."""
-        tensors = {name: to_numpy(parameter.data) for name, parameter in self.named_parameters()}
-        checkpoint.save_model(folder, self.config.to_dict(), self.to_published(tensors))
+        tensors = {}
+        for name, parameter in self.named_parameters():
+            tensors[name] = to_numpy(parameter.data)
+        published = self.to_published(tensors)
+        checkpoint.save_model(folder, self.config.to_dict(), published)
 
     @classmethod
     def load(cls, folder: str | Path, dtype=np.float32, **changes) -> "LanguageModel":
@@ -220,8 +247,11 @@ class LanguageModel(Module):
         if values["model_type"] != cls.Config.model_type:
             expected = f"expected {cls.Config.model_type!r}"
             raise InputError(f"{folder} holds a model of type {values['model_type']!r}; {expected}")
-        model = cls(cls.Config.from_dict(values | changes), seed=None, dtype=dtype)
-        checkpoint.fill(dict(model.named_parameters()), model.read_tensors(folder), folder)
+        config = cls.Config.from_dict(values | changes)
+        model = cls(config, seed=None, dtype=dtype)
+        parameters = dict(model.named_parameters())
+        tensors = model.read_tensors(folder)
+        checkpoint.fill(parameters, tensors, folder)
         return model
 
     @classmethod
@@ -244,7 +274,8 @@ class LanguageModel(Module):
         """The tensors in a folder, under the names that parameters have here."""
         if self.release and self.release.is_in(folder):
             return self.release.tensors(folder)
-        return self.from_published(checkpoint.load_weights(folder), folder)
+        published = checkpoint.load_weights(folder)
+        return self.from_published(published, folder)
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
         """Tensors under the published names -> under the names of the parameters here.
@@ -252,16 +283,28 @@ class LanguageModel(Module):
         The prefix of other programs is dropped, and so are stored causal masks and a stored head, which must be the
         token embedding again. Raises InputError where it is not.
         """
-        plain = {name.removeprefix(self.prefix): tensor for name, tensor in tensors.items()}
-        if len(plain) < len(tensors):
-            raise InputError(f"{folder}: a tensor is there twice, with and without the prefix {self.prefix}")
-        head_name = next(name for name, parameter in self.named_parameters() if parameter is self.head)
+        plain = {}
+        for name, tensor in tensors.items():
+            name = name.removeprefix(self.prefix)
+            if name in plain:
+                raise InputError(f"{folder}: a tensor is there twice, with and without the prefix {self.prefix}")
+            if not _is_mask(name, tensor):
+                plain[name] = tensor
+        embedding = plain.get(self._name_of_the_head())
         for name in self.tied_heads:
             head = plain.pop(name, None)
-            embedding = plain.get(head_name)
-            if head is not None and embedding is not None and not np.array_equal(head, embedding):
+            if head is None or embedding is None:
+                continue
+            if not np.array_equal(head, embedding):
                 raise InputError(f"{folder}: {name} differs from the token embedding: only tied heads are built here")
-        return {name: tensor for name, tensor in plain.items() if not _is_mask(name, tensor)}
+        return plain
+
+    def _name_of_the_head(self) -> str:
+        """The name of the token embedding, which is the head."""
+        for name, parameter in self.named_parameters():
+            if parameter is self.head:
+                return name
+        raise AssertionError("the head is no parameter of this model")
 
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Tensors under the names of the parameters here -> under the published ones: for GPT they are the same."""
@@ -269,4 +312,7 @@ class LanguageModel(Module):
 
 
 def _is_mask(name: str, tensor: np.ndarray) -> bool:
-    return name.endswith(".attn.masked_bias") or (name.endswith(".attn.bias") and tensor.ndim == 4)
+    """Is this tensor a causal mask, which other programs store beside the weights?"""
+    if name.endswith(".attn.masked_bias"):
+        return True
+    return name.endswith(".attn.bias") and tensor.ndim == 4

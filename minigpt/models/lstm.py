@@ -66,19 +66,25 @@ class Recurrence(Module):
         xp = array_module(x)
         cache = Cache(self, grad)
         n = len(self.u.data)
-        state = xp.zeros((len(x), 2 * n), x.dtype) if past.state is None else past.state
-        pieces = [x] if past.padding is None else xp.split(x, x.shape[1], axis=1)
+        state = past.state
+        if state is None:
+            state = xp.zeros((len(x), 2 * n), x.dtype)
+        pieces = [x]
+        if past.padding is not None:
+            pieces = xp.split(x, x.shape[1], axis=1)
         h = []
         for t, piece in enumerate(pieces, past.length):
             if past.padding is not None:
-                state = state * (past.padding < t)[:, None]  # a row that begins here, or later, has read nothing
-            weights = self.w.value, self.u.value, self.b.value
-            out = cache.keep("cells", ops.lstm_forward(piece, *weights, state))
+                has_begun = past.padding < t  # a row that begins here, or later, has read nothing
+                state = state * has_begun[:, None]
+            cells = ops.lstm_forward(piece, self.w.value, self.u.value, self.b.value, state)
+            out = cache.keep("cells", cells)
             h.append(out[..., :n])
             state = out[:, -1]
         past.state = state
         past.length += x.shape[1]
-        out = cache.keep("proj", self.c_proj.forward(xp.concatenate(h, axis=1)))
+        h = xp.concatenate(h, axis=1)
+        out = cache.keep("proj", self.c_proj.forward(h))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
@@ -122,18 +128,27 @@ class LSTM(LanguageModel):
         return [Memory(padding)]
 
     def hidden(
-        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None
+        self,
+        ids: Array,
+        past: list[Memory] | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        *,
+        mask: Array | None = None,
+        positions: Array | None = None,
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C). Raises InputError for a mask or positions, which cells cannot use."""
         if mask is not None or positions is not None:
             raise InputError("an LSTM reads its tokens one after the other: give it no mask and no positions")
         cache = Cache(self, grad)
         ids, _ = self.place(ids, past)
-        memory = (past or self.new_past())[0]
+        past = past or self.new_past()
         x = cache.keep("tokens", self.tokens_embed.forward(ids))
-        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
-        h = cache.keep("h.0", self.h[0].forward(x, memory, grad))
-        h = cache.keep("dropout_out", ops.dropout_forward(h, rate=self.config.resid_pdrop, key=fold(key, 1)))
+        dropout = ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0))
+        x = cache.keep("dropout", dropout)
+        h = cache.keep("h.0", self.h[0].forward(x, past[0], grad))
+        dropout = ops.dropout_forward(h, rate=self.config.resid_pdrop, key=fold(key, 1))
+        h = cache.keep("dropout_out", dropout)
         return h, cache
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:

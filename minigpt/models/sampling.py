@@ -6,8 +6,11 @@ from minigpt.errors import InputError
 
 
 def next_tokens(
-    logits: np.ndarray, uniform: np.ndarray, temperature: float = 1.0, top_k: int | None = None,
-    top_p: float | None = None
+    logits: np.ndarray,
+    uniform: np.ndarray,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
 ) -> np.ndarray:
     """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int
 
@@ -19,27 +22,31 @@ def next_tokens(
     if temperature == 0:
         return logits.argmax(axis=-1)
     logits = logits.astype(np.float64)
-    with np.errstate(over="ignore"):  # the largest is 0; what is far below may become -inf
-        logits = (logits - logits.max(axis=-1, keepdims=True)) / temperature
+    largest = logits.max(axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):  # the largest becomes 0; one that is far below it may become -inf
+        logits = (logits - largest) / temperature
     if top_k is not None:
         logits = keep_top_k(logits, top_k)
     if top_p is not None:
         logits = keep_nucleus(logits, top_p)
     cumulative = probabilities(logits).cumsum(axis=-1)
-    threshold = uniform[:, None] * cumulative[:, -1:]  # rounding may leave the last sum a little off 1
+    total = cumulative[:, -1:]  # 1, but for rounding
+    threshold = uniform[:, None] * total
     return (cumulative <= threshold).sum(axis=-1)
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
     """logits (B,V) -> p (B,V), the softmax"""
-    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    largest = logits.max(axis=-1, keepdims=True)
+    e = np.exp(logits - largest)
     return e / e.sum(axis=-1, keepdims=True)
 
 
 def keep_top_k(logits: np.ndarray, k: int) -> np.ndarray:
-    """logits (B,V) -> (B,V): all below the k-th largest become -inf; ties with it survive"""
+    """logits (B,V) -> (B,V): all below the k-th largest become -inf; those equal to it stay (Fan et al. 2018)"""
     k = min(k, logits.shape[-1])
-    threshold = np.partition(logits, -k, axis=-1)[:, -k, None]
+    partly_sorted = np.partition(logits, -k, axis=-1)
+    threshold = partly_sorted[:, -k, None]
     return np.where(logits < threshold, -np.inf, logits)
 
 
@@ -50,10 +57,11 @@ def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
     *reaches* p: one token more.
     """
     if p >= 1:
-        return logits  # rounding may take the sum past 1, and would lose the unlikeliest
+        return logits  # rounding may take the sum above 1, and the unlikeliest token would be lost
     descending = -np.sort(-logits, axis=-1)
-    inside = (probabilities(descending).cumsum(axis=-1) <= p).sum(axis=-1)
-    last = np.maximum(inside - 1, 0)
+    cumulative = probabilities(descending).cumsum(axis=-1)
+    n_inside = (cumulative <= p).sum(axis=-1)
+    last = np.maximum(n_inside - 1, 0)
     threshold = np.take_along_axis(descending, last[:, None], axis=-1)
     return np.where(logits < threshold, -np.inf, logits)
 

@@ -9,16 +9,23 @@ from minigpt.errors import InputError
 
 
 def as_array(values: Any) -> Array:
-    """A list as a NumPy array; an array as it is, wherever it lives."""
-    return np.asarray(values) if isinstance(values, (list, tuple)) else values
+    """A list as a NumPy array; an array as it is, on whatever device."""
+    if isinstance(values, (list, tuple)):
+        return np.asarray(values)
+    return values
 
 
 def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
-    """Raises InputError where ids are neither 0..size-1 nor `other`. Ids that are on a GPU already give NaN instead."""
-    if type(ids) is np.ndarray:
-        wrong = ids[(ids != other) & ((ids < 0) | (ids >= size))]
-        if wrong.size:
-            raise InputError(message.format(wrong[0]))
+    """Raises InputError with this message, {} filled in, for ids that are neither 0 to size - 1 nor `other`.
+
+    Ids that are on a GPU already are not checked: there an id out of range gives NaN.
+    """
+    if type(ids) is not np.ndarray:
+        return
+    out_of_range = (ids < 0) | (ids >= size)
+    wrong = ids[out_of_range & (ids != other)]
+    if wrong.size:
+        raise InputError(message.format(wrong[0]))
 
 
 def check_ids(ids: Any) -> Array:
@@ -32,19 +39,32 @@ def check_ids(ids: Any) -> Array:
 def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
     """Prompts (B,T), or a list of B prompts of different lengths -> ids (B,T) int64, padding (B,) int
 
-    The last tokens stand below each other. What shorter prompts lack on the left is padding, here the id 0, which no
+    All prompts end in the last column. Shorter prompts are filled on the left with padding, here the id 0, which no
     position ever sees. Raises InputError for a prompt without tokens, and for anything that is not a whole number.
     """
-    different = isinstance(prompts, (list, tuple)) and len({np.shape(row) for row in prompts}) > 1
-    if not different:
+    if not _have_different_lengths(prompts):
         ids = to_numpy(check_ids(prompts)).astype(np.int64)
         return ids, np.zeros(len(ids), np.int64)
-    rows = [to_numpy(as_array(row)) for row in prompts]
-    for i, row in enumerate(rows):
-        if row.ndim != 1 or row.size == 0 or row.dtype.kind not in "iu":
-            what = "holds no token" if row.size == 0 else f"is {row.dtype} of shape {row.shape}"
-            raise InputError(f"prompt number {i}, counted from 0, {what}: give a list of token ids, one or more")
+    rows = [_checked_prompt(i, prompt) for i, prompt in enumerate(prompts)]
     lengths = np.array([len(row) for row in rows])
     padding = lengths.max() - lengths
-    padded = [np.pad(row.astype(np.int64), (n, 0)) for row, n in zip(rows, padding, strict=True)]
+    padded = []
+    for row, n in zip(rows, padding, strict=True):
+        padded.append(np.pad(row, (n, 0)))
     return np.stack(padded), padding
+
+
+def _have_different_lengths(prompts: Any) -> bool:
+    if not isinstance(prompts, (list, tuple)):
+        return False
+    shapes = {np.shape(row) for row in prompts}
+    return len(shapes) > 1
+
+
+def _checked_prompt(i: int, prompt: Any) -> np.ndarray:
+    """Prompt number i as an array (T,) int64. Raises InputError where it is none."""
+    row = to_numpy(as_array(prompt))
+    if row.ndim == 1 and row.size and row.dtype.kind in "iu":
+        return row.astype(np.int64)
+    problem = "holds no token" if row.size == 0 else f"is {row.dtype} of shape {row.shape}"
+    raise InputError(f"prompt number {i}, counted from 0, {problem}: give a list of token ids, one or more")
