@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt import GPT1, GPT2
-from minigpt.device.arrays import to_numpy
+from minigpt.device.arrays import named_dtype, to_numpy
 from minigpt.jobs.pretrain import step
 from minigpt.ops.cases import KEY
 
@@ -123,3 +123,10 @@ def spilled(source: str, folder: Path, architecture: str) -> list[int]:
     done = subprocess.run([*command, str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stdout + done.stderr)]
+
+
+def is_rounded(parameter) -> bool:
+    """Is there a copy in bfloat16, rounded from the weights as they are? Those of a LayerNorm have none."""
+    if parameter.always_wide:
+        return parameter.low is None
+    return same([parameter.low], [parameter.data.astype(named_dtype("bfloat16"))])

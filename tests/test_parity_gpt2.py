@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from helpers import error, same, small_gpt2, snapshot
 
-from minigpt import GPT2, GPT2Config, models, open_model, ops
+from minigpt import GPT2, GPT2Config, open_model, ops
+from minigpt.errors import InputError
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 
 pytestmark = pytest.mark.parity
@@ -200,5 +201,5 @@ def test_half_precision_files(kind, torch, transformers, tmp_path):
 def test_a_head_of_its_own_is_refused(torch, transformers, tmp_path):
     config = transformers.GPT2Config(**SHAPES[0], tie_word_embeddings=False)
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
-    with pytest.raises(models.InputError, match="lm_head.weight differs from the token embedding"):
+    with pytest.raises(InputError, match="lm_head.weight differs from the token embedding"):
         open_model(tmp_path)
