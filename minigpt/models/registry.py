@@ -9,12 +9,14 @@ from minigpt.errors import InputError
 from minigpt.files import checkpoint, hub
 from minigpt.models import gpt1, gpt2, lstm
 from minigpt.models.card import Card
+from minigpt.models.family import bert
 from minigpt.models.language_model import LanguageModel
 
 CARDS = (
     gpt1.CARD,
     gpt2.CARD,
     lstm.CARD,
+    bert.CARD,
 )
 
 

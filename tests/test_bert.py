@@ -1,0 +1,161 @@
+"""BERT: both sides are seen, segments and padding count, every gradient is right, and it learns covered words."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers import error, same, snapshot
+
+from minigpt import gradcheck, models, open_model, ops
+from minigpt.data.objectives import masked
+from minigpt.errors import InputError
+from minigpt.jobs.pretrain import PretrainOptions, prepare, train
+from minigpt.models import costs
+from minigpt.models.family.bert import BERT, BERTConfig, published_names
+
+SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
+
+
+def small(dtype=np.float64, dropout=0.0, **sizes) -> BERT:
+    """A BERT of odd sizes, with every parameter off its initial point."""
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
+    model = BERT(BERTConfig(**(SIZES | sizes), **rates), seed=0, dtype=dtype)
+    rng = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
+    return model
+
+
+def inputs(rows=3, length=5, seed=0) -> dict:
+    """Ids, targets of which some are not predicted, segments, padding at the right of the last row, and labels."""
+    rng = np.random.default_rng(seed)
+    ids, targets = rng.integers(11, size=(2, rows, length))
+    targets[rng.random(targets.shape) < 0.5] = ops.IGNORED
+    targets[0, 0] = 3
+    mask = np.ones((rows, length), bool)
+    mask[-1, -2:] = False
+    segments = (np.arange(length) >= 3).astype(int) * np.ones((rows, 1), int)
+    return {"ids": ids, "targets": targets, "mask": mask, "segments": segments, "sentence_labels": np.array([0, 1, 1])}
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("checkpoint_blocks", [False, True])
+def test_every_gradient(dropout, checkpoint_blocks):
+    model = small(dropout=dropout)
+    model.checkpoint_blocks = checkpoint_blocks
+    given = inputs()
+    key = ops.Key.of(1, 2) if dropout else None
+    ids, targets = given.pop("ids"), given.pop("targets")
+    results = gradcheck.check_model(model, ids, targets, key=key, **given)
+    assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
+    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+
+
+def test_logits_and_loss_are_one_model():
+    model, given = small(), inputs()
+    given.pop("sentence_labels")
+    targets = given.pop("targets")
+    logits, cache = model.forward(**given)
+    loss, by_logits = ops.cross_entropy_forward(logits, targets)
+    model.zero_grad()
+    model.backward(ops.cross_entropy_backward(1.0, by_logits), cache)
+    expected = snapshot([p.grad for _, p in model.named_parameters() if p.grad is not None])
+    model.zero_grad()
+    whole, cache = model.loss(targets=targets, **given)
+    model.loss_backward(cache)
+    assert error(loss, whole) < 1e-12
+    found = [p.grad for _, p in model.named_parameters() if p.grad is not None]
+    assert max(error(a, b) for a, b in zip(found, expected, strict=True)) < 1e-9
+
+
+def test_every_position_sees_both_sides_and_no_padding():
+    model = small()
+    ids = np.arange(5)[None]
+    mask = np.array([[True, True, True, True, False]])
+    before, _ = model.hidden(ids, grad=False, mask=mask)
+    changed = ids.copy()
+    changed[0, 3] = 9
+    after, _ = model.hidden(changed, grad=False, mask=mask)
+    assert (np.abs(after - before).max(axis=-1) > 1e-6).all(), "a later token moves the first position"
+    changed = ids.copy()
+    changed[0, 4] = 9
+    after, _ = model.hidden(changed, grad=False, mask=mask)
+    assert same(snapshot([after[:, :4]]), snapshot([before[:, :4]])), "padding moves no other position"
+
+
+def test_its_mask_never_falls_back_to_the_reference():
+    model, given = small(np.float32), inputs()
+    with ops.tracing() as calls:
+        _, cache = model.loss(**given)
+    model.loss_backward(cache)
+    attention = [call for call in calls if call.op == "self_attention"]
+    assert len(attention) == 2 and {call.implementation for call in attention} == {"fast"}
+
+
+def test_saved_under_the_published_names_and_opened_again(tmp_path):
+    model = small(np.float32)
+    model.save(tmp_path)
+    again = open_model(tmp_path)
+    assert type(again) is BERT and again.config == model.config
+    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert config["hidden_size"] == 6 and config["type_vocab_size"] == 2 and "n_embd" not in config
+    assert set(published_names(2)) == {name for name, _ in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"hidden_act": "gelu"}, "only GELU in its tanh form"),
+        ({"intermediate_size": 7}, "only 4 times hidden_size, 24"),
+        ({"n_segments": 0}, "n_segments is 0"),
+    ],
+)
+def test_what_is_not_built_is_refused(values, words):
+    with pytest.raises(InputError, match=words):
+        BERTConfig.from_dict({"model_type": "bert", **SIZES, **values})
+
+
+def test_wrong_calls_have_one_clear_line():
+    model, ids = small(), np.arange(5)[None]
+    with pytest.raises(InputError, match="BERT fills in covered words and cannot continue a text"):
+        model.generate(ids, 3)
+    with pytest.raises(InputError, match=r"segments have shape \(1, 4\), and the ids \(1, 5\)"):
+        model.hidden(ids, segments=ids[:, :4])
+    with pytest.raises(InputError, match="segment 2 is out of range: this model has 2"):
+        model.hidden(ids, segments=ids)
+    with pytest.raises(InputError, match="so it cannot go on from a past"):
+        model.hidden(ids, past=[])
+
+
+def test_it_learns_covered_words(tmp_path):
+    """One batch, overfitted; and a run by the same pipeline as GPT's, which ends in a folder that opens."""
+    options = PretrainOptions(
+        model="bert", data="stories:300", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
+        batch=8, lr=3e-3, out=str(tmp_path / "run"),
+    )  # fmt: skip
+    job = prepare(options)
+    assert job.text.tokens[-1] == "_mask_" and job.model.config.vocab_size == 301
+    job = train(options)
+    assert job.step == 30 and job.best < np.log(301)
+    model, text = models.open_both(tmp_path / "run")
+    assert type(model) is BERT and text.vocab_size == 301
+    resumed = train(PretrainOptions(out=str(tmp_path / "run"), resume=True))
+    assert resumed.step == 30
+
+
+def test_only_covered_tokens_are_predicted():
+    batch = masked(10, 11)(np.arange(9 * 8).reshape(8, 9) % 10, np.random.default_rng(0))
+    model = small(np.float32)
+    loss, _ = model.loss(batch.ids, batch.targets, **batch.inputs)
+    assert batch.n_targets == 8 and np.isfinite(loss)
+
+
+def test_its_costs_are_foretold():
+    config = BERTConfig(**(SIZES | {"n_layer": 3}))
+    model = BERT(config)
+    ids = np.zeros((2, 7), int)
+    _, cache = model.loss(ids, ids)
+    own = {id(p.data) for p in model.parameters()}
+    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    assert costs.activations(BERT, config, 2, 7) == kept
