@@ -21,10 +21,10 @@ LONG = {"OPENBLAS_THREAD_TIMEOUT": "26"}  # 2^26 cycles: OpenBLAS's own default
 
 def step(threads: int, shape: str, without: str):
     """A function that makes one step; the imports come first, since one trick is played by an import."""
-    from minigpt.device import threads
+    from minigpt.device import threads as device_threads
 
     if without == "freed memory that is kept":
-        threads.keep_freed_memory = lambda: None
+        device_threads.keep_freed_memory = lambda: None
     import numpy as np
     import train_step
 
@@ -49,7 +49,7 @@ def step(threads: int, shape: str, without: str):
     elif without == "large pieces":  # instead of pieces that fit into the second-level cache
         fast.pieces.PIECE, adam.PIECE = 1 << 16, 1 << 15
     elif without == "threads inside operations":
-        threads.SHARED = 1 << 60
+        device_threads.SHARED = 1 << 60
     return train_step.ours(1 if without == "a second thread" else threads, config, ids, targets)
 
 
