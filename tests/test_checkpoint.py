@@ -20,6 +20,7 @@ from minigpt.errors import InputError
 from minigpt.files import disk
 from minigpt.files.checkpoint import load_config, load_tensors, save_tensors
 from minigpt.files.disk import write_text
+from minigpt.files.lock import locked
 
 TENSORS = {
     "float32": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -340,7 +341,7 @@ def test_a_device_without_space(kept, monkeypatch):
 
 
 def test_killed_while_writing(tmp_path):
-    """The old file is whole; the half of a new one lies beside under one known name, and the next save clears it."""
+    """The old file is whole; the half of a new one lies beside, and the next holder of the folder's lock removes it."""
     path = tmp_path / "w.safetensors"
     save_tensors(path, {"x": np.arange(4.0)})
     script = f"""if True:
@@ -350,16 +351,24 @@ def test_killed_while_writing(tmp_path):
     """
     environment = os.environ | {"PYTHONPATH": str(Path(minigpt.__file__).parents[1])}
     child = subprocess.Popen([sys.executable, "-c", script], env=environment)
-    beside = path.with_name(path.name + ".part")
-    while child.poll() is None and not (beside.exists() and beside.stat().st_size > 1_000_000):
+    while child.poll() is None and not any(size_of(part) > 1_000_000 for part in tmp_path.glob(".*.part")):
         time.sleep(0.001)
     child.kill()
     child.wait()
+    assert list(tmp_path.glob(".*.part")), "the child was not killed while it wrote"
     tensors, _ = load_tensors(path)
     assert tensors["x"].tolist() == [0, 1, 2, 3] if len(tensors) == 1 else len(tensors) == 40
-    assert set(os.listdir(tmp_path)) <= {path.name, beside.name}
-    save_tensors(path, {"x": np.zeros(2)})
+    with locked(tmp_path):
+        assert set(os.listdir(tmp_path)) == {path.name, ".lock"}
     assert os.listdir(tmp_path) == [path.name]
+
+
+def size_of(path) -> int:
+    """The bytes of a file; 0 where it has just been renamed."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def test_a_place_that_cannot_be_written(kept):

@@ -310,7 +310,7 @@ def test_a_full_disk_loses_nothing(text, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="the disk is full; what was there before is untouched"):
         loop(job)
     assert (tmp_path / "resume.safetensors").read_bytes() == kept
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".*.part"))
 
 
 def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tmp_path, monkeypatch):

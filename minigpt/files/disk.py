@@ -4,11 +4,14 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from minigpt.errors import InputError
+
+PARTIAL = ".part"  # how the name of a file ends that is being written
 
 
 def read_text(path: str | Path) -> str:
@@ -60,11 +63,14 @@ def write_text(path: str | Path, text: str) -> None:
 def in_place_of(path: Path):
     """Yields a path to write to; what was written there takes the place of `path`, whole and synced, or not at all.
 
-    Raises InputError where it cannot be written (a full disk, no permission); the old file is then still there.
+    The name of that path is new each time, so that two writers never share it; a program that is killed leaves such a
+    file behind, which `remove_partial_files` finds. Raises InputError where it cannot be written (a full disk, no
+    permission); the old file is then still there.
     """
-    beside = path.with_name(path.name + ".part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch(exist_ok=False)  # never through a link that somebody has put there
         yield beside
         _sync(beside)
         os.replace(beside, path)
@@ -74,6 +80,12 @@ def in_place_of(path: Path):
         raise InputError(f"cannot write {path}: {reason(error)}; what was there before is untouched") from error
     with contextlib.suppress(OSError):  # Windows, and some file systems, cannot sync a directory
         _sync(path.parent)
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove what killed writers left half written in a folder. Only the one who holds its lock may do this."""
+    for path in folder.glob(f".*{PARTIAL}"):
+        path.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:
