@@ -165,12 +165,17 @@ def test_evaluation_predicts_every_token_once(text, tmp_path):
         assert valid_loss(job.model, tokens, batch) == pytest.approx(np.mean(expected), rel=1e-5)
 
 
-def test_a_folder_that_holds_a_model_is_left_alone(text, tmp_path):
+def test_a_finished_run_says_so_and_is_left_alone(text, tmp_path, capsys):
     train(options(text, tmp_path))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match=r"already holds a resume.safetensors.*--resume"):
-        train(options(text, tmp_path))
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+    for again in (options(text, tmp_path), PretrainOptions(out=str(tmp_path), resume=True)):
+        capsys.readouterr()
+        assert train(again).finished
+        said = capsys.readouterr().out
+        assert said.startswith(f"the run in {tmp_path} is finished, after 12 steps") and "best validation" in said
+    with pytest.raises(InputError, match=r"holds a finished run with --steps 12, .* --steps 24: .* --init"):
+        train(options(text, tmp_path, steps=24))
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
 
 
 def test_nan_stops_the_run_and_keeps_the_last_good_state(text, tmp_path):

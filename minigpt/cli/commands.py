@@ -7,10 +7,9 @@ and `minigpt --help` must not wait for it.
 
 from argparse import Namespace
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minigpt.cli.arguments import given, read
-from minigpt.errors import InputError
 
 
 class Command(NamedTuple):
@@ -38,23 +37,13 @@ def _train_options() -> type:
 
 def _train(found: Namespace) -> int:
     from minigpt.device.parallel import started
+    from minigpt.jobs.interrupt import STATUS
     from minigpt.jobs.pretrain import PretrainOptions, train
 
     values = given(PretrainOptions, found)
-    if "resume" in values:
-        _check_resume(values)
     with started(found.threads) as ranks:
-        job = train(PretrainOptions(**values), ranks)
-    return 0 if job.step == job.options.steps else 130
-
-
-def _check_resume(values: dict[str, Any]) -> None:
-    """Raises InputError where more is given than a run that goes on can be told."""
-    if "out" not in values:
-        raise InputError("--resume goes on with the run in a folder: name it with --out")
-    extra = sorted(set(values) - {"resume", "out", "device", "checkpoint_blocks", "data"})
-    if extra:
-        raise InputError(f"--resume goes on with the run's own options: leave out --{extra[0].replace('_', '-')}")
+        job = train(PretrainOptions(**values), ranks, named=values)
+    return 0 if job.finished else STATUS + job.stopped_by
 
 
 def _sample_options() -> type:

@@ -14,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt.errors import InputError
+from minigpt.files.disk import in_place_of, write_text
 from minigpt.tokenizer import Tokenizer
 
 VALIDATION = 0.1  # the last tenth of a text, by position
@@ -52,11 +53,28 @@ def load(source: str | Path) -> Corpus:
     if source == "stories" or source.startswith("stories:"):
         return _stories(source)
     if source == "pydocs":
-        return _of_documents("pydocs", *_split_documents(python_docs()), tokenizer="bpe:4096")
+        return _of_documents("pydocs", *_split_documents(python_docs()), tokenizer=default_tokenizer(source))
     return _file(Path(source))
 
 
 # Sources: stories, Python's documentation, a file.
+
+
+def name_of(source: str | Path) -> str:
+    """What the corpus of a source is called, which is not opened."""
+    source = str(source)
+    if source == "stories" or source.startswith("stories:"):
+        return "stories"
+    return source if source == "pydocs" else Path(source).stem
+
+
+def default_tokenizer(source: str | Path) -> str:
+    """The kind of tokenizer that suits a source, "char" or "bpe:N". It is not read."""
+    name = name_of(source)
+    path = Path(source)
+    if path.is_file():
+        return "bpe:4096" if path.stat().st_size >= LARGE else "char"
+    return {"stories": "bpe:1500", "pydocs": "bpe:4096"}.get(name, "char")
 
 
 def _of_documents(
@@ -97,7 +115,7 @@ def _stories(source: str) -> Corpus:
         variety = int(numbers[1])
     train = stories.documents(n, 0, "train", variety)
     valid = stories.documents(n // 10, 0, "valid", variety)
-    return _of_documents("stories", train, valid, tokenizer="bpe:1500")
+    return _of_documents("stories", train, valid, tokenizer=default_tokenizer(source))
 
 
 def _split_documents(documents: list[str]) -> tuple[list[str], list[str]]:
@@ -154,7 +172,7 @@ def _file(path: Path) -> Corpus:
     if size < LARGE:
         text = "".join(_decoded(path, 0, size))
         cut = int((1 - VALIDATION) * len(text))
-        return _of_documents(path.stem, [text[:cut]], [text[cut:]], tokenizer="char", end="")
+        return _of_documents(path.stem, [text[:cut]], [text[cut:]], tokenizer=default_tokenizer(path), end="")
     cut = _line_start(path, int((1 - VALIDATION) * size))
     parts = {"train": (0, cut), "valid": (cut, size)}
     identity = f"{path.resolve()} {size} {path.stat().st_mtime_ns}"
@@ -163,7 +181,7 @@ def _file(path: Path) -> Corpus:
         start, end = parts[part]
         return _decoded(path, start, end)
 
-    return Corpus(path.stem, pieces, "bpe:4096", identity, large=True)
+    return Corpus(path.stem, pieces, default_tokenizer(path), identity, large=True)
 
 
 def _line_start(path: Path, offset: int) -> int:
@@ -293,11 +311,10 @@ def _on_disk(
     note = path.with_suffix(".of")
     if not _written_before(path, note, mark):
         note.unlink(missing_ok=True)  # from here until the note is written again, the file counts as unfinished
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
+        with in_place_of(path) as beside, beside.open("wb") as file:
             for piece in pieces:
-                piece.tofile(file)
-        note.write_text(mark, encoding="utf-8")
+                file.write(piece.data)  # not piece.tofile, whose error does not say that a disk is full
+        write_text(note, mark)
     if path.stat().st_size == 0:
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, mode="r")

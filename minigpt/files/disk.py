@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,12 @@ def write_text(path: str | Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8", newline="\n")
 
 
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a small file in place of the old one. Raises InputError as `in_place_of` does."""
+    with in_place_of(Path(path)) as beside:
+        beside.write_bytes(content)
+
+
 @contextlib.contextmanager
 def in_place_of(path: Path):
     """Yields a path to write to; what was written there takes the place of `path`, whole and synced, or not at all.
@@ -75,17 +82,27 @@ def in_place_of(path: Path):
         _sync(beside)
         os.replace(beside, path)
     except (OSError, UnicodeError) as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
+        _discard(beside)
         raise InputError(f"cannot write {path}: {reason(error)}; what was there before is untouched") from error
+    except BaseException:
+        _discard(beside)
+        raise
     with contextlib.suppress(OSError):  # Windows, and some file systems, cannot sync a directory
         _sync(path.parent)
+
+
+def _discard(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def remove_partial_files(folder: Path) -> None:
     """Remove what killed writers left half written in a folder. Only the one who holds its lock may do this."""
     for path in folder.glob(f".*{PARTIAL}"):
-        path.unlink(missing_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

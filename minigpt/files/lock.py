@@ -20,7 +20,10 @@ def locked(folder: str | Path) -> Iterator[None]:
     where the folder cannot be made.
     """
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: give another --out")
     path = folder / LOCK
+    was_there = folder.exists()
     lock = filelock.FileLock(path, timeout=0, is_singleton=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,5 +39,6 @@ def locked(folder: str | Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # Windows does not remove what is open: there an empty file stays
             path.unlink()
         lock.release()
-        with contextlib.suppress(OSError):  # a folder with something in it stays
-            folder.rmdir()
+        if not was_there:
+            with contextlib.suppress(OSError):  # a folder with something in it stays
+                folder.rmdir()

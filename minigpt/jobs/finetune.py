@@ -24,7 +24,7 @@ from minigpt.errors import InputError, check_ranges
 from minigpt.evaluation import metrics
 from minigpt.files import disk, hub
 from minigpt.jobs.option_fields import REQUIRED, OnDevice, argument, option
-from minigpt.jobs.run_folder import Run, write_table
+from minigpt.jobs.run_folder import Run, refuse_occupied, write_table
 from minigpt.models.classifier import Classifier, Losses, expected_score, score_targets, transfer
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear
@@ -280,11 +280,12 @@ def finetune(options: FinetuneOptions) -> list[float]:
     room, sources = pretrained.config.n_positions, {"valid": options.valid, "test": options.test}
     data = {split: encode(found, task, text, room, sources.get(split) or options.train)
             for split, found in splits.items()}  # fmt: skip
-    run = Run.start(options.out or f"runs/{Path(options.model).name}-{options.task}", (CURVES, PICTURE, RESULTS), "")
+    run = Run.start(options.out or f"runs/{Path(options.model).name}-{options.task}")
+    refuse_occupied(run.folder, (CURVES, PICTURE, RESULTS))
     folders = {seed: run.folder / f"seed-{seed}" if options.seeds > 1 else run.folder
                for seed in range(options.seed, options.seed + options.seeds)}  # fmt: skip
     for folder in folders.values():
-        Run.start(folder, instead="")
+        Run.start(folder)
     device = choose_device(options.device)
     new_rows, rows, scores, last = text.vocab_size - plain.vocab_size, [], [], None
     announce(options, task, data, pretrained)
@@ -297,7 +298,6 @@ def finetune(options: FinetuneOptions) -> list[float]:
             text.save(folder)
 
         def log(seed=seed, **row):
-            run.claim(CURVES)
             rows.append({"seed": seed} | row)
             write_table(run.folder / CURVES, COLUMNS, rows)
             print(f"seed {seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "

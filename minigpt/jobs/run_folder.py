@@ -1,9 +1,16 @@
-"""What a training run leaves on disk: loss.csv, loss.png, and the one file from which it goes on."""
+"""What a run leaves on disk: a table, a picture, and the one file from which it goes on.
+
+That file is the first to be written. It holds all that is needed to write the others again, so that a run which is
+killed at any moment goes on. A folder without it holds no run: what lies there belongs to somebody else.
+"""
 
 import csv
 import json
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,86 +20,127 @@ from minigpt.errors import InputError
 from minigpt.files import checkpoint, disk
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import Optimizer
+from minigpt.tokenizer import Tokenizer
 
 COLUMNS = ("step", "train_loss", "val_loss", "lr", "tokens_per_second")
 RESUME, LOSSES, PICTURE = "resume.safetensors", "loss.csv", "loss.png"
+FILE = "file."  # how the names of tensors begin that hold the bytes of a small file
+
+
+class Kind(NamedTuple):
+    """What the runs of a command leave.
+
+    key: where their state stands in the metadata of the resume file. state: what it must hold. files: further names
+    that mark a folder as in use.
+    """
+
+    command: str
+    key: str
+    table: str
+    picture: str
+    columns: tuple[str, ...]
+    state: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+
+PRETRAINING = Kind(
+    command="minigpt train",
+    key="run",
+    table=LOSSES,
+    picture=PICTURE,
+    columns=COLUMNS,
+    state=("step", "best", "options", "config", "text"),
+)
 
 
 class Run:
-    """A run's folder. `Run.start` finds an empty one, which `claim` takes; `Run.load` finds one to go on from.
+    """A run's folder. `Run.start` finds an empty one, which the first `save` takes; `Run.load` one to go on from.
 
-    writes: of several processes only one writes what all of them know.
+    writes: of several processes only one writes what all of them know. belongings: the small files of the run, by name.
+    The caller holds the lock of the folder (`minigpt.files.lock`).
     """
 
-    def __init__(self, folder: str | Path, writes: bool = True):
+    def __init__(self, folder: str | Path, writes: bool = True, kind: Kind = PRETRAINING):
         self.folder = Path(folder)
         self.writes = writes
+        self.kind = kind
         self.claimed = False
         self.rows: list[dict] = []
+        self.belongings: dict[str, bytes] = {}
 
     @classmethod
-    def start(
-        cls, folder: str | Path, also: Sequence[str] = (), instead: str = ", go on with --resume, or start with --init"
-    ) -> "Run":
-        """A new run. Raises InputError where the folder already holds a model or a run: nothing is overwritten.
-
-        also: extra file names that mark the folder as in use. instead: what one can do besides giving another folder.
-        """
-        run = cls(folder)
-        if run.folder.exists() and not run.folder.is_dir():
-            raise InputError(f"{folder} is a file: give another --out")
-        for name in (RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, LOSSES, *tokenizer.FILES, *also):
-            if (run.folder / name).exists():
-                instead *= (run.folder / RESUME).exists()
-                raise InputError(f"{folder} already holds a {name}: give another --out{instead}")
+    def start(cls, folder: str | Path, kind: Kind = PRETRAINING) -> "Run":
+        """A new run. Raises InputError where the folder already holds a model or a run: nothing is overwritten."""
+        run = cls(folder, kind=kind)
+        names = [RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG, kind.table, *kind.files]
+        if _is_empty(run.folder / kind.table):  # a killed start of an earlier version; `bring` compares the others
+            names.remove(kind.table)
+        else:
+            names += tokenizer.FILES
+        refuse_occupied(run.folder, names)
         return run
 
-    def claim(self, name: str = LOSSES) -> bool:
-        """Take the folder, with an empty file of this name: True, or False if it is this run's already.
-
-        Raises InputError where another run, begun at the same time, was quicker.
-        """
-        if self.claimed:
-            return False
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / name).touch(exist_ok=False)
-        except FileExistsError as error:
-            raise InputError(f"another run has just begun in {self.folder}: give another --out") from error
-        self.claimed = True
-        return True
+    def bring(self, text: Tokenizer) -> None:
+        """The files of this tokenizer belong to the run. Raises InputError where others of their names are there."""
+        self.belongings = files_of(text, self.folder)
+        for name, content in self.belongings.items():
+            path = self.folder / name
+            if path.exists() and path.read_bytes() != content:
+                raise InputError(f"{self.folder} already holds a {name}: give another --out")
 
     @classmethod
-    def load(cls, folder: str | Path, writes: bool = True) -> tuple["Run", dict, dict[str, np.ndarray]]:
-        """A run to go on with: (run, its state, its tensors). The rows of loss.csv after that state are forgotten.
+    def load(
+        cls, folder: str | Path, writes: bool = True, kind: Kind = PRETRAINING
+    ) -> tuple["Run", dict, dict[str, np.ndarray]]:
+        """A run to go on with: (run, its state, its tensors). Rows of the table after that state are forgotten.
 
-        Raises InputError where the folder holds no run, or one of another version.
+        The state says in "logged" which row is the last; one of an earlier version was kept right after a row. Raises
+        InputError where the folder holds no run, or one of another version.
         """
-        run = cls(folder, writes)
+        run = cls(folder, writes, kind)
         path = run.folder / RESUME
         if not path.is_file():
             raise InputError(f"there is no {RESUME} in {folder}: start without --resume, with an --out that is empty")
         tensors, metadata = checkpoint.load_tensors(path)
-        if "run" not in metadata:
-            raise InputError(f"{path} was not written by minigpt train: it holds tensors but no run")
-        try:
-            state = json.loads(metadata["run"])
-            state["step"], state["best"], state["options"], state["config"], state["text"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} was not written by this version of minigpt train: {error!r}") from error
-        # from step 0 on all begins anew, with the first evaluation
-        last = state["step"] or -1
-        run.rows = [row for row in run._read() if row["step"] <= last]
+        state = _state_in(metadata, path, kind)
+        for name in [name for name in tensors if name.startswith(FILE)]:
+            run.belongings[name.removeprefix(FILE)] = tensors.pop(name).tobytes()
         run.claimed = True
-        run._write()
+        run._go_back(state.get("logged", state["step"] or -1))
         return run, state, tensors
 
+    def _go_back(self, last: int) -> None:
+        """Make the folder what it was: rows after this step are forgotten, lost files come back."""
+        found = self._read()
+        self.rows = [row for row in found if row["step"] <= last]
+        if len(self.rows) < len(found) or not self._table.is_file():
+            self._write()
+        self._restore_files()
+
     def save(self, model: LanguageModel, optimizer: Optimizer, state: dict) -> None:
-        """Write resume.safetensors: weights, moments, and the state (JSON; "step" is the number of updates made)."""
+        """Write resume.safetensors: weights, moments, and the state (JSON; "step" is the number of updates made).
+
+        Raises InputError where another run was quicker to take the folder, and, after all has been written again, where
+        somebody has emptied the folder of this run.
+        """
         if not self.writes:
             return
+        path = self.folder / RESUME
+        lost = self.claimed and not path.exists()
+        if not self.claimed and path.exists():
+            raise InputError(f"another run has just begun in {self.folder}: give another --out")
         weights = {f"p.{name}": to_numpy(parameter.data) for name, parameter in model.named_parameters()}
-        checkpoint.save_tensors(self.folder / RESUME, weights | optimizer.state(), {"run": json.dumps(state)})
+        files = {FILE + name: np.frombuffer(content, np.uint8) for name, content in self.belongings.items()}
+        metadata = {self.kind.key: json.dumps(state)}
+        checkpoint.save_tensors(path, weights | optimizer.state() | files, metadata)
+        self.claimed = True
+        self._restore_files()
+        if lost:
+            self._write()
+            raise InputError(
+                f"{self.folder} was removed or emptied during the run: the run as it stands at step {state['step']} is "
+                "kept there again, an earlier best model is lost; the same command goes on"
+            )
 
     def restore(self, model: LanguageModel, optimizer: Optimizer, step: int, tensors: dict[str, np.ndarray]) -> None:
         """Put the tensors of `load` back into a model and an optimizer that has made `step` updates."""
@@ -101,8 +149,8 @@ class Run:
         optimizer.load_state(tensors, step)
 
     def log(self, **row) -> None:
-        """Add a line to loss.csv; a column that is not given stays empty."""
-        self.rows.append({column: row.get(column) for column in COLUMNS})
+        """Add a line to the table; a column that is not given stays empty. Numbers keep the digits that are written."""
+        self.rows.append({column: _rounded(row.get(column)) for column in self.kind.columns})
         self._write()
 
     def draw(self, vocab_size: int) -> None:
@@ -110,31 +158,117 @@ class Run:
         from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 
         if self.writes:
-            plot.loss_curve(self.rows, vocab_size, self.folder / PICTURE)
+            plot.loss_curve(self.rows, vocab_size, self.folder / self.kind.picture)
+
+    @property
+    def exported(self) -> bool:
+        """Is there a model in the folder?"""
+        return (self.folder / checkpoint.WEIGHTS).is_file()
 
     def export(self, model: LanguageModel) -> None:
         """Write the model directory."""
         if self.writes:
             model.save(self.folder)
 
+    @property
+    def _table(self) -> Path:
+        return self.folder / self.kind.table
+
+    def _restore_files(self) -> None:
+        """Write the belongings that are not there."""
+        for name, content in self.belongings.items():
+            path = self.folder / name
+            if self.writes and not path.is_file():
+                disk.write_bytes(path, content)
+
     def _write(self) -> None:
         if self.writes:
-            write_table(self.folder / LOSSES, COLUMNS, self.rows)
+            write_table(self._table, self.kind.columns, self.rows)
 
     def _read(self) -> list[dict]:
-        path = self.folder / LOSSES
-        if not path.is_file():
+        path = self._table
+        if not path.is_file() or _is_empty(path):
             return []
+        columns = self.kind.columns
         try:
             with path.open(encoding="utf-8", newline="") as file:
-                rows = [{c: float(row[c]) if row[c] else None for c in COLUMNS} for row in csv.DictReader(file)]
+                rows = [{c: float(row[c]) if row[c] else None for c in columns} for row in csv.DictReader(file)]
             return [row | {"step": int(row["step"])} for row in rows]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            wrong = f"{path} is damaged: expected numbers under {','.join(COLUMNS)}: {error!r}"
+            wrong = f"{path} is damaged: expected numbers under {','.join(columns)}: {error!r}"
             raise InputError(f"{wrong}: move it away, and the run goes on without it") from error
+
+
+def refuse_occupied(folder: Path, names: Collection[str]) -> None:
+    """Raises InputError where `folder` is a file, or holds a file of one of these names."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: give another --out")
+    for name in names:
+        if (folder / name).exists():
+            raise InputError(f"{folder} already holds a {name}: give another --out")
+
+
+def holds_a_run(folder: str | Path) -> bool:
+    """Is there something to go on with?"""
+    return (Path(folder) / RESUME).is_file()
+
+
+def difference(kept: dict[str, Any], given: dict[str, Any], names: Collection[str]) -> str | None:
+    """The first of these options that a kept run and a command do not agree about; None where they agree."""
+    for name in names:
+        if name in kept and kept[name] != given[name]:
+            return name
+    return None
+
+
+def option_text(name: str, value: Any) -> str:
+    """An option as one writes it: `--batch 12`, `--align`, `no --init`."""
+    flag = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return f"no {flag}"
+    return flag if value is True else f"{flag} {value}"
+
+
+def files_of(text: Tokenizer, folder: Path) -> dict[str, bytes]:
+    """What `text.save` writes: {name: content}. It is written beside, in `folder`, and removed again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".tokenizer.", suffix=disk.PARTIAL, dir=folder))
+    try:
+        text.save(beside)
+        return {path.name: path.read_bytes() for path in sorted(beside.iterdir())}
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[dict]) -> None:
     """Write numbers as CSV, with seven digits; None is an empty field."""
-    table = [["" if row[c] is None else f"{row[c]:.7g}" for c in columns] for row in rows]
+    table = [["" if row[c] is None else _digits(row[c]) for c in columns] for row in rows]
     disk.write_text(path, "".join(",".join(fields) + "\n" for fields in (columns, *table)))
+
+
+def _digits(number: float) -> str:
+    return f"{number:.7g}"
+
+
+def _rounded(number: float | None) -> float | None:
+    """The number that is read back from the table."""
+    if number is None or isinstance(number, int):
+        return number
+    return float(_digits(number))
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size == 0
+
+
+def _state_in(metadata: dict[str, str], path: Path, kind: Kind) -> dict:
+    """The state of a run of this kind. Raises InputError where it is not there."""
+    if kind.key not in metadata:
+        raise InputError(f"{path} was not written by {kind.command}: it holds tensors but no run")
+    try:
+        state = json.loads(metadata[kind.key])
+        for name in kind.state:
+            state[name]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} was not written by this version of {kind.command}: {error!r}") from error
+    return state

@@ -2,6 +2,7 @@
 
 settings        what can be told, and the defaults
 preparation     the pipeline: options, data, tokenizer, model, memory, optimiser
+agreement       whether a command fits the run that its folder holds
 job             what a run works with
 step            one update, one evaluation
 announcement    what a run will cost

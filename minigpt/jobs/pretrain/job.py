@@ -1,11 +1,12 @@
 """Everything that a training run works with."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from minigpt.data.objectives import Objective
+from minigpt.device.arrays import to_device
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.run_folder import Run
@@ -15,14 +16,17 @@ from minigpt.nn.optim import Optimizer
 from minigpt.ops.cuda.cuda_graph import Recorded
 from minigpt.tokenizer import Tokenizer
 
+LINES = 100  # of loss.csv, or more
+
 
 @dataclass
 class Job:
     """A run: its options, data, tokenizer, model and optimiser, and how far it is.
 
     objective: what the model learns to predict. text_mark: tells on resume whether the text is still the same. starts:
-    where windows of train, and of valid, begin if `options.align` is set. recorded: forward and backward of a
-    step, where a GPU can repeat them.
+    where windows of train, and of valid, begin if `options.align` is set. logged: the step of the last line of
+    loss.csv. losses: those of the updates since then. stopped_by: the number of the signal that ended the work.
+    recorded: forward and backward of a step, where a GPU can repeat them.
     """
 
     options: PretrainOptions
@@ -38,6 +42,9 @@ class Job:
     starts: tuple = (None, None)
     step: int = 0
     best: float = math.inf
+    logged: int = -1
+    losses: list = field(default_factory=list)
+    stopped_by: int = 0
     recorded: Recorded | None = None
 
     @property
@@ -62,23 +69,55 @@ class Job:
         return costs.memory(type(model), model.config, self.part, model.checkpoint_blocks, self.options.low)
 
     @property
+    def evaluates(self) -> bool:
+        """Is the model evaluated after this step? It is before the first update, too."""
+        return self.step % self.options.eval_every == 0 or self.step == self.options.steps
+
+    @property
+    def logs(self) -> bool:
+        """Does this step have a line in loss.csv?"""
+        log_every = max(1, min(self.options.eval_every, self.options.steps // LINES))
+        return self.step % log_every == 0 or self.evaluates
+
+    @property
+    def finished(self) -> bool:
+        """Is everything done, the last evaluation too?"""
+        return self.logged == self.options.steps
+
+    @property
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
         options = asdict(self.options)
         del options["resume"]
+        kept = self.losses if self.ranks.size == 1 else []  # of several processes each knows only a part
         return {
             "step": self.step,
             "best": self.best,
+            "logged": self.logged,
+            "losses": [float(loss) for loss in kept],
+            "losses_dtype": str(kept[0].dtype) if kept else "float32",
             "text": self.text_mark,
             "options": options,
             "config": self.model.config.to_dict(),
         }
+
+    def set_state(self, state: dict) -> None:
+        """Be as far as this state says. A state of an earlier version was kept after a line of loss.csv only."""
+        self.step = state["step"]
+        self.best = state["best"]
+        self.logged = state.get("logged", self.step or -1)
+        if not self.run.exported:  # it was lost: the next one to be evaluated is the best
+            self.best = math.inf
+        for loss in state.get("losses", []):
+            mine = loss if self.ranks.first else 0.0  # they are added
+            array = np.array(mine, state["losses_dtype"])
+            self.losses.append(to_device(array, self.model.device))
 
     def save(self) -> None:
         """Keep the run as it stands, so that it can be resumed; the first time take its folder, for the vocabulary too.
 
         Raises InputError where another run was quicker to take it.
         """
-        if self.run.claim():
-            self.text.save(self.run.folder)
+        if self.ranks.first and not self.run.claimed:
+            self.run.bring(self.text)
         self.run.save(self.model, self.optimizer, self.state)

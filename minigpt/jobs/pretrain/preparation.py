@@ -3,6 +3,7 @@
 `prepare` goes through it for a new run, `reopen` for one that was kept, and `prepare_on` for several processes.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,20 +16,27 @@ from minigpt.device.gpu import available_memory, choose_device
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.files import hub
+from minigpt.jobs.pretrain.agreement import check_agreement
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.settings import MODEL, SIZE, PretrainOptions, resolve
-from minigpt.jobs.run_folder import Run
+from minigpt.jobs.pretrain.settings import FIXED_BY_INIT, MODEL, RATES, SIZE, PretrainOptions, new_config, resolve
+from minigpt.jobs.run_folder import Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops.cuda import attention
 from minigpt.tokenizer import Tokenizer
 
-FIXED_BY_INIT = ("size", "layers", "heads", "embd", "context", "tokenizer")
-RATES = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
+
+def default_folder(options: PretrainOptions) -> str:
+    """Where the run of these options is kept unless they name a folder: `runs/MODEL-DATA-SIZE`."""
+    model = options.model or _model_of(options.init)
+    return f"runs/{model}-{data.name_of(options.data)}-{_size_name(options)}"
 
 
-def prepare_on(ranks: Ranks, options: PretrainOptions) -> Job:
-    """The same job in every process: the first one prepares it and keeps it, the others open what it has kept."""
+def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = ()) -> Job:
+    """The same job in every process: the first one prepares it and keeps it, the others open what it has kept.
+
+    named: the options that must agree with those of a run which goes on, see `agreement`.
+    """
     options.check()
     told = {f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()}
     ranks.agree(told)
@@ -36,9 +44,9 @@ def prepare_on(ranks: Ranks, options: PretrainOptions) -> Job:
         ranks.rows(options.batch, options.accumulate)
     job = None
     if ranks.first:
-        job = reopen(options, ranks) if options.resume else prepare(options, ranks)
-    if ranks.size > 1 and job and not options.resume:
-        job.save()
+        job = _prepared_or_reopened(options, ranks, named)
+        if ranks.size > 1 and not job.run.claimed:
+            job.save()
     folder = ranks.gather(job and job.options.out)[0]  # here the others wait until all that they read is written
     if job is None:
         job = reopen(replace(options, out=folder), ranks)
@@ -46,19 +54,27 @@ def prepare_on(ranks: Ranks, options: PretrainOptions) -> Job:
     return job
 
 
+def _prepared_or_reopened(options: PretrainOptions, ranks: Ranks, named: Collection[str]) -> Job:
+    """A new job, or the run that the folder holds. Raises InputError where that one does not agree with the options."""
+    if options.resume or options.out and holds_a_run(options.out):
+        return reopen(options, ranks, named)
+    return prepare(options, ranks)
+
+
 def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """A new job. Its folder is taken by `Job.save`. Raises InputError for options that cannot work."""
     options = replace(options)
     options.check()
+    options.out = options.out or default_folder(options)
+    run = Run.start(options.out)
     corpus = data.load(options.data)
     options.model = options.model or _model_of(options.init)
-    options.out = options.out or f"runs/{options.model}-{corpus.name}-{_size_name(options)}"
     device = choose_device(options.device)
     check_precision(options.dtype, device)
-    run = Run.start(options.out)
     if options.init:
         text, model = _from_init(options)
     else:
+        options.tokenizer = options.tokenizer or corpus.tokenizer
         text = _tokenizer(options, corpus)
         model = _new_model(options, text)
     resolve(options, model.config)
@@ -67,34 +83,36 @@ def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     return _assemble(options, model.to(device), text, corpus, run, ranks)
 
 
-def reopen(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
+def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str] = ()) -> Job:
     """The job in `options.out` as it stood when it was last kept; its own options hold.
 
     Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
-    processes there are. And where the text lies now, if it was moved. Raises InputError where it is not the same text.
+    processes there are. And where the text lies now, if it was moved. named: the options that must agree with those of
+    the run. Raises InputError where one does not, and where it is not the same text.
     """
-    run, state, tensors = Run.load(options.out or "", writes=ranks.first)
-    options = _kept_options(options, state, run)
-    device = choose_device(options.device)
-    check_precision(options.dtype, device)
-    corpus = data.load(options.data)
+    run, state, tensors = Run.load(options.out or default_folder(options), writes=ranks.first)
+    kept = _kept_options(options, state, run)
+    kind = models.card(kept.model).model
+    config = kind.Config.from_dict(state["config"])
+    check_agreement(options, named, kept, config, finished=state["step"] == kept.steps)
+    device = choose_device(kept.device)
+    check_precision(kept.dtype, device)
+    corpus = data.load(kept.data)
     text = tokenizer.load(run.folder)
-    kind = models.card(options.model).model
-    model = kind(kind.Config.from_dict(state["config"]), seed=None)
-    _check_model(options, model)
-    job = _assemble(options, model.to(device), text, corpus, run, ranks)
-    job.step = state["step"]
-    job.best = state["best"]
+    model = kind(config, seed=None)
+    _check_model(kept, model)
+    job = _assemble(kept, model.to(device), text, corpus, run, ranks)
     if job.text_mark != state["text"]:
-        raise InputError(f"{options.data} is not the text that the run in {options.out} began with")
+        raise InputError(f"{kept.data} is not the text that the run in {kept.out} began with")
+    job.set_state(state)
     run.restore(model, job.optimizer, job.step, tensors)
-    model.compute_in("bfloat16" if options.low else None)
+    model.compute_in("bfloat16" if kept.low else None)
     return job
 
 
 def _kept_options(options: PretrainOptions, state: dict, run: Run) -> PretrainOptions:
     """The options that the run began with, but for those that may be given anew."""
-    given = {"out": str(options.out), "device": options.device}
+    given = {"out": str(run.folder), "device": options.device}
     if options.checkpoint_blocks is not None:
         given["checkpoint_blocks"] = options.checkpoint_blocks
     if options.data != PretrainOptions.data:
@@ -121,9 +139,9 @@ def _size_name(options: PretrainOptions) -> str:
 
 
 def _tokenizer(options: PretrainOptions, corpus: Corpus) -> Tokenizer:
-    """The tokenizer that --tokenizer names, or that suits the data, with the tokens that the model needs beside."""
+    """The tokenizer that --tokenizer names, with the tokens that the model needs beside."""
     card = models.card(options.model)
-    wanted = options.tokenizer or corpus.tokenizer
+    wanted = options.tokenizer
     if wanted == "char":
         text = tokenizer.CharTokenizer.train(_whole_text(corpus))
     elif wanted.startswith("bpe:"):
@@ -150,20 +168,9 @@ def _vocabulary_size(wanted: str) -> int:
 def _new_model(options: PretrainOptions, text: Tokenizer) -> LanguageModel:
     """A model with new weights, of the size that the options name, for this vocabulary."""
     kind = models.card(options.model).model
-    values = models.size(options.model, options.size or SIZE)
-    given = {
-        "n_layer": options.layers,
-        "n_head": options.heads,
-        "n_embd": options.embd,
-        "n_positions": options.context,
-    }
-    values |= {key: value for key, value in given.items() if value is not None}
-    dropout = options.dropout
-    if dropout is None:
-        dropout = 0.1 if options.size == "paper" else 0.0
-    values |= {name: dropout for name in RATES if hasattr(kind.Config, name)}  # not every model has all places
-    values |= {"bos_token_id": text.end_of_text_id, "eos_token_id": text.end_of_text_id}
-    return kind(kind.Config(vocab_size=text.vocab_size, **values), seed=options.seed)
+    ends = {"bos_token_id": text.end_of_text_id, "eos_token_id": text.end_of_text_id}
+    config = new_config(options, vocab_size=text.vocab_size, **ends)
+    return kind(config, seed=options.seed)
 
 
 def _from_init(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:

@@ -13,6 +13,8 @@ SIZE = "nano"
 RATE = 0.256  # times 1 / width: the highest learning rate
 LONGEST_WARMUP = 2000  # updates
 EVALUATIONS = 8  # in a run, after the first one
+FIXED_BY_INIT = ("size", "layers", "heads", "embd", "context", "tokenizer")
+RATES = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
 
 
 @dataclass(kw_only=True)
@@ -83,6 +85,24 @@ class PretrainOptions(OnDevice):
             raise InputError(f"--align {self.align}: give a share from 0 to 1")
         if self.batch % self.accumulate:
             raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
+
+
+def new_config(options: PretrainOptions, **values) -> Config:
+    """The configuration of a new model of the size that the options name. values: what the vocabulary says."""
+    kind = models.card(options.model).model
+    values |= models.size(options.model, options.size or SIZE)
+    given = {
+        "n_layer": options.layers,
+        "n_head": options.heads,
+        "n_embd": options.embd,
+        "n_positions": options.context,
+    }
+    values |= {key: value for key, value in given.items() if value is not None}
+    dropout = options.dropout
+    if dropout is None:
+        dropout = 0.1 if options.size == "paper" else 0.0
+    values |= {name: dropout for name in RATES if hasattr(kind.Config, name)}  # not every model has all places
+    return kind.Config(**values)
 
 
 def resolve(options: PretrainOptions, config: Config) -> None:

@@ -3,21 +3,26 @@
 To know beforehand what it costs, to see how it goes, to stop it and go on, and never to lose anything.
 """
 
+import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from tqdm import tqdm
 
+from minigpt.data.objectives import Batch
 from minigpt.device import gpu
 from minigpt.device.arrays import to_numpy
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
-from minigpt.jobs.interrupt import interruptible
+from minigpt.files.lock import locked
+from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain.announcement import announce
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.preparation import prepare_on
+from minigpt.jobs.pretrain.preparation import default_folder, prepare_on
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import evaluate, rate, update, validation_batches
 from minigpt.jobs.run_folder import RESUME
@@ -27,64 +32,110 @@ from minigpt.nn.optim import NonFiniteGradient
 SAMPLE = 40  # tokens that are written after an evaluation
 
 
-def train(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
-    """Run a pre-training job to its end, or until Ctrl-C; returns it.
+class Stopped(Exception):
+    """A signal came during an evaluation: it is made when the run goes on."""
+
+
+def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str] | None = None) -> Job:
+    """Run a pre-training job to its end, or until a signal such as Ctrl-C; returns it.
 
     Writes a model directory (`options.out`): the best model by validation loss and its tokenizer, loss.csv, loss.png,
-    and resume.safetensors. With `options.resume` the run in `options.out` goes on as if it had never stopped. ranks:
-    the processes that share every batch; the losses are those of one process, up to rounding, however many there are.
-    Raises InputError for whatever cannot work. One process tries a step before it writes anything but the tokens of a
-    large text; several begin with a kept run, which all of them open.
+    and resume.safetensors. A run that the folder holds already goes on as if it had never stopped, if it has these
+    options; with `options.resume` only those in `named` must agree (default: those that differ from their defaults).
+    ranks: the processes that share every batch; the losses are those of one process, up to rounding, however many there
+    are. Raises InputError for whatever cannot work. One process tries a step before it writes anything but the tokens
+    of a large text; several begin with a kept run, which all of them open.
     """
-    job = prepare_on(ranks, options)
-    with gpu.products_in(job.products):
-        if ranks.first:
-            announce(job)
-    try:
-        with interruptible(speaks=ranks.first) as interrupted:
-            loop(job, interrupted)
-    except BrokenPipeError:  # the reader of the output has gone, perhaps with the same Ctrl-C
-        job.save()
-        raise
-    job.run.draw(job.model.config.vocab_size)
-    if job.step < job.options.steps:
-        print(f"stopped at step {job.step}; everything is kept. Go on: minigpt train --resume --out {job.run.folder}")
-    else:
+    options = replace(options, out=options.out or default_folder(options))
+    if named is None or not options.resume:
+        named = names_of(options)
+    lock = locked(options.out) if ranks.first else contextlib.nullcontext()
+    with lock:
+        job = prepare_on(ranks, options, named)
+        if not job.finished:
+            _train(job)
+        elif job.ranks.first:
+            print(f"the run in {job.run.folder} is finished, after {job.step:,} steps: nothing is left to do")
+    if job.finished:
         print(f"best validation loss {job.best:.4f} (perplexity {math.exp(job.best):.2f} per token): {job.run.folder}")
     return job
 
 
-def loop(job: Job, interrupted: Callable[[], bool] = lambda: False) -> None:
-    """Update until the last step; now and then log, and evaluate, keep and show a sample."""
-    options = job.options
-    log_every = max(1, min(options.eval_every, options.steps // 100))
+def _train(job: Job) -> None:
+    """From where the job stands to its end, or until a signal."""
     with gpu.products_in(job.products):
-        if job.step == 0:
-            job.save()
-            assess(job, None, None, None)
-    with gpu.products_in(job.products), tqdm(
-        total=options.steps, initial=job.step, unit="step", dynamic_ncols=True
-    ) as bar:
-        losses = []
-        since = time.perf_counter()
-        while job.step < options.steps and not job.ranks.total(interrupted()):
-            lr = rate(options, job.step)
-            losses.append(_checked_update(job, lr))
-            job.step += 1
-            bar.update()
-            evaluates = job.step % options.eval_every == 0 or job.step == options.steps
-            if job.step % log_every == 0 or evaluates:
-                mean = _mean(job, losses)
-                speed = len(losses) * options.batch * job.model.config.n_positions / (time.perf_counter() - since)
-                bar.set_postfix_str(_progress(job, mean, speed))
-                if evaluates:
-                    assess(job, mean, lr, speed, bar.write)
-                else:
-                    job.run.log(step=job.step, train_loss=mean, lr=lr, tokens_per_second=speed)
-                losses = []
-                since = time.perf_counter()
-    if job.step < options.steps:
+        if job.ranks.first:
+            if job.run.claimed and job.step:
+                print(f"going on with the run in {job.run.folder} at step {job.step:,}")
+            announce(job)
+    try:
+        with interruptible(speaks=job.ranks.first) as interrupted:
+            loop(job, interrupted, patient=False)
+    except OSError:  # the reader of the output has gone, perhaps with the same Ctrl-C
         job.save()
+        raise
+    if not job.finished:
+        job.run.draw(job.model.config.vocab_size)
+        print(f"stopped at step {job.step}; everything is kept. Go on: minigpt train --resume --out {job.run.folder}")
+
+
+def loop(job: Job, interrupted: Callable[[], int] = lambda: 0, patient: bool = True) -> None:
+    """Update until the last step; now and then log, evaluate, show a sample, and keep everything.
+
+    interrupted: says whether to stop after an update, by the number of a signal. patient: does an evaluation that has
+    begun go on to its end then? If not, it is made when the run goes on.
+    """
+    if not job.run.claimed:
+        job.save()
+    stops = interrupted if not patient else lambda: 0
+    timer = Timer()
+    total = job.options.steps
+    with gpu.products_in(job.products), contextlib.suppress(Stopped):
+        if job.logged < job.step and job.logs or job.logged < 0:  # the first line, or it was stopped before this one
+            _catch_up(job, time.perf_counter(), stops)
+        with tqdm(total=total, initial=job.step, unit="step", dynamic_ncols=True) as bar:
+            since = time.perf_counter()
+            while job.step < total and not _stops(job, interrupted, timer):
+                job.losses.append(_checked_update(job, rate(job.options, job.step)))
+                job.step += 1
+                bar.update()
+                if job.logs:
+                    _catch_up(job, since, stops, bar)
+                    since = time.perf_counter()
+    if not job.finished:
+        job.save()
+
+
+def _stops(job: Job, interrupted: Callable[[], int], timer: Timer) -> bool:
+    """Has a signal come to any of the processes? If it is time to keep the run, that is done too."""
+    job.stopped_by = max(job.ranks.gather(int(interrupted())))
+    if not job.stopped_by and timer.due and job.ranks.first:
+        with timer.keeping():
+            job.save()
+    return job.stopped_by > 0
+
+
+def _catch_up(job: Job, since: float, stops: Callable[[], int], bar: tqdm | None = None) -> None:
+    """The line of loss.csv that belongs to this step, and the evaluation if there is one. since: of the last line."""
+    mean = lr = speed = None
+    if job.losses:
+        mean = _mean(job, job.losses)
+        lr = rate(job.options, job.step - 1)
+        tokens = len(job.losses) * job.options.batch * job.model.config.n_positions
+        speed = tokens / (time.perf_counter() - since)
+    if bar is not None and mean is not None:
+        bar.set_postfix_str(_progress(job, mean, speed))
+    if job.evaluates:
+        assess(job, mean, lr, speed, print if bar is None else bar.write, stops)
+    else:
+        _log(job, train_loss=mean, lr=lr, tokens_per_second=speed)
+
+
+def _log(job: Job, **row) -> None:
+    """A line of loss.csv for this step."""
+    job.run.log(step=job.step, **row)
+    job.logged = job.step
+    job.losses = []
 
 
 def _checked_update(job: Job, lr: float):
@@ -111,14 +162,21 @@ def _progress(job: Job, loss: float, speed: float) -> str:
 
 
 def assess(
-    job: Job, train_loss: float | None, lr: float | None, speed: float | None, write: Callable[[str], object] = print
+    job: Job,
+    train_loss: float | None,
+    lr: float | None,
+    speed: float | None,
+    write: Callable[[str], object] = print,
+    stops: Callable[[], int] = lambda: 0,
 ) -> None:
     """Measure the validation loss; keep the model if it is the best so far; keep the run; show a sample.
 
-    Raises InputError for a loss that is not finite.
+    Raises InputError for a loss that is not finite, and Stopped where a signal came meanwhile.
     """
     context = job.model.config.n_positions
     batches = validation_batches(job.valid, context, job.options.batch, job.starts[1], job.objective)
+    if job.ranks.size == 1:  # several processes stop together, after the evaluation
+        batches = _until(batches, stops, job)
     loss = evaluate(job.model, batches, job.ranks)
     if not math.isfinite(loss):
         raise InputError(_not_finite(job, job.step, "the validation loss is not finite"))
@@ -128,10 +186,21 @@ def assess(
     if loss < job.best:
         job.best = loss
         job.run.export(job.model)
-    job.run.log(step=job.step, train_loss=train_loss, val_loss=loss, lr=lr, tokens_per_second=speed)
+    _log(job, train_loss=train_loss, val_loss=loss, lr=lr, tokens_per_second=speed)
+    if job.finished:  # before the run is kept as finished, for what comes after that may never come
+        job.run.draw(job.model.config.vocab_size)
     job.save()
     if job.ranks.first:
         write(f"step {job.step}: validation loss {loss:.4f}   {_sample(job)}".rstrip())
+
+
+def _until(batches: Iterable[Batch], stops: Callable[[], int], job: Job) -> Iterator[Batch]:
+    """These batches. Raises Stopped when a signal comes."""
+    for batch in batches:
+        job.stopped_by = int(stops())
+        if job.stopped_by:
+            raise Stopped
+        yield batch
 
 
 def _sample(job: Job) -> str:

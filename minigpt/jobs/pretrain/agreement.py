@@ -1,0 +1,75 @@
+"""Does a command agree with the run that its folder holds? A default agrees with the same value, given by name."""
+
+from collections.abc import Collection
+from dataclasses import fields, replace
+
+from minigpt import data
+from minigpt.errors import InputError
+from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, resolve
+from minigpt.jobs.run_folder import option_text
+from minigpt.models.config import Config
+
+FREE = ("out", "resume", "device", "checkpoint_blocks", "data")  # may be given anew; the text itself is compared
+SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
+FIRST = ("init", "model")  # where they differ, nothing else can be compared
+
+
+def names_of(options: PretrainOptions) -> set[str]:
+    """The options that must agree: all of a command that begins a run, what is given beside --resume."""
+    if not options.resume:
+        return {field.name for field in fields(options)}
+    return {field.name for field in fields(options) if getattr(options, field.name) != field.default}
+
+
+def check_agreement(
+    options: PretrainOptions, named: Collection[str], kept: PretrainOptions, config: Config, finished: bool
+) -> None:
+    """Raises InputError, with both values, for the first of the named options that is not as the run has it.
+
+    kept, config: the options and the model of the run. finished: whether it is at its end.
+    """
+    if kept.init is None and kept.tokenizer is None:  # so earlier versions kept the default
+        kept = replace(kept, tokenizer=data.default_tokenizer(kept.data))
+    wanted = _wanted(options, named, kept, config)
+    names = [field.name for field in fields(options) if field.name not in (*FREE, *FIRST, "size")]
+    for name in (*FIRST, *names):
+        has, given = getattr(kept, name), getattr(wanted, name)
+        if has != given:
+            state = "a finished run" if finished else "an unfinished run"
+            default = ", the default" if getattr(options, name) == getattr(PretrainOptions, name) else ""
+            raise InputError(
+                f"{kept.out} holds {state} with {option_text(name, has)}, this command says "
+                f"{option_text(name, given)}{default}: {_advice(options, name, finished)}"
+            )
+
+
+def _advice(options: PretrainOptions, name: str, finished: bool) -> str:
+    if options.resume:
+        flag = name.replace("_", "-")
+        return f"leave --{flag} out, or begin a new run from that model with --init and another --out"
+    if finished:
+        return "give another --out, or train that model further with --init and another --out"
+    return "go on with minigpt train --resume --out and that folder, or give another --out"
+
+
+def _wanted(
+    options: PretrainOptions, named: Collection[str], kept: PretrainOptions, config: Config
+) -> PretrainOptions:
+    """The options of the run, with the named ones as the command has them, and every default filled in."""
+    changes = {name: getattr(options, name) for name in named if name not in FREE}
+    if "size" in changes:
+        changes = dict.fromkeys(SIZES) | changes
+    wanted = replace(kept, **changes)
+    same_start = wanted.init == kept.init
+    if wanted.model is None:
+        wanted.model = kept.model if wanted.init and same_start else MODEL
+    if not same_start or wanted.model != kept.model:
+        return wanted  # nothing else can be compared
+    dropout = wanted.dropout
+    if wanted.init is None:
+        wanted.tokenizer = wanted.tokenizer or data.default_tokenizer(options.data)
+        config = new_config(wanted, vocab_size=config.vocab_size)
+    resolve(wanted, config)
+    if wanted.init and dropout is not None:
+        wanted.dropout = dropout
+    return wanted
