@@ -93,8 +93,10 @@ def test_tokenizer_commands(text, tmp_path, capsys):
     assert len(ids) < len("the cat sat")
     assert main(["tokenizer", "decode", folder, *ids]) == 0
     assert capsys.readouterr().out.strip() == "the cat sat"
-    assert main(["tokenizer", "train", "--data", text, "--out", folder]) == 2
-    assert "already holds a vocab.json" in capsys.readouterr().err
+    assert main(["tokenizer", "train", "--data", text, "--vocab", "60", "--out", folder]) == 0
+    assert "is complete: nothing is left to do" in capsys.readouterr().out
+    assert main(["tokenizer", "train", "--data", text, "--vocab", "30", "--out", folder]) == 2
+    assert "already holds a merges.txt, with another content" in capsys.readouterr().err
 
 
 def test_resume_of_a_finished_run_changes_nothing(trained, capsys):
@@ -141,7 +143,7 @@ def test_text_that_cannot_be_used(kind, tmp_path, capsys):
         (["--tokenizer", "bpe:lots"], "--tokenizer bpe:lots"),
         (["--tokenizer", "nowhere"], "nowhere"),
         (["--init", "nowhere"], "nowhere"),
-        (["--resume"], "the run's own options: leave out --batch"),
+        (["--resume"], "there is no resume.safetensors in"),
     ],
 )
 def test_options_that_cannot_be_used(arguments, words, text, tmp_path, capsys):
@@ -159,10 +161,16 @@ def test_no_gpu_where_one_is_asked_for(text, tmp_path, capsys, monkeypatch):
     assert_one_line(main(["train", *SMALL, "--data", text, "--out", str(tmp_path / "out")]), capsys)
 
 
-def test_resume_without_a_run(tmp_path, capsys):
-    status = main(["train", "--resume", "--out", str(tmp_path)])
+def test_resume_without_a_run(text, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status = main(["train", "--resume", "--out", "empty"])
     assert "start without --resume, with an --out that is empty" in assert_one_line(status, capsys)
-    assert "name it with --out" in assert_one_line(main(["train", "--resume"]), capsys)
+    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", "runs/mine"]) == 0
+    capsys.readouterr()
+    said = assert_one_line(main(["train", "--resume"]), capsys)
+    mine = Path("runs/mine")
+    assert said.endswith(f"in runs/gpt1-stories-nano: start without --resume, or give another --out, such as {mine}")
+    assert os.listdir("runs") == ["mine"]
 
 
 def damage(folder: Path, kind: str) -> None:

@@ -16,6 +16,7 @@ from minigpt.files.disk import in_place_of, read_json, reason, write_text
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+RESUME = "resume.safetensors"  # from which a training run goes on
 INDEX = "model.safetensors.index.json"  # where the weights are split over several files
 
 

@@ -298,6 +298,7 @@ def finetune(options: FinetuneOptions) -> list[float]:
             text.save(folder)
 
         def log(seed=seed, **row):
+            _claim(run.folder / CURVES, rows)
             rows.append({"seed": seed} | row)
             write_table(run.folder / CURVES, COLUMNS, rows)
             print(f"seed {seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
@@ -313,6 +314,17 @@ def finetune(options: FinetuneOptions) -> list[float]:
     split = "test" if "test" in data else "valid"
     report(task, split, scores, last, data[split], run.folder)
     return scores
+
+
+def _claim(path: Path, rows: list) -> None:
+    """Take a folder, with an empty file, before the first row. Raises InputError where another run was quicker."""
+    if rows:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(exist_ok=False)
+    except FileExistsError as error:
+        raise InputError(f"another run has just begun in {path.parent}: give another --out") from error
 
 
 def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, list[Example]]:

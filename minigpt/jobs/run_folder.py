@@ -18,12 +18,13 @@ from minigpt import tokenizer
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, disk
+from minigpt.files.checkpoint import RESUME
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import Optimizer
 from minigpt.tokenizer import Tokenizer
 
 COLUMNS = ("step", "train_loss", "val_loss", "lr", "tokens_per_second")
-RESUME, LOSSES, PICTURE = "resume.safetensors", "loss.csv", "loss.png"
+LOSSES, PICTURE = "loss.csv", "loss.png"
 FILE = "file."  # how the names of tensors begin that hold the bytes of a small file
 
 
@@ -83,10 +84,7 @@ class Run:
     def bring(self, text: Tokenizer) -> None:
         """The files of this tokenizer belong to the run. Raises InputError where others of their names are there."""
         self.belongings = files_of(text, self.folder)
-        for name, content in self.belongings.items():
-            path = self.folder / name
-            if path.exists() and path.read_bytes() != content:
-                raise InputError(f"{self.folder} already holds a {name}: give another --out")
+        refuse_others(self.folder, self.belongings)
 
     @classmethod
     def load(
@@ -100,7 +98,7 @@ class Run:
         run = cls(folder, writes, kind)
         path = run.folder / RESUME
         if not path.is_file():
-            raise InputError(f"there is no {RESUME} in {folder}: start without --resume, with an --out that is empty")
+            raise InputError(f"there is no {RESUME} in {folder}: {_advice_without_a_run(run.folder)}")
         tensors, metadata = checkpoint.load_tensors(path)
         state = _state_in(metadata, path, kind)
         for name in [name for name in tensors if name.startswith(FILE)]:
@@ -168,7 +166,7 @@ class Run:
     def export(self, model: LanguageModel) -> None:
         """Write the model directory."""
         if self.writes:
-            model.save(self.folder)
+            model.save(self.folder, overwrite=True)
 
     @property
     def _table(self) -> Path:
@@ -176,10 +174,8 @@ class Run:
 
     def _restore_files(self) -> None:
         """Write the belongings that are not there."""
-        for name, content in self.belongings.items():
-            path = self.folder / name
-            if self.writes and not path.is_file():
-                disk.write_bytes(path, content)
+        if self.writes:
+            write_missing(self.folder, self.belongings)
 
     def _write(self) -> None:
         if self.writes:
@@ -208,17 +204,33 @@ def refuse_occupied(folder: Path, names: Collection[str]) -> None:
             raise InputError(f"{folder} already holds a {name}: give another --out")
 
 
+def refuse_others(folder: Path, files: dict[str, bytes]) -> None:
+    """Raises InputError where the folder holds a file of one of these names with another content."""
+    for name, content in files.items():
+        path = folder / name
+        if path.exists() and (path.is_dir() or path.read_bytes() != content):
+            raise InputError(f"{folder} already holds a {name}, with another content: give another --out")
+
+
+def write_missing(folder: Path, files: dict[str, bytes]) -> bool:
+    """Write those of these files that are not there. Was there any?"""
+    missing = [name for name in files if not (folder / name).is_file()]
+    for name in missing:
+        disk.write_bytes(folder / name, files[name])
+    return bool(missing)
+
+
 def holds_a_run(folder: str | Path) -> bool:
     """Is there something to go on with?"""
     return (Path(folder) / RESUME).is_file()
 
 
-def difference(kept: dict[str, Any], given: dict[str, Any], names: Collection[str]) -> str | None:
-    """The first of these options that a kept run and a command do not agree about; None where they agree."""
-    for name in names:
-        if name in kept and kept[name] != given[name]:
-            return name
-    return None
+def _advice_without_a_run(folder: Path) -> str:
+    """What to do where a folder holds no run: beside it there may be some."""
+    others = sorted(path.parent for path in folder.parent.glob(f"*/{RESUME}"))
+    if others:
+        return f"start without --resume, or give another --out, such as {others[0]}"
+    return "start without --resume, with an --out that is empty"
 
 
 def option_text(name: str, value: Any) -> str:

@@ -3,13 +3,16 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from minigpt import data, tokenizer
 from minigpt.data.corpus import Corpus
 from minigpt.errors import InputError
-from minigpt.files import hub
+from minigpt.files import checkpoint, hub
+from minigpt.files.lock import locked
 from minigpt.jobs.option_fields import REQUIRED, argument, option
-from minigpt.jobs.run_folder import Run
+from minigpt.jobs.run_folder import files_of, refuse_occupied, refuse_others, write_missing
+from minigpt.tokenizer import Tokenizer
 
 SIZE = 4096  # tokens of a vocabulary, where nothing is given
 FOLDER = "a tokenizer's or a model's folder"
@@ -54,20 +57,31 @@ class ListOptions:
 def train_vocabulary(options: VocabularyOptions) -> None:
     """Learn a vocabulary from a text, and save it in a folder of its own.
 
-    Characters are taken from the whole text, so that none is unknown; other tokens only from the training part. Raises
-    InputError for a folder that holds one already, and for a size of a vocabulary of characters.
+    Characters are taken from the whole text, so that none is unknown; other tokens only from the training part. A
+    folder that holds some of these files, or all, gets what is missing. Raises InputError for a folder that holds a
+    model, or another vocabulary, and for a size of a vocabulary of characters.
     """
-    Run.start(options.out, instead="")
-    kind = tokenizer.KINDS[options.kind]
     if options.kind == "char" and options.vocab is not None:
         raise InputError(f"--vocab {options.vocab}: --kind char has a token for each character, so leave --vocab out")
+    folder = Path(options.out)
+    with locked(folder):
+        refuse_occupied(folder, (checkpoint.RESUME, checkpoint.WEIGHTS, checkpoint.CONFIG))
+        trained = _trained(options)
+        files = files_of(trained, folder)
+        refuse_others(folder, files)
+        was_there = not write_missing(folder, files)
+    if was_there:
+        print(f"the vocabulary in {folder} is complete: nothing is left to do")
+    print(f"{trained.vocab_size} tokens: {options.out}")
+
+
+def _trained(options: VocabularyOptions) -> Tokenizer:
+    """The vocabulary, learnt from the text."""
+    kind = tokenizer.KINDS[options.kind]
     corpus = data.load(options.data)
     if options.kind == "char":
-        trained = kind.train(_pieces(corpus, "train", "valid"))
-    else:
-        trained = kind.train(_pieces(corpus, "train"), SIZE if options.vocab is None else options.vocab)
-    trained.save(options.out)
-    print(f"{trained.vocab_size} tokens: {options.out}")
+        return kind.train(_pieces(corpus, "train", "valid"))
+    return kind.train(_pieces(corpus, "train"), SIZE if options.vocab is None else options.vocab)
 
 
 def _pieces(corpus: Corpus, *parts: str) -> Iterator[str]:

@@ -229,11 +229,14 @@ class Classifier(Module):
         p, _ = ops.softmax_forward(z)
         return p
 
-    def save(self, folder: str | Path) -> None:
-        """Write the body as a model directory of its own, which transformers opens too, and the head beside it."""
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Write the body as a model directory of its own, which transformers opens too, and the head beside it.
+
+        overwrite: as for the body's own `save`. Raises InputError.
+        """
         path = Path(folder) / FILE
         path.unlink(missing_ok=True)  # never this body with an older head
-        self.body.save(folder)
+        self.body.save(folder, overwrite)
         tensors = {}
         for name, parameter in self.head.named_parameters():
             tensors[name] = to_numpy(parameter.data)

@@ -1,5 +1,6 @@
 """What every language model here has in common: logits, a loss with its backward pass, saving, loading, generating."""
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt import ops
+from minigpt import ops, tokenizer
 from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
@@ -227,13 +228,34 @@ class LanguageModel(Module):
 
     # -------------------------------------------------------------------------------------------------- files
 
-    def save(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too."""
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too.
+
+        overwrite: also in the folder of a training run, and beside a tokenizer of another size. Without it raises
+        InputError there, for the folder would no longer hold what belongs together.
+        """
+        if not overwrite:
+            self._check_folder(Path(folder))
         tensors = {}
         for name, parameter in self.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         published = self.to_published(tensors)
         checkpoint.save_model(folder, self.config.to_dict(), published)
+
+    def _check_folder(self, folder: Path) -> None:
+        """Raises InputError where saving in this folder would part what belongs together."""
+        instead = "give another folder, or overwrite=True"
+        if (folder / checkpoint.RESUME).exists():
+            raise InputError(f"{folder} holds a training run, whose best model would be lost: {instead}")
+        if not any((folder / name).exists() for name in tokenizer.FILES):
+            return
+        with contextlib.suppress(InputError):  # a config.json that cannot be read says nothing
+            if checkpoint.load_config(folder).get("vocab_size") == self.config.vocab_size:
+                return
+        n_tokens = tokenizer.load(folder).vocab_size
+        if n_tokens != self.config.vocab_size:
+            sizes = f"of {n_tokens} tokens, and this model has {self.config.vocab_size}"
+            raise InputError(f"{folder} holds a tokenizer {sizes}: {instead}")
 
     @classmethod
     def load(cls, folder: str | Path, dtype=np.float32, **changes) -> "LanguageModel":
