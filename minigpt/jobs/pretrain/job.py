@@ -88,7 +88,7 @@ class Job:
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
         options = asdict(self.options)
-        del options["resume"]
+        del options["resume"], options["out"]  # it may be moved
         kept = self.losses if self.ranks.size == 1 else []  # of several processes each knows only a part
         return {
             "step": self.step,

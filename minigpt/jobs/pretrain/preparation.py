@@ -101,7 +101,10 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     text = tokenizer.load(run.folder)
     model = kind(config, seed=None)
     _check_model(kept, model)
-    job = _assemble(kept, model.to(device), text, corpus, run, ranks)
+    try:
+        job = _assemble(kept, model.to(device), text, corpus, run, ranks)
+    except InputError as error:
+        raise InputError(f"the run in {kept.out} cannot go on with {kept.data}: {error}") from error
     if job.text_mark != state["text"]:
         raise InputError(f"{kept.data} is not the text that the run in {kept.out} began with")
     job.set_state(state)
