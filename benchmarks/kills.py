@@ -1,6 +1,6 @@
 """Commands are ended in the middle, given again as they were, and must end with the bytes of an undisturbed run.
 
-    python benchmarks/kills.py               # about 600 attacks, 10 minutes on two cores
+    python benchmarks/kills.py               # about 700 attacks, 20 minutes on two cores
     python benchmarks/kills.py --trials 5    # a look at it: five of each kind
 
 Attacks on an operation on files in the command's folder (opening to write, syncing, renaming, removing), whose number
@@ -21,6 +21,7 @@ import contextlib
 import csv
 import hashlib
 import http.server
+import importlib
 import io
 import os
 import random
@@ -41,9 +42,9 @@ FOLDER = "out"  # of the command that is attacked
 TINY = "--layers 1 --heads 2 --embd 16 --context 16 --batch 4 --dropout 0.1"
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "saw", "dog", ".")
 COMMANDS = {
-    "train": f"train {TINY} --steps 12 --eval-every 4 --tokenizer char --data words.txt --out {FOLDER}",
+    "train": f"train {TINY} --steps 6 --eval-every 3 --tokenizer char --data words.txt --out {FOLDER}",
     "train gpt2": f"train --model gpt2 {TINY} --steps 6 --tokenizer bpe:270 --data words.txt --out {FOLDER}",
-    "train, kept often": f"train {TINY} --steps 400 --tokenizer char --data words.txt --out {FOLDER}",
+    "train, kept often": f"train {TINY} --steps 200 --eval-every 50 --tokenizer char --data words.txt --out {FOLDER}",
     "tokenizer train": f"tokenizer train --vocab 60 --data words.txt --out {FOLDER}",
     "finetune": f"finetune base --task classification --train train.tsv --epochs 2 --batch 4 --out {FOLDER}",
     "finetune, seeds": "finetune base --task classification --train train.tsv --epochs 2 --batch 4 --seeds 2 "
@@ -62,6 +63,9 @@ class Attack(NamedTuple):
     kind: str = "nothing"
     at: int = -1
     number: int = 0
+
+
+NOTHING = Attack()
 
 
 class Outcome(NamedTuple):
@@ -169,7 +173,7 @@ def end_of(process: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def run(words: list[str], place: Path, attack: Attack = Attack()) -> int:
+def run(words: list[str], place: Path, attack: Attack = NOTHING) -> int:
     """Do a command; returns its exit status."""
     return end_of(start(words, place, attack))
 
@@ -248,7 +252,7 @@ class Target:
         return Outcome("differs", ", ".join(sorted(names)))
 
     def _kill_at_any_moment(self, rng: random.Random) -> None:
-        process = start(self.words, self.place, Attack())
+        process = start(self.words, self.place, NOTHING)
         time.sleep(rng.uniform(0, self.seconds))
         os.kill(process, signal.SIGKILL)
         end_of(process)
@@ -364,15 +368,12 @@ def kept_often(seconds: float):
 
 def warm_up() -> None:
     """Import what a command imports when it first needs it, before anything is forked."""
-    import minigpt.jobs.download
-    import minigpt.jobs.finetune
-    import minigpt.jobs.pretrain
-    import minigpt.jobs.vocabulary
+    for name in ("minigpt.jobs.finetune", "minigpt.jobs.pretrain", "minigpt.jobs.vocabulary", "minigpt.jobs.download"):
+        importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("huggingface_hub.file_download")
     from minigpt import plot
 
-    with contextlib.suppress(ImportError):
-        import huggingface_hub
-        import huggingface_hub.file_download  # noqa: F401
     with tempfile.TemporaryDirectory() as folder:
         plot.loss_curve([{"step": 0, "train_loss": 1.0, "val_loss": 1.0}], 2, Path(folder) / "x.png")
 

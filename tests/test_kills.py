@@ -15,6 +15,7 @@ def kills():
     specification = importlib.util.spec_from_file_location("kills", SCRIPT)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    module.warm_up()
     return module
 
 

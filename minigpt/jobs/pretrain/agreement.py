@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 
 from minigpt import data
 from minigpt.errors import InputError
+from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, resolve
 from minigpt.jobs.run_folder import option_text
-from minigpt.models.config import Config
 
 FREE = ("out", "resume", "device", "checkpoint_blocks", "data")  # may be given anew; the text itself is compared
 SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
@@ -21,25 +21,21 @@ def names_of(options: PretrainOptions) -> set[str]:
     return {field.name for field in fields(options) if getattr(options, field.name) != field.default}
 
 
-def check_agreement(
-    options: PretrainOptions, named: Collection[str], kept: PretrainOptions, config: Config, finished: bool
-) -> None:
-    """Raises InputError, with both values, for the first of the named options that is not as the run has it.
-
-    kept, config: the options and the model of the run. finished: whether it is at its end.
-    """
+def check_agreement(job: Job, options: PretrainOptions, named: Collection[str]) -> None:
+    """Raises InputError, with both values, for the first of the named options that is not as the run has it."""
+    kept = job.options
     if kept.init is None and kept.tokenizer is None:  # so earlier versions kept the default
         kept = replace(kept, tokenizer=data.default_tokenizer(kept.data))
-    wanted = _wanted(options, named, kept, config)
+    wanted = _wanted(job, options, named)
     names = [field.name for field in fields(options) if field.name not in (*FREE, *FIRST, "size")]
     for name in (*FIRST, *names):
         has, given = getattr(kept, name), getattr(wanted, name)
         if has != given:
-            state = "a finished run" if finished else "an unfinished run"
+            state = "a finished run" if job.finished else "an unfinished run"
             default = ", the default" if getattr(options, name) == getattr(PretrainOptions, name) else ""
             raise InputError(
                 f"{kept.out} holds {state} with {option_text(name, has)}, this command says "
-                f"{option_text(name, given)}{default}: {_advice(options, name, finished)}"
+                f"{option_text(name, given)}{default}: {_advice(options, name, job.finished)}"
             )
 
 
@@ -52,10 +48,9 @@ def _advice(options: PretrainOptions, name: str, finished: bool) -> str:
     return "go on with minigpt train --resume --out and that folder, or give another --out"
 
 
-def _wanted(
-    options: PretrainOptions, named: Collection[str], kept: PretrainOptions, config: Config
-) -> PretrainOptions:
+def _wanted(job: Job, options: PretrainOptions, named: Collection[str]) -> PretrainOptions:
     """The options of the run, with the named ones as the command has them, and every default filled in."""
+    kept, config = job.options, job.model.config
     changes = {name: getattr(options, name) for name in named if name not in FREE}
     if "size" in changes:
         changes = dict.fromkeys(SIZES) | changes
@@ -64,7 +59,7 @@ def _wanted(
     if wanted.model is None:
         wanted.model = kept.model if wanted.init and same_start else MODEL
     if not same_start or wanted.model != kept.model:
-        return wanted  # nothing else can be compared
+        return wanted
     dropout = wanted.dropout
     if wanted.init is None:
         wanted.tokenizer = wanted.tokenizer or data.default_tokenizer(options.data)

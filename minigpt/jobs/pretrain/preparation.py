@@ -94,7 +94,6 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     kept = _kept_options(options, state, run)
     kind = models.card(kept.model).model
     config = kind.Config.from_dict(state["config"])
-    check_agreement(options, named, kept, config, finished=state["step"] == kept.steps)
     device = choose_device(kept.device)
     check_precision(kept.dtype, device)
     corpus = data.load(kept.data)
@@ -108,6 +107,7 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     if job.text_mark != state["text"]:
         raise InputError(f"{kept.data} is not the text that the run in {kept.out} began with")
     job.set_state(state)
+    check_agreement(job, options, named)
     run.restore(model, job.optimizer, job.step, tensors)
     model.compute_in("bfloat16" if kept.low else None)
     return job
