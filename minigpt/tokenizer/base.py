@@ -14,6 +14,7 @@ from minigpt.errors import InputError
 Value = TypeVar("Value")
 
 MAX_REMEMBERED = 1_000_000  # words, or pieces of text, whose ids are remembered
+LONGEST_REMEMBERED = 200  # characters: what is longer seldom comes twice, and would fill the memory
 
 STREAM_LONG = 64  # a stream that has decoded more ids than this forgets all of them ...
 STREAM_KEPT = 8  # ... but the last ones, which may still change with the next id
@@ -106,6 +107,13 @@ class Tokenizer:
             return 0
         return int(np.count_nonzero(np.asarray(ids) == self.unknown_id))
 
+    def unknown_in(self, text: str) -> list[str]:
+        """The characters of a text that the vocabulary cannot spell, each once, in the order of the text.
+
+        They would be encoded as `unknown_id`, or refused where there is no such id. Empty where all are known.
+        """
+        return []
+
     def parts(self) -> dict[int, tuple[str, str]]:
         """For tokens that a merge made: {id: the two tokens that it was made of}."""
         return {}
@@ -175,7 +183,8 @@ class Stream:
 class Remembered(dict[str, Value]):
     """The results of a function, each computed when it is first looked up: `remembered[key]` is `compute(key)`.
 
-    At `MAX_REMEMBERED` results it forgets all of them, so as not to fill the memory.
+    At `MAX_REMEMBERED` results it forgets all of them, and it keeps none for a key of more than `LONGEST_REMEMBERED`
+    characters, so as not to fill the memory.
     """
 
     def __init__(self, compute: Callable[[str], Value]):
@@ -186,5 +195,6 @@ class Remembered(dict[str, Value]):
         if len(self) >= MAX_REMEMBERED:
             self.clear()
         value = self._compute(key)
-        self[key] = value
+        if len(key) <= LONGEST_REMEMBERED:
+            self[key] = value
         return value

@@ -22,6 +22,7 @@ from minigpt.errors import InputError
 
 END_OF_WORD = "</w>"
 TIES = ("subword-nmt", "tokenizers")
+LONG = 100  # symbols: longer words are merged by another way, which is slower for short ones
 
 Pair = tuple[str, str]
 
@@ -192,7 +193,7 @@ class _Pairs:
         left = pair[0]
         before = defaultdict(list)
         after = defaultdict(list)
-        for i in self.places[pair]:
+        for i in dict.fromkeys(self.places[pair]):  # each word once, however often the pair stands in it
             pieces = self.words[i].split(pair)  # the text between the occurrences, found from left to right
             if len(pieces) == 1:  # other merges have removed the pair from this word
                 continue
@@ -276,8 +277,15 @@ def merge_steps(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[t
 def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
     """The symbols of a word when no merge applies any more: the last step of `merge_steps`, found sooner.
 
-    Beside each symbol stands the rank of the pair that it begins; a merge changes two of these ranks.
+    A word of n symbols takes a time of the order of n log n, however often one symbol follows itself.
     """
+    if len(symbols) > LONG:
+        return _merge_long(symbols, ranks)
+    return _merge_short(symbols, ranks)
+
+
+def _merge_short(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
+    """`merge` for short words. Beside each symbol stands the rank of the pair that it begins; a merge changes two."""
     symbols = [*symbols, None]
     rank_of = ranks.get
     beside = list(map(rank_of, pairwise(symbols), repeat(inf)))
@@ -293,6 +301,45 @@ def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
         if rank not in beside:
             rank = min(beside)
     return symbols[:-1]
+
+
+def _merge_long(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
+    """`merge` for long words: symbols stay where they are, and each knows the places of its neighbours (a linked list).
+
+    Pairs that can be merged wait in a heap, the one learnt first on top, each with the places where it was seen. By the
+    time that a pair is merged its symbols may be gone from some of them: this is noticed there.
+    """
+    end = len(symbols)
+    symbols = [*symbols, None]  # None: no symbol, as also where one was joined to the symbol before it
+    before = list(range(-1, end))  # before[0] is the last place, which holds None
+    after = list(range(1, end + 2))
+    places = defaultdict(list)  # {pair: the places where it begins}
+    for i, pair in enumerate(pairwise(symbols)):
+        if pair in ranks:
+            places[pair].append(i)
+    waiting = [(ranks[pair], pair) for pair in places]
+    heapq.heapify(waiting)
+    while waiting:
+        _, pair = heapq.heappop(waiting)
+        left, right = pair
+        joined = left + right
+        for i in sorted(places.pop(pair)):
+            j = after[i]
+            if symbols[i] != left or symbols[j] != right:
+                continue
+            symbols[i] = joined
+            symbols[j] = None
+            previous = before[i]
+            following = after[j]
+            after[i] = following
+            before[following] = i
+            for place, new in ((previous, (symbols[previous], joined)), (i, (joined, symbols[following]))):
+                if new not in ranks:
+                    continue
+                if new not in places:
+                    heapq.heappush(waiting, (ranks[new], new))
+                places[new].append(place)
+    return [symbol for symbol in symbols if symbol is not None]
 
 
 def join_pair(symbols: Sequence[str], pair: Pair) -> list[str]:

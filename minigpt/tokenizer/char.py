@@ -56,6 +56,10 @@ class CharTokenizer(Tokenizer):
             self._refuse(text, int(np.argmin(ids)))
         return ids.tolist()
 
+    def unknown_in(self, text: str) -> list[str]:
+        """The characters of a text that are not in the vocabulary, each once, in the order of the text."""
+        return [character for character in dict.fromkeys(text) if character not in self.ids]
+
     def _refuse(self, text: str, place: int) -> None:
         """Raise InputError for the character at a place of the text."""
         character = text[place]

@@ -106,6 +106,18 @@ class GPT1Tokenizer(Tokenizer):
         chunks = self._text.clean(text).split(" ")
         return [i for chunk in chunks for i in ids_of_chunk[chunk]]
 
+    def unknown_in(self, text: str) -> list[str]:
+        """The characters of a text that are encoded as `<unk>`, in lower case, each once, in the order of the text."""
+        unknown = {}
+        for chunk in dict.fromkeys(self._text.clean(text).split(" ")):
+            if self.unknown_id not in self._chunks[chunk]:
+                continue
+            for word in self._text.split(chunk):
+                for symbol in bpe.merge(bpe.split_word(word.lower()), self._ranks):
+                    if symbol not in self.ids:
+                        unknown[symbol.removesuffix(bpe.END_OF_WORD)] = True
+        return list(unknown)
+
     def decode(self, ids: Iterable[int]) -> str:
         """Lower-case text with a space after each word. Raises InputError for an id that is not in the vocabulary."""
         decoded = self._decoded
