@@ -153,9 +153,10 @@ _MARKS = r":;,!?¿¡()\[\]{}<>#&*_؟。、·।،۔؛٪…"
 _UNITS = "[kdcmn]?m[²³]?|ha|yd|in|ft|[km]?g|µg|t|lb|oz|kmh|mph|h?Pa|mbar|[mkgt]b|[MKGT]B?|%"
 _FRONT = regex.compile(rf"\.\.+|''|[§%=\p{{Sc}}\p{{So}}{_MARKS}{_QUOTES}]")
 _BACK = regex.compile(
-    rf"(?:\.\.+|''|'[sS]|[\p{{So}}{_MARKS}{_QUOTES}]|(?<=[0-9])(?:\p{{Sc}}|{_UNITS})"
+    rf"(?:''|'[sS]|[\p{{So}}{_MARKS}{_QUOTES}]|(?<=[0-9])(?:\p{{Sc}}|{_UNITS})"
     rf"|(?<=[0-9{_LOWER}%²{_MARKS}{_QUOTES}])\.|(?<=[{_UPPER}][{_UPPER}])\.)$"
 )
+_LONGEST_BACK = len("mbar")
 _MIDDLE = regex.compile(
     rf"(\.\.+|\p{{So}}|(?<=[0-9])\^(?=[0-9])|(?<=[{_LOWER}{_QUOTES}])\.(?=[{_UPPER}{_QUOTES}])"
     r"|(?<=[\p{L}0-9])[:<>=](?=\p{L}))"
@@ -166,27 +167,48 @@ def split_words(chunk: str) -> list[str]:
     """The words of a chunk: `she'd've` gives `she 'd 've`, `<U.S.>` gives `< U.S. >`, `'3km.'` gives `' 3 km . '`."""
     front = []
     back = []  # from the last word to the first
-    while chunk and chunk not in _SPECIAL:
-        head = _FRONT.match(chunk)
-        start = head.end() if head else 0
-        tail = _BACK.search(chunk, start)
-        end = tail.start() if tail else len(chunk)
-        if start == 0 and end == len(chunk):
+    start = 0  # chunk[start:end] is what has not been split yet
+    end = len(chunk)
+    while start < end and not _is_special(chunk, start, end):
+        head = _FRONT.match(chunk, start, end)
+        inner_start = head.end() if head else start
+        inner_end = _start_of_back(chunk, inner_start, end)
+        if inner_start == start and inner_end == end:
             break
-        if head and chunk[start:] in _SPECIAL:  # the mark at the back may belong to the word,
-            end = len(chunk)
-        elif tail and chunk[:end] in _SPECIAL:  # and so may the one at the front: 'em
-            start = 0
-        if start > 0:
-            front.append(chunk[:start])
-        if end < len(chunk):
-            back.append(chunk[end:])
-        chunk = chunk[start:end]
-    if chunk in _SPECIAL:
-        middle = _SPECIAL[chunk]
+        if head and _is_special(chunk, inner_start, end):  # the mark at the back may belong to the word,
+            inner_end = end
+        elif inner_end < end and _is_special(chunk, start, inner_end):  # and so may the one at the front: 'em
+            inner_start = start
+        if inner_start > start:
+            front.append(chunk[start:inner_start])
+        if inner_end < end:
+            back.append(chunk[inner_end:end])
+        start = inner_start
+        end = inner_end
+    middle = chunk[start:end]
+    if middle in _SPECIAL:
+        words = _SPECIAL[middle]
     else:
-        middle = [part for part in _MIDDLE.split(chunk) if part]
-    return [*front, *middle, *reversed(back)]
+        words = [part for part in _MIDDLE.split(middle) if part]
+    return [*front, *words, *reversed(back)]
+
+
+def _is_special(chunk: str, start: int, end: int) -> bool:
+    """Is this part of a chunk one that has its own words?"""
+    return end - start <= _LONGEST_SPECIAL and chunk[start:end] in _SPECIAL
+
+
+def _start_of_back(chunk: str, start: int, end: int) -> int:
+    """Where the word begins that `_BACK` takes off the end of chunk[start:end]; `end` where there is none.
+
+    All but a run of periods are short, so that only the last few characters are searched.
+    """
+    if chunk.endswith("..", start, end):
+        while end > start and chunk[end - 1] == ".":
+            end -= 1
+        return end
+    tail = _BACK.search(chunk, max(start, end - _LONGEST_BACK), end)
+    return tail.start() if tail else end
 
 
 def _special_chunks() -> dict[str, list[str]]:
@@ -223,3 +245,4 @@ def _contractions(word: str, ending: str) -> dict[str, list[str]]:
 
 
 _SPECIAL = _special_chunks()
+_LONGEST_SPECIAL = max(map(len, _SPECIAL))
