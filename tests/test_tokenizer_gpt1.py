@@ -68,15 +68,14 @@ def test_the_published_vocabulary_is_written_as_it_was_read(published, eval_data
 
 
 def test_a_minimal_vocabulary(tmp_path):
-    words = ["low</w>", "lowest</w>", "newer</w>", "wider</w>", "<unk>"]
-    tokens = [*"lowerstidn", "w</w>", "r</w>", "t</w>", "lo", "low", "er</w>", *words]
+    tokens = [*"lowerstidn", "w</w>", "r</w>", "t</w>", "lo", "low", "er</w>", "<unk>"]
     (tmp_path / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
     (tmp_path / "merges.txt").write_text("#version: 0.2\nl o\nlo w\ne r</w>\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"text_pipeline": "rules"}', encoding="utf-8")
     small = load_tokenizer(tmp_path)
     assert small.encode("lower") == [14, 15]
-    assert small.encode("lower x\nLOWER") == [14, 15, 20, 20, 14, 15], "x and the line end are unknown here"
-    assert small.decode([14, 15, 20]) == "lower <unk>"
+    assert small.encode("lower x\nLOWER") == [14, 15, 16, 16, 14, 15], "x and the line end are unknown here"
+    assert small.decode([14, 15, 16]) == "lower <unk>"
 
 
 def test_the_layout_of_a_trained_vocabulary(small):

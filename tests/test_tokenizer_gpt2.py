@@ -14,6 +14,7 @@ from minigpt import load_tokenizer, tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare
+from minigpt.tokenizer import all_in_one as all_in_one_file
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, gpt1, gpt2
 from minigpt.tokenizer.base import Remembered, Stream
 
@@ -311,12 +312,12 @@ def test_saved_and_loaded_it_gives_the_same_ids(small, tmp_path, names, config):
 
 
 def test_special_tokens_are_kept(small, tmp_path):
-    tokens = [*small.tokens, "<|한국어|>", "plain"]
+    tokens = [*small.tokens, "<|한국어|>"]
     GPT2Tokenizer(tokens, small.merges, [END, "<|한국어|>"]).save(tmp_path / "two")
-    GPT2Tokenizer(tokens[:-2], small.merges, []).save(tmp_path / "none")
+    GPT2Tokenizer(tokens[:-1], small.merges, []).save(tmp_path / "none")
     two, none = load_tokenizer(tmp_path / "two"), load_tokenizer(tmp_path / "none")
     assert two.special == (END, "<|한국어|>") and two.encode("<|한국어|>", "all") == [310]
-    assert two.decode([310, 311]) == "<|한국어|>plain"
+    assert two.decode([310]) == "<|한국어|>"
     assert none.special == (END,), "a token of that name ends texts, whoever wrote the file"
 
 
@@ -332,13 +333,14 @@ def all_in_one(one, merges=None, **changes) -> dict:
     """What Hugging Face writes as tokenizer.json, as far as it matters."""
     words = isinstance(one, GPT1Tokenizer)
     model = {
-        "type": "BPE", "end_of_word_suffix": "</w>" if words else "",
+        "type": "BPE", "end_of_word_suffix": "</w>" if words else "", "unk_token": "<unk>" if words else None,
         "vocab": {token: i for token, i in one.ids.items() if token not in one.special},
         "merges": list(map(list, one.merges)) if merges is None else merges,
     }  # fmt: skip
     added = [{"id": one.ids[token], "content": token, "special": True} for token in one.special]
     before = {"type": "BertPreTokenizer" if words else "ByteLevel"}
-    return {"added_tokens": added, "pre_tokenizer": before, "model": model} | changes
+    cleaning = all_in_one_file.WORDS.normalizer if words else None
+    return {"added_tokens": added, "normalizer": cleaning, "pre_tokenizer": before, "model": model} | changes
 
 
 @pytest.mark.parametrize("name", [None, "its own", "PreTrainedTokenizerFast", "TokenizersBackend"])
@@ -363,7 +365,7 @@ def test_one_file_for_all_as_newer_libraries_write(small, tmp_path, name, string
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": []}, "holds no byte-pair encoding"),
+        ({"model": []}, "its model's type is null"),
         ({"model": {"vocab": {}, "merges": None}}, "holds no byte-pair encoding"),
         ({"model": {"vocab": {}, "merges": []}, "added_tokens": []}, "holds no vocabulary"),
         ({"added_tokens": [5]}, "added_tokens must be a list of objects"),
@@ -402,7 +404,8 @@ def test_damaged_files_of_newer_libraries_are_named(small, tmp_path, changes, me
         ("merges.txt", b"q q\n", "merge 1, 'q q', needs the token 'qq'"),
         ("merges.txt", b"\xff", "not UTF-8"),
         ("tokenizer_config.json", b'{"tokenizer_class": "LlamaTokenizer"}', "the tokenizer class 'LlamaTokenizer'"),
-        ("tokenizer_config.json", b'{"add_prefix_space": true}', "sets add_prefix_space"),
+        ("tokenizer_config.json", b'{"add_prefix_space": 1}', "add_prefix_space is 1: expected true or false"),
+        ("tokenizer_config.json", b'{"add_bos_token": true}', "sets add_bos_token"),
     ],
 )
 def test_damaged_files_are_named(small, tmp_path, file, content, message):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import bpe, files, gpt1, gpt2
+from minigpt.tokenizer import all_in_one, bpe, files, gpt1, gpt2, settings
 from minigpt.tokenizer.base import Tokenizer
 from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
@@ -22,7 +22,7 @@ _CLASSES = {  # names that `tokenizer_config.json` may give; None: any kind, whi
     "TokenizersBackend": None,  # the name that transformers 5 writes for PreTrainedTokenizerFast
 }
 
-FILES = (*files.HUGGING_FACE_FILES, files.ALL_IN_ONE, files.CONFIG)  # what `save` may write
+FILES = (*files.HUGGING_FACE_FILES, files.ALL_IN_ONE, settings.CONFIG)  # what `save` may write
 _PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
 
@@ -34,14 +34,14 @@ def load(folder: str | Path) -> Tokenizer:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give the one that a tokenizer or a model was saved in")
-    name = files.read_config(folder).get("tokenizer_class")
+    name = settings.read_config(folder).get("tokenizer_class")
     if name is None:
         kind = None
     elif isinstance(name, str) and name in _CLASSES:
         kind = _CLASSES[name]
     else:
         known = ", ".join(_CLASSES)
-        raise InputError(f"{folder / files.CONFIG} names the tokenizer class {name!r}, known here are {known}")
+        raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {name!r}, known here are {known}")
     if kind is None:
         kind = _class_by_files(folder)
     return kind.load(folder)
@@ -55,18 +55,6 @@ def _class_by_files(folder: Path) -> type[Tokenizer]:
         # GPT-1 and GPT-2 use the same names. GPT-1's words end in `</w>`; in GPT-2's no letter follows `</`.
         return GPT1Tokenizer if bpe.END_OF_WORD in files.read_text(vocabulary) else GPT2Tokenizer
     if single.exists():
-        return _class_of_all_in_one(single)
+        return KINDS[all_in_one.layout_of(single).kind]
     pairs = ", ".join(" and ".join(names) for names in _PAIRS)
     raise InputError(f"{folder} holds no tokenizer: expected {pairs}, or {files.ALL_IN_ONE}")
-
-
-def _class_of_all_in_one(path: Path) -> type[Tokenizer]:
-    """The class of a `tokenizer.json`: GPT-2 has bytes, GPT-1 marks the ends of words, characters do neither."""
-    saved = files.read_json(path)
-    splitter = saved.get("pre_tokenizer")
-    if isinstance(splitter, dict) and splitter.get("type") == "ByteLevel":
-        return GPT2Tokenizer
-    model = saved.get("model")
-    if isinstance(model, dict) and model.get("end_of_word_suffix") == bpe.END_OF_WORD:
-        return GPT1Tokenizer
-    return CharTokenizer

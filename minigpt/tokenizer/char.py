@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import files
+from minigpt.tokenizer import all_in_one, files, settings
 from minigpt.tokenizer.base import Tokenizer
 
 FILE = files.ALL_IN_ONE
@@ -88,13 +88,15 @@ class CharTokenizer(Tokenizer):
             "model": model,
         }
         files.write_json(Path(folder) / FILE, tokenizer)
-        files.write_json(Path(folder) / files.CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"})
+        config = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        files.write_json(Path(folder) / settings.CONFIG, files.with_checksums(config, {FILE: self.tokens}))
 
     @classmethod
     def load(cls, folder: str | Path) -> CharTokenizer:
         """Open a folder that `save` wrote. Raises InputError for a `tokenizer.json` of another kind, or damaged."""
         path = Path(folder) / FILE
-        model = files.read_json(path).get("model")
-        if not isinstance(model, dict) or model.get("type") != "WordLevel":
-            raise InputError(f"{path} holds no character vocabulary: its model is not of the type WordLevel")
-        return cls(files.tokens_from_ids(model.get("vocab"), path))
+        saved = all_in_one.read(path, all_in_one.CHARACTERS)
+        tokens = files.tokens_from_ids(saved.vocab, path)
+        characters = cls(tokens)
+        files.verify(path, tokens)
+        return characters

@@ -1,19 +1,30 @@
 """Reading and writing vocabulary files. An error names the file, and the line or the token that is wrong in it."""
 
+import hashlib
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
 from minigpt.files.disk import read_json, read_text, write_text
-from minigpt.tokenizer.bpe import Pair
+from minigpt.tokenizer import all_in_one, settings
+from minigpt.tokenizer.all_in_one import Layout
+from minigpt.tokenizer.bpe import END_OF_WORD, Pair
+from minigpt.tokenizer.settings import CONFIG, Settings
 
-CONFIG = "tokenizer_config.json"
 HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
-ALL_IN_ONE = "tokenizer.json"
+ALL_IN_ONE = all_in_one.FILE
 HEADER = "#version: 0.2"
 
-Vocabulary = tuple[list[str], list[Pair], list[str]]  # tokens, merges, special tokens
+CHECKSUMS = "sha256"  # in tokenizer_config.json
+SETTINGS = "settings"  # among the checksums: that of the settings that change ids
+_CHECKED_SETTINGS = ("add_prefix_space", "text_pipeline")
+
+_ADVICE = f"take it from its source again, or, if it was changed on purpose, remove {CHECKSUMS} from {CONFIG}"
+
+_NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+_")
 
 
 def write_json(path: Path, value: dict[str, Any], indent: int | None = 2) -> None:
@@ -81,47 +92,135 @@ def _is_pair(symbols: Any) -> bool:
     return True
 
 
-def read_bpe(folder: Path, *choices: tuple[str, str]) -> Vocabulary:
-    """Tokens, merges and special tokens, from the first of these pairs of files that is there, or `tokenizer.json`.
+class Vocabulary(NamedTuple):
+    """What the files of a byte-pair encoding hold."""
 
-    Raises InputError where a file is missing or damaged, and where the merges do not fit the tokens.
+    tokens: list[str]  # in the order of their ids
+    merges: list[Pair]  # first learnt first
+    special: list[str]  # tokens that stand for no text
+    prefix_space: bool  # whether a space is put before a text that begins with none
+
+
+def read_bpe(folder: Path, layout: Layout, *choices: tuple[str, str], special: Sequence[str] = ()) -> Vocabulary:
+    """The byte-pair encoding in a folder: the first of these pairs of files that is there, or `tokenizer.json`, or both.
+
+    layout: what `tokenizer.json` must say; special: tokens that are special by name, whatever the files say. Raises
+    InputError where a file is missing, damaged or not what was saved, where one says what is not done here, and where
+    the files do not belong together.
     """
     vocabulary, merges = find(folder, *choices)
     single = folder / ALL_IN_ONE
-    if single.exists() and not vocabulary.exists() and not merges.exists():
-        tokens, pairs, special = _read_all_in_one(single)
-        check_fit(tokens, pairs, single, single)
-        return tokens, pairs, special
+    beside = settings.read(folder)
+    verify_settings(folder)
+    if not single.exists():
+        found = _read_pair(vocabulary, merges, beside)
+    else:
+        found = _read_single(single, layout, beside)
+        if vocabulary.exists() or merges.exists():
+            pair = _read_pair(vocabulary, merges, beside)
+            if (pair.tokens, pair.merges) != (found.tokens, found.merges):
+                raise InputError(f"{single} holds another vocabulary than {vocabulary.name} and {merges.name} beside it")
+            vocabulary, merges = single, single
+    known = set(found.tokens)
+    for token in beside.special:
+        if token not in known:
+            raise InputError(f"{folder / CONFIG} names the special token {token!r}, which the vocabulary lacks")
+    names = dict.fromkeys([*special, *found.special, *beside.special])
+    in_vocabulary = [token for token in names if token in known]
+    check_merges(found.tokens, found.merges, in_vocabulary, merges if merges.exists() else single)
+    return found._replace(special=in_vocabulary)
+
+
+def _read_pair(vocabulary: Path, merges: Path, beside: Settings) -> Vocabulary:
+    """The same from two files, and from the small ones beside them."""
     tokens = tokens_from_ids(read_json(vocabulary), vocabulary)
     pairs = read_merges(merges)
     check_fit(tokens, pairs, vocabulary, merges)
-    return tokens, pairs, []
+    verify(vocabulary, tokens)
+    verify(merges, [f"{left} {right}" for left, right in pairs])
+    tokens = _with_added(tokens, beside.added, vocabulary)
+    return Vocabulary(tokens, pairs, [], bool(beside.prefix_space))
 
 
-def _read_all_in_one(path: Path) -> Vocabulary:
+def _with_added(tokens: list[str], added: dict[str, int], path: Path) -> list[str]:
+    """The tokens of a vocabulary, and after them those that are added. Raises InputError where their ids do not fit."""
+    if not added:
+        return tokens
+    ids = {token: i for i, token in enumerate(tokens)}
+    return tokens_from_ids(ids | added, path)
+
+
+def _read_single(path: Path, layout: Layout, beside: Settings) -> Vocabulary:
     """The same from a `tokenizer.json`, as the `tokenizers` library writes it."""
-    saved = read_json(path)
-    model = saved.get("model")
-    if not isinstance(model, dict):
-        model = {}
-    vocab = model.get("vocab")
-    merges = model.get("merges")
-    if not isinstance(vocab, dict) or not isinstance(merges, list):
+    saved = all_in_one.read(path, layout)
+    if not isinstance(saved.vocab, dict) or not isinstance(saved.merges, list):
         raise InputError(f"{path} holds no byte-pair encoding: expected a model with a vocab and merges")
-    added_ids = {}
-    special = []
-    try:
-        for token in saved.get("added_tokens") or []:
-            content = token["content"]
-            added_ids[content] = token["id"]
-            if token["special"]:
-                special.append(content)
-        "".join(added_ids)  # a TypeError, where one of them is no text
-    except (TypeError, KeyError):
-        raise InputError(f"{path}: added_tokens must be a list of objects with content, id and special") from None
-    tokens = tokens_from_ids(vocab | added_ids, path)
-    pairs = _pairs(merges, path, "merge", 1)
-    return tokens, pairs, special
+    if beside.prefix_space not in (None, saved.prefix_space):
+        raise InputError(f"{path} and {CONFIG} beside it do not agree on add_prefix_space: give both the same")
+    tokens = tokens_from_ids(saved.vocab | saved.added, path)
+    tokens = _with_added(tokens, beside.added, path)
+    pairs = _pairs(saved.merges, path, "merge", 1)
+    check_fit(tokens, pairs, path, path)
+    return Vocabulary(tokens, pairs, list(saved.added), saved.prefix_space)
+
+
+def check_merges(tokens: list[str], merges: list[Pair], special: list[str], path: Path) -> None:
+    """Every token must be a single character, special, or made by a merge: so a file that was cut short is noticed.
+
+    A name in angle, square or low brackets (`<s>`, `[SEP]`, `_start_`) is special too: where no merge makes it, it can
+    stand for nothing else. Raises InputError, naming the first token that no merge makes.
+    """
+    made = {left + right for left, right in merges}
+    made.update(special)
+    for i, token in enumerate(tokens):
+        if token in made or len(token.removesuffix(END_OF_WORD)) <= 1 or _NAME.fullmatch(token):
+            continue
+        raise InputError(f"{path}: no merge makes the token {token!r} (id {i}): take the file from its source again")
+
+
+def with_checksums(config: dict, lists: dict[str, list[str]]) -> dict:
+    """The settings with a checksum of each list that is saved beside them, {name of the file: list}.
+
+    It is one of what a file says, not of its bytes: another program may write the same file with other line ends.
+    """
+    checksums = {name: _checksum(items) for name, items in lists.items()}
+    checksums[SETTINGS] = _checksum_of_settings(config)
+    return config | {CHECKSUMS: checksums}
+
+
+def verify(path: Path, items: list[str]) -> None:
+    """Compare what a file says with the checksum in the `tokenizer_config.json` beside it, where that has one.
+
+    Raises InputError where the file is not what was saved.
+    """
+    checksums = _checksums(settings.read_config(path.parent), path.with_name(CONFIG))
+    if path.name in checksums and checksums[path.name] != _checksum(items):
+        raise InputError(f"{path} is not what was saved ({CHECKSUMS} differs): {_ADVICE}")
+
+
+def verify_settings(folder: Path) -> None:
+    """The same for the settings in `tokenizer_config.json` that change ids. Raises InputError where they differ."""
+    path = folder / CONFIG
+    config = settings.read_config(folder)
+    checked = _checksum_of_settings(config)
+    if _checksums(config, path).get(SETTINGS, checked) != checked:
+        names = " and ".join(_CHECKED_SETTINGS)
+        raise InputError(f"{path} is not what was saved ({CHECKSUMS} of {names} differs): {_ADVICE}")
+
+
+def _checksums(config: dict, path: Path) -> dict[str, str]:
+    checksums = config.get(CHECKSUMS, {})
+    if not isinstance(checksums, dict):
+        raise InputError(f"{path}: {CHECKSUMS} is {checksums!r}: expected an object of files and their checksums")
+    return checksums
+
+
+def _checksum_of_settings(config: dict) -> str:
+    return _checksum([str(config.get(name)) for name in _CHECKED_SETTINGS])
+
+
+def _checksum(items: list[str]) -> str:
+    return hashlib.sha256(json.dumps(items).encode()).hexdigest()
 
 
 def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
@@ -136,15 +235,7 @@ def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: l
         lines.append(f"{left} {right}")
     write_json(folder / vocabulary_name, ids, indent=None)
     write_text(folder / merges_name, "\n".join(lines) + "\n")
-    write_json(folder / CONFIG, config)
-
-
-def read_config(folder: str | Path) -> dict[str, Any]:
-    """The settings in `tokenizer_config.json`; none where there is no such file."""
-    path = Path(folder) / CONFIG
-    if not path.exists():
-        return {}
-    return read_json(path)
+    write_json(folder / CONFIG, with_checksums(config, {vocabulary_name: tokens, merges_name: lines[1:]}))
 
 
 def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:

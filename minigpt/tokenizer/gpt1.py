@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import bpe, files, text
+from minigpt.tokenizer import all_in_one, bpe, files, settings, text
 from minigpt.tokenizer.base import Remembered, Tokenizer
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
@@ -86,9 +86,12 @@ class GPT1Tokenizer(Tokenizer):
 
         Raises InputError where a file is missing or damaged.
         """
-        tokens, merges, _ = files.read_bpe(Path(folder), HUGGING_FACE_FILES, OPENAI_FILES)
-        pipeline = files.read_config(folder).get(PIPELINE_KEY)
-        return cls(tokens, merges, pipeline or "ftfy+spacy")
+        names = (HUGGING_FACE_FILES, OPENAI_FILES)
+        found = files.read_bpe(Path(folder), all_in_one.WORDS, *names, special=[UNKNOWN])
+        if found.prefix_space:
+            raise InputError(f"{Path(folder)} sets add_prefix_space, which GPT-1's tokenizer does not do: remove it")
+        pipeline = settings.read_config(folder).get(PIPELINE_KEY)
+        return cls(found.tokens, found.merges, pipeline or "ftfy+spacy")
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""

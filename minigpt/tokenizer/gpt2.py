@@ -16,13 +16,13 @@ import numpy as np
 import regex
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import bpe, files
+from minigpt.tokenizer import all_in_one, bpe, files
 from minigpt.tokenizer.base import Remembered, Stream, Tokenizer
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
+from minigpt.tokenizer.settings import MORE_SPECIAL
 
 END_OF_TEXT = "<|endoftext|>"
 OPENAI_FILES = ("encoder.json", "vocab.bpe")
-MORE_SPECIAL = "additional_special_tokens"  # in tokenizer_config.json
 
 WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")  # OpenAI's own
 
@@ -105,11 +105,21 @@ class GPT2Tokenizer(Tokenizer):
 
     tokens: in the order of their ids, written as by `spell`; merges: pairs of symbols, first learnt first; special:
     tokens that stand for no text, such as `<|endoftext|>` between documents. A text that spells one is plain text,
-    unless `encode` is told otherwise. Raises InputError where a special token is no token, or a token is no bytes.
+    unless `encode` is told otherwise. prefix_space: put a space before a text that begins with none, as vocabularies of
+    others may want (GPT-2's does not): the first word is then spelled as it is inside a text, and `decode` gives the
+    space back. Raises InputError where a special token is no token, or a token is no bytes.
     """
 
-    def __init__(self, tokens: Iterable[str], merges: Sequence[bpe.Pair], special: Collection[str] = (END_OF_TEXT,)):
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        merges: Sequence[bpe.Pair],
+        special: Collection[str] = (END_OF_TEXT,),
+        *,
+        prefix_space: bool = False,
+    ):
         super().__init__(tokens)
+        self.prefix_space = prefix_space
         self.merges = list(merges)
         self.special = tuple(special)
         missing = [token for token in self.special if token not in self.ids]
@@ -160,17 +170,13 @@ class GPT2Tokenizer(Tokenizer):
     @classmethod
     def load(cls, folder: str | Path) -> GPT2Tokenizer:
         """Open a folder that `save`, OpenAI or Hugging Face wrote. Raises InputError where a file is damaged."""
-        tokens, merges, special = files.read_bpe(Path(folder), HUGGING_FACE_FILES, OPENAI_FILES)
-        config = files.read_config(folder)
-        if config.get("add_prefix_space"):
-            raise InputError(f"{Path(folder) / files.CONFIG} sets add_prefix_space, which GPT-2 does not use")
-        candidates = [END_OF_TEXT, *special, *_more_special(config)]
-        special = [token for token in dict.fromkeys(candidates) if token in tokens]
-        return cls(tokens, merges, special)
+        names = (HUGGING_FACE_FILES, OPENAI_FILES)
+        found = files.read_bpe(Path(folder), all_in_one.BYTES, *names, special=[END_OF_TEXT])
+        return cls(found.tokens, found.merges, found.special, prefix_space=found.prefix_space)
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""
-        config = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False}
+        config = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": self.prefix_space}
         if END_OF_TEXT in self.special:
             for key in ("bos_token", "eos_token", "unk_token"):
                 config[key] = END_OF_TEXT
@@ -208,6 +214,8 @@ class GPT2Tokenizer(Tokenizer):
             if k % 2 == 1:  # a special token
                 letters.append(chr(self.ids[part]))
             else:
+                if self.prefix_space and part and not part.startswith(" "):
+                    part = " " + part
                 letters += map(self._runs.__getitem__, runs_of(part))
         raw = "".join(letters).encode("utf-32-le", "surrogatepass")
         return np.frombuffer(raw, "<u4").tolist()
@@ -234,7 +242,7 @@ class GPT2Tokenizer(Tokenizer):
         return super().readable(as_bytes.decode("utf-8", errors="backslashreplace"))
 
     def _extended(self, tokens: list[str], names: Sequence[str]) -> GPT2Tokenizer:
-        return GPT2Tokenizer(tokens, self.merges, (*self.special, *names))
+        return GPT2Tokenizer(tokens, self.merges, (*self.special, *names), prefix_space=self.prefix_space)
 
     def _bytes_of(self, token: str) -> bytes:
         if token in self.special:
@@ -269,16 +277,6 @@ def _count_words(texts: str | Iterable[str]) -> Counter[str]:
         for word in WORD.findall(run):
             words[word] += n
     return words
-
-
-def _more_special(config: dict) -> list[str]:
-    """The additional special tokens of a `tokenizer_config.json`, each a string or an object with its content."""
-    contents = []
-    for token in config.get(MORE_SPECIAL) or ():
-        content = token.get("content") if isinstance(token, dict) else token
-        if isinstance(content, str):
-            contents.append(content)
-    return contents
 
 
 def _split_at(text: str, tokens: Collection[str]) -> list[str]:
