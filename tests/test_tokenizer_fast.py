@@ -1,6 +1,7 @@
 """The quick ways of byte-pair encoding: merging with ranks kept, text split into runs, each equal to the plain way."""
 
 import random
+import time
 from collections import Counter
 from itertools import islice, product
 
@@ -13,7 +14,7 @@ from test_tokenizer_bpe import naive_merges
 from test_tokenizer_gpt2 import END, TEXT, any_text, awkward_text
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import GPT2Tokenizer, bpe, gpt2, load
+from minigpt.tokenizer import GPT1Tokenizer, GPT2Tokenizer, bpe, bpe_reference, gpt2, load
 
 texts = any_text | awkward_text | st.text("a b\n\t\r\u3000'st!", max_size=20)
 
@@ -56,6 +57,77 @@ def test_a_long_word_is_merged_as_step_by_step():
     merges = bpe.train({"".join(rng.choices("abcd", k=9)): 1 for _ in range(99)}, 200, suffix="", progress=False)
     ranks, word = {pair: i for i, pair in enumerate(merges)}, rng.choices("abcd", k=2000)
     assert bpe.merge(word, ranks) == plain(word, ranks)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    pairs=st.lists(st.tuples(part, part), min_size=1, max_size=12, unique=True),
+    word=st.text("ab", min_size=1, max_size=40),
+)
+@example(pairs=[("a", "a"), ("aa", "aa")], word="a" * 13)
+@example(pairs=[("ab", "a"), ("a", "b")], word="abab")
+def test_the_way_of_long_words_is_that_of_short_ones(pairs, word):
+    """Pairs in any order, such as no training gives, and words in which one symbol follows itself."""
+    ranks = {pair: i for i, pair in enumerate(pairs)}
+    expected = plain(word, ranks)
+    assert bpe._merge_long(word, ranks) == expected
+    assert bpe._merge_short(word, ranks) == expected
+
+
+def test_the_way_of_long_words_is_that_of_the_plain_reference():
+    """Thousands of random words, ties in training among them."""
+    rng = random.Random(1)
+    for alphabet in ("a", "ab", "abcd"):
+        for _ in range(20):
+            words = {"".join(rng.choices(alphabet, k=rng.randint(1, 12))): rng.randint(1, 3) for _ in range(8)}
+            merges = bpe_reference.train(words, rng.randint(1, 30))
+            ranks = {pair: i for i, pair in enumerate(merges)}
+            for _ in range(50):
+                word = "".join(rng.choices(alphabet, k=rng.randint(1, 60)))
+                assert bpe._merge_long(bpe.split_word(word), ranks) == bpe_reference.encode(word, merges), word
+
+
+LONG_TEXTS = {
+    "a letter": "a" * 100_000,
+    "digits": "0123456789" * 10_000,
+    "CJK": "".join(map(chr, random.Random(0).choices(range(0x4E00, 0xA000), k=33_334))),
+    "spaces": " " * 100_000,
+    "line ends": "\n" * 100_000,
+    "DNA": "".join(random.Random(0).choices("ACGT", k=100_000)),
+    "one mark": ":" * 100_000,
+    "quotes": "'" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", LONG_TEXTS)
+def test_a_long_run_of_any_character_takes_no_longer_than_a_text(small, name):
+    """100,000 characters took 32 s when each merge went through the whole word; now far less than a second."""
+    text = LONG_TEXTS[name]
+    words = GPT1Tokenizer.train("a cat 3 : ' A C G T " * 9, 99, pipeline="rules", progress=False)
+    for tokenizer in (small, words):
+        ids, seconds = timed(tokenizer.encode, text)
+        assert seconds < 5, f"{seconds:.1f} s"
+        if tokenizer is small:
+            assert small.decode(ids) == text
+
+
+@pytest.mark.parametrize("name", ["a letter", "digits", "one mark"])
+def test_a_vocabulary_is_learnt_from_a_long_run_of_any_character(name):
+    _, seconds = timed(GPT2Tokenizer.train, LONG_TEXTS[name], 400, progress=False)
+    assert seconds < 5, f"{seconds:.1f} s"
+
+
+def timed(function, *arguments, **options):
+    """What a call gives, and how many seconds it takes."""
+    started = time.perf_counter()
+    result = function(*arguments, **options)
+    return result, time.perf_counter() - started
+
+
+def test_long_words_are_not_remembered(small):
+    fresh = GPT2Tokenizer(small.tokens, small.merges)
+    fresh.encode("x" * 201 + " " + "y" * 199)
+    assert list(fresh._words) == [" " + "y" * 199] == list(fresh._runs)
 
 
 @settings(deadline=None, max_examples=300)
