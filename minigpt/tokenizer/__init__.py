@@ -31,6 +31,8 @@ def load(folder: str | Path) -> Tokenizer:
 
     Raises InputError where the folder holds no tokenizer, one of a class that is not known here, or a damaged one.
     """
+    if not isinstance(folder, str | Path):
+        raise InputError(f"a tokenizer is opened from a folder, given as a str or a Path, not from {folder!r}")
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give the one that a tokenizer or a model was saved in")

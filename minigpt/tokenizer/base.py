@@ -20,11 +20,44 @@ STREAM_LONG = 64  # a stream that has decoded more ids than this forgets all of 
 STREAM_KEPT = 8  # ... but the last ones, which may still change with the next id
 
 
+def check_text(text: object) -> None:
+    """Raise InputError for what is no text."""
+    if not isinstance(text, str):
+        advice = ": decode the bytes first, as in text.decode('utf-8')" if isinstance(text, bytes) else ""
+        raise InputError(f"a text must be a str, not {_given(text)}{advice}")
+
+
+def pieces_of(texts: str | Iterable[str]) -> Iterator[str]:
+    """A text, or each of several. Raises InputError for what is neither."""
+    if isinstance(texts, str):
+        yield texts
+        return
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
+        raise InputError(f"a vocabulary is learned from a str, or from several, not from {_given(texts)}")
+    for piece in texts:
+        check_text(piece)
+        yield piece
+
+
+def check_size(vocab_size: object) -> None:
+    """Raise InputError for the size of a vocabulary that is no whole number."""
+    if not isinstance(vocab_size, int | np.integer) or isinstance(vocab_size, bool):
+        raise InputError(f"the size of a vocabulary must be a whole number, not {_given(vocab_size)}")
+
+
+def _given(value: object) -> str:
+    """A value and its type in a few words."""
+    shown = repr(value)
+    if len(shown) > 60:
+        shown = shown[:60] + " ..."
+    return f"{shown} ({type(value).__name__})"
+
+
 class Tokenizer:
     """Text to token ids and back: ids are 0 .. vocab_size - 1, and `tokens[i]` is the token with id i.
 
     Subclasses have `encode(text) -> list[int]`, `decode(ids) -> str`, `save(folder)`, and the class methods
-    `train(text, ...)` and `load(folder)`. Raises InputError where a token stands in the vocabulary twice.
+    `train(text, ...)` and `load(folder)`. Raises InputError where a token is no text, or stands in the vocabulary twice.
     """
 
     unknown_id: int | None = None  # the id that stands for text that the vocabulary cannot spell, where there is one
@@ -32,6 +65,9 @@ class Tokenizer:
 
     def __init__(self, tokens: Iterable[str]):
         self.tokens = list(tokens)
+        for token in self.tokens:
+            if not isinstance(token, str):
+                raise InputError(f"a token must be a str, not {_given(token)}")
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         if len(self.ids) == len(self.tokens):
             return
@@ -40,7 +76,7 @@ class Tokenizer:
                 raise InputError(f"the vocabulary has {token!r} twice: every token needs one id of its own")
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text. Raises InputError for a text that the vocabulary cannot spell."""
+        """The ids of a text. Raises InputError for what is no str, and for a text that the vocabulary cannot spell."""
         raise NotImplementedError
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -79,7 +115,9 @@ class Tokenizer:
         Names that stand at the end already are not added again. Raises InputError where the vocabulary has no room for
         them: because it uses one of the names for something else, or because it consists of characters.
         """
-        last = self.tokens[-len(names) :]
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"special tokens must be a list of names, not {_given(names)}")
+        last = self.tokens[len(self.tokens) - len(names) :]
         if tuple(last) == tuple(names):
             return self
         for name in names:
@@ -110,8 +148,10 @@ class Tokenizer:
     def unknown_in(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary cannot spell, each once, in the order of the text.
 
-        They would be encoded as `unknown_id`, or refused where there is no such id. Empty where all are known.
+        They would be encoded as `unknown_id`, or refused where there is no such id. Empty where all are known. Raises
+        InputError for what is no str.
         """
+        check_text(text)
         return []
 
     def parts(self) -> dict[int, tuple[str, str]]:
@@ -140,15 +180,19 @@ class Tokenizer:
 
     def _check(self, ids: Iterable[int]) -> list[int]:
         """The ids as plain integers. Raises InputError for what is no integer, or not in the vocabulary."""
+        given = ids
         try:
             if isinstance(ids, np.ndarray):
                 ids = ids.tolist()
+            elif isinstance(ids, bytes):
+                raise TypeError
             else:
                 ids = [operator.index(i) for i in ids]
             ends = [min(ids), max(ids)] if ids else []
             wrong = [i for i in ends if not 0 <= operator.index(i) < self.vocab_size]
         except TypeError:
-            raise InputError("token ids must be whole numbers, in one flat list or array") from None
+            expected = "token ids must be whole numbers, in one flat list or array"
+            raise InputError(f"{expected}, not {_given(given)}") from None
         if wrong:
             raise InputError(f"token id {wrong[0]} is not in this vocabulary: its ids are 0 to {self.vocab_size - 1}")
         return ids

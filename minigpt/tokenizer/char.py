@@ -9,7 +9,7 @@ import numpy as np
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import all_in_one, files, settings
-from minigpt.tokenizer.base import Tokenizer
+from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
 
 FILE = files.ALL_IN_ONE
 
@@ -38,13 +38,14 @@ class CharTokenizer(Tokenizer):
     @classmethod
     def train(cls, texts: str | Iterable[str]) -> CharTokenizer:
         """The characters of a text, or of several, sorted by code point. Raises InputError where there is none."""
-        characters = set(texts) if isinstance(texts, str) else set().union(*texts)
+        characters = set().union(*pieces_of(texts))
         if not characters:
             raise InputError("there are no characters to make a vocabulary of: the text is empty")
         return cls(sorted(characters))
 
     def encode(self, text: str) -> list[int]:
-        """One id for each character. Raises InputError for the first character that is not in the vocabulary."""
+        """One id for each character. Raises InputError for no str, and for a character that is not in the vocabulary."""
+        check_text(text)
         raw = text.encode("utf-32-le", errors="surrogatepass")
         codes = np.frombuffer(raw, dtype="<u4")
         in_table = codes < len(self._id_of_code)
@@ -57,7 +58,11 @@ class CharTokenizer(Tokenizer):
         return ids.tolist()
 
     def unknown_in(self, text: str) -> list[str]:
-        """The characters of a text that are not in the vocabulary, each once, in the order of the text."""
+        """The characters of a text that are not in the vocabulary, each once, in the order of the text.
+
+        Raises InputError for what is no str.
+        """
+        check_text(text)
         return [character for character in dict.fromkeys(text) if character not in self.ids]
 
     def _refuse(self, text: str, place: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import all_in_one, bpe, files, settings, text
-from minigpt.tokenizer.base import Remembered, Tokenizer
+from minigpt.tokenizer.base import Remembered, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
 UNKNOWN = "<unk>"
@@ -65,6 +65,7 @@ class GPT1Tokenizer(Tokenizer):
         line end. ties: see `bpe.learn`. pipeline "auto" is "ftfy+spacy" where both are installed, else "rules".
         Raises InputError for texts without a word, and for a size that is too small for their characters.
         """
+        check_size(vocab_size)
         if pipeline == "auto":
             pipeline = "ftfy+spacy" if text.has_paper_pipeline() else "rules"
         words = _count_words(texts, text.pipeline(pipeline))
@@ -104,13 +105,21 @@ class GPT1Tokenizer(Tokenizer):
         return self.ids.get(NEWLINE)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text. Chunks and words met before are remembered, so a long text costs a look-up for each."""
+        """The ids of a text. Chunks and words met before are remembered, so a long text costs a look-up for each.
+
+        Raises InputError for what is no str.
+        """
+        check_text(text)
         ids_of_chunk = self._chunks
         chunks = self._text.clean(text).split(" ")
         return [i for chunk in chunks for i in ids_of_chunk[chunk]]
 
     def unknown_in(self, text: str) -> list[str]:
-        """The characters of a text that are encoded as `<unk>`, in lower case, each once, in the order of the text."""
+        """The characters of a text that are encoded as `<unk>`, in lower case, each once, in the order of the text.
+
+        Raises InputError for what is no str.
+        """
+        check_text(text)
         unknown = {}
         for chunk in dict.fromkeys(self._text.clean(text).split(" ")):
             if self.unknown_id not in self._chunks[chunk]:
@@ -180,10 +189,8 @@ class GPT1Tokenizer(Tokenizer):
 
 def _count_words(texts: str | Iterable[str], pipeline: text.Pipeline) -> Counter[str]:
     """{word in lower case: how often it occurs in the texts}."""
-    if isinstance(texts, str):
-        texts = [texts]
     chunks = Counter()  # the same chunk always has the same words: it is split once
-    for part in texts:
+    for part in pieces_of(texts):
         chunks.update(pipeline.clean(part).split(" "))
     del chunks["\n"]  # a line end has its own symbol, whatever the text
     words = Counter()

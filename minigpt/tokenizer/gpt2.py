@@ -17,7 +17,7 @@ import regex
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import all_in_one, bpe, files
-from minigpt.tokenizer.base import Remembered, Stream, Tokenizer
+from minigpt.tokenizer.base import Remembered, Stream, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 from minigpt.tokenizer.settings import MORE_SPECIAL
 
@@ -148,6 +148,7 @@ class GPT2Tokenizer(Tokenizer):
         between equally frequent pairs we choose: the one whose ids come first (see `bpe.learn`). Raises InputError for
         texts that are empty, and for a size that is too small for the bytes.
         """
+        check_size(vocab_size)
         alphabet = list(CHARACTER_OF.values())
         smallest = len(alphabet) + 1
         if vocab_size < smallest:
@@ -201,9 +202,10 @@ class GPT2Tokenizer(Tokenizer):
         """The ids of a text. Words met before are remembered.
 
         allowed_special: special tokens that the text may hold, or "all" of them. The others are plain text, so that a
-        user's text does not end a document by accident. Raises InputError for a token that is not special, and for half
-        a surrogate pair in the text.
+        user's text does not end a document by accident. Raises InputError for what is no str, for a token that is not
+        special, and for half a surrogate pair in the text.
         """
+        check_text(text)
         allowed = self.special if allowed_special == "all" else allowed_special
         for token in allowed:
             if token not in self.special:
@@ -266,10 +268,8 @@ class GPT2Tokenizer(Tokenizer):
 
 def _count_words(texts: str | Iterable[str]) -> Counter[str]:
     """{word: how often it occurs in the texts}. No word goes on across `<|endoftext|>`."""
-    if isinstance(texts, str):
-        texts = [texts]
     runs = Counter()  # the same run always has the same words: it is split once
-    for text in texts:
+    for text in pieces_of(texts):
         for document in text.split(END_OF_TEXT):
             runs.update(runs_of(document))
     words = Counter()

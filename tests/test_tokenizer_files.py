@@ -1,0 +1,279 @@
+"""Files of tokenizers: a part that is not done here is refused by name, and files that were changed are noticed."""
+
+import json
+
+import numpy as np
+import pytest
+from test_tokenizer_gpt2 import END, TEXT, all_in_one
+
+from minigpt.errors import InputError
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, load
+
+GPT2 = GPT2Tokenizer.train(TEXT, 310, min_frequency=1, progress=False)
+GPT1 = GPT1Tokenizer.train(TEXT, 90, pipeline="rules", progress=False)
+CHARACTERS = CharTokenizer.train(TEXT)
+KINDS = {"gpt2": GPT2, "gpt1": GPT1, "char": CHARACTERS}
+
+
+def write(path, value) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def read(path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def message_of(folder) -> str:
+    """The one line that says why a folder is not opened."""
+    with pytest.raises(InputError) as error:
+        load(folder)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# --- merges are complete ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_merges_that_were_cut_short_are_refused_at_any_line(kind, checksum, tmp_path):
+    one = KINDS[kind]
+    one.save(tmp_path)
+    if not checksum:
+        config = read(tmp_path / "tokenizer_config.json")
+        del config["sha256"]
+        write(tmp_path / "tokenizer_config.json", config)
+    path = tmp_path / "merges.txt"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    for kept in (1, len(lines) // 2, len(lines) - 1):
+        path.write_text("".join(lines[:kept]), encoding="utf-8")
+        first, second = lines[kept].split()
+        message = message_of(tmp_path)
+        assert "is not what was saved" in message if checksum else f"no merge makes the token {first + second!r}" in message
+
+
+def test_a_merge_in_the_middle_that_is_missing_is_named(tmp_path):
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2, GPT2.merges[:20] + GPT2.merges[21:]))
+    assert f"no merge makes the token {''.join(GPT2.merges[20])!r} (id {256 + 20})" in message_of(tmp_path)
+
+
+def test_names_in_brackets_need_no_merge_and_other_words_do(tmp_path):
+    tokens = [*GPT2.tokens, "<s>", "[SEP]", "_start_", "<|한|>"]
+    write(tmp_path / "vocab.json", {token: i for i, token in enumerate(tokens)})
+    merges = "\n".join(f"{left} {right}" for left, right in GPT2.merges)
+    (tmp_path / "merges.txt").write_text(merges, encoding="utf-8")
+    config = {"additional_special_tokens": ["<|한|>"]}
+    write(tmp_path / "tokenizer_config.json", config)
+    assert load(tmp_path).tokens == tokens
+    write(tmp_path / "vocab.json", {token: i for i, token in enumerate([*tokens, "plain"])})
+    assert f"no merge makes the token 'plain' (id {len(tokens)})" in message_of(tmp_path)
+
+
+# --- checksums -------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_changed_after_saving_is_refused(tmp_path):
+    """Two merges in the other order, two ids, two characters, a setting: nothing else would notice them."""
+    for kind, one in KINDS.items():
+        one.save(tmp_path / kind)
+    path = tmp_path / "gpt2" / "merges.txt"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([*lines[:3], lines[4], lines[3], *lines[5:]]), encoding="utf-8")
+    assert "merges.txt is not what was saved" in message_of(tmp_path / "gpt2")
+    path = tmp_path / "gpt1" / "vocab.json"
+    ids = read(path)
+    ids["a"], ids["t"] = ids["t"], ids["a"]
+    write(path, ids)
+    assert "vocab.json is not what was saved" in message_of(tmp_path / "gpt1")
+    path = tmp_path / "char" / "tokenizer.json"
+    saved = read(path)
+    vocab = saved["model"]["vocab"]
+    vocab["a"], vocab["t"] = vocab["t"], vocab["a"]
+    write(path, saved)
+    assert "tokenizer.json is not what was saved" in message_of(tmp_path / "char")
+    for kind, name, value in (("gpt2", "add_prefix_space", True), ("gpt1", "text_pipeline", "ftfy+spacy")):
+        KINDS[kind].save(tmp_path / kind)
+        config = read(tmp_path / kind / "tokenizer_config.json")
+        write(tmp_path / kind / "tokenizer_config.json", config | {name: value})
+        assert name in message_of(tmp_path / kind)
+        write(tmp_path / kind / "tokenizer_config.json", config | {"sha256": 5})
+        assert "sha256 is 5" in message_of(tmp_path / kind)
+
+
+def test_another_program_may_write_the_same_content_in_its_own_way(tmp_path):
+    GPT2.save(tmp_path)
+    write(tmp_path / "vocab.json", dict(reversed(read(tmp_path / "vocab.json").items())))
+    merges = (tmp_path / "merges.txt").read_text(encoding="utf-8").replace("#version: 0.2\n", "#version: 0.1\n")
+    (tmp_path / "merges.txt").write_text(merges.rstrip("\n"), encoding="utf-8")
+    assert load(tmp_path).tokens == GPT2.tokens
+
+
+# --- tokenizer.json and the files beside it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("truncation", {"max_length": 8}, 'its truncation is {"max_length": 8}'),
+        ("padding", {"length": 8}, "its padding is"),
+        ("normalizer", {"type": "Lowercase"}, 'its normalizer is {"type": "Lowercase"}: expected null'),
+        ("normalizer", "Lowercase", "its normalizer is \"Lowercase\": expected an object or null"),
+        ("pre_tokenizer", None, "its pre_tokenizer is null"),
+        ("pre_tokenizer", {"type": "ByteLevel", "use_regex": False}, '"use_regex": false'),
+        ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": "yes"}, '"add_prefix_space": "yes"'),
+        ("pre_tokenizer", {"type": "ByteLevel", "new": 1}, '"new": 1'),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}] * 2}, "its pre_tokenizer is"),
+        ("post_processor", {"type": "RobertaProcessing"}, "its post_processor is"),
+        ("post_processor", {"type": "TemplateProcessing", "single": [{"SpecialToken": {}}]}, "its post_processor is"),
+        ("post_processor", {"type": "TemplateProcessing", "single": 5}, "its post_processor is"),
+        ("post_processor", 5, "its post_processor is 5"),
+        ("decoder", {"type": "WordPiece"}, "its decoder is"),
+        ("decoder", [], "its decoder is []"),
+        ("version", "2.0", 'its version is "2.0"'),
+        ("new_part", {}, "its new_part is {}: no such part is known here"),
+        ("added_tokens", [{"id": 309, "content": END, "special": True, "lstrip": True}], "with lstrip is true"),
+        ("added_tokens", [{"id": 310, "content": "word", "special": False}], "'word' with special is false"),
+    ],
+)
+def test_a_part_that_is_not_done_here_is_named_with_its_value(part, value, message, tmp_path):
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2, **{part: value}))
+    assert message in message_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("type", "Unigram"), ("dropout", 0.1), ("continuing_subword_prefix", "##"), ("end_of_word_suffix", "@@"),
+        ("fuse_unk", True), ("byte_fallback", True), ("ignore_merges", True), ("new_option", 5), ("dropout", "no"),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_model_that_is_not_done_here_is_named_with_its_value(option, value, tmp_path):
+    saved = all_in_one(GPT2)
+    saved["model"][option] = value
+    write(tmp_path / "tokenizer.json", saved)
+    assert f"its model's {option} is {json.dumps(value)}" in message_of(tmp_path)
+
+
+def test_gpt1_s_file_names_its_unknown_token(tmp_path):
+    saved = all_in_one(GPT1)
+    saved["model"]["unk_token"] = None
+    write(tmp_path / "tokenizer.json", saved)
+    assert "its model's unk_token is null" in message_of(tmp_path)
+
+
+def test_parts_that_change_no_ids_are_let_pass(tmp_path):
+    splitter = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
+    changes = {
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": {"type": "Sequence", "normalizers": []},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [splitter]},
+        "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    }  # fmt: skip
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2, **changes))
+    assert load(tmp_path).encode(TEXT) == GPT2.encode(TEXT)
+
+
+def test_a_space_is_put_before_a_text_where_the_files_say_so(tmp_path):
+    splitter = {"type": "ByteLevel", "add_prefix_space": True}
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2, pre_tokenizer=splitter))
+    spaced = load(tmp_path)
+    assert spaced.prefix_space
+    for raw in (TEXT, " " + TEXT, "\t" + TEXT, "a" + END + "b", ""):
+        pieces = [piece if piece[:1] in ("", " ") else " " + piece for piece in raw.split(END)]
+        expected = GPT2.encode(END.join(pieces), "all")
+        assert spaced.encode(raw, "all") == expected
+    spaced.save(tmp_path / "saved")
+    again = load(tmp_path / "saved")
+    assert again.prefix_space and again.encode("the cat") == GPT2.encode(" the cat")
+    assert again.with_special(["<x>"]).prefix_space
+
+
+def test_files_that_do_not_agree_are_refused(tmp_path):
+    GPT2.save(tmp_path)
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2))
+    assert load(tmp_path).encode(TEXT) == GPT2.encode(TEXT), "the same twice is no contradiction"
+    other = GPT2Tokenizer.train(TEXT, 300, min_frequency=1, progress=False)
+    write(tmp_path / "tokenizer.json", all_in_one(other))
+    assert "holds another vocabulary than vocab.json and merges.txt" in message_of(tmp_path)
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2, pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True}))
+    assert "do not agree on add_prefix_space" in message_of(tmp_path)
+    write(tmp_path / "tokenizer.json", all_in_one(GPT2, normalizer={"type": "NFC"}))
+    assert "its normalizer is" in message_of(tmp_path), "transformers would read this file, not the other two"
+
+
+def test_special_tokens_in_the_files_of_older_versions(tmp_path):
+    GPT2.save(tmp_path)
+    write(tmp_path / "added_tokens.json", {"<|x|>": 310})
+    assert "no other file says that '<|x|>' is special" in message_of(tmp_path)
+    write(tmp_path / "special_tokens_map.json", {"pad_token": {"content": "<|x|>", "lstrip": False}})
+    opened = load(tmp_path)
+    assert opened.vocab_size == 311 and opened.encode("a<|x|>", "all") == [*GPT2.encode("a"), 310]
+    write(tmp_path / "added_tokens.json", {"<|x|>": 312})
+    assert "'<|x|>' has the id 312" in message_of(tmp_path)
+    write(tmp_path / "added_tokens.json", {"<|x|>": 310})
+    write(tmp_path / "special_tokens_map.json", {"pad_token": {"content": "<|x|>", "rstrip": True}})
+    assert "with rstrip is true" in message_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"add_bos_token": True}, "sets add_bos_token"),
+        ({"add_eos_token": True}, "sets add_eos_token"),
+        ({"pad_token": "<|pad|>"}, "names the special token '<|pad|>', which the vocabulary lacks"),
+        ({"pad_token": 5}, "5 is no special token"),
+        ({"additional_special_tokens": 5}, "additional_special_tokens is 5"),
+        ({"added_tokens_decoder": 5}, "added_tokens_decoder is 5"),
+        ({"added_tokens_decoder": {"x": {"content": "a", "special": True}}}, "added_tokens_decoder has 'x'"),
+        ({"added_tokens_decoder": {"310": {"content": "word", "special": False}}}, "'word' with special is false"),
+        ({"added_tokens_decoder": {"311": {"content": "<a>", "special": True}}}, "has the id 311"),
+    ],
+)
+def test_a_setting_that_is_not_done_here_is_named(settings, message, tmp_path):
+    GPT2.save(tmp_path)
+    write(tmp_path / "tokenizer_config.json", settings)
+    assert message in message_of(tmp_path)
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("wrong", [None, 5, 3.5, b"text", ["text"]])
+def test_what_is_no_text_is_refused(one, wrong):
+    for call in (one.encode, one.unknown_in, type(one).train):
+        options = {"vocab_size": 400} if call == type(one).train and one is not CHARACTERS else {}
+        if call == type(one).train and wrong == ["text"]:
+            continue
+        with pytest.raises(InputError, match="str"):
+            call(wrong, **options)
+
+
+@pytest.mark.parametrize("one", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("wrong", [None, 5, 1.5, [1.5], [None], [[1]], "ab", b"ab", np.array([1.0]), np.array([[1]])])
+def test_what_are_no_ids_are_refused(one, wrong):
+    with pytest.raises(InputError, match="token ids must be whole numbers, in one flat list or array, not "):
+        one.decode(wrong)
+
+
+@pytest.mark.parametrize("kind", [GPT1Tokenizer, GPT2Tokenizer])
+@pytest.mark.parametrize("size", ["300", 300.5, None, True])
+def test_a_size_that_is_no_whole_number_is_refused(kind, size):
+    with pytest.raises(InputError, match="the size of a vocabulary must be a whole number, not "):
+        kind.train(TEXT, size)
+
+
+def test_names_of_special_tokens_are_a_list():
+    for wrong in (None, 5, "<x>", [5]):
+        with pytest.raises(InputError, match="special tokens must be a list of names"):
+            GPT2.with_special(wrong)
+    assert GPT2.with_special([]) is GPT2
+
+
+def test_what_the_vocabulary_cannot_spell_is_listed():
+    assert GPT2.unknown_in("고양이 😀") == []
+    assert CharTokenizer.train("abc").unknown_in("cab? éa?") == ["?", " ", "é"]
+    small = GPT1Tokenizer.train("the cat sat on a mat. " * 5, 60, pipeline="rules", progress=False)
+    assert small.unknown_in("The cat.") == []
+    assert small.unknown_in("The 고양이 sat! 고양이") == ["고", "양", "이", "!"]
+    assert small.count_unknown(small.encode("The 고양이 sat!")) == 4
