@@ -180,7 +180,8 @@ def test_one_window_tells_nothing_of_the_spread(model, characters):
         ("wikitext", "film , cast : Ed ( Li Po ) ; 5 [ ... ] .", "film, cast: Ed (Li Po); 5 [...]."),
         ("wikitext", 'as " Craig " in " Teddy \'s Story " .', 'as "Craig" in "Teddy\'s Story".'),
         ("wikitext", " \n = = Career = = \n \n = Ed = \n", "\n== Career ==\n\n= Ed =\n"),
-        ("wikitext", "he said ' Yeah , we love ' to the dogs ' tails", "he said 'Yeah, we love' to the dogs ' tails"),
+        ("wikitext", "he said ' Yeah , we love ' to the dogs ' tails", "he said 'Yeah, we love' to the dogs' tails"),
+        ("wikitext", "three days ' rest , known as ' A ' and Eliot 's ' B '", "three days' rest, known as 'A' and Eliot's 'B'"),
         ("wikitext", "30 ° N.", "30°N."),
         ("ptb", "he 's here, did n't pay $ 1 or N # 1 \n a", "he's here, didn't pay $1 or 1 #1\na"),
         ("lambada", "“No,” she ‘said’ ``so''", "\"No,\" she 'said' \"so\""),
@@ -203,7 +204,7 @@ def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
     text = read_text(eval_data / "wikitext2" / "test.txt")
     nobody = silent(GPT2, tokenizer.vocab_size, n_positions=1024)
     originals = {"word": 241_211, "word and line end": 245_569, "byte": 1_256_449, "character": 1_255_018}
-    for detokenizer, tokens in (("none", 295_877), ("wikitext", 278_237)):
+    for detokenizer, tokens in (("none", 295_877), ("wikitext", 278_233)):
         report = perplexity(nobody, tokenizer, text, detokenize=detokenizer)
         assert counts(report) == originals | {"token": tokens}
         assert math.isclose(report.measures[0].value, 50_257, rel_tol=1e-9)
@@ -211,7 +212,7 @@ def test_wikitext2_is_counted_as_published(eval_data, monkeypatch):
 
 def test_the_wikitext_rewrite_leaves_no_trace_of_the_tokens(eval_data):
     text = detokenized(read_text(eval_data / "wikitext2" / "test.txt"), "wikitext")
-    for trace in (" @-@ ", " @,@ ", " @.@ ", " , ", " . ", "( ", " )", " 's ", " \n"):
+    for trace in (" @-@ ", " @,@ ", " @.@ ", " , ", " . ", "( ", " )", " 's ", "s ' ", " \n"):
         assert trace not in text, trace
 
 
@@ -583,6 +584,19 @@ def test_a_file_of_windows_with_a_byte_order_mark(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + lines({"text": "a b"}).encode().replace(b"\n", b"\r\n"))
     read = TASKS["lambada"].read
     assert read(path) == ["a b"]
+
+
+def test_bytes_are_counted_in_the_file_as_it_came(tmp_path):
+    """The model reads one line end and no byte order mark; the bytes and characters of both are counted."""
+    path = tmp_path / "file"
+    raw = b"\xef\xbb\xbf" + "é 한국어 ab\r\nc \r\n".encode()
+    path.write_bytes(raw)
+    text = TASKS["perplexity"].read(path)
+    assert text.encode("utf-8") == raw
+    tokenizer = CharTokenizer.train("é 한국어 ab\nc \n")
+    report = perplexity(silent(GPT1, tokenizer.vocab_size), tokenizer, text)
+    expected = {"token": 12, "word": 4, "word and line end": 6, "byte": len(raw), "character": 15}
+    assert counts(report) == expected
 
 
 # --- the published files ---------------------------------------------------------------------------------------------

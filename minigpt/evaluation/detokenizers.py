@@ -9,6 +9,9 @@ import re
 
 from minigpt.errors import InputError
 
+_ENDING_IN_S = ("as", "has", "his", "is", "its", "'s", "this", "was")  # an apostrophe after these begins a quotation
+_AFTER_SHORT_WORDS = "".join([rf"|(?<=\b{word} )" for word in _ENDING_IN_S])
+
 DETOKENIZERS: dict[str, list[tuple[str, str]]] = {  # pairs of (regular expression, replacement), applied in this order
     "none": [],
     "wikitext": [
@@ -18,7 +21,8 @@ DETOKENIZERS: dict[str, list[tuple[str, str]]] = {  # pairs of (regular expressi
         (r" ([)\]}])", r"\1"),
         (r" '(s|t|re|ve|ll|m|d)\b", r"'\1"),
         (r'" ([^"\n]*) "', r'"\1"'),
-        (r"(?<=[^s] )' ((?:[^'\n]|\b'\b)*) '(?=\W)", r"'\1'"),  # after an s it may end a plural: the dogs ' tails
+        (rf"(?:(?<=[^s] ){_AFTER_SHORT_WORDS})' ((?:[^'\n]|\b'\b)*) '(?=\W|$)", r"'\1'"),
+        (r"(?<=s) '(?=\s|$)", r"'"),  # else it ends a plural, or a name in s: the dogs ' tails -> the dogs' tails
         (r"= (?==)", r"="),  # a heading: = = Career = =
         (r" ° ", r"°"),
         (r" *\n *", r"\n"),

@@ -1,6 +1,7 @@
 """How well a model predicts a long text (GPT-2 section 3.1)."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 
@@ -9,8 +10,15 @@ from minigpt.evaluation.detokenizers import detokenized
 from minigpt.evaluation.metrics import mean_interval
 from minigpt.evaluation.report import Measure, Report, perplexity_measure
 from minigpt.evaluation.scoring import Scored, log_probabilities, opening
+from minigpt.files.disk import read_text
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
+
+
+def read_as_it_came(path: str | Path) -> str:
+    """The text of a file with nothing changed, so that its bytes can be counted. Raises InputError as `read_text`."""
+    read_text(path)
+    return Path(path).read_bytes().decode("utf-8")
 
 
 def perplexity(
@@ -29,6 +37,9 @@ def perplexity(
     are so many. The unit is changed before the exponential: exp(NLL / words). Intervals: normal, of the mean NLL, over
     windows. detokenize: one of DETOKENIZERS.
 
+    The model reads the text without the byte order mark that Windows puts first, and with \\n where lines end in \\r\\n;
+    bytes and characters are counted in the text as given, with both.
+
     Raises InputError for a context or a stride that is out of range, and for a text of fewer than two tokens.
     """
     if context is None:
@@ -36,7 +47,8 @@ def perplexity(
     if stride is None:
         stride = context
     _check_windows(context, stride, model.config.n_positions)
-    tokens = tokenizer.encode(detokenized(text, detokenize))
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    tokens = tokenizer.encode(detokenized(plain, detokenize))
     if len(tokens) < 2:
         plural = "s" if len(tokens) != 1 else ""
         raise InputError(f"the text has {len(tokens)} token{plural}: give two or more")
@@ -75,7 +87,7 @@ def _measures(scored: list[Scored], text: str) -> list[Measure]:
     counts = [len(one.log_p) for one in scored]
     n_tokens = sum(counts)
     nats = n_tokens * np.array(mean_interval(losses, counts))  # of the whole text: value, low, high
-    n_words = len(text.split())
+    n_words = len(text.removeprefix("\ufeff").split())
     n_lines = text.count("\n")
     n_bytes = len(text.encode("utf-8", "surrogatepass"))
     measures = []

@@ -13,9 +13,9 @@ from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.evaluation import task_files, tasks_as_text
 from minigpt.evaluation.detokenizers import DETOKENIZERS
-from minigpt.evaluation.perplexity import perplexity
+from minigpt.evaluation.perplexity import perplexity, read_as_it_came
 from minigpt.evaluation.report import Report
-from minigpt.files.disk import read_text, write_text
+from minigpt.files.disk import write_text
 from minigpt.jobs.option_fields import OnDevice, argument, option
 
 
@@ -33,7 +33,7 @@ def _writing(name: str) -> Evaluation:
 
 
 TASKS = {
-    "perplexity": Evaluation(perplexity, read_text, frozenset({"context", "stride", "detokenize"})),
+    "perplexity": Evaluation(perplexity, read_as_it_came, frozenset({"context", "stride", "detokenize"})),
     "lambada": Evaluation(tasks_as_text.lambada, task_files.read_passages, frozenset({"limit", "detokenize"})),
     "winograd": Evaluation(tasks_as_text.winograd, task_files.read_winograd, frozenset({"limit"})),
     "choice": Evaluation(tasks_as_text.choose, task_files.read_choices, frozenset({"limit"})),

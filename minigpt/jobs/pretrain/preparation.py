@@ -147,10 +147,10 @@ def _tokenizer(options: PretrainOptions, corpus: Corpus) -> Tokenizer:
     wanted = options.tokenizer
     if wanted == "char":
         text = tokenizer.CharTokenizer.train(_whole_text(corpus))
-    elif wanted.startswith("bpe:"):
+    elif wanted == "bpe" or wanted.startswith("bpe:"):
         text = card.tokenizer.train(corpus.pieces("train"), _vocabulary_size(wanted))
     else:
-        text = tokenizer.load(hub.find(wanted))
+        text = _saved_tokenizer(wanted)
     if card.special_tokens:
         text = text.with_special(card.special_tokens)
     return text
@@ -161,10 +161,19 @@ def _whole_text(corpus: Corpus):
         yield from corpus.pieces(part)
 
 
+def _saved_tokenizer(wanted: str) -> Tokenizer:
+    """The tokenizer in a folder, or that of a downloaded model. Raises InputError where there is none."""
+    folder = hub.find(wanted)
+    if not folder.is_dir():
+        kinds = "char, bpe: and a size such as bpe:4096, or the folder of a tokenizer"
+        raise InputError(f"--tokenizer {wanted} is no kind of tokenizer, and no folder here: give {kinds}")
+    return tokenizer.load(folder)
+
+
 def _vocabulary_size(wanted: str) -> int:
-    size = wanted.removeprefix("bpe:")
+    size = wanted.removeprefix("bpe").removeprefix(":")
     if not size.isdecimal() or not 1 <= int(size[:9]) == int(size[:10]):
-        raise InputError(f"--tokenizer {wanted}: give bpe: and the size of the vocabulary, such as bpe:4096")
+        raise InputError(f"--tokenizer {wanted}: give bpe: and the number of tokens, written in digits, as in bpe:4096")
     return int(size)
 
 
