@@ -181,7 +181,7 @@ def test_one_window_tells_nothing_of_the_spread(model, characters):
         ("wikitext", 'as " Craig " in " Teddy \'s Story " .', 'as "Craig" in "Teddy\'s Story".'),
         ("wikitext", " \n = = Career = = \n \n = Ed = \n", "\n== Career ==\n\n= Ed =\n"),
         ("wikitext", "he said ' Yeah , we love ' to the dogs ' tails", "he said 'Yeah, we love' to the dogs' tails"),
-        ("wikitext", "three days ' rest , known as ' A ' and Eliot 's ' B '", "three days' rest, known as 'A' and Eliot's 'B'"),
+        ("wikitext", "days ' rest , known as ' A ' and Eliot 's ' B '", "days' rest, known as 'A' and Eliot's 'B'"),
         ("wikitext", "30 ° N.", "30°N."),
         ("ptb", "he 's here, did n't pay $ 1 or N # 1 \n a", "he's here, didn't pay $1 or 1 #1\na"),
         ("lambada", "“No,” she ‘said’ ``so''", "\"No,\" she 'said' \"so\""),

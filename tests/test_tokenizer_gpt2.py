@@ -14,8 +14,8 @@ from minigpt import load_tokenizer, tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare
-from minigpt.tokenizer import all_in_one as all_in_one_file
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, gpt1, gpt2
+from minigpt.tokenizer import all_in_one as all_in_one_file
 from minigpt.tokenizer.base import Remembered, Stream
 
 TEXT = "The cat sat on the mat; the cats didn't.\n\n  It's 2019, isn't it?\n고양이가 매트 위에 앉았다. 고양이!\n" * 3

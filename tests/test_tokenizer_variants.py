@@ -15,9 +15,11 @@ from minigpt.tokenizer.gpt2 import END_OF_TEXT
 pytestmark = pytest.mark.parity
 
 SENTENCES = (
-    "Hello world, it's 1998 already!", "  two  spaces\tand\ttabs \n\n lines ", "ÉTÉ naïve coöperate ﬁne", "고양이는 자고 있다.",
+    "Hello world, it's 1998 already!", "  two  spaces\tand\ttabs \n\n lines ",
+    "ÉTÉ naïve coöperate ﬁne", "고양이는 자고 있다.",
     "猫は寝ている。", "他说：“你好”", "Кошка спит", "Η γάτα κοιμάται ΣΟΦΟΣ", "القطة نائمة", "החתול ישן", "แมวกำลังหลับ",
-    "बिल्ली सो रही है", "naïve e\u0301 한글 \u1112\u1161\u11ab", "😀👩‍👩‍👧 ½ ² №", "a_b-c/d\\e 3.14 10,000 x=y", "don't WE'LL I'VE",
+    "बिल्ली सो रही है", "naïve e\u0301 한글 \u1112\u1161\u11ab", "😀👩‍👩‍👧 ½ ² №",
+    "a_b-c/d\\e 3.14 10,000 x=y", "don't WE'LL I'VE",
     "\u00a0\u2003\u3000x", "<s> [MASK] </s>", "newword is new", "x" * 40, "", " ", "\n", "0123456789",
 )  # fmt: skip
 TEXTS = [

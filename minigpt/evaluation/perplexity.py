@@ -37,8 +37,8 @@ def perplexity(
     are so many. The unit is changed before the exponential: exp(NLL / words). Intervals: normal, of the mean NLL, over
     windows. detokenize: one of DETOKENIZERS.
 
-    The model reads the text without the byte order mark that Windows puts first, and with \\n where lines end in \\r\\n;
-    bytes and characters are counted in the text as given, with both.
+    The model reads the text without the byte order mark that Windows puts first, and with \\n where lines end in
+    \\r\\n; bytes and characters are counted in the text as given, with both.
 
     Raises InputError for a context or a stride that is out of range, and for a text of fewer than two tokens.
     """

@@ -206,7 +206,10 @@ def check_added(path: Path, content: str, token: dict) -> None:
 
 
 def _only(path: Path, saved: dict, part: str) -> dict | None:
-    """A part of the file; of a `Sequence` of one step, or of none, that step or None. Raises InputError for no object."""
+    """A part of the file; of a `Sequence` of one step, or of none, that step or None.
+
+    Raises InputError for a part that is no object.
+    """
     step = saved.get(part)
     if isinstance(step, dict) and step.get("type") == "Sequence":
         steps = step.get(_ITEMS[part])

@@ -57,7 +57,7 @@ class Tokenizer:
     """Text to token ids and back: ids are 0 .. vocab_size - 1, and `tokens[i]` is the token with id i.
 
     Subclasses have `encode(text) -> list[int]`, `decode(ids) -> str`, `save(folder)`, and the class methods
-    `train(text, ...)` and `load(folder)`. Raises InputError where a token is no text, or stands in the vocabulary twice.
+    `train(text, ...)` and `load(folder)`. Raises InputError where a token is no str, or is in the vocabulary twice.
     """
 
     unknown_id: int | None = None  # the id that stands for text that the vocabulary cannot spell, where there is one

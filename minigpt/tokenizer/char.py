@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import all_in_one, files, settings
+from minigpt.tokenizer import all_in_one, checksums, files, settings
 from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
 
 FILE = files.ALL_IN_ONE
@@ -44,7 +44,7 @@ class CharTokenizer(Tokenizer):
         return cls(sorted(characters))
 
     def encode(self, text: str) -> list[int]:
-        """One id for each character. Raises InputError for no str, and for a character that is not in the vocabulary."""
+        """One id for each character. Raises InputError for no str, and for a character that the vocabulary lacks."""
         check_text(text)
         raw = text.encode("utf-32-le", errors="surrogatepass")
         codes = np.frombuffer(raw, dtype="<u4")
@@ -94,7 +94,7 @@ class CharTokenizer(Tokenizer):
         }
         files.write_json(Path(folder) / FILE, tokenizer)
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
-        files.write_json(Path(folder) / settings.CONFIG, files.with_checksums(config, {FILE: self.tokens}))
+        files.write_json(Path(folder) / settings.CONFIG, checksums.added_to(config, {FILE: self.tokens}))
 
     @classmethod
     def load(cls, folder: str | Path) -> CharTokenizer:
@@ -102,6 +102,7 @@ class CharTokenizer(Tokenizer):
         path = Path(folder) / FILE
         saved = all_in_one.read(path, all_in_one.CHARACTERS)
         tokens = files.tokens_from_ids(saved.vocab, path)
+        checksums.verify_settings(Path(folder))
         characters = cls(tokens)
-        files.verify(path, tokens)
+        checksums.verify(path, tokens)
         return characters

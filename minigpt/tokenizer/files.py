@@ -1,6 +1,5 @@
 """Reading and writing vocabulary files. An error names the file, and the line or the token that is wrong in it."""
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
 from minigpt.files.disk import read_json, read_text, write_text
-from minigpt.tokenizer import all_in_one, settings
+from minigpt.tokenizer import all_in_one, checksums, settings
 from minigpt.tokenizer.all_in_one import Layout
 from minigpt.tokenizer.bpe import END_OF_WORD, Pair
 from minigpt.tokenizer.settings import CONFIG, Settings
@@ -17,12 +16,6 @@ from minigpt.tokenizer.settings import CONFIG, Settings
 HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
 ALL_IN_ONE = all_in_one.FILE
 HEADER = "#version: 0.2"
-
-CHECKSUMS = "sha256"  # in tokenizer_config.json
-SETTINGS = "settings"  # among the checksums: that of the settings that change ids
-_CHECKED_SETTINGS = ("add_prefix_space", "text_pipeline")
-
-_ADVICE = f"take it from its source again, or, if it was changed on purpose, remove {CHECKSUMS} from {CONFIG}"
 
 _NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+_")
 
@@ -102,7 +95,7 @@ class Vocabulary(NamedTuple):
 
 
 def read_bpe(folder: Path, layout: Layout, *choices: tuple[str, str], special: Sequence[str] = ()) -> Vocabulary:
-    """The byte-pair encoding in a folder: the first of these pairs of files that is there, or `tokenizer.json`, or both.
+    """The byte-pair encoding in a folder: in the first pair of these files that is there, in `tokenizer.json`, or both.
 
     layout: what `tokenizer.json` must say; special: tokens that are special by name, whatever the files say. Raises
     InputError where a file is missing, damaged or not what was saved, where one says what is not done here, and where
@@ -111,23 +104,25 @@ def read_bpe(folder: Path, layout: Layout, *choices: tuple[str, str], special: S
     vocabulary, merges = find(folder, *choices)
     single = folder / ALL_IN_ONE
     beside = settings.read(folder)
-    verify_settings(folder)
-    if not single.exists():
+    checksums.verify_settings(folder)
+    has_pair = vocabulary.exists() or merges.exists()
+    source = merges
+    if has_pair or not single.exists():
         found = _read_pair(vocabulary, merges, beside)
-    else:
+    if single.exists():
+        pair = found if has_pair else None
         found = _read_single(single, layout, beside)
-        if vocabulary.exists() or merges.exists():
-            pair = _read_pair(vocabulary, merges, beside)
-            if (pair.tokens, pair.merges) != (found.tokens, found.merges):
-                raise InputError(f"{single} holds another vocabulary than {vocabulary.name} and {merges.name} beside it")
-            vocabulary, merges = single, single
+        source = single
+        if has_pair and pair[:2] != found[:2]:
+            pair_of_files = f"{vocabulary.name} and {merges.name}"
+            raise InputError(f"{single} holds another vocabulary than {pair_of_files} beside it: keep one of them")
     known = set(found.tokens)
     for token in beside.special:
         if token not in known:
             raise InputError(f"{folder / CONFIG} names the special token {token!r}, which the vocabulary lacks")
     names = dict.fromkeys([*special, *found.special, *beside.special])
     in_vocabulary = [token for token in names if token in known]
-    check_merges(found.tokens, found.merges, in_vocabulary, merges if merges.exists() else single)
+    check_merges(found.tokens, found.merges, in_vocabulary, source)
     return found._replace(special=in_vocabulary)
 
 
@@ -136,8 +131,8 @@ def _read_pair(vocabulary: Path, merges: Path, beside: Settings) -> Vocabulary:
     tokens = tokens_from_ids(read_json(vocabulary), vocabulary)
     pairs = read_merges(merges)
     check_fit(tokens, pairs, vocabulary, merges)
-    verify(vocabulary, tokens)
-    verify(merges, [f"{left} {right}" for left, right in pairs])
+    checksums.verify(vocabulary, tokens)
+    checksums.verify(merges, [f"{left} {right}" for left, right in pairs])
     tokens = _with_added(tokens, beside.added, vocabulary)
     return Vocabulary(tokens, pairs, [], bool(beside.prefix_space))
 
@@ -178,51 +173,6 @@ def check_merges(tokens: list[str], merges: list[Pair], special: list[str], path
         raise InputError(f"{path}: no merge makes the token {token!r} (id {i}): take the file from its source again")
 
 
-def with_checksums(config: dict, lists: dict[str, list[str]]) -> dict:
-    """The settings with a checksum of each list that is saved beside them, {name of the file: list}.
-
-    It is one of what a file says, not of its bytes: another program may write the same file with other line ends.
-    """
-    checksums = {name: _checksum(items) for name, items in lists.items()}
-    checksums[SETTINGS] = _checksum_of_settings(config)
-    return config | {CHECKSUMS: checksums}
-
-
-def verify(path: Path, items: list[str]) -> None:
-    """Compare what a file says with the checksum in the `tokenizer_config.json` beside it, where that has one.
-
-    Raises InputError where the file is not what was saved.
-    """
-    checksums = _checksums(settings.read_config(path.parent), path.with_name(CONFIG))
-    if path.name in checksums and checksums[path.name] != _checksum(items):
-        raise InputError(f"{path} is not what was saved ({CHECKSUMS} differs): {_ADVICE}")
-
-
-def verify_settings(folder: Path) -> None:
-    """The same for the settings in `tokenizer_config.json` that change ids. Raises InputError where they differ."""
-    path = folder / CONFIG
-    config = settings.read_config(folder)
-    checked = _checksum_of_settings(config)
-    if _checksums(config, path).get(SETTINGS, checked) != checked:
-        names = " and ".join(_CHECKED_SETTINGS)
-        raise InputError(f"{path} is not what was saved ({CHECKSUMS} of {names} differs): {_ADVICE}")
-
-
-def _checksums(config: dict, path: Path) -> dict[str, str]:
-    checksums = config.get(CHECKSUMS, {})
-    if not isinstance(checksums, dict):
-        raise InputError(f"{path}: {CHECKSUMS} is {checksums!r}: expected an object of files and their checksums")
-    return checksums
-
-
-def _checksum_of_settings(config: dict) -> str:
-    return _checksum([str(config.get(name)) for name in _CHECKED_SETTINGS])
-
-
-def _checksum(items: list[str]) -> str:
-    return hashlib.sha256(json.dumps(items).encode()).hexdigest()
-
-
 def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
     """Write a vocabulary and its merges under these names, and `tokenizer_config.json`.
 
@@ -235,7 +185,7 @@ def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: l
         lines.append(f"{left} {right}")
     write_json(folder / vocabulary_name, ids, indent=None)
     write_text(folder / merges_name, "\n".join(lines) + "\n")
-    write_json(folder / CONFIG, with_checksums(config, {vocabulary_name: tokens, merges_name: lines[1:]}))
+    write_json(folder / CONFIG, checksums.added_to(config, {vocabulary_name: tokens, merges_name: lines[1:]}))
 
 
 def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:
