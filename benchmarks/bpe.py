@@ -5,11 +5,13 @@
 
 Pairs are interleaved, ours and theirs in turn, after one of each that does not count; a ratio is our time / their time.
 Training is from a file's text in memory here, and from the file there, which is the fastest way it has; `tokenizers`
-takes every core, we take one. Encoders start cold: a fresh one for each run, as opposed to "again".
+takes every core, we take one. Encoders start cold: a fresh one for each run, as opposed to "again". Long runs of one kind
+of character (`--only runs`, about 2 minutes) are timed alone.
 """
 
 import argparse
 import os
+import random
 import statistics
 import time
 from collections import Counter
@@ -86,6 +88,40 @@ def shifted(text: str, places: int) -> str:
     return text.translate(str.maketrans(letters + letters.upper(), moved + moved.upper()))
 
 
+def runs(n_bytes: int) -> dict[str, str]:
+    """Texts of one long run each, of about this many bytes in UTF-8: most are one word, or a few."""
+    rng = random.Random(0)
+    return {
+        "one letter": "a" * n_bytes,
+        "random letters": "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=n_bytes)),
+        "digits": "".join(rng.choices("0123456789", k=n_bytes)),
+        "CJK": "".join(map(chr, rng.choices(range(0x4E00, 0xA000), k=n_bytes // 3))),
+        "spaces": " " * n_bytes,
+        "line ends": "\n" * n_bytes,
+        "DNA": "".join(rng.choices("ACGT", k=n_bytes)),
+        "one mark": ":" * n_bytes,
+    }
+
+
+def long_runs(folders: dict[str, Path]) -> dict:
+    """100 KB and 1 MB of one kind of character: encoded with released vocabularies, and as a text to learn from."""
+    rows = {}
+    for name, folder in folders.items():
+        if not folder.is_dir():
+            print(f"left out: there is no {folder}")
+            continue
+        tokenizer = load_tokenizer(folder)
+        for size, n_bytes in (("100 KB", 100_000), ("1 MB", 1_000_000)):
+            for kind, text in runs(n_bytes).items():
+                taken = seconds(tokenizer.encode, text)
+                rows[f"encode with {name}, {size}, {kind}"] = {"seconds": taken, "MB/s": n_bytes / 1e6 / taken}
+    for size, n_bytes in (("100 KB", 100_000), ("1 MB", 1_000_000)):
+        for kind, text in runs(n_bytes).items():
+            taken = seconds(partial(GPT2Tokenizer.train, text, 10_000, progress=False))
+            rows[f"train 10000, {size}, {kind}"] = {"seconds": taken, "MB/s": n_bytes / 1e6 / taken}
+    return rows
+
+
 def encoding(path: Path, folder: Path, pairs: int) -> dict:
     """GPT-2's vocabulary, cold and again, against both libraries; every id compared."""
     import tiktoken
@@ -129,14 +165,17 @@ def main() -> None:
     data = Path(os.environ.get("MINIGPT_EVAL_DATA", "."))
     parser.add_argument("--text", type=Path, default=data / "prose" / "prose_10MB.txt", metavar="FILE")
     parser.add_argument("--vocabulary", type=Path, default=data / "gpt2_vocab", metavar="FOLDER")
-    parser.add_argument("--only", choices=("train", "encode"))
+    parser.add_argument("--only", choices=("train", "encode", "runs"))
+    parser.add_argument("--gpt1-vocabulary", type=Path, default=data / "gpt1_vocab", metavar="FOLDER")
     parser.add_argument("--pairs", type=int, default=7)
     options = parser.parse_args()
     rows = {}
-    if options.only != "train":
+    if options.only in (None, "encode"):
         rows |= encoding(options.text, options.vocabulary, options.pairs)
-    if options.only != "encode":
+    if options.only in (None, "train"):
         rows |= training(options.text, options.pairs)
+    if options.only in (None, "runs"):
+        rows |= long_runs({"gpt2": options.vocabulary, "gpt1": options.gpt1_vocabulary})
     print(machine.table(rows, COLUMNS))
     machine.save("bpe", rows, threads=1)
 
