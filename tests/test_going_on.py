@@ -316,6 +316,26 @@ def test_keeping_that_takes_long_happens_less_often(monkeypatch):
     assert timer.due
 
 
+def test_a_full_disk_says_what_is_kept(text, whole, tmp_path, monkeypatch, capsys):
+    words = ["train", *WORDS, "--steps", "24", "--eval-every", "8", "--data", text, "--out", str(tmp_path / "run")]
+    sync = os.fsync
+
+    def full(handle):
+        if "\n16," in (tmp_path / "run" / "loss.csv").read_text(encoding="utf-8"):
+            raise OSError(28, "No space left on device")
+        sync(handle)
+
+    with monkeypatch.context() as patch:
+        stopped(text, tmp_path / "run", 5)
+        patch.setattr(os, "fsync", full)
+        assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "resume.safetensors: the disk is full; what was there before is untouched. " in error
+    assert error.endswith("The run is kept as it was at step 8: once that is put right, the same command goes on\n")
+    assert main(words) == 0
+    assert contents(tmp_path / "run") == whole
+
+
 def test_a_second_writer_is_refused(text, tmp_path, capsys):
     with locked(tmp_path / "run"):
         words = [*WORDS, "--data", text, "--out", str(tmp_path / "run")]

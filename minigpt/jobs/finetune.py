@@ -37,7 +37,7 @@ CURVES, PICTURE, RESULTS = "finetune.csv", "finetune.png", "results.json"
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """ "text=document,label=stars" -> {"text": "document", "label": "stars"}. Raises InputError."""
+    """"text=document,label=stars" -> {"text": "document", "label": "stars"}. Raises InputError."""
     columns = {}
     for part in text.split(","):
         role, _, name = part.partition("=")
@@ -221,13 +221,8 @@ def evaluate(model: Classifier, data: Data) -> Judged:
 
 
 def tune(
-    model: Classifier,
-    train: Data,
-    valid: Data,
-    options: FinetuneOptions,
-    seed: int,
-    keep: Callable[[], object] = lambda: None,
-    log: Callable[..., object] = lambda **row: None,
+    model: Classifier, train: Data, valid: Data, options: FinetuneOptions, seed: int,
+    keep: Callable[[], object] = lambda: None, log: Callable[..., object] = lambda **row: None,
 ) -> Judged:
     """Fine-tune a classifier in place: it ends as it was after its best epoch on validation; returns how that did.
 

@@ -58,7 +58,7 @@ class Run:
     """A run's folder. `Run.start` finds an empty one, which the first `save` takes; `Run.load` one to go on from.
 
     writes: of several processes only one writes what all of them know. belongings: the small files of the run, by name.
-    The caller holds the lock of the folder (`minigpt.files.lock`).
+    kept: the step at which it was last saved, or None. The caller holds the lock of the folder (`minigpt.files.lock`).
     """
 
     def __init__(self, folder: str | Path, writes: bool = True, kind: Kind = PRETRAINING):
@@ -66,6 +66,7 @@ class Run:
         self.writes = writes
         self.kind = kind
         self.claimed = False
+        self.kept: int | None = None
         self.rows: list[dict] = []
         self.belongings: dict[str, bytes] = {}
 
@@ -104,6 +105,7 @@ class Run:
         for name in [name for name in tensors if name.startswith(FILE)]:
             run.belongings[name.removeprefix(FILE)] = tensors.pop(name).tobytes()
         run.claimed = True
+        run.kept = state["step"]
         run._go_back(state.get("logged", state["step"] or -1))
         return run, state, tensors
 
@@ -132,6 +134,7 @@ class Run:
         metadata = {self.kind.key: json.dumps(state)}
         checkpoint.save_tensors(path, weights | optimizer.state() | files, metadata)
         self.claimed = True
+        self.kept = state["step"]
         self._restore_files()
         if lost:
             self._write()

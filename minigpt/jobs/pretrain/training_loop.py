@@ -71,6 +71,11 @@ def _train(job: Job) -> None:
     try:
         with interruptible(speaks=job.ranks.first) as interrupted:
             loop(job, interrupted, patient=False)
+    except InputError as error:
+        if isinstance(error.__cause__, OSError) and job.run.claimed:
+            kept = f"The run is kept as it was at step {job.run.kept:,}"
+            raise InputError(f"{error}. {kept}: once that is put right, the same command goes on") from error
+        raise
     except OSError:  # the reader of the output has gone, perhaps with the same Ctrl-C
         job.save()
         raise
