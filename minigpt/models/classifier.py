@@ -49,6 +49,13 @@ def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes.astype(np.int64), weights
 
 
+class FileLayout(NamedTuple):
+    """How the files were laid out that a classifier learned from: what `labelled_files.read` was given."""
+
+    task: str
+    columns: dict[str, str]
+
+
 class Losses(NamedTuple):
     """Of a batch, in nats: the task's loss L2, the auxiliary L1, and L3 = L2 + lambda L1, which is made small."""
 
@@ -79,7 +86,8 @@ class Classifier(Module):
     """A language model with a head for one task.
 
     body: with the special tokens in its vocabulary (`widen`); dropout: on the state that the head reads; seed: of the
-    head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled.
+    head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled. files: how
+    the files are laid out that it learns from; None where it learns from none.
     """
 
     def __init__(self, body: LanguageModel, task: Task, dropout: float = 0.1, seed: int | None = 0):
@@ -90,6 +98,7 @@ class Classifier(Module):
         self.body = body
         self.task = task
         self.dropout = dropout
+        self.files: FileLayout | None = None
         dtype = body.head.data.dtype
         self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, dtype)
 
@@ -241,6 +250,8 @@ class Classifier(Module):
         for name, parameter in self.head.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         about = self.task._asdict() | {"dropout": self.dropout}
+        if self.files is not None:
+            about["files"] = self.files._asdict()
         checkpoint.save_tensors(path, tensors, {"task": json.dumps(about)})
 
     @classmethod
@@ -254,6 +265,9 @@ class Classifier(Module):
             about = json.loads(about["task"])
             task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
             model = cls(body, task, about["dropout"], seed=None)
+            if "files" in about:
+                files = about["files"]
+                model.files = FileLayout(str(files["task"]), dict(files["columns"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
         parameters = dict(model.head.named_parameters())
@@ -276,6 +290,13 @@ def _next_tokens(ids: Array, lengths: Array, dtype) -> tuple[Array, Array]:
     return following, shares.astype(dtype)
 
 
+def check_layers(body: LanguageModel, layers: int | None) -> None:
+    """Raises InputError for a number of layers that `transfer` cannot take over from this model."""
+    n_layer = body.config.n_layer
+    if layers is not None and not -1 <= layers <= n_layer:
+        raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
+
+
 def transfer(
     body: LanguageModel,
     new_rows: int,
@@ -294,11 +315,9 @@ def transfer(
         for name in asdict(body.config):
             if name.endswith("_pdrop"):
                 changes[name] = dropout
-    n_layer = body.config.n_layer
+    check_layers(body, layers)
     if layers is None:
-        layers = n_layer
-    if not -1 <= layers <= n_layer:
-        raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
+        layers = body.config.n_layer
     config = replace(body.config, **changes)
     model = type(body)(config, seed=seed, dtype=body.head.data.dtype)
     taken = dict(body.named_parameters())
