@@ -16,7 +16,7 @@ from minigpt.errors import InputError
 from minigpt.evaluation import metrics
 from minigpt.files.lock import locked
 from minigpt.jobs import finetune
-from minigpt.jobs.finetune import FinetuneOptions, announcement, preparation
+from minigpt.jobs.finetune import FinetuneOptions, cost, preparation
 from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
@@ -226,7 +226,7 @@ def test_a_finished_run_says_so_and_nothing_of_the_user_is_overwritten(pretraine
     other = write(tmp_path / "other.tsv", lines("classification", 22))
     for change, message in (([], "--seeds is 1, and the run in .* began with 2: give the same to go on, or another --"),
                             (["--seeds", "2", "--lr", "0.1"], "--lr is 0.1, and .* began without it"),
-                            (["--seeds", "2", "--train", other], "the train examples are not those that"),
+                            (["--seeds", "2", "--train", other], "the examples of --train are not what the run"),
                             (["--resume", "--seeds", "3"], "--seeds is 3, and")):  # fmt: skip
         assert main([*given, *change]) == 2
         error = capsys.readouterr().err
@@ -302,7 +302,7 @@ def test_the_cost_is_told_before_the_work(pretrained, tmp_path, capsys, monkeypa
     said = capsys.readouterr().out
     assert f"GPT1 and a head: {numbers:,} parameters" in said
     assert re.search(r"memory   [0-9.]+ KB: weights .*, gradients .*, moments .*, activations ", said)
-    assert re.search(r"12 updates of 15 examples with 2 seeds, 4 evaluations: about \d+ seconds on cpu, .* an updat", said)
+    assert re.search(r"12 updates of 15 examples with 2 seeds, 4 evaluations: about \d+ seconds on cpu, .* s an", said)
     assert "expect   a loss of ln 2 = 0.69 at first; always answering 'thing' has accuracy" in said
     assert "unknown" not in said
 
@@ -312,7 +312,7 @@ def test_measuring_the_time_changes_nothing(pretrained, tmp_path):
     job = preparation.prepare(FinetuneOptions(model=pretrained, task="similarity", train=train, dropout=0.3))
     tuning = finetune.Tuning(job.classifier(0), job.data["train"], job.data["valid"], job.options, 0)
     before = snapshot([p.data for p in tuning.model.parameters()])
-    speed = announcement.measure(tuning)
+    speed = cost.measure(tuning)
     assert same(before, snapshot([p.data for p in tuning.model.parameters()]))
     assert tuning.step == tuning.optimizer.t == 0 and 0 < speed.token < speed.update
     assert all(p.grad is None for p in tuning.model.parameters())

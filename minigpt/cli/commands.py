@@ -66,11 +66,12 @@ def _finetune_options() -> type:
 
 def _finetune(found: Namespace) -> int:
     from minigpt.jobs.finetune import FinetuneOptions, finetune, reopen
+    from minigpt.jobs.interrupt import STATUS
 
     values = given(FinetuneOptions, found)
     options = reopen(values) if "resume" in values else FinetuneOptions(**values)
     stopped_by = finetune(options).stopped_by
-    return 128 + stopped_by if stopped_by else 0
+    return STATUS + stopped_by if stopped_by else 0
 
 
 def _predict_options() -> type:

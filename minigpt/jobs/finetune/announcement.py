@@ -1,28 +1,15 @@
 """What a run will cost and what to expect of it, told before it starts."""
 
 import math
-import time
-from typing import NamedTuple
 
-import numpy as np
-
-from minigpt.data import input_transformations
 from minigpt.device.threads import threads
 from minigpt.evaluation import metrics
+from minigpt.jobs.finetune.cost import measure, update_memory
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
 from minigpt.jobs.finetune.preparation import Job
-from minigpt.jobs.finetune.tuning import Tuning, batches
+from minigpt.jobs.finetune.tuning import Tuning
 from minigpt.models import costs
 from minigpt.models.classifier import outputs
-from minigpt.nn.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm
-from minigpt.ops.random_keys import Key
-
-
-class Speed(NamedTuple):
-    """Seconds of an average update, and of judging one token."""
-
-    update: float
-    token: float
 
 
 def announce(job: Job, tuning: Tuning, seeds_left: int) -> None:
@@ -65,23 +52,29 @@ def _warnings(job: Job) -> list[str]:
 
 
 def _about_cost(job: Job, tuning: Tuning, seeds_left: int) -> str:
-    options = job.options
     numbers = sum(parameter.data.size for parameter in tuning.model.parameters())
     memory = update_memory(tuning, numbers)
-    speed = measure(tuning)
-    tokens = sum(sum(part.lengths) * len(part.encoded[0]) for name, part in job.data.items() if name != "train")
+    parts = [f"{name} {costs.human_bytes(n)}" for name, n in zip(memory._fields, memory, strict=True)]
     updates = tuning.total * seeds_left - tuning.step
-    evaluations = options.epochs * seeds_left - tuning.epoch
-    seconds = updates * speed.update + evaluations * tokens * speed.token
+    evaluations = job.options.epochs * seeds_left - tuning.epoch
+    speed = measure(tuning)
+    of_updates = updates * speed.update
+    of_evaluations = evaluations * _tokens_to_judge(job) * speed.token
+    size = min(job.options.batch, len(tuning.lengths))
     several = f" with {seeds_left} seeds" if seeds_left > 1 else ""
-    size = min(options.batch, len(tuning.lengths))
-    parts = ", ".join(f"{name} {costs.human_bytes(n)}" for name, n in zip(memory._fields, memory, strict=True))
     return (
         f"model    {type(job.pretrained).__name__} and a head: {numbers:,} parameters\n"
-        f"memory   {costs.human_bytes(memory.total)}: {parts}\n"
+        f"memory   {costs.human_bytes(memory.total)}: {', '.join(parts)}\n"
         f"time     {updates:,} updates of {size} examples{several}, {evaluations} evaluations: about "
-        f"{duration(seconds)} on {job.device}, {count_of(threads(), 'thread')} ({speed.update:.3g} s an update)"
+        f"{duration(of_updates + of_evaluations)} on {job.device}, {count_of(threads(), 'thread')} "
+        f"({speed.update:.3g} s an update)"
     )
+
+
+def _tokens_to_judge(job: Job) -> int:
+    """The tokens of validation, where each sequence of an example is as long as its longest."""
+    valid = job.data["valid"]
+    return sum(valid.lengths) * len(valid.encoded[0])
 
 
 def duration(seconds: float) -> str:
@@ -92,49 +85,6 @@ def duration(seconds: float) -> str:
 def count_of(n: int, thing: str) -> str:
     """1, "thread" -> "1 thread"; 2, "thread" -> "2 threads"."""
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
-
-
-def update_memory(tuning: Tuning, numbers: int) -> costs.Memory:
-    """Bytes of the largest update. The best weights so far are kept beside the weights, and counted with them."""
-    body = tuning.model.body
-    rows = min(tuning.options.batch, len(tuning.lengths)) * len(tuning.train.encoded[0])
-    activations = costs.activations(type(body), body.config, rows, max(tuning.lengths))
-    return costs.Memory(weights=8 * numbers, gradients=4 * numbers, moments=8 * numbers, activations=activations)
-
-
-def measure(tuning: Tuning) -> Speed:
-    """The time of an update and of judging, from one batch of usual length; nothing of the tuning is changed."""
-    lengths = np.asarray(tuning.lengths)
-    plan = batches(tuning.lengths, tuning.options.batch, np.random.default_rng([tuning.seed, tuning.epoch]))
-    sizes = [lengths[rows].max() for rows in plan]
-    usual = plan[int(np.argsort(sizes)[len(sizes) // 2])]
-    seconds = []
-    for _ in range(2):  # the first one warms up
-        start = time.perf_counter()
-        _try_update(tuning, usual)
-        seconds.append(time.perf_counter() - start)
-    ids, at = input_transformations.batch([tuning.train.encoded[i] for i in usual])
-    start = time.perf_counter()
-    tuning.model.probabilities(ids, at)
-    judging = time.perf_counter() - start
-    share = np.mean(sizes) / lengths[usual].max()
-    return Speed(min(seconds) * share, judging / ids.size)
-
-
-def _try_update(tuning: Tuning, rows: np.ndarray) -> None:
-    """An update with a rate of 0, by an optimiser of its own: every weight stays what it is, to the bit."""
-    model = tuning.model
-    ids, lengths = input_transformations.batch([tuning.train.encoded[i] for i in rows])
-    labels = np.array([tuning.train.examples[i].label for i in rows])
-    losses, cache = model.loss(ids, lengths, labels, tuning.options.lm_weight, key=Key.of(tuning.seed, 0))
-    model.loss_backward(cache)
-    try:
-        clip_by_global_norm(model.named_parameters(), tuning.options.clip)
-        GPT1Adam(model.named_parameters()).step(0.0)
-    except NonFiniteGradient:
-        pass  # the first update will tell
-    float(losses.total)  # a GPU has done everything that was launched before
-    model.zero_grad()
 
 
 def _about_guessing(job: Job) -> str:

@@ -149,14 +149,16 @@ def unknown_share(data: Data, text: Tokenizer) -> float:
     total = 0
     for example in data.encoded:
         for one in example:
+            n_special = sum(name in SPECIAL for name in one.names)
             unknown += text.count_unknown(one.ids)
-            total += len(one.ids) - sum(name in SPECIAL for name in one.names)
+            total += len(one.ids) - n_special
     return unknown / total
 
 
 def about_unknown(share: float, model: str | Path) -> str:
     """A warning that this share of the tokens is unknown, with what can be done."""
-    return (
-        f"{share:.0%} of the tokens are unknown to the tokenizer of {model}, which cannot tell them apart: take a model "
-        f"that was trained on such texts (minigpt train --data FILE), or one that knows every text, such as gpt2"
+    what = f"{share:.0%} of the tokens are unknown to the tokenizer of {model}, which cannot tell them apart"
+    advice = (
+        "take a model that was trained on such texts (minigpt train --data FILE), or one that knows every text: gpt2"
     )
+    return f"{what}: {advice}"

@@ -4,7 +4,6 @@ To know beforehand what it costs, to see how it goes, to stop it and go on, and 
 """
 
 import contextlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,17 +15,16 @@ from minigpt.device.gpu import choose_device
 from minigpt.files import hub
 from minigpt.files.lock import locked
 from minigpt.jobs.finetune.announcement import announce
+from minigpt.jobs.finetune.judging import Judged, evaluate
 from minigpt.jobs.finetune.kept import COLUMNS, CURVES, PICTURE, Kept, check_empty
 from minigpt.jobs.finetune.preparation import Job, check_same, prepare, reopen, told
 from minigpt.jobs.finetune.result import in_words, report
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.jobs.finetune.tuning import Judged, Tuning, Watch, evaluate, run
-from minigpt.jobs.interrupt import interruptible
+from minigpt.jobs.finetune.tuning import Tuning, Watch, run
+from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.run_folder import write_table
 from minigpt.models.classifier import Classifier
 from minigpt.tokenizer import Tokenizer
-
-KEEP_EVERY = 180  # seconds: a killed run loses no more than these, and the evaluation that it was at
 
 
 class Stopped(Exception):
@@ -34,7 +32,7 @@ class Stopped(Exception):
 
 
 class Outcome(NamedTuple):
-    """scores: of the seeds that are finished, on test, or else on validation. stopped_by: the signal, or 0 at the end."""
+    """scores: of the finished seeds, on test, or else on validation. stopped_by: the number of a signal, or 0."""
 
     scores: list[float]
     stopped_by: int = 0
@@ -108,7 +106,7 @@ class Keeper(Watch):
         self.tuning = tuning
         self.folder = folder
         self.stopped = stopped
-        self.last = time.monotonic()
+        self.timer = Timer()
 
     def check(self) -> None:
         """Raises Stopped where the user wants the run to stop, after it is kept."""
@@ -119,7 +117,7 @@ class Keeper(Watch):
     def updated(self, tuning: Tuning) -> None:
         """Keep the run now and then. Raises Stopped as `check` does."""
         self.check()
-        if time.monotonic() - self.last > KEEP_EVERY:
+        if self.timer.due:
             self.keep()
 
     def evaluated(self, tuning: Tuning, row: dict[str, float], better: bool) -> None:
@@ -138,9 +136,9 @@ class Keeper(Watch):
         """Write the file from which the run goes on."""
         self.kept.tuning = self.tuning.state()
         self.kept.tensors = self.tuning.tensors()
-        self.kept.save(self.job.folder)
+        with self.timer.keeping():
+            self.kept.save(self.job.folder)
         self.kept.tensors = {}
-        self.last = time.monotonic()
 
     def export(self) -> None:
         """Write the model directory of this seed."""

@@ -13,11 +13,20 @@ import numpy as np
 
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
-from minigpt.jobs.run_folder import RESUME, Run
+from minigpt.jobs.run_folder import RESUME, Kind, Run
 
 COLUMNS = ("seed", "epoch", "step", "train_loss", "lm_loss", "valid_loss", "score")
 CURVES, PICTURE, RESULTS = "finetune.csv", "finetune.png", "results.json"
 STATE = "finetune"  # in the metadata of the file
+FINETUNING = Kind(
+    command="minigpt finetune",
+    key=STATE,
+    table=CURVES,
+    picture=PICTURE,
+    columns=COLUMNS,
+    state=("options", "marks", "scores", "rows", "finished", "tuning"),
+    files=(PICTURE, RESULTS),
+)
 
 
 @dataclass
@@ -57,19 +66,26 @@ class Kept:
             return None
         tensors, metadata = checkpoint.load_tensors(path)
         if STATE not in metadata:
-            raise InputError(f"{folder} already holds a {RESUME} that minigpt finetune did not write: give another --out")
+            what = f"a {RESUME} that {FINETUNING.command} did not write"
+            raise InputError(f"{folder} already holds {what}: give another --out")
         try:
             kept = cls(**json.loads(metadata[STATE]), tensors=tensors)
             if kept.tuning is not None:
-                kept.tuning["seed"], kept.tuning["step"], kept.tuning["epoch"], kept.tuning["losses"], kept.tuning["best"]
-            kept.options["seeds"], kept.marks["model"]
+                _need(kept.tuning, "seed", "step", "epoch", "losses", "best")
+            _need(kept.options, "seed", "seeds")
+            _need(kept.marks, "model")
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
+            raise InputError(f"{path} was not written by this version of {FINETUNING.command}: {error!r}") from error
         return kept
+
+
+def _need(values: dict[str, Any], *names: str) -> None:
+    """Raises KeyError where one of these is missing."""
+    for name in names:
+        values[name]
 
 
 def check_empty(folder: Path, seed_folders: list[Path]) -> None:
     """Raises InputError where one of the folders of a new run holds a model or a run: nothing is overwritten."""
-    Run.start(folder, (CURVES, PICTURE, RESULTS), instead="")
-    for below in seed_folders:
-        Run.start(below, instead="")
+    for one in (folder, *seed_folders):
+        Run.start(one, FINETUNING)

@@ -1,4 +1,4 @@
-"""One pipeline makes a run out of its options: model, examples, tokens, folder. It checks everything and writes nothing."""
+"""One pipeline makes a run out of its options: model, examples, tokens, folder. It checks all and writes nothing."""
 
 import hashlib
 import json
@@ -21,6 +21,13 @@ from minigpt.tokenizer import Tokenizer
 
 # What may be told anew to a run that goes on: where things are. Whether they are still the same, their marks tell.
 FREE = ("resume", "device", "out", "model", "train", "valid", "test")
+MARKED = {
+    "model": "the weights of MODEL are",
+    "vocabulary": "the tokenizer of MODEL is",
+    "train": "the examples of --train are",
+    "valid": "the examples of --valid are",
+    "test": "the examples of --test are",
+}
 
 
 @dataclass
@@ -117,11 +124,9 @@ def check_same(job: Job, kept: Kept) -> None:
             given = "is not given" if now.get(name) is None else f"is {now.get(name)}"
             began = "without it" if value is None else f"with {value}"
             raise InputError(f"{flag} {given}, and the run in {job.folder} began {began}: {instead}")
-    things = {"model": f"{job.options.model} is not the model", "vocabulary": f"{job.options.model} has another tokenizer"}
-    for name in ("model", "vocabulary", "train", "valid", "test"):
+    for name, thing in MARKED.items():
         if job.marks.get(name) != kept.marks.get(name):
-            what = things.get(name, f"the {name} examples are not those")
-            raise InputError(f"{what} that the run in {job.folder} began with: {instead}")
+            raise InputError(f"{thing} not what the run in {job.folder} began with: {instead}")
 
 
 def _marks(task: Task, data: dict[str, Data], pretrained: LanguageModel, plain: Tokenizer) -> dict[str, str]:

@@ -7,9 +7,9 @@ import numpy as np
 from minigpt.evaluation import metrics
 from minigpt.files import disk
 from minigpt.jobs.finetune.announcement import baseline_in_words
+from minigpt.jobs.finetune.judging import Judged
 from minigpt.jobs.finetune.kept import RESULTS
 from minigpt.jobs.finetune.preparation import Job
-from minigpt.jobs.finetune.tuning import Judged
 
 
 def report(job: Job, scores: list[float], judged: Judged) -> None:

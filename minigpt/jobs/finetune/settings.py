@@ -12,7 +12,7 @@ RATE = 0.048  # times 1 / width: the highest learning rate; at width 768 the pap
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """"text=document,label=stars" -> {"text": "document", "label": "stars"}. Raises InputError."""
+    """ "text=document,label=stars" -> {"text": "document", "label": "stars"}. Raises InputError."""
     columns = {}
     for part in text.split(","):
         role, _, name = part.partition("=")
