@@ -27,17 +27,21 @@ class FinetuneOptions(OnDevice):
     """What `minigpt finetune` can be told. None: a default that depends on the others."""
 
     model: str | None = argument(
-        "a model directory, or the name of a downloaded one; with --resume it can be left out",
+        "a model directory, or the name of a downloaded one (default with --resume: that of the run)",
         metavar="MODEL",
         default=None,
     )
     task: str | None = option(
         None,
         f"{', '.join(KINDS)}; a data set: {', '.join(labelled_files.LAYOUTS)}; with --train stories:N one of the story "
-        f"world: {', '.join(tasks.TASKS)}",
+        f"world: {', '.join(tasks.TASKS)} (default with --resume: that of the run)",
         metavar="KIND",
     )
-    train: str | None = option(None, "labelled examples: .tsv, .csv, .jsonl; or stories:N", metavar="FILE")
+    train: str | None = option(
+        None,
+        "labelled examples: .tsv, .csv, .jsonl; or stories:N (default with --resume: those of the run)",
+        metavar="FILE",
+    )
     valid: str | None = option(
         None, "chooses the best epoch (default: a tenth of --train; of stories, others)", metavar="FILE"
     )
