@@ -75,6 +75,14 @@ class ScoresCache(NamedTuple):
     head: Cache
 
 
+def check_body(body: LanguageModel) -> None:
+    """Raises InputError for a body that sees what follows a token: it would read what fills up a shorter sequence."""
+    if not body.can_generate:
+        name = type(body).__name__
+        advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
+        raise InputError(f"a {name} sees every token of a sequence, and cannot be fine-tuned here: {advice}")
+
+
 def outputs(task: Task) -> int:
     """How many scores the head gives for a state: one for each label, or one for a candidate."""
     if task.scored:
@@ -87,11 +95,12 @@ class Classifier(Module):
 
     body: with the special tokens in its vocabulary (`widen`); dropout: on the state that the head reads; seed: of the
     head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled. files: how
-    the files are laid out that it learns from; None where it learns from none.
+    the files are laid out that it learns from; None where it learns from none. Raises InputError as `check_body` does.
     """
 
     def __init__(self, body: LanguageModel, task: Task, dropout: float = 0.1, seed: int | None = 0):
         check_task(task)
+        check_body(body)
         rng = None
         if seed is not None:
             rng = np.random.default_rng([seed, 1])

@@ -15,7 +15,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.models.classifier import Classifier, FileLayout, check_layers, transfer
+from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
@@ -69,6 +69,7 @@ def prepare(options: FinetuneOptions) -> Job:
     device = choose_device(options.device)
     begun = Kept.load(folder)
     pretrained, plain = models.open_both(options.model)
+    check_body(pretrained)
     check_layers(pretrained, options.transfer)
     text = plain.with_special(SPECIAL)
     task, splits = load_splits(options)
