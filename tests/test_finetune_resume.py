@@ -206,7 +206,7 @@ def test_other_labels_or_another_model_are_not_gone_on_with(options, here, tmp_p
     moved = tmp_path / "moved.tsv"
     moved.write_bytes(Path(options["train"]).read_bytes().replace(b"mia", b"tom").replace(b"tom", b"mia"))
     model = str(other_model(options, tmp_path))
-    for change, message in (({"train": str(moved)}, "--train are not what"), ({"lr": 0.5}, "--lr is 0.5"),
+    for change, message in (({"train": str(moved)}, "--train are not what"), ({"lr": 0.5}, "says --lr 0.5"),
                             ({"model": model}, "weights of MODEL are not what the run in run began with")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             finetune.finetune(FinetuneOptions(**options | change))

@@ -253,8 +253,10 @@ class Classifier(Module):
         overwrite: as for the body's own `save`. Raises InputError.
         """
         path = Path(folder) / FILE
+        if not overwrite:
+            self.body.check_folder(Path(folder))  # before anything is removed
         path.unlink(missing_ok=True)  # never this body with an older head
-        self.body.save(folder, overwrite)
+        self.body.save(folder, overwrite=True)
         tensors = {}
         for name, parameter in self.head.named_parameters():
             tensors[name] = to_numpy(parameter.data)

@@ -235,14 +235,14 @@ class LanguageModel(Module):
         InputError there, for the folder would no longer hold what belongs together.
         """
         if not overwrite:
-            self._check_folder(Path(folder))
+            self.check_folder(Path(folder))
         tensors = {}
         for name, parameter in self.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         published = self.to_published(tensors)
         checkpoint.save_model(folder, self.config.to_dict(), published)
 
-    def _check_folder(self, folder: Path) -> None:
+    def check_folder(self, folder: Path) -> None:
         """Raises InputError where saving in this folder would part what belongs together."""
         instead = "give another folder, or overwrite=True"
         if (folder / checkpoint.RESUME).exists():

@@ -142,7 +142,7 @@ class Keeper(Watch):
 
     def export(self) -> None:
         """Write the model directory of this seed."""
-        self.tuning.model.save(self.folder)
+        self.tuning.model.save(self.folder, overwrite=True)
         self.job.text.save(self.folder)
 
 

@@ -15,6 +15,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
+from minigpt.jobs.run_folder import option_text
 from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
@@ -117,14 +118,14 @@ def told(options: FinetuneOptions) -> dict[str, Any]:
 
 def check_same(job: Job, kept: Kept) -> None:
     """Raises InputError where a run that was begun is not this one: the message names the first difference."""
-    instead = "give the same to go on, or another --out to begin anew"
+    state = "a finished run" if kept.finished else "an unfinished run"
+    instead = "give the same to go on with it, or another --out to begin anew"
     now = told(job.options)
     for name, value in kept.options.items():
         if name not in FREE and now.get(name) != value:
-            flag = f"--{name.replace('_', '-')}"
-            given = "is not given" if now.get(name) is None else f"is {now.get(name)}"
-            began = "without it" if value is None else f"with {value}"
-            raise InputError(f"{flag} {given}, and the run in {job.folder} began {began}: {instead}")
+            has = option_text(name, value)
+            says = option_text(name, now.get(name))
+            raise InputError(f"{job.folder} holds {state} with {has}, this command says {says}: {instead}")
     for name, thing in MARKED.items():
         if job.marks.get(name) != kept.marks.get(name):
             raise InputError(f"{thing} not what the run in {job.folder} began with: {instead}")
