@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_finetune import lines, pretrained, write  # noqa: F401  (a fixture)
+from test_finetune import lines, pretrained, quick_pictures, write  # noqa: F401  (fixtures)
 
 import minigpt
-from minigpt import plot
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs import finetune, interrupt
@@ -22,14 +21,6 @@ from minigpt.jobs.finetune import FinetuneOptions, job, kept, reopen
 
 OUT = "run"  # relative, because a run remembers its own options
 UPDATES = 6  # of a seed
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_pictures():
-    """A picture takes longer than such a run; its rows stand for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plot, "finetuning_curves", lambda rows, metric, path: path.write_bytes(str(rows).encode()))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +31,11 @@ def options(pretrained, tmp_path_factory) -> dict:  # noqa: F811
                     for seed, name in enumerate(("train", "valid")))  # fmt: skip
     return {"model": pretrained, "task": "classification", "train": train, "valid": valid, "epochs": 2, "batch": 6,
             "seeds": 2, "dropout": 0.2, "lr": 0.01, "out": OUT}  # fmt: skip
+
+
+def slow(*values) -> list:
+    """Further values of a parameter, tried where there is time."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 PROGRAM = "import sys; from minigpt.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -118,7 +114,7 @@ def test_how_many_files_a_run_writes(options, here, monkeypatch):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("number", [1, 2, 4, 9, 17, 18, 19, 27, 28, REPLACES - 1, REPLACES])
+@pytest.mark.parametrize("number", [1, 2, 9, 18, 27, REPLACES, *slow(4, 17, 19, 28, REPLACES - 1)])
 def test_killed_at_a_file_the_same_command_ends_with_the_same_bytes(options, whole, here, monkeypatch, number, after):
     with monkeypatch.context() as patch, pytest.raises(Killed):
         counted(patch, os, "replace", number, Killed(), after)
@@ -127,8 +123,8 @@ def test_killed_at_a_file_the_same_command_ends_with_the_same_bytes(options, who
     assert files(here) == whole
 
 
-@pytest.mark.parametrize("every", [0, 1e9])
-@pytest.mark.parametrize("number", [1, 2, 3, 4, UPDATES, UPDATES + 1, 2 * UPDATES - 1])
+@pytest.mark.parametrize("every", [0, *slow(1e9)])
+@pytest.mark.parametrize("number", [2, UPDATES, UPDATES + 2, *slow(1, 3, 4, UPDATES + 1, 2 * UPDATES - 1)])
 def test_killed_at_an_update(options, whole, here, monkeypatch, number, every):
     """Kept after every update, or at the ends of epochs alone."""
     keep_every(monkeypatch, every)
@@ -185,7 +181,7 @@ def test_stopped_during_an_evaluation(options, whole, here, monkeypatch):
     assert files(here) == whole
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 8, 12, 30, 60, 75])
+@pytest.mark.parametrize("number", [1, 4, 30, *slow(2, 3, 8, 12, 60, 75)])
 def test_a_full_disk_loses_nothing(options, whole, here, monkeypatch, capsys, number):
     with monkeypatch.context() as patch:
         counted(patch, os, "fsync", number, OSError(errno.ENOSPC, "No space left on device"))
