@@ -5,6 +5,7 @@ import errno
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,6 +212,24 @@ def test_other_labels_or_another_model_are_not_gone_on_with(options, here, tmp_p
     moved.write_bytes(Path(options["train"]).read_bytes())
     again = finetune.finetune(FinetuneOptions(**options | {"train": str(moved)}))
     assert again.stopped_by == 0, "only the place of the file is another"
+
+
+def test_a_folder_that_is_removed_during_the_run_is_told(options, whole, here, monkeypatch, capsys):
+    real = finetune.Tuning.update
+
+    def update(tuning, rows):
+        real(tuning, rows)
+        if tuning.seed == 0 and tuning.step == 4:
+            shutil.rmtree(here)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finetune.Tuning, "update", update)
+        assert main(command(options)) == 2
+    assert "run was removed or emptied during the run: the seed at work is kept there again" in capsys.readouterr().err
+    assert main(command(options)) == 0 and files(here) == whole
+    (here / "seed-0" / "model.safetensors").unlink()
+    assert main(command(options)) == 2
+    assert "run/seed-0 no longer holds the model of a finished seed: remove" in capsys.readouterr().err
 
 
 def other_model(options: dict, tmp_path: Path) -> Path:

@@ -12,17 +12,18 @@ from tqdm import tqdm
 
 from minigpt import models
 from minigpt.device.gpu import choose_device
+from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.files.lock import locked
 from minigpt.jobs.finetune.announcement import announce
 from minigpt.jobs.finetune.judging import Judged, evaluate
 from minigpt.jobs.finetune.kept import COLUMNS, CURVES, PICTURE, Kept, check_empty
-from minigpt.jobs.finetune.preparation import Job, check_same, prepare, reopen, told
+from minigpt.jobs.finetune.preparation import Job, check_models, check_same, prepare, reopen, told
 from minigpt.jobs.finetune.result import in_words, report
 from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.finetune.tuning import Tuning, Watch, run
 from minigpt.jobs.interrupt import Timer, interruptible
-from minigpt.jobs.run_folder import write_table
+from minigpt.jobs.run_folder import RESUME, write_table
 from minigpt.models.classifier import Classifier
 from minigpt.tokenizer import Tokenizer
 
@@ -55,6 +56,7 @@ def finetune(options: FinetuneOptions) -> Outcome:
             check_empty(job.folder, [below for below in job.folders.values() if below != job.folder])
             kept = Kept(told(job.options), job.marks)
         check_same(job, kept)
+        check_models(job, kept)
         if kept.finished:
             print(f"this run is finished: {job.task.metric} {in_words(kept.scores)}: {job.folder}")
             return Outcome(kept.scores)
@@ -133,12 +135,16 @@ class Keeper(Watch):
         )
 
     def keep(self) -> None:
-        """Write the file from which the run goes on."""
+        """Write the file from which the run goes on. Raises InputError where somebody has removed it."""
+        lost = not (self.job.folder / RESUME).is_file()
         self.kept.tuning = self.tuning.state()
         self.kept.tensors = self.tuning.tensors()
         with self.timer.keeping():
             self.kept.save(self.job.folder)
         self.kept.tensors = {}
+        if lost:
+            what = f"{self.job.folder} was removed or emptied during the run"
+            raise InputError(f"{what}: the seed at work is kept there again, and the same command goes on")
 
     def export(self) -> None:
         """Write the model directory of this seed."""

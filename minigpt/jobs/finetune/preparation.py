@@ -12,10 +12,11 @@ from minigpt.data.input_transformations import SPECIAL
 from minigpt.device.arrays import to_numpy
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
+from minigpt.files.checkpoint import WEIGHTS
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.jobs.run_folder import option_text
+from minigpt.jobs.run_folder import RESUME, option_text
 from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
@@ -129,6 +130,14 @@ def check_same(job: Job, kept: Kept) -> None:
     for name, thing in MARKED.items():
         if job.marks.get(name) != kept.marks.get(name):
             raise InputError(f"{thing} not what the run in {job.folder} began with: {instead}")
+
+
+def check_models(job: Job, kept: Kept) -> None:
+    """Raises InputError where the model of a finished seed is no longer there."""
+    for folder in list(job.folders.values())[: len(kept.scores)]:
+        if not (folder / WEIGHTS).is_file():
+            gone = f"{folder} no longer holds the model of a finished seed"
+            raise InputError(f"{gone}: remove {job.folder / RESUME} to begin anew, or give another --out")
 
 
 def _marks(task: Task, data: dict[str, Data], pretrained: LanguageModel, plain: Tokenizer) -> dict[str, str]:
