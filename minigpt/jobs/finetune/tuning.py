@@ -50,7 +50,14 @@ class Tuning:
     was evaluated in this process.
     """
 
-    def __init__(self, model: Classifier, train: Data, valid: Data, options: FinetuneOptions, seed: int):
+    def __init__(
+        self,
+        model: Classifier,
+        train: Data,
+        valid: Data,
+        options: FinetuneOptions,
+        seed: int,
+    ):
         self.model = model
         self.train = train
         self.valid = valid
@@ -150,7 +157,13 @@ def _part(tensors: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 
 def update(
-    model: Classifier, data: Data, rows: np.ndarray, options: FinetuneOptions, key: Key, optimizer: GPT1Adam, lr: float
+    model: Classifier,
+    data: Data,
+    rows: np.ndarray,
+    options: FinetuneOptions,
+    key: Key,
+    optimizer: GPT1Adam,
+    lr: float,
 ) -> Losses:
     """One update of the weights; returns the losses before it."""
     ids, lengths = input_transformations.batch([data.encoded[i] for i in rows])
@@ -180,7 +193,12 @@ class Watch:
 
 
 def tune(
-    model: Classifier, train: Data, valid: Data, options: FinetuneOptions, seed: int, watch: Watch | None = None
+    model: Classifier,
+    train: Data,
+    valid: Data,
+    options: FinetuneOptions,
+    seed: int,
+    watch: Watch | None = None,
 ) -> Judged:
     """Fine-tune a classifier in place: it ends as it was after its best epoch on validation; returns how that did.
 
