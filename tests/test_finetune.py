@@ -118,6 +118,8 @@ def test_several_seeds_each_have_a_folder_and_together_a_mean(pretrained, tmp_pa
     weights = [finetune.open_classifier(tmp_path / "out" / f"seed-{seed}")[0].head.weight.data for seed in (4, 5, 6)]
     assert not np.array_equal(weights[0], weights[1]) and not np.array_equal(weights[1], weights[2])
     assert "54 train, 6 valid" in said, "without --valid the last tenth is kept apart"
+    assert main(["predict", str(tmp_path / "out"), train]) == 2
+    assert "out holds a model for each of 3 seeds: give one, such as" in capsys.readouterr().err
 
 
 def test_a_picture_of_several_seeds(tmp_path):

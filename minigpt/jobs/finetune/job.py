@@ -24,7 +24,7 @@ from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.finetune.tuning import Tuning, Watch, run
 from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.run_folder import RESUME, write_table
-from minigpt.models.classifier import Classifier
+from minigpt.models.classifier import FILE, Classifier
 from minigpt.tokenizer import Tokenizer
 
 
@@ -166,6 +166,12 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
 
 
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:
-    """Open what `finetune` wrote: the classifier and its tokenizer."""
+    """Open what `finetune` wrote: the classifier and its tokenizer.
+
+    Raises InputError where there is none, and where there are several, of different seeds.
+    """
+    heads = sorted(Path(folder).glob(f"seed-*/{FILE}"))
+    if heads and not (Path(folder) / FILE).exists():
+        raise InputError(f"{folder} holds a model for each of {len(heads)} seeds: give one, such as {heads[0].parent}")
     body, text = models.open_both(folder)
     return Classifier.load(hub.find(folder), body).to(choose_device(device)), text

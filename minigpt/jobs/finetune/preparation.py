@@ -16,7 +16,7 @@ from minigpt.files.checkpoint import WEIGHTS
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.jobs.run_folder import RESUME, option_text
+from minigpt.jobs.run_folder import RESUME, holds_a_run, option_text
 from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
@@ -69,7 +69,6 @@ def prepare(options: FinetuneOptions) -> Job:
     options.check()
     folder = Path(options.out or default_folder(options.model, options.task))
     device = choose_device(options.device)
-    begun = Kept.load(folder)
     pretrained, plain = models.open_both(options.model)
     check_body(pretrained)
     check_layers(pretrained, options.transfer)
@@ -83,7 +82,7 @@ def prepare(options: FinetuneOptions) -> Job:
     new_rows = text.vocab_size - plain.vocab_size
     marks = _marks(task, data, pretrained, plain)
     job = Job(options, task, data, pretrained, text, new_rows, device, folder, marks)
-    if begun is None:
+    if not holds_a_run(folder):
         check_empty(folder, [below for below in job.folders.values() if below != folder])
     return job
 
