@@ -94,12 +94,9 @@ class GPT1(LanguageModel):
     release = openai_release
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None
-        if seed is not None:
-            rng = np.random.default_rng(seed)
+        rng = self.begin(config, seed, dtype)
         c = config.n_embd
         std = config.initializer_range
-        self.config = config
         self.tokens_embed = Embedding(config.vocab_size, c, rng, std, dtype)
         self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from minigpt import ops, tokenizer
 from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_folder, check_whole, is_whole, shown
 from minigpt.files import checkpoint
 from minigpt.models import generation
 from minigpt.models.config import Config
@@ -40,6 +40,38 @@ class LanguageModel(Module):
     dropout_sites = 3  # places of dropout in a block
     prefix = "transformer."  # what other programs may put before the names of tensors
     tied_heads = ("lm_head.weight",)  # under which names they store the head once more
+
+    def begin(self, config: Config, seed: int | None, dtype) -> np.random.Generator | None:
+        """Keep the configuration; returns the generator of the initial weights, None where seed is None.
+
+        Raises InputError for the configuration of another model, a seed that is no whole number of 0 or more, and a
+        dtype whose numbers cannot be learned.
+        """
+        kind = type(self).__name__
+        if not isinstance(config, self.Config):
+            given = type(config).__name__ if isinstance(config, Config) else shown(config)
+            raise InputError(f"config is {given}: a {kind} takes a {self.Config.__name__}(n_layer=…, n_embd=…)")
+        _check_dtype(dtype)
+        self.config = config
+        if seed is None:
+            return None
+        check_whole("seed", seed, "a whole number of 0 or more, or None for weights of zero", least=0)
+        return np.random.default_rng(seed)
+
+    @property
+    def sizes(self) -> str:
+        """For `repr`: "12 layers, 12 heads, 768 wide, ...: 124,439,808 parameters, float32 on cpu"."""
+        config = self.config
+        numbers = [
+            f"{config.n_layer:,} layers",
+            f"{config.n_head:,} heads",
+            f"{config.n_embd:,} wide",
+            f"{config.n_positions:,} positions",
+            f"vocabulary {config.vocab_size:,}",
+        ]
+        n_parameters = sum(parameter.data.size for parameter in self.parameters())
+        where = f"{self.head.data.dtype} on {self.device}"
+        return f"{', '.join(numbers)}: {n_parameters:,} parameters, {where}"
 
     @property
     def head(self) -> Parameter:
@@ -102,7 +134,7 @@ class LanguageModel(Module):
         inputs: mask and positions, see `hidden`.
         """
         h, cache = self.hidden(ids, None, key, grad, **inputs)
-        targets, weights = self.place_targets(targets, weights)
+        targets, weights = self.place_targets(targets, weights, h.shape[:2])
         head = ops.linear_cross_entropy_forward(
             h,
             self.head.value,
@@ -154,9 +186,10 @@ class LanguageModel(Module):
 
         Where no positions are given they go on from those of the past; with padding in the past each row counts from
         its own first token. Raises InputError for ids of another shape or type, for more of them than the model has
-        positions, and for positions of another shape or out of range.
+        positions, for positions of another shape or out of range, and for a past that is not of `new_past`.
         """
         ids = check_ids(ids)
+        self._check_past(past)
         start = past[0].length if past else 0
         end = start + ids.shape[1]
         n_positions = self.config.n_positions
@@ -173,8 +206,15 @@ class LanguageModel(Module):
             positions = xp.maximum(positions - past[0].padding[:, None], 0)
         return ids, positions
 
+    def _check_past(self, past: Any) -> None:
+        if not past and not is_whole(past):
+            return
+        is_list = isinstance(past, list) and len(past) == len(self.h)
+        if not is_list or not all(hasattr(one, "padding") for one in past):
+            raise InputError(f"past is {shown(past)}: give what new_past() of this model returned, or None")
+
     def _checked_positions(self, positions: Array, shape: tuple[int, int]) -> Array:
-        positions = as_array(positions)
+        positions = as_array(positions, "positions are")
         if positions.shape not in (shape, shape[1:]) or positions.dtype.kind not in "iu":
             given = f"positions are {positions.dtype} of shape {positions.shape}"
             raise InputError(f"{given}: give whole numbers of shape {shape[1:]} or {shape}")
@@ -182,14 +222,32 @@ class LanguageModel(Module):
         check_range(positions, n_positions, f"position {{}} is out of range: the table has {n_positions} rows")
         return to_device(positions, self.device)
 
-    def place_targets(self, targets: Array, weights: Array | None) -> tuple[Array, Array | None]:
-        """Targets and their weights on the model's device. Raises InputError for a target out of range."""
-        targets = as_array(targets)
+    def place_targets(
+        self, targets: Array, weights: Array | None, shape: tuple[int, int]
+    ) -> tuple[Array, Array | None]:
+        """Targets and their weights on the model's device.
+
+        shape: (B,T), that of the ids. Raises InputError for targets of another shape, type or range, and for weights
+        of another shape, or below 0.
+        """
+        targets = as_array(targets, "targets are")
+        if targets.shape != shape or targets.dtype.kind not in "iu":
+            given = f"targets are {targets.dtype} of shape {targets.shape}"
+            raise InputError(f"{given}: give whole numbers of the shape of the ids, {shape}")
         size = self.config.vocab_size
         check_range(targets, size, f"targets must be -100 or 0 to {size - 1}: got {{}}", ops.IGNORED)
         if weights is not None:
-            weights = to_device(as_array(weights), self.device)
+            weights = self._placed_weights(weights, shape)
         return to_device(targets, self.device), weights
+
+    def _placed_weights(self, weights: Any, shape: tuple[int, int]) -> Array:
+        weights = as_array(weights, "weights are")
+        if weights.shape != shape or weights.dtype.kind not in "iuf":
+            given = f"weights are {weights.dtype} of shape {weights.shape}"
+            raise InputError(f"{given}: give one number for each target, {shape}")
+        if isinstance(weights, np.ndarray) and weights.size and not weights.min() >= 0:
+            raise InputError(f"weights begin at {weights.min()}: give numbers of 0 or more")
+        return to_device(weights, self.device)
 
     def layers_of(self, name: str) -> int:
         """How many layers must be taken over for this parameter to be among them: 0 for what stands before them."""
@@ -211,9 +269,11 @@ class LanguageModel(Module):
         A past with padding is for grad=False only.
 
         capacity: room for so many positions (default: all that the model has). padding: (B,) int, how many of the
-        first ids of each row are padding.
+        first ids of each row are padding. Raises InputError for a capacity that is no whole number of 1 or more.
         """
-        capacity = capacity or self.config.n_positions
+        if capacity is None:
+            capacity = self.config.n_positions
+        check_whole("capacity", capacity, "for how many positions there is to be room, 1 or more", least=1)
         if padding is not None:
             padding = to_device(padding, self.device) if padding.any() else None
         return [Past(capacity, padding) for _ in self.h]
@@ -234,6 +294,7 @@ class LanguageModel(Module):
         overwrite: also in the folder of a training run, and beside a tokenizer of another size. Without it raises
         InputError there, for the folder would no longer hold what belongs together.
         """
+        check_folder(folder)
         if not overwrite:
             self.check_folder(Path(folder))
         tensors = {}
@@ -262,8 +323,10 @@ class LanguageModel(Module):
         """Open a model directory, written here or by transformers.
 
         changes: configuration values to replace, such as resid_pdrop=0.0. Raises InputError for a missing, damaged or
-        foreign file, and for a tensor that is missing or misshapen.
+        foreign file, for a tensor that is missing or misshapen, and for a change of what the configuration has not.
         """
+        cls.Config.check_names(changes)
+        check_folder(folder)
         folder = Path(folder)
         values = cls.read_config(folder)
         if values["model_type"] != cls.Config.model_type:
@@ -331,6 +394,16 @@ class LanguageModel(Module):
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Tensors under the names of the parameters here -> under the published ones: for GPT they are the same."""
         return tensors
+
+
+def _check_dtype(dtype: Any) -> None:
+    """Raises InputError for a dtype that is not of floats."""
+    try:
+        is_float = dtype is not None and np.issubdtype(np.dtype(dtype), np.floating)
+    except TypeError:
+        is_float = False
+    if not is_float:
+        raise InputError(f"dtype is {shown(dtype)}: give np.float32 or np.float64")
 
 
 def _is_mask(name: str, tensor: np.ndarray) -> bool:

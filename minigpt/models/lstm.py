@@ -109,10 +109,7 @@ class LSTM(LanguageModel):
     repeats_its_step = False
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None
-        if seed is not None:
-            rng = np.random.default_rng(seed)
-        self.config = config
+        rng = self.begin(config, seed, dtype)
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
         self.h = [Recurrence(config, rng, dtype)]
 

@@ -5,13 +5,21 @@ from typing import Any
 import numpy as np
 
 from minigpt.device.arrays import Array, to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
 
 
-def as_array(values: Any) -> Array:
-    """A list as a NumPy array; an array as it is, on whatever device."""
+def as_array(values: Any, subject: str = "ids are") -> Array:
+    """A list as a NumPy array; an array as it is, on whatever device.
+
+    Raises InputError for what is neither, and for lists of different lengths; subject: how the message begins.
+    """
     if isinstance(values, (list, tuple)):
-        return np.asarray(values)
+        try:
+            return np.asarray(values)
+        except ValueError:
+            raise InputError(f"{subject} lists of different lengths: give rows of one length") from None
+    if not hasattr(values, "dtype") or not hasattr(values, "shape"):
+        raise InputError(f"{subject} {shown(values)}: give an array or a list")
     return values
 
 
@@ -30,6 +38,8 @@ def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
 
 def check_ids(ids: Any) -> Array:
     """ids (B,T) int, as an array. Raises InputError for another shape or type, and where there are none."""
+    if isinstance(ids, str):
+        raise InputError(f"ids are a text, {shown(ids)}: give token ids, such as [tokenizer.encode(text)]")
     ids = as_array(ids)
     if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
         raise InputError(f"ids are {ids.dtype} of shape {ids.shape}: give whole numbers of shape (batch, time)")
@@ -57,13 +67,13 @@ def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
 def _have_different_lengths(prompts: Any) -> bool:
     if not isinstance(prompts, (list, tuple)):
         return False
-    shapes = {np.shape(row) for row in prompts}
-    return len(shapes) > 1
+    lengths = {len(row) if hasattr(row, "__len__") else None for row in prompts}
+    return len(lengths) > 1
 
 
 def _checked_prompt(i: int, prompt: Any) -> np.ndarray:
     """Prompt number i as an array (T,) int64. Raises InputError where it is none."""
-    row = to_numpy(as_array(prompt))
+    row = to_numpy(as_array(prompt, f"prompt number {i}, counted from 0, is"))
     if row.ndim == 1 and row.size and row.dtype.kind in "iu":
         return row.astype(np.int64)
     problem = "holds no token" if row.size == 0 else f"is {row.dtype} of shape {row.shape}"
