@@ -46,8 +46,12 @@ class Arguments:
 
     # --- forward -----------------------------------------------------------------------------------------------------
 
-    def check(self, args: tuple, constants: dict[str, Any]) -> None:
-        """Check a call of op_forward.
+    def forget(self) -> None:
+        """Check every call anew: another implementation may run it now, and make caches that look otherwise."""
+        self._right.clear()
+
+    def check(self, args: tuple, constants: dict[str, Any]) -> bool:
+        """Check a call of op_forward. Returns whether it is the first of its kind: then its result is for `remember`.
 
         Raises InputError for arguments that do not fit together, and TypeError for others than the operation has.
         """
@@ -56,13 +60,14 @@ class Arguments:
         call = (kinds, tuple(constants), kinds_of_constants)
         try:
             if call in self._right:
-                return
+                return False
         except TypeError:  # something in it has no hash, such as a list
             pass
         self._check(args, constants)
         if len(self._right) >= REMEMBERED:
             self._right.clear()
         self._right.add(call)
+        return True
 
     def _check(self, args: tuple, constants: dict[str, Any]) -> None:
         try:

@@ -104,6 +104,9 @@ class Table:
         A named implementation runs whatever it supports, and the reference the rest. Objects are overrides: they run
         what they have, and the library the rest. Raises InputError for an unknown name and an object without a pair.
         """
+        for check in self._arguments.values():
+            if check:
+                check.forget()
         overrides = [self._override(one) for one in implementations if not isinstance(one, str)]
         named = [self._named(one) for one in implementations if isinstance(one, str)]
         for device in ("cpu", "cuda"):
@@ -152,8 +155,7 @@ class Table:
 
         @functools.wraps(reference.forward)
         def call(*args, **constants):
-            if arguments_of_op:
-                arguments_of_op.check(args, constants)
+            is_new = arguments_of_op and arguments_of_op.check(args, constants)
             reasons = {}
             for entry in self._candidates[_device(args)][op]:
                 reason = entry.supports(*args, **constants)
@@ -165,7 +167,7 @@ class Table:
                 reasons[entry.implementation] = reason
             if self._calls is not None:
                 self._calls.append(Explanation(op, entry.implementation, reasons))
-            if entry.backward and type(result[1]) in self._made_by:
+            if is_new and entry.backward and type(result[1]) in self._made_by:
                 arguments_of_op.remember(*result)
             return result
 
