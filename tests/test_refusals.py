@@ -555,6 +555,46 @@ def test_arrays_of_two_devices_are_refused(device, move):
         ops.linear_forward(move(x), w)
 
 
+def test_an_override_gets_no_mask_that_it_would_read_upside_down():
+    """Its forward is not even called: 0 and -inf, as booleans, hide what is visible."""
+    calls = []
+
+    def attention_forward(q, k, v, *, mask=None):
+        calls.append(mask)
+        return q, None
+
+    mine = types.SimpleNamespace(attention_forward=attention_forward, attention_backward=lambda dout, cache: None)
+    q = np.ones((2, 3, 4))
+    with ops.using(mine), pytest.raises(InputError, match="a mask of float64: give booleans"):
+        ops.attention_forward(q, q, q, mask=np.triu(np.full((3, 3), -np.inf), 1))
+    assert not calls
+
+
+@pytest.mark.parametrize(
+    ("more", "options"), [(0, {"temperature": -1}), (0, {"top_k": 0}), (0, {"seed": -1}), (11, {}), (0, {"stop": 11})]
+)
+def test_a_stream_is_refused_before_its_first_token_is_wanted(more, options, names):
+    with pytest.raises(InputError):
+        names["model"].stream(names["tokens"] + more, 3, **options)
+
+
+def test_what_repr_says(names):
+    model = names["model"]
+    sizes = "2 layers, 2 heads, 6 wide, 8 positions, vocabulary 11"
+    assert repr(model) == f"GPT2({sizes}: 1,146 parameters, float32 on cpu)"
+    block = model.h[0]
+    assert [repr(one) for one in (block.mlp.c_fc, block.ln_1, model.wte)] == [
+        "Linear(6, 24)", "LayerNorm(6)", "Embedding(11, 6)"
+    ]  # fmt: skip
+    assert repr(block.attn) == "Attention(168 parameters)"
+    past = model.new_past()
+    _, cache = model.hidden([[1, 2]], past)
+    assert repr(past[0]) == "Past(2 of 8 positions)"
+    assert repr(cache) == "Cache of GPT2(tokens, positions, dropout, h.0, h.1, ln_f)"
+    settings = "betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01"
+    assert repr(names["optimizer"]) == f"AdamW(28 parameters, {settings}, 0 updates made)"
+
+
 # --- generation, attacked --------------------------------------------------------------------------------------------
 
 ODD = (None, True, -1, 0, 1, 2, 1.5, 0.5, 1e9, -0.0, np.nan, np.inf, "2", "", b"2", [], [1], (), {}, object, 3 + 0j,

@@ -49,6 +49,9 @@ class Memory:
         self.length = 0
         self.state = None
 
+    def __repr__(self) -> str:
+        return f"Memory({self.length} positions)"
+
 
 class Recurrence(Module):
     """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper tells nothing, fits the head."""
