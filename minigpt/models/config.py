@@ -1,8 +1,11 @@
 """What is common to the configurations of all models."""
 
 from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any
 
-from minigpt.errors import InputError, check_known, check_number, check_whole
+import numpy as np
+
+from minigpt.errors import InputError, check_known, check_number, check_whole, shown
 
 LARGEST = 1 << 31  # sizes are below this: they are 32-bit numbers in kernels
 
@@ -84,3 +87,13 @@ class Config:
     def to_dict(self) -> dict:
         """For a config.json."""
         return asdict(self)
+
+
+def check_dtype(dtype: Any) -> None:
+    """Raises InputError for a dtype that is not one of floats."""
+    try:
+        is_float = dtype is not None and np.issubdtype(np.dtype(dtype), np.floating)
+    except TypeError:
+        is_float = False
+    if not is_float:
+        raise InputError(f"dtype is {shown(dtype)}: give np.float32 or np.float64")

@@ -15,7 +15,8 @@ from minigpt.models.token_ids import check_range, pad_left
 def generate(model, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
     """ids (B,T) -> (B,T+N): the prompts and what follows them. Options: see `stream`.
 
-    Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,).
+    Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,). Raises InputError as
+    `stream` does.
     """
     prompts, padding = pad_left(ids)
     columns = [prompts]

@@ -13,8 +13,8 @@ from minigpt.device.arrays import Array, array_module, device_of, to_device, to_
 from minigpt.errors import InputError, check_folder, check_whole, is_whole, shown
 from minigpt.files import checkpoint
 from minigpt.models import generation
-from minigpt.models.config import Config
-from minigpt.models.token_ids import as_array, check_ids, check_range
+from minigpt.models.config import Config, check_dtype
+from minigpt.models.token_ids import as_array, check_ids, check_range, check_targets, check_weights
 from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
 from minigpt.ops.random_keys import Key
 
@@ -51,7 +51,7 @@ class LanguageModel(Module):
         if not isinstance(config, self.Config):
             given = type(config).__name__ if isinstance(config, Config) else shown(config)
             raise InputError(f"config is {given}: a {kind} takes a {self.Config.__name__}(n_layer=…, n_embd=…)")
-        _check_dtype(dtype)
+        check_dtype(dtype)
         self.config = config
         if seed is None:
             return None
@@ -92,7 +92,8 @@ class LanguageModel(Module):
 
         past: what the model has read before, of `new_past`; the ids are added to it. key: switches dropout on.
         mask: boolean, broadcast to (B,NH,T,T), True where a position may see another; None is causal. positions: (T,)
-        or (B,T) int; None counts from 0, or goes on from the past.
+        or (B,T) int; None counts from 0, or goes on from the past. Raises InputError for arguments of other shapes,
+        types and ranges.
         """
         raise TypeError(f"{type(self).__name__} does not say how to compute hidden states")
 
@@ -105,7 +106,10 @@ class LanguageModel(Module):
     def forward(
         self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
     ) -> tuple[Array, Cache]:
-        """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1. inputs: see `hidden`."""
+        """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1. inputs: see `hidden`.
+
+        Raises InputError as `hidden` does.
+        """
         h, cache = self.hidden(ids, past, key, grad, **inputs)
         logits = cache.keep("head", ops.linear_forward(h, self.head.value.T))
         return logits, cache
@@ -131,7 +135,8 @@ class LanguageModel(Module):
 
         A target of -100 is not predicted. normalizer: the number of targets of the whole batch, where this is a part
         of it. weights: (B,T), one for each target. key: switches dropout on. grad=False keeps nothing for a backward.
-        inputs: mask and positions, see `hidden`.
+        inputs: mask and positions, see `hidden`. Raises InputError as `hidden` does, for targets and weights of another
+        shape than the ids or out of range, and for a normalizer of 0 or less.
         """
         h, cache = self.hidden(ids, None, key, grad, **inputs)
         targets, weights = self.place_targets(targets, weights, h.shape[:2])
@@ -230,24 +235,10 @@ class LanguageModel(Module):
         shape: (B,T), that of the ids. Raises InputError for targets of another shape, type or range, and for weights
         of another shape, or below 0.
         """
-        targets = as_array(targets, "targets are")
-        if targets.shape != shape or targets.dtype.kind not in "iu":
-            given = f"targets are {targets.dtype} of shape {targets.shape}"
-            raise InputError(f"{given}: give whole numbers of the shape of the ids, {shape}")
-        size = self.config.vocab_size
-        check_range(targets, size, f"targets must be -100 or 0 to {size - 1}: got {{}}", ops.IGNORED)
+        targets = check_targets(targets, shape, self.config.vocab_size)
         if weights is not None:
-            weights = self._placed_weights(weights, shape)
+            weights = to_device(check_weights(weights, shape), self.device)
         return to_device(targets, self.device), weights
-
-    def _placed_weights(self, weights: Any, shape: tuple[int, int]) -> Array:
-        weights = as_array(weights, "weights are")
-        if weights.shape != shape or weights.dtype.kind not in "iuf":
-            given = f"weights are {weights.dtype} of shape {weights.shape}"
-            raise InputError(f"{given}: give one number for each target, {shape}")
-        if isinstance(weights, np.ndarray) and weights.size and not weights.min() >= 0:
-            raise InputError(f"weights begin at {weights.min()}: give numbers of 0 or more")
-        return to_device(weights, self.device)
 
     def layers_of(self, name: str) -> int:
         """How many layers must be taken over for this parameter to be among them: 0 for what stands before them."""
@@ -394,16 +385,6 @@ class LanguageModel(Module):
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Tensors under the names of the parameters here -> under the published ones: for GPT they are the same."""
         return tensors
-
-
-def _check_dtype(dtype: Any) -> None:
-    """Raises InputError for a dtype that is not of floats."""
-    try:
-        is_float = dtype is not None and np.issubdtype(np.dtype(dtype), np.floating)
-    except TypeError:
-        is_float = False
-    if not is_float:
-        raise InputError(f"dtype is {shown(dtype)}: give np.float32 or np.float64")
 
 
 def _is_mask(name: str, tensor: np.ndarray) -> bool:

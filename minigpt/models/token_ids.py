@@ -6,6 +6,7 @@ import numpy as np
 
 from minigpt.device.arrays import Array, to_numpy
 from minigpt.errors import InputError, shown
+from minigpt.ops.targets import IGNORED
 
 
 def as_array(values: Any, subject: str = "ids are") -> Array:
@@ -46,6 +47,35 @@ def check_ids(ids: Any) -> Array:
     return ids
 
 
+def check_targets(targets: Any, shape: tuple[int, int], size: int) -> Array:
+    """targets (B,T) int, as an array. shape: that of the ids; size: of the vocabulary.
+
+    Raises InputError for another shape or type, and for a target that is neither 0 to size - 1 nor -100.
+    """
+    targets = as_array(targets, "targets are")
+    is_whole = targets.dtype.kind in "iu"
+    if targets.shape != shape or not is_whole:
+        given = f"targets are {targets.dtype} of shape {targets.shape}"
+        raise InputError(f"{given}: give whole numbers of the shape of the ids, {shape}")
+    check_range(targets, size, f"targets must be -100 or 0 to {size - 1}: got {{}}", IGNORED)
+    return targets
+
+
+def check_weights(weights: Any, shape: tuple[int, int]) -> Array:
+    """Weights of the targets, as an array of this shape (B,T).
+
+    Raises InputError for another shape or type, and for a weight below 0. What is on a GPU already is not read.
+    """
+    weights = as_array(weights, "weights are")
+    is_number = weights.dtype.kind in "iuf"
+    if weights.shape != shape or not is_number:
+        given = f"weights are {weights.dtype} of shape {weights.shape}"
+        raise InputError(f"{given}: give one number for each target, {shape}")
+    if type(weights) is np.ndarray and not weights.min() >= 0:
+        raise InputError(f"weights begin at {weights.min()}: give numbers of 0 or more")
+    return weights
+
+
 def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
     """Prompts (B,T), or a list of B prompts of different lengths -> ids (B,T) int64, padding (B,) int
 
@@ -67,7 +97,10 @@ def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
 def _have_different_lengths(prompts: Any) -> bool:
     if not isinstance(prompts, (list, tuple)):
         return False
-    lengths = {len(row) if hasattr(row, "__len__") else None for row in prompts}
+    lengths = set()
+    for row in prompts:
+        length = len(row) if hasattr(row, "__len__") else None
+        lengths.add(length)
     return len(lengths) > 1
 
 
