@@ -51,12 +51,12 @@ class Key(NamedTuple):
     def fold(self, *numbers: int) -> "Key":
         """The key of a place inside this one: `key.fold(layer, site)`.
 
-        Raises InputError for what is no whole number, and IndexError for a number that a table does not have.
+        Raises TypeError for what is no whole number, and IndexError for a number that a table does not have.
         """
         bits = self.bits
         for number in numbers:
             if not hasattr(number, "__index__"):
-                raise InputError(f"a key is folded with {shown(number)}: give whole numbers")
+                raise TypeError(f"a key is folded with {shown(number)}: give whole numbers")
             number = operator.index(number)  # NumPy's integers too
             if isinstance(bits, int):
                 bits = _folded(bits, number)
