@@ -43,6 +43,12 @@ class Config:
         if self.model_type != own_type:
             raise InputError(f"model_type is {self.model_type!r}: a {type(self).__name__} is of type {own_type!r}")
 
+    @property
+    def sizes(self) -> str:
+        """In words: "12 layers, 12 heads, 768 wide, 1,024 positions, vocabulary 50,257"."""
+        shape = f"{self.n_layer:,} layers, {self.n_head:,} heads, {self.n_embd:,} wide"
+        return f"{shape}, {self.n_positions:,} positions, vocabulary {self.vocab_size:,}"
+
     def _check_heads(self) -> None:
         c = self.n_embd
         heads = self.n_head

@@ -61,17 +61,9 @@ class LanguageModel(Module):
     @property
     def sizes(self) -> str:
         """For `repr`: "12 layers, 12 heads, 768 wide, ...: 124,439,808 parameters, float32 on cpu"."""
-        config = self.config
-        numbers = [
-            f"{config.n_layer:,} layers",
-            f"{config.n_head:,} heads",
-            f"{config.n_embd:,} wide",
-            f"{config.n_positions:,} positions",
-            f"vocabulary {config.vocab_size:,}",
-        ]
         n_parameters = sum(parameter.data.size for parameter in self.parameters())
         where = f"{self.head.data.dtype} on {self.device}"
-        return f"{', '.join(numbers)}: {n_parameters:,} parameters, {where}"
+        return f"{self.config.sizes}: {n_parameters:,} parameters, {where}"
 
     @property
     def head(self) -> Parameter:
