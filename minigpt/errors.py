@@ -29,6 +29,8 @@ class NonFiniteGradient(ArithmeticError):
 
 def shown(value: Any) -> str:
     """A value in a message: short, and on one line; of an array what it holds, and its shape."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     if hasattr(value, "dtype") and getattr(value, "shape", ()):
         return f"an array of {value.dtype} of shape {value.shape}"
     return " ".join(reprlib.repr(value).split())
@@ -119,7 +121,7 @@ def named_pairs(named_parameters: Any) -> dict[str, Any]:
             raise InputError(f"named_parameters hold {name} twice: each parameter is updated once")
         found[name] = parameter
     if not found:
-        raise InputError(f"named_parameters are empty, as a generator is that was used before: {expected}")
+        raise InputError(f"named_parameters hold nothing (a generator can be read only once): {expected}")
     return found
 
 

@@ -102,4 +102,5 @@ def check_dtype(dtype: Any) -> None:
     except TypeError:
         is_float = False
     if not is_float:
-        raise InputError(f"dtype is {shown(dtype)}: give np.float32 or np.float64")
+        given = getattr(dtype, "__name__", None) or shown(dtype)
+        raise InputError(f"dtype is {given}: give np.float32 or np.float64")

@@ -54,7 +54,7 @@ def stream(
     """
     check_options(temperature, top_k, top_p)
     if not is_whole(n_tokens) or n_tokens < 1:
-        raise InputError(f"n_tokens {shown(n_tokens)}: give 1 token or more")
+        raise InputError(f"n_tokens {shown(n_tokens)}: give 1 token or more, a whole number")
     if not is_whole(seed) or seed < 0:
         raise InputError(f"seed {shown(seed)}: give a whole number of 0 or more")
     size = model.config.vocab_size

@@ -73,9 +73,9 @@ def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
 def check_options(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raises InputError for a temperature below 0, a top_k below 1, a top_p outside (0, 1], and for other types."""
     if not is_number(temperature) or not 0 <= temperature < INFINITY:
-        raise InputError(f"temperature {shown(temperature)}: give 0 (always the likeliest token) or more")
+        raise InputError(f"temperature {shown(temperature)}: give 0 (always the likeliest token) or a number above it")
     if top_k is not None and (not is_whole(top_k) or top_k < 1):
-        raise InputError(f"top-k {shown(top_k)}: give 1 or more, or leave it out to keep every token")
+        raise InputError(f"top-k {shown(top_k)}: give 1 or more, a whole number, or leave it out to keep every token")
     if top_p is not None and (not is_number(top_p) or not 0 < top_p <= 1):
         raise InputError(f"top-p {shown(top_p)}: give a probability above 0 and up to 1")
 
