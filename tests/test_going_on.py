@@ -273,6 +273,8 @@ def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(text, whole, tmp_pa
     monkeypatch.setattr(training_loop, "evaluate", watched)
     loop(job, lambda: signal.SIGTERM if seen[-3:] == [16] * 3 else 0, patient=False)
     assert job.step == 16 and seen.count(16) == 3 and not job.finished and job.stopped_by == signal.SIGTERM
+    with (tmp_path / "run" / "loss.csv").open("a", encoding="utf-8") as table:
+        table.write("16,1.5,,0.001,100\n")  # as if it had gone on, and had been killed before it was kept
     assert reopen(PretrainOptions(out=str(tmp_path / "run"))).run.rows[-1]["step"] == 12
     train(options(text, tmp_path / "run", **LONG))
     assert contents(tmp_path / "run") == whole
@@ -356,6 +358,16 @@ def test_a_folder_that_is_removed_during_the_run_is_noticed(text, tmp_path):
     found, expected = contents(tmp_path / "run"), contents(tmp_path / "whole")
     assert {name for name in found if found[name] != expected[name]} == set()
     models.open_both(tmp_path / "run")
+
+
+def test_where_the_best_model_is_lost_the_next_one_is_the_best(text, tmp_path):
+    job = prepare(options(text, tmp_path))
+    loop(job, lambda: job.step >= 5)
+    job.best = 0.0  # which no other will reach
+    job.save()
+    (tmp_path / "model.safetensors").unlink()
+    assert train(options(text, tmp_path)).best > 1
+    models.open_both(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "tokenizer.json", "merges.txt"])
