@@ -5,8 +5,8 @@
 
 Pairs are interleaved, ours and theirs in turn, after one of each that does not count; a ratio is our time / their time.
 Training is from a file's text in memory here, and from the file there, which is the fastest way it has; `tokenizers`
-takes every core, we take one. Encoders start cold: a fresh one for each run, as opposed to "again". Long runs of one kind
-of character (`--only runs`, about 2 minutes) are timed alone.
+takes every core, we take one. Encoders start cold: a fresh one for each run, as opposed to "again". Long runs of one
+kind of character (`--only runs`, about 2 minutes) are timed alone.
 """
 
 import argparse
