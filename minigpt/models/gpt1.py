@@ -11,7 +11,7 @@ from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.files import openai_release
-from minigpt.models.card import Card
+from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
@@ -147,4 +147,4 @@ SIZES = {
     "paper": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 512},
 }
 
-CARD = Card("gpt1", GPT1, SIZES, usual_size="paper", tokenizer=GPT1Tokenizer, optimizer=GPT1Adam)
+CARD = Card("gpt1", GPT1, SIZES, "paper", GPT1Tokenizer, GPT1Adam, init_std=as_wide_as_the_paper)

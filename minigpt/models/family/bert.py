@@ -14,7 +14,7 @@ from minigpt import ops
 from minigpt.data.objectives import Objective, masked
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.card import Card
+from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.gpt1 import Block
 from minigpt.models.language_model import LanguageModel
@@ -375,4 +375,5 @@ CARD = Card(
     optimizer=AdamW,
     objective=covered_words,
     special_tokens=(MASK,),
+    init_std=as_wide_as_the_paper,
 )
