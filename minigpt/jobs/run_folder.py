@@ -154,12 +154,13 @@ class Run:
         self.rows.append({column: _rounded(row.get(column)) for column in self.kind.columns})
         self._write()
 
-    def draw(self, vocab_size: int) -> None:
-        """Write loss.png."""
+    def draw(self, vocab_size: int, unigram_entropy: float, at_plateau: bool = False) -> None:
+        """Write loss.png. The parameters are those of `plot.loss_curve`."""
         from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 
         if self.writes:
-            plot.loss_curve(self.rows, vocab_size, self.folder / self.kind.picture)
+            path = self.folder / self.kind.picture
+            plot.loss_curve(self.rows, vocab_size, path, unigram_entropy, at_plateau)
 
     @property
     def exported(self) -> bool:

@@ -1,5 +1,6 @@
 """Everything that a training run works with."""
 
+import functools
 import math
 from dataclasses import asdict, dataclass, field
 
@@ -8,6 +9,7 @@ import numpy as np
 from minigpt.data.objectives import Objective
 from minigpt.device.arrays import to_device
 from minigpt.device.parallel import ALONE, Ranks
+from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.run_folder import Run
 from minigpt.models import costs
@@ -61,6 +63,16 @@ class Job:
     def products(self) -> str:
         """How products of float32 matrices are computed: "float32" or "tf32"."""
         return "tf32" if self.options.dtype == "tf32" else "float32"
+
+    @functools.cached_property
+    def entropy(self) -> float:
+        """The loss of a table of token frequencies on the training tokens, in nats per token."""
+        return plateau.unigram_entropy(self.train, self.model.config.vocab_size)
+
+    @property
+    def at_plateau(self) -> bool:
+        """Does the training loss stay at that of this table?"""
+        return plateau.is_at_plateau(self.run.rows, self.entropy, self.options.steps)
 
     @property
     def memory(self) -> costs.Memory:

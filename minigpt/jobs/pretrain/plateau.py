@@ -1,0 +1,90 @@
+"""A run that has come to rest as a table of token frequencies: noticed, and told with what helps.
+
+A table of frequencies gives each token the share that it has among the training tokens, whatever stands before it. Its
+loss on these tokens is their entropy, the *unigram entropy* -sum p ln p, in nats. Every run passes this level on its
+way down. A rate that is too high while a model learns the frequencies can hold it there: the hidden vectors become the
+same for every input, and hardly any gradient is left to tell them apart. Most of all this meets post-LN models, such
+as GPT-1.
+
+All is read from the rows of loss.csv, so that a run that was resumed says what it would have said.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from minigpt.jobs.pretrain.settings import PretrainOptions, usual_rate, usual_warmup
+
+NEAR = 0.03  # of the unigram entropy: a loss that is no further away is that of the table
+SHARE = 0.1  # of the run: how long the loss stays there before it is told
+LEAST = 80  # updates: sound runs, short ones too, are at that level for so long at most
+PIECE = 1 << 24  # tokens that are counted at a time
+
+
+def unigram_entropy(tokens: np.ndarray, vocab_size: int) -> float:
+    """tokens (N,) integers below vocab_size -> the entropy of their frequencies, in nats.
+
+    It is the loss of a table of frequencies on the tokens that it was counted on. On other tokens its loss is a little
+    higher, and infinite if one of them was never counted; so a run compares its training loss with it.
+    """
+    counts = np.zeros(vocab_size, np.int64)
+    for start in range(0, len(tokens), PIECE):
+        counts += np.bincount(tokens[start : start + PIECE], minlength=vocab_size)
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def is_at_plateau(rows: Sequence[dict], entropy: float, steps: int) -> bool:
+    """Has the training loss stayed within 3 % of the unigram entropy for a tenth of the run, and at least 80 updates?
+
+    rows: of loss.csv up to now. steps: updates of the whole run. Both halves of this time must be there, each in the
+    mean. After the last update a tenth of the run is enough, however short: what ends there has learned no more.
+    """
+    if not rows:
+        return False
+    now = rows[-1]["step"]
+    lasting = SHARE * steps
+    if now < steps:
+        lasting = max(lasting, LEAST)
+    begin = now - lasting
+    if begin < 0:
+        return False
+    middle = now - lasting / 2
+    halves = _mean_loss(rows, begin, middle), _mean_loss(rows, middle, now)
+    return all(abs(loss - entropy) <= NEAR * entropy for loss in halves)
+
+
+def _mean_loss(rows: Sequence[dict], after: float, until: float) -> float:
+    """The mean training loss of the rows of these steps; infinite where there are none."""
+    losses = []
+    for row in reversed(rows):
+        if row["step"] <= after:
+            break
+        if row["step"] <= until and row["train_loss"] is not None:
+            losses.append(row["train_loss"])
+    return sum(losses) / len(losses) if losses else float("inf")
+
+
+def begins_here(rows: Sequence[dict], entropy: float, steps: int) -> bool:
+    """Is the run at a plateau since the last of these rows, and was not at the row before?"""
+    return is_at_plateau(rows, entropy, steps) and not is_at_plateau(rows[:-1], entropy, steps)
+
+
+def warning(entropy: float, options: PretrainOptions) -> str:
+    """What a plateau is, and what helps."""
+    return (
+        f"the training loss stays at {entropy:.2f}, that of a table of token frequencies: the model does not use what "
+        f"stands before a token. What helps: a new run with {cure(options)}"
+    )
+
+
+def cure(options: PretrainOptions) -> str:
+    """The options of a run that would not stay there."""
+    warmup = usual_warmup(options)
+    rate = usual_rate(options)
+    changes = []
+    if options.warmup < warmup:
+        changes.append(f"--warmup {warmup}")
+    if options.lr > rate:
+        changes.append(f"--lr {rate:.2g}")
+    return " ".join(changes) or f"--lr {options.lr / 2:.2g}, or with more --steps"
