@@ -34,8 +34,8 @@ TEXTS = {"stories": "bpe:1500", "characters": "char", "English": "bpe:1500", "Ko
 MODELS = ("gpt1", "gpt2")
 WIDTH = 128  # of the size nano
 PLANTED = {  # what must stay at the frequencies: seen by the warning
-    "planted: the rate four times as high": {"lr": 4 * 0.256 / WIDTH, "warmup": 70, "init_std": 0.02, "steps": 700},
-    "planted: no warm-up": {"lr": 2 * 0.256 / WIDTH, "warmup": 0, "init_std": 0.02, "steps": 700},
+    "planted: the rate four times as high": {"lr": 4 * 0.256 / WIDTH, "warmup": 30, "init_std": 0.02, "steps": 300},
+    "planted: no warm-up": {"lr": 2 * 0.256 / WIDTH, "warmup": 0, "init_std": 0.02, "steps": 300},
 }
 
 

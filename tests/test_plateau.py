@@ -206,14 +206,14 @@ def test_new_weights_of_a_narrow_post_ln_model_are_wider(model, std, letters, tm
 
 
 def test_evaluations_take_a_share_of_the_time():
-    """Each reads all validation tokens forward, which is a third of what an update does with as many."""
+    """Each reads all validation tokens forward, which takes 0.4 of the time of an update with as many."""
     batch = {"batch": 12, "context": 64}
     assert usual_eval_every(PretrainOptions(**batch, steps=2000), 100_000) == 2000 // 8
     assert usual_eval_every(PretrainOptions(**batch, steps=200), 100_000) == 200
     assert usual_eval_every(PretrainOptions(**batch, steps=200), 5_000) == 200 // 8
     for steps in (50, 200, 500, 1000, 3000):
         every = usual_eval_every(PretrainOptions(**batch, steps=steps), 100_000)
-        cost = steps // every * (100_000 / (12 * 64)) / 3
+        cost = steps // every * (100_000 / (12 * 64)) * 0.4
         assert every == steps or cost <= steps / 3
     assert usual_eval_every(PretrainOptions(**batch, steps=1), 100) == 1
 

@@ -50,13 +50,13 @@ def _about_time(job: Job) -> str:
 
 def _about_rate(options: PretrainOptions) -> str:
     """How the rate changes, in words."""
-    rises = f"a rate that rises to {options.lr:.2g} in {options.warmup} updates"
+    highest = f"{options.lr:.2g}"
+    lowest = f"{options.min_lr or 0:.2g}"
+    if options.warmup == 0 and lowest == highest:
+        return f"a rate of {highest}"
     if options.warmup == 0:
-        rises = f"a rate of {options.lr:.2g}"
-    end = options.min_lr or 0
-    if end == options.lr:
-        return rises
-    return f"{rises} and falls to {end:.2g}"
+        return f"a rate that falls from {highest} to {lowest}"
+    return f"a rate that rises to {highest} in {options.warmup} updates and ends at {lowest}"
 
 
 def _evaluations_left(job: Job) -> int:
