@@ -62,17 +62,25 @@ def test_the_entropy_of_frequencies(monkeypatch):
         ([5.0] * 100, True),
         ([5.14] * 100, True),
         ([5.16] * 100, False),
-        ([4.84] * 100, False),
-        ([7.0] * 91 + [5.0] * 9, False),  # not long enough
-        ([7.0] * 90 + [5.0] * 10, True),
+        ([4.96] * 100, True),
+        ([4.94] * 100, False),  # it uses what stands before
+        ([7.0] * 82 + [5.0] * 18, False),  # not long enough
+        ([7.0] * 80 + [5.0] * 20, True),
+        ([7.0] * 80 + [5.1] * 10 + [5.0] * 10, False),  # it falls
         (list(np.linspace(7, 3, 100)), False),
-        ([7.0] * 90 + [6.0] * 5 + [4.0] * 5, False),  # it passed: only the mean of all is near
+        ([7.0] * 80 + [6.0] * 10 + [4.0] * 10, False),  # it passed: only the mean of all is near
     ],
 )
 def test_what_a_plateau_is(losses, rests):
     """In a run of 2,000 updates, of which 1,000 are made."""
-    assert plateau.is_at_plateau(rows_of(losses), 5.0, steps=1000 + 1000 * (not rests)) in (rests, False)
-    assert plateau.is_at_plateau(rows_of(losses), 5.0, steps=1000) == rests
+    assert plateau.is_at_plateau(rows_of(losses), 5.0, steps=2000) == rests
+
+
+@pytest.mark.parametrize(("end", "rests"), [(5.0, True), (5.14, True), (5.16, False), (4.86, True), (4.84, False)])
+def test_what_a_plateau_is_at_the_end(end, rests):
+    """The last tenth of the run is enough."""
+    assert plateau.is_at_plateau(rows_of([7.0] * 89 + [end] * 11), 5.0, steps=1000) == rests
+    assert not plateau.is_at_plateau(rows_of([7.0] * 93 + [end] * 7), 5.0, steps=1000)
 
 
 def test_a_short_run_has_time_to_pass():
@@ -82,12 +90,12 @@ def test_a_short_run_has_time_to_pass():
     assert plateau.is_at_plateau(losses, 5.0, steps=50)
     long = rows_of([7.0] * 10 + [5.0] * 90, every=1)
     told = [n for n in range(101) if plateau.begins_here(long[:n], 5.0, steps=300)]
-    assert len(told) == 1 and plateau.LEAST <= told[0] <= plateau.LEAST + 10, "once, as soon as it can be known"
+    assert len(told) == 1 and plateau.LEAST <= told[0] <= plateau.LEAST + 15, "once, as soon as it can be known"
 
 
 def test_rows_without_a_training_loss_are_left_out():
     rows = [{"step": 0, "train_loss": None}, *rows_of([5.0] * 20)]
-    assert plateau.is_at_plateau(rows, 5.0, steps=1000)
+    assert plateau.is_at_plateau(rows, 5.0, steps=2000) and plateau.is_at_plateau(rows, 5.0, steps=200)
     assert not plateau.is_at_plateau([{"step": 0, "train_loss": None}], 5.0, steps=1000)
     assert not plateau.is_at_plateau([], 5.0, steps=1000)
 
@@ -220,12 +228,12 @@ def test_evaluations_take_a_share_of_the_time():
 
 @pytest.mark.skipif(not RESULTS.is_file(), reason="results/defaults.json: run benchmarks/defaults.py")
 def test_the_recorded_grid():
-    """What `benchmarks/defaults.py` has measured: no run with today's defaults rests, or is told that it does."""
+    """What `benchmarks/defaults.py` has measured: no GPT with today's defaults rests, or is told that it does."""
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
-    now = {name: row for name, row in rows.items() if name.endswith(", now")}
+    now = {name: row for name, row in rows.items() if name.startswith("gpt") and name.endswith(", now")}
     others = {name: row for name, row in rows.items() if name not in now}
     for name, row in now.items():
-        assert row["ratio"] < 1 - plateau.NEAR, name
+        assert row["ratio"] < 1 - plateau.NEAR and not row["told"], name
     for name, row in others.items():
         if row["ratio"] > 1 - plateau.NEAR:
             assert row["told"], name

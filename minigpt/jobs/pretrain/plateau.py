@@ -2,9 +2,9 @@
 
 A table of frequencies gives each token the share that it has among the training tokens, whatever stands before it. Its
 loss on these tokens is their entropy, the *unigram entropy* -sum p ln p, in nats. Every run passes this level on its
-way down. A rate that is too high while a model learns the frequencies can hold it there: the hidden vectors become the
-same for every input, and hardly any gradient is left to tell them apart. Most of all this meets post-LN models, such
-as GPT-1.
+way down. Most of all a post-LN model, such as GPT-1, can come to rest there: while it learns the frequencies its hidden
+vectors become the same at every place, and hardly any gradient is left to tell them apart. New weights that are wide
+enough for the width prevent it (`models.card.as_wide_as_the_paper`), a slow warm-up or a lower rate make it rarer.
 
 All is read from the rows of loss.csv, so that a run that was resumed says what it would have said.
 """
@@ -15,9 +15,10 @@ import numpy as np
 
 from minigpt.jobs.pretrain.settings import PretrainOptions, usual_rate, usual_warmup
 
-NEAR = 0.03  # of the unigram entropy: a loss that is no further away is that of the table
+NEAR = 0.03  # of the unigram entropy: a loss that is no further away is near that of the table
+STEADY = 0.01  # of it: a loss that is lower by more, or has fallen by more, is on its way down
 SHARE = 0.1  # of the run: how long the loss stays there before it is told
-LEAST = 80  # updates: sound runs, short ones too, are at that level for so long at most
+LEAST = 80  # updates: a sound run, of any length, is past that level in fewer
 PIECE = 1 << 24  # tokens that are counted at a time
 
 
@@ -35,23 +36,28 @@ def unigram_entropy(tokens: np.ndarray, vocab_size: int) -> float:
 
 
 def is_at_plateau(rows: Sequence[dict], entropy: float, steps: int) -> bool:
-    """Has the training loss stayed within 3 % of the unigram entropy for a tenth of the run, and at least 80 updates?
+    """Has the training loss stayed at the unigram entropy for a tenth of the run, and for at least 80 updates?
 
-    rows: of loss.csv up to now. steps: updates of the whole run. Both halves of this time must be there, each in the
-    mean. After the last update a tenth of the run is enough, however short: what ends there has learned no more.
+    rows: of loss.csv up to now. steps: updates of the whole run. The two halves of this time are compared, each by its
+    mean: neither may be more than 3 % above the entropy, nor 1 % below it, for whatever is below uses what stands
+    before a token; and the loss may not fall by 1 % from one to the other. After the last update a tenth of the run is
+    enough, however short, and 3 % to both sides: what is there has learned hardly more.
     """
     if not rows:
         return False
     now = rows[-1]["step"]
-    lasting = SHARE * steps
-    if now < steps:
-        lasting = max(lasting, LEAST)
+    ended = now >= steps
+    lasting = SHARE * steps if ended else max(SHARE * steps, LEAST)
     begin = now - lasting
     if begin < 0:
         return False
     middle = now - lasting / 2
-    halves = _mean_loss(rows, begin, middle), _mean_loss(rows, middle, now)
-    return all(abs(loss - entropy) <= NEAR * entropy for loss in halves)
+    first = _mean_loss(rows, begin, middle) / entropy - 1
+    second = _mean_loss(rows, middle, now) / entropy - 1
+    if ended:
+        return max(abs(first), abs(second)) <= NEAR
+    falls = first - second > STEADY
+    return not falls and min(first, second) >= -STEADY and max(first, second) <= NEAR
 
 
 def _mean_loss(rows: Sequence[dict], after: float, until: float) -> float:

@@ -19,8 +19,8 @@ from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.files.lock import locked
 from minigpt.jobs.interrupt import Timer, interruptible
-from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain import plateau
+from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain.announcement import announce
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.preparation import default_folder, prepare_on
