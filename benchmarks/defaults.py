@@ -7,8 +7,9 @@ Each run is `minigpt train` of the size nano with `--model`, `--steps` and `--se
 rate 0.256 / width at every length, a warm-up of a tenth of the steps, new weights from N(0, 0.02) at every width. A run
 is written to `results/defaults.json` when it ends, and not measured again.
 
-ratio: the validation loss at the end over the unigram entropy, which is the loss of a table of token frequencies
-(median over seeds). At 1 nothing but the frequencies was learned. told: the updates at which the plateau was told.
+loss: the validation loss at the end, the median over seeds. ratio: the same over the unigram entropy, which is the loss
+of a table of token frequencies, the highest of the seeds; at 1 nothing but frequencies was learned. told: in how many
+runs the warning came; the file has the update at which it did.
 """
 
 import argparse
@@ -103,11 +104,13 @@ def measure(case: dict, data: str, folder: str) -> dict:
     }
 
 
-def told(losses: list[float], entropy: float, steps: int) -> list[int]:
-    """The updates at which the plateau is told in a run with these 100 training losses."""
+def told(losses: list[float], entropy: float, steps: int) -> int | None:
+    """The update at which the plateau is told in a run with these 100 training losses; None: it is not."""
     rows = [{"step": (i + 1) * steps // len(losses), "train_loss": loss} for i, loss in enumerate(losses)]
-    ends = range(1, len(rows) + 1)
-    return [rows[end - 1]["step"] for end in ends if plateau.begins_here(rows[:end], entropy, steps)]
+    for end in range(1, len(rows) + 1):
+        if plateau.is_at_plateau(rows[:end], entropy, steps):
+            return rows[end - 1]["step"]
+    return None
 
 
 def show(rows: dict[str, dict]) -> None:
@@ -122,7 +125,7 @@ def show(rows: dict[str, dict]) -> None:
         for side, found in sides.items():
             line[f"loss {side}".strip()] = statistics.median(row["valid"] for row in found)
             line[f"ratio {side}".strip()] = max(row["ratio"] for row in found)
-            line[f"told {side}".strip()] = f"{sum(bool(row['told']) for row in found)} of {len(found)}"
+            line[f"told {side}".strip()] = f"{sum(row['told'] is not None for row in found)} of {len(found)}"
         line["unigram"] = next(iter(sides.values()))[0]["unigram"]
     columns = ("unigram", "loss before", "ratio before", "told before", "loss now", "ratio now", "told now")
     for line in table.values():

@@ -27,8 +27,9 @@ class Job:
 
     objective: what the model learns to predict. text_mark: tells on resume whether the text is still the same. starts:
     where windows of train, and of valid, begin if `options.align` is set. logged: the step of the last line of
-    loss.csv. losses: those of the updates since then. stopped_by: the number of the signal that ended the work.
-    recorded: forward and backward of a step, where a GPU can repeat them.
+    loss.csv. losses: those of the updates since then. told_plateau: has the run said that it rests (`plateau`)?
+    stopped_by: the number of the signal that ended the work. recorded: forward and backward of a step, where a GPU can
+    repeat them.
     """
 
     options: PretrainOptions
@@ -46,6 +47,7 @@ class Job:
     best: float = math.inf
     logged: int = -1
     losses: list = field(default_factory=list)
+    told_plateau: bool = False
     stopped_by: int = 0
     recorded: Recorded | None = None
 
@@ -108,6 +110,7 @@ class Job:
             "logged": self.logged,
             "losses": [float(loss) for loss in kept],
             "losses_dtype": str(kept[0].dtype) if kept else "float32",
+            "told_plateau": self.told_plateau,
             "text": self.text_mark,
             "options": options,
             "config": self.model.config.to_dict(),
@@ -118,6 +121,7 @@ class Job:
         self.step = state["step"]
         self.best = state["best"]
         self.logged = state.get("logged", self.step or -1)
+        self.told_plateau = state.get("told_plateau", False)
         if not self.run.exported:  # it was lost: the next one to be evaluated is the best
             self.best = math.inf
         for loss in state.get("losses", []):

@@ -6,7 +6,7 @@ way down. Most of all a post-LN model, such as GPT-1, can come to rest there: wh
 vectors become the same at every place, and hardly any gradient is left to tell them apart. New weights that are wide
 enough for the width prevent it (`models.card.as_wide_as_the_paper`), a slow warm-up or a lower rate make it rarer.
 
-All is read from the rows of loss.csv, so that a run that was resumed says what it would have said.
+All is read from the rows of loss.csv, so a run that was resumed says what it would have said.
 """
 
 from collections.abc import Sequence
@@ -69,11 +69,6 @@ def _mean_loss(rows: Sequence[dict], after: float, until: float) -> float:
         if row["step"] <= until and row["train_loss"] is not None:
             losses.append(row["train_loss"])
     return sum(losses) / len(losses) if losses else float("inf")
-
-
-def begins_here(rows: Sequence[dict], entropy: float, steps: int) -> bool:
-    """Is the run at a plateau since the last of these rows, and was not at the row before?"""
-    return is_at_plateau(rows, entropy, steps) and not is_at_plateau(rows[:-1], entropy, steps)
 
 
 def warning(entropy: float, options: PretrainOptions) -> str:

@@ -166,8 +166,10 @@ def _mean(job: Job, losses: list) -> float:
 
 def _tell_plateau(job: Job, write: Callable[[str], object]) -> None:
     """Say it, once, where the loss has come to rest at that of a table of token frequencies."""
-    begins = plateau.begins_here(job.run.rows, job.entropy, job.options.steps)
-    if begins and job.ranks.first and not job.finished:  # of a finished run `train` says it
+    if job.told_plateau or job.finished or not job.at_plateau:  # of a finished run `train` says it
+        return
+    job.told_plateau = True
+    if job.ranks.first:
         write(f"step {job.step}: {plateau.warning(job.entropy, job.options)}")
 
 
