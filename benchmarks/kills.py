@@ -54,6 +54,7 @@ COMMANDS = {
 OFTEN = 0.02  # seconds after which a run is kept in "train, kept often"
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 KINDS = ("kill", "torn", "twice", "random", "full", "signal", "writers")
+TRIALS = 15  # with fewer it is only a look, and nothing is written
 TRIES = 5  # how often a command is given until it must have ended
 
 
@@ -399,7 +400,7 @@ def attacked(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=15, help="attacks of each kind on each command")
+    parser.add_argument("--trials", type=int, default=TRIALS, help="attacks of each kind on each command")
     parser.add_argument("--commands", nargs="+", choices=list(COMMANDS), default=list(COMMANDS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     options = parser.parse_args()
@@ -417,6 +418,7 @@ def main() -> None:
             print(name, rows[name], flush=True)
     columns = ("operations", *options.kinds, "equal", "stuck", "differs", "wrong")
     print(machine.table(rows, columns))
+    machine.save("kills", rows, threads=1, quick=options.trials < TRIALS)
 
 
 if __name__ == "__main__":

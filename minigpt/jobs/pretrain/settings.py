@@ -47,7 +47,9 @@ class PretrainOptions(OnDevice):
         None, "go on from this model, or from a downloaded one: gpt2; a new schedule", metavar="DIR"
     )
     out: str | None = option(None, "folder for the model (default: runs/MODEL-DATA-SIZE)", metavar="DIR")
-    resume: bool = option(False, "go on with the run in --out, exactly where it was last kept")
+    resume: bool = option(
+        False, "go on with the run in the folder, where it was last kept; what else is given must agree with it"
+    )
     batch: int = option(12, "windows in an update", metavar="B")
     accumulate: int = option(1, "compute the batch in K parts, to save memory", metavar="K")
     checkpoint_blocks: bool | None = option(
