@@ -94,7 +94,15 @@ def test_a_default_and_the_same_value_by_name_agree(text, tmp_path):
     job.save()
     kept = job.options
     by_name = {"layers": kept.layers, "heads": kept.heads, "embd": kept.embd, "context": kept.context, "size": None}
-    by_name |= {"lr": kept.lr, "warmup": kept.warmup, "eval_every": kept.eval_every, "dropout": 0.0, "model": "gpt1"}
+    by_name |= {
+        "init_std": job.model.config.initializer_range,
+        "lr": kept.lr,
+        "min_lr": kept.min_lr,
+        "warmup": kept.warmup,
+        "eval_every": kept.eval_every,
+        "dropout": 0.0,
+        "model": "gpt1",
+    }
     agreeing = options(text, tmp_path, **by_name)
     from minigpt.jobs.pretrain.agreement import names_of
 
@@ -115,7 +123,7 @@ def test_a_default_and_the_same_value_by_name_agree(text, tmp_path):
         (["--tokenizer", "bpe:60"], "with --tokenizer char, this command says --tokenizer bpe:60"),
         (["--init", "elsewhere"], "with no --init, this command says --init elsewhere"),
         (["--resume", "--steps", "2000"], "--steps 24, this command says --steps 2000, the default: leave --steps out"),
-        (["--resume", "--lr", "0.5"], r"with --lr 0\.016, this command says --lr 0\.5: leave --lr out, .* --init"),
+        (["--resume", "--lr", "0.5"], r"with --lr 0\.008, this command says --lr 0\.5: leave --lr out, .* --init"),
     ],
 )  # fmt: skip
 def test_what_differs_is_named_with_both_values(given, message, text, tmp_path, capsys):
@@ -132,7 +140,7 @@ def test_what_differs_is_named_with_both_values(given, message, text, tmp_path, 
 
 def test_resume_takes_what_agrees(text, whole, tmp_path):
     stopped(text, tmp_path / "run", 3)
-    words = ["--batch", "4", "--steps", "24", "--tokenizer", "char", "--lr", "0.016", "--layers", "1"]
+    words = ["--batch", "4", "--steps", "24", "--tokenizer", "char", "--lr", "0.008", "--layers", "1"]
     assert main(["train", "--resume", "--out", str(tmp_path / "run"), *words]) == 0
     assert contents(tmp_path / "run") == whole
 

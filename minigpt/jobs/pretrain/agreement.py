@@ -8,6 +8,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, resolve, usual_eval_every
 from minigpt.jobs.run_folder import option_text
+from minigpt.models.config import Config
 
 FREE = ("out", "resume", "device", "checkpoint_blocks", "data")  # may be given anew; the text itself is compared
 SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
@@ -26,6 +27,7 @@ def check_agreement(job: Job, options: PretrainOptions, named: Collection[str]) 
     kept = job.options
     if kept.init is None and kept.tokenizer is None:  # so earlier versions kept the default
         kept = replace(kept, tokenizer=data.default_tokenizer(kept.data))
+    kept = replace(kept, init_std=_init_std(job.model.config))
     wanted = _wanted(job, options, named)
     names = [field.name for field in fields(options) if field.name not in (*FREE, *FIRST, "size")]
     for name in (*FIRST, *names):
@@ -37,6 +39,11 @@ def check_agreement(job: Job, options: PretrainOptions, named: Collection[str]) 
                 f"{kept.out} holds {state} with {option_text(name, has)}, this command says "
                 f"{option_text(name, given)}{default}: {_advice(options, name, job.finished)}"
             )
+
+
+def _init_std(config: Config) -> float | None:
+    """The spread of new weights, where a configuration has one."""
+    return getattr(config, "initializer_range", None)
 
 
 def _advice(options: PretrainOptions, name: str, finished: bool) -> str:
@@ -65,6 +72,7 @@ def _wanted(job: Job, options: PretrainOptions, named: Collection[str]) -> Pretr
         wanted.tokenizer = wanted.tokenizer or data.default_tokenizer(options.data)
         config = new_config(wanted, vocab_size=config.vocab_size)
     resolve(wanted, config)
+    wanted.init_std = _init_std(config)
     if wanted.eval_every is None:
         wanted.eval_every = usual_eval_every(wanted, len(job.valid))
     if wanted.init and dropout is not None:
