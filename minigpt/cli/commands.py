@@ -196,7 +196,8 @@ def _check(found: Namespace) -> int:
     if options.file is None:
         happy = check.run(options.seed)
     else:
-        happy = check_file.run(options.file, options.seed)
+        limits = {"all_cases": options.all_cases, "time_limit": options.time_limit}
+        happy = check_file.run(options.file, options.seed, **limits)
     return 0 if happy else 1
 
 

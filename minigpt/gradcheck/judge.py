@@ -1,5 +1,7 @@
 """Judging one pair as an operation: it is tried on every case, and its output is compared with the reference."""
 
+import linecache
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,10 @@ from minigpt.gradcheck.results import Result
 from minigpt.ops import reference
 from minigpt.ops.cases import Case, cases
 from minigpt.ops.overrides import as_taken, why_not
+
+class RaisedElsewhere(Exception):
+    """An error of a pair that runs in another process: its message is the description of what went wrong there."""
+
 
 Trial = tuple[str, list[Result]]  # what was tried, and what was found; of a skipped case the reason, and no result
 
@@ -38,15 +44,59 @@ def judge(op: str, forward: Callable, backward: Callable, seed: int = 0) -> Iter
             yield f"{case.title}: skipped, {op}_forward {problem}", []
             continue
         if guarded(case.run, call) is NotImplemented:
-            continue  # the next implementation is responsible for this case
+            yield f"{case.title}: skipped, {op}_forward leaves it to the library", []
+            continue
         results = guarded(check, call, backward, values, case.constants, case.args, seed, reference=right)
+        results = [_unfinished(result, case, call, backward, seed) for result in results]
         yield case.title, results
         if "nothing yet" in results[0].diagnosis:
             return
         first = first or case
         happy = happy and not any(result.diagnosis for result in results)
-    if first and happy:
+    if not first:
+        yield op, [Result("forward", diagnosis="It leaves every case to the library: there is nothing to judge.")]
+    elif happy:
         yield f"{op}, inputs times 1000", guarded(_on_large_inputs, first, call, backward, seed)
+
+
+def _unfinished(result: Result, case: Case, forward: Callable, backward: Callable, seed: int) -> Result:
+    """A result that says of a backward pass with gaps which gradients are right already, and which are missing."""
+    if result.name != "backward" or not result.diagnosis.startswith("It returns "):
+        return result
+    said = guarded(_what_is_there, case, forward, backward, seed)
+    return result._replace(diagnosis=said) if isinstance(said, str) else result
+
+
+def _what_is_there(case, forward, backward, seed):
+    """ "It returns nothing yet for dq and dk; dv is right."; None where the gaps cannot be told from the gradients."""
+    right_forward = getattr(reference, f"{case.op}_forward")
+    right_backward = getattr(reference, f"{case.op}_backward")
+    dout, true = case.run_both(right_forward, right_backward, seed)
+    true.pop("out")
+    _, cache = case.run(forward)
+    gradients = backward(dout, cache)
+    if not isinstance(gradients, (tuple, list)) or len(gradients) != len(true):
+        return None
+    words = {"nothing": [], "right": [], "wrong": []}
+    for gradient, (name, right) in zip(gradients, true.items(), strict=True):
+        if gradient is None or gradient is ...:
+            word = "nothing"
+        else:
+            is_right = np.shape(gradient) == right.shape and np.allclose(gradient, right, rtol=1e-6, atol=1e-9)
+            word = "right" if is_right else "wrong"
+        words[word].append(f"d{name}")
+    sentence = f"It returns nothing yet for {_listed(words['nothing'])}"
+    for word in ("right", "wrong"):
+        if words[word]:
+            verb = "is" if len(words[word]) == 1 else "are"
+            sentence += f"; {_listed(words[word])} {verb} {word}"
+    return sentence + "." if words["right"] or words["wrong"] else None
+
+
+def _listed(names):
+    """The names in words: "dq, dk and dv"."""
+    *first, last = names or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _on_large_inputs(case: Case, forward: Callable, backward: Callable, seed: int) -> list[Result]:
@@ -74,12 +124,52 @@ def guarded(function: Callable, *args, **constants) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """What was raised and where, in one line: the innermost line that is neither in this package nor in NumPy."""
+    """What was raised and where, in one line: the innermost line that is neither in this package nor in NumPy.
+
+    Where shapes do not fit, it names the arrays of that line with their shapes.
+    """
+    message = _message(error)
+    if isinstance(error, RaisedElsewhere):
+        return message
+    where = ""
+    frame, number = _place_of(error)
+    if frame:
+        line = linecache.getline(frame.f_code.co_filename, number).strip()
+        where = f" in line {number}, `{line}`"
+        if isinstance(error, ValueError):
+            message = _about_shapes(message, line, frame.f_locals)
+    return f"{type(error).__name__}{where}: {message}"
+
+
+def _message(error):
+    """The message of an error on one line; empty where its own __str__ raises."""
+    try:
+        return " ".join(str(error).split())
+    except BaseException:
+        return "(it has no message that can be shown)"
+
+
+def _place_of(error):
+    """The innermost frame that is neither in this package nor in NumPy, and its line; (None, 0) where there is none."""
     package = str(Path(__file__).parent.parent)
     numpy = str(Path(np.__file__).parent)
-    where = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        if not frame.filename.startswith((package, numpy)):
-            where = f" in line {frame.lineno}, `{frame.line}`"
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}{where}: {message}"
+    place = (None, 0)
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith((package, numpy, "<frozen")):
+            place = (frame, number)
+    return place
+
+
+def _about_shapes(message, line, variables):
+    """The message, with the shapes of the arrays that the line names; for a product also what must fit."""
+    shapes = []
+    for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", line)):
+        if isinstance(variables.get(name), np.ndarray):
+            shapes.append(f"{name} {variables[name].shape}")
+    if not shapes:
+        return message
+    given = ", ".join(shapes)
+    if "gufunc" not in message:
+        return f"{message}. Here the shapes are {given}."
+    rule = "In x @ y the last axis of x must be as long as the last but one of y: is a transpose missing?"
+    return f"the shapes do not fit: {given}. {rule}"

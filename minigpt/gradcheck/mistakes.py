@@ -61,6 +61,8 @@ def _known_factors(e):
         yield n**0.5, f"sqrt({n}): is the scale applied once too often?"
         yield 1 / n, f"1 in {n}: is it summed where the forward pass takes a mean over {n}?"
         yield n, f"the size {n}: is it a mean over {n} where it must be a sum?"
+    for n, m in itertools.permutations(e.sizes, 2):
+        yield math.sqrt(n / m), f"sqrt({n})/sqrt({m}): is it divided by sqrt({n}) in place of sqrt({m})?"
 
 
 # --- the right numbers in another place, or other numbers ------------------------------------------------------------
@@ -233,6 +235,10 @@ def forgotten_scale(mine, true, e):
                 return f"This is right for sqrt({n}) {name}: is the scale 1/sqrt({n}) missing?"
             if same(mine, e.true_with(name, array / root)):
                 return f"This is right for {name} / sqrt({n}): is the scale 1/sqrt({n}) applied once too often?"
+    for name, array in e.floats.items():
+        for n, m in itertools.permutations(e.sizes, 2):
+            if same(mine, e.true_with(name, array * math.sqrt(n / m))):
+                return f"This is right for {name} sqrt({n})/sqrt({m}): is it divided by sqrt({m}) in place of sqrt({n})?"
 
 
 # --- wrong in some rows, or in each row in its own way ---------------------------------------------------------------

@@ -1,66 +1,137 @@
-"""`minigpt check FILE`: a learner's operations against finite differences, alone and then in place."""
+"""`minigpt check FILE`: a learner's operations against finite differences, alone and then in place.
 
-import types
-from collections.abc import Callable
-from itertools import islice
+The file runs in another process, which only answers calls with arrays; cases, gradient checks, diagnoses and the verdict
+are made here. So nothing that the file prints, raises, ends or changes can be taken for success.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from minigpt import ops
 from minigpt.errors import InputError
-from minigpt.gradcheck.judge import describe, judge
-from minigpt.jobs.check import Report, check_seed, models, pair_of
+from minigpt.gradcheck.judge import Trial, judge
+from minigpt.gradcheck.results import Result
+from minigpt.jobs.check import Report, check_seed, pair_of
+from minigpt.learn.in_place import in_place
+from minigpt.learn.process import CALL_SECONDS, WHOLE_SECONDS, Child
+from minigpt.learn.remote import RemoteFile
 
 
-def run(file: str | Path, seed: int = 0, say: Callable[[str], None] = print) -> bool:
+def run(
+    file: str | Path,
+    seed: int = 0,
+    say: Callable[[str], None] = print,
+    *,
+    all_cases: bool = False,
+    time_limit: float = WHOLE_SECONDS,
+    call_limit: float = CALL_SECONDS,
+) -> bool:
     """Print a table of relative errors; True if all of them are happy.
 
     file: Python with pairs such as layernorm_forward and layernorm_backward. Where its pairs are right, they are also
-    tried as an override: in the composites that call them, and in small models.
-    Raises InputError for a file that is missing, cannot be run, or has no pair.
+    tried as an override: in the composites that call them, and in small models. all_cases: a case that is skipped, for
+    an option that a pair does not take, counts as wrong. time_limit, call_limit: seconds for everything, and for one
+    call. Raises InputError for a file that is missing, cannot be run, or has no pair, and for a limit that is not
+    positive.
     """
     check_seed(seed)
-    module = load(file)
-    with ops.using(module):  # refuses a file with no pair, or with half of one
-        report = Report(say)
-        written = operations_in(module)
-        for op in written:
-            report.add(judge(op, *pair_of(module, op), seed))
-        if report.failed:
-            say("Once these are right, they are also tried in place: in the composites and in small models.")
-            return report.close()
-        for op in ops.composites:
-            if op not in written:
-                first_case = islice(judge(op, *pair_of(ops, op), seed), 1)
-                report.add(first_case, "with it: ")
-        report.add(models(seed, n_layer=1), "with it: ")
-        return report.close()
-
-
-def load(file: str | Path) -> types.ModuleType:
-    """Run a Python file and return it as a module; nothing is left beside it.
-
-    Raises InputError for a file that is missing, is not Python, or raises.
-    """
+    if not time_limit > 0:
+        raise InputError(f"--time-limit {time_limit:g}: give seconds, more than 0")
     path = Path(file)
+    text = read(path)
+    with Child(time_limit, call_limit) as child:
+        remote = RemoteFile(child, path, text)
+        if not remote.operations() and "__main__" in text.decode("utf-8"):
+            raise InputError(f"{path} has no operation to check, it judges itself: run `python {path}`")
+        with ops.using(remote.module):
+            pass  # it refuses a file with no pair, or with half of one
+        report = Report(say, all_cases)
+        _try_all(remote, report, seed)
+        child.finish()
+        if child.failure and not report.failed:
+            report.add([("at the end", [Result("process", diagnosis=child.failure)])])
+        _show_printed(child, say)
+        happy = report.close()
+    if happy:
+        say(f"Next: {next_step(path)}")
+    return happy
+
+
+def main(file: str) -> int:
+    """`python FILE` for an exercise that `minigpt check FILE` judges: the exit status, 0 only where all is happy."""
+    try:
+        return 0 if run(file) else 1
+    except InputError as error:
+        print(error)
+        return 2
+
+
+def read(path: Path) -> bytes:
+    """The text of a Python file. Raises InputError for a file that is missing or is not Python."""
     if not path.is_file():
         raise InputError(f"{path} is not a file: give Python with a pair such as layernorm_forward, layernorm_backward")
-    module = types.ModuleType(path.stem)
-    module.__file__ = str(path)
     try:
-        code = compile(path.read_bytes(), str(path), "exec")
-    except (SyntaxError, ValueError) as error:
+        text = path.read_bytes()
+        compile(text, str(path), "exec")
+        text.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         where = f", line {line}" if line else ""
         message = getattr(error, "msg", error)
         raise InputError(f"{path}{where}: this is not Python: {message}") from error
-    try:
-        exec(code, vars(module))
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{path} cannot be run: {describe(error)}") from error
-    return module
+    return text
 
 
-def operations_in(module: types.ModuleType) -> list[str]:
-    """The operations of which a module has both passes, written there and not imported from `minigpt.ops`."""
-    written = {name for name, value in vars(module).items() if value is not getattr(ops, name, None)}
-    return [op for op in ops.names if written >= {f"{op}_forward", f"{op}_backward"}]
+def next_step(path: Path) -> str:
+    """What to do after a file that is right: the next exercise of its folder, or to use the pair in a model."""
+    exercises = sorted(other.name for other in path.resolve().parent.glob("[0-9][0-9]_*.py"))
+    if not re.match(r"\d\d_", path.name):
+        return "use it in a model: `with ops.using(your_module): ...` runs your operation in place of the library's."
+    later = [name for name in exercises if name > path.name]
+    if not later:
+        return "this was the last exercise of its folder."
+    where = path.parent / later[0]
+    lesson = later[0][:2]
+    if lesson == path.name[:2]:
+        return f"python {where}"
+    return f"lesson {lesson}, and then python {where}"
+
+
+def _try_all(remote: RemoteFile, report: Report, seed: int) -> None:
+    """All trials, until the process fails: each pair alone, and then, where all are right, in place."""
+    written = remote.operations()
+    for op in written:
+        report.add(_watched(judge(op, *pair_of(remote.module, op), seed), remote))
+    if report.failed:
+        if not remote.child.failure:
+            report.say("Once these are right, they are also tried in place: in the composites and in small models.")
+        return
+    report.add(_watched(in_place(remote.module, written, seed), remote), "with it: ")
+
+
+def _watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
+    """The same trials, with what was written into; none after the process has failed."""
+    if remote.child.failure:
+        return
+    for what, results in trials:
+        findings = remote.findings()
+        yield what, results + findings
+        if remote.child.failure:
+            return
+
+
+def _show_printed(child: Child, say: Callable[[str], None]) -> None:
+    """What the file printed, as text of printable characters, at most ten lines."""
+    text = child.printed.decode("utf-8", "replace")
+    lines = text.splitlines()
+    if not lines:
+        return
+    say("Your file printed:")
+    for line in lines[:10]:
+        shown = "".join(character if character.isprintable() else "?" for character in line)
+        say("    " + shown[:110])
+    if len(lines) > 10:
+        say("    …")
