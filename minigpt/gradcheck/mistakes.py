@@ -238,7 +238,8 @@ def forgotten_scale(mine, true, e):
     for name, array in e.floats.items():
         for n, m in itertools.permutations(e.sizes, 2):
             if same(mine, e.true_with(name, array * math.sqrt(n / m))):
-                return f"This is right for {name} sqrt({n})/sqrt({m}): is it divided by sqrt({m}) in place of sqrt({n})?"
+                question = f"is it divided by sqrt({m}) in place of sqrt({n})?"
+                return f"This is right for {name} sqrt({n})/sqrt({m}): {question}"
 
 
 # --- wrong in some rows, or in each row in its own way ---------------------------------------------------------------

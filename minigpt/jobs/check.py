@@ -22,7 +22,7 @@ class CheckOptions:
 
     file: str | None = argument("a Python file with pairs such as layernorm_forward", default=None, metavar="FILE")
     seed: int = option(0, "of the random inputs", metavar="S")
-    all_cases: bool = option(False, "a case that FILE cannot take (no eps, no mask, ...) counts as wrong, not as skipped")
+    all_cases: bool = option(False, "a case that FILE does not take (no eps, no mask, ...) counts as wrong")
     time_limit: float = option(300.0, "for all of FILE, in seconds; one call may take 10", metavar="S")
 
 

@@ -26,6 +26,10 @@ class Answers:
         self.module = None
         self.caches = {}
 
+    def ready(self):
+        """Python and NumPy have started."""
+        return {}
+
     def load(self, name, path, text):
         """Run a file; the reply says which passes it has, with their parameters."""
         self.module = types.ModuleType(name)

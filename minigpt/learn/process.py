@@ -1,7 +1,7 @@
 """The learner's process as the judge sees it: requests with a time limit, and an end to the whole process tree.
 
-Cases, numbers and verdict stay on this side. All that comes from there is arrays and short texts, and both are looked at
-before they are used: a process that ends, is late, writes what is no message or answers another request has failed.
+Cases, numbers and verdict stay on this side. Only arrays and short texts come from there, and both are looked at before
+they are used: a process that ends, is late, writes what is no message or answers another request has failed.
 """
 
 import contextlib
@@ -16,9 +16,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.learn import wire
 
+START_SECONDS = 60.0  # for Python and NumPy to start
 CALL_SECONDS = 10.0  # for one call, and for running the file itself
 WHOLE_SECONDS = 300.0
 SHOWN_BYTES = 2_000  # of what a file prints
@@ -48,8 +50,9 @@ class Child:
         self._replies = queue.SimpleQueue()
 
     def __enter__(self) -> "Child":
+        """Start the process. Raises InputError where this cannot be done."""
         self._folder = tempfile.TemporaryDirectory(prefix="minigpt-check-", ignore_cleanup_errors=True)
-        self._deadline = monotonic() + self.whole_seconds
+        self._deadline = monotonic() + START_SECONDS
         self._process = subprocess.Popen(
             [sys.executable, "-B", "-m", "minigpt.learn.child"],
             stdin=subprocess.PIPE,
@@ -59,23 +62,40 @@ class Child:
             env=_environment(),
             start_new_session=POSIX,
         )
-        for work in (self._talk, self._read_printed):
-            threading.Thread(target=work, daemon=True).start()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._talk, self._read_printed)]
+        for thread in self._threads:
+            thread.start()
+        try:
+            self._answer("ready", {}, START_SECONDS)
+        except RaisedElsewhere as error:
+            self.__exit__()
+            raise InputError(f"a process for your file cannot be started: {error}") from error
+        self._deadline = monotonic() + self.whole_seconds
         return self
 
     def __exit__(self, *_) -> None:
         self._kill()
+        self._jobs.put(None)
+        for thread in self._threads:
+            thread.join(timeout=1)
+        if not any(thread.is_alive() for thread in self._threads):
+            for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+                with contextlib.suppress(OSError):
+                    stream.close()
         self._folder.cleanup()
 
     def request(self, what: str, **given: Any) -> dict:
         """The reply to a request. Raises RaisedElsewhere where there is none that can be used."""
         if self.failure:
             raise RaisedElsewhere(self.failure)
+        return self._answer(what, given, self.call_seconds)
+
+    def _answer(self, what, given, seconds):
         self._number += 1
         dropped, self.dropped = self.dropped, []
         self._jobs.put((self._number, what, given, dropped))
         left = self._deadline - monotonic()
-        seconds = max(0, min(self.call_seconds, left))
+        seconds = max(0, min(seconds, left))
         try:
             reply = self._replies.get(timeout=seconds)
         except queue.Empty:

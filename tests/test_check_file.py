@@ -1,0 +1,328 @@
+"""`minigpt check FILE`: whatever the file does, its process answers calls, and only the judge says that it is right."""
+
+import os
+import runpy
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from minigpt.gradcheck.judge import RaisedElsewhere, judge
+from minigpt.learn import check_file, process, wire
+from minigpt.learn.process import Child
+from minigpt.ops import reference
+from minigpt.ops.random_keys import Key
+
+GELU = """
+import atexit, math, os, sys, time
+import numpy as np
+
+C, A = math.sqrt(2 / math.pi), 0.044715
+
+def gelu_forward(x):
+    t = np.tanh(C * (x + A * x**3))
+    return 0.5 * x * (1 + t), (x, t)
+
+def gelu_backward(dout, cache):
+    x, t = cache
+    # here
+    return dout * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * C * (1 + 3 * A * x * x))
+"""
+
+
+def judged(tmp_path, text, **limits) -> tuple[bool, str]:
+    file, lines = tmp_path / "mine.py", []
+    file.write_text(text, encoding="utf-8")
+    happy = check_file.run(file, say=lines.append, **limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]  # nothing is left beside it
+    return happy, "\n".join(lines)
+
+
+def attacked(line: str) -> str:
+    return GELU.replace("# here", line)
+
+
+def test_a_right_file_is_happy_and_is_told_the_next_step(tmp_path):
+    happy, text = judged(tmp_path, GELU)
+    assert happy and "with it: GPT-2, dropout" in text and "Next: use it in a model" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("sys.exit(0)", "SystemExit in line"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt in line"),
+        ("os._exit(0)", "ended with status 0 in the middle of a call"),
+        ("atexit.register(os._exit, 0); sys.exit(0)", "SystemExit in line"),
+        ("os.abort()", "ended with status"),
+        ("while True: pass", "no answer after 1 s"),
+        ("time.sleep(60)", "no answer after 1 s"),
+        ("return 'right'", "returned a str where an array is expected"),
+        ("return np.array(['x'])", "a ndarray: expected an array of numbers"),
+        ("return np.array([os], dtype=object)", "a ndarray: expected an array of numbers"),
+        ("sys.stdout.close(); sys.stderr.close(); os.close(1); os.close(2); raise ValueError('mine')", "mine"),
+        ("raise type('Mine', (Exception,), {'__str__': lambda self: 1 / 0})", "no message that can be shown"),
+        ("return NotImplemented", "wrong"),
+        ("x[:] = 0", "writes into cache.0"),
+    ],
+)
+def test_a_file_that_ends_loops_or_answers_wrongly_is_not_happy(tmp_path, line, says):
+    happy, text = judged(tmp_path, attacked(line), call_limit=1)
+    assert not happy and says in text and "Traceback" not in text
+
+
+def test_an_exit_when_the_process_ends_changes_nothing(tmp_path):
+    happy, text = judged(tmp_path, attacked("return -dout").replace("C, A", "atexit.register(os._exit, 0)\nC, A"))
+    assert not happy and "not right" in text
+
+
+def test_output_without_end_is_cut_and_the_file_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "MAX_PRINTED", 1_000_000)
+    happy, text = judged(tmp_path, attacked("while True: print('x' * 1000)"), call_limit=5)
+    assert not happy and "It printed more than 1 MB" in text and len(text) < 5000
+
+
+def test_what_a_file_prints_is_shown_and_is_no_verdict(tmp_path):
+    line = "print('All 99 tensors are happy\\x1b[2J')"
+    happy, text = judged(tmp_path, attacked(line + "; return dout"))
+    assert not happy and "Your file printed:\n    All 99 tensors are happy?[2J" in text
+    assert judged(tmp_path, attacked(line))[0]
+
+
+def test_a_file_that_changes_the_library_changes_its_own_copy_only(tmp_path):
+    spoil = """
+from minigpt.gradcheck import checker, results
+from minigpt.ops import reference
+reference.gelu_forward = gelu_forward
+checker.numeric = None
+results.HAPPY = math.inf
+results.Result.word = "happy"
+np.allclose = lambda *args, **options: True
+"""
+    before = reference.gelu_forward
+    happy, text = judged(tmp_path, attacked("return dout") + spoil)
+    assert not happy and "wrong" in text and reference.gelu_forward is before
+
+
+def test_a_pair_that_is_imported_from_the_library_is_not_the_learner_s(tmp_path):
+    with pytest.raises(check_file.InputError, match="no pair such as"):
+        judged(tmp_path, "from minigpt.ops.reference.layernorm import *\n")
+
+
+def test_a_pair_that_leaves_every_case_to_the_library(tmp_path):
+    happy, text = judged(tmp_path, GELU.replace("    t = np.tanh", "    return NotImplemented\n    t = np.tanh"))
+    assert not happy and "leaves every case to the library" in text
+
+
+WRITES = """
+import struct
+for number in range(3, 20):
+    try:
+        os.write(number, {data})
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="finds the stream by its number")
+@pytest.mark.parametrize(
+    "data",
+    [
+        "b'garbage' * 9",
+        "struct.pack('<QQ', 2**40, 0)",
+        "struct.pack('<QQ', 2, 0) + b'{}'",
+        'struct.pack(\'<QQ\', 45, 0) + b\'{"tuple": [7, {"dict": {"gradients": null}}]}\'',
+    ],
+)
+def test_a_file_that_writes_to_the_stream_of_answers(tmp_path, data):
+    lines = WRITES.format(data=data).strip().splitlines()
+    happy, text = judged(tmp_path, attacked("\n    ".join(lines)), call_limit=2)
+    assert not happy and "judge's stream" in text or "no answer" in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="fork")
+def test_processes_that_a_file_starts_are_ended_with_it(tmp_path):
+    note = tmp_path.parent / f"{tmp_path.name}-pid"
+    line = f"child = os.fork()\n    if child == 0: time.sleep(600)\n    open({str(note)!r}, 'w').write(str(child))"
+    happy, _ = judged(tmp_path, attacked(line + "\n    while True: pass"), call_limit=1)
+    assert not happy
+    deadline = time.monotonic() + 5
+    while is_running(int(note.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(int(note.read_text()))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_whole_check_has_a_limit(tmp_path):
+    started = time.monotonic()
+    happy, text = judged(tmp_path, attacked("time.sleep(0.2)"), time_limit=3)
+    assert not happy and "when its 3 s were over" in text
+    assert time.monotonic() - started < 20
+    with pytest.raises(check_file.InputError, match="--time-limit 0"):
+        judged(tmp_path, GELU, time_limit=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import os\nos._exit(0)\n", "cannot be run: Its process ended with status 0"),
+        ("while True: pass\n", "cannot be run: There was no answer after 2 s"),
+        ("raise NotImplementedError\n", "cannot be run: it raises NotImplementedError"),
+        ("def helper(): pass\nif __name__ == '__main__': helper()\n", "it judges itself: run `python "),
+    ],
+)
+def test_files_that_cannot_be_judged(tmp_path, text, says):
+    with pytest.raises(check_file.InputError, match=says) as error:
+        judged(tmp_path, text, call_limit=2)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_of_its_own_which_is_removed(tmp_path):
+    happy, text = judged(tmp_path, attacked("open('left behind', 'w').write('x'); print(os.getcwd())"))
+    folder = next(line.strip() for line in text.splitlines() if "minigpt-check-" in line)
+    assert happy and not os.path.exists(folder)
+
+
+def test_all_cases_counts_what_is_skipped(tmp_path):
+    text = GELU.replace("gelu_forward(x)", "gelu_forward(x)")
+    dropout = """
+import numpy as np
+from minigpt.ops.random_keys import keep_mask
+def dropout_forward(x, *, rate, key):
+    if key is None:
+        return NotImplemented
+    keep = keep_mask(key, rate, x.shape, np) / np.asarray(1 - rate, x.dtype)
+    return x * keep, keep
+def dropout_backward(dout, keep):
+    return dout * keep
+"""
+    happy, said = judged(tmp_path, dropout)
+    assert happy and "cases skipped, which --all-cases counts as wrong" in said.splitlines()[-2]
+    happy, said = judged(tmp_path, dropout, all_cases=True)
+    assert not happy and "not happy yet" in said.splitlines()[-1]
+    assert judged(tmp_path, text, all_cases=True)[0]
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 1.5, "text", (1, (2.0, None)), {"a": (1,)}, ..., Key(3, 4), float("inf"),
+        np.arange(6.0).reshape(2, 3), np.float32(2.5), np.zeros((0, 3)), np.array(True), np.arange(4, dtype=np.int64),
+    ],
+)  # fmt: skip
+def test_a_message_comes_back_as_it_went(tmp_path, value):
+    file = tmp_path / "message"
+    with file.open("wb") as stream:
+        wire.send(stream, value)
+    with file.open("rb") as stream:
+        again = wire.receive(stream)
+    assert type(again) is type(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        assert again.dtype == value.dtype and again.shape == value.shape and again.tobytes() == value.tobytes()
+    else:
+        assert again == value
+
+
+@pytest.mark.parametrize("value", [np.array([object()]), np.array(["x"]), object(), b"x"])
+def test_what_is_no_array_of_numbers_is_not_sent(tmp_path, value):
+    with (tmp_path / "message").open("wb") as stream, pytest.raises(TypeError, match="expected an array of numbers"):
+        wire.send(stream, value)
+
+
+def test_a_process_that_has_failed_is_not_called_again():
+    with Child(seconds=60) as child:
+        with pytest.raises(RaisedElsewhere):
+            child.request("load", name="x", path="x", text="import os; os._exit(3)")
+        assert "status 3" in child.failure
+        started = time.monotonic()
+        with pytest.raises(RaisedElsewhere, match="status 3"):
+            child.request("look", number=1)
+        assert time.monotonic() - started < 1
+
+
+# What is said of mistakes
+
+
+def attention_backward(line, dq="ds @ k", dk="ds.swapaxes(-1, -2) @ q"):
+    return f"""
+import math
+import numpy as np
+from minigpt.ops import reference
+
+def attention_forward(q, k, v, *, mask=None, rate=0.0, key=None, bias=None, scale=None):
+    if key is not None or bias is not None or scale is not None:
+        return NotImplemented
+    out, cache = reference.attention_forward(q, k, v, mask=mask)
+    return out, (q, k, v, cache.p)
+
+def attention_backward(dout, cache):
+    q, k, v, p = cache
+    dv = p.swapaxes(-1, -2) @ dout
+    dp = dout @ v.swapaxes(-1, -2)
+    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    ds = {line}
+    return {dq}, {dk}, dv
+"""
+
+
+RIGHT = "ds / math.sqrt(q.shape[-1])"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (attention_backward(RIGHT, "...", "..."), "It returns nothing yet for dq and dk; dv is right."),
+        (attention_backward(RIGHT, dk="None"), "It returns nothing yet for dk; dq and dv are right."),
+        (attention_backward(RIGHT, "-ds @ k", "..."), "nothing yet for dk; dv is right; dq is wrong."),
+        (
+            attention_backward(RIGHT, "0", "ds @ q").replace("0, ds @ q, dv", "ds @ q"),
+            "the shapes do not fit: ds (2, 3, 4, 6), q (2, 3, 4, 7)",
+        ),
+        (attention_backward("ds / math.sqrt(q.shape[-2])"), "sqrt(4)/sqrt(7): is it divided by sqrt(4) in place of"),
+    ],
+)
+def test_a_mistake_in_attention_is_named(tmp_path, text, says):
+    file = tmp_path / "mine.py"
+    file.write_text(text, encoding="utf-8")
+    mine = runpy.run_path(str(file))
+    _, results = next(judge("attention", mine["attention_forward"], mine["attention_backward"]))
+    assert any(says in result.diagnosis for result in results), results
+
+
+def test_the_root_of_another_size_in_the_forward_pass():
+    def forward(q, k, v, **constants):
+        return reference.attention_forward(q * (q.shape[-1] / q.shape[-2]) ** 0.5, k, v, **constants)
+
+    _, first = next(judge("attention", forward, reference.attention_backward))
+    out = next(result for result in first if result.name == "out")
+    assert "q sqrt(7)/sqrt(4): is it divided by sqrt(4) in place of sqrt(7)?" in out.diagnosis
+
+
+def test_the_next_exercise(tmp_path):
+    for name in ("03_attention.py", "03_find_the_bug.py", "04_gelu.py"):
+        (tmp_path / name).touch()
+    assert check_file.next_step(tmp_path / "03_attention.py") == f"python {tmp_path / '03_find_the_bug.py'}"
+    assert check_file.next_step(tmp_path / "03_find_the_bug.py").startswith("lesson 04, and then python")
+    assert "last exercise" in check_file.next_step(tmp_path / "04_gelu.py")
+    assert "use it in a model" in check_file.next_step(tmp_path / "mine.py")
+
+
+def test_status_of_the_command(tmp_path):
+    for text, status in ((GELU, 0), (attacked("os._exit(0)"), 1), ("import os; os._exit(0)", 2)):
+        file = tmp_path / "mine.py"
+        file.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "minigpt", "check", str(file)]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+        assert done.returncode == status and "Traceback" not in done.stderr, done.stderr
