@@ -393,7 +393,10 @@ from minigpt import gradcheck
 
 results = gradcheck.check(squash_forward, squash_backward, (x, g))
 spoiled_results = gradcheck.check(squash_forward, forgetful_backward, (x, g))
-print(gradcheck.table(results), gradcheck.table(spoiled_results), sep="\n")
+print("our squash:")
+print(gradcheck.table(results))
+print("the one that forgot the gain, which must be found:")
+print(gradcheck.table(spoiled_results))
 assert all(result.error < 1e-9 for result in results)
 assert abs(spoiled_results[0].error - moved) < 0.3 and [result.word for result in spoiled_results] == ["wrong", "happy"]
 
@@ -420,4 +423,5 @@ assert abs(spoiled_results[0].error - moved) < 0.3 and [result.word for result i
 
 # %%
 worst = max(result.error for result in results)
-print(f"lesson 00: every check is happy (worst relative error {worst:.0e})")
+says = f"our squash is right (worst relative error {worst:.0e}), and the planted mistake was found"
+print(f"lesson 00: every check is happy: {says}")

@@ -27,3 +27,9 @@ def linear_backward(dout, cache):
     dw = rows.reshape(n_in, -1) @ drows
     dx = drows @ w.T
     return dx.reshape(x.shape), dw, db
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

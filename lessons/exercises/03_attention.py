@@ -49,3 +49,9 @@ def attention_backward(dout, cache):
     dq = ...  # your turn
     dk = ...  # your turn
     return dq, dk, dv
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

@@ -48,3 +48,9 @@ def self_attention_backward(dout, cache):
     dq = ds @ k
     dk = ds.swapaxes(-1, -2) @ q
     return np.concatenate([ops.merge_heads(dq), ops.merge_heads(dk), ops.merge_heads(dv)], axis=-1)
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

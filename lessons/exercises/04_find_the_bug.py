@@ -40,3 +40,9 @@ def mlp_backward(dout, cache):
     dw1 = rows.T @ df
     db1 = df.sum(axis=0)
     return dx.reshape(x.shape), dw1, db1, dw2, db2
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

@@ -32,3 +32,9 @@ def layernorm_backward(dout, cache):
     stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
     dx = rstd * (dx_hat - shift - x_hat * stretch)
     return dx, dg, db
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

@@ -36,3 +36,9 @@ def layernorm_backward(dout, cache):
     # x_mean = x - mean(x)
     dx = None  # your turn
     return dx, dg, db
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

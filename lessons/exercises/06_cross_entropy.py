@@ -33,3 +33,9 @@ def cross_entropy_backward(dloss, cache):
     ...  # your turn: p - onehot(y), without writing into p
     dz = None  # your turn: each row times its share, and everything times dloss
     return dz if dz is None else dz.reshape(shape)
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

@@ -34,3 +34,9 @@ def cross_entropy_backward(dloss, cache):
     # loss = sum(share * ...)
     dz *= (share * dloss)[:, None]
     return dz.reshape(shape)
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

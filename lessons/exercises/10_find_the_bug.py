@@ -26,10 +26,11 @@ def judge():
         window = tokens[None, start : start + 9]
         total += float(model.loss(window[:, :-1], window[:, 1:], normalizer=1, grad=False)[0])
     right, yours = total / (len(tokens) - 1), evaluate(model, tokens, 8)
-    if abs(yours - right) < 1e-12:
-        return "right: every token once, every token with the same weight"
-    return f"yours {yours:.6f}, right {right:.6f}: is every token but the first predicted once, and weighted alike?"
+    if not abs(yours - right) < 1e-12:
+        question = "is every token but the first predicted once, and weighted alike?"
+        raise SystemExit(f"not yet: yours {yours:.6f}, right {right:.6f}: {question}")
 
 
 if __name__ == "__main__":
-    print(judge())
+    judge()
+    print("right: every token once, every token with the same weight")

@@ -51,3 +51,9 @@ def layernorm_backward(dout, cache):
     shift = dx_hat.mean(axis=-1, keepdims=True)
     stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
     return rstd * (dx_hat - shift - x_hat * stretch), (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))

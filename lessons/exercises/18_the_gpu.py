@@ -61,3 +61,9 @@ def attention_backward(dout, cache):
         # s = q @ k^T / sqrt(D)
         ...  # your turn: what dq gets from this tile, and dk
     return dq, dk, dv
+
+
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))
