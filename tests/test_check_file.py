@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from minigpt.learn.process import Child
 from minigpt.ops import reference
 from minigpt.ops.random_keys import Key
 
+ROOT = str(Path(__file__).parent.parent)
 GELU = """
 import atexit, math, os, sys, time
 import numpy as np
@@ -139,7 +141,7 @@ for number in range(3, 20):
 def test_a_file_that_writes_to_the_stream_of_answers(tmp_path, data):
     lines = WRITES.format(data=data).strip().splitlines()
     happy, text = judged(tmp_path, attacked("\n    ".join(lines)), call_limit=2)
-    assert not happy and "judge's stream" in text or "no answer" in text
+    assert not happy and ("judge's stream" in text or "no answer" in text)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="fork")
@@ -324,5 +326,21 @@ def test_status_of_the_command(tmp_path):
         file = tmp_path / "mine.py"
         file.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "minigpt", "check", str(file)]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+        environment = os.environ | {"PYTHONPATH": ROOT}
+        done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=120)
         assert done.returncode == status and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_solved_exercise_run_with_python_has_status_0(tmp_path):
+    main = """
+if __name__ == "__main__":
+    from minigpt.learn.check_file import main
+
+    raise SystemExit(main(__file__))
+"""
+    file = tmp_path / "04_gelu.py"
+    file.write_text(GELU + main, encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": ROOT}
+    command = [sys.executable, str(file)]
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 0 and "Next: this was the last exercise" in done.stdout, done.stderr
