@@ -322,9 +322,7 @@ assert f"{0.9**100:.5f}" == "0.00003"
 # has fewest of all, for a reason that you will see. What the study found is kept in a file.
 
 # %%
-import json
-
-RECORDED = json.loads((HOME.parents[2] / "benchmarks" / "results" / "transfer.json").read_text(encoding="utf-8"))
+RECORDED = story_model.recorded("transfer.json")
 study = RECORDED["rows"]["study"]
 found = {row: {task: np.array(seeds) for task, seeds in by_task.items()} for row, by_task in study["points"].items()}
 NAMES = list(found["full"])

@@ -38,3 +38,13 @@ def folder() -> Path:
             if not path.is_dir():  # somebody else may have been quicker
                 Path(beside, "run").rename(path)
     return path
+
+
+def recorded(name: str) -> dict:
+    """What a benchmark has recorded. Its file lies beside the folder of the lessons, or in it: see `minigpt lessons`."""
+    home = folder().parents[1]
+    for place in (home, home.parent):
+        path = place / "benchmarks" / "results" / name
+        if path.is_file():
+            return json.loads(path.read_text(encoding="utf-8"))
+    raise FileNotFoundError(f"there is no benchmarks/results/{name} in {home} or in {home.parent}")
