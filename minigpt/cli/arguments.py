@@ -4,7 +4,10 @@ import argparse
 import dataclasses
 import types
 import typing
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from minigpt.cli.suggestions import did_you_mean
 
 
 def add_options(parser: argparse.ArgumentParser, kind: type) -> None:
@@ -44,6 +47,11 @@ def flag(field: dataclasses.Field) -> str:
     return field.metadata["about"].flag or f"--{field.name.replace('_', '-')}"
 
 
+def takes_value(field: dataclasses.Field) -> bool:
+    """Is the option followed by a value? It is not where its name alone says all, as with --resume."""
+    return _plain_type(field.type) is not bool
+
+
 def _details(field: dataclasses.Field) -> dict[str, Any]:
     """What argparse wants to know of a field, beside its name."""
     about = field.metadata["about"]
@@ -52,10 +60,11 @@ def _details(field: dataclasses.Field) -> dict[str, Any]:
     details = {"help": _help(field), "default": argparse.SUPPRESS}
     if about.choices is not None:
         details["choices"] = tuple(about.choices)
+        details["type"] = _one_of(details["choices"])
     if about.metavar is not None:
         details["metavar"] = about.metavar
-    if kind in (int, float):
-        details["type"] = kind
+    if kind in NUMBERS:
+        details["type"] = NUMBERS[kind]
     if kind is bool:
         details["action"] = "store_true" if field.default is False else argparse.BooleanOptionalAction
     if not about.positional:
@@ -65,6 +74,37 @@ def _details(field: dataclasses.Field) -> dict[str, Any]:
     elif not required:
         details["nargs"] = "?"
     return details
+
+
+def whole_number(text: str) -> int:
+    """The number that stands on the command line. Raises ArgumentTypeError for what is no whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number: give one, such as 12") from None
+
+
+def number(text: str) -> float:
+    """The number that stands on the command line. Raises ArgumentTypeError for what is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number: give one, such as 0.5") from None
+
+
+NUMBERS = {int: whole_number, float: number}
+
+
+def _one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """A type for argparse that refuses all but these words, and says which of them is like the one that was given."""
+
+    def choose(text: str) -> str:
+        if text not in choices:
+            like = did_you_mean(text, choices)
+            raise argparse.ArgumentTypeError(f"{text!r} is none of its values: choose {', '.join(choices)}{like}")
+        return text
+
+    return choose
 
 
 def _plain_type(annotation: Any) -> Any:

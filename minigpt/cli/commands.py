@@ -1,4 +1,4 @@
-"""The commands: for each its name, its summary, the options of its job, and how the job is run.
+"""The commands: for each its name, its summary, the options of its job, how the job is run, and lines to type.
 
 Two functions stand for a command. The first returns the dataclass of its options. The second takes what argparse has
 found, runs the job, and returns the exit status (None is 0). Both import the job themselves, because that takes long
@@ -13,12 +13,16 @@ from minigpt.cli.arguments import given, read
 
 
 class Command(NamedTuple):
-    """A command: what follows `minigpt`, or a group's name, on the command line."""
+    """A command: what follows `minigpt`, or a group's name, on the command line.
+
+    examples: command lines that its help shows, without the word `minigpt`.
+    """
 
     name: str
     summary: str
     options: Callable[[], type]
     run: Callable[[Namespace], int | None]
+    examples: tuple[str, ...]
 
 
 class Group(NamedTuple):
@@ -201,22 +205,111 @@ def _check(found: Namespace) -> int:
     return 0 if happy else 1
 
 
-TOKENIZER = (
-    Command("train", "learn a vocabulary from a text", _vocabulary_options, _train_vocabulary),
-    Command("encode", "from text to token ids", _encode_options, _encode),
-    Command("decode", "from token ids to text", _decode_options, _decode),
-    Command("list", "print every token, what it was merged from, and its id", _list_options, _list_tokens),
+def _lessons_options() -> type:
+    from minigpt.learn.lessons import LessonsOptions
+
+    return LessonsOptions
+
+
+def _lessons(found: Namespace) -> None:
+    from minigpt.learn.lessons import LessonsOptions, copy_lessons
+
+    copy_lessons(read(LessonsOptions, found))
+
+
+RUN = "runs/gpt1-stories-nano"  # what `minigpt train` writes where nothing is given
+TUNED = f"{RUN}-sentiment"
+LESSONS = "my-lessons"
+
+OVERVIEW = (
+    f"lessons {LESSONS}",
+    "train",
+    f'sample {RUN} --prompt "Once upon a time"',
 )
 
+TRAIN = Command("train", "pre-train a model on a text", _train_options, _train, (
+    "train",
+    "train --model gpt2 --data pydocs --tokenizer bpe:4096 --steps 3000",
+    f"train --resume --out {RUN}",
+))  # fmt: skip
+
+SAMPLE = Command("sample", "write text with a trained model", _sample_options, _sample, (
+    f'sample {RUN} --prompt "Once upon a time"',
+    'sample gpt2 --prompt "The old man" --tokens 50 --temperature 0',
+))  # fmt: skip
+
+FINETUNE = Command(
+    "finetune", "teach a pre-trained model a task, from labelled examples", _finetune_options, _finetune, (
+        f"finetune {RUN} --task sentiment --train stories:200 --out {TUNED}",
+        "finetune gpt2 --task classification --train train.tsv --columns text=document,label=stars --seeds 3",
+    ),
+)  # fmt: skip
+
+PREDICT = Command("predict", "answer examples with a fine-tuned model", _predict_options, _predict, (
+    f"predict {TUNED} {LESSONS}/data/tasks/sentiment.tsv",
+    f"predict {TUNED} {LESSONS}/data/tasks/sentiment.tsv --out answers.tsv",
+))  # fmt: skip
+
+EVALUATE = Command("eval", "try a task that the model was not trained for", _evaluate_options, _evaluate, (
+    f"eval {RUN} perplexity {LESSONS}/data/stories_sample.txt",
+    "eval gpt2 winograd wsc273.txt --json winograd.json",
+))  # fmt: skip
+
+TOKENIZER = (
+    Command("train", "learn a vocabulary from a text", _vocabulary_options, _train_vocabulary, (
+        "tokenizer train --data pydocs --vocab 2000 --out runs/words",
+        "tokenizer train --kind gpt2 --data pydocs --out runs/bytes",
+    )),
+    Command("encode", "from text to token ids", _encode_options, _encode, (
+        'tokenizer encode runs/words "the old man"',
+        f'tokenizer encode {RUN} "Once upon a time"',
+    )),
+    Command("decode", "from token ids to text", _decode_options, _decode, (
+        "tokenizer decode runs/words 10 20 30",
+        f"tokenizer decode {RUN} 10 20 30",
+    )),
+    Command("list", "print every token, what it was merged from, and its id", _list_options, _list_tokens, (
+        "tokenizer list runs/words",
+        "tokenizer list gpt2",
+    )),
+)  # fmt: skip
+
+DOWNLOAD = Command("download", "fetch a published model", _download_options, _download, (
+    "download gpt2",
+    "download gpt2-medium --out models/gpt2-medium",
+))  # fmt: skip
+
+INFO = Command("info", "show every tensor of a model, and what it costs", _info_options, _info, (
+    "info --model gpt2 --size small --batch 4",
+    f"info {RUN} --ops",
+))  # fmt: skip
+
+STORIES = Command(
+    "stories", "print stories of the story world, or examples of its tasks", _stories_options, _stories, (
+        "stories --n 2 --events",
+        "stories --task entailment --split test",
+    ),
+)  # fmt: skip
+
+CHECK = Command("check", "check every gradient; or judge a file of your own", _check_options, _check, (
+    "check",
+    f"check {LESSONS}/exercises/05_layernorm.py",
+))  # fmt: skip
+
+LEARN = Command("lessons", "copy the lessons and their exercises into a folder", _lessons_options, _lessons, (
+    f"lessons {LESSONS}",
+))  # fmt: skip
+
 COMMANDS = (
-    Command("train", "pre-train a model on a text", _train_options, _train),
-    Command("sample", "write text with a trained model", _sample_options, _sample),
-    Command("finetune", "teach a pre-trained model a task, from labelled examples", _finetune_options, _finetune),
-    Command("predict", "answer examples with a fine-tuned model", _predict_options, _predict),
-    Command("eval", "try a task that the model was not trained for", _evaluate_options, _evaluate),
+    LEARN,
+    TRAIN,
+    SAMPLE,
+    FINETUNE,
+    PREDICT,
+    EVALUATE,
     Group("tokenizer", "train a vocabulary, or use one", TOKENIZER),
-    Command("download", "fetch a published model", _download_options, _download),
-    Command("info", "show every tensor of a model, and what it costs", _info_options, _info),
-    Command("stories", "print stories of the story world, or examples of its tasks", _stories_options, _stories),
-    Command("check", "check every gradient; or judge a file of your own", _check_options, _check),
+    DOWNLOAD,
+    INFO,
+    STORIES,
+    CHECK,
 )

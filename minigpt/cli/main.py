@@ -6,17 +6,29 @@ import sys
 from collections.abc import Sequence
 
 from minigpt import __version__
-from minigpt.cli.arguments import add_options
-from minigpt.cli.commands import COMMANDS, Command, Group
+from minigpt.cli.arguments import add_options, whole_number
+from minigpt.cli.commands import COMMANDS, OVERVIEW, Command, Group
+from minigpt.cli.spelling import check_spelling
+from minigpt.cli.suggestions import for_what_is_missing
 from minigpt.errors import InputError
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports in one line what is wrong."""
+    """Raises InputError for a line that it cannot read, and shows below its help lines that can be typed.
+
+    examples: those lines, without the word `minigpt`.
+    """
+
+    def __init__(self, *args, examples: Sequence[str] = (), **options):
+        lines = "".join(f"  minigpt {example}\n" for example in examples)
+        epilog = f"examples:\n{lines}" if examples else None
+        super().__init__(*args, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        self.examples = examples
 
     def error(self, message: str):
-        """Print one line, and exit with status 2."""
-        self.exit(2, f"minigpt: {message} (see {self.prog} --help)\n")
+        """Raises InputError with what argparse found wrong and an example of the command."""
+        example = f", such as minigpt {self.examples[0]}" if "required" in message else ""
+        raise InputError(f"{message.removeprefix('argument ')}{example} (see {self.prog} --help)")
 
 
 def parser(words: Sequence[str] | None = None) -> Parser:
@@ -25,7 +37,8 @@ def parser(words: Sequence[str] | None = None) -> Parser:
     words: the command line that it is for. The options of a command come from its job, whose import takes longer than
     all the rest; so only a command whose name is among the words gets its options. None: every command gets them.
     """
-    top = Parser(prog="minigpt", description="GPT-1 and GPT-2, every gradient written by hand")
+    about = "GPT-1 and GPT-2, every gradient written by hand. `minigpt help COMMAND` tells more of a command."
+    top = Parser(prog="minigpt", description=about, examples=OVERVIEW)
     top.add_argument("--version", action="version", version=f"minigpt {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for entry in COMMANDS:
@@ -37,7 +50,8 @@ def parser(words: Sequence[str] | None = None) -> Parser:
 
 
 def _add_group(commands, group: Group, words: Sequence[str] | None) -> None:
-    below = commands.add_parser(group.name, help=group.summary, description=group.summary)
+    examples = [action.examples[0] for action in group.actions]
+    below = commands.add_parser(group.name, help=group.summary, description=group.summary, examples=examples)
     actions = below.add_subparsers(dest="action", required=True, metavar="ACTION")
     for command in group.actions:
         _add_command(actions, command, words)
@@ -45,9 +59,13 @@ def _add_group(commands, group: Group, words: Sequence[str] | None) -> None:
 
 def _add_command(commands, command: Command, words: Sequence[str] | None) -> None:
     description = command.summary[0].upper() + command.summary[1:] + "."
-    below = commands.add_parser(command.name, help=command.summary, description=description)
+    below = commands.add_parser(
+        command.name, help=command.summary, description=description, examples=command.examples
+    )
     below.set_defaults(run=command.run)
-    below.add_argument("--threads", type=int, metavar="N", help="threads for matrix products (default: all cores)")
+    below.add_argument(
+        "--threads", type=whole_number, metavar="N", help="threads for matrix products (default: all cores)"
+    )
     if words is None or command.name in words:
         add_options(below, command.options())
 
@@ -60,11 +78,14 @@ def main(words: Sequence[str] | None = None) -> int:
     if words is None:
         words = sys.argv[1:]
     _prepare_streams()
-    found = parser(words).parse_args(words)
+    words = _help_in_full(words)
     try:
+        check_spelling(words)
+        found = parser(words).parse_args(words)
         return _run(found)
     except InputError as error:
-        return _report(str(error))
+        message = str(error)
+        return _report(message + for_what_is_missing(message, words))
     except BrokenPipeError:  # the reader of the output has gone, as in `minigpt info ... | head`
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -76,6 +97,17 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nminigpt: interrupted", file=sys.stderr)
         return 130
+
+
+def _help_in_full(words: Sequence[str]) -> list[str]:
+    """The same words; for nothing, for `help` and for `help COMMAND` those that show the help."""
+    words = list(words)
+    if not words:
+        return ["--help"]
+    if words[0] != "help":
+        return words
+    rest = [word for word in words[1:] if word not in ("help", "--help", "-h")]
+    return [*rest, "--help"]
 
 
 def _run(found: argparse.Namespace) -> int:

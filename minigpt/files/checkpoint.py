@@ -106,11 +106,23 @@ def load_config(folder: str | Path) -> dict:
     """The config.json of a model directory. Raises InputError where there is none, or one without a model_type."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise InputError(f"{folder} is not a model directory: it has no {CONFIG}")
+        raise InputError(_no_model(Path(folder)))
     config = read_json(path)
     if "model_type" not in config:
         raise InputError(f"{path} names no model_type: is it a model directory?")
     return config
+
+
+def _no_model(folder: Path) -> str:
+    """What a path is that holds no model, and what to do."""
+    wrong = f"{folder} is not a model directory: it has no {CONFIG}"
+    if folder.is_file():
+        return f"{wrong}, it is a file: give the folder of a model"
+    if not folder.is_dir():
+        return f"{wrong}, it does not exist: give the folder of a model, or the name of a downloaded one"
+    if (folder / "loss.csv").is_file():
+        return f"{wrong} yet: go on with its run: minigpt train --resume --out {folder}"
+    return f"{wrong}: give the folder that minigpt train has written"
 
 
 def load_weights(folder: str | Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,91 @@
+"""Commands and options that do not exist, found before argparse reads the line, so that the message can help."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from minigpt.cli.arguments import flag, takes_value
+from minigpt.cli.commands import COMMANDS, Command, Group
+from minigpt.cli.suggestions import did_you_mean
+from minigpt.errors import InputError
+
+NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")  # as argparse has it: -1e3 is no number there
+EVERYWHERE = {"--help": False, "-h": False, "--threads": True}  # options of every command: do they take a value?
+
+
+def check_spelling(words: Sequence[str]) -> None:
+    """Raises InputError for a word in the place of a command that is none, and for an option that the command lacks."""
+    entry = _entry(COMMANDS, words, 0, "minigpt")
+    if isinstance(entry, Group):
+        name = f"minigpt {entry.name}"
+        action = _entry(entry.actions, words, 1, name)
+        if action is not None:
+            _check_options(f"{name} {action.name}", action, words[2:])
+    elif entry is not None:
+        _check_options(f"minigpt {entry.name}", entry, words[1:])
+
+
+def _entry(entries: Sequence[Command | Group], words: Sequence[str], place: int, before: str) -> Command | Group | None:
+    """The command that a word names; None where argparse has the answer: no word, --help or --version."""
+    if len(words) <= place or words[place] in ("--help", "-h", "--version"):
+        return None
+    word = words[place]
+    for entry in entries:
+        if entry.name == word:
+            return entry
+    names = [entry.name for entry in entries]
+    choose = f"choose {', '.join(names)}"
+    if word.startswith("-"):
+        raise InputError(f"{word} stands where {before} expects a command: {choose}, and then its options")
+    raise InputError(f"{before} has no command {word!r}: {choose}{did_you_mean(word, names)}")
+
+
+def _check_options(name: str, command: Command, words: Sequence[str]) -> None:
+    """Raises InputError for an option that this command does not have.
+
+    A shortened one passes, as argparse takes it: --temp for --temperature. All that follows a word `--` is a value.
+    """
+    known = _options_of(command)
+    before = ""
+    for word in words:
+        if word == "--":
+            return
+        if not _is_option(word):
+            before = ""
+            continue
+        if known.get(before):
+            raise InputError(f"{before} needs a value: where it begins with a dash, write {before}={_quoted(word)}")
+        given = word.partition("=")[0]
+        if not any(one.startswith(given) for one in known):
+            raise InputError(f"{name} has no option {given}{_advice(given, known, command)} (see {name} --help)")
+        before = given if "=" not in word else ""
+
+
+def _options_of(command: Command) -> dict[str, bool]:
+    """{option: does it take a value?}"""
+    found = dict(EVERYWHERE)
+    for field in dataclasses.fields(command.options()):
+        if field.metadata["about"].positional:
+            continue
+        found[flag(field)] = takes_value(field)
+        if not takes_value(field) and field.default is not False:
+            found[f"--no-{field.name.replace('_', '-')}"] = False
+    return found
+
+
+def _is_option(word: str) -> bool:
+    """Does argparse take this word for an option? Not a text with a space in it, not a lone dash, not a number."""
+    return word.startswith("-") and word != "-" and " " not in word and not NEGATIVE.fullmatch(word)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def _advice(given: str, known: dict[str, bool], command: Command) -> str:
+    """The commands that have this option; where there are none, the option that is like it."""
+    others = [entry for entry in COMMANDS if isinstance(entry, Command) and entry is not command]
+    having = [f"minigpt {other.name}" for other in others if given in _options_of(other)]
+    if having:
+        return f": it belongs to {', '.join(having)}"
+    return did_you_mean(given if given.startswith("--") else f"-{given}", known)

@@ -1,0 +1,64 @@
+"""Did you mean ...? For a word that is unknown, the nearest one that is known."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+FIXED = ("stories", "pydocs", "char")  # what --data and --tokenizer take beside the names of files and folders
+MISSING = re.compile("unknown|does not exist|there is no|not a file|not a folder|not a model|cannot be read|neither")
+NAMES = re.compile(r"[\w.:/-]*\w")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like this one, or None where none is like it. Small and large letters are equal."""
+    by_small_letters = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(word.lower(), by_small_letters, n=1, cutoff=0.6)
+    return by_small_letters[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What follows an error about an unknown word: "; did you mean train?", or nothing."""
+    found = nearest(word, known)
+    return "" if found is None else f"; did you mean {found}?"
+
+
+def for_what_is_missing(message: str, words: Sequence[str]) -> str:
+    """What follows an error about a file, a folder or a name that is not there, if there is something like it.
+
+    message: the error. words: the command line. Compared are the choices that the message offers, the published models,
+    and what lies in the folder in which something was looked for.
+    """
+    if not MISSING.search(message):
+        return ""
+    for word in words:
+        value = word.partition("=")[2] if word.startswith("--") else word
+        if not value or value not in message or Path(value).exists():
+            continue
+        found = did_you_mean(value, [*_choices_in(message), *_published(), *FIXED, *_beside(value)])
+        if found and not found.endswith(f" {value}?"):
+            return found
+    return ""
+
+
+def _choices_in(message: str) -> list[str]:
+    """The names that an error offers: nano and paper of "unknown size 'pico': choose nano, paper"."""
+    return NAMES.findall(message.partition(": choose ")[2])
+
+
+def _published() -> list[str]:
+    from minigpt.files import hub  # here, because only an error needs it
+
+    return list(hub.PUBLISHED)
+
+
+def _beside(name: str) -> list[str]:
+    """The paths of all that lies in the same folder; where there is no such folder, in the folder above it."""
+    path = Path(name)
+    folder = path.parent
+    if not folder.is_dir():
+        return _beside(str(folder)) if folder != folder.parent else []
+    try:
+        return [str(one) for one in folder.iterdir() if not one.name.startswith(".")]
+    except OSError:
+        return []
