@@ -41,7 +41,7 @@ def folder() -> Path:
 
 
 def recorded(name: str) -> dict:
-    """What a benchmark has recorded. Its file lies beside the folder of the lessons, or in it: see `minigpt lessons`."""
+    """What a benchmark has recorded. Its file lies beside the folder of the lessons, or in it."""
     home = folder().parents[1]
     for place in (home, home.parent):
         path = place / "benchmarks" / "results" / name

@@ -1,6 +1,7 @@
 """The commands as a person types them: what they print, and one clear line for every mistake."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from minigpt import ops
 from minigpt.cli import main
+from minigpt.cli.commands import COMMANDS
 from minigpt.files import checkpoint
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
@@ -131,14 +133,15 @@ def test_text_that_cannot_be_used(kind, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--embd", "100", "--heads", "12"], "n_embd 100 is not a multiple of n_head 12: choose 96 or 108"),
+        (["--embd", "100", "--heads", "12"], "--embd 100 is not a multiple of --heads 12: choose 96 or 108"),
         (["--size", "huge"], "unknown size 'huge' of gpt1: choose nano, mini, paper"),
         (["--batch", "0"], "--batch 0: give 1 or more"),
         (["--batch", "12", "--accumulate", "5"], "cannot be split"),
         (["--dropout", "1"], "dropout rate"),
         (["--lr", "-1"], "--lr -1.0: give 0 or more"),
         (["--lr", "nan"], "--lr nan: give 0 or more"),
-        (["--layers", "0"], "n_layer is 0"),
+        (["--layers", "0"], "--layers 0: give 1 or more"),
+        (["--layers", "100000000"], "100,000,000 layers of width 16"),
         (["--seed", "-1"], "--seed -1"),
         (["--threads", "0"], "--threads 0"),
         (["--tokenizer", "bpe:lots"], "--tokenizer bpe:lots"),
@@ -325,3 +328,118 @@ def test_characters_are_taken_from_the_whole_text(tmp_path, capsys):
     words = ["--data", str(text), "--tokenizer", str(tmp_path / "letters"), "--out", str(tmp_path / "run")]
     assert main(["train", *SMALL, *words]) == 0
     assert_one_line(main(["tokenizer", "decode", str(tmp_path / "letters"), "1" * 5000]), capsys)
+
+
+def status_and_error(words: list[str], capsys) -> tuple[int, str]:
+    status = main(words)
+    return status, capsys.readouterr().err
+
+
+def test_the_next_step_after_a_run_can_be_typed(text, tmp_path, capsys):
+    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "run")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"now: minigpt sample {tmp_path / 'run'} --prompt ")
+    words = shlex.split(last.removeprefix("now: minigpt "))
+    assert main([*words, "--tokens", "3"]) == 0
+    assert capsys.readouterr().out.startswith(words[-1])
+    assert main(["tokenizer", "train", "--data", text, "--vocab", "60", "--out", str(tmp_path / "bpe")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"now: minigpt train --data {text} --tokenizer {tmp_path / 'bpe'}"
+    words = shlex.split(last.removeprefix("now: minigpt "))
+    assert main([*words, *SMALL, "--out", str(tmp_path / "second")]) == 0
+
+
+def test_what_the_vocabulary_does_not_know_is_told_before_text_is_written(text, tmp_path, capsys):
+    words = ["--data", text, "--tokenizer", "bpe:60", "--out", str(tmp_path / "run")]
+    assert main(["train", *SMALL, *words]) == 0
+    capsys.readouterr()
+    assert main(["sample", str(tmp_path / "run"), "--prompt", "the cat \u00fc7", "--tokens", "3"]) == 0
+    told = capsys.readouterr().err
+    assert "the vocabulary has no '\u00fc', '7': the model reads the unknown token in their place" in told
+    assert main(["sample", str(tmp_path / "run"), "--prompt", "the cat", "--tokens", "3"]) == 0
+    assert "the vocabulary has no" not in capsys.readouterr().err
+
+
+def test_one_thread_is_no_plural(text, tmp_path, capsys):
+    words = [*SMALL, "--data", text, "--tokenizer", "char"]
+    assert main(["train", *words, "--threads", "2", "--out", str(tmp_path / "a")]) == 0
+    assert "2 threads (" in capsys.readouterr().out
+    assert main(["train", *words, "--threads", "1", "--out", str(tmp_path / "b")]) == 0
+    assert "1 thread (" in capsys.readouterr().out
+
+
+def test_a_model_that_is_too_large_is_refused_before_a_weight_is_drawn(text, tmp_path, capsys, monkeypatch):
+    words = ["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "a")]
+    monkeypatch.setattr("minigpt.jobs.pretrain.size_check.machine_memory", lambda: 20_000)
+    status, error = status_and_error(words, capsys)
+    assert status == 2 and "this machine has 19.5 KB: choose a smaller model, --batch or --context" in error
+    monkeypatch.setattr("minigpt.jobs.pretrain.size_check.machine_memory", lambda: None)  # Windows does not tell
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["help", "help"]])
+def test_without_a_command_the_overview_is_shown(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    said = capsys.readouterr().out
+    assert left.value.code == 0 and said.count("\n  minigpt ") == 3
+    assert {entry.name for entry in COMMANDS} <= set(said.split())
+
+
+def test_help_of_a_command_shows_the_same_by_two_names(capsys):
+    shown = []
+    for words in (["help", "train"], ["train", "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and "examples:\n  minigpt train\n" in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("trian", "no command 'trian'; did you mean train?"),
+        ("tokenizer trian", "has no command 'trian': choose train, encode, decode, list; did you mean train?"),
+        ("help samle", "did you mean sample?"),
+        ("train --modle gpt2", "minigpt train has no option --modle; did you mean --model?"),
+        ("train --model gtp2", "'gtp2' is none of its values: choose gpt1, gpt2, lstm, bert; did you mean gpt2?"),
+        ("train --data {text} --size nanno", "did you mean nano?"),
+        ("train --data {text} --tokenizer chr", "did you mean char?"),
+        ("train --data storeis", "did you mean stories?"),
+        ("sample gpt2 --steps 3", "minigpt sample has no option --steps: it belongs to minigpt train"),
+        ("sample gpt2 --prompt -oh", '--prompt needs a value: where it begins with a dash, write --prompt="-oh"'),
+        ("train --lr -1e-3", 'write --lr="-1e-3"'),
+        ("--steps 5 train", "--steps stands where minigpt expects a command"),
+        ("download gpt-2", "did you mean gpt2?"),
+        ("sample gpt2-meduim", "did you mean gpt2-medium?"),
+        ("sample", "required: MODEL, such as minigpt sample runs/gpt1-stories-nano"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_was_meant(line, words, text, capsys):
+    assert words in assert_one_line(main(shlex.split(line.format(text=text))), capsys).replace(LISTED, "")
+
+
+LISTED = ": choose " + ", ".join(entry.name for entry in COMMANDS)
+
+
+def test_a_file_that_is_not_there_is_compared_with_those_that_are(trained, tmp_path, capsys):
+    (tmp_path / "story.txt").write_text("the cat sat. " * 90, encoding="utf-8")
+    error = assert_one_line(main(["train", "--data", str(tmp_path / "stroy.txt")]), capsys)
+    assert error.endswith(f"did you mean {tmp_path / 'story.txt'}?")
+    folder = Path(trained)
+    elsewhere = folder.parent.parent / folder.parent.name.replace("models", "model")
+    for wrong in (folder.parent / "smal", elsewhere / "small"):
+        error = assert_one_line(main(["sample", str(wrong)]), capsys)
+        assert error.endswith(f"did you mean {trained}?")
+    assert "did you mean" not in assert_one_line(main(["sample", str(tmp_path / "quite_another")]), capsys)
+
+
+def test_what_is_no_model_is_told_what_it_is(text, trained, tmp_path, capsys):
+    assert "it is a file" in assert_one_line(main(["sample", text]), capsys)
+    assert "it does not exist" in assert_one_line(main(["sample", str(tmp_path / "none")]), capsys)
+    (tmp_path / "loss.csv").write_text("step\n", encoding="utf-8")
+    error = assert_one_line(main(["sample", str(tmp_path)]), capsys)
+    assert f"yet: go on with its run: minigpt train --resume --out {tmp_path}" in error
+    long = "the cat sat on the mat. " * 4
+    error = assert_one_line(main(["sample", trained, "--prompt", long]), capsys)
+    assert "tokens and the model sees 16: give only" in error

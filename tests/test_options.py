@@ -4,14 +4,16 @@ import argparse
 import dataclasses
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from minigpt.cli import arguments, main
-from minigpt.cli.commands import COMMANDS, Command
+from minigpt.cli.commands import COMMANDS, OVERVIEW, Command
 from minigpt.cli.main import parser
+from minigpt.cli.spelling import check_spelling
 from minigpt.jobs.evaluate import TASKS, EvaluateOptions
 from minigpt.jobs.option_fields import REQUIRED, argument, option
 from minigpt.jobs.pretrain import PretrainOptions, prepare
@@ -214,3 +216,27 @@ def test_help_of_each_command_can_be_shown(name, capsys):
 def test_a_word_that_is_also_a_command_is_only_a_word(tmp_path, capsys):
     assert main(["sample", str(tmp_path / "none"), "--prompt", "train"]) == 2
     assert "none" in capsys.readouterr().err
+
+
+@every_command
+def test_the_examples_of_a_command_are_lines_that_it_reads(name):
+    examples = CALLS[name].examples
+    assert examples and len(set(examples)) == len(examples)
+    for example in examples:
+        words = shlex.split(example)
+        assert " ".join(words).startswith(name)
+        check_spelling(words)
+        arguments.read(CALLS[name].options(), parser(words).parse_args(words))
+
+
+def test_the_examples_of_the_overview_are_lines_that_can_be_read():
+    for example in OVERVIEW:
+        words = shlex.split(example)
+        check_spelling(words)
+        parser(words).parse_args(words)
+
+
+def test_an_example_is_a_line_of_help(capsys):
+    for name, command in CALLS.items():
+        shown = parser_of(name).format_help()
+        assert [example for example in command.examples if f"\n  minigpt {example}\n" not in shown] == []

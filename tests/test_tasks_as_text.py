@@ -286,6 +286,24 @@ def test_winograd_full_and_partial_are_the_sums_of_their_tokens(model, character
         assert found[f"accuracy, {name} scoring"] == np.mean(right[name])
 
 
+def test_winograd_leaves_out_what_the_model_cannot_see_and_says_so(model, characters):
+    short = ("the [MASK] sat on the mat.", ["cat", "dog"], 0)
+    long = ("the [MASK] sat on the mat." + " was it a good dog?" * 7, ["cat", "dog"], 0)
+    found = tasks_as_text.winograd(model, characters, [short, long, short])
+    assert [measure.n for measure in found.measures] == [2, 2]
+    told = "1 of 3 items are longer than the 128 tokens that the model sees and were left out: number 2"
+    assert found.notes == [told]
+    assert values(found) == values(tasks_as_text.winograd(model, characters, [short, short]))
+    with pytest.raises(InputError, match="every text is longer than the 128 tokens"):
+        tasks_as_text.winograd(model, characters, [long])
+
+
+def test_a_choice_that_does_not_fit_is_named(model, characters):
+    records = [("the cat", ["sat", "ran"], 0), ("a dog", ["saw it", "was good" * 20], 0)]
+    with pytest.raises(InputError, match="item 2, choice 2, has 161 tokens to score"):
+        tasks_as_text.choose(model, characters, records)
+
+
 def test_who_cannot_tell_gets_what_a_guess_would_get(characters):
     model = silent(GPT1, characters.vocab_size, 64)
     records = [("the [MASK] sat on the mat.", ["cat", "dog"], 0)] * 6  # the right one first, as in wsc273.txt

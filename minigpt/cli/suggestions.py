@@ -35,9 +35,9 @@ def for_what_is_missing(message: str, words: Sequence[str]) -> str:
         value = word.partition("=")[2] if word.startswith("--") else word
         if not value or value not in message or Path(value).exists():
             continue
-        found = did_you_mean(value, [*_choices_in(message), *_published(), *FIXED, *_beside(value)])
-        if found and not found.endswith(f" {value}?"):
-            return found
+        found = nearest(value, [*_choices_in(message), *_published(), *FIXED]) or _near_path(Path(value))
+        if found and found != value:
+            return f"; did you mean {found}?"
     return ""
 
 
@@ -52,13 +52,19 @@ def _published() -> list[str]:
     return list(hub.PUBLISHED)
 
 
-def _beside(name: str) -> list[str]:
-    """The paths of all that lies in the same folder; where there is no such folder, in the folder above it."""
-    path = Path(name)
+def _near_path(path: Path) -> str | None:
+    """A path that exists and differs from this one by little in the name, or in the names of folders above it."""
     folder = path.parent
     if not folder.is_dir():
-        return _beside(str(folder)) if folder != folder.parent else []
+        above = None if folder == path else _near_path(folder)
+        if above is None:
+            return None
+        folder = Path(above)
+        if (folder / path.name).exists():
+            return str(folder / path.name)
     try:
-        return [str(one) for one in folder.iterdir() if not one.name.startswith(".")]
+        names = [one.name for one in folder.iterdir() if not one.name.startswith(".")]
     except OSError:
-        return []
+        return None
+    found = nearest(path.name, names)
+    return None if found is None else str(folder / found)

@@ -48,17 +48,21 @@ def log_probabilities(
     model: LanguageModel,
     rows: Sequence[Any],
     starts: int | Sequence[int] = 1,
+    names: Sequence[str] | None = None,
 ) -> list[Scored]:
     """Score each row of token ids from index `start` on.
 
     rows: N lists or arrays of ids, of any lengths. starts: 1 or more, one for all rows or one for each. Rows of like
     length share a forward pass, padded at the right, where a causal model does not look. A row that is too long for
-    the model loses its oldest tokens. Raises InputError for a row with nothing to score, or with more than fits.
+    the model loses its oldest tokens. names: what an error calls each row. Raises InputError for a row with nothing to
+    score, or with more than fits.
     """
     room = model.config.n_positions + 1  # the last token of a row is only a target
     starts = np.broadcast_to(starts, len(rows))
-    for row, start in zip(rows, starts, strict=True):
-        _check_row(len(row), start, room)
+    if names is None:
+        names = [f"text {number}" for number in range(1, len(rows) + 1)]
+    for row, start, name in zip(rows, starts, names, strict=True):
+        _check_row(len(row), start, room, name)
     lengths = [len(row) for row in rows]
     order = sorted(range(len(rows)), key=lengths.__getitem__)
     longest = min(room, max(lengths, default=1))
@@ -74,12 +78,12 @@ def log_probabilities(
     return scored
 
 
-def _check_row(length: int, start: int, room: int) -> None:
+def _check_row(length: int, start: int, room: int, name: str) -> None:
     """Raises InputError unless 1 to room - 1 tokens are to be scored, after one token or more."""
     n = length - start
     if start < 1 or not 1 <= n < room:
         given = f"{n} tokens to score after the first {start}"
-        raise InputError(f"a text has {given}: give it 1 to {room - 1}, this model's positions, after 1 or more")
+        raise InputError(f"{name} has {given}: give it 1 to {room - 1}, this model's positions, after 1 or more")
 
 
 def _one_pass(model: LanguageModel, rows: Sequence[Any], starts: Sequence[int]) -> list[Scored]:
@@ -146,11 +150,13 @@ def continuations(
     model: LanguageModel,
     tokenizer: Tokenizer,
     pairs: Sequence[Pair],
+    names: Sequence[str] | None = None,
 ) -> list[Scored]:
     """For each pair (context, continuation), the tokens of the continuation scored after the context.
 
     A context may be empty. The two are encoded apart, so that it is certain where one ends; the space between them
-    belongs to the continuation. Raises InputError for a continuation without tokens, or with more than fits.
+    belongs to the continuation. names: what an error calls each pair. Raises InputError for a continuation without
+    tokens, or with more than fits.
     """
     encoded: dict[str, list[int]] = {}  # many pairs share a context
     rows = []
@@ -163,7 +169,7 @@ def continuations(
         before = opening(tokenizer) + encoded[context]
         rows.append(before + encoded[continuation])
         starts.append(max(1, len(before)))
-    return log_probabilities(model, rows, starts)
+    return log_probabilities(model, rows, starts, names)
 
 
 # Choices: which of several continuations is the likeliest?
@@ -180,9 +186,11 @@ def score_choices(
     Raises InputError for a choice without tokens, or with more than fits.
     """
     pairs = []
-    for choices in questions:
+    names = []
+    for number, choices in enumerate(questions, 1):
         pairs.extend(choices)
-    scored = continuations(model, tokenizer, pairs)
+        names += [f"item {number}, choice {choice}," for choice in range(1, len(choices) + 1)]
+    scored = continuations(model, tokenizer, pairs, names)
     found = []
     end = 0
     for choices in questions:

@@ -69,8 +69,10 @@ def winograd(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choic
     """Who is meant by [MASK]? Each candidate takes its place (GPT-2 section 3.4).
 
     Full scoring compares P(the whole text). Partial scoring compares P(what follows | all up to the candidate), where
-    the candidate's own rarity plays no part (Trinh & Le 2018). Raises InputError for texts that do not fit the model.
+    the candidate's own rarity plays no part (Trinh & Le 2018). An item whose text is longer than the model's context is
+    left out, and a note says so. Raises InputError where no item fits.
     """
+    records, notes = _that_fit(model, tokenizer, records)
     whole_texts = []
     halves = []
     for text, names, _ in records:
@@ -83,7 +85,29 @@ def winograd(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choic
     for name, scored in (("full", full), ("partial", partial)):
         totals = [[one.total for one in choices] for choices in scored]
         measures.append(accuracy_measure(f"accuracy, {name} scoring", _credits(totals, records)))
-    return Report(measures, _notes(full))
+    return Report(measures, notes + _notes(full))
+
+
+def _that_fit(
+    model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]
+) -> tuple[list[Choice], list[str]]:
+    """The records whose texts fit the model with each candidate, and a note on the others, if there are any."""
+    room = model.config.n_positions
+    fitting = []
+    left_out = []
+    for number, record in enumerate(records, 1):
+        text, names, _ = record
+        lengths = [len(tokenizer.encode("".join(substitute(text, name)))) for name in names]
+        if max(lengths) <= room:
+            fitting.append(record)
+        else:
+            left_out.append(str(number))
+    if not fitting:
+        raise InputError(f"every text is longer than the {room} tokens that the model sees: take one that sees more")
+    if not left_out:
+        return fitting, []
+    items = f"{len(left_out)} of {len(records)} items are longer than the {room} tokens that the model sees"
+    return fitting, [f"{items} and were left out: number {', '.join(left_out)}"]
 
 
 def choose(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]) -> Report:

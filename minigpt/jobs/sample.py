@@ -14,6 +14,8 @@ from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import sampling
 from minigpt.tokenizer import Tokenizer
 
+SHOWN = 8  # unknown characters of a prompt
+
 
 @dataclass(kw_only=True)
 class SampleOptions(OnDevice):
@@ -105,11 +107,23 @@ def _warn_of_sliding(length: int, context: int) -> None:
         print(about, file=sys.stderr)
 
 
+def _warn_of_unknown(text: Tokenizer, prompt: str) -> None:
+    """Tell the user which characters of a prompt the model does not see."""
+    unknown = text.unknown_in(prompt)
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:SHOWN]))
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        about = f"the vocabulary has no {shown}{more}: the model reads the unknown token in their place"
+        print(about, file=sys.stderr)
+
+
 def _start(text: Tokenizer, prompt: str | None, context: int) -> list[int]:
     """The ids that a text begins with: a prompt's, or the end of the text before it, or of the line before it."""
     start = [text.start_id] if prompt is None else text.encode(prompt)
     if start == [None]:
         raise InputError("this vocabulary has no line end for a text to begin after: give a --prompt")
+    if prompt is not None:
+        _warn_of_unknown(text, prompt)
     if not start:
         raise InputError(f"the prompt {prompt!r} holds no token: give some text, or no prompt at all")
     if len(start) > context:

@@ -73,6 +73,7 @@ def train_vocabulary(options: VocabularyOptions) -> None:
     if was_there:
         print(f"the vocabulary in {folder} is complete: nothing is left to do")
     print(f"{trained.vocab_size} tokens: {options.out}")
+    print(f"now: minigpt train --data {options.data} --tokenizer {options.out}")
 
 
 def _trained(options: VocabularyOptions) -> Tokenizer:

@@ -37,11 +37,13 @@ def _about_time(job: Job) -> str:
     evaluations = _evaluations_left(job)
     update, evaluation = measure(job)
     minutes = (updates * update + evaluations * evaluation) / 60
+    at_once = threads()
+    plural = "" if at_once == 1 else "s"
     each = f"each of {job.ranks.size} processes has " if job.ranks.size > 1 else ""
     return (
         f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "
-        f"about {minutes:.1f} minutes on {job.model.device}, {each}{threads()} "
-        f"threads ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
+        f"about {minutes:.1f} minutes on {job.model.device}, {each}{at_once} "
+        f"thread{plural} ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
         f"expect   loss {math.log(config.vocab_size):.2f} is guessing among {config.vocab_size:,} tokens, "
         f"{job.entropy:.2f} a table of token frequencies; {_about_rate(options)}\n"
         f"folder   {job.run.folder}"

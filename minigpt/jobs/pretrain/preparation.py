@@ -28,6 +28,7 @@ from minigpt.jobs.pretrain.settings import (
     resolve,
     usual_eval_every,
 )
+from minigpt.jobs.pretrain.size_check import check_size
 from minigpt.jobs.run_folder import Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
@@ -191,6 +192,7 @@ def _new_model(options: PretrainOptions, text: Tokenizer) -> LanguageModel:
     kind = models.card(options.model).model
     ends = {"bos_token_id": text.end_of_text_id, "eos_token_id": text.end_of_text_id}
     config = new_config(options, vocab_size=text.vocab_size, **ends)
+    check_size(options, kind, config)
     return kind(config, seed=options.seed)
 
 

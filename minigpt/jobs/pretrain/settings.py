@@ -24,6 +24,11 @@ RATES = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
 EVALUATION_SHARE = 1 / 3  # of the time of training: what evaluations after the first may cost
 FORWARD_SHARE = 0.4  # of the time of an update: the forward alone
 
+FLAGS = {
+    "n_layer": "--layers", "n_head": "--heads", "n_embd": "--embd", "n_positions": "--context",
+    "embd_pdrop": "--dropout",
+}  # fmt: skip
+
 
 @dataclass(kw_only=True)
 class PretrainOptions(OnDevice):
@@ -101,7 +106,7 @@ class PretrainOptions(OnDevice):
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
-        check_ranges(self, 1, "batch", "accumulate", "steps", "eval_every")
+        check_ranges(self, 1, "layers", "heads", "embd", "context", "batch", "accumulate", "steps", "eval_every")
         check_ranges(self, 0, "lr", "min_lr", "warmup", "init_std", "weight_decay", "clip", "seed")
         if self.dtype not in DTYPES:
             raise InputError(f"--dtype {self.dtype}: choose {', '.join(DTYPES)}")
@@ -114,7 +119,10 @@ class PretrainOptions(OnDevice):
 
 
 def new_config(options: PretrainOptions, **values) -> Config:
-    """The configuration of a new model of the size that the options name. values: what the vocabulary says."""
+    """The configuration of a new model of the size that the options name. values: what the vocabulary says.
+
+    Raises InputError, in the words of the command line, for sizes that do not belong together.
+    """
     card = models.card(options.model)
     kind = card.model
     values |= models.size(options.model, options.size or SIZE)
@@ -132,7 +140,17 @@ def new_config(options: PretrainOptions, **values) -> Config:
     if dropout is None:
         dropout = 0.1 if options.size == "paper" else 0.0
     values |= {name: dropout for name in RATES if hasattr(kind.Config, name)}  # not every model has all places
-    return kind.Config(**values)
+    try:
+        return kind.Config(**values)
+    except InputError as error:
+        raise InputError(_in_options(str(error))) from error
+
+
+def _in_options(message: str) -> str:
+    """An error of a configuration in the words of the command line: --embd, not n_embd."""
+    for field, flag in FLAGS.items():
+        message = message.replace(field, flag)
+    return message
 
 
 def resolve(options: PretrainOptions, config: Config) -> None:

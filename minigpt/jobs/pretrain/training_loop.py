@@ -5,6 +5,7 @@ To know beforehand what it costs, to see how it goes, to stop it and go on, and 
 
 import contextlib
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
@@ -31,6 +32,7 @@ from minigpt.models import costs
 from minigpt.nn.optim import NonFiniteGradient
 
 SAMPLE = 40  # tokens that are written after an evaluation
+BEGINNING = 40  # tokens of the text from which a prompt is taken
 
 
 class Stopped(Exception):
@@ -61,7 +63,20 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
         print(f"best validation loss {job.best:.4f} (perplexity {math.exp(job.best):.2f} per token): {job.run.folder}")
     if job.at_plateau and job.ranks.first:
         print(f"warning: {plateau.warning(job.entropy, job.options)}")
+    if job.finished and job.ranks.first:
+            print(next_step(job))
     return job
+
+
+def next_step(job: Job) -> str:
+    """What to type now: a sample that begins with words of the text, or, of a model that cannot write, its costs."""
+    folder = job.run.folder
+    if not job.model.can_generate:
+        return f"now: minigpt info {folder}"
+    words = re.findall(r"\w+", job.text.decode(to_numpy(job.valid[:BEGINNING]).tolist()))
+    beginning = words[1:4]  # the first word may be the end of a longer one
+    prompt = f' --prompt "{" ".join(beginning)}"' if beginning else ""
+    return f"now: minigpt sample {folder}{prompt}"
 
 
 def _train(job: Job) -> None:
