@@ -109,8 +109,10 @@ def commands():
 
 def test_every_command_of_the_readmes_can_be_read():
     given = list(commands())
-    assert len(given) > 30
+    assert len(given) > 28
     for words in given:
+        if words[0] == "help":  # not a command of the parser: tests/test_cli.py tries it
+            continue
         if words[:1] == ["tokenizer"] and words[1:] in (["train"], ["encode"], ["decode"], ["list"]):
             words = [*words, "--help"]  # shown without what they need
         try:
@@ -119,27 +121,27 @@ def test_every_command_of_the_readmes_can_be_read():
             assert error.code == 0, words
 
 
-def readme_code() -> list[str]:
-    """The pieces of Python that the README shows and that run as they stand."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def code_in(name: str) -> list[str]:
+    """The pieces of Python that a README shows and that run as they stand."""
+    text = (ROOT / name).read_text(encoding="utf-8")
     pieces = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return [piece for piece in pieces if "my_layernorm" not in piece]
 
 
 def test_the_ten_lines_of_the_readme_run(capsys):
-    exec(compile(readme_code()[0], "README.md", "exec"), {})
+    exec(compile(code_in("README.md")[0], "README.md", "exec"), {})
     out = capsys.readouterr().out
     assert out.count("happy") == 3 and "'x_hat'" in out
 
 
 def test_the_model_of_the_readme_runs(capsys):
-    exec(compile(readme_code()[1], "README.md", "exec"), {})
+    exec(compile(code_in("minigpt/README.md")[0], "README.md", "exec"), {})
     loss, shape = capsys.readouterr().out.splitlines()
     assert float(loss.split(" ")[0]) == pytest.approx(math.log(50), abs=0.1) and shape == "(2, 8)"
 
 
 def test_the_public_face_of_the_readme_is_that_of_the_package():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "minigpt" / "README.md").read_text(encoding="utf-8")
     table = text[text.index("## The public face") :]
     rows = [line for line in table[: table.index("```python")].splitlines() if line.startswith("| `")]
     named = re.findall(r"`(\w+)(?:\(\w+\))?`", " ".join(row.split("|")[1] for row in rows))

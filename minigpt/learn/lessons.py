@@ -17,6 +17,7 @@ SHARED = f"share/{DISTRIBUTION}/"  # as in setup.cfg, which lists the same files
 PATTERNS = (
     "lessons/*.py",
     "lessons/README.md",
+    "lessons/pictures/*.png",
     "lessons/exercises/*.py",
     "data/README.md",
     "data/stories_sample.txt",

@@ -1,0 +1,98 @@
+"""The README: its commands run one after the other as they stand, and what it says is counted."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from minigpt import ops
+from minigpt.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+# How a command is made short enough for a test: by these words after it, and in no other way.
+SHORTER = {
+    "train": ["--steps", "2", "--eval-every", "2"],
+    "finetune": ["--epochs", "1"],
+}
+NEEDS_MORE = ("mpirun", "cuda")  # MPI, a GPU
+NEEDS_MINUTES = ("check",)  # alone: every operation and every model
+ENDS_UNSOLVED = ["check", "my-lessons/exercises/05_layernorm.py"]  # status 1: the exercise is handed out unsolved
+
+
+def commands() -> list[list[str]]:
+    """The words after `minigpt` of every command line of the README, in its order."""
+    found = []
+    for line in re.findall(r"^ {4,}(.*\bminigpt .+)", README, re.MULTILINE):
+        line = re.split(r"\s+#|\s{3,}", line)[0]
+        if not any(word in line for word in NEEDS_MORE) and line.startswith("minigpt "):
+            found.append(shlex.split(line)[1:])
+    return found
+
+
+def can_run(words: list[str]) -> bool:
+    downloads = words[0] == "download" or words[:2] == ["sample", "gpt2"] or "--init" in words
+    return not downloads and words != list(NEEDS_MINUTES)
+
+
+def test_the_commands_are_found():
+    found = commands()
+    assert len(found) >= 18 and sum(map(can_run, found)) >= 14
+    assert ENDS_UNSOLVED in found and ["train"] in found
+
+
+def run(words: list[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as left:
+        return left.code
+
+
+def test_the_commands_that_train_nothing_run_in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in filter(can_run, commands()):
+        if words[0] in ("lessons", "help", "info", "stories") or words == ENDS_UNSOLVED:
+            assert run(words) == (1 if words == ENDS_UNSOLVED else 0), words
+
+
+@pytest.mark.slow
+def test_all_commands_run_one_after_the_other_in_an_empty_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in filter(can_run, commands()):
+        words = [*words, *SHORTER.get(words[0], [])]
+        expected = 1 if words == ENDS_UNSOLVED else 0
+        assert run(words) == expected, (words, capsys.readouterr().err)
+    assert (tmp_path / "runs" / "gpt1-stories-nano" / "model.safetensors").is_file()
+
+
+def test_it_is_short_has_a_picture_and_says_for_whom():
+    assert len(README.split()) <= 1400
+    picture = re.search(r"^!\[.+\]\((.+)\)$", README, re.MULTILINE)[1]
+    assert (ROOT / picture).is_file()
+    assert "**For whom.**" in README and README.index("For whom") < README.index("## ")
+
+
+def test_it_counts_the_operations():
+    numbers = {12: "Twelve", 13: "Thirteen", 14: "Fourteen", 15: "Fifteen", 16: "Sixteen"}
+    assert f"**{numbers[len(ops.names)]} operations**" in README
+
+
+def table(path: Path) -> dict[str, list[str]]:
+    """{name of a lesson: the other cells of its row}"""
+    rows = re.findall(r"^\| \[`(\d\d_\w+\.py)`\]\(.*?\) \| (.*) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: [cell.strip() for cell in cells.split(" | ")] for name, cells in rows}
+
+
+def test_both_tables_of_lessons_say_the_same():
+    short = table(ROOT / "README.md")
+    full = table(ROOT / "lessons" / "README.md")
+    assert len(full) == 20
+    assert short == {name: [subject, times] for name, (subject, _, times, _) in full.items()}
+
+
+def test_every_link_leads_to_a_file():
+    for path in (ROOT / "README.md", ROOT / "lessons" / "README.md", ROOT / "minigpt" / "README.md"):
+        links = re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8"))
+        assert [link for link in links if not (path.parent / link).exists()] == []
