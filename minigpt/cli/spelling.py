@@ -17,12 +17,11 @@ def check_spelling(words: Sequence[str]) -> None:
     """Raises InputError for a word in the place of a command that is none, and for an option that the command lacks."""
     entry = _entry(COMMANDS, words, 0, "minigpt")
     if isinstance(entry, Group):
-        name = f"minigpt {entry.name}"
-        action = _entry(entry.actions, words, 1, name)
+        action = _entry(entry.actions, words, 1, entry.name)
         if action is not None:
-            _check_options(f"{name} {action.name}", action, words[2:])
+            _check_options(f"{entry.name} {action.name}", action, words[2:])
     elif entry is not None:
-        _check_options(f"minigpt {entry.name}", entry, words[1:])
+        _check_options(entry.name, entry, words[1:])
 
 
 def _entry(entries: Sequence[Command | Group], words: Sequence[str], place: int, before: str) -> Command | Group | None:
@@ -57,7 +56,8 @@ def _check_options(name: str, command: Command, words: Sequence[str]) -> None:
             raise InputError(f"{before} needs a value: where it begins with a dash, write {before}={_quoted(word)}")
         given = word.partition("=")[0]
         if not any(one.startswith(given) for one in known):
-            raise InputError(f"{name} has no option {given}{_advice(given, known, command)} (see {name} --help)")
+            advice = _advice(given, known, command)
+            raise InputError(f"{name} has no option {given}{advice} (see minigpt {name} --help)")
         before = given if "=" not in word else ""
 
 
@@ -83,9 +83,10 @@ def _quoted(word: str) -> str:
 
 
 def _advice(given: str, known: dict[str, bool], command: Command) -> str:
-    """The commands that have this option; where there are none, the option that is like it."""
+    """The commands that have this option; where there are none, the option that is like it, or else all of them."""
     others = [entry for entry in COMMANDS if isinstance(entry, Command) and entry is not command]
     having = [f"minigpt {other.name}" for other in others if given in _options_of(other)]
     if having:
         return f": it belongs to {', '.join(having)}"
-    return did_you_mean(given if given.startswith("--") else f"-{given}", known)
+    like = did_you_mean(given if given.startswith("--") else f"-{given}", known)
+    return like or f": it has {', '.join(known)}"

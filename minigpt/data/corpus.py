@@ -168,7 +168,7 @@ def _file(path: Path) -> Corpus:
         raise InputError(f"--data {path} does not exist: give stories, pydocs, or a UTF-8 text file")
     size = path.stat().st_size
     if size == 0:
-        raise InputError(f"--data {path} is empty")
+        raise InputError(f"--data {path} is empty: give a file with text in it")
     if size < LARGE:
         text = "".join(_decoded(path, 0, size))
         cut = int((1 - VALIDATION) * len(text))
@@ -215,7 +215,7 @@ def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
             if file.tell() < end:
                 raw += file.readline(min(PIECE, end - file.tell()))
             if b"\0" in raw:
-                raise InputError(f"--data {path} is not text: byte {at + raw.index(0)} is zero")
+                raise InputError(f"--data {path} is not text (byte {at + raw.index(0)} is zero): give a UTF-8 text file")
             at = file.tell()
             text = _decode(decoder, raw, path, at, final=at >= end)
             yield text.replace("\r\n", "\n")

@@ -106,7 +106,7 @@ def _check_json_file(path: Path) -> None:
     if path.exists():
         raise InputError(f"--json {path} is there already: give another name")
     if not os.access(f"{path.parent}/", os.W_OK):
-        raise InputError(f"--json {path}: there is no folder {path.parent} to write to")
+        raise InputError(f"--json {path}: there is no folder {path.parent} to write to: make it, or give another name")
 
 
 def _write_json(path: str | Path, given: dict[str, Any], report: Report) -> None:

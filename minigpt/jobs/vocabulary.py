@@ -94,7 +94,7 @@ def encode(options: EncodeOptions) -> None:
     """Print the token ids of a text. Raises InputError for special tokens where the vocabulary has none."""
     text = tokenizer.load(hub.find(options.folder))
     if options.special and not (text.special and isinstance(text, tokenizer.GPT2Tokenizer)):
-        raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens")
+        raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens: leave --special out")
     words = _words_or_input(options.text)
     ids = text.encode(words, allowed_special="all") if options.special else text.encode(words)
     print(*ids)

@@ -115,7 +115,8 @@ class PretrainOptions(OnDevice):
         if not 0 <= self.align <= 1:
             raise InputError(f"--align {self.align}: give a share from 0 to 1")
         if self.batch % self.accumulate:
-            raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts")
+            raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts: "
+                             f"give a multiple of {self.accumulate}")  # fmt: skip
 
 
 def new_config(options: PretrainOptions, **values) -> Config:
