@@ -443,3 +443,8 @@ def test_what_is_no_model_is_told_what_it_is(text, trained, tmp_path, capsys):
     long = "the cat sat on the mat. " * 4
     error = assert_one_line(main(["sample", trained, "--prompt", long]), capsys)
     assert "tokens and the model sees 16: give only" in error
+
+
+def test_an_lstm_of_the_usual_size_can_be_trained(text, tmp_path):
+    words = ["--steps", "2", "--eval-every", "2", "--batch", "2", "--data", text, "--tokenizer", "char"]
+    assert main(["train", "--model", "lstm", *words, "--out", str(tmp_path / "run")]) == 0

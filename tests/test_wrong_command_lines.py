@@ -228,7 +228,7 @@ LINES = {
         train --data binary.txt
         train --data tiny.txt --tokenizer char
         train --out words.txt T
-        train --out RUN T
+        train --out RUN T --lr 0.5
         train --resume --out nowhere
         train --resume --out words.txt
         train --resume --out RUN --steps 50

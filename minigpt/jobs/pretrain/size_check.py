@@ -32,6 +32,8 @@ def check_size(options: PretrainOptions, kind: type[LanguageModel], config: Conf
 def _step_bytes(options: PretrainOptions, kind: type[LanguageModel], config: Config, rows: int) -> int:
     """The bytes of a training step. Every layer has the same size, so one and two layers tell them for any number."""
     again = bool(options.checkpoint_blocks)
+    if config.n_layer == 1:
+        return costs.memory(kind, config, rows, again, options.low).total
     one = costs.memory(kind, replace(config, n_layer=1), rows, again, options.low).total
     two = costs.memory(kind, replace(config, n_layer=2), rows, again, options.low).total
     return one + (config.n_layer - 1) * (two - one)
