@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 FIXED = ("stories", "pydocs", "char")  # what --data and --tokenizer take beside the names of files and folders
-MISSING = re.compile("unknown|does not exist|no folder|there is no|not a (?:file|folder|model)|cannot be read|neither")
+MISSING = re.compile(
+    "unknown|does not exist|no folder|no task|there is no|not a (?:file|folder|model)|cannot be read|neither"
+)
 NAMES = re.compile(r"[\w.:/-]*\w")
 
 
