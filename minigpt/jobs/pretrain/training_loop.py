@@ -64,7 +64,7 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
     if job.at_plateau and job.ranks.first:
         print(f"warning: {plateau.warning(job.entropy, job.options)}")
     if job.finished and job.ranks.first:
-            print(next_step(job))
+        print(next_step(job))
     return job
 
 
