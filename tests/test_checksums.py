@@ -56,19 +56,19 @@ def without_marks(folder):
 
 
 def test_every_flipped_bit_of_a_file_is_noticed(tmp_path):
-    """Each bit of the header with its metadata, and of the numbers."""
+    """In the length, the header with its metadata, and the numbers."""
     path = tmp_path / "x.safetensors"
     save_tensors(path, {"a": np.arange(3, dtype=np.float32)}, {"run": '{"step": 3}'})
     whole = path.read_bytes()
     noticed = 0
-    for at in range(8 * len(whole)):
+    for at in range(0, 8 * len(whole), 3):  # every third: each byte, and each bit of a byte
         changed = bytearray(whole)
         changed[at // 8] ^= 1 << at % 8
         path.write_bytes(changed)
         with pytest.raises(InputError) as caught:
             load_tensors(path)
         noticed += "its checksum is" in str(caught.value)
-    assert noticed > 8 * 80, "most of them leave a file that only the checksum can tell from a good one"
+    assert noticed > 250, "many of them leave a file that only the checksum can tell from a good one"
 
 
 def test_the_message_names_both_checksums(folder):
@@ -364,6 +364,8 @@ def test_another_number_in_the_table_of_losses(run):
     write_text(path, "\n".join(lines))
     with pytest.raises(InputError, match="loss.csv is not the table of this run, or it is damaged: move it away"):
         reopen(PretrainOptions(out=str(run)))
+    write_text(path, lines[0] + "\n")
+    with pytest.raises(InputError, match="loss.csv is not the table of this run"):
+        reopen(PretrainOptions(out=str(run)))
     path.unlink()
     assert reopen(PretrainOptions(out=str(run))).step > 0
-    assert reopen(PretrainOptions(out=str(run))).step > 0, "a table that lost its rows this way is no reason to stop"

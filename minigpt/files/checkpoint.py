@@ -15,12 +15,14 @@ from minigpt.files.disk import read_json, write_text
 from minigpt.files.tensors import load_tensors, read_header, save_tensors
 
 __all__ = [
-    "CONFIG", "INDEX", "WEIGHTS", "check_config", "fill", "load_config", "load_tensors", "load_weights", "save_model",
-    "save_tensors", "saved_config", "shapes",
+    "CONFIG", "INDEX", "RESUME", "WEIGHTS", "check_config", "fill", "load_config", "load_tensors", "load_weights",
+    "save_model", "save_tensors", "saved_config", "shapes",
 ]  # fmt: skip
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+PICKLE = "pytorch_model.bin"
+LONGEST_NAME = 255  # bytes, on the usual file systems
 RESUME = "resume.safetensors"  # from which a training run goes on
 INDEX = "model.safetensors.index.json"  # where the weights are split over several files
 
@@ -110,7 +112,11 @@ def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files with the weights of a model: one, or those that an index names."""
+    """The files with the weights of a model: one, or those that an index names. Raises InputError for a pickle."""
+    weights_here = (folder / WEIGHTS).is_file() or (folder / INDEX).is_file()
+    if not weights_here and (folder / PICKLE).is_file():
+        advice = "open it with transformers and save it again, which writes model.safetensors"
+        raise InputError(f"{folder / PICKLE} is a pickle, which may run any program: {advice}")
     if (folder / WEIGHTS).is_file() or not (folder / INDEX).is_file():
         return [folder / WEIGHTS]
     file_of = read_json(folder / INDEX).get("weight_map")
@@ -121,7 +127,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _is_file_name(value: Any) -> bool:
     """Is it the name of a file, without a folder, on every system?"""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.isprintable() or len(value.encode()) > LONGEST_NAME:
         return False
     return Path(value).name == value and "\\" not in value
 

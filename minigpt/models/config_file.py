@@ -25,6 +25,8 @@ ONLY = {  # settings that change what is computed, and the only value that is bu
     "quantization_config": None,
 }
 
+LIMITS = {"layer_norm_epsilon": 1, "initializer_range": 10}  # what is no smaller has no use
+
 
 def translated(values: dict, aliases: dict[str, tuple[str, ...]]) -> dict:
     """The values under the keys used here. Raises InputError where two keys for the same thing disagree."""
@@ -65,5 +67,7 @@ def known_values(values: dict, names: set[str]) -> dict:
             raise InputError(f"config.json has {key} {value!r}: give a number")
         if is_token and value is not None and (type(value) is not int or value < 0):
             raise InputError(f"config.json has {key} {value!r}: give the id of a token, or null")
+        if not isinstance(value, str | None) and value >= LIMITS.get(key, math.inf):
+            raise InputError(f"config.json has {key} {value!r}: give a number below {LIMITS[key]}")
         known[key] = value
     return known
