@@ -251,6 +251,18 @@ def _opened_classifier(folder: Path) -> Any:
     return model.task, model.dropout, tensors, text.encode(PIECE)
 
 
+def _without_sum(folder: Path, copy: Path, name: str) -> Path:
+    """A copy of a folder in which this file has no checksum, as those of earlier versions."""
+    import safetensors.numpy
+
+    from minigpt.files.checkpoint import load_tensors
+
+    shutil.copytree(folder, copy)
+    tensors, metadata = load_tensors(folder / name)
+    safetensors.numpy.save_file(tensors, copy / name, metadata)
+    return copy
+
+
 def _runs(home: Path) -> list[Kind]:
     from minigpt import models
     from minigpt.data.examples import Task
@@ -266,7 +278,11 @@ def _runs(home: Path) -> list[Kind]:
     model, text = models.open_both(run)
     Classifier(model, Task("classification", ("neg", "pos"))).save(tuned)
     text.save(tuned)
+    old_run = _without_sum(run, home / "run of an earlier version", "resume.safetensors")
+    old_tuned = _without_sum(tuned, home / "tuned by an earlier version", "classifier.safetensors")
     return [
+        Kind("kept run of an earlier version", old_run, "resume.safetensors", _opened_run),
+        Kind("head of an earlier version", old_tuned, "classifier.safetensors", _opened_classifier),
         Kind("kept run", run, "resume.safetensors", _opened_run, has_sum=True),
         Kind("table of losses", run, "loss.csv", _opened_run, has_sum=True),
         Kind("head of a classifier", tuned, "classifier.safetensors", _opened_classifier, has_sum=True),

@@ -67,7 +67,7 @@ def known_values(values: dict, names: set[str]) -> dict:
             raise InputError(f"config.json has {key} {value!r}: give a number")
         if is_token and value is not None and (type(value) is not int or value < 0):
             raise InputError(f"config.json has {key} {value!r}: give the id of a token, or null")
-        if not isinstance(value, str | None) and value >= LIMITS.get(key, math.inf):
+        if isinstance(value, int | float) and value >= LIMITS.get(key, math.inf):
             raise InputError(f"config.json has {key} {value!r}: give a number below {LIMITS[key]}")
         known[key] = value
     return known
