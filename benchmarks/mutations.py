@@ -239,7 +239,7 @@ def _opened_run(folder: Path) -> Any:
     rows = [{key: value for key, value in row.items() if key != "tokens_per_second"} for row in job.run.rows]
     state = job.state
     for name in ("out", "data"):
-        del state["options"][name]
+        state["options"].pop(name, None)
     return state, moments, weights, rows
 
 
@@ -306,7 +306,7 @@ def _tokenizers(home: Path) -> list[Kind]:
         text = kind.train(TEXT) if name == "char" else kind.train(TEXT, 270 if name == "gpt2" else 60)
         text.save(folder)
         for path in sorted(folder.iterdir()):
-            found.append(Kind(f"{name}: {path.name}", folder, path.name, _opened_tokenizer))
+            found.append(Kind(f"{name}: {path.name}", folder, path.name, _opened_tokenizer, has_sum=True))
     return [*found, _all_in_one(home)]
 
 
@@ -479,8 +479,6 @@ def attack(kind: Kind, number: int, place: Path) -> list[tuple[int, str, str]]:
         _, status = os.waitpid(child, 0)
         if len(found) < number:
             found.append((len(found), "hang" if status == signal.SIGKILL else "traceback", f"status {status}"))
-            if not complete and len(found) > 3:
-                raise SystemExit(f"{kind.name}: the good file does not open")
     return found
 
 
@@ -510,6 +508,8 @@ def run(number: int, only: str = "", show: bool = False) -> dict[str, Counter]:
         home.mkdir()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             chosen = [kind for kind in kinds(home) if only in kind.name]
+            for kind in chosen:
+                kind.open(kind.folder)  # the good one
         each = -(-number // len(chosen))
         print(f"{'kind':<34}", *(f"{name:>10}" for name in OUTCOMES))
         for kind in chosen:
