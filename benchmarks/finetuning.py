@@ -34,6 +34,7 @@ FILES = {  # train, valid (None: the last tenth of train), test
 VOCABULARY = 2000  # bytes and merges: with GPT-1's own tokenizer most of these would be single Korean syllables
 PRETRAINING = pretrain.PretrainOptions(  # a rate of 2e-3 and more stays for good at guessing by frequency: 6.7 nats
     layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=1e-3, beta2=0.99, eval_every=1600,
+    warmup=160, init_std=0.02,
 )  # fmt: skip
 TUNING = {"epochs": 3, "batch": 32, "lr": 1e-3}
 

@@ -25,7 +25,7 @@ def runs(shakespeare: str | None) -> dict[str, list[str]]:
     found = {
         "stories": ["--data", "stories"],
         "stories of variety 1": "--data stories:10000:1 --layers 2 --heads 4 --embd 128 --context 128 --batch 6 "
-        "--steps 1600 --lr 4e-3 --beta2 0.99 --align 1".split(),
+        "--steps 1600 --lr 4e-3 --warmup 160 --init-std 0.02 --beta2 0.99 --align 1".split(),
         "pydocs": ["--data", "pydocs", "--tokenizer", "bpe:4096"],
     }
     if shakespeare:

@@ -42,10 +42,10 @@ from minigpt.plot import plt
 VARIETY = 1
 PRETRAINING = pretrain.PretrainOptions(
     layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=1600,
-    data=f"stories:10000:{VARIETY}", tokenizer="bpe:1500",
+    warmup=160, init_std=0.02, data=f"stories:10000:{VARIETY}", tokenizer="bpe:1500",
 )  # fmt: skip
 # 256 cells; 466,496 weights, and the GPT-1 has 520,064
-LSTM = {"model": "lstm", "layers": None, "heads": None, "embd": 96, "lr": 8e-3}
+LSTM = {"model": "lstm", "layers": None, "heads": None, "embd": 96, "lr": 8e-3, "init_std": None}
 STATES = (0, 100, 200, 400, 800, 1600)  # the updates of pre-training after which zero-shot scores are taken
 ROWS = {  # of table 5: the pre-trained model, layers taken over (None: all), weight of the auxiliary loss
     "full": ("gpt1", None, 0.5),

@@ -397,6 +397,7 @@ plot.save(figure, "10_pretraining.png")
 
 # %%
 sizes = {"layers": 2, "heads": 2, "embd": 32, "context": T, "batch": 12, "steps": 3, "lr": 4e-3, "warmup": 0}
+sizes |= {"init_std": 0.02}  # the paper's; by default narrow models have wider weights
 with tempfile.TemporaryDirectory() as scratch:
     (Path(scratch) / "text").mkdir()
     small_text = GPT1Tokenizer.train(data.load("stories:1500").pieces("train"), 1500, progress=False)

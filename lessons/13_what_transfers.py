@@ -513,7 +513,7 @@ assert np.isclose(metrics.matthews(said, labels), matthews(said, labels))
 # 4. On the command line, with another `--seed` and `--out` for each of three runs: do they agree with the table?
 #
 #        minigpt train --model lstm --data stories:10000:1 --tokenizer bpe:1500 --embd 96 --context 128 --steps 1600 \
-#            --lr 8e-3 --beta2 0.99 --align 1
+#            --lr 8e-3 --warmup 160 --beta2 0.99 --align 1
 #        minigpt finetune runs/lstm-stories-nano --task endings --train stories:800:1 --test stories:600:1 --epochs 5 \
 #            --batch 16 --lr 2e-3
 

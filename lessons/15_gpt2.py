@@ -294,7 +294,7 @@ assert max(r.error for r in gradcheck.check(post_forward, post_backward, (x, *we
 # whose backward returns `dx = dout`, and nothing from the sub-layers. How wrong is that? It depends on where you look:
 
 # %%
-tiny = new_block(np.random.default_rng(1), c, 0.02, n_layer=12)
+tiny = [w.astype(np.float64) for w in new_block(np.random.default_rng(1), c, 0.02, n_layer=12)]
 lazy = {}
 for where, w in ("fresh, as one of 12 blocks", tiny), ("moved off its start", weights):
     true_dx, *_ = pre_backward(dout, pre_forward(x, *w, n_head=nh)[1])

@@ -15,7 +15,7 @@ from minigpt.jobs import pretrain
 
 OPTIONS = pretrain.PretrainOptions(
     layers=2, heads=4, embd=128, context=128, batch=6, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=800,
-    data="stories:10000:1", tokenizer="bpe:1500",
+    warmup=160, init_std=0.02, data="stories:10000:1", tokenizer="bpe:1500",
 )  # fmt: skip
 STATES = (100, 200, 400, 600, 700, 800, 900, 1000, 1200, 1600)  # the steps at which the model is kept
 

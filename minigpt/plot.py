@@ -35,11 +35,18 @@ def _write(figure, path: Path) -> None:
     plt.close(figure)
 
 
-def loss_curve(rows: list[dict], vocab_size: int, path: str | Path) -> None:
-    """The picture of a run: training and validation loss (nats per token) against the step, and the loss of guessing.
+def loss_curve(
+    rows: list[dict],
+    vocab_size: int,
+    path: str | Path,
+    unigram_entropy: float,
+    at_plateau: bool = False,
+) -> None:
+    """The picture of a run: training and validation loss (nats per token) against the step, and two levels.
 
     rows: one dict for each line of loss.csv, with step, train_loss and val_loss; a loss may be None. vocab_size: the
-    number of tokens V, of which guessing has the loss ln V.
+    number of tokens V, of which guessing has the loss ln V. unigram_entropy: the loss of a table of token frequencies.
+    at_plateau: has the run come to rest there? Then the title warns of it.
     """
     figure, axes = plt.subplots()
     train_steps, train_losses = _points(rows, "train_loss")
@@ -50,7 +57,11 @@ def loss_curve(rows: list[dict], vocab_size: int, path: str | Path) -> None:
         axes.plot(valid_steps, valid_losses, "o-", label="validation", markersize=3, linewidth=1.2)
     chance = math.log(vocab_size)
     axes.axhline(chance, color="gray", linestyle=":", label=f"guessing: ln {vocab_size} = {chance:.2f}")
-    if valid_losses:
+    frequencies = f"token frequencies: {unigram_entropy:.2f}"
+    axes.axhline(unigram_entropy, color="gray", linestyle="--", label=frequencies)
+    if at_plateau:
+        axes.set_title("warning: the model knows token frequencies and no more", color="firebrick")
+    elif valid_losses:
         axes.set_title(f"best validation loss {min(valid_losses):.3f}")
     else:
         axes.set_title("training loss")

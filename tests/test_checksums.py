@@ -139,7 +139,7 @@ def test_what_was_added_to_a_configuration_or_written_in_another_way_is_no_chang
 
 def test_a_rate_is_changed_by_an_argument_of_load(folder):
     assert GPT2.load(folder, resid_pdrop=0.25).config.resid_pdrop == 0.25
-    with pytest.raises(InputError, match="GPT2.load has no foo: what can be changed is model_type, vocab_size"):
+    with pytest.raises(InputError, match="GPT2Config has no 'foo': there are model_type, vocab_size"):
         GPT2.load(folder, foo=24)
 
 

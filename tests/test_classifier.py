@@ -12,7 +12,7 @@ from helpers import KEY, error, same, small_gpt1, small_gpt2, snapshot
 from minigpt import GPT1, gradcheck, ops
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
-from minigpt.models.classifier import Classifier, transfer
+from minigpt.models.classifier import Classifier, FileLayout, transfer
 from minigpt.ops import reference
 
 V, T, C = 10, 7, 4  # three of the rows are special
@@ -169,6 +169,26 @@ def test_the_candidates_of_an_example_share_one_dropout_mask_and_examples_do_not
     assert len(np.unique(scores[:, 0])) == 3
     part, _ = model.forward(same_text[1:], np.repeat(lengths[:1], 2, axis=0), key=KEY._replace(row=1))
     assert np.allclose(part, scores[1:]), "a part of a batch gets the masks that it has in the whole"
+
+
+def test_what_was_saved_says_how_its_files_were_laid_out(tmp_path):
+    model = classifier("choice", dtype=np.float32)
+    model.save(tmp_path)
+    assert Classifier.load(tmp_path, GPT1.load(tmp_path)).files is None
+    model.files = FileLayout("choice", {"context": "story", "label": "4"})
+    model.save(tmp_path)
+    assert Classifier.load(tmp_path, GPT1.load(tmp_path)).files == model.files
+
+
+def test_where_the_body_may_not_be_saved_the_head_stays(tmp_path):
+    classifier("choice", dtype=np.float32).save(tmp_path)
+    before = (tmp_path / "classifier.safetensors").read_bytes()
+    (tmp_path / "resume.safetensors").touch()
+    with pytest.raises(InputError, match="holds a training run"):
+        classifier("score", dtype=np.float32).save(tmp_path)
+    assert (tmp_path / "classifier.safetensors").read_bytes() == before
+    classifier("score", dtype=np.float32).save(tmp_path, overwrite=True)
+    assert (tmp_path / "classifier.safetensors").read_bytes() != before
 
 
 @pytest.mark.parametrize("kind", TASKS)

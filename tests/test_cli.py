@@ -27,7 +27,8 @@ def text(tmp_path_factory) -> str:
 def trained(text, tmp_path_factory) -> str:
     """A model directory."""
     folder = tmp_path_factory.mktemp("models") / "small"
-    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(folder)]) == 0
+    rate = ["--lr", "0.016"]
+    assert main(["train", *SMALL, *rate, "--data", text, "--tokenizer", "char", "--out", str(folder)]) == 0
     return str(folder)
 
 

@@ -2,18 +2,35 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import same, snapshot
 
-from minigpt import GPT1, GPT1Config, open_model
+from minigpt import GPT1, GPT1Config, open_model, plot
 from minigpt.cli import main
+from minigpt.data.examples import Task
 from minigpt.errors import InputError
+from minigpt.evaluation import metrics
+from minigpt.files.lock import locked
 from minigpt.jobs import finetune
-from minigpt.jobs.finetune import FinetuneOptions
+from minigpt.jobs.finetune import FinetuneOptions, cost, preparation
 from minigpt.jobs.predict import PredictOptions, predict
+from minigpt.models.family.bert import BERT, BERTConfig
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
+
+DRAW = plot.finetuning_curves
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_pictures():
+    """A picture takes longer than such a run: its rows stand for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plot, "finetuning_curves", lambda rows, metric, path: path.write_bytes(str(rows).encode()))
+        yield
+
 
 ANIMALS, THINGS = ("cat", "dog", "bird", "horse"), ("ball", "kite", "drum", "doll")
 
@@ -71,7 +88,7 @@ def test_a_tiny_model_learns_every_kind_and_answers_the_same_after_loading(pretr
     said = capsys.readouterr().out
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert results["scores"][0] > 0.9, said
-    assert results["metric"] in said and (out / "finetune.png").stat().st_size > 1000
+    assert results["metric"] in said and (out / "finetune.png").read_bytes()
     assert ("answer \\ predicted" in said) == (kind not in ("choice", "score"))
     rows = list(csv.DictReader((out / "finetune.csv").open(encoding="utf-8")))
     assert [row["epoch"] for row in rows] == list("123456")
@@ -101,6 +118,15 @@ def test_several_seeds_each_have_a_folder_and_together_a_mean(pretrained, tmp_pa
     weights = [finetune.open_classifier(tmp_path / "out" / f"seed-{seed}")[0].head.weight.data for seed in (4, 5, 6)]
     assert not np.array_equal(weights[0], weights[1]) and not np.array_equal(weights[1], weights[2])
     assert "54 train, 6 valid" in said, "without --valid the last tenth is kept apart"
+    assert main(["predict", str(tmp_path / "out"), train]) == 2
+    assert "out holds a model for each of 3 seeds: give one, such as" in capsys.readouterr().err
+
+
+def test_a_picture_of_several_seeds(tmp_path):
+    rows = [{"seed": seed, "epoch": epoch, "train_loss": 1 / epoch, "valid_loss": 0.5, "score": 0.1 * epoch}
+            for seed in (0, 1) for epoch in (1, 2, 3)]  # fmt: skip
+    DRAW(rows, "accuracy", tmp_path / "finetune.png")
+    assert (tmp_path / "finetune.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_same_seed_gives_the_same_model(pretrained, tmp_path):
@@ -187,41 +213,57 @@ def test_scores_and_labels_do_not_mix(pretrained, tmp_path):
         finetune.finetune(FinetuneOptions(model=pretrained, task="similarity", **given))
 
 
-def test_a_character_vocabulary_has_no_room(tmp_path, capsys):
-    GPT1(GPT1Config(vocab_size=3, n_positions=8, n_embd=4, n_layer=1, n_head=1)).save(tmp_path)
-    CharTokenizer("abc").save(tmp_path)
-    train = write(tmp_path / "train.tsv", lines("classification", 4))
-    assert main(["finetune", str(tmp_path), "--task", "classification", "--train", train]) == 2
-    assert "has no room for the special tokens" in capsys.readouterr().err
+def test_a_model_of_characters_is_fine_tuned_and_predicts(tmp_path, capsys):
+    rows = lines("classification", 40)
+    train = write(tmp_path / "train.tsv", rows)
+    text = CharTokenizer.train([row["text"] for row in rows])
+    GPT1(GPT1Config(vocab_size=text.vocab_size, n_positions=24, n_embd=8, n_layer=1, n_head=1)).save(tmp_path / "chars")
+    text.save(tmp_path / "chars")
+    out = str(tmp_path / "out")
+    given = ["--task", "classification", "--train", train, "--epochs", "1", "--out", out]
+    assert main(["finetune", str(tmp_path / "chars"), *given]) == 0
+    model, wider = finetune.open_classifier(out)
+    assert model.body.config.vocab_size == wider.vocab_size == text.vocab_size + 3
+    assert wider.tokens[-3:] == ["_start_", "_delimiter_", "_classify_"]
+    capsys.readouterr()
+    assert main(["predict", out, train]) == 0
+    assert capsys.readouterr().out.count("\n") == 40
+    strange = write(tmp_path / "strange.tsv", [{"text": "a maé"}])
+    assert main(["predict", out, strange]) == 2
+    unknown = "example 1: the character 'é' (U+00E9), number 5 of the text"
+    assert f"strange.tsv, {unknown}, is not one of the {text.vocab_size}" in capsys.readouterr().err
 
 
-def test_nothing_of_the_user_is_overwritten(pretrained, tmp_path, capsys):
-    train = write(tmp_path / "train.tsv", lines("classification", 20))
-    given = ["finetune", pretrained, "--task", "classification", "--train", train, "--epochs", "1", "--out"]
-    assert main([*given, str(tmp_path / "out")]) == 0
-    assert main([*given, str(tmp_path / "out")]) == 2
-    assert "already holds" in capsys.readouterr().err
-    assert main(["predict", str(tmp_path / "out"), train, "--out", train]) == 2
-    assert "is there already" in capsys.readouterr().err
-    assert main(["predict", pretrained, train]) == 2
-    assert "give a model that minigpt finetune wrote" in capsys.readouterr().err
-
-
-def test_several_seeds_are_not_overwritten_either(pretrained, tmp_path, capsys):
+def test_a_finished_run_says_so_and_nothing_of_the_user_is_overwritten(pretrained, tmp_path, capsys):
     train, out = write(tmp_path / "train.tsv", lines("classification", 20)), tmp_path / "out"
     given = ["finetune", pretrained, "--task", "classification", "--train", train, "--epochs", "1", "--out", str(out)]
     assert main([*given, "--seeds", "2"]) == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    for again in (["--seeds", "2"], []):
+    for again in ([*given, "--seeds", "2"], ["finetune", "--resume", "--out", str(out)]):
         capsys.readouterr()
-        assert main([*given, *again]) == 2
+        assert main(again) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("this run is finished: accuracy ") and str(out) in said and said.count("\n") == 1
+    other = write(tmp_path / "other.tsv", lines("classification", 22))
+    for change, message in (([], "holds a finished run with --seeds 2, this command says --seeds 1: give the"),
+                            (["--seeds", "2", "--lr", "0.1"], "a finished run with no --lr, this command says --lr"),
+                            (["--seeds", "2", "--train", other], "the examples of --train are not what the run"),
+                            (["--resume", "--seeds", "3"], "says --seeds 3")):  # fmt: skip
+        assert main([*given, *change]) == 2
         error = capsys.readouterr().err
-        assert "already holds a finetune.csv: give another --out" in error and "--resume" not in error
-    (out / "finetune.csv").unlink()
-    (out / "finetune.png").unlink()
-    (out / "results.json").unlink()
+        assert re.search(message, error) and error.count("\n") == 1, error
+    (out / "resume.safetensors").unlink()
+    for name in ("finetune.csv", "finetune.png", "results.json"):
+        assert main([*given, "--seeds", "2"]) == 2
+        assert f"already holds a {name}: give another --out" in capsys.readouterr().err
+        (out / name).unlink()
     assert main([*given, "--seeds", "2", "--seed", "1"]) == 2  # seed 1 was there before
+    assert "seed-1 already holds a model.safetensors" in capsys.readouterr().err
     assert all(path.read_bytes() == content for path, content in before.items() if path.exists())
+    assert main(["predict", str(out / "seed-0"), train, "--out", train]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["predict", pretrained, train]) == 2
+    assert "give a model that minigpt finetune wrote" in capsys.readouterr().err
 
 
 def test_the_tenth_kept_apart_is_drawn_at_random(pretrained, tmp_path, capsys):
@@ -259,16 +301,145 @@ def test_columns_need_a_file(pretrained, tmp_path, capsys):
     assert "stories:20:1 is no file and has no columns" in capsys.readouterr().err
 
 
-def test_of_two_that_begin_together_one_gets_the_folder(pretrained, tmp_path, monkeypatch, capsys):
+def test_two_do_not_write_to_one_folder(pretrained, tmp_path, capsys):
     train, out = write(tmp_path / "train.tsv", lines("classification", 20)), tmp_path / "out"
-    real = finetune.tune
+    with locked(out):
+        assert main(["finetune", pretrained, "--task", "classification", "--train", train, "--out", str(out)]) == 2
+        assert "another process is writing to" in capsys.readouterr().err
+    assert not out.exists()
 
-    def tune(*args, **options):
-        (out / finetune.CURVES).parent.mkdir()
-        (out / finetune.CURVES).write_text("of somebody else", encoding="utf-8")
-        return real(*args, **options)
 
-    monkeypatch.setattr(finetune, "tune", tune)
-    assert main(["finetune", pretrained, "--task", "classification", "--train", train, "--out", str(out)]) == 2
-    assert "another run has just begun" in capsys.readouterr().err
-    assert [path.read_text(encoding="utf-8") for path in out.iterdir()] == ["of somebody else"]
+def test_a_model_that_sees_every_token_is_refused(tmp_path, capsys):
+    """It would read the ids that fill up a shorter sequence, and the token that it is to predict."""
+    config = BERTConfig(vocab_size=9, n_positions=8, n_embd=4, n_layer=1, n_head=1)
+    BERT(config).save(tmp_path / "bert")
+    CharTokenizer("abcdefghi").save(tmp_path / "bert")
+    train = write(tmp_path / "train.tsv", [{"text": "abc", "label": 0}, {"text": "fed", "label": 1}] * 10)
+    out = tmp_path / "out"
+    words = ["finetune", str(tmp_path / "bert"), "--task", "classification", "--train", train, "--out", str(out)]
+    assert main(words) == 2
+    assert "a BERT sees every token of a sequence, and cannot be fine-tuned here: take" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_the_cost_is_told_before_the_work(pretrained, tmp_path, capsys, monkeypatch):
+    train = write(tmp_path / "train.tsv", lines("classification", 50))
+    given = ["--task", "classification", "--train", train, "--epochs", "2", "--batch", "15", "--seeds", "2"]
+    model = open_model(pretrained)
+    numbers = sum(p.data.size for p in model.parameters()) + 3 * 16 + 2 * 16 + 2
+
+    def begin(*args):
+        raise InputError("not now")
+
+    monkeypatch.setattr(finetune.Tuning, "update", begin)
+    assert main(["finetune", pretrained, *given, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().out
+    assert f"GPT1 and a head: {numbers:,} parameters" in said
+    assert re.search(r"memory   [0-9.]+ KB: weights .*, gradients .*, moments .*, activations ", said)
+    assert re.search(r"12 updates of 15 examples with 2 seeds, 4 evaluations: about \d+ seconds on cpu, .* s an", said)
+    assert "expect   a loss of ln 2 = 0.69 at first; always answering 'thing' has accuracy" in said
+    assert "unknown" not in said
+
+
+def test_measuring_the_time_changes_nothing(pretrained, tmp_path):
+    train = write(tmp_path / "train.tsv", lines("similarity", 20))
+    job = preparation.prepare(FinetuneOptions(model=pretrained, task="similarity", train=train, dropout=0.3))
+    tuning = finetune.Tuning(job.classifier(0), job.data["train"], job.data["valid"], job.options, 0)
+    before = snapshot([p.data for p in tuning.model.parameters()])
+    speed = cost.measure(tuning)
+    assert same(before, snapshot([p.data for p in tuning.model.parameters()]))
+    assert tuning.step == tuning.optimizer.t == 0 and 0 < speed.token < speed.update
+    assert all(p.grad is None for p in tuning.model.parameters())
+
+
+@pytest.mark.parametrize(("word", "share"), [("tom", None), ("ξ", "20%")])
+def test_unknown_words_are_told(pretrained, tmp_path, capsys, word, share):
+    rows = [row | {"text": f"{row['text']} {word}"} for row in lines("classification", 40)]
+    train = write(tmp_path / "train.tsv", rows)
+    given = ["--task", "classification", "--train", train, "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert main(["finetune", pretrained, *given]) == 0
+    said = capsys.readouterr().out
+    warning = f"{share} of the tokens are unknown to the tokenizer of {pretrained}, which cannot tell them apart: take"
+    assert (f"unknown  train: {warning}" in said) == (share is not None)
+    assert main(["predict", str(tmp_path / "out"), train]) == 0
+    warning = warning.replace(pretrained, str(tmp_path / "out"))
+    assert (f"{train}: {warning}" in capsys.readouterr().err) == (share is not None)
+
+
+BASELINES = [  # what always the same answer scores, in the metric of the task
+    (Task("classification", ("a", "b", "c")), [0, 1, 1, 2], [1, 0, 1, 0], (1, 0.5)),
+    (Task("similarity", ("a", "b"), "f1"), [0, 0, 0, 1], [1, 1, 0], (1, 0.8)),
+    (Task("classification", ("a", "b"), "matthews"), [0, 0, 1], [1, 0, 0], (0, 0.0)),
+    (Task("similarity", (), "pearson"), [1.0, 2.0, 4.5], [5.0, 1.0], (2.5, 0.0)),
+    (Task("choice"), [0, 1, 1], [0, 0, 1], (1, 1 / 3)),
+]
+
+
+@pytest.mark.parametrize(("task", "train", "answers", "expected"), BASELINES)
+def test_the_best_constant_answer(task, train, answers, expected):
+    assert metrics.best_constant(task, train, answers) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("classification", "always answering 'thing' has accuracy 0.5000 on test"),
+        ("similarity", "always answering 'thing' has f1 0.6667 on test"),
+        ("score", "always the same answer has a pearson correlation of 0"),
+        ("choice", r"always answering choice \d has accuracy 0.5000 on test"),
+    ],
+)
+def test_the_score_stands_beside_that_of_a_constant(pretrained, tmp_path, capsys, kind, words):
+    train, test = (write(tmp_path / f"{name}.tsv", lines(kind, 41 - i)) for i, name in enumerate(("train", "test")))
+    task = "similarity" if kind == "score" else kind
+    given = ["--task", task, "--train", train, "--test", test, "--valid", test, "--epochs", "1", "--lr", "0"]
+    assert main(["finetune", pretrained, *given, "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert re.search(f"to compare: {words}", said), said
+    results = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert ("no seed is better than that" in said) == (results["scores"][0] <= results["constant"])
+
+
+def test_predict_reads_a_file_as_fine_tuning_did(pretrained, tmp_path, capsys):
+    rows = [(row["label"], row["text"]) for row in lines("classification", 20)]
+    train, out = tmp_path / "train.tsv", str(tmp_path / "out")
+    train.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    columns = ["--columns", "text=2,label=1"]
+    given = ["--task", "classification", "--train", str(train), "--epochs", "1", "--out", out]
+    assert main(["finetune", pretrained, *given, *columns]) == 0
+    capsys.readouterr()
+    assert main(["predict", out, str(train)]) == 0
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 20
+    assert "is read as the examples of fine-tuning were: --task classification --columns text=2,label=1" in said.err
+    named = write(tmp_path / "named.csv", [{"id": 7, "text": text} for _, text in rows])
+    assert main(["predict", out, named, "--columns", "text=text"]) == 0
+    again = capsys.readouterr()
+    assert again.out == said.out and again.err == ""
+    assert main(["predict", out, named, "--task", "classification"]) == 0
+    assert capsys.readouterr().out == said.out
+    assert main(["predict", out, named]) == 2
+    assert "line 1: 'text' in column 2 looks like a name" in capsys.readouterr().err
+
+
+def test_predict_names_the_column_that_is_missing(pretrained, tmp_path, capsys):
+    rows = [{"review": row["text"], "label": row["label"]} for row in lines("classification", 20)]
+    train, out = write(tmp_path / "train.csv", rows), str(tmp_path / "out")
+    given = ["--task", "classification", "--train", train, "--columns", "text=review", "--epochs", "1", "--out", out]
+    assert main(["finetune", pretrained, *given]) == 0
+    other = write(tmp_path / "other.csv", lines("classification", 4))
+    capsys.readouterr()
+    assert main(["predict", out, other]) == 2
+    assert "other.csv has no column 'review' for 'text': it has text, label" in capsys.readouterr().err
+    assert main(["predict", out, write(tmp_path / "bare.csv", [{"review": "tom saw the cat"}])]) == 0
+
+
+def test_what_is_missing_is_named(tmp_path, capsys):
+    for words, message in (([], "MODEL is missing"), (["tiny"], "--task is missing"),
+                           (["tiny", "--task", "rte"], "--train is missing"), (["--resume"], "name it with --out"),
+                           (["--resume", "--out", str(tmp_path)], "holds no fine-tuning to go on with")):  # fmt: skip
+        assert main(["finetune", *words]) == 2
+        assert message in capsys.readouterr().err
+    (tmp_path / "resume.safetensors").write_bytes(b"x")
+    assert main(["finetune", "--resume", "--out", str(tmp_path)]) == 2
+    assert "is not a whole safetensors file" in capsys.readouterr().err

@@ -273,6 +273,8 @@ def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(text, whole, tmp_pa
     monkeypatch.setattr(training_loop, "evaluate", watched)
     loop(job, lambda: signal.SIGTERM if seen[-3:] == [16] * 3 else 0, patient=False)
     assert job.step == 16 and seen.count(16) == 3 and not job.finished and job.stopped_by == signal.SIGTERM
+    with (tmp_path / "run" / "loss.csv").open("a", encoding="utf-8") as table:
+        table.write("16,1.5,,0.001,100\n")  # as if it had gone on, and had been killed before it was kept
     assert reopen(PretrainOptions(out=str(tmp_path / "run"))).run.rows[-1]["step"] == 12
     train(options(text, tmp_path / "run", **LONG))
     assert contents(tmp_path / "run") == whole
@@ -316,6 +318,26 @@ def test_keeping_that_takes_long_happens_less_often(monkeypatch):
     assert timer.due
 
 
+def test_a_full_disk_says_what_is_kept(text, whole, tmp_path, monkeypatch, capsys):
+    words = ["train", *WORDS, "--steps", "24", "--eval-every", "8", "--data", text, "--out", str(tmp_path / "run")]
+    sync = os.fsync
+
+    def full(handle):
+        if "\n16," in (tmp_path / "run" / "loss.csv").read_text(encoding="utf-8"):
+            raise OSError(28, "No space left on device")
+        sync(handle)
+
+    with monkeypatch.context() as patch:
+        stopped(text, tmp_path / "run", 5)
+        patch.setattr(os, "fsync", full)
+        assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "resume.safetensors: the disk is full; what was there before is untouched. " in error
+    assert error.endswith("The run is kept as it was at step 8: once that is put right, the same command goes on\n")
+    assert main(words) == 0
+    assert contents(tmp_path / "run") == whole
+
+
 def test_a_second_writer_is_refused(text, tmp_path, capsys):
     with locked(tmp_path / "run"):
         words = [*WORDS, "--data", text, "--out", str(tmp_path / "run")]
@@ -336,6 +358,16 @@ def test_a_folder_that_is_removed_during_the_run_is_noticed(text, tmp_path):
     found, expected = contents(tmp_path / "run"), contents(tmp_path / "whole")
     assert {name for name in found if found[name] != expected[name]} == set()
     models.open_both(tmp_path / "run")
+
+
+def test_where_the_best_model_is_lost_the_next_one_is_the_best(text, tmp_path):
+    job = prepare(options(text, tmp_path))
+    loop(job, lambda: job.step >= 5)
+    job.best = 0.0  # which no other will reach
+    job.save()
+    (tmp_path / "model.safetensors").unlink()
+    assert train(options(text, tmp_path)).best > 1
+    models.open_both(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "tokenizer.json", "merges.txt"])

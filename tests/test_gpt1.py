@@ -399,7 +399,7 @@ def test_every_device_gives_the_same(device):
         ({"vocab_size": "many"}, "vocab_size is 'many'"),
         ({"attn_pdrop": 1.0}, "attn_pdrop is 1.0: give a dropout rate from 0"),
         ({"embd_pdrop": -0.1}, "embd_pdrop is -0.1"),
-        ({"resid_pdrop": "none"}, "resid_pdrop is none"),
+        ({"resid_pdrop": "none"}, "resid_pdrop is 'none'"),
         ({"resid_pdrop": float("nan")}, "resid_pdrop is nan"),
         ({"layer_norm_epsilon": 0.0}, "layer_norm_epsilon is 0.0: give a number above 0"),
         ({"initializer_range": "wide"}, "initializer_range is 'wide'"),

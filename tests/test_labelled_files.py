@@ -181,6 +181,61 @@ def test_spaces_around_fields_are_dropped_and_other_line_separators_are_text(wri
     assert [e.texts[0] for e in read(path, "classification")[1]] == ["x\u2028y\x85z", "last"]
 
 
+# --- files that begin with an example, whose columns are counted -----------------------------------------------------
+
+NUMBERED = {
+    "a classification": ("f.tsv", "good\t1\nbad\t0\n", "classification", {"text": "1", "label": "2"},
+                         [Example(("good",), 1), Example(("bad",), 0)]),
+    "CSV": ("f.csv", '1,"good, or not"\n0,bad\n', "classification", {"text": "2", "label": "1"},
+            [Example(("good, or not",), 1), Example(("bad",), 0)]),
+    "scores": ("f.tsv", "x\t4.5\tHe ran.\tHe runs.\n", "stsb", {"a": "3", "b": "4", "score": "2"},
+               [Example(("He ran.", "He runs."), 4.5)]),
+    "a published layout keeps its labels": ("f.tsv", "7\tx\ty\tentailment\n8\ty\tz\tnot_entailment\n", "rte",
+                                            {"premise": "2", "hypothesis": "3", "label": "4"},
+                                            [Example(("x", "y"), 1), Example(("y", "z"), 0)]),
+    "one that has no line of names anyway": ("f.tsv", "s\t1\t\tx\ns\t0\t*\ty\n", "cola", {"text": "4", "label": "2"},
+                                             [Example(("x",), 1), Example(("y",), 0)]),
+    "choices": ("f.tsv", "Tom ran.\tHe fell.\tHe slept.\t2\n", "choice",
+                {"context": "1", "choice1": "2", "choice2": "3", "label": "4"},
+                [Example(("Tom ran.",), 1, ("He fell.", "He slept."))]),
+    "names that are numbers": ("f.csv", "0,1,2\nx,good,yes\ny,bad,no\n", "classification",
+                               {"text": "1", "label": "2"}, [Example(("good",), 1), Example(("bad",), 0)]),
+    "JSON has names": ("f.jsonl", '{"1": "good", "2": "b"}\n{"1": "bad", "2": "a"}\n', "classification",
+                       {"text": "1", "label": "2"}, [Example(("good",), 1), Example(("bad",), 0)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NUMBERED)
+def test_columns_without_names_are_counted_from_1(write, case):
+    name, content, task, columns, examples = NUMBERED[case]
+    path = write(name, content)
+    assert read(path, task, columns)[1] == examples
+    assert [e.texts for e in read(path, task, columns, labelled=False)[1]] == [e.texts for e in examples]
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_line_of_names_is_no_example(write, labelled):
+    path = write("f.tsv", GOOD)
+    with pytest.raises(InputError, match="line 1: 'text' in column 1 looks like a name: name the columns by it"):
+        read(path, TEXT, {"text": "1", "label": "2"}, labelled=labelled)
+
+
+def test_a_label_of_a_single_example_among_many_is_told(write):
+    rows = [(f"text {i}", "yes" if i % 2 else "no") for i in range(60)]
+    said = []
+    read(write("f.tsv", tsv(("text", "label"), *rows)), TEXT, say=said.append)
+    assert said == []
+    rows[40] = ("text 40", "n0")
+    path = write("f.tsv", tsv(("text", "label"), *rows))
+    read(path, TEXT, say=said.append)
+    assert said == [f"{path}, line 42: the label 'n0' stands at this example only: is it misspelt?"]
+
+
+def test_whole_numbers_are_labels(write):
+    for one, two in (("0", "1"), ("0.0", "1.0"), ("-1", "1"), ("1e3", "2")):
+        assert read(write("f.tsv", tsv(("text", "label"), ("x", one), ("y", two))), TEXT)[0].labels == (one, two)
+
+
 # --- published layouts -----------------------------------------------------------------------------------------------
 
 STORY = "InputStoryid InputSentence1 InputSentence2 InputSentence3 InputSentence4 RandomFifthSentenceQuiz1".split()
@@ -323,6 +378,33 @@ BAD = {
     "not UTF-8": ("f.tsv", GOOD.encode() + "영화\tno\n".encode("cp949"), TEXT, {},
                   "line 4: byte 22 is 0xbf, which is not UTF-8"),
     "UTF-16": ("f.tsv", GOOD.encode("utf-16"), TEXT, {}, "line 1: byte 0 is 0xff, which is not UTF-8"),
+    "a byte of nothing": ("f.tsv", GOOD.replace("y", "y\0"), TEXT, {}, "line 3 has a NUL byte"),
+    "a character of nothing": ("f.jsonl", '{"text": "x\\u0000y", "label": 1}\n', TEXT, {}, "line 1 has a NUL byte"),
+    "a column twice in a line of JSON": ("f.jsonl", '{"text": "x", "label": 1, "text": "y"}\n', TEXT, {},
+                                         "line 1: column 'text' stands there twice"),
+    "a quote within a field without quotes": ("f.csv", 'text,label\n5" nails,1\n', TEXT, {}, "line 2 is not CSV.*5"),
+    "two of them": ("f.csv", 'text,label\n"a\nb",1\n5" by 6" nails,1\n', TEXT, {}, "line 4 is not CSV"),
+    "a quote after a space": ("f.csv", 'label,text\n1, "x"\n', TEXT, {}, "line 2 is not CSV"),
+    "text after a quote": ("f.csv", 'text,label\n"x"y,1\n', TEXT, {}, "line 2 is not CSV"),
+    "no line of names": ("f.tsv", "good\t1\nbad\t0\n", TEXT, {},
+                         "no column 'text' for 'text': it has good, 1; if line 1 is an example, and no names, "
+                         "count the columns: --columns text=1,label=2"),
+    "a long line without names": ("f.tsv", "good " * 99 + "\t1\n", TEXT, {}, r"go\.\.\., 1; if line 1 is an example"),
+    "a number beyond the last": ("f.tsv", "good\t1\nbad\t0\n", TEXT, {"columns": {"text": "1", "label": "3"}},
+                                 "no column '3' for 'label': it has 1, 2, counted: "),
+    "a column that is not counted": ("f.tsv", "good\tyes\nbad\tno\n", TEXT, {"columns": {"text": "1"}},
+                                     "no column 'label' for 'label': it has 1, 2, counted: say which is which, with "
+                                     "--columns label=NUMBER too"),
+    "a counted line with a field too few": ("f.tsv", "good\t1\nbad\n", TEXT, {"columns": {"text": "1", "label": "2"}},
+                                            "line 2: fields: 1, expected 2"),
+    "scores as labels": ("f.tsv", tsv(("text", "label"), ("x", "0.5"), ("y", "1.25"), ("z", "3")), TEXT, {},
+                         "labels such as 0.5, 1.25 are numbers, and each would be a class of its own: give classes"),
+    "scores as labels of a similarity": ("f.tsv", tsv(("a", "b", "label"), ("x", "y", "0.5"), ("y", "z", "2")),
+                                         "similarity", {}, "with --columns score=label"),
+    "a number written in two ways": ("f.jsonl", '{"text": "x", "label": 1}\n{"text": "y", "label": 1.0}\n', TEXT, {},
+                                     "of the labels 1, 1.0 two are the same number"),
+    "a label for each example": ("f.tsv", tsv(("text", "label"), *((f"x{i}", f"id{i}") for i in range(12))), TEXT, {},
+                                 "12 examples have 12 different labels: is 'label' the column of"),
     "an empty file": ("f.tsv", "", TEXT, {}, "is empty"),
     "a file of line ends": ("f.jsonl", "\ufeff\r\n\r\n", TEXT, {}, "is empty"),
     "a header only": ("f.csv", "text,label\n", TEXT, {}, "no examples"),

@@ -101,7 +101,7 @@ def test_only_the_first_process_writes(text, tmp_path):
     jobs[1].best = float("inf")
     jobs[1].ranks = ALONE
     assess(jobs[1], None, None, None, write=lambda line: None)
-    jobs[1].run.draw(30)
+    jobs[1].run.draw(30, 2.0)
     assert not tmp_path.exists()
 
 

@@ -19,7 +19,7 @@ FOLDERS = [  # from the top to the ground: a folder imports only from the folder
 ]  # fmt: skip
 ORDER = ["__main__", *FOLDERS, "plot", "errors"]  # "minigpt" is the package's own __init__, its public face
 BOOK = ("minigpt.ops.reference", "minigpt.nn", "minigpt.models.gpt1", "minigpt.models.gpt2", "minigpt.gradcheck")
-NO_CHAPTERS = ("diagnosis", "mistakes", "evidence", "judge")  # they explain a mistake, or judge a learner's pair
+NO_CHAPTERS = ("arguments", "diagnosis", "mistakes", "evidence", "judge")  # they refuse, explain or judge
 TOOLS = tuple(f"minigpt.gradcheck.{name}" for name in NO_CHAPTERS)
 
 
@@ -117,7 +117,7 @@ def test_an_implementation_knows_no_other_and_not_the_face_of_the_table():
 
 
 def test_the_gradient_checker_knows_only_functions_and_arrays():
-    for file in ("checker", "results", "rules", "diagnosis", "mistakes", "evidence"):
+    for file in ("arguments", "checker", "results", "rules", "diagnosis", "mistakes", "evidence"):
         name = f"minigpt.gradcheck.{file}"
         assert {unit_of(i) for i in own(imports_of(name))} <= {"errors", "device", "gradcheck"}
 

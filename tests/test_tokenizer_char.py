@@ -83,6 +83,31 @@ def test_saved_and_loaded_it_gives_the_same_ids(tmp_path):
     assert load_tokenizer(tmp_path).encode(TEXT) == chars.encode(TEXT)
 
 
+def test_special_tokens_stand_after_the_characters_and_no_text_is_one(tmp_path):
+    chars = CharTokenizer.train("_start_ of it")
+    wider = chars.with_special(("_start_", "_end_"))
+    assert wider.tokens == [*chars.tokens, "_start_", "_end_"] and wider.special == ("_start_", "_end_")
+    assert wider.encode("_start_ of it") == chars.encode("_start_ of it")
+    assert wider.decode([*wider.encode("it"), wider.ids["_end_"]]) == "it_end_"
+    with pytest.raises(InputError, match="is not one of the 9"):
+        wider.encode("end")
+    more = wider.with_special(("_more_",))
+    for one in (wider, more):
+        one.save(tmp_path)
+        again = load_tokenizer(tmp_path)
+        assert (again.tokens, again.special) == (one.tokens, one.special)
+        assert again.encode("_start_") == chars.encode("_start_")
+
+
+@pytest.mark.parametrize("special", [["_start_"], ["_end_"], "_end_", 7, ["_start_", "_end_", "x"] * 9])
+def test_special_tokens_that_are_not_the_last_ones_are_refused(tmp_path, special):
+    CharTokenizer.train("ab").with_special(("_start_", "_end_")).save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"character_special_tokens": special}), encoding="utf-8")
+    with pytest.raises(InputError, match="are not the last tokens|is not one character"):
+        load_tokenizer(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -132,3 +157,15 @@ def test_transformers_opens_our_folder_and_we_open_theirs(tmp_path):
     assert theirs(TEXT)["input_ids"] == ours.encode(TEXT)
     theirs.save_pretrained(tmp_path / "theirs")
     assert load_tokenizer(tmp_path / "theirs").tokens == ours.tokens
+
+
+@pytest.mark.parity
+def test_transformers_opens_special_tokens_after_characters(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    wider = CharTokenizer.train(TEXT + "_start_").with_special(("_start_", "_end_"))
+    wider.save(tmp_path / "first")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "first")
+    assert theirs(TEXT + "_start_")["input_ids"] == wider.encode(TEXT + "_start_")
+    assert len(theirs) == wider.vocab_size and theirs.convert_tokens_to_ids("_end_") == wider.ids["_end_"]
+    theirs.save_pretrained(tmp_path / "second")
+    assert load_tokenizer(tmp_path / "second").special == wider.special

@@ -496,7 +496,7 @@ def test_tiktoken_gives_the_same_ids(published, theirs, raw):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("characters", ["a", "0123456789", "ACGT", " ", "\n", " \t\n", "'", "한국어", "😀", "あいうえお漢字"])
+@pytest.mark.parametrize("characters", ["a", "0123456789", "ACGT", " ", "\n", " \t\n", "'", "한국어", "😀", "あ漢"])
 def test_tiktoken_gives_the_same_ids_for_100_000_characters_without_a_space(published, theirs, characters):
     raw = "".join(random.Random(0).choices(characters, k=100_000))
     assert published.encode(raw) == theirs.encode_ordinary(raw)

@@ -386,7 +386,7 @@ def test_the_rate_follows_the_chosen_schedule(text, tmp_path):
     floor = prepare(options(text, tmp_path / "b", steps=100, warmup=10, lr=1e-2, min_lr=1e-3)).options
     assert [rate(ours, step) for step in (0, 5, 10)] == [rate(floor, step) for step in (0, 5)] + [1e-2]
     assert rate(ours, 100) == pytest.approx(0, abs=1e-12) and rate(floor, 100) == pytest.approx(1e-3)
-    with pytest.raises(InputError, match="--min-lr 0.1 --lr 0.016: give a rate"):
+    with pytest.raises(InputError, match="--min-lr 0.1 --lr 0.008: give a rate"):
         prepare(options(text, tmp_path / "c", min_lr=0.1))
 
 

@@ -64,10 +64,14 @@ def _finetune_options() -> type:
     return FinetuneOptions
 
 
-def _finetune(found: Namespace) -> None:
-    from minigpt.jobs.finetune import FinetuneOptions, finetune
+def _finetune(found: Namespace) -> int:
+    from minigpt.jobs.finetune import FinetuneOptions, finetune, reopen
+    from minigpt.jobs.interrupt import STATUS
 
-    finetune(read(FinetuneOptions, found))
+    values = given(FinetuneOptions, found)
+    options = reopen(values) if "resume" in values else FinetuneOptions(**values)
+    stopped_by = finetune(options).stopped_by
+    return STATUS + stopped_by if stopped_by else 0
 
 
 def _predict_options() -> type:

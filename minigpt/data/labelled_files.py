@@ -1,21 +1,18 @@
-"""Labelled examples from files: tab-separated, CSV and JSON Lines, with their columns by name.
+"""Labelled examples from files: tab-separated, CSV and JSON Lines (see `minigpt.data.tables`).
 
-The suffix decides. `.tsv` and `.txt`: fields between tabs; a quote is text like any other, as GLUE and NSMC have it.
-`.csv`: fields between commas, quoted where they hold commas, quotes or line ends. `.jsonl` and `.json`: an object a
-line. UTF-8, with or without a byte-order mark; lines end with \\n or \\r\\n; spaces around a field are dropped.
+Their columns have names; of a file without a line of names they are counted, from 1.
 """
 
-import csv
-import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.data.examples import KINDS, Example, Task, check_task
+from minigpt.data.tables import Row, Table, read_table, shown
 from minigpt.errors import InputError
-from minigpt.files.disk import read_text
 
 # The columns of each kind, where no other names are given. A question may be missing; choice3 and more may follow.
 ROLES = {
@@ -27,10 +24,9 @@ ROLES = {
 TEXTS = ("text", "premise", "hypothesis", "a", "b", "context", "question")
 CHOICE = r"choice[1-9]\d?"
 NUMBER = r"\d+(\.\d*)?(e-\d+)?"
-SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "json", ".json": "json"}
+FEW = 20  # so many examples of each label, on average, make a label with a single one a rare one
 
 Column = str | tuple[str, ...]  # the name of a column, or of several whose texts are joined by spaces
-Row = tuple[int, dict[str, Any]]  # the number of a line, and its values by the names of their columns
 
 
 class Layout(NamedTuple):
@@ -110,20 +106,21 @@ def read(
     """The task and the examples of a file.
 
     task: one of LAYOUTS, or a kind, with columns as in ROLES. columns: {"text": "document"}, where the file calls the
-    column of texts "document".
+    column of texts "document"; {"text": "1", "label": "2"}, where the file begins with an example.
 
     The answer of a multiple choice is the number of the right choice, from 1. A similarity with a column score, and
     none label, has numbers from 0 to 5. All else has labels: `labels`, in this order, or without it all that occur,
     sorted, two or more. Give a validation file the labels of its training file. F1 is taken of the second label.
 
     labelled=False, for prediction: answers are not read, every line is an example. say: receives a line that tells how
-    many lines without a text were left out, for a layout that is known for them. Raises InputError, with the line of
-    what is not as it should be.
+    many lines without a text were left out, for a layout that is known for them; and one for a label that stands at a
+    single example of many. Raises InputError, with the line of what is not as it should be.
     """
     path = Path(path)
     layout = _layout(task, columns or {})
-    present, rows = _rows(path, layout.header)
-    where = _columns(path, layout, present, labelled)
+    table = read_table(path, layout.header, _numbers(columns or {}), _usual_names(layout))
+    rows = table.rows
+    where = _columns(path, layout, table, labelled)
     if labels and where.answer != "label":
         raise InputError(f"labels {', '.join(labels)} for {path}: its answers are numbers")
     kept = rows
@@ -136,11 +133,17 @@ def read(
     if len(kept) < len(rows):
         say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no text")
     if labelled and where.answer == "label":
-        found = sorted({example.label for example in examples})
-        if len(found) < 2 and labels is None:
-            raise InputError(f"{path}: every label is {', '.join(found)}: give examples of two or more")
-        known = known or tuple(found)
-        examples = [example._replace(label=known.index(example.label)) for example in examples]
+        counts = Counter(example.label for example in examples)
+        if len(counts) < 2 and labels is None:
+            raise InputError(f"{path}: every label is {', '.join(counts)}: give examples of two or more")
+        if not known:
+            _check_labels(path, layout, counts, where)
+            for name in _rare(counts):
+                line = _line_of(name, kept, examples)
+                say(f"{path}, line {line}: the label {name!r} stands at this example only: is it misspelt?")
+        known = known or tuple(sorted(counts))
+        index_of = {name: i for i, name in enumerate(known)}
+        examples = [example._replace(label=index_of[example.label]) for example in examples]
     judged = Task(layout.kind, known, _metric(layout, where.answer, known))
     check_task(judged)
     return judged, examples
@@ -155,6 +158,46 @@ def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
     if layout.kind == "similarity" and len(labels) == 2:
         return "f1"
     return "accuracy"
+
+
+# Labels that no data set has: numbers that were meant as scores, the wrong column, a misspelt word.
+
+
+def _check_labels(path: Path, layout: Layout, counts: Counter[str], where: Columns) -> None:
+    """Raises InputError for labels that look like scores or like the numbers of lines, or that are the same number."""
+    names = sorted(counts)
+    total = counts.total()
+    try:
+        values = [float(name) for name in names]
+    except ValueError:
+        values = []
+    fractions = [name for name, value in zip(names, values, strict=False) if value % 1]
+    if fractions:
+        some = ", ".join(fractions[:3])
+        advice = "give classes, such as low and high"
+        if layout.kind == "similarity":
+            advice = f"name their column as scores, with --columns score={where.target}"
+        raise InputError(f"{path}: labels such as {some} are numbers, and each would be a class of its own: {advice}")
+    if len(set(values)) < len(values):
+        raise InputError(f"{path}: of the labels {', '.join(names[:9])} two are the same number: write it one way")
+    if len(names) > 10 and len(names) > total / 2:
+        many = f"{total} examples have {len(names)} different labels"
+        raise InputError(f"{path}: {many}: is {where.target!r} the column of the labels?")
+
+
+def _rare(counts: Counter[str]) -> list[str]:
+    """The labels that stand at one example only, where there are many of each on average."""
+    if counts.total() < FEW * len(counts):
+        return []
+    return [name for name, n in counts.items() if n == 1]
+
+
+def _line_of(label: str, rows: Sequence[Row], examples: Sequence[Example]) -> int:
+    """The number of the line of the first example with a label."""
+    for (line, _), example in zip(rows, examples, strict=True):
+        if example.label == label:
+            return line
+    raise AssertionError(f"no example has the label {label!r}")
 
 
 # Which columns hold what.
@@ -173,8 +216,26 @@ def _layout(task: str, columns: Mapping[str, str]) -> Layout:
     return layout._replace(columns={**layout.columns, **columns})
 
 
-def _columns(path: Path, layout: Layout, present: Sequence[str], labelled: bool) -> Columns:
+def _numbers(columns: Mapping[str, str]) -> list[str]:
+    """The caller's columns, where all of them are numbers, counted from 1; else none."""
+    if all(re.fullmatch(r"[1-9]\d{0,3}", column) for column in columns.values()):
+        return list(columns.values())
+    return []
+
+
+def _usual_names(layout: Layout) -> set[str]:
+    """What the columns of such a file are called, where it has a line of names."""
+    usual = set(ROLES[layout.kind])
+    for layout_of_kind in LAYOUTS.values():
+        if layout_of_kind.kind == layout.kind:
+            for column in layout_of_kind.columns.values():
+                usual.update(name.lower() for name in _names(column))
+    return usual
+
+
+def _columns(path: Path, layout: Layout, table: Table, labelled: bool) -> Columns:
     """The columns of a file. Raises InputError for one that is not there."""
+    present = table.columns
     roles = ROLES[layout.kind]
     there = {*layout.columns, *present}
     texts = [role for role in TEXTS if role in roles]
@@ -182,11 +243,11 @@ def _columns(path: Path, layout: Layout, present: Sequence[str], labelled: bool)
         texts.remove("question")
     choices = _choice_roles(there) if layout.kind == "choice" else []
     answer = _answer_kind(layout, there)
+    text_columns = [_find(path, layout, table, role) for role in texts]
+    choice_columns = [_find(path, layout, table, role) for role in choices]
     target = None
     if labelled:
-        target = _find(path, layout, present, "score" if answer == "score" else "label")
-    text_columns = [_find(path, layout, present, role) for role in texts]
-    choice_columns = [_find(path, layout, present, role) for role in choices]
+        target = _find(path, layout, table, "score" if answer == "score" else "label")
     return Columns(text_columns, choice_columns, answer, target)
 
 
@@ -210,13 +271,27 @@ def _answer_kind(layout: Layout, there: set[str]) -> str:
     return "label"
 
 
-def _find(path: Path, layout: Layout, present: Sequence[str], role: str) -> Column:
+def _find(path: Path, layout: Layout, table: Table, role: str) -> Column:
     """The column of a role. Raises InputError where the file does not have it."""
     column = layout.columns.get(role, role)
     for name in _names(column):
-        if name not in present:
-            raise InputError(f"{path} has no column {name!r} for {role!r}: it has {', '.join(present)}")
+        if name not in table.columns:
+            has = ", ".join(shown(present) for present in table.columns)
+            raise InputError(f"{path} has no column {name!r} for {role!r}: it has {has}{_advice(layout, table, role)}")
     return column
+
+
+def _advice(layout: Layout, table: Table, missing: str) -> str:
+    """What to do where a column is missing: of a file that begins with an example, its columns are counted."""
+    counted = table.columns[0] == "1" and not table.header
+    if counted:
+        return f", counted: say which is which, with --columns {missing}=NUMBER too"
+    wanted = _usual_names(layout)
+    if not table.header or any(name.lower() in wanted for name in table.columns):
+        return ""
+    roles = [role for role in ROLES[layout.kind] if role not in ("score", "question")]
+    numbered = ",".join(f"{role}={number}" for number, role in enumerate(roles, 1))
+    return f"; if line 1 is an example, and no names, count the columns: --columns {numbered}"
 
 
 def _names(column: Column) -> tuple[str, ...]:
@@ -309,76 +384,3 @@ def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
     return json.dumps(value)
-
-
-# From a file to rows.
-
-
-def _rows(path: Path, header: Sequence[str]) -> tuple[list[str], list[Row]]:
-    """The columns of a file, and its rows. header: the columns where the file has no line for them."""
-    form = SUFFIXES.get(path.suffix.lower())
-    if form is None:
-        raise InputError(f"{path}: expected a name with {', '.join(SUFFIXES)} at its end, which tells its form")
-    text = read_text(path).rstrip("\n")
-    if form == "json":
-        return _json_rows(path, text)
-    lines = _csv_lines(path, text) if form == "csv" else _tsv_lines(text)
-    lines = [(line, [field.strip() for field in fields]) for line, fields in lines]
-    _, first = lines[0]
-    if not header or set(header) & set(first):  # GLUE's test files have a header where its others have none
-        header = first
-        lines = lines[1:]
-    _check_fields(path, header, lines)
-    rows = [(line, dict(zip(header, fields, strict=True))) for line, fields in lines]
-    return list(header), rows
-
-
-def _check_fields(path: Path, header: Sequence[str], lines: Sequence[tuple[int, list[str]]]) -> None:
-    """Raises InputError for a column that is there twice, and for a line with more or fewer fields than columns."""
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-        raise InputError(f"{path} has two columns {twice[0]!r}: rename one")
-    for line, fields in lines:
-        if len(fields) != len(header):
-            raise InputError(f"{path}, line {line}: fields: {len(fields)}, expected {len(header)}: {', '.join(header)}")
-
-
-def _tsv_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    for line, content in enumerate(text.split("\n"), 1):
-        yield line, content.split("\t")
-
-
-def _csv_lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Records, and the line where each begins: one may span several."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    limit = csv.field_size_limit(len(text))
-    line = 1
-    try:
-        for fields in reader:
-            yield line, fields
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise InputError(f"{path}, line {line} is not CSV ({error}): a quote within quotes is written twice") from error
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _json_rows(path: Path, text: str) -> tuple[list[str], list[Row]]:
-    """All columns that occur, in the order of their first occurrence, and the object of each line."""
-    columns: dict[str, None] = {}
-    rows = []
-    for line, content in enumerate(text.split("\n"), 1):
-        row = _object(path, line, content)
-        columns.update(dict.fromkeys(row))
-        rows.append((line, row))
-    return list(columns), rows
-
-
-def _object(path: Path, line: int, text: str) -> dict[str, Any]:
-    """The JSON object of a line. Raises InputError for anything else."""
-    try:
-        found = json.loads(text)
-        json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
-        return dict(found.items())
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise InputError(f'{path}, line {line}: expected an object, {{"text": ...}}, got {text[:40]!r}') from error

@@ -121,6 +121,22 @@ def judge(task: Task, predictions: Any, answers: Any) -> float:
     return measure(predictions, answers)
 
 
+def best_constant(task: Task, train: Any, answers: Any) -> tuple[float, float]:
+    """The answer that is best by the task's measure if given always; and what it scores on other examples.
+
+    train (N,), answers (M,): the right answers of the examples that it is chosen on, and of those it is judged on. Of
+    scores it is their mean. A constant has no correlation: where the measure is one, it scores 0.
+    """
+    train = np.asarray(train)
+    answers = np.asarray(answers)
+    if task.scored:
+        best = float(train.mean())
+    else:
+        candidates = range(int(train.max()) + 1)
+        best = max(candidates, key=lambda answer: judge(task, np.full_like(train, answer), train))
+    return best, judge(task, np.full(answers.shape, best), answers)
+
+
 def interval(task: Task, predictions: Any, answers: Any) -> Interval:
     """The 95 % interval (low, high) of `judge`: Wilson's of an accuracy, by bootstrap of any other measure."""
     if task.metric == "accuracy":

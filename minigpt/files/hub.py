@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_folder
 from minigpt.files import checkpoint, openai_release
 
 HOST = "https://huggingface.co"
@@ -78,6 +78,7 @@ def find(folder: str | Path) -> Path:
 
     Raises InputError for a published model that is not on this machine.
     """
+    check_folder(folder)
     name = str(folder)
     if Path(folder).is_dir() or name not in PUBLISHED:
         return Path(folder)

@@ -8,14 +8,14 @@ constants, whose gradient is 0 whatever the mistake. Stay away from special poin
 """
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module, to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_callable, check_number
+from minigpt.gradcheck.arguments import check_arguments, check_float64, check_is_model
 from minigpt.gradcheck.diagnosis import explain, only_nearest_to_the_loss
 from minigpt.gradcheck.evidence import Evidence, floats_in, is_float, leaves
 from minigpt.gradcheck.results import Result
@@ -29,8 +29,10 @@ def numeric(f: Callable, x: Array, dout=1.0) -> Array:
     """The gradient of sum(f(x) * dout) with respect to x, entry by entry: (f(x + eps) - f(x - eps)) / (2 eps).
 
     f takes x (any shape) and returns an array of the shape of dout, or a number. x is float64; its entries are moved
-    in place, and restored.
+    in place, and restored. Raises InputError for another x.
     """
+    check_callable("f", f)
+    check_float64("x", x)
     gradient = array_module(x).zeros_like(x)
     for i in np.ndindex(x.shape):
         before = x[i].copy()
@@ -60,12 +62,10 @@ def check(
     are given. dout is random unless given. reference: a forward pass known to be right, which `out` is compared with.
     The other rules have a result only where they are broken: there are as many gradients as float arrays; neither
     inputs nor cache are written to; a second backward gives the same; out and gradients have the dtype of the inputs.
-    Raises InputError where no argument is an array of floats.
+    Raises InputError where no argument is an array of floats, and for arguments of other types.
     """
-    if not names:
-        names = inspect.signature(reference or forward).parameters
+    args, constants, names = check_arguments(forward, backward, args, constants, names, seed, reference)
     inputs = _named(args, names)
-    constants = constants or {}
     if not floats_in(inputs):
         raise InputError("there is nothing to check: give at least one argument that is a NumPy array of floats")
 
@@ -149,8 +149,6 @@ def compare(name: str, mine: Array, true: Array, evidence: Evidence | None = Non
 
 def _named(args, names):
     """The arguments by name; those beyond the last name by their number."""
-    args = [args] if hasattr(args, "dtype") else list(args)
-    names = list(names)
     for number in range(len(names) + 1, len(args) + 1):
         names.append(f"argument {number}")
     return dict(zip(names, args, strict=False))
@@ -175,7 +173,10 @@ def check_model(model, ids: Array, targets: Array, *, seed: int = 0, spread: flo
     normal noise of standard deviation `spread` is added to its parameters; afterwards they are restored. options:
     those of loss, such as normalizer, weights and key. One result for each parameter, in order; of the wrong ones, the
     nearest to the loss is explained. The rules of `check` hold here too, and a second backward pass adds to the first.
+    Raises InputError for an object without these methods, and for ids and targets that the model refuses.
     """
+    check_is_model(model)
+    check_number("spread", spread, "a number of 0 or more", least=0)
     parameters = dict(model.named_parameters())
     kept = [(parameter, parameter.data, parameter.grad) for parameter in parameters.values()]
     moved = _moved(parameters, spread, seed)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from minigpt.errors import InputError
+
 HAPPY = 1e-7  # a relative error below this is happy
 SUSPICIOUS = 1e-4  # from there to below this it is suspicious, and from here on wrong
 
@@ -38,8 +40,13 @@ def worst(results: Iterable[Result]) -> Result:
 
 
 def table(results: Iterable[Result]) -> str:
-    """The results as text: a line for each, and below a wrong one the worst entry and what is likely wrong."""
+    """The results as text: a line for each, and below a wrong one the worst entry and what is likely wrong.
+
+    Raises InputError where there are none.
+    """
     results = list(results)
+    if not results:
+        raise InputError("there are no results to show: give those of check or check_model")
     width = max(len(result.name) for result in results)
     indent = " " * width
     lines = []

@@ -11,9 +11,11 @@ from minigpt.data import labelled_files
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
 from minigpt.files import disk
-from minigpt.jobs.finetune import answer, encode, open_classifier, parse_columns
+from minigpt.jobs.finetune import Data, answer, encode, open_classifier, parse_columns
+from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
 from minigpt.jobs.option_fields import OnDevice, argument, option
-from minigpt.models.classifier import expected_score
+from minigpt.models.classifier import Classifier, FileLayout, expected_score
+from minigpt.tokenizer import Tokenizer
 
 
 @dataclass(kw_only=True)
@@ -22,8 +24,12 @@ class PredictOptions(OnDevice):
 
     folder: str = argument("what minigpt finetune wrote", metavar="MODEL")
     file: str = argument("examples; their answers are not needed", metavar="FILE")
-    layout: str | None = option(None, "how the file is laid out, as for finetune", metavar="KIND", flag="--task")
-    columns: dict[str, str] | None = option(None, "as for finetune", metavar="ROLE=NAME,...", parse=parse_columns)
+    layout: str | None = option(
+        None, "how the file is laid out (default: as the file of fine-tuning was)", metavar="KIND", flag="--task"
+    )
+    columns: dict[str, str] | None = option(
+        None, "as for finetune (default: as they were there)", metavar="ROLE=NAME,...", parse=parse_columns
+    )
     out: str | None = option(None, "write the answers here instead", metavar="FILE")
 
 
@@ -36,21 +42,22 @@ def predict(
 ) -> np.ndarray:
     """Answer the examples of a file, labelled or not; returns and writes the answers, a line for each.
 
-    A line is the answer and its probability (a score: alone), separated by a tab. `options.layout`: how the file is
-    laid out, if not by the columns of the task's kind. tell: is called with what was cut. Raises InputError where
-    `options.out` is there already, and for a file that is not of the task's kind.
+    A line is the answer and its probability (a score: alone), separated by a tab. `options.layout`, `options.columns`:
+    how the file is laid out, if not as the files that the model learned from. tell: is called with how the file is
+    read, what was cut, and how much the vocabulary does not know. Raises InputError where `options.out` is there
+    already, and for a file that is not of the task's kind.
     """
-    file, layout, out = options.file, options.layout, options.out
+    file, out = options.file, options.out
     if out is not None and Path(out).exists():
         raise InputError(f"--out {out} is there already: give another name")
     model, text = open_classifier(options.folder, options.device)
     task = model.task
-    found, examples = labelled_files.read(file, layout or task.kind, columns=options.columns, labelled=False)
+    layout = _layout(options, model, tell)
+    found, examples = labelled_files.read(file, layout.task, columns=layout.columns, labelled=False)
     if found.kind != task.kind:
-        raise InputError(f"--task {layout} lays out a {found.kind}, and {options.folder} was taught a {task.kind}")
+        raise InputError(f"--task {layout.task} lays out a {found.kind}, and {options.folder} was taught a {task.kind}")
     data = encode(examples, task, text, model.body.config.n_positions, str(file))
-    if data.cut:
-        tell(f"{file}: {data.cut:,} of {len(examples):,} examples were too long: they lost their beginnings")
+    _tell_losses(data, text, options, tell)
     probabilities = answer(model, data.encoded)
     if task.scored:
         answers = expected_score(probabilities)
@@ -63,6 +70,34 @@ def predict(
     else:
         disk.write_text(out, "\n".join(lines) + "\n")
     return answers
+
+
+def _layout(options: PredictOptions, model: Classifier, tell: Callable[[str], object]) -> FileLayout:
+    """How the file is laid out: as the options say, or else as the files of fine-tuning were, which is then told.
+
+    A layout that is given has its own columns; columns that are given take the place of all those of fine-tuning.
+    """
+    usual = FileLayout(model.task.kind, {})
+    learned = model.files or usual
+    if options.layout is not None:
+        return FileLayout(options.layout, options.columns or {})
+    if options.columns is not None:
+        return FileLayout(learned.task, options.columns)
+    if learned != usual:
+        pairs = ",".join(f"{role}={column}" for role, column in learned.columns.items())
+        columns = f" --columns {pairs}" if pairs else ""
+        tell(f"{options.file} is read as the examples of fine-tuning were: --task {learned.task}{columns}")
+    return learned
+
+
+def _tell_losses(data: Data, text: Tokenizer, options: PredictOptions, tell: Callable[[str], object]) -> None:
+    """Tell what the model does not see of the texts."""
+    n = len(data.examples)
+    if data.cut:
+        tell(f"{options.file}: {data.cut:,} of {n:,} examples were too long: they lost their beginnings")
+    share = unknown_share(data, text)
+    if share >= UNKNOWN:
+        tell(f"{options.file}: {about_unknown(share, options.folder)}")
 
 
 def _named(task: Task, answers: np.ndarray, probabilities: np.ndarray) -> list[str]:

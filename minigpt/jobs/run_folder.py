@@ -59,7 +59,7 @@ class Run:
     """A run's folder. `Run.start` finds an empty one, which the first `save` takes; `Run.load` one to go on from.
 
     writes: of several processes only one writes what all of them know. belongings: the small files of the run, by name.
-    The caller holds the lock of the folder (`minigpt.files.lock`).
+    kept: the step at which it was last saved, or None. The caller holds the lock of the folder (`minigpt.files.lock`).
     """
 
     def __init__(self, folder: str | Path, writes: bool = True, kind: Kind = PRETRAINING):
@@ -67,6 +67,7 @@ class Run:
         self.writes = writes
         self.kind = kind
         self.claimed = False
+        self.kept: int | None = None
         self.rows: list[dict] = []
         self.belongings: dict[str, bytes] = {}
 
@@ -107,6 +108,7 @@ class Run:
         for name in [name for name in tensors if name.startswith(FILE)]:
             run.belongings[name.removeprefix(FILE)] = tensors.pop(name).tobytes()
         run.claimed = True
+        run.kept = state["step"]
         run._go_back(state.get("logged", state["step"] or -1), state)
         return run, state, tensors
 
@@ -137,6 +139,7 @@ class Run:
         metadata = {self.kind.key: json.dumps(state)}
         checkpoint.save_tensors(path, weights | optimizer.state() | files, metadata)
         self.claimed = True
+        self.kept = state["step"]
         self._restore_files()
         if lost:
             self._write()
@@ -156,12 +159,13 @@ class Run:
         self.rows.append({column: _rounded(row.get(column)) for column in self.kind.columns})
         self._write()
 
-    def draw(self, vocab_size: int) -> None:
-        """Write loss.png."""
+    def draw(self, vocab_size: int, unigram_entropy: float, at_plateau: bool = False) -> None:
+        """Write loss.png. The parameters are those of `plot.loss_curve`."""
         from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 
         if self.writes:
-            plot.loss_curve(self.rows, vocab_size, self.folder / self.kind.picture)
+            path = self.folder / self.kind.picture
+            plot.loss_curve(self.rows, vocab_size, path, unigram_entropy, at_plateau)
 
     @property
     def exported(self) -> bool:

@@ -49,6 +49,13 @@ def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes.astype(np.int64), weights
 
 
+class FileLayout(NamedTuple):
+    """How the files were laid out that a classifier learned from: what `labelled_files.read` was given."""
+
+    task: str
+    columns: dict[str, str]
+
+
 class Losses(NamedTuple):
     """Of a batch, in nats: the task's loss L2, the auxiliary L1, and L3 = L2 + lambda L1, which is made small."""
 
@@ -68,6 +75,14 @@ class ScoresCache(NamedTuple):
     head: Cache
 
 
+def check_body(body: LanguageModel) -> None:
+    """Raises InputError for a body that sees what follows a token: it would read what fills up a shorter sequence."""
+    if not body.can_generate:
+        name = type(body).__name__
+        advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
+        raise InputError(f"a {name} sees every token of a sequence, and cannot be fine-tuned here: {advice}")
+
+
 def outputs(task: Task) -> int:
     """How many scores the head gives for a state: one for each label, or one for a candidate."""
     if task.scored:
@@ -79,17 +94,20 @@ class Classifier(Module):
     """A language model with a head for one task.
 
     body: with the special tokens in its vocabulary (`widen`); dropout: on the state that the head reads; seed: of the
-    head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled.
+    head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled. files: how
+    the files are laid out that it learns from; None where it learns from none. Raises InputError as `check_body` does.
     """
 
     def __init__(self, body: LanguageModel, task: Task, dropout: float = 0.1, seed: int | None = 0):
         check_task(task)
+        check_body(body)
         rng = None
         if seed is not None:
             rng = np.random.default_rng([seed, 1])
         self.body = body
         self.task = task
         self.dropout = dropout
+        self.files: FileLayout | None = None
         dtype = body.head.data.dtype
         self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, dtype)
 
@@ -235,12 +253,16 @@ class Classifier(Module):
         overwrite: as for the body's own `save`. Raises InputError.
         """
         path = Path(folder) / FILE
+        if not overwrite:
+            self.body.check_folder(Path(folder))  # before anything is removed
         path.unlink(missing_ok=True)  # never this body with an older head
-        self.body.save(folder, overwrite)
+        self.body.save(folder, overwrite=True)
         tensors = {}
         for name, parameter in self.head.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         about = self.task._asdict() | {"dropout": self.dropout}
+        if self.files is not None:
+            about["files"] = self.files._asdict()
         checkpoint.save_tensors(path, tensors, {"task": json.dumps(about)})
 
     @classmethod
@@ -254,7 +276,10 @@ class Classifier(Module):
             about = json.loads(about["task"])
             task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
             model = cls(body, task, _checked_rate(about["dropout"]), seed=None)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            if "files" in about:
+                files = about["files"]
+                model.files = FileLayout(str(files["task"]), dict(files["columns"]))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
         parameters = dict(model.head.named_parameters())
         checkpoint.fill(parameters, tensors, path)
@@ -283,6 +308,13 @@ def _next_tokens(ids: Array, lengths: Array, dtype) -> tuple[Array, Array]:
     return following, shares.astype(dtype)
 
 
+def check_layers(body: LanguageModel, layers: int | None) -> None:
+    """Raises InputError for a number of layers that `transfer` cannot take over from this model."""
+    n_layer = body.config.n_layer
+    if layers is not None and not -1 <= layers <= n_layer:
+        raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
+
+
 def transfer(
     body: LanguageModel,
     new_rows: int,
@@ -301,11 +333,9 @@ def transfer(
         for name in asdict(body.config):
             if name.endswith("_pdrop"):
                 changes[name] = dropout
-    n_layer = body.config.n_layer
+    check_layers(body, layers)
     if layers is None:
-        layers = n_layer
-    if not -1 <= layers <= n_layer:
-        raise InputError(f"--transfer {layers}: this model has {n_layer} layers: choose -1 (nothing) to {n_layer}")
+        layers = body.config.n_layer
     config = replace(body.config, **changes)
     model = type(body)(config, seed=seed, dtype=body.head.data.dtype)
     taken = dict(body.named_parameters())

@@ -3,7 +3,9 @@
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from minigpt.errors import InputError
+import numpy as np
+
+from minigpt.errors import InputError, check_known, check_number, check_whole, shown
 from minigpt.models import config_file
 
 LARGEST = 1 << 31  # sizes are below this: they are 32-bit numbers in kernels
@@ -13,8 +15,8 @@ LARGEST = 1 << 31  # sizes are below this: they are 32-bit numbers in kernels
 class Config:
     """Sizes that every model has. Keys are those of a Hugging Face config.json.
 
-    Raises InputError for a size that is no whole number of 1 or more, for a width that the heads cannot share, and for
-    rates and other numbers outside their range.
+    Raises InputError for a size that is no whole number of 1 or more, for a width that the heads cannot share, for
+    rates and other numbers outside their range, and for the type of another model.
 
     aliases: {key: the other names that it has in files}. only: {key: the only value that is built here}.
     """
@@ -37,12 +39,21 @@ class Config:
         self._check_heads()
         for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
             rate = getattr(self, name, 0.0)
-            if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
-                raise InputError(f"{name} is {rate}: give a dropout rate from 0 up to, but not including, 1")
+            check_number(name, rate, "a dropout rate from 0 up to, but not including, 1", least=0, below=1)
         for name in ("layer_norm_epsilon", "initializer_range"):
-            value = getattr(self, name, 1.0)
-            if not isinstance(value, (int, float)) or not value > 0:
-                raise InputError(f"{name} is {value!r}: give a number above 0")
+            check_number(name, getattr(self, name, 1.0), "a number above 0", above=0)
+        for name in ("bos_token_id", "eos_token_id"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), "a token id, or None", least=-LARGEST)
+        own_type = type(self).model_type
+        if self.model_type != own_type:
+            raise InputError(f"model_type is {self.model_type!r}: a {type(self).__name__} is of type {own_type!r}")
+
+    @property
+    def sizes(self) -> str:
+        """In words: "12 layers, 12 heads, 768 wide, 1,024 positions, vocabulary 50,257"."""
+        shape = f"{self.n_layer:,} layers, {self.n_head:,} heads, {self.n_embd:,} wide"
+        return f"{shape}, {self.n_positions:,} positions, vocabulary {self.vocab_size:,}"
 
     def _check_heads(self) -> None:
         c = self.n_embd
@@ -56,8 +67,13 @@ class Config:
 
     def _check_size(self, name: str) -> None:
         value = getattr(self, name)
-        if type(value) is not int or not 1 <= value < LARGEST:
-            raise InputError(f"{name} is {value!r}: give a whole number from 1 to {LARGEST - 1:,}")
+        check_whole(name, value, f"a whole number from 1 to {LARGEST - 1:,}", least=1, below=LARGEST)
+        object.__setattr__(self, name, int(value))  # also of a NumPy number, which no config.json can hold
+
+    @classmethod
+    def check_names(cls, names) -> None:
+        """Raises InputError for a name that is none of a configuration value, with those that there are."""
+        check_known(names, [field.name for field in fields(cls)], f"{cls.__name__} has no")
 
     @classmethod
     def from_dict(cls, values: dict) -> "Config":
@@ -78,3 +94,14 @@ class Config:
     def to_dict(self) -> dict:
         """For a config.json."""
         return asdict(self)
+
+
+def check_dtype(dtype: Any) -> None:
+    """Raises InputError for a dtype that is not one of floats."""
+    try:
+        is_float = dtype is not None and np.issubdtype(np.dtype(dtype), np.floating)
+    except TypeError:
+        is_float = False
+    if not is_float:
+        given = getattr(dtype, "__name__", None) or shown(dtype)
+        raise InputError(f"dtype is {given}: give np.float32 or np.float64")

@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 
 from minigpt.device.arrays import to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_whole, is_whole, shown
 from minigpt.models import sampling
-from minigpt.models.token_ids import pad_left
+from minigpt.models.sampling import check_options
+from minigpt.models.token_ids import check_range, pad_left
 
 
 def generate(model, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
     """ids (B,T) -> (B,T+N): the prompts and what follows them. Options: see `stream`.
 
-    Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,).
+    Prompts of different lengths, a list of B lists, come back as a list of B arrays (T_i+N,). Raises InputError as
+    `stream` does.
     """
     prompts, padding = pad_left(ids)
     columns = [prompts]
@@ -47,11 +49,30 @@ def stream(
     of its own, seeded with (seed, i), on every device and among any number of rows. stop: a token id after which a row
     is finished; its later tokens are that id again, and the stream ends with the last row. Past the context the window
     slides: the oldest token is forgotten. cache=False reads everything again for each token: the same numbers, slowly.
-    Raises InputError for a prompt without tokens and for options outside their range.
+    Raises InputError for prompts that are no token ids of this model, for options outside their range, and, once it
+    runs, where the model's weights are not finite.
     """
+    check_options(temperature, top_k, top_p)
+    if not is_whole(n_tokens) or n_tokens < 1:
+        raise InputError(f"n_tokens {shown(n_tokens)}: give 1 token or more, a whole number")
+    if not is_whole(seed) or seed < 0:
+        raise InputError(f"seed {shown(seed)}: give a whole number of 0 or more")
+    size = model.config.vocab_size
+    if stop is not None:
+        check_whole("stop", stop, f"a token id from 0 to {size - 1}, or None", least=0, below=size)
+    if not isinstance(cache, bool):
+        raise InputError(f"cache is {shown(cache)}: give True or False")
     ids, padding = pad_left(ids)
-    if n_tokens < 1 or seed < 0:
-        raise InputError(f"n_tokens {n_tokens}, seed {seed}: give 1 token or more, and a seed of 0 or more")
+    check_range(ids, size, f"ids: token id {{}} is out of range: the table has {size} rows")
+
+    def choose(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+        return sampling.next_tokens(logits, uniform, temperature, top_k, top_p)
+
+    return _stream(model, ids, padding, n_tokens, choose, seed, stop, cache)
+
+
+def _stream(model, ids, padding, n_tokens, choose, seed, stop, cache) -> Iterator[np.ndarray]:
+    """`stream`, with arguments that are right. choose(logits (B,V), uniform (B,)) -> tokens (B,)."""
     generators = [np.random.default_rng([seed, i]) for i in range(len(ids))]
     finished = np.zeros(len(ids), bool)
     context = model.config.n_positions
@@ -67,9 +88,11 @@ def stream(
             seen = ids[:, -context:]
             past = model.new_past(room, np.maximum(padding - slid, 0))
         with model.exact():
-            logits = model.next_logits(seen, past)
+            logits = to_numpy(model.next_logits(seen, past))
+        if not np.isfinite(logits.max()):  # NaN anywhere is the largest
+            raise InputError(_not_finite(model))
         uniform = np.array([generator.random() for generator in generators])
-        chosen = sampling.next_tokens(to_numpy(logits), uniform, temperature, top_k, top_p)
+        chosen = choose(logits, uniform)
         if stop is not None:
             chosen = np.where(finished, stop, chosen)
             finished |= chosen == stop
@@ -77,3 +100,12 @@ def stream(
         if finished.all():
             return
         ids = np.concatenate([ids, chosen[:, None]], axis=1)
+
+
+def _not_finite(model) -> str:
+    """Why scores are not finite, in one line."""
+    problem = "the scores of the next token are not finite"
+    for name, parameter in model.named_parameters():
+        if not np.isfinite(to_numpy(parameter.data)).all():
+            return f"{problem}, because {name} holds NaN or infinity: load the model again"
+    return f"{problem}, though the weights are: they are so large that sums overflow"

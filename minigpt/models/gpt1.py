@@ -11,7 +11,7 @@ from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.files import openai_release
-from minigpt.models.card import Card
+from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
@@ -94,12 +94,9 @@ class GPT1(LanguageModel):
     release = openai_release
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None
-        if seed is not None:
-            rng = np.random.default_rng(seed)
+        rng = self.begin(config, seed, dtype)
         c = config.n_embd
         std = config.initializer_range
-        self.config = config
         self.tokens_embed = Embedding(config.vocab_size, c, rng, std, dtype)
         self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
@@ -150,4 +147,4 @@ SIZES = {
     "paper": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 512},
 }
 
-CARD = Card("gpt1", GPT1, SIZES, usual_size="paper", tokenizer=GPT1Tokenizer, optimizer=GPT1Adam)
+CARD = Card("gpt1", GPT1, SIZES, "paper", GPT1Tokenizer, GPT1Adam, init_std=as_wide_as_the_paper)

@@ -95,12 +95,9 @@ class GPT2(LanguageModel):
     Config = GPT2Config
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None
-        if seed is not None:
-            rng = np.random.default_rng(seed)
+        rng = self.begin(config, seed, dtype)
         c = config.n_embd
         std = config.initializer_range
-        self.config = config
         self.wte = Embedding(config.vocab_size, c, rng, std, dtype)
         self.wpe = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]

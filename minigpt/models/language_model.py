@@ -8,10 +8,11 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, device_of, to_device
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_whole, is_whole, shown
 from minigpt.models import generation
+from minigpt.models.config import Config, check_dtype
 from minigpt.models.saved_model import SavedModel
-from minigpt.models.token_ids import as_array, check_ids, check_range
+from minigpt.models.token_ids import as_array, check_ids, check_range, check_targets, check_weights
 from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
 from minigpt.ops.random_keys import Key
 
@@ -32,6 +33,30 @@ class LanguageModel(SavedModel):
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
     dropout_sites = 3  # places of dropout in a block
 
+    def begin(self, config: Config, seed: int | None, dtype) -> np.random.Generator | None:
+        """Keep the configuration; returns the generator of the initial weights, None where seed is None.
+
+        Raises InputError for the configuration of another model, a seed that is no whole number of 0 or more, and a
+        dtype whose numbers cannot be learned.
+        """
+        kind = type(self).__name__
+        if not isinstance(config, self.Config):
+            given = type(config).__name__ if isinstance(config, Config) else shown(config)
+            raise InputError(f"config is {given}: a {kind} takes a {self.Config.__name__}(n_layer=…, n_embd=…)")
+        check_dtype(dtype)
+        self.config = config
+        if seed is None:
+            return None
+        check_whole("seed", seed, "a whole number of 0 or more, or None for weights of zero", least=0)
+        return np.random.default_rng(seed)
+
+    @property
+    def sizes(self) -> str:
+        """For `repr`: "12 layers, 12 heads, 768 wide, ...: 124,439,808 parameters, float32 on cpu"."""
+        n_parameters = sum(parameter.data.size for parameter in self.parameters())
+        where = f"{self.head.data.dtype} on {self.device}"
+        return f"{self.config.sizes}: {n_parameters:,} parameters, {where}"
+
     @property
     def head(self) -> Parameter:
         """The output matrix (V,C): the token embedding itself (GPT-1 equation 2)."""
@@ -51,7 +76,8 @@ class LanguageModel(SavedModel):
 
         past: what the model has read before, of `new_past`; the ids are added to it. key: switches dropout on.
         mask: boolean, broadcast to (B,NH,T,T), True where a position may see another; None is causal. positions: (T,)
-        or (B,T) int; None counts from 0, or goes on from the past.
+        or (B,T) int; None counts from 0, or goes on from the past. Raises InputError for arguments of other shapes,
+        types and ranges.
         """
         raise TypeError(f"{type(self).__name__} does not say how to compute hidden states")
 
@@ -64,7 +90,10 @@ class LanguageModel(SavedModel):
     def forward(
         self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
     ) -> tuple[Array, Cache]:
-        """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1. inputs: see `hidden`."""
+        """ids (B,T) int -> logits (B,T,V): logits[:, t] are the scores of token t + 1. inputs: see `hidden`.
+
+        Raises InputError as `hidden` does.
+        """
         h, cache = self.hidden(ids, past, key, grad, **inputs)
         logits = cache.keep("head", ops.linear_forward(h, self.head.value.T))
         return logits, cache
@@ -90,10 +119,11 @@ class LanguageModel(SavedModel):
 
         A target of -100 is not predicted. normalizer: the number of targets of the whole batch, where this is a part
         of it. weights: (B,T), one for each target. key: switches dropout on. grad=False keeps nothing for a backward.
-        inputs: mask and positions, see `hidden`.
+        inputs: mask and positions, see `hidden`. Raises InputError as `hidden` does, for targets and weights of another
+        shape than the ids or out of range, and for a normalizer of 0 or less.
         """
         h, cache = self.hidden(ids, None, key, grad, **inputs)
-        targets, weights = self.place_targets(targets, weights)
+        targets, weights = self.place_targets(targets, weights, h.shape[:2])
         head = ops.linear_cross_entropy_forward(
             h,
             self.head.value,
@@ -145,9 +175,10 @@ class LanguageModel(SavedModel):
 
         Where no positions are given they go on from those of the past; with padding in the past each row counts from
         its own first token. Raises InputError for ids of another shape or type, for more of them than the model has
-        positions, and for positions of another shape or out of range.
+        positions, for positions of another shape or out of range, and for a past that is not of `new_past`.
         """
         ids = check_ids(ids)
+        self._check_past(past)
         start = past[0].length if past else 0
         end = start + ids.shape[1]
         n_positions = self.config.n_positions
@@ -164,8 +195,15 @@ class LanguageModel(SavedModel):
             positions = xp.maximum(positions - past[0].padding[:, None], 0)
         return ids, positions
 
+    def _check_past(self, past: Any) -> None:
+        if not past and not is_whole(past):
+            return
+        is_list = isinstance(past, list) and len(past) == len(self.h)
+        if not is_list or not all(hasattr(one, "padding") for one in past):
+            raise InputError(f"past is {shown(past)}: give what new_past() of this model returned, or None")
+
     def _checked_positions(self, positions: Array, shape: tuple[int, int]) -> Array:
-        positions = as_array(positions)
+        positions = as_array(positions, "positions are")
         if positions.shape not in (shape, shape[1:]) or positions.dtype.kind not in "iu":
             given = f"positions are {positions.dtype} of shape {positions.shape}"
             raise InputError(f"{given}: give whole numbers of shape {shape[1:]} or {shape}")
@@ -173,13 +211,17 @@ class LanguageModel(SavedModel):
         check_range(positions, n_positions, f"position {{}} is out of range: the table has {n_positions} rows")
         return to_device(positions, self.device)
 
-    def place_targets(self, targets: Array, weights: Array | None) -> tuple[Array, Array | None]:
-        """Targets and their weights on the model's device. Raises InputError for a target out of range."""
-        targets = as_array(targets)
-        size = self.config.vocab_size
-        check_range(targets, size, f"targets must be -100 or 0 to {size - 1}: got {{}}", ops.IGNORED)
+    def place_targets(
+        self, targets: Array, weights: Array | None, shape: tuple[int, int]
+    ) -> tuple[Array, Array | None]:
+        """Targets and their weights on the model's device.
+
+        shape: (B,T), that of the ids. Raises InputError for targets of another shape, type or range, and for weights
+        of another shape, or below 0.
+        """
+        targets = check_targets(targets, shape, self.config.vocab_size)
         if weights is not None:
-            weights = to_device(as_array(weights), self.device)
+            weights = to_device(check_weights(weights, shape), self.device)
         return to_device(targets, self.device), weights
 
     def layers_of(self, name: str) -> int:
@@ -202,9 +244,11 @@ class LanguageModel(SavedModel):
         A past with padding is for grad=False only.
 
         capacity: room for so many positions (default: all that the model has). padding: (B,) int, how many of the
-        first ids of each row are padding.
+        first ids of each row are padding. Raises InputError for a capacity that is no whole number of 1 or more.
         """
-        capacity = capacity or self.config.n_positions
+        if capacity is None:
+            capacity = self.config.n_positions
+        check_whole("capacity", capacity, "for how many positions there is to be room, 1 or more", least=1)
         if padding is not None:
             padding = to_device(padding, self.device) if padding.any() else None
         return [Past(capacity, padding) for _ in self.h]

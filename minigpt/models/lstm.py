@@ -49,6 +49,9 @@ class Memory:
         self.length = 0
         self.state = None
 
+    def __repr__(self) -> str:
+        return f"Memory({self.length} positions)"
+
 
 class Recurrence(Module):
     """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper tells nothing, fits the head."""
@@ -109,10 +112,7 @@ class LSTM(LanguageModel):
     repeats_its_step = False
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        rng = None
-        if seed is not None:
-            rng = np.random.default_rng(seed)
-        self.config = config
+        rng = self.begin(config, seed, dtype)
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
         self.h = [Recurrence(config, rng, dtype)]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minigpt.errors import InputError
+from minigpt.errors import INFINITY, InputError, is_number, is_whole, shown
 
 
 def next_tokens(
@@ -16,13 +16,17 @@ def next_tokens(
 
     In the order of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is
     the first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the
-    likeliest token, without a draw. Raises InputError for options outside their range.
+    likeliest token, without a draw. Raises InputError for options outside their range, for arrays of another shape, and
+    for logits that hold NaN.
     """
     check_options(temperature, top_k, top_p)
+    _check_arrays(logits, uniform)
+    largest = logits.max(axis=-1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise InputError("logits hold NaN, or infinity in place of a largest number: nothing can be drawn from them")
     if temperature == 0:
         return logits.argmax(axis=-1)
     logits = logits.astype(np.float64)
-    largest = logits.max(axis=-1, keepdims=True)
     with np.errstate(over="ignore"):  # the largest becomes 0; one that is far below it may become -inf
         logits = (logits - largest) / temperature
     if top_k is not None:
@@ -67,10 +71,17 @@ def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
 
 
 def check_options(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    """Raises InputError for a temperature below 0, a top_k below 1 or a top_p outside (0, 1]."""
-    if not temperature >= 0:
-        raise InputError(f"temperature {temperature}: give 0 (always the likeliest token) or more")
-    if top_k is not None and top_k < 1:
-        raise InputError(f"top-k {top_k}: give 1 or more, or leave it out to keep every token")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise InputError(f"top-p {top_p}: give a probability above 0 and up to 1")
+    """Raises InputError for a temperature below 0, a top_k below 1, a top_p outside (0, 1], and for other types."""
+    if not is_number(temperature) or not 0 <= temperature < INFINITY:
+        raise InputError(f"temperature {shown(temperature)}: give 0 (always the likeliest token) or a number above it")
+    if top_k is not None and (not is_whole(top_k) or top_k < 1):
+        raise InputError(f"top-k {shown(top_k)}: give 1 or more, a whole number, or leave it out to keep every token")
+    if top_p is not None and (not is_number(top_p) or not 0 < top_p <= 1):
+        raise InputError(f"top-p {shown(top_p)}: give a probability above 0 and up to 1")
+
+
+def _check_arrays(logits: np.ndarray, uniform: np.ndarray) -> None:
+    if getattr(logits, "ndim", None) != 2:
+        raise InputError(f"logits are {shown(logits)}: give an array (B,V)")
+    if np.shape(uniform) != (len(logits),):
+        raise InputError(f"uniform is {shown(uniform)}: give one number for each of the {len(logits)} rows of logits")

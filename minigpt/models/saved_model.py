@@ -11,7 +11,7 @@ import numpy as np
 
 from minigpt import tokenizer
 from minigpt.device.arrays import to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_folder
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
 from minigpt.nn import Module, Parameter
@@ -40,15 +40,16 @@ class SavedModel(Module):
         overwrite: also in the folder of a training run, and beside a tokenizer of another size. Without it raises
         InputError there, for the folder would no longer hold what belongs together.
         """
+        check_folder(folder)
         if not overwrite:
-            self._check_folder(Path(folder))
+            self.check_folder(Path(folder))
         tensors = {}
         for name, parameter in self.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         published = self.to_published(tensors)
         checkpoint.save_model(folder, self.config.to_dict(), published)
 
-    def _check_folder(self, folder: Path) -> None:
+    def check_folder(self, folder: Path) -> None:
         """Raises InputError where saving in this folder would part what belongs together."""
         instead = "give another folder, or overwrite=True"
         if (folder / checkpoint.RESUME).exists():
@@ -68,11 +69,12 @@ class SavedModel(Module):
         """Open a model directory, written here or by transformers.
 
         changes: configuration values to replace, such as resid_pdrop=0.0. Raises InputError for a missing, damaged or
-        foreign file, and for a tensor that is missing or misshapen.
+        foreign file, for a tensor that is missing or misshapen, and for a change of what the configuration has not.
         """
+        cls.Config.check_names(changes)
+        check_folder(folder)
         folder = Path(folder)
-        config = cls.config_in(folder)
-        config = dataclasses.replace(config, **cls._known_changes(changes))
+        config = dataclasses.replace(cls.config_in(folder), **changes)
         try:
             model = cls(config, seed=None, dtype=dtype)
             tensors = model.read_tensors(folder)
@@ -83,15 +85,6 @@ class SavedModel(Module):
         if not cls._is_release(folder):
             checkpoint.check_config(folder, cls.read_config(folder))
         return model
-
-    @classmethod
-    def _known_changes(cls, changes: dict[str, Any]) -> dict[str, Any]:
-        """The same. Raises InputError for a name that the configuration does not have."""
-        names = [field.name for field in dataclasses.fields(cls.Config)]
-        for name in changes:
-            if name not in names:
-                raise InputError(f"{cls.__name__}.load has no {name}: what can be changed is {', '.join(names)}")
-        return changes
 
     @classmethod
     def config_in(cls, folder: Path) -> Config:

@@ -5,13 +5,22 @@ from typing import Any
 import numpy as np
 
 from minigpt.device.arrays import Array, to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
+from minigpt.ops.targets import IGNORED
 
 
-def as_array(values: Any) -> Array:
-    """A list as a NumPy array; an array as it is, on whatever device."""
+def as_array(values: Any, subject: str = "ids are") -> Array:
+    """A list as a NumPy array; an array as it is, on whatever device.
+
+    Raises InputError for what is neither, and for lists of different lengths; subject: how the message begins.
+    """
     if isinstance(values, (list, tuple)):
-        return np.asarray(values)
+        try:
+            return np.asarray(values)
+        except ValueError:
+            raise InputError(f"{subject} lists of different lengths: give rows of one length") from None
+    if not hasattr(values, "dtype") or not hasattr(values, "shape"):
+        raise InputError(f"{subject} {shown(values)}: give an array or a list")
     return values
 
 
@@ -30,10 +39,41 @@ def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
 
 def check_ids(ids: Any) -> Array:
     """ids (B,T) int, as an array. Raises InputError for another shape or type, and where there are none."""
+    if isinstance(ids, str):
+        raise InputError(f"ids are a text, {shown(ids)}: give token ids, such as [tokenizer.encode(text)]")
     ids = as_array(ids)
     if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
         raise InputError(f"ids are {ids.dtype} of shape {ids.shape}: give whole numbers of shape (batch, time)")
     return ids
+
+
+def check_targets(targets: Any, shape: tuple[int, int], size: int) -> Array:
+    """targets (B,T) int, as an array. shape: that of the ids; size: of the vocabulary.
+
+    Raises InputError for another shape or type, and for a target that is neither 0 to size - 1 nor -100.
+    """
+    targets = as_array(targets, "targets are")
+    is_whole = targets.dtype.kind in "iu"
+    if targets.shape != shape or not is_whole:
+        given = f"targets are {targets.dtype} of shape {targets.shape}"
+        raise InputError(f"{given}: give whole numbers of the shape of the ids, {shape}")
+    check_range(targets, size, f"targets must be -100 or 0 to {size - 1}: got {{}}", IGNORED)
+    return targets
+
+
+def check_weights(weights: Any, shape: tuple[int, int]) -> Array:
+    """Weights of the targets, as an array of this shape (B,T).
+
+    Raises InputError for another shape or type, and for a weight below 0. What is on a GPU already is not read.
+    """
+    weights = as_array(weights, "weights are")
+    is_number = weights.dtype.kind in "iuf"
+    if weights.shape != shape or not is_number:
+        given = f"weights are {weights.dtype} of shape {weights.shape}"
+        raise InputError(f"{given}: give one number for each target, {shape}")
+    if type(weights) is np.ndarray and not weights.min() >= 0:
+        raise InputError(f"weights begin at {weights.min()}: give numbers of 0 or more")
+    return weights
 
 
 def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -57,13 +97,16 @@ def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
 def _have_different_lengths(prompts: Any) -> bool:
     if not isinstance(prompts, (list, tuple)):
         return False
-    shapes = {np.shape(row) for row in prompts}
-    return len(shapes) > 1
+    lengths = set()
+    for row in prompts:
+        length = len(row) if hasattr(row, "__len__") else None
+        lengths.add(length)
+    return len(lengths) > 1
 
 
 def _checked_prompt(i: int, prompt: Any) -> np.ndarray:
     """Prompt number i as an array (T,) int64. Raises InputError where it is none."""
-    row = to_numpy(as_array(prompt))
+    row = to_numpy(as_array(prompt, f"prompt number {i}, counted from 0, is"))
     if row.ndim == 1 and row.size and row.dtype.kind in "iu":
         return row.astype(np.int64)
     problem = "holds no token" if row.size == 0 else f"is {row.dtype} of shape {row.shape}"

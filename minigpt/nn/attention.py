@@ -28,6 +28,9 @@ class Past:
         self.k = None
         self.v = None
 
+    def __repr__(self) -> str:
+        return f"Past({self.length} of {self.capacity} positions)"
+
     def read(self) -> tuple[Array, Array] | None:
         """(k, v), each (B,NH,length,D), views and no copies; None as long as nothing is stored."""
         if self.length == 0:

@@ -74,6 +74,9 @@ class Cache(dict):
             raise ValueError("this cache has been used (or was made with grad=False): run the forward pass again")
         return super().pop(name)
 
+    def __repr__(self) -> str:
+        return f"Cache of {type(self.owner).__name__}({', '.join(self) or 'nothing'})"
+
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
@@ -105,6 +108,16 @@ class Recomputed(Cache):
 
 class Module:
     """Owns parameters as attributes, directly or through other modules and lists of modules."""
+
+    @property
+    def sizes(self) -> str:
+        """What stands in the brackets of `repr`: the shape of `weight`, or how many parameters there are."""
+        if isinstance(vars(self).get("weight"), Parameter):
+            return ", ".join(map(str, self.weight.data.shape))
+        return f"{sum(parameter.data.size for parameter in self.parameters()):,} parameters"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.sizes})"
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
         """Yields (name, parameter) in the order of the attributes: ("h.0.attn.c_attn.weight", ...).

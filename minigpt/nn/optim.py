@@ -5,18 +5,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from minigpt import ops
+from minigpt import errors, ops
 from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
-from minigpt.errors import InputError
+from minigpt.errors import InputError, NonFiniteGradient
 from minigpt.nn.module import Parameter
-
-
-class NonFiniteGradient(ArithmeticError):
-    """A gradient holds NaN or infinity; `name` is the first such parameter."""
-
-    def __init__(self, name: str):
-        super().__init__(f"the gradient of {name} is not finite")
-        self.name = name
 
 
 class Optimizer:
@@ -24,7 +16,8 @@ class Optimizer:
 
     m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2   (Kingma and Ba 2015, algorithm 1). A subclass gives
     the `rule` by which they change the parameter. Weight decay is decoupled from the gradient (Loshchilov and Hutter
-    2019) and changes only tensors with two axes or more: no biases, no gains.
+    2019) and changes only tensors with two axes or more: no biases, no gains. Raises InputError for what are no pairs
+    (name, parameter), for none at all or a name that comes twice, and for numbers outside their range.
     """
 
     def __init__(
@@ -34,7 +27,10 @@ class Optimizer:
         eps: float = 1e-8,
         weight_decay: float = 0.01,
     ):
-        self.parameters = dict(named_parameters)
+        self.parameters = errors.named_pairs(named_parameters)
+        errors.check_betas(betas)
+        errors.check_number("eps", eps, "a number above 0", above=0)
+        errors.check_number("weight_decay", weight_decay, "a number of 0 or more", least=0)
         self.betas = betas
         self.eps = eps
         self.weight_decay = weight_decay
@@ -51,8 +47,10 @@ class Optimizer:
 
         max_norm: clip the gradients before. Returns their norm, or 0 where max_norm is None; on a GPU an array (),
         because the processor does not wait for it. Where the norm is not finite nothing is changed, and on a processor
-        NonFiniteGradient is raised.
+        NonFiniteGradient is raised. Raises InputError for a rate or a norm below 0 or not finite.
         """
+        errors.check_number("lr", lr, "a learning rate of 0 or more", least=0)
+        errors.check_max_norm(max_norm)
         with_gradient = _with_gradient(self.parameters.items())
         tensors, copies, decays = [], [], []
         for name, parameter in with_gradient.items():
@@ -87,14 +85,22 @@ class Optimizer:
     def load_state(self, state: dict[str, np.ndarray], t: int) -> None:
         """Take moments back from `state()`, and t, the number of updates made.
 
-        Raises InputError where a moment is missing or has another shape.
+        Raises InputError where a moment is missing or has another shape, and for a t that is no number of updates.
         """
+        errors.check_whole("t", t, "the number of updates made, 0 or more")
+        if not isinstance(state, dict):
+            raise InputError(f"state is {errors.shown(state)}: give what state() returned")
         for name, moment in self._moments():
             saved = state.get(name)
             if saved is None or saved.shape != moment.shape:
                 raise InputError(f"no moment {name} of shape {moment.shape}: it is another model's state")
             moment[...] = to_device(saved, device_of(moment))
         self.t = t
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        settings = f"betas={self.betas}, eps={self.eps}, weight_decay={self.weight_decay}"
+        return f"{kind}({len(self.parameters)} parameters, {settings}, {self.t} updates made)"
 
     def _moments(self) -> Iterator[tuple[str, Array]]:
         """Yields ("m.<name>", array) for all parameters, and then ("v.<name>", array)."""
@@ -136,9 +142,11 @@ def clip_by_global_norm(named_parameters: Iterable[tuple[str, Parameter]], max_n
     """Scale all gradients by min(1, max_norm / norm), where norm is the length of all of them as one vector.
 
     Returns the norm before clipping. max_norm=None or 0 only measures. Raises NonFiniteGradient if the norm is NaN or
-    infinite; then no gradient has been changed. (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
+    infinite; then no gradient has been changed. Raises InputError for a max_norm below 0, and for what are no pairs
+    (name, parameter). (Pascanu, Mikolov and Bengio 2013, algorithm 1.)
     """
-    with_gradient = _with_gradient(named_parameters)
+    errors.check_max_norm(max_norm)
+    with_gradient = _with_gradient(errors.named_pairs(named_parameters).items())
     gradients = [parameter.grad for parameter in with_gradient.values()]
     norm = ops.clip_gradients(gradients, max_norm)
     if not math.isfinite(norm):

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minigpt.errors import InputError, shown
+
 LOW_32_BITS = 0xFFFFFFFF  # x & LOW_32_BITS is x modulo 2**32: NumPy, CuPy and CUDA all have numbers of 32 bits
 
 
@@ -52,7 +54,10 @@ class Key(NamedTuple):
         Raises TypeError for what is no whole number, and IndexError for a number that a table does not have.
         """
         bits = self.bits
-        for number in map(operator.index, numbers):  # NumPy's integers too
+        for number in numbers:
+            if not hasattr(number, "__index__"):
+                raise TypeError(f"a key is folded with {shown(number)}: give whole numbers")
+            number = operator.index(number)  # NumPy's integers too
             if isinstance(bits, int):
                 bits = _folded(bits, number)
             else:
@@ -83,8 +88,12 @@ class Key(NamedTuple):
 
 
 def fold(key: "Key | None", *numbers: int) -> "Key | None":
-    """`key.fold(...)`, where None (evaluation: no chance at all) stays None."""
-    return None if key is None else key.fold(*numbers)
+    """`key.fold(...)`, where None (evaluation: no chance at all) stays None. Raises InputError for another value."""
+    if key is None:
+        return None
+    if not isinstance(key, Key):
+        raise InputError(f"key is {shown(key)}: give a Key, such as Key.of(seed, step), or None for no dropout")
+    return key.fold(*numbers)
 
 
 def drop_below(rate: float) -> int:

@@ -44,10 +44,15 @@ class Tensor(NamedTuple):
             if axis == "*":
                 shape += leading
                 continue
-            times, letters = re.fullmatch(r"(\d*)([A-Z]*)", axis).groups()
-            times = int(times or 1)
+            times, letters = factors(axis)
             shape.append(times * sizes[letters] if letters else times)
         return tuple(shape)
+
+
+def factors(axis: str) -> tuple[int, str]:
+    """An axis of a shape line as a number and letters: "3C" is (3, "C"), "C" is (1, "C"), "1" is (1, "")."""
+    times, letters = re.fullmatch(r"(\d*)([A-Z]*)", axis).groups()
+    return int(times or 1), letters
 
 
 def parse(line: str) -> tuple[list[Tensor], list[Tensor]]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from minigpt.device.arrays import device_of
 from minigpt.errors import InputError
+from minigpt.ops import arguments
 from minigpt.ops.overrides import Entry, OverrideCache, entries_of
 
 
@@ -52,6 +53,7 @@ class Table:
         self.docs: dict[str, Callable] = {}  # operation -> reference forward: names, signatures and docstrings
         self.functions: tuple[str, ...] = ()  # entries of the reference that are no pairs
         self.composites: set[str] = set()
+        self._arguments: dict[str, arguments.Arguments] = {}  # operation -> the check of its calls
         self._implementations: dict[str, Implementation] = {}
         self._made_by: dict[type, Entry] = {}
         self._candidates: dict[str, dict[str, list[Entry]]] = {}  # device -> operation -> who may run it, best first
@@ -77,10 +79,15 @@ class Table:
             forward, backward = getattr(package, f"{op}_forward"), getattr(package, f"{op}_backward")
             entries[op] = Entry(op, name, forward, backward, _supports(package, op))
             self._made_by[_cache_type(backward)] = entries[op]
-            self.docs.setdefault(op, forward)
+            if op not in self.docs:
+                self.docs[op] = forward
+                self._arguments[op] = arguments.of(op, forward)
         for op in self.functions:
             if hasattr(package, op):
-                entries[op] = Entry(op, name, getattr(package, op), None, _supports(package, op))
+                function = getattr(package, op)
+                entries[op] = Entry(op, name, function, None, _supports(package, op))
+                if op not in self._arguments:
+                    self._arguments[op] = arguments.of(op, function)
         self._implementations[name] = Implementation(name, package.DEVICE, entries)
         self.use()
 
@@ -97,6 +104,9 @@ class Table:
         A named implementation runs whatever it supports, and the reference the rest. Objects are overrides: they run
         what they have, and the library the rest. Raises InputError for an unknown name and an object without a pair.
         """
+        for check in self._arguments.values():
+            if check:
+                check.forget()
         overrides = [self._override(one) for one in implementations if not isinstance(one, str)]
         named = [self._named(one) for one in implementations if isinstance(one, str)]
         for device in ("cpu", "cuda"):
@@ -136,11 +146,16 @@ class Table:
     # ------------------------------------------------------------------------------------------------------- calling
 
     def forward(self, op: str) -> Callable:
-        """The function `op_forward` (`op` where it is no pair): it runs the first entry that supports the call."""
+        """The function `op_forward` (`op` where it is no pair): it runs the first entry that supports the call.
+
+        Arguments that do not fit together raise InputError before any of them is tried.
+        """
         reference = next(iter(self._implementations.values())).entries[op]
+        arguments_of_op = self._arguments[op]
 
         @functools.wraps(reference.forward)
         def call(*args, **constants):
+            is_new = arguments_of_op and arguments_of_op.check(args, constants)
             reasons = {}
             for entry in self._candidates[_device(args)][op]:
                 reason = entry.supports(*args, **constants)
@@ -152,6 +167,8 @@ class Table:
                 reasons[entry.implementation] = reason
             if self._calls is not None:
                 self._calls.append(Explanation(op, entry.implementation, reasons))
+            if is_new and entry.backward and type(result[1]) in self._made_by:
+                arguments_of_op.remember(*result)
             return result
 
         return call
@@ -159,6 +176,7 @@ class Table:
     def backward(self, op: str) -> Callable:
         """The function `op_backward`, which goes to the implementation that made the cache."""
         reference = next(iter(self._implementations.values())).entries[op]
+        arguments_of_op = self._arguments[op]
 
         @functools.wraps(reference.backward)
         def call(dout, cache):
@@ -171,6 +189,8 @@ class Table:
                 raise TypeError(f"{op}_backward was given a {type(cache).__name__}: it takes what {op}_forward cached")
             if made_for != op:
                 raise TypeError(f"{op}_backward was given a cache of {made_for}: it takes what {op}_forward cached")
+            if arguments_of_op and saved is cache:
+                arguments_of_op.check_dout(dout, cache)
             return function(dout, saved)
 
         return call
@@ -198,10 +218,12 @@ class Table:
         """Which implementation would run this call, and why the others would not. Nothing is computed.
 
         op: an operation's name, such as "self_attention"; args, constants: as for its forward function. Raises
-        InputError for another name.
+        InputError for another name, and for arguments that do not fit together.
         """
         if op not in self.docs and op not in self.functions:
             raise InputError(f"no operation {op!r}: choose {', '.join((*self.docs, *self.functions))}")
+        if self._arguments[op]:
+            self._arguments[op].check(args, constants)
         device = _device(args)
         candidates = self._candidates[device][op]
         chosen, reasons = None, {}

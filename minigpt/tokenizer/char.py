@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from minigpt.tokenizer import all_in_one, checksums, files, settings
 from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
 
 FILE = files.ALL_IN_ONE
+SPECIAL = "character_special_tokens"  # in `tokenizer_config.json`: a name that transformers gives no meaning
 
 _NONE = -1  # in the table of ids: a code point that is not in the vocabulary
 
@@ -19,14 +20,17 @@ _NONE = -1  # in the table of ids: a code point that is not in the vocabulary
 class CharTokenizer(Tokenizer):
     """A token for every character (Unicode code point) of the training text, in their order. `decode(encode(s)) == s`.
 
-    There is no unknown token: `encode` refuses a character that the training text did not have. Raises InputError for a
-    token that is not one character.
+    There is no unknown token: `encode` refuses a character that the training text did not have. special: tokens after
+    the characters, which no text is encoded as, and which are decoded to their names. Raises InputError for a token
+    that is not one character, and not special.
     """
 
-    def __init__(self, characters: Iterable[str]):
-        super().__init__(characters)
+    def __init__(self, characters: Iterable[str], special: Sequence[str] = ()):
+        characters = list(characters)
+        super().__init__([*characters, *special])
+        self.special = tuple(special)
         codes = []
-        for token in self.tokens:
+        for token in characters:
             if len(token) != 1 or 0xD800 <= ord(token) < 0xE000:  # half a surrogate pair is no character
                 only = "a character vocabulary can hold nothing else"
                 raise InputError(f"the token {token!r} is not one character: {only}")
@@ -69,16 +73,24 @@ class CharTokenizer(Tokenizer):
         """Raise InputError for the character at a place of the text."""
         character = text[place]
         which = f"the character {character!r} (U+{ord(character):04X}), number {place + 1} of the text,"
+        n_characters = self.vocab_size - len(self.special)
         advice = "leave it out, or train with a text that has it"
-        raise InputError(f"{which} is not one of the {self.vocab_size} of this vocabulary: {advice}")
+        raise InputError(f"{which} is not one of the {n_characters} of this vocabulary: {advice}")
 
     def decode(self, ids: Iterable[int]) -> str:
         """The characters of the ids. Raises InputError for an id that is not in the vocabulary."""
         tokens = self.tokens
         return "".join([tokens[i] for i in self._check(ids)])
 
+    def _extended(self, tokens: list[str], names: Sequence[str]) -> CharTokenizer:
+        special = (*self.special, *names)
+        return CharTokenizer(tokens[: -len(special)], special)
+
     def save(self, folder: str | Path) -> None:
-        """Write `tokenizer.json`, which the `tokenizers` library reads too: every character is a word of its own."""
+        """Write `tokenizer.json`, which the `tokenizers` library reads too: every character is a word of its own.
+
+        So the names of special tokens are words that no text has; `tokenizer_config.json` tells which they are.
+        """
         split = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
         tokenizer = {
@@ -94,6 +106,8 @@ class CharTokenizer(Tokenizer):
         }
         files.write_json(Path(folder) / FILE, tokenizer)
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        if self.special:
+            config[SPECIAL] = list(self.special)
         files.write_json(Path(folder) / settings.CONFIG, checksums.added_to(config, {FILE: self.tokens}))
 
     @classmethod
@@ -103,6 +117,10 @@ class CharTokenizer(Tokenizer):
         saved = all_in_one.read(path, all_in_one.CHARACTERS)
         tokens = files.tokens_from_ids(saved.vocab, path)
         checksums.verify_settings(Path(folder))
-        characters = cls(tokens)
+        special = settings.read_config(folder).get(SPECIAL, [])
+        n_characters = len(tokens) - len(special) if isinstance(special, list) else -1
+        if n_characters < 0 or tokens[n_characters:] != special:
+            raise InputError(f"{Path(folder) / settings.CONFIG}: {SPECIAL} are not the last tokens of {path}")
+        characters = cls(tokens[:n_characters], special)
         checksums.verify(path, tokens)
         return characters

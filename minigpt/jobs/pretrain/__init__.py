@@ -6,6 +6,7 @@ agreement       whether a command fits the run that its folder holds
 job             what a run works with
 step            one update, one evaluation
 announcement    what a run will cost
+plateau         a run that learns token frequencies and no more
 training_loop   from the first update to the last
 """
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from minigpt import data
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, resolve
+from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, resolve, usual_eval_every
 from minigpt.jobs.run_folder import option_text
 
 FREE = ("out", "resume", "device", "checkpoint_blocks", "data")  # may be given anew; the text itself is compared
@@ -65,6 +65,8 @@ def _wanted(job: Job, options: PretrainOptions, named: Collection[str]) -> Pretr
         wanted.tokenizer = wanted.tokenizer or data.default_tokenizer(options.data)
         config = new_config(wanted, vocab_size=config.vocab_size)
     resolve(wanted, config)
+    if wanted.eval_every is None:
+        wanted.eval_every = usual_eval_every(wanted, len(job.valid))
     if wanted.init and dropout is not None:
         wanted.dropout = dropout
     return wanted

@@ -5,6 +5,7 @@ import time
 
 from minigpt.device.threads import threads
 from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import batch_of
 from minigpt.models import costs
 
@@ -41,10 +42,21 @@ def _about_time(job: Job) -> str:
         f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "
         f"about {minutes:.1f} minutes on {job.model.device}, {each}{threads()} "
         f"threads ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
-        f"expect   loss {math.log(config.vocab_size):.2f} at first: guessing among {config.vocab_size:,} tokens; "
-        f"a rate that rises to {options.lr:.2g} and falls to {options.min_lr or 0:.2g}\n"
+        f"expect   loss {math.log(config.vocab_size):.2f} is guessing among {config.vocab_size:,} tokens, "
+        f"{job.entropy:.2f} a table of token frequencies; {_about_rate(options)}\n"
         f"folder   {job.run.folder}"
     )
+
+
+def _about_rate(options: PretrainOptions) -> str:
+    """How the rate changes, in words."""
+    highest = f"{options.lr:.2g}"
+    lowest = f"{options.min_lr or 0:.2g}"
+    if options.warmup == 0 and lowest == highest:
+        return f"a rate of {highest}"
+    if options.warmup == 0:
+        return f"a rate that falls from {highest} to {lowest}"
+    return f"a rate that rises to {highest} in {options.warmup} updates and ends at {lowest}"
 
 
 def _evaluations_left(job: Job) -> int:

@@ -1,5 +1,6 @@
 """Everything that a training run works with."""
 
+import functools
 import math
 from dataclasses import asdict, dataclass, field
 
@@ -8,6 +9,7 @@ import numpy as np
 from minigpt.data.objectives import Objective
 from minigpt.device.arrays import to_device
 from minigpt.device.parallel import ALONE, Ranks
+from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.run_folder import Run
 from minigpt.models import costs
@@ -25,8 +27,9 @@ class Job:
 
     objective: what the model learns to predict. text_mark: tells on resume whether the text is still the same. starts:
     where windows of train, and of valid, begin if `options.align` is set. logged: the step of the last line of
-    loss.csv. losses: those of the updates since then. stopped_by: the number of the signal that ended the work.
-    recorded: forward and backward of a step, where a GPU can repeat them.
+    loss.csv. losses: those of the updates since then. told_plateau: has the run said that it rests (`plateau`)?
+    stopped_by: the number of the signal that ended the work. recorded: forward and backward of a step, where a GPU can
+    repeat them.
     """
 
     options: PretrainOptions
@@ -44,6 +47,7 @@ class Job:
     best: float = math.inf
     logged: int = -1
     losses: list = field(default_factory=list)
+    told_plateau: bool = False
     stopped_by: int = 0
     recorded: Recorded | None = None
 
@@ -61,6 +65,16 @@ class Job:
     def products(self) -> str:
         """How products of float32 matrices are computed: "float32" or "tf32"."""
         return "tf32" if self.options.dtype == "tf32" else "float32"
+
+    @functools.cached_property
+    def entropy(self) -> float:
+        """The loss of a table of token frequencies on the training tokens, in nats per token."""
+        return plateau.unigram_entropy(self.train, self.model.config.vocab_size)
+
+    @property
+    def at_plateau(self) -> bool:
+        """Does the training loss stay at that of this table?"""
+        return plateau.is_at_plateau(self.run.rows, self.entropy, self.options.steps)
 
     @property
     def memory(self) -> costs.Memory:
@@ -96,6 +110,7 @@ class Job:
             "logged": self.logged,
             "losses": [float(loss) for loss in kept],
             "losses_dtype": str(kept[0].dtype) if kept else "float32",
+            "told_plateau": self.told_plateau,
             "text": self.text_mark,
             "options": options,
             "config": self.model.config.to_dict(),
@@ -106,6 +121,7 @@ class Job:
         self.step = state["step"]
         self.best = state["best"]
         self.logged = state.get("logged", self.step or -1)
+        self.told_plateau = state.get("told_plateau", False)
         if not self.run.exported:  # it was lost: the next one to be evaluated is the best
             self.best = math.inf
         for loss in state.get("losses", []):

@@ -19,7 +19,16 @@ from minigpt.files import hub
 from minigpt.jobs import run_state
 from minigpt.jobs.pretrain.agreement import check_agreement
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.settings import FIXED_BY_INIT, MODEL, RATES, SIZE, PretrainOptions, new_config, resolve
+from minigpt.jobs.pretrain.settings import (
+    FIXED_BY_INIT,
+    MODEL,
+    RATES,
+    SIZE,
+    PretrainOptions,
+    new_config,
+    resolve,
+    usual_eval_every,
+)
 from minigpt.jobs.run_folder import RESUME, Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
@@ -193,7 +202,8 @@ def _from_init(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
     """The tokenizer and the model in the folder that --init names."""
     for name in FIXED_BY_INIT:
         if getattr(options, name) is not None:
-            raise InputError(f"--init {options.init} already says what --{name} is: leave --{name} out")
+            told = f"--{name.replace('_', '-')}"
+            raise InputError(f"--init {options.init} already says what {told} is: leave {told} out")
     if options.model != models.card_in(options.init).name:
         raise InputError(f"--init {options.init} holds no {options.model}: leave --model out")
     changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
@@ -241,6 +251,8 @@ def _assemble(
     card = models.card(options.model)
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
     train, valid = data.encode(corpus, text, model.config.n_positions, run.folder)
+    if options.eval_every is None:
+        options.eval_every = usual_eval_every(options, len(valid))
     betas = 0.9, options.beta2
     optimizer = card.optimizer(model.named_parameters(), betas, weight_decay=options.weight_decay)
     model.compute_in("bfloat16" if options.low else None)

@@ -1,4 +1,7 @@
-"""What `minigpt train` can be told, and the defaults that depend on the model and on the length of the run."""
+"""What `minigpt train` can be told, and the defaults that depend on the model and on the length of the run.
+
+`benchmarks/defaults.py` measures these defaults on a grid of models, texts, lengths and seeds, and older ones beside.
+"""
 
 from dataclasses import dataclass
 
@@ -11,10 +14,15 @@ DTYPES = ("float32", "tf32", "bfloat16")
 MODEL = models.names()[0]  # where nothing else is given
 SIZE = "nano"
 RATE = 0.256  # times 1 / width: the highest learning rate
-LONGEST_WARMUP = 2000  # updates
+SHORT = 400  # updates: a shorter run has another schedule
+SHORT_RATE = RATE / 2  # times 1 / width: the highest learning rate of a short run
+FULL_RATE = 100  # updates: so short a run keeps its highest rate to the end
+WARMUP, LONGEST_WARMUP = 200, 2000  # updates
 EVALUATIONS = 8  # in a run, after the first one
-FIXED_BY_INIT = ("size", "layers", "heads", "embd", "context", "tokenizer")
+FIXED_BY_INIT = ("size", "layers", "heads", "embd", "context", "tokenizer", "init_std")
 RATES = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
+EVALUATION_SHARE = 1 / 3  # of the time of training: what evaluations after the first may cost
+FORWARD_SHARE = 0.4  # of the time of an update: the forward alone
 
 
 @dataclass(kw_only=True)
@@ -47,10 +55,24 @@ class PretrainOptions(OnDevice):
         "run each block again in the backward, to save memory; the same numbers; can be changed with --resume",
     )
     steps: int = option(2000, "updates of the weights", metavar="N")
-    lr: float | None = option(None, f"highest learning rate (default: {RATE} / width)", metavar="RATE")
-    min_lr: float | None = option(None, "where the cosine ends (default: GPT-1's schedule, down to 0)", metavar="RATE")
+    lr: float | None = option(
+        None, f"highest learning rate (default: {RATE} / width, half of it below {SHORT} steps)", metavar="RATE"
+    )
+    min_lr: float | None = option(
+        None,
+        f"where the cosine ends (default: GPT-1's schedule, down to 0; below {SHORT} steps not so far down)",
+        metavar="RATE",
+    )
     warmup: int | None = option(
-        None, f"updates until then (default: a tenth of the steps, at most {LONGEST_WARMUP})", metavar="N"
+        None,
+        f"updates until then (default: a tenth of the steps, at most {LONGEST_WARMUP}, or a fifth up to {WARMUP}; none "
+        f"below {SHORT} steps)",
+        metavar="N",
+    )
+    init_std: float | None = option(
+        None,
+        "spread of new weights (default: that of the paper, wider where a GPT-1 or a BERT is narrower)",
+        metavar="STD",
     )
     dropout: float | None = option(None, "default: 0.1 for the size paper, otherwise 0", metavar="P")
     beta2: float = option(0.999, "memory of Adam's second moment", metavar="B")
@@ -59,7 +81,9 @@ class PretrainOptions(OnDevice):
     align: float = option(0.0, "share of windows that begin with a line", metavar="P")
     seed: int = option(0, "of weights, batches and dropout", metavar="S")
     eval_every: int | None = option(
-        None, f"updates between evaluations (default: 1/{EVALUATIONS} of the steps)", metavar="N"
+        None,
+        f"updates between evaluations (default: 1/{EVALUATIONS} of the steps; more where evaluations would take long)",
+        metavar="N",
     )
     dtype: str = option(
         "float32",
@@ -76,7 +100,7 @@ class PretrainOptions(OnDevice):
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "batch", "accumulate", "steps", "eval_every")
-        check_ranges(self, 0, "lr", "min_lr", "warmup", "weight_decay", "clip", "seed")
+        check_ranges(self, 0, "lr", "min_lr", "warmup", "init_std", "weight_decay", "clip", "seed")
         if self.dtype not in DTYPES:
             raise InputError(f"--dtype {self.dtype}: choose {', '.join(DTYPES)}")
         if not 0 <= self.beta2 < 1:
@@ -89,13 +113,17 @@ class PretrainOptions(OnDevice):
 
 def new_config(options: PretrainOptions, **values) -> Config:
     """The configuration of a new model of the size that the options name. values: what the vocabulary says."""
-    kind = models.card(options.model).model
+    card = models.card(options.model)
+    kind = card.model
     values |= models.size(options.model, options.size or SIZE)
+    if card.init_std:
+        values["initializer_range"] = card.init_std(options.embd or values["n_embd"])
     given = {
         "n_layer": options.layers,
         "n_head": options.heads,
         "n_embd": options.embd,
         "n_positions": options.context,
+        "initializer_range": options.init_std,
     }
     values |= {key: value for key, value in given.items() if value is not None}
     dropout = options.dropout
@@ -117,12 +145,60 @@ def resolve(options: PretrainOptions, config: Config) -> None:
     options.embd = config.n_embd
     options.context = config.n_positions
     options.dropout = config.resid_pdrop
+    _resolve_schedule(options)
+
+
+def _resolve_schedule(options: PretrainOptions) -> None:
+    """Fill in the rate, where it ends, and the warm-up.
+
+    In a short run nothing is left of a warm-up and of a fall: without them, at half the rate, a model is past the
+    frequencies of its tokens after 100 updates. A model that knows something already, and a rate that was given, have
+    the schedule of longer runs.
+    """
+    if is_short(options) and options.lr is None:
+        options.lr = usual_rate(options)
+        if options.min_lr is None:
+            options.min_lr = options.lr * min(1, FULL_RATE / options.steps)
+        if options.warmup is None:
+            options.warmup = 0
     if options.lr is None:
-        options.lr = RATE / config.n_embd
+        options.lr = usual_rate(options)
     if options.min_lr is not None and not options.min_lr <= options.lr > 0:
         raise InputError(f"--min-lr {options.min_lr} --lr {options.lr}: give a rate above 0 that ends no higher")
     if options.warmup is None:
-        options.warmup = min(LONGEST_WARMUP, options.steps // 10)
+        options.warmup = usual_warmup(options)
     options.warmup = min(options.warmup, options.steps)
-    if options.eval_every is None:
-        options.eval_every = max(1, options.steps // EVALUATIONS)
+
+
+def is_short(options: PretrainOptions) -> bool:
+    """Does a new model have few updates?"""
+    return options.steps < SHORT and options.init is None
+
+
+def usual_rate(options: PretrainOptions) -> float:
+    """The highest learning rate by default, of a model whose width is known."""
+    rate = SHORT_RATE if is_short(options) else RATE
+    return rate / options.embd
+
+
+def usual_warmup(options: PretrainOptions) -> int:
+    """Updates that the rate takes to rise to the usual rate of a longer run.
+
+    A tenth of the run, at most 2,000; but 200 where that is no more than a fifth. In fewer a GPT-1 can come to rest at
+    the frequencies of its tokens (`plateau`).
+    """
+    tenth = min(LONGEST_WARMUP, options.steps // 10)
+    fifth = min(WARMUP, options.steps // 5)
+    return max(tenth, fifth)
+
+
+def usual_eval_every(options: PretrainOptions, n_valid: int) -> int:
+    """Updates between evaluations: an eighth of the run, or more, until they take a third of the time of training.
+
+    n_valid: validation tokens. Each evaluation reads all of them. One at the end is always made.
+    """
+    tokens = options.batch * options.context
+    evaluation = FORWARD_SHARE * n_valid / tokens  # its cost, in updates
+    affordable = int(EVALUATION_SHARE * options.steps / evaluation)
+    count = min(EVALUATIONS, max(1, affordable))
+    return max(1, options.steps // count)

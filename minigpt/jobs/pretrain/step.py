@@ -66,7 +66,7 @@ def update(job: Job, lr: float) -> float | Array:
         for row in range(job.rows.start, job.rows.stop, job.part):
             part = batch.rows(slice(row, row + job.part))
             loss, cache = model.loss(
-                part.ids, part.targets, normalizer=batch.n_targets, key=key._replace(row=row), **part.inputs
+                part.ids, part.targets, normalizer=max(1, batch.n_targets), key=key._replace(row=row), **part.inputs
             )  # fmt: skip
             model.loss_backward(cache)
             total = total + loss

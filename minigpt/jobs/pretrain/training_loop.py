@@ -19,6 +19,7 @@ from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.files.lock import locked
 from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain.announcement import announce
 from minigpt.jobs.pretrain.job import Job
@@ -58,6 +59,8 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
             print(f"the run in {job.run.folder} is finished, after {job.step:,} steps: nothing is left to do")
     if job.finished:
         print(f"best validation loss {job.best:.4f} (perplexity {math.exp(job.best):.2f} per token): {job.run.folder}")
+    if job.at_plateau and job.ranks.first:
+        print(f"warning: {plateau.warning(job.entropy, job.options)}")
     return job
 
 
@@ -71,11 +74,16 @@ def _train(job: Job) -> None:
     try:
         with interruptible(speaks=job.ranks.first) as interrupted:
             loop(job, interrupted, patient=False)
+    except InputError as error:
+        if isinstance(error.__cause__, OSError) and job.run.claimed:
+            kept = f"The run is kept as it was at step {job.run.kept:,}"
+            raise InputError(f"{error}. {kept}: once that is put right, the same command goes on") from error
+        raise
     except OSError:  # the reader of the output has gone, perhaps with the same Ctrl-C
         job.save()
         raise
     if not job.finished:
-        job.run.draw(job.model.config.vocab_size)
+        job.run.draw(job.model.config.vocab_size, job.entropy, job.at_plateau)
         print(f"stopped at step {job.step}; everything is kept. Go on: minigpt train --resume --out {job.run.folder}")
 
 
@@ -129,6 +137,8 @@ def _catch_up(job: Job, since: float, stops: Callable[[], int], bar: tqdm | None
         assess(job, mean, lr, speed, print if bar is None else bar.write, stops)
     else:
         _log(job, train_loss=mean, lr=lr, tokens_per_second=speed)
+    if bar is not None:
+        _tell_plateau(job, bar.write)
 
 
 def _log(job: Job, **row) -> None:
@@ -154,11 +164,21 @@ def _mean(job: Job, losses: list) -> float:
     return mean
 
 
+def _tell_plateau(job: Job, write: Callable[[str], object]) -> None:
+    """Say it, once, where the loss has come to rest at that of a table of token frequencies."""
+    if job.told_plateau or job.finished or not job.at_plateau:  # of a finished run `train` says it
+        return
+    job.told_plateau = True
+    if job.ranks.first:
+        write(f"step {job.step}: {plateau.warning(job.entropy, job.options)}")
+
+
 def _progress(job: Job, loss: float, speed: float) -> str:
     """What stands beside the bar."""
     kept = costs.human_bytes(job.memory.activations)
     pool = f", GPU memory {costs.human_bytes(gpu.held_memory())}" if job.model.device == "cuda" else ""
-    return f"loss {loss:.3f}, {speed:,.0f} tokens/s, caches {kept}{pool}"
+    level = f" (token frequencies: {job.entropy:.2f})" if job.at_plateau else ""
+    return f"loss {loss:.3f}{level}, {speed:,.0f} tokens/s, caches {kept}{pool}"
 
 
 def assess(
@@ -188,7 +208,7 @@ def assess(
         job.run.export(job.model)
     _log(job, train_loss=train_loss, val_loss=loss, lr=lr, tokens_per_second=speed)
     if job.finished:  # before the run is kept as finished, for what comes after that may never come
-        job.run.draw(job.model.config.vocab_size)
+        job.run.draw(job.model.config.vocab_size, job.entropy, job.at_plateau)
     job.save()
     if job.ranks.first:
         write(f"step {job.step}: validation loss {loss:.4f}   {_sample(job)}".rstrip())

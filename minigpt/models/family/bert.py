@@ -14,7 +14,7 @@ from minigpt import ops
 from minigpt.data.objectives import Objective, masked
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.card import Card
+from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.config_file import ONLY, TANH_FORMS
 from minigpt.models.gpt1 import Block
@@ -154,9 +154,8 @@ class BERT(LanguageModel):
     can_generate = False
 
     def __init__(self, config: BERTConfig, seed: int | None = 0, dtype=np.float32):
-        rng = None if seed is None else np.random.default_rng(seed)
+        rng = self.begin(config, seed, dtype)
         std = config.initializer_range
-        self.config = config
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
         self.positions_embed = PositionEmbedding(config.n_positions, config.n_embd, rng, std, dtype)
         self.segments_embed = Embedding(config.n_segments, config.n_embd, rng, std, dtype)
@@ -237,13 +236,13 @@ class BERT(LanguageModel):
         weights, key, grad: as in `LanguageModel.loss`. inputs: mask, positions, segments, see `hidden`.
         """
         h, cache = self.hidden(ids, None, key, grad, **inputs)
-        targets, weights = self.place_targets(targets, weights)
+        targets, weights = self.place_targets(targets, weights, h.shape[:2])
         x = cache.keep("predictions", self.predictions.forward(h))
         loss = cache.keep("head", ops.linear_cross_entropy_forward(
             x, self.head.value, targets, self.predictions.bias.value, weights=weights, normalizer=normalizer, grad=grad,
         ))  # fmt: skip
         if sentence_labels is not None:
-            labels = to_device(as_array(sentence_labels), self.device)
+            labels = to_device(as_array(sentence_labels, "sentence_labels are"), self.device)
             scores = cache.keep("sentences", self.sentences.forward(h))
             loss = loss + cache.keep("sentence_loss", ops.cross_entropy_forward(scores, labels))
         return loss, cache
@@ -272,7 +271,7 @@ class BERT(LanguageModel):
     def _placed_segments(self, segments: Array | None, ids: Array) -> Array:
         if segments is None:
             return array_module(ids).zeros_like(ids)
-        segments = as_array(segments)
+        segments = as_array(segments, "segments are")
         if segments.shape != ids.shape:
             raise InputError(f"segments have shape {segments.shape}, and the ids {ids.shape}: give one for each id")
         n = self.config.n_segments
@@ -282,7 +281,7 @@ class BERT(LanguageModel):
     def _placed_mask(self, mask: Array | None, ids: Array) -> Array:
         if mask is None:
             return array_module(ids).ones((1, ids.shape[1]), bool)
-        mask = to_device(as_array(mask), self.device)
+        mask = to_device(as_array(mask, "mask is"), self.device)
         if mask.shape == ids.shape:
             return mask[:, None, None, :]
         return mask
@@ -382,4 +381,5 @@ CARD = Card(
     optimizer=AdamW,
     objective=covered_words,
     special_tokens=(MASK,),
+    init_std=as_wide_as_the_paper,
 )

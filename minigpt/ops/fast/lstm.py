@@ -34,7 +34,7 @@ def lstm_forward(x, w, u, b, state):
     u_half = u * half
     b_half = b * half
     x = x.swapaxes(0, 1).copy()
-    rows = x.reshape(time * batch, -1)
+    rows = x.reshape(time * batch, x.shape[-1])
     gates = rows @ w_half + b_half  # until step t overwrites gates[t] with i, f, g, o: what tanh takes, without h u
     gates = gates.reshape(time, batch, 4, size)
     h = np.empty((time + 1, batch, size), x.dtype)
@@ -42,7 +42,7 @@ def lstm_forward(x, w, u, b, state):
     h[0] = state[:, :size]
     c[0] = state[:, size:]
     z_h = np.empty((batch, 4, size), x.dtype)
-    z_h_rows = z_h.reshape(batch, -1)
+    z_h_rows = z_h.reshape(batch, 4 * size)
     product = np.empty((batch, size), x.dtype)
     for t in range(time):
         a = gates[t]
@@ -99,7 +99,7 @@ def lstm_backward(dout, cache: LstmCache):
         dc *= f
     # z_x = x @ w + b, for all steps at once
     h_before = h[:-1]
-    rows = x.reshape(time * batch, -1)
+    rows = x.reshape(time * batch, x.shape[-1])
     h_rows = h_before.reshape(time * batch, -1)
     drows = dz.reshape(time * batch, -1)
     dx = drows @ w.T

@@ -25,6 +25,8 @@ def self_attention_supports(
     qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
     """A past is taken only where nothing is learnt from it. Wrong masks are left to the reference, which raises."""
+    if not qkv.size:
+        return "it takes one row or more"
     b, t, _ = qkv.shape
     s = t
     given = [qkv, *_arrays(bias)]
@@ -84,6 +86,8 @@ def cross_attention_supports(
     q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
 ) -> str | None:
     """Wrong masks are left to the reference, which raises the error."""
+    if not q.size:
+        return "it takes one row or more"
     scores = len(q), n_head, q.shape[1], kv.shape[1]
     return accepts(q, kv, *_arrays(bias)) or masks.problem(mask, bias, scores)
 

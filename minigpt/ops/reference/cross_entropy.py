@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.errors import InputError
-from minigpt.ops.targets import IGNORED
+from minigpt.ops.targets import IGNORED, check_targets
 
 
 class CrossEntropyCache(NamedTuple):
@@ -24,8 +23,8 @@ def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
     """
     xp = array_module(logits, targets)
     y = targets.reshape(-1)
+    check_targets(logits, targets)
     ignored = y == IGNORED
-    _check(logits, targets, ignored)
     y = xp.where(ignored, 0, y)
     share = _shares(ignored, weights, normalizer, logits.dtype, xp)
 
@@ -71,21 +70,3 @@ def _shares(ignored, weights, normalizer, dtype, xp):
     else:
         normalizer = xp.asarray(normalizer, dtype=dtype)
     return w / xp.where(normalizer == 0, 1, normalizer)
-
-
-def _check(logits, targets, ignored):
-    """Raises InputError for targets of another shape than the rows of logits, or out of range."""
-    if targets.shape != logits.shape[:-1]:
-        raise InputError(
-            f"targets of shape {targets.shape} do not fit logits of shape {logits.shape}: "
-            "give one target for each row of logits"
-        )
-    if not targets.size:
-        return
-    y = targets.reshape(-1)
-    vocabulary = logits.shape[-1]
-    negative = (y < 0) & ~ignored
-    too_large = int(y.max()) >= vocabulary
-    if too_large or bool(negative.any()):
-        given = f"{int(y.min())} to {int(y.max())}"
-        raise InputError(f"targets must be -100 or 0 to {vocabulary - 1}: got {given}")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.errors import InputError
+from minigpt.ops.targets import check_ids
 
 
 class EmbeddingCache(NamedTuple):
@@ -18,8 +18,7 @@ def embedding_forward(w, ids):
     Raises InputError for an id outside 0..V-1, also on a GPU, where such an index would silently wrap around.
     """
     xp = array_module(w, ids)
-    if ids.size:
-        _check_range(int(ids.min()), int(ids.max()), len(w))
+    check_ids(w, ids)
     out = xp.take(w, ids, axis=0)
     return out, EmbeddingCache(w, ids)
 
@@ -37,11 +36,3 @@ def embedding_backward(dout, cache: EmbeddingCache):
     drows = dout.reshape(-1, dout.shape[-1])
     xp.add.at(dw, ids.reshape(-1), drows)
     return dw
-
-
-def _check_range(lowest, highest, rows):
-    """Raises InputError where an id between these two is no row of the table."""
-    if lowest < 0:
-        raise InputError(f"token id {lowest} is out of range: the table has {rows} rows")
-    if highest >= rows:
-        raise InputError(f"token id {highest} is out of range: the table has {rows} rows")

@@ -1,0 +1,133 @@
+"""What a run will cost and what to expect of it, told before it starts."""
+
+import math
+
+from minigpt.device.threads import threads
+from minigpt.evaluation import metrics
+from minigpt.jobs.finetune.cost import measure, update_memory
+from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
+from minigpt.jobs.finetune.preparation import Job
+from minigpt.jobs.finetune.tuning import Tuning
+from minigpt.models import costs
+from minigpt.models.classifier import outputs
+
+LABELS_SHOWN = 9
+
+
+def announce(job: Job, tuning: Tuning, seeds_left: int) -> None:
+    """Print sizes, memory, minutes, what is lost of the examples, and what guessing would give.
+
+    tuning: the first that runs; nothing of it is changed. seeds_left: with this one.
+    """
+    lines = _about_examples(job)
+    lines += _warnings(job)
+    print("\n".join(lines), flush=True)  # before time is measured, which may take a while
+    lines = _about_size(job, tuning)
+    lines.append(_about_time(job, tuning, seeds_left))
+    lines.append(f"expect   {_about_guessing(job)}")
+    lines.append(f"folder   {job.folder}")
+    print("\n".join(lines), flush=True)
+
+
+def _about_examples(job: Job) -> list[str]:
+    """The task, and the sizes of the splits."""
+    task = job.task
+    parts = job.data.values()
+    room = job.pretrained.config.n_positions
+    longest = max(max(part.lengths) for part in parts)
+    sizes = [f"{len(part.examples):,} {split}" for split, part in job.data.items()]
+    return [
+        f"task     {task.kind}, judged by {task.metric}; labels {_label_names(task.labels)}",
+        f"data     {', '.join(sizes)} examples; the longest sequence has {longest} tokens of {room}",
+    ]
+
+
+def _label_names(labels: tuple[str, ...]) -> str:
+    """The labels in words, the first ones of many."""
+    if not labels:
+        return "none"
+    names = ", ".join(labels[:LABELS_SHOWN])
+    more = len(labels) - LABELS_SHOWN
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _warnings(job: Job) -> list[str]:
+    """What the model will not see of the texts."""
+    lines = []
+    for split, part in job.data.items():
+        total = len(part.examples)
+        if part.cut:
+            lines.append(
+                f"cut      {part.cut:,} of {total:,} {split} examples were too long: they lost their beginnings"
+            )
+        share = unknown_share(part, job.text)
+        if share >= UNKNOWN:
+            warning = about_unknown(share, job.options.model)
+            lines.append(f"unknown  {split}: {warning}")
+        elif share:
+            lines.append(f"unknown  {split}: {share:.2%} of the tokens are unknown to the tokenizer")
+    return lines
+
+
+def _about_size(job: Job, tuning: Tuning) -> list[str]:
+    """Parameters, and the memory of an update."""
+    name = type(job.pretrained).__name__
+    numbers = sum(parameter.data.size for parameter in tuning.model.parameters())
+    memory = update_memory(tuning, numbers)
+    total = costs.human_bytes(memory.total)
+    parts = []
+    for part, size in zip(memory._fields, memory, strict=True):
+        parts.append(f"{part} {costs.human_bytes(size)}")
+    return [
+        f"model    {name} and a head: {numbers:,} parameters",
+        f"memory   {total}: {', '.join(parts)}",
+    ]
+
+
+def _about_time(job: Job, tuning: Tuning, seeds_left: int) -> str:
+    """How many updates there will be, and how long they take."""
+    updates = tuning.total * seeds_left - tuning.step
+    evaluations = job.options.epochs * seeds_left - tuning.epoch
+    speed = measure(tuning)
+    seconds = updates * speed.update + evaluations * _tokens_to_judge(job) * speed.token
+    size = min(job.options.batch, len(tuning.lengths))
+    several = f" with {seeds_left} seeds" if seeds_left > 1 else ""
+    work = f"{updates:,} updates of {size} examples{several}, {evaluations} evaluations"
+    where = f"{job.device}, {count_of(threads(), 'thread')}"
+    return f"time     {work}: about {duration(seconds)} on {where} ({speed.update:.3g} s an update)"
+
+
+def _tokens_to_judge(job: Job) -> int:
+    """The tokens of validation, where each sequence of an example is as long as its longest."""
+    valid = job.data["valid"]
+    return sum(valid.lengths) * len(valid.encoded[0])
+
+
+def duration(seconds: float) -> str:
+    """A time in words: seconds below a minute and a half, and then minutes."""
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.1f} minutes"
+
+
+def count_of(n: int, thing: str) -> str:
+    """1, "thread" -> "1 thread"; 2, "thread" -> "2 threads"."""
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def _about_guessing(job: Job) -> str:
+    """The loss of guessing, and the score of the best answer that is always the same."""
+    n = outputs(job.task)
+    if job.task.kind == "choice":
+        n = len(job.data["train"].encoded[0])
+    chance = math.log(n)
+    return f"a loss of ln {n} = {chance:.2f} at first; {baseline_in_words(job, 'valid')}"
+
+
+def baseline_in_words(job: Job, split: str) -> str:
+    """What the best constant answer scores on a split, in the metric of the task."""
+    task = job.task
+    if task.metric in ("matthews", "pearson"):
+        return f"always the same answer has a {task.metric} correlation of 0"
+    train = job.data["train"].labels
+    answer, score = metrics.best_constant(task, train, job.data[split].labels)
+    name = repr(task.labels[answer]) if task.labels else f"choice {answer + 1}"
+    return f"always answering {name} has {task.metric} {score:.4f} on {split}"

@@ -1,0 +1,177 @@
+"""From the first seed to the last: what a person wants around fine-tuning.
+
+To know beforehand what it costs, to see how it goes, to stop it and go on, and never to lose anything.
+"""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from minigpt import models
+from minigpt.device.gpu import choose_device
+from minigpt.errors import InputError
+from minigpt.files import hub
+from minigpt.files.lock import locked
+from minigpt.jobs.finetune.announcement import announce
+from minigpt.jobs.finetune.judging import Judged, evaluate
+from minigpt.jobs.finetune.kept import COLUMNS, CURVES, PICTURE, Kept, check_empty
+from minigpt.jobs.finetune.preparation import Job, check_models, check_same, prepare, reopen, told
+from minigpt.jobs.finetune.result import in_words, report
+from minigpt.jobs.finetune.settings import FinetuneOptions
+from minigpt.jobs.finetune.tuning import Tuning, Watch, run
+from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.run_folder import RESUME, write_table
+from minigpt.models.classifier import FILE, Classifier
+from minigpt.tokenizer import Tokenizer
+
+
+class Stopped(Exception):
+    """The user wants the run to stop. Everything is kept."""
+
+
+class Outcome(NamedTuple):
+    """scores: of the finished seeds, on test, or else on validation. stopped_by: the number of a signal, or 0."""
+
+    scores: list[float]
+    stopped_by: int = 0
+
+
+def finetune(options: FinetuneOptions) -> Outcome:
+    """Fine-tune the model in `options.model`, once for each seed.
+
+    Writes a model directory (`options.out`; with several seeds, one below it for each): the best epoch's model, its
+    head and its tokenizer; and finetune.csv, finetune.png, results.json, resume.safetensors. Ctrl-C stops it; the
+    same options, or `resume`, go on to the same end as if it had never stopped. Raises InputError for whatever cannot
+    work, before anything is written.
+    """
+    if options.resume and options.train is None:
+        options = reopen({"out": options.out, "device": options.device})
+    job = prepare(options)
+    with locked(job.folder):
+        kept = Kept.load(job.folder)
+        if kept is None:
+            check_empty(job.folder, [below for below in job.folders.values() if below != job.folder])
+            kept = Kept(told(job.options), job.marks)
+        check_same(job, kept)
+        check_models(job, kept)
+        if kept.finished:
+            print(f"this run is finished: {job.task.metric} {in_words(kept.scores)}: {job.folder}")
+            return Outcome(kept.scores)
+        with interruptible(speaks=True) as stopped:
+            try:
+                _all_seeds(job, kept, stopped)
+            except Stopped:
+                print(f"stopped at update {kept.tuning['step']} of seed {kept.tuning['seed']}; everything is kept. "
+                      f"Go on: the same command, or minigpt finetune --resume --out {job.folder}")  # fmt: skip
+        return Outcome(kept.scores, 0 if kept.finished else stopped())
+
+
+def _all_seeds(job: Job, kept: Kept, stopped: Callable[[], int]) -> None:
+    """The seeds that are left, and the report. Raises Stopped where the user wants it."""
+    left = list(job.folders.items())[len(kept.scores) :]
+    for number, (seed, folder) in enumerate(left):
+        tuning = Tuning(job.classifier(seed), job.data["train"], job.data["valid"], job.options, seed)
+        if kept.tuning is not None:
+            tuning.restore(kept.tuning, kept.tensors, job.folder)
+            kept.tensors = {}
+        if number == 0:
+            announce(job, tuning, len(left))
+        if kept.tuning is None:
+            kept.save(job.folder)  # the first file of a run, and the one that marks its folder
+        with contextlib.nullcontext() if folder == job.folder else locked(folder):
+            judged = _one_seed(job, Keeper(job, kept, tuning, folder, stopped))
+        kept.scores.append(judged.score)
+        kept.tuning = None
+        if len(kept.scores) < job.options.seeds:
+            kept.save(job.folder)
+    _finish(job, kept, judged)
+
+
+def _one_seed(job: Job, keeper: "Keeper") -> Judged:
+    """What is left of a seed; returns how it did on test, or else on validation."""
+    judged = run(keeper.tuning, keeper)
+    if "test" in job.data:
+        judged = evaluate(keeper.tuning.model, job.data["test"], keeper.check)
+    keeper.export()
+    return judged
+
+
+class Keeper(Watch):
+    """Keeps what was done: after each epoch, every few minutes, and when the user wants the run to stop."""
+
+    def __init__(self, job: Job, kept: Kept, tuning: Tuning, folder: Path, stopped: Callable[[], int]):
+        self.job = job
+        self.kept = kept
+        self.tuning = tuning
+        self.folder = folder
+        self.stopped = stopped
+        self.timer = Timer()
+
+    def check(self) -> None:
+        """Raises Stopped where the user wants the run to stop, after it is kept."""
+        if self.stopped():
+            self.keep()
+            raise Stopped
+
+    def updated(self, tuning: Tuning) -> None:
+        """Keep the run now and then. Raises Stopped as `check` does."""
+        self.check()
+        if self.timer.due:
+            self.keep()
+
+    def evaluated(self, tuning: Tuning, row: dict[str, float], better: bool) -> None:
+        """Write the model, if it is the best so far, and the table; keep the run; tell how it goes."""
+        if better:
+            self.export()
+        self.kept.rows.append({"seed": tuning.seed} | row)
+        write_table(self.job.folder / CURVES, COLUMNS, self.kept.rows)
+        self.keep()
+        tqdm.write(
+            f"seed {tuning.seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
+            f"validation loss {row['valid_loss']:.4f}, {self.job.task.metric} {row['score']:.4f}"
+        )
+
+    def keep(self) -> None:
+        """Write the file from which the run goes on. Raises InputError where somebody has removed it."""
+        lost = not (self.job.folder / RESUME).is_file()
+        self.kept.tuning = self.tuning.state()
+        self.kept.tensors = self.tuning.tensors()
+        with self.timer.keeping():
+            self.kept.save(self.job.folder)
+        self.kept.tensors = {}
+        if lost:
+            what = f"{self.job.folder} was removed or emptied during the run"
+            raise InputError(f"{what}: the seed at work is kept there again, and the same command goes on")
+
+    def export(self) -> None:
+        """Write the model directory of this seed."""
+        self.tuning.model.save(self.folder, overwrite=True)
+        self.job.text.save(self.folder)
+
+
+def _finish(job: Job, kept: Kept, judged: Judged) -> None:
+    """Write and tell what came out of all seeds."""
+    from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
+
+    write_table(job.folder / CURVES, COLUMNS, kept.rows)
+    plot.finetuning_curves(kept.rows, job.task.metric, job.folder / PICTURE)
+    report(job, kept.scores, judged)
+    kept.finished = True
+    kept.save(job.folder)
+    last = list(job.folders.values())[-1]
+    print(f"folder   {job.folder}. Now: minigpt predict {last} FILE")
+
+
+def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:
+    """Open what `finetune` wrote: the classifier and its tokenizer.
+
+    Raises InputError where there is none, and where there are several, of different seeds.
+    """
+    heads = sorted(Path(folder).glob(f"seed-*/{FILE}"))
+    if heads and not (Path(folder) / FILE).exists():
+        raise InputError(f"{folder} holds a model for each of {len(heads)} seeds: give one, such as {heads[0].parent}")
+    body, text = models.open_both(folder)
+    return Classifier.load(hub.find(folder), body).to(choose_device(device)), text

@@ -1,0 +1,155 @@
+"""One pipeline makes a run out of its options: model, examples, tokens, folder. It checks all and writes nothing."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from minigpt import models
+from minigpt.data.examples import Task
+from minigpt.data.input_transformations import SPECIAL
+from minigpt.device.arrays import to_numpy
+from minigpt.device.gpu import choose_device
+from minigpt.errors import InputError
+from minigpt.files.checkpoint import WEIGHTS
+from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
+from minigpt.jobs.finetune.kept import Kept, check_empty
+from minigpt.jobs.finetune.settings import FinetuneOptions
+from minigpt.jobs.run_folder import RESUME, holds_a_run, option_text
+from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer
+from minigpt.models.language_model import LanguageModel
+from minigpt.tokenizer import Tokenizer
+
+# What may be told anew to a run that goes on: where things are. Whether they are still the same, their marks tell.
+FREE = ("resume", "device", "out", "model", "train", "valid", "test")
+MARKED = {
+    "model": "the weights of MODEL are",
+    "vocabulary": "the tokenizer of MODEL is",
+    "train": "the examples of --train are",
+    "valid": "the examples of --valid are",
+    "test": "the examples of --test are",
+}
+
+
+@dataclass
+class Job:
+    """Everything that a run works with. data: by split; text: the tokenizer with the special tokens."""
+
+    options: FinetuneOptions
+    task: Task
+    data: dict[str, Data]
+    pretrained: LanguageModel
+    text: Tokenizer
+    new_rows: int
+    device: str
+    folder: Path
+    marks: dict[str, str]
+
+    @property
+    def folders(self) -> dict[int, Path]:
+        """The folder of each seed's model."""
+        seeds = range(self.options.seed, self.options.seed + self.options.seeds)
+        if len(seeds) == 1:
+            return {self.options.seed: self.folder}
+        return {seed: self.folder / f"seed-{seed}" for seed in seeds}
+
+    def classifier(self, seed: int) -> Classifier:
+        """The classifier that a seed begins with."""
+        options = self.options
+        body = transfer(self.pretrained, self.new_rows, options.transfer, options.dropout, seed)
+        classifier = Classifier(body, self.task, options.head_dropout, seed)
+        if not is_stories(options.train):
+            classifier.files = FileLayout(layout_of(options.task), options.columns or {})
+        return classifier.to(self.device)
+
+
+def prepare(options: FinetuneOptions) -> Job:
+    """All that a run needs. Raises InputError for whatever cannot work."""
+    options.check()
+    folder = Path(options.out or default_folder(options.model, options.task))
+    device = choose_device(options.device)
+    pretrained, plain = models.open_both(options.model)
+    check_body(pretrained)
+    check_layers(pretrained, options.transfer)
+    text = plain.with_special(SPECIAL)
+    task, splits = load_splits(options)
+    room = pretrained.config.n_positions
+    sources = {"valid": options.valid, "test": options.test}
+    data = {}
+    for split, examples in splits.items():
+        data[split] = encode(examples, task, text, room, sources.get(split) or options.train)
+    new_rows = text.vocab_size - plain.vocab_size
+    marks = _marks(task, data, pretrained, plain)
+    job = Job(options, task, data, pretrained, text, new_rows, device, folder, marks)
+    if not holds_a_run(folder):
+        check_empty(folder, [below for below in job.folders.values() if below != folder])
+    return job
+
+
+def default_folder(model: str, task: str) -> str:
+    """Where a run is kept, if no --out is given."""
+    return f"runs/{Path(model).name}-{task}"
+
+
+def reopen(values: dict[str, Any]) -> FinetuneOptions:
+    """The options of a run that goes on: those that it began with, and these, of which `out` names its folder.
+
+    Raises InputError where there is no such run.
+    """
+    out = values.get("out")
+    if out is None and "model" in values and "task" in values:
+        out = default_folder(values["model"], values["task"])
+    if out is None:
+        raise InputError("--resume goes on with the run in a folder: name it with --out, or with MODEL and --task")
+    kept = Kept.load(Path(out))
+    if kept is None:
+        raise InputError(f"{out} holds no fine-tuning to go on with: leave --resume out to begin one")
+    try:
+        return FinetuneOptions(**kept.options | values | {"out": str(out), "resume": True})
+    except TypeError as error:
+        raise InputError(f"the run in {out} is of another version of minigpt finetune: {error}") from error
+
+
+def told(options: FinetuneOptions) -> dict[str, Any]:
+    """The options as they are kept."""
+    return json.loads(json.dumps(asdict(options)))
+
+
+def check_same(job: Job, kept: Kept) -> None:
+    """Raises InputError where a run that was begun is not this one: the message names the first difference."""
+    state = "a finished run" if kept.finished else "an unfinished run"
+    instead = "give the same to go on with it, or another --out to begin anew"
+    now = told(job.options)
+    for name, value in kept.options.items():
+        if name not in FREE and now.get(name) != value:
+            has = option_text(name, value)
+            says = option_text(name, now.get(name))
+            raise InputError(f"{job.folder} holds {state} with {has}, this command says {says}: {instead}")
+    for name, thing in MARKED.items():
+        if job.marks.get(name) != kept.marks.get(name):
+            raise InputError(f"{thing} not what the run in {job.folder} began with: {instead}")
+
+
+def check_models(job: Job, kept: Kept) -> None:
+    """Raises InputError where the model of a finished seed is no longer there."""
+    for folder in list(job.folders.values())[: len(kept.scores)]:
+        if not (folder / WEIGHTS).is_file():
+            gone = f"{folder} no longer holds the model of a finished seed"
+            raise InputError(f"{gone}: remove {job.folder / RESUME} to begin anew, or give another --out")
+
+
+def _marks(task: Task, data: dict[str, Data], pretrained: LanguageModel, plain: Tokenizer) -> dict[str, str]:
+    """A checksum of each thing that a run is made of."""
+    marks = {"vocabulary": _mark(plain.tokens)}
+    for split, part in data.items():
+        marks[split] = _mark([task, part.examples])
+    weights = hashlib.sha256(json.dumps(pretrained.config.to_dict(), sort_keys=True).encode())
+    for _, parameter in pretrained.named_parameters():
+        weights.update(to_numpy(parameter.data).tobytes())
+    marks["model"] = weights.hexdigest()
+    return marks
+
+
+def _mark(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,0 +1,85 @@
+"""What `minigpt finetune` can be told."""
+
+from dataclasses import dataclass
+
+from minigpt.data import labelled_files
+from minigpt.data.examples import KINDS
+from minigpt.data.stories import tasks
+from minigpt.errors import InputError, check_ranges
+from minigpt.jobs.option_fields import OnDevice, argument, option
+
+RATE = 0.048  # times 1 / width: the highest learning rate; at width 768 the paper's 6.25e-5
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """ "text=document,label=stars" -> {"text": "document", "label": "stars"}. Raises InputError."""
+    columns = {}
+    for part in text.split(","):
+        role, _, name = part.partition("=")
+        if not role.strip() or not name.strip():
+            raise InputError(f"--columns {text}: give pairs such as text=document,label=stars, or text=1,label=2")
+        columns[role.strip()] = name.strip()
+    return columns
+
+
+@dataclass(kw_only=True)
+class FinetuneOptions(OnDevice):
+    """What `minigpt finetune` can be told. None: a default that depends on the others."""
+
+    model: str | None = argument(
+        "a model directory, or the name of a downloaded one (default with --resume: that of the run)",
+        metavar="MODEL",
+        default=None,
+    )
+    task: str | None = option(
+        None,
+        f"{', '.join(KINDS)}; a data set: {', '.join(labelled_files.LAYOUTS)}; with --train stories:N one of the story "
+        f"world: {', '.join(tasks.TASKS)} (default with --resume: that of the run)",
+        metavar="KIND",
+    )
+    train: str | None = option(
+        None,
+        "labelled examples: .tsv, .csv, .jsonl; or stories:N (default with --resume: those of the run)",
+        metavar="FILE",
+    )
+    valid: str | None = option(
+        None, "chooses the best epoch (default: a tenth of --train; of stories, others)", metavar="FILE"
+    )
+    test: str | None = option(None, "judged once, at the end", metavar="FILE")
+    columns: dict[str, str] | None = option(
+        None,
+        "where columns are called otherwise: text=document,label=stars; where the first line is an example they are "
+        "counted: text=1,label=2",
+        metavar="ROLE=NAME,...",
+        parse=parse_columns,
+    )
+    out: str | None = option(None, "folder for the model (default: runs/MODEL-KIND)", metavar="DIR")
+    resume: bool = option(
+        False, "go on with the run in --out, exactly where it was last kept; so does the same command once more"
+    )
+    lm_weight: float = option(0.5, "of the auxiliary language-model loss", metavar="W")
+    epochs: int = option(3, metavar="N")
+    batch: int = option(32, "examples in an update", metavar="B")
+    lr: float | None = option(None, f"highest learning rate (default: {RATE} / width)", metavar="RATE")
+    warmup: float = option(0.002, "of the updates", metavar="SHARE")
+    dropout: float | None = option(None, "in the body (default: as it was pre-trained)", metavar="P")
+    head_dropout: float = option(0.1, "before the head", metavar="P")
+    weight_decay: float = option(0.01, metavar="W")
+    clip: float = option(1.0, "longest gradient; 0 is no clipping", metavar="NORM")
+    transfer: int | None = option(
+        None, "take over only the embeddings and K layers; -1: nothing at all (default: all layers)", metavar="K"
+    )
+    seed: int = option(0, "of new weights, order and dropout", metavar="S")
+    seeds: int = option(1, "fine-tune N times, with seeds from S on", metavar="N")
+
+    def check(self) -> None:
+        """Raises InputError for an option that is missing, and for a number outside its range."""
+        for name, value in (("MODEL", self.model), ("--task", self.task), ("--train", self.train)):
+            if value is None:
+                raise InputError(f"{name} is missing: give it, or --resume --out FOLDER to go on with a run")
+        check_ranges(self, 1, "epochs", "batch", "seeds")
+        check_ranges(self, 0, "seed", "lm_weight", "weight_decay", "clip", "lr")
+        for name in ("dropout", "head_dropout", "warmup"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give a share from 0 up to, but not including, 1")
