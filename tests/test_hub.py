@@ -39,6 +39,7 @@ class Hub:
         self.cuts = []  # how many bytes of the next answers to send before hanging up
         self.ignores_range = False
         self.location = None  # where the weights are redirected to
+        self.announces_location = True  # or only those are redirected who fetch them
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -74,7 +75,8 @@ class Hub:
             return
         data = self.files[name]
         body = data
-        if self.location and name == "model.safetensors":
+        redirects = self.location and (request.command == "GET" or self.announces_location)
+        if redirects and name == "model.safetensors":
             body = b""
             request.send_response(302)
             request.send_header("Location", f"{self.location}{request.path}")
@@ -409,6 +411,45 @@ def test_another_host_without_https(server, library):
     server.location = "http://example.invalid"
     refused(server, "http://example.invalid/", "is no address to download from: give one that begins with https://")
     assert server.got("GET") == []
+
+
+@pytest.mark.parametrize("host", ["example.invalid", "huggingface.co.invalid", "evil-hf.co", "127.0.0.1.invalid"])
+def test_another_host_that_is_not_known(server, library, host):
+    server.location = f"https://{host}"
+    refused(server, f"sends us on to the host {host}, which is not known: expected 127.0.0.1, huggingface.co, hf.co")
+    assert server.got("GET") == []
+
+
+@pytest.mark.parametrize("location", ["https://example.invalid", "http://example.invalid"])
+def test_a_redirection_that_was_not_announced(server, library, location):
+    """The server tells one thing, and sends those who fetch the weights to another place."""
+    server.location, server.announces_location = location, False
+    refused(server, "cannot fetch model.safetensors", "example.invalid")
+    assert server.got("GET")[-1] == "model.safetensors"
+
+
+@pytest.mark.parametrize("host", ["cdn-lfs.huggingface.co", "cas-bridge.xethub.hf.co", "huggingface.co"])
+def test_the_hosts_of_the_hub_are_known(host):
+    hub._require_known(f"https://{host}/x", "https://huggingface.co")
+    hub._require_known(f"https://{host}/x", "https://a-mirror.example")
+    hub._require_known("https://cdn.a-mirror.example/x", "https://a-mirror.example")
+    for address in (f"http://{host}/x", "http://127.0.0.1/x", "https://127.0.0.1/x"):
+        with pytest.raises(InputError):
+            hub._require_known(address, "https://huggingface.co")
+
+
+@pytest.mark.parametrize(("file", "size"), [("config.json", 2 << 20), ("model.safetensors", 10**12)])
+def test_a_file_that_is_far_too_large_is_refused_before_anything_is_fetched(server, library, file, size):
+    server.sizes[file] = size
+    refused(server, f"{file} announces {size} bytes, and it can have", "nothing was fetched")
+    assert server.got("GET") == []
+
+
+def test_the_library_is_left_as_it_was(server, library):
+    """Other programs in this process may fetch from where they like."""
+    before = dict(library.utils.get_session().event_hooks)
+    hub.download("gpt2", source=server.url)
+    assert library.utils.get_session().event_hooks == before
 
 
 def test_a_file_that_is_cut_short(server, library, tmp_path):

@@ -215,7 +215,8 @@ def _decoded(path: Path, start: int, end: int) -> Iterator[str]:
             if file.tell() < end:
                 raw += file.readline(min(PIECE, end - file.tell()))
             if b"\0" in raw:
-                raise InputError(f"--data {path} is not text (byte {at + raw.index(0)} is zero): give a UTF-8 text file")
+                zero = at + raw.index(0)
+                raise InputError(f"--data {path} is not text (byte {zero} is zero): give a UTF-8 text file")
             at = file.tell()
             text = _decode(decoder, raw, path, at, final=at >= end)
             yield text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""Model directories and resume files: safetensors on disk, written beside, synced and renamed, never half there.
+"""Model directories: config.json beside the weights, which say what was in it when they were saved.
 
 Directories whose weights are split over several files are read too.
 """
@@ -8,98 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 
 from minigpt.device.arrays import to_device
 from minigpt.errors import InputError
-from minigpt.files.disk import in_place_of, read_json, reason, write_text
+from minigpt.files.disk import read_json, write_text
+from minigpt.files.tensors import load_tensors, read_header, save_tensors
+
+__all__ = [
+    "CONFIG", "INDEX", "RESUME", "WEIGHTS", "check_config", "fill", "load_config", "load_tensors", "load_weights",
+    "save_model", "save_tensors", "saved_config", "shapes",
+]  # fmt: skip
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+PICKLE = "pytorch_model.bin"
+LONGEST_NAME = 255  # bytes, on the usual file systems
 RESUME = "resume.safetensors"  # from which a training run goes on
 INDEX = "model.safetensors.index.json"  # where the weights are split over several files
 
 
-def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file so that at every moment either the old one or the new one is whole.
-
-    Raises InputError where it cannot be written (a full disk, no permission); the old file is then still there.
-    """
-    with in_place_of(Path(path)) as beside:
-        _write(beside, tensors, {"format": "pt"} | (metadata or {}))
-
-
-def load_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Read a safetensors file: its arrays by name, and its metadata. bfloat16 comes back as float32.
-
-    Raises InputError for a missing, truncated, damaged or foreign file.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path} does not exist")
-    try:
-        return _load(path)
-    except (OSError, safetensors.SafetensorError, ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not a whole safetensors file: {reason(error)}") from error
-    except TypeError as error:
-        raise InputError(f"{path}: {error}, which NumPy has no type for: save it in float32") from error
-
-
-def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The same, with the errors of the library. Raises TypeError for a dtype that NumPy does not have."""
-    tensors = {}
-    with safetensors.safe_open(path, framework="numpy") as file:
-        header, start = _header(path)
-        names = list(file.keys())
-        for name in names:
-            kind = header[name]["dtype"]
-            if kind.startswith(("F4", "F6_", "F8")):
-                raise TypeError(f"{name} holds {kind}")
-            if kind == "BF16":
-                tensors[name] = _widen(path, start, header[name])
-            else:
-                tensors[name] = file.get_tensor(name)
-        return tensors, file.metadata() or {}
-
-
-def _header(path: Path) -> tuple[dict, int]:
-    """The header of a file that the library found whole, and the place in bytes where its numbers begin.
-
-    Two rules of the format the library does not check: the header begins with a brace, and no name stands in it twice.
-    Raises ValueError where one of them is broken.
-    """
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        text = file.read(length)
-    if text[:1] != b"{":
-        raise ValueError("its header does not begin with {")
-    header = json.loads(text.decode("utf-8"), object_pairs_hook=_each_once)
-    return header, 8 + length
-
-
-def _each_once(pairs: list[tuple]) -> dict:
-    """The dictionary of these pairs. Raises ValueError where a key stands in them twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands in its header twice")
-    return found
-
-
-def _widen(path: Path, start: int, entry: dict) -> np.ndarray:
-    """A bfloat16 tensor as float32, of which it is the upper half."""
-    begin, end = entry["data_offsets"]
-    n_numbers = (end - begin) // 2
-    upper = np.fromfile(path, "<u2", n_numbers, offset=start + begin)
-    bits = upper.astype(np.uint32) << 16
-    return bits.view(np.float32).reshape(entry["shape"])
-
-
 def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray]) -> None:
-    """Write a model directory: config.json and model.safetensors. Raises InputError where it cannot be written."""
+    """Write a model directory: config.json and model.safetensors, whose metadata holds the configuration once more.
+
+    Raises InputError where it cannot be written.
+    """
     folder = Path(folder)
     text = json.dumps(config, indent=2)
     write_text(folder / CONFIG, text + "\n")
-    save_tensors(folder / WEIGHTS, tensors)
+    save_tensors(folder / WEIGHTS, tensors, {"config": json.dumps(config)})
 
 
 def load_config(folder: str | Path) -> dict:
@@ -120,9 +56,57 @@ def _no_model(folder: Path) -> str:
         return f"{wrong}, it is a file: give the folder of a model"
     if not folder.is_dir():
         return f"{wrong}, it does not exist: give the folder of a model, or the name of a downloaded one"
-    if (folder / "loss.csv").is_file():
+    if (folder / RESUME).is_file():
         return f"{wrong} yet: go on with its run: minigpt train --resume --out {folder}"
     return f"{wrong}: give the folder that minigpt train has written"
+
+
+def check_config(folder: str | Path, config: dict) -> None:
+    """Raises InputError where config.json is not the one with which the weights beside it were saved, naming the key.
+
+    Weights of other programs do not say with which one that was. Keys that were added since are not looked at.
+    """
+    for key, value in (saved_config(folder) or {}).items():
+        if not _is_same(config.get(key), value):
+            differs = f"{key} is {config.get(key)!r}, and the weights were saved with {value!r}"
+            advice = "put that back; a rate of dropout is changed by --dropout, or as an argument of load"
+            raise InputError(f"{Path(folder) / CONFIG}: {differs}: {advice}")
+
+
+def saved_config(folder: str | Path) -> dict | None:
+    """The configuration with which the weights in a folder were saved; None where they do not tell.
+
+    Raises InputError where the file of the weights is damaged.
+    """
+    path = Path(folder) / WEIGHTS
+    if not path.is_file():
+        return None
+    saved = read_header(path).metadata.get("config")
+    if saved is None:
+        return None
+    try:
+        return dict(json.loads(saved))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{path}: the configuration in its metadata is damaged: take another copy of it") from error
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Are two values of JSON the same? 1 and 1.0 are, 1 and true are not."""
+    return a == b and isinstance(a, bool) == isinstance(b, bool)
+
+
+def shapes(folder: str | Path) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of the tensors of a model directory, read from the headers alone. None where it has no weights.
+
+    Raises InputError where a file is missing or damaged.
+    """
+    files = _files(Path(folder))
+    if files == [Path(folder) / WEIGHTS] and not files[0].is_file():
+        return None
+    found = {}
+    for file in files:
+        found |= read_header(file).shapes
+    return found
 
 
 def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
@@ -130,30 +114,32 @@ def load_weights(folder: str | Path) -> dict[str, np.ndarray]:
 
     Raises InputError where a file is missing or damaged.
     """
-    folder = Path(folder)
-    if not (folder / WEIGHTS).is_file() and (folder / INDEX).is_file():
-        return _split_weights(folder)
-    tensors, _ = load_tensors(folder / WEIGHTS)
-    return tensors
-
-
-def _split_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The tensors of a large model that is stored in several files, which an index names."""
-    file_of = read_json(folder / INDEX).get("weight_map")
-    if not isinstance(file_of, dict) or not all(map(_is_file_name, file_of.values())):
-        raise InputError(f"{folder / INDEX}: expected a weight_map from tensors to files in the same folder")
     merged = {}
-    for file in sorted(set(file_of.values())):
-        tensors, _ = load_tensors(folder / file)
+    for file in _files(Path(folder)):
+        tensors, _ = load_tensors(file)
         if not merged.keys().isdisjoint(tensors):
             raise InputError(f"{folder}: a tensor stands in two of the files")
         merged |= tensors
     return merged
 
 
+def _files(folder: Path) -> list[Path]:
+    """The files with the weights of a model: one, or those that an index names. Raises InputError for a pickle."""
+    weights_here = (folder / WEIGHTS).is_file() or (folder / INDEX).is_file()
+    if not weights_here and (folder / PICKLE).is_file():
+        advice = "open it with transformers and save it again, which writes model.safetensors"
+        raise InputError(f"{folder / PICKLE} is a pickle, which may run any program: {advice}")
+    if (folder / WEIGHTS).is_file() or not (folder / INDEX).is_file():
+        return [folder / WEIGHTS]
+    file_of = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(file_of, dict) or not file_of or not all(map(_is_file_name, file_of.values())):
+        raise InputError(f"{folder / INDEX}: expected a weight_map from tensors to files in the same folder")
+    return [folder / file for file in sorted(set(file_of.values()))]
+
+
 def _is_file_name(value: Any) -> bool:
     """Is it the name of a file, without a folder, on every system?"""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.isprintable() or len(value.encode()) > LONGEST_NAME:
         return False
     return Path(value).name == value and "\\" not in value
 
@@ -182,25 +168,3 @@ def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None
             raise InputError(f"{source}: tensor {name} holds numbers that are not finite in {data.dtype}")
         device = "cpu" if isinstance(data, np.ndarray) else "cuda"
         data[...] = to_device(values, device)
-
-
-def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """The safetensors format: the length of a header, the header in JSON, the numbers of one tensor after the other.
-
-    Written here, because the library's own writer leaves a hidden file of full size behind whenever it is killed.
-    """
-    header = {"__metadata__": metadata}
-    start = 0
-    for name, tensor in tensors.items():
-        end = start + tensor.nbytes
-        letter = {"f": "F", "i": "I", "u": "U"}[tensor.dtype.kind]
-        bits = 8 * tensor.itemsize
-        header[name] = {"dtype": f"{letter}{bits}", "shape": tensor.shape, "data_offsets": [start, end]}
-        start = end
-    text = json.dumps(header).encode("utf-8")
-    text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of 8
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for tensor in tensors.values():
-            file.write(np.asarray(tensor, order="C").data)

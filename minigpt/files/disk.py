@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,29 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path, kind: type = dict) -> Any:
-    """The JSON object (or value of another kind) in a file. Raises InputError where it is something else."""
+    """The JSON object (or value of another kind) in a file.
+
+    Raises InputError where it is something else, and where an object in it has a key twice.
+    """
     text = read_text(path)
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_each_key_once)
     except (ValueError, RecursionError) as error:  # ValueError: also a number with too many digits
         raise InputError(f"{path} is not JSON ({error}): it is damaged or cut short") from error
     if not isinstance(value, kind):
         expected = "an object {...}" if kind is dict else "an array [...]"
         raise InputError(f"{path} holds a {type(value).__name__} of JSON, expected {expected}")
     return value
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs. Raises ValueError where a key stands in them twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        numbers = Counter(key for key, _ in pairs)
+        twice = max(numbers, key=numbers.get)
+        raise ValueError(f"the key {twice[:60]!r} stands in it twice")
+    return found
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

@@ -5,9 +5,11 @@ A model has two possible places: the cache of huggingface_hub, which it shares w
 to one commit of the publisher's repository. huggingface_hub is the extra `hub`; it is imported when it is first needed.
 """
 
+import contextlib
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,6 +22,13 @@ OWNER = "openai-community"
 FILES = (checkpoint.CONFIG, "vocab.json", "merges.txt", checkpoint.WEIGHTS)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")  # the only hosts to which http:// is accepted
 CHUNK = 1 << 20  # bytes that are hashed at a time
+CONTENT_HOSTS = ("huggingface.co", "hf.co")  # with all below them: where huggingface.co and its mirrors send one to
+LARGEST = {  # bytes that a file can have at most: the weights of gpt2-xl are 6.4 GB
+    checkpoint.CONFIG: 1 << 20,
+    "vocab.json": 1 << 24,
+    "merges.txt": 1 << 24,
+    checkpoint.WEIGHTS: 8 << 30,
+}
 
 
 class Published(NamedTuple):
@@ -209,12 +218,13 @@ def _fetch(model: Published, files: list[str], folder: Path | None, source: str 
     endpoint = (source or library.constants.ENDPOINT).rstrip("/")
     _require_secure(endpoint)
     origin = Source(library, endpoint, _repository(model), model.commit)
-    announced = {file: _announced(origin, file, model.sha256.get(file)) for file in files}
-    _tell_cost(origin, announced)
     found = {}
-    for file in files:
-        found[file] = _fetch_file(origin, file, folder)
-        _check(found[file], model.sha256.get(file) or announced[file].etag)
+    with _watched(origin):
+        announced = {file: _announced(origin, file, model.sha256.get(file)) for file in files}
+        _tell_cost(origin, announced)
+        for file in files:
+            found[file] = _fetch_file(origin, file, folder)
+            _check(found[file], model.sha256.get(file) or announced[file].etag)
     known = [file for file in files if file in model.sha256]
     unknown = [file for file in files if file not in model.sha256]
     if known:
@@ -232,10 +242,44 @@ def _require_secure(address: str) -> None:
         raise InputError(f"{address} is no address to download from: give one that begins with https://")
 
 
+def _require_known(address: str, endpoint: str) -> None:
+    """Raises InputError unless an address is secure, and its host one to which this endpoint may send us.
+
+    These are its own host and those below it, and the hosts that keep the content of huggingface.co.
+    """
+    _require_secure(address)
+    host = urlsplit(address).hostname or ""
+    own = urlsplit(endpoint).hostname or ""
+    if host in LOOPBACK and own in LOOPBACK:
+        return
+    for known in (own, *CONTENT_HOSTS):
+        if host == known or host.endswith(f".{known}"):
+            return
+    expected = f"expected {own}, {', '.join(CONTENT_HOSTS)} or a host below them"
+    raise InputError(f"{endpoint} sends us on to the host {host}, which is not known: {expected}")
+
+
+@contextlib.contextmanager
+def _watched(origin: Source) -> Iterator[None]:
+    """Inside, every request of the library, a redirected one too, goes to a known host and over https."""
+    client = origin.library.utils.get_session()
+    hooks = client.event_hooks
+
+    def check(request) -> None:
+        _require_known(str(request.url), origin.endpoint)
+
+    client.event_hooks = hooks | {"request": [*hooks["request"], check]}
+    try:
+        yield
+    finally:
+        client.event_hooks = hooks
+
+
 def _announced(origin: Source, file: str, known: str | None) -> Any:
     """What the server tells of a file before it sends it: .etag, .size, and .location, to which it redirects.
 
-    Raises InputError where it does not have the file, announces another checksum or none, or redirects to http://.
+    Raises InputError where it does not have the file, announces another checksum or none, or too many bytes, or sends
+    us on to http:// or to a host that is not known.
     """
     library = origin.library
     url = library.hf_hub_url(origin.repository, file, revision=origin.commit, endpoint=origin.endpoint)
@@ -243,7 +287,10 @@ def _announced(origin: Source, file: str, known: str | None) -> Any:
         metadata = library.get_hf_file_metadata(url, token=False)
     except Exception as error:  # the library lets errors of its own, of its HTTP client and of the system through
         raise InputError(f"cannot fetch {url}: {_reason(error)}") from error
-    _require_secure(metadata.location)
+    _require_known(metadata.location, origin.endpoint)
+    if metadata.size is None or metadata.size > LARGEST[file]:
+        largest = f"it can have {LARGEST[file]:,} at most"
+        raise InputError(f"{url} announces {metadata.size} bytes, and {largest}: nothing was fetched")
     etag = metadata.etag or ""
     if known and len(etag) == len(known) and etag != known:
         raise InputError(f"{url} has the sha256 {etag}, the published file {known}: nothing was fetched")

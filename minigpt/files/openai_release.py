@@ -10,6 +10,7 @@ from minigpt.errors import InputError
 from minigpt.files.disk import read_json, reason
 
 SHAPES = "params_shapes.json"
+SPARE_NUMBERS = 1 << 20  # so many cost nothing: what is wrong with them is told when the files are read
 BLOCK = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")  # the order of a block's tensors
 
 
@@ -19,8 +20,13 @@ def is_in(folder: Path) -> bool:
 
 
 def config(folder: Path) -> dict:
-    """What the shapes tell of GPT-1's configuration. Its heads are 64 wide: that they do not tell."""
-    positions, tokens, *blocks = _shapes(folder).values()
+    """What the shapes tell of GPT-1's configuration. Its heads are 64 wide: that they do not tell.
+
+    Raises InputError for shapes that are damaged, or that need far more numbers than the files beside them can hold.
+    """
+    shapes = _shapes(folder)
+    _check_room(folder, shapes)
+    positions, tokens, *blocks = shapes.values()
     n_embd = tokens[-1]
     return {
         "model_type": "openai-gpt",
@@ -43,6 +49,14 @@ def tensors(folder: Path) -> dict[str, np.ndarray]:
         raise InputError(f"{folder}: {have}, {SHAPES} wants {sum(sizes):,}: is a file missing?")
     pieces = np.split(numbers, np.cumsum(sizes)[:-1])
     return {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+
+
+def _check_room(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raises InputError where the files have not even a byte for each number, before memory is taken for the model."""
+    wanted = sum(map(math.prod, shapes.values()))
+    n_bytes = sum(path.stat().st_size for path in folder.glob("params_*.npy"))
+    if wanted > max(n_bytes, SPARE_NUMBERS):
+        raise InputError(f"{folder / SHAPES} wants {wanted:,} numbers, and the files beside it have {n_bytes:,} bytes")
 
 
 def _numbers(folder: Path) -> tuple[np.ndarray, Path]:

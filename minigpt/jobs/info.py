@@ -57,8 +57,7 @@ def _of_size(model: str, size: str | None) -> tuple[type[LanguageModel], Config]
 def _in_folder(folder: str | Path) -> tuple[type[LanguageModel], Config]:
     """The class and the configuration of the model in a directory."""
     kind = models.card_in(folder).model
-    values = kind.read_config(hub.find(folder))
-    return kind, kind.Config.from_dict(values)
+    return kind, kind.config_in(hub.find(folder))
 
 
 def show(kind: type[LanguageModel], config: Config, batch: int) -> None:

@@ -19,6 +19,7 @@ from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, disk
 from minigpt.files.checkpoint import RESUME
+from minigpt.jobs import run_state
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import Optimizer
 from minigpt.tokenizer import Tokenizer
@@ -102,17 +103,20 @@ class Run:
             raise InputError(f"there is no {RESUME} in {folder}: {_advice_without_a_run(run.folder)}")
         tensors, metadata = checkpoint.load_tensors(path)
         state = _state_in(metadata, path, kind)
+        if kind is PRETRAINING:
+            run_state.check_state(state, path)
         for name in [name for name in tensors if name.startswith(FILE)]:
             run.belongings[name.removeprefix(FILE)] = tensors.pop(name).tobytes()
         run.claimed = True
         run.kept = state["step"]
-        run._go_back(state.get("logged", state["step"] or -1))
+        run._go_back(state.get("logged", state["step"] or -1), state)
         return run, state, tensors
 
-    def _go_back(self, last: int) -> None:
+    def _go_back(self, last: int, state: dict) -> None:
         """Make the folder what it was: rows after this step are forgotten, lost files come back."""
         found = self._read()
         self.rows = [row for row in found if row["step"] <= last]
+        run_state.check_rows(self.rows, state, self._table)
         if len(self.rows) < len(found) or not self._table.is_file():
             self._write()
         self._restore_files()
@@ -131,6 +135,7 @@ class Run:
             raise InputError(f"another run has just begun in {self.folder}: give another --out")
         weights = {f"p.{name}": to_numpy(parameter.data) for name, parameter in model.named_parameters()}
         files = {FILE + name: np.frombuffer(content, np.uint8) for name, content in self.belongings.items()}
+        state = state | {run_state.ROWS: run_state.sum_of_rows(self.rows)}
         metadata = {self.kind.key: json.dumps(state)}
         checkpoint.save_tensors(path, weights | optimizer.state() | files, metadata)
         self.claimed = True
@@ -285,6 +290,6 @@ def _state_in(metadata: dict[str, str], path: Path, kind: Kind) -> dict:
         state = json.loads(metadata[kind.key])
         for name in kind.state:
             state[name]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path} was not written by this version of {kind.command}: {error!r}") from error
     return state

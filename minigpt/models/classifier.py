@@ -275,15 +275,22 @@ class Classifier(Module):
         try:
             about = json.loads(about["task"])
             task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
-            model = cls(body, task, about["dropout"], seed=None)
+            model = cls(body, task, _checked_rate(about["dropout"]), seed=None)
             if "files" in about:
                 files = about["files"]
                 model.files = FileLayout(str(files["task"]), dict(files["columns"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
         parameters = dict(model.head.named_parameters())
         checkpoint.fill(parameters, tensors, path)
         return model
+
+
+def _checked_rate(rate: Any) -> float:
+    """A rate of dropout. Raises ValueError for what is none."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+        raise ValueError(f"its dropout is {str(rate)[:60]}")
+    return rate
 
 
 def _next_tokens(ids: Array, lengths: Array, dtype) -> tuple[Array, Array]:

@@ -1,11 +1,12 @@
 """What is common to the configurations of all models."""
 
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from minigpt.errors import InputError, check_known, check_number, check_whole, shown
+from minigpt.models import config_file
 
 LARGEST = 1 << 31  # sizes are below this: they are 32-bit numbers in kernels
 
@@ -16,7 +17,12 @@ class Config:
 
     Raises InputError for a size that is no whole number of 1 or more, for a width that the heads cannot share, for
     rates and other numbers outside their range, and for the type of another model.
+
+    aliases: {key: the other names that it has in files}. only: {key: the only value that is built here}.
     """
+
+    aliases: ClassVar[dict[str, tuple[str, ...]]] = config_file.ALIASES
+    only: ClassVar[dict[str, Any]] = config_file.ONLY
 
     model_type: str
     vocab_size: int
@@ -73,21 +79,16 @@ class Config:
     def from_dict(cls, values: dict) -> "Config":
         """From a config.json; keys that this class does not know are left out.
 
-        Raises InputError where a size is missing, and for a variant of the model that is not built here.
+        Raises InputError where a size is missing, where two keys contradict each other, for a value of a wrong type,
+        and for a variant of the model that is not built here.
         """
+        values = config_file.translated(values, cls.aliases)
         required = [field.name for field in fields(Config) if field.default is MISSING]
         missing = sorted(set(required) - set(values))
         if missing:
             raise InputError(f"config.json has no {', '.join(missing)}: is it one of {cls.__name__}?")
-        for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
-            if values.get(key, usual) != usual:
-                raise InputError(f"config.json has {key} {values[key]!r}: only models with {usual!r} are built here")
-        names = {field.name for field in fields(cls)}
-        known = {}
-        for key, value in values.items():
-            several_tokens = key.endswith("_token_id") and isinstance(value, list)
-            if key in names and not several_tokens:
-                known[key] = value
+        config_file.check_variant(values, cls.only)
+        known = config_file.known_values(values, {field.name for field in fields(cls)})
         return cls(**known)
 
     def to_dict(self) -> dict:

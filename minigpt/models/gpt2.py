@@ -13,6 +13,7 @@ from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Card
 from minigpt.models.config import Config
+from minigpt.models.config_file import TANH_FORMS
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import AdamW
@@ -39,7 +40,7 @@ class GPT2Config(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.activation_function != "gelu_new":
+        if self.activation_function not in TANH_FORMS:
             raise InputError(f"activation_function is {self.activation_function!r}: only 'gelu_new' is built here")
 
 

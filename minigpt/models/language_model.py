@@ -1,45 +1,37 @@
 """What every language model here has in common: logits, a loss with its backward pass, saving, loading, generating."""
 
-import contextlib
 import functools
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from minigpt import ops, tokenizer
-from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
-from minigpt.errors import InputError, check_folder, check_whole, is_whole, shown
-from minigpt.files import checkpoint
+from minigpt import ops
+from minigpt.device.arrays import Array, array_module, device_of, to_device
+from minigpt.errors import InputError, check_whole, is_whole, shown
 from minigpt.models import generation
 from minigpt.models.config import Config, check_dtype
+from minigpt.models.saved_model import SavedModel
 from minigpt.models.token_ids import as_array, check_ids, check_range, check_targets, check_weights
 from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
 from minigpt.ops.random_keys import Key
 
 
-class LanguageModel(Module):
+class LanguageModel(SavedModel):
     """A model of the next token. A subclass has `config`, `embeddings`, `h`, `hidden` and `hidden_backward`.
 
-    embeddings: the first one of tokens. h: the blocks, a list of modules. release: a module that reads another form in
-    which the model was published, or None. checkpoint_blocks: keep only the input of each block, and run it once more
-    in the backward pass (Chen et al. 2016): the same bits, less memory, more time.
+    embeddings: the first one of tokens. h: the blocks, a list of modules. checkpoint_blocks: keep only the input of
+    each block, and run it once more in the backward pass (Chen et al. 2016): the same bits, less memory, more time.
     """
 
-    Config: ClassVar[type[Config]]
-    config: Any
     embeddings: tuple[Embedding, ...]
     h: list[Module]
-    release: Any = None
     checkpoint_blocks = False
     can_checkpoint_blocks = True
     can_generate = True
     computes_in_bfloat16 = True
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
     dropout_sites = 3  # places of dropout in a block
-    prefix = "transformer."  # what other programs may put before the names of tensors
-    tied_heads = ("lm_head.weight",)  # under which names they store the head once more
 
     def begin(self, config: Config, seed: int | None, dtype) -> np.random.Generator | None:
         """Keep the configuration; returns the generator of the initial weights, None where seed is None.
@@ -268,119 +260,3 @@ class LanguageModel(Module):
     def stream(self, ids: Any, n_tokens: int, **options) -> Iterator[np.ndarray]:
         """Yields the next token of each row, (B,) int, n_tokens times. See `generation.stream`."""
         return generation.stream(self, ids, n_tokens, **options)
-
-    # -------------------------------------------------------------------------------------------------- files
-
-    def save(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too.
-
-        overwrite: also in the folder of a training run, and beside a tokenizer of another size. Without it raises
-        InputError there, for the folder would no longer hold what belongs together.
-        """
-        check_folder(folder)
-        if not overwrite:
-            self.check_folder(Path(folder))
-        tensors = {}
-        for name, parameter in self.named_parameters():
-            tensors[name] = to_numpy(parameter.data)
-        published = self.to_published(tensors)
-        checkpoint.save_model(folder, self.config.to_dict(), published)
-
-    def check_folder(self, folder: Path) -> None:
-        """Raises InputError where saving in this folder would part what belongs together."""
-        instead = "give another folder, or overwrite=True"
-        if (folder / checkpoint.RESUME).exists():
-            raise InputError(f"{folder} holds a training run, whose best model would be lost: {instead}")
-        if not any((folder / name).exists() for name in tokenizer.FILES):
-            return
-        with contextlib.suppress(InputError):  # a config.json that cannot be read says nothing
-            if checkpoint.load_config(folder).get("vocab_size") == self.config.vocab_size:
-                return
-        n_tokens = tokenizer.load(folder).vocab_size
-        if n_tokens != self.config.vocab_size:
-            sizes = f"of {n_tokens} tokens, and this model has {self.config.vocab_size}"
-            raise InputError(f"{folder} holds a tokenizer {sizes}: {instead}")
-
-    @classmethod
-    def load(cls, folder: str | Path, dtype=np.float32, **changes) -> "LanguageModel":
-        """Open a model directory, written here or by transformers.
-
-        changes: configuration values to replace, such as resid_pdrop=0.0. Raises InputError for a missing, damaged or
-        foreign file, for a tensor that is missing or misshapen, and for a change of what the configuration has not.
-        """
-        cls.Config.check_names(changes)
-        check_folder(folder)
-        folder = Path(folder)
-        values = cls.read_config(folder)
-        if values["model_type"] != cls.Config.model_type:
-            expected = f"expected {cls.Config.model_type!r}"
-            raise InputError(f"{folder} holds a model of type {values['model_type']!r}; {expected}")
-        config = cls.Config.from_dict(values | changes)
-        model = cls(config, seed=None, dtype=dtype)
-        parameters = dict(model.named_parameters())
-        tensors = model.read_tensors(folder)
-        checkpoint.fill(parameters, tensors, folder)
-        return model
-
-    @classmethod
-    def is_in(cls, folder: Path) -> bool:
-        """Does this folder hold a model of this class?"""
-        if cls.release and cls.release.is_in(folder):
-            return True
-        if not (folder / checkpoint.CONFIG).is_file():
-            return False
-        return checkpoint.load_config(folder)["model_type"] == cls.Config.model_type
-
-    @classmethod
-    def read_config(cls, folder: Path) -> dict:
-        """The configuration in a folder, as config.json writes it; "model_type" says which model it is."""
-        if cls.release and cls.release.is_in(folder):
-            return cls.release.config(folder)
-        return checkpoint.load_config(folder)
-
-    def read_tensors(self, folder: Path) -> dict[str, np.ndarray]:
-        """The tensors in a folder, under the names that parameters have here."""
-        if self.release and self.release.is_in(folder):
-            return self.release.tensors(folder)
-        published = checkpoint.load_weights(folder)
-        return self.from_published(published, folder)
-
-    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """Tensors under the published names -> under the names of the parameters here.
-
-        The prefix of other programs is dropped, and so are stored causal masks and a stored head, which must be the
-        token embedding again. Raises InputError where it is not.
-        """
-        plain = {}
-        for name, tensor in tensors.items():
-            name = name.removeprefix(self.prefix)
-            if name in plain:
-                raise InputError(f"{folder}: a tensor is there twice, with and without the prefix {self.prefix}")
-            if not _is_mask(name, tensor):
-                plain[name] = tensor
-        embedding = plain.get(self._name_of_the_head())
-        for name in self.tied_heads:
-            head = plain.pop(name, None)
-            if head is None or embedding is None:
-                continue
-            if not np.array_equal(head, embedding):
-                raise InputError(f"{folder}: {name} differs from the token embedding: only tied heads are built here")
-        return plain
-
-    def _name_of_the_head(self) -> str:
-        """The name of the token embedding, which is the head."""
-        for name, parameter in self.named_parameters():
-            if parameter is self.head:
-                return name
-        raise AssertionError("the head is no parameter of this model")
-
-    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Tensors under the names of the parameters here -> under the published ones: for GPT they are the same."""
-        return tensors
-
-
-def _is_mask(name: str, tensor: np.ndarray) -> bool:
-    """Is this tensor a causal mask, which other programs store beside the weights?"""
-    if name.endswith(".attn.masked_bias"):
-        return True
-    return name.endswith(".attn.bias") and tensor.ndim == 4

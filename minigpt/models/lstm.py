@@ -121,6 +121,12 @@ class LSTM(LanguageModel):
         """Of tokens alone: what is read one after the other needs no positions."""
         return (self.tokens_embed,)
 
+    @classmethod
+    def least_size(cls, config: LSTMConfig) -> int:
+        """The numbers in its matrices: the embedding, those of the cells, and the projection."""
+        c, n = config.n_embd, config.n_hidden
+        return config.vocab_size * c + 4 * n * (c + n) + n * c
+
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[Memory]:
         """A list of one empty `Memory`, whose room does not grow: capacity is not needed. padding: as in the base."""
         if padding is not None:

@@ -11,6 +11,7 @@ from minigpt.models import gpt1, gpt2, lstm
 from minigpt.models.card import Card
 from minigpt.models.family import bert
 from minigpt.models.language_model import LanguageModel
+from minigpt.models.saved_model import is_padded
 
 CARDS = (
     gpt1.CARD,
@@ -76,9 +77,19 @@ def open_model(folder: str | Path, dtype=np.float32, **changes) -> LanguageModel
 
 
 def open_both(folder: str | Path, dtype=np.float32, **changes) -> tuple[LanguageModel, tokenizer.Tokenizer]:
-    """Open a model and its tokenizer from one directory. Raises InputError where they do not belong together."""
-    model = open_model(folder, dtype, **changes)
-    text = tokenizer.load(hub.find(folder))
+    """Open a model and its tokenizer from one directory. Raises InputError where they do not belong together.
+
+    Rows behind the vocabulary that another program added for the sake of speed (50,304 for GPT-2's 50,257 tokens) are
+    left out: no text ever used them.
+    """
+    kind = card_in(folder).model
+    place = hub.find(folder)
+    config = kind.config_in(place)
+    text = tokenizer.load(place)
+    of_another_program = checkpoint.saved_config(place) is None
+    if of_another_program and is_padded(config.vocab_size, text.vocab_size):
+        changes = {"vocab_size": text.vocab_size} | changes
+    model = kind.load(place, dtype=dtype, **changes)
     if text.vocab_size != model.config.vocab_size:
         sizes = f"the tokenizer has {text.vocab_size} tokens and the weights {model.config.vocab_size} rows"
         raise InputError(f"{folder}: {sizes}: they do not belong together")

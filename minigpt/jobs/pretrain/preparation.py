@@ -16,6 +16,7 @@ from minigpt.device.gpu import available_memory, choose_device
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.files import hub
+from minigpt.jobs import run_state
 from minigpt.jobs.pretrain.agreement import check_agreement
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import (
@@ -29,7 +30,7 @@ from minigpt.jobs.pretrain.settings import (
     usual_eval_every,
 )
 from minigpt.jobs.pretrain.size_check import check_size
-from minigpt.jobs.run_folder import Run, holds_a_run
+from minigpt.jobs.run_folder import RESUME, Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops.cuda import attention
@@ -104,6 +105,7 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     kept = _kept_options(options, state, run)
     kind = models.card(kept.model).model
     config = kind.Config.from_dict(state["config"])
+    kind.check_size(config, {name: tensor.shape for name, tensor in tensors.items()}, run.folder)
     device = choose_device(kept.device)
     check_precision(kept.dtype, device)
     corpus = data.load(kept.data)
@@ -131,9 +133,11 @@ def _kept_options(options: PretrainOptions, state: dict, run: Run) -> PretrainOp
     if options.data != PretrainOptions.data:
         given["data"] = options.data
     try:
-        return PretrainOptions(**state["options"] | given)
+        kept = PretrainOptions(**state["options"] | given)
     except TypeError as error:
         raise InputError(f"the run in {run.folder} is of another version of minigpt train: {error}") from error
+    run_state.check_options(kept, run.folder / RESUME)
+    return kept
 
 
 # ------------------------------------------------------------------------------------------- tokenizer and model

@@ -6,7 +6,7 @@ the tied head, and a second head that tells whether two sentences belong togethe
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
+from minigpt.models.config_file import ONLY, TANH_FORMS
 from minigpt.models.gpt1 import Block
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.token_ids import as_array, check_range
@@ -26,6 +27,7 @@ from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 KEYS = {  # key here -> that of a Hugging Face config.json of BERT
     "n_positions": "max_position_embeddings",
+    "n_segments": "type_vocab_size",
     "n_embd": "hidden_size",
     "n_layer": "num_hidden_layers",
     "n_head": "num_attention_heads",
@@ -33,12 +35,14 @@ KEYS = {  # key here -> that of a Hugging Face config.json of BERT
     "attn_pdrop": "attention_probs_dropout_prob",
     "layer_norm_epsilon": "layer_norm_eps",
 }
-TANH_FORMS = ("gelu_new", "gelu_pytorch_tanh")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BERTConfig(Config):
     """Sizes and rates; the defaults are those of BERT-base. In a config.json they have Hugging Face's keys for BERT."""
+
+    aliases: ClassVar[dict[str, tuple[str, ...]]] = {key: (name,) for key, name in KEYS.items()}
+    only: ClassVar[dict[str, Any]] = ONLY | {"is_decoder": False, "position_embedding_type": "absolute"}
 
     model_type: str = "bert"
     vocab_size: int = 30522
@@ -63,13 +67,10 @@ class BERTConfig(Config):
 
     @classmethod
     def from_dict(cls, values: dict) -> "BERTConfig":
-        """From a config.json. Raises InputError where the inner width is not four times the width."""
-        translated = {key: values[name] for key, name in KEYS.items() if name in values}
-        if "type_vocab_size" in values:
-            translated["n_segments"] = values["type_vocab_size"]
-        if "resid_pdrop" in translated:
-            translated["embd_pdrop"] = translated["resid_pdrop"]
-        config = super().from_dict(values | translated)
+        """From a config.json. Raises InputError as every model's does, and for an inner width that is not 4 times C."""
+        if "hidden_dropout_prob" in values:
+            values = {"embd_pdrop": values["hidden_dropout_prob"]} | values
+        config = super().from_dict(values)
         inner = values.get("intermediate_size", 4 * config.n_embd)
         if inner != 4 * config.n_embd:
             wanted = 4 * config.n_embd
@@ -80,7 +81,6 @@ class BERTConfig(Config):
         """For a config.json, under Hugging Face's keys."""
         values = super().to_dict()
         values |= {name: values.pop(key) for key, name in KEYS.items()}
-        values["type_vocab_size"] = values.pop("n_segments")
         values["intermediate_size"] = 4 * self.n_embd
         values["architectures"] = ["BertForPreTraining"]
         return values
@@ -287,6 +287,12 @@ class BERT(LanguageModel):
         return mask
 
     # -------------------------------------------------------------------------------------------------------- files
+
+    @classmethod
+    def least_size(cls, config: BERTConfig) -> int:
+        """The numbers in its matrices: as for GPT, and the table of segments and the two heads."""
+        c = config.n_embd
+        return super().least_size(config) + config.n_segments * c + 2 * c * c
 
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Hugging Face's names for BertForPreTraining, whose matrices are (out,in), and q, k and v apart."""

@@ -1,0 +1,70 @@
+"""What a kept run says of itself is compared with what can be, before anything is made from it."""
+
+import hashlib
+import math
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+from minigpt.errors import InputError
+
+ROWS = "rows"  # the key of the checksum of the table
+NOT_REPEATED = ("tokens_per_second",)  # columns that differ each time a run is repeated: the checksum leaves them out
+RESOLVED = ("model", "out", "lr", "warmup", "dropout", "eval_every")  # options that a run that has begun always has
+
+
+def check_state(state: Any, path: Path) -> None:
+    """Raises InputError for a state of pre-training whose numbers cannot be right, naming the first such one."""
+    expected = {
+        "step": _is_count(state["step"]),
+        "best": _is_loss(state["best"]),
+        "text": isinstance(state["text"], str),
+        "options": isinstance(state["options"], dict),
+        "config": isinstance(state["config"], dict),
+    }
+    for name, is_right in expected.items():
+        if not is_right:
+            raise InputError(f"{path}: its {name} is {str(state[name])[:60]}, which no run has: the file is damaged")
+
+
+def check_options(options: Any, path: Path) -> None:
+    """Raises InputError for an option that a run has kept and that is of a wrong type, or outside its range."""
+    for name, kind in get_type_hints(type(options)).items():
+        value = getattr(options, name)
+        types = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+        if not _is_one_of(value, types) or (value is None and name in RESOLVED):
+            raise InputError(f"{path}: its option {name} is {str(value)[:60]!r}, which no run has: the file is damaged")
+    options.check()
+
+
+def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
+    """Is it a value of one of these types? A whole number is a number too; true and false are none."""
+    if isinstance(value, bool):
+        return bool in types
+    return isinstance(value, types) or (float in types and isinstance(value, int))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _is_loss(value: Any) -> bool:
+    """Is it the loss of a best model, or infinity, where none was measured yet?"""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value) and value >= 0
+
+
+def sum_of_rows(rows: list[dict]) -> str:
+    """The checksum of a table of losses, in hexadecimal: the same for a run that is repeated."""
+    digest = hashlib.sha256()
+    for row in rows:
+        numbers = ["" if value is None else f"{value:.7g}" for name, value in row.items() if name not in NOT_REPEATED]
+        digest.update((",".join(numbers) + "\n").encode())
+    return digest.hexdigest()
+
+
+def check_rows(rows: list[dict], state: dict, path: Path) -> None:
+    """Raises InputError where the rows of a table are not those that the run had. Without a table it goes on."""
+    said = state.get(ROWS)  # None in the file of an earlier version
+    if path.is_file() and said is not None and sum_of_rows(rows) != said:
+        advice = "move it away, and the run goes on without it"
+        raise InputError(f"{path} is not the table of this run, or it is damaged: {advice}")

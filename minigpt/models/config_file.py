@@ -1,0 +1,73 @@
+"""What a config.json may say: its keys under the names used here, and what is not built here refused by name."""
+
+import math
+from typing import Any
+
+from minigpt.errors import InputError
+
+TANH_FORMS = (  # names of GELU in its tanh form (Hendrycks and Gimpel 2016, section 2): one function
+    "gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate",
+)  # fmt: skip
+
+ALIASES = {  # key here -> the other names that transformers has for it
+    "n_positions": ("n_ctx", "max_position_embeddings"),
+    "n_embd": ("hidden_size",),
+    "n_layer": ("num_hidden_layers",),
+    "n_head": ("num_attention_heads",),
+}
+
+ONLY = {  # settings that change what is computed, and the only value that is built here; a missing key has it
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
+
+LIMITS = {"layer_norm_epsilon": 1, "initializer_range": 10}  # what is no smaller has no use
+
+
+def translated(values: dict, aliases: dict[str, tuple[str, ...]]) -> dict:
+    """The values under the keys used here. Raises InputError where two keys for the same thing disagree."""
+    values = dict(values)
+    for key, others in aliases.items():
+        for other in others:
+            if other not in values:
+                continue
+            value = values.pop(other)
+            if values.setdefault(key, value) != value:
+                given = f"config.json has {key} {values[key]!r} and {other} {value!r}"
+                raise InputError(f"{given}, which are two names of one thing: remove the wrong one")
+    return values
+
+
+def check_variant(values: dict, only: dict[str, Any]) -> None:
+    """Raises InputError for a variant of the model that is not built here."""
+    for key, usual in only.items():
+        value = values.get(key, usual)
+        if value != usual and value is not None:
+            raise InputError(f"config.json has {key} {value!r}: only models with {usual!r} are built here")
+    inner = values.get("n_inner")
+    width = values["n_embd"]
+    if inner is not None and type(width) is int and inner != 4 * width:
+        raise InputError(f"config.json has n_inner {inner!r}: only 4 times the width, {4 * width}, is built here")
+
+
+def known_values(values: dict, names: set[str]) -> dict:
+    """The values whose keys are among these names. Raises InputError for true, false, and numbers that are none."""
+    known = {}
+    for key, value in values.items():
+        is_token = key.endswith("_token_id")
+        several_tokens = is_token and isinstance(value, list)
+        if key not in names or several_tokens:
+            continue
+        not_finite = isinstance(value, float) and not math.isfinite(value)
+        if isinstance(value, bool) or not_finite:
+            raise InputError(f"config.json has {key} {value!r}: give a number")
+        if is_token and value is not None and (type(value) is not int or value < 0):
+            raise InputError(f"config.json has {key} {value!r}: give the id of a token, or null")
+        if isinstance(value, int | float) and value >= LIMITS.get(key, math.inf):
+            raise InputError(f"config.json has {key} {value!r}: give a number below {LIMITS[key]}")
+        known[key] = value
+    return known
