@@ -376,7 +376,7 @@ def warm_up() -> None:
     from minigpt import plot
 
     with tempfile.TemporaryDirectory() as folder:
-        plot.loss_curve([{"step": 0, "train_loss": 1.0, "val_loss": 1.0}], 2, Path(folder) / "x.png")
+        plot.loss_curve([{"step": 0, "train_loss": 1.0, "val_loss": 1.0}], 2, Path(folder) / "x.png", 0.5)
 
 
 def attacked(

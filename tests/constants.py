@@ -29,6 +29,8 @@ PLACES = {
     "cuda_tile": "minigpt.ops.cuda.embedding.TILE",
     "cuda_adam_chunk": "minigpt.ops.cuda.adam.CHUNK",
     # everything else
+    "plateau_updates": "minigpt.jobs.pretrain.plateau.LEAST",
+    "counted_tokens": "minigpt.jobs.pretrain.plateau.PIECE",
     "recorded_operations": "minigpt.jobs.pretrain.step.SMALL",
     "large_file": "minigpt.data.corpus.LARGE",
     "file_piece": "minigpt.data.corpus.PIECE",

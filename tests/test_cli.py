@@ -437,7 +437,7 @@ def test_a_file_that_is_not_there_is_compared_with_those_that_are(trained, tmp_p
 def test_what_is_no_model_is_told_what_it_is(text, trained, tmp_path, capsys):
     assert "it is a file" in assert_one_line(main(["sample", text]), capsys)
     assert "it does not exist" in assert_one_line(main(["sample", str(tmp_path / "none")]), capsys)
-    (tmp_path / "loss.csv").write_text("step\n", encoding="utf-8")
+    (tmp_path / "resume.safetensors").touch()
     error = assert_one_line(main(["sample", str(tmp_path)]), capsys)
     assert f"yet: go on with its run: minigpt train --resume --out {tmp_path}" in error
     long = "the cat sat on the mat. " * 4

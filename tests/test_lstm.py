@@ -276,8 +276,8 @@ def test_saved_and_opened_again(dtype, tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"n_layer": 2}, "n_layer 2, n_head 1: .* give 1"),
-        ({"n_head": 3}, "n_layer 1, n_head 3: .* give 1"),
+        ({"n_layer": 2}, "n_layer 2: .* give 1"),
+        ({"n_head": 3}, "n_head 3: .* give 1"),
         ({"n_hidden": 0}, "n_hidden is 0: give a whole number from 1"),
         ({"n_hidden": 2.5}, "n_hidden is 2.5"),
         ({"n_hidden": "many"}, "n_hidden is 'many'"),
@@ -339,4 +339,4 @@ def test_layers_are_refused(tmp_path, capsys):
     folder = tmp_path / "m"
     given = ["--layers", "2", "--data", "stories:10", "--tokenizer", "char", "--out", str(folder)]
     assert main(["train", "--model", "lstm", *given]) == 2
-    assert "n_layer 2, n_head 1: this LSTM has 1 layer" in capsys.readouterr().err and not folder.exists()
+    assert "--layers 2: this LSTM has one layer: give 1" in capsys.readouterr().err and not folder.exists()

@@ -29,9 +29,9 @@ def letters(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def soon(monkeypatch):
+def soon(monkeypatch, constants):
     """A plateau is told after 20 updates, and files are not waited for, to make tests short."""
-    monkeypatch.setattr(plateau, "LEAST", 20)
+    constants.set(plateau_updates=20)
     monkeypatch.setattr("os.fsync", lambda file: None)
 
 
@@ -44,13 +44,13 @@ def rows_of(losses: list[float], every: int = 10) -> list[dict]:
     return [{"step": every * (i + 1), "train_loss": loss} for i, loss in enumerate(losses)]
 
 
-def test_the_entropy_of_frequencies(monkeypatch):
+def test_the_entropy_of_frequencies(constants):
     tokens = np.array([0, 0, 1, 3], np.uint16)
     assert plateau.unigram_entropy(tokens, 5) == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(4))
     rng = np.random.default_rng(0)
     tokens = rng.integers(7, size=1000)
     whole = plateau.unigram_entropy(tokens, 9)
-    monkeypatch.setattr(plateau, "PIECE", 64)
+    constants.set(counted_tokens=64)
     assert plateau.unigram_entropy(tokens, 9) == whole, "in pieces, too"
     shares = np.bincount(tokens) / 1000
     assert whole == pytest.approx(np.mean([-math.log(shares[token]) for token in tokens])), "a table's mean loss"

@@ -33,8 +33,9 @@ class LSTMConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.n_layer != 1 or self.n_head != 1:
-            raise InputError(f"n_layer {self.n_layer}, n_head {self.n_head}: this LSTM has 1 layer, no heads: give 1")
+        for name, what in (("n_layer", "one layer"), ("n_head", "no heads")):
+            if getattr(self, name) != 1:
+                raise InputError(f"{name} {getattr(self, name)}: this LSTM has {what}: give 1")
         if self.n_hidden is None:
             object.__setattr__(self, "n_hidden", max(1, 8 * self.n_embd // 3))
         if type(self.n_hidden) is not int or not 1 <= self.n_hidden < 1 << 31:
