@@ -176,14 +176,14 @@ def test_what_help_says_of_defaults_that_depend_on_others(tmp_path):
     """Of `minigpt train`: the numbers in the words are those of a run in which nothing else is given."""
     text = tmp_path / "words.txt"
     text.write_text("the cat sat on the mat. a dog saw the cat.\n" * 120, encoding="utf-8")
-    found = prepare(PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", steps=400)).options
+    found = prepare(PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", steps=250)).options
     shown = {field: shown_default(action) for field, action in actions_of("train").items()}
     assert shown["model"] == f"{found.model}, or what --init names"
-    assert shown["lr"] == f"{found.lr * found.embd:g} / width, half of it below 400 steps"
-    assert shown["eval_every"].startswith(f"1/{400 // found.eval_every} of the steps;")
-    assert shown["warmup"] == "a tenth of the steps, at most 2000, or a fifth up to 200; none below 400 steps"
-    assert found.warmup == 80 and found.min_lr is None
-    short = prepare(PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", steps=399)).options
+    assert shown["lr"] == f"{found.lr * found.embd:g} / width, half of it below 250 steps"
+    assert shown["eval_every"].startswith(f"1/{250 // found.eval_every} of the steps;")
+    assert shown["warmup"] == "a tenth of the steps, at most 2000, or a fifth up to 200; none below 250 steps"
+    assert found.warmup == 50 and found.min_lr is None
+    short = prepare(PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", steps=249)).options
     assert short.lr == found.lr / 2 and short.warmup == 0 and 0 < short.min_lr < short.lr
     longest = prepare(PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", steps=30_000)).options
     assert longest.warmup == 2000
