@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -290,7 +291,13 @@ def test_rows_behind_the_vocabulary_are_left_out(in_config, tmp_path):
     model.save(tmp_path)
     tokens.save(tmp_path)
     padded(tmp_path, 320, in_config)
-    again, _ = models.open_both(tmp_path)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        again, _ = models.open_both(tmp_path)
+    assert len(told) == in_config
+    if in_config:
+        n_unused = 320 - tokens.vocab_size
+        assert f"the last {n_unused} of 320 rows of the token embedding belong to no token" in str(told[0].message)
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     assert open_model(tmp_path).config.vocab_size == (320 if in_config else tokens.vocab_size)
 

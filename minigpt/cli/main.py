@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from minigpt import __version__
@@ -73,7 +74,8 @@ def _add_command(commands, command: Command, words: Sequence[str] | None) -> Non
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status. words: the command line, or None for the one of this process.
 
-    0 done, 1 a check failed, 2 a mistake in what was given, 130 Ctrl-C, 141 the reader of the output has gone.
+    0 done; 1 a check failed; 2 a mistake in what was given; 128 and the number of a signal, where one ended it (130
+    Ctrl-C, 143 SIGTERM); 141 the reader of the output has gone.
     """
     if words is None:
         words = sys.argv[1:]
@@ -120,10 +122,16 @@ def _run(found: argparse.Namespace) -> int:
         set_threads(found.threads)
     if processes() > 1 and found.command != "train":
         raise InputError(f"minigpt {found.command} runs as one process: only minigpt train shares its work")
-    with readable_errors():
+    with readable_errors(), warnings.catch_warnings():
+        warnings.showwarning = _show_warning
         status = found.run(found)
         sys.stdout.flush()
     return status or 0
+
+
+def _show_warning(message: Warning, *place) -> None:
+    """Print a warning as one line, without the place in the program that it came from."""
+    print(f"minigpt: {message}", file=sys.stderr)
 
 
 def _report(message: str) -> int:

@@ -1,5 +1,6 @@
 """The models by name, and opening one together with its tokenizer. A new model is one more card here."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def open_both(folder: str | Path, dtype=np.float32, **changes) -> tuple[Language
     """Open a model and its tokenizer from one directory. Raises InputError where they do not belong together.
 
     Rows behind the vocabulary that another program added for the sake of speed (50,304 for GPT-2's 50,257 tokens) are
-    left out: no text ever used them.
+    left out, with a warning: no text ever used them.
     """
     kind = card_in(folder).model
     place = hub.find(folder)
@@ -88,6 +89,8 @@ def open_both(folder: str | Path, dtype=np.float32, **changes) -> tuple[Language
     text = tokenizer.load(place)
     of_another_program = checkpoint.saved_config(place) is None
     if of_another_program and is_padded(config.vocab_size, text.vocab_size):
+        unused = f"the last {config.vocab_size - text.vocab_size} of {config.vocab_size} rows of the token embedding"
+        warnings.warn(f"{folder}: {unused} belong to no token of its tokenizer: they are left out", stacklevel=2)
         changes = {"vocab_size": text.vocab_size} | changes
     model = kind.load(place, dtype=dtype, **changes)
     if text.vocab_size != model.config.vocab_size:
