@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -426,11 +427,11 @@ def test_a_file_that_is_not_there_is_compared_with_those_that_are(trained, tmp_p
     (tmp_path / "story.txt").write_text("the cat sat. " * 90, encoding="utf-8")
     error = assert_one_line(main(["train", "--data", str(tmp_path / "stroy.txt")]), capsys)
     assert error.endswith(f"did you mean {tmp_path / 'story.txt'}?")
-    folder = Path(trained)
-    elsewhere = folder.parent.parent / folder.parent.name.replace("models", "model")
-    for wrong in (folder.parent / "smal", elsewhere / "small"):
+    folder = tmp_path / "models" / "small"
+    shutil.copytree(trained, folder)
+    for wrong in (tmp_path / "models" / "smal", tmp_path / "model" / "small"):
         error = assert_one_line(main(["sample", str(wrong)]), capsys)
-        assert error.endswith(f"did you mean {trained}?")
+        assert error.endswith(f"did you mean {folder}?")
     assert "did you mean" not in assert_one_line(main(["sample", str(tmp_path / "quite_another")]), capsys)
 
 

@@ -318,7 +318,7 @@ def test_train_resume_sample_info(tmp_path, capsys, monkeypatch):
     given = ["--model", "lstm", *sizes, "--data", str(text), "--tokenizer", "bpe:40", "--dropout", "0.1"]
     assert main(["train", *given, "--out", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "LSTM: 1 layers" in out and "activations" in out
+    assert "LSTM: 1 layer, 1 head" in out and "activations" in out
     rows = [row.split(",") for row in (folder / "loss.csv").read_text(encoding="utf-8").splitlines()]
     losses = [float(row[2]) for row in rows[1:] if row[2]]
     assert losses[-1] < losses[0] - 1, "it learns"

@@ -52,7 +52,9 @@ class Config:
     @property
     def sizes(self) -> str:
         """In words: "12 layers, 12 heads, 768 wide, 1,024 positions, vocabulary 50,257"."""
-        shape = f"{self.n_layer:,} layers, {self.n_head:,} heads, {self.n_embd:,} wide"
+        layers = "layer" if self.n_layer == 1 else "layers"
+        heads = "head" if self.n_head == 1 else "heads"
+        shape = f"{self.n_layer:,} {layers}, {self.n_head:,} {heads}, {self.n_embd:,} wide"
         return f"{shape}, {self.n_positions:,} positions, vocabulary {self.vocab_size:,}"
 
     def _check_heads(self) -> None:

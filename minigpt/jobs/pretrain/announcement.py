@@ -22,10 +22,8 @@ def _about_sizes(job: Job) -> str:
     memory = job.memory
     parts = [f"{name} {costs.human_bytes(size)}" for name, size in zip(memory._fields, memory, strict=True)]
     return (
-        f"model    {kind.__name__}: {config.n_layer} layers, {config.n_head} heads, width {config.n_embd}, context "
-        f"{config.n_positions}: {costs.count(kind, config):,} parameters\n"
-        f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens, "
-        f"vocabulary {config.vocab_size:,}\n"
+        f"model    {kind.__name__}: {config.sizes}: {costs.count(kind, config):,} parameters\n"
+        f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens\n"
         f"memory   {costs.human_bytes(memory.total)}: {', '.join(parts)}\n"
         f"caches   {costs.caches(kind, config, job.part)}"
     )
