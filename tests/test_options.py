@@ -181,7 +181,9 @@ def test_what_help_says_of_defaults_that_depend_on_others(tmp_path):
     assert shown["model"] == f"{found.model}, or what --init names"
     assert shown["lr"] == f"{found.lr * found.embd:g} / width, half of it below 250 steps"
     assert shown["eval_every"].startswith(f"1/{250 // found.eval_every} of the steps;")
-    assert shown["warmup"] == "a tenth of the steps, at most 2000, or a fifth up to 200; none below 250 steps"
+    assert shown["warmup"] == (
+        "a tenth of the steps, at most 2000; of a GPT-1 or a BERT a fifth up to 200; none below 250 steps"
+    )
     assert found.warmup == 50 and found.min_lr is None
     short = prepare(PretrainOptions(data=str(text), out=str(tmp_path / "out"), device="cpu", steps=249)).options
     assert short.lr == found.lr / 2 and short.warmup == 0 and 0 < short.min_lr < short.lr

@@ -194,6 +194,10 @@ def test_the_schedule_of_a_run_of_this_length(steps, lr, min_lr, warmup):
     assert (found.lr, found.min_lr, found.warmup) == pytest.approx((lr, min_lr, warmup))
 
 
+def test_a_model_that_rests_nowhere_has_the_usual_warm_up():
+    assert options_of(1000, model="gpt2").warmup == 100 and options_of(300, model="gpt2").warmup == 30
+
+
 def test_a_schedule_that_is_given_is_kept():
     given = options_of(100, lr=0.004)
     assert (given.lr, given.min_lr, given.warmup) == (0.004, None, 20)

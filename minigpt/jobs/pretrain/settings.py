@@ -72,8 +72,8 @@ class PretrainOptions(OnDevice):
     )
     warmup: int | None = option(
         None,
-        f"updates until then (default: a tenth of the steps, at most {LONGEST_WARMUP}, or a fifth up to {WARMUP}; none "
-        f"below {SHORT} steps)",
+        f"updates until then (default: a tenth of the steps, at most {LONGEST_WARMUP}; of a GPT-1 or a BERT a fifth up "
+        f"to {WARMUP}; none below {SHORT} steps)",
         metavar="N",
     )
     init_std: float | None = option(
@@ -205,10 +205,12 @@ def usual_rate(options: PretrainOptions) -> float:
 def usual_warmup(options: PretrainOptions) -> int:
     """Updates that the rate takes to rise to the usual rate of a longer run.
 
-    A tenth of the run, at most 2,000; but 200 where that is no more than a fifth. In fewer a GPT-1 can come to rest at
-    the frequencies of its tokens (`plateau`).
+    A tenth of the run, at most 2,000; but 200 where that is no more than a fifth, for models whose new weights depend
+    on the width: in fewer a GPT-1 can come to rest at the frequencies of its tokens (`plateau`).
     """
     tenth = min(LONGEST_WARMUP, options.steps // 10)
+    if models.card(options.model or MODEL).init_std is None:
+        return tenth
     fifth = min(WARMUP, options.steps // 5)
     return max(tenth, fifth)
 
