@@ -44,6 +44,15 @@ def rows_of(losses: list[float], every: int = 10) -> list[dict]:
     return [{"step": every * (i + 1), "train_loss": loss} for i, loss in enumerate(losses)]
 
 
+def test_a_text_of_one_character_has_no_level_to_rest_at(tmp_path):
+    """Its entropy is 0, and so is the loss that a table of frequencies reaches: nothing is left to learn."""
+    text = tmp_path / "one.txt"
+    text.write_text("a" * 2000, encoding="utf-8")
+    job = train(resting(str(text), tmp_path / "run", steps=4, eval_every=2))
+    assert job.finished and not job.at_plateau
+    assert not plateau.is_at_plateau(rows_of([0.0] * 10), job.entropy, 100)
+
+
 def test_the_entropy_of_frequencies(constants):
     tokens = np.array([0, 0, 1, 3], np.uint16)
     assert plateau.unigram_entropy(tokens, 5) == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(4))

@@ -32,7 +32,7 @@ def unigram_entropy(tokens: np.ndarray, vocab_size: int) -> float:
     for start in range(0, len(tokens), PIECE):
         counts += np.bincount(tokens[start : start + PIECE], minlength=vocab_size)
     shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * np.log(shares)).sum())
+    return float((shares * np.log(1 / shares)).sum())
 
 
 def is_at_plateau(rows: Sequence[dict], entropy: float, steps: int) -> bool:
@@ -41,9 +41,10 @@ def is_at_plateau(rows: Sequence[dict], entropy: float, steps: int) -> bool:
     rows: of loss.csv up to now. steps: updates of the whole run. The two halves of this time are compared, each by its
     mean: neither may be more than 3 % above the entropy, nor 1 % below it, for whatever is below uses what stands
     before a token; and the loss may not fall by 1 % from one to the other. After the last update a tenth of the run is
-    enough, however short, and 3 % to both sides: what is there has learned hardly more.
+    enough, however short, and 3 % to both sides: what is there has learned hardly more. A text of a single token, whose
+    entropy is 0, has nothing more to learn.
     """
-    if not rows:
+    if not rows or entropy == 0:
         return False
     now = rows[-1]["step"]
     ended = now >= steps
