@@ -42,6 +42,11 @@ def judged(tmp_path, text, **limits) -> tuple[bool, str]:
     return happy, "\n".join(lines)
 
 
+def test_a_file_with_the_byte_order_mark_of_windows(tmp_path):
+    happy, _ = judged(tmp_path, "\ufeff" + GELU)
+    assert happy
+
+
 def attacked(line: str) -> str:
     return GELU.replace("# here", line)
 

@@ -68,14 +68,13 @@ def main(file: str) -> int:
         return 2
 
 
-def read(path: Path) -> bytes:
-    """The text of a Python file. Raises InputError for a file that is missing or is not Python."""
+def read(path: Path) -> str:
+    """The text of a Python file, without the byte order mark of Windows. Raises InputError for a file that is missing or is not Python."""
     if not path.is_file():
         raise InputError(f"{path} is not a file: give Python with a pair such as layernorm_forward, layernorm_backward")
     try:
-        text = path.read_bytes()
+        text = path.read_text(encoding="utf-8-sig")
         compile(text, str(path), "exec")
-        text.decode("utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -86,11 +85,11 @@ def read(path: Path) -> bytes:
     return text
 
 
-def judges_itself(text: bytes) -> bool:
+def judges_itself(text: str) -> bool:
     """Has this Python a part for `python FILE`, and no function with the name of a pass?"""
     functions = {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
     passes = {f"{op}_{way}" for op in ops.names for way in ("forward", "backward")}
-    return b"__main__" in text and not functions & passes
+    return "__main__" in text and not functions & passes
 
 
 def next_step(path: Path) -> str:

@@ -45,17 +45,15 @@ class RemoteFile:
     the passes that wrote into what they were given, and into what.
     """
 
-    def __init__(self, child: Child, path: Path, text: bytes):
+    def __init__(self, child: Child, path: Path, text: str):
         self.child = child
         self.written: set[tuple[str, str]] = set()
         self.module = types.ModuleType(path.stem)
         self._numbers = itertools.count(1)
         try:
-            loaded = child.request("load", name=path.stem, path=str(path.resolve()), text=text.decode("utf-8"))
+            loaded = child.request("load", name=path.stem, path=str(path.resolve()), text=text)
         except NotImplementedError as error:
             raise InputError(f"{path} cannot be run: it raises NotImplementedError outside its functions") from error
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: this is not Python: it is not a text in UTF-8") from error
         except RaisedElsewhere as error:
             raise InputError(f"{path} cannot be run: {error}") from error
         passes = loaded.get("passes")
