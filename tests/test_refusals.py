@@ -527,6 +527,15 @@ def test_a_call_that_was_right_is_looked_up_and_a_wrong_one_after_it_is_still_re
     ops.cross_entropy_forward(x, np.array([0, 1]), normalizer=np.array(2))
 
 
+def test_a_file_in_memory_is_remembered_by_its_shape_and_not_by_its_numbers(tmp_path):
+    (tmp_path / "numbers").write_bytes(np.arange(12.0).tobytes())
+    x, turned = (np.memmap(tmp_path / "numbers", np.float64, "r", shape=shape) for shape in ((3, 4), (4, 3)))
+    gain = np.ones(4)
+    ops.layernorm_forward(x, gain, gain)
+    with pytest.raises(InputError, match=r"g has shape \(4,\)"):
+        ops.layernorm_forward(turned, gain, gain)
+
+
 def test_the_message_quotes_the_shape_line():
     with pytest.raises(InputError) as caught:
         ops.layernorm_forward(np.ones((2, 4)), np.ones(3), np.ones(4))

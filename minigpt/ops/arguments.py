@@ -279,7 +279,7 @@ def _kind(value: Any) -> Any:
         return Key
     if given is tuple:
         return tuple(map(_kind, value))
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) and not value.shape:
         return given, value.dtype, value.tobytes()
     shape = getattr(value, "shape", value)
     dtype = getattr(value, "dtype", None)
