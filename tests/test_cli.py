@@ -5,15 +5,21 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from minigpt import ops
+from minigpt import GPT1, ops
 from minigpt.cli import main
 from minigpt.cli.commands import COMMANDS
+from minigpt.errors import InputError
 from minigpt.files import checkpoint
+from minigpt.jobs.pretrain import PretrainOptions, size_check
+from minigpt.jobs.pretrain.settings import new_config
+from minigpt.models import costs
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
 SMALL = [word for name, value in SIZES.items() for word in (f"--{name}", str(value))]
@@ -376,6 +382,28 @@ def test_a_model_that_is_too_large_is_refused_before_a_weight_is_drawn(text, tmp
     assert status == 2 and "this machine has 19.5 KB: choose a smaller model, --batch or --context" in error
     monkeypatch.setattr("minigpt.jobs.pretrain.size_check.machine_memory", lambda: None)  # Windows does not tell
     assert main(words) == 0
+
+
+def test_a_model_is_as_large_as_what_this_machine_holds_of_it(monkeypatch):
+    """For a GPU that is the weights alone, and of several processes each has its own rows of the batch."""
+    options = PretrainOptions(model="gpt1", batch=64)
+    config = new_config(options, vocab_size=50)
+    memory = costs.memory(GPT1, config, 64)
+    quarter = costs.memory(GPT1, config, 16)
+    monkeypatch.setattr(size_check, "machine_memory", lambda: 4 * quarter.total)
+    with pytest.raises(InputError, match="256 rows at a time, need about"):
+        size_check.check_size(replace(options, batch=256), GPT1, config)
+    elsewhere = SimpleNamespace(size=4, here=1)
+    size_check.check_size(replace(options, batch=256), GPT1, config, ranks=elsewhere)
+    here = SimpleNamespace(size=4, here=4)
+    size_check.check_size(options, GPT1, config, ranks=here)
+    with pytest.raises(InputError, match="32 rows at a time, in 4 processes, need about"):
+        size_check.check_size(replace(options, batch=128), GPT1, config, ranks=here)
+    monkeypatch.setattr(size_check, "machine_memory", lambda: memory.weights)
+    size_check.check_size(options, GPT1, config, device="cuda")
+    monkeypatch.setattr(size_check, "machine_memory", lambda: memory.weights - 1)
+    with pytest.raises(InputError, match="need about"):
+        size_check.check_size(options, GPT1, config, device="cuda")
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["help", "help"]])

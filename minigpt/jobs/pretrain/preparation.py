@@ -87,7 +87,7 @@ def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     else:
         options.tokenizer = options.tokenizer or corpus.tokenizer
         text = _tokenizer(options, corpus)
-        model = _new_model(options, text)
+        model = _new_model(options, text, device, ranks)
     resolve(options, model.config)
     _check_model(options, model)
     _check_memory(options, model, available_memory(device), ranks.size)
@@ -191,12 +191,12 @@ def _vocabulary_size(wanted: str) -> int:
     return int(size)
 
 
-def _new_model(options: PretrainOptions, text: Tokenizer) -> LanguageModel:
+def _new_model(options: PretrainOptions, text: Tokenizer, device: str, ranks: Ranks) -> LanguageModel:
     """A model with new weights, of the size that the options name, for this vocabulary."""
     kind = models.card(options.model).model
     ends = {"bos_token_id": text.end_of_text_id, "eos_token_id": text.end_of_text_id}
     config = new_config(options, vocab_size=text.vocab_size, **ends)
-    check_size(options, kind, config)
+    check_size(options, kind, config, device, ranks)
     return kind(config, seed=options.seed)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from minigpt.device.memory import machine_memory
+from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.models import costs
@@ -12,14 +13,20 @@ from minigpt.models.language_model import LanguageModel
 LARGE = 1 << 31  # bytes from which the weights take so long to draw that a reader waits
 
 
-def check_size(options: PretrainOptions, kind: type[LanguageModel], config: Config) -> None:
-    """Raises InputError where a training step needs more bytes than the machine has; says what a large one needs.
+def check_size(
+    options: PretrainOptions, kind: type[LanguageModel], config: Config, device: str = "cpu", ranks: Ranks = ALONE
+) -> None:
+    """Raises InputError where the processes of this machine need more bytes than it has; says what many bytes are for.
 
-    On a GPU the weights are drawn in the machine's memory too, and what is free there is compared later.
+    For a GPU only the weights are drawn in the machine's memory: what is free on the GPU is compared later.
     """
-    rows = options.batch // options.accumulate
-    wanted = _step_bytes(options, kind, config, rows)
-    sizes = f"{config.n_layer:,} layers of width {config.n_embd:,}, {rows:,} rows at a time"
+    rows = options.batch // options.accumulate // ranks.size
+    sizes = f"{config.n_layer:,} layers of width {config.n_embd:,}"
+    if device == "cpu":
+        sizes = f"{sizes}, {rows:,} rows at a time"
+    if ranks.here > 1:
+        sizes = f"{sizes}, in {ranks.here} processes"
+    wanted = ranks.here * _bytes(options, kind, config, rows, device)
     need = f"{sizes}, need about {costs.human_bytes(wanted)}"
     available = machine_memory()
     if available is not None and wanted > available:
@@ -29,11 +36,18 @@ def check_size(options: PretrainOptions, kind: type[LanguageModel], config: Conf
         print(f"{need} of memory: drawing the weights", flush=True)
 
 
-def _step_bytes(options: PretrainOptions, kind: type[LanguageModel], config: Config, rows: int) -> int:
-    """The bytes of a training step. Every layer has the same size, so one and two layers tell them for any number."""
-    again = bool(options.checkpoint_blocks)
+def _bytes(options: PretrainOptions, kind: type[LanguageModel], config: Config, rows: int, device: str) -> int:
+    """The bytes of a training step in one process; for a GPU those of the weights.
+
+    Every layer has the same size, so one and two layers tell them for any number.
+    """
+
+    def of(layers: int) -> int:
+        again = bool(options.checkpoint_blocks)
+        memory = costs.memory(kind, replace(config, n_layer=layers), rows, again, options.low)
+        return memory.total if device == "cpu" else memory.weights
+
+    one = of(1)
     if config.n_layer == 1:
-        return costs.memory(kind, config, rows, again, options.low).total
-    one = costs.memory(kind, replace(config, n_layer=1), rows, again, options.low).total
-    two = costs.memory(kind, replace(config, n_layer=2), rows, again, options.low).total
-    return one + (config.n_layer - 1) * (two - one)
+        return one
+    return one + (config.n_layer - 1) * (of(2) - one)
