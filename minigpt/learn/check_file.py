@@ -69,7 +69,10 @@ def main(file: str) -> int:
 
 
 def read(path: Path) -> str:
-    """The text of a Python file, without the byte order mark of Windows. Raises InputError for a file that is missing or is not Python."""
+    """The text of a Python file, without the byte order mark of Windows.
+
+    Raises InputError for a file that is missing or is not Python.
+    """
     if not path.is_file():
         raise InputError(f"{path} is not a file: give Python with a pair such as layernorm_forward, layernorm_backward")
     try:
