@@ -1,6 +1,7 @@
 """`minigpt lessons FOLDER`: the lessons for a reader who has only the installed package."""
 
 import configparser
+import errno
 import os
 import subprocess
 import sys
@@ -43,6 +44,15 @@ def test_what_a_reader_has_written_is_never_overwritten(tmp_path, capsys):
     said = capsys.readouterr().out
     assert f"{len(before)} files were there already and stay as they are" in said and "lessons," not in said
     assert files_below(tmp_path) == before
+
+
+def test_a_copy_that_fails_leaves_no_half_file(tmp_path, capsys, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    assert main(["lessons", str(tmp_path)]) == 2
+    assert "the disk is full" in capsys.readouterr().err and files_below(tmp_path) == set()
 
 
 def test_a_file_where_the_folder_should_be(tmp_path, capsys):

@@ -5,11 +5,11 @@ They lie beside the package in a copy of the repository. A wheel carries them as
 """
 
 import importlib.metadata
-import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from minigpt.errors import InputError
+from minigpt.files.disk import write_bytes
 from minigpt.jobs.option_fields import argument
 
 DISTRIBUTION = "minigpt-by-hand"
@@ -38,7 +38,8 @@ def copy_lessons(options: LessonsOptions) -> list[Path]:
     """Copy the lessons, their exercises and data into a folder; print what was written and the next step.
 
     A file that is there already stays as it is: it may hold a reader's answers. Returns the files that were written.
-    Raises InputError where the folder is a file, and where this installation has no lessons.
+    Raises InputError where the folder is a file, where this installation has no lessons, and where a file cannot be
+    written.
     """
     folder = Path(options.folder)
     if folder.exists() and not folder.is_dir():
@@ -50,8 +51,7 @@ def copy_lessons(options: LessonsOptions) -> list[Path]:
         if target.exists():
             kept.append(target)
             continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        write_bytes(target, source.read_bytes())
         written.append(target)
     _tell(folder, written, kept)
     return written
