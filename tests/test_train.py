@@ -420,7 +420,7 @@ def test_a_resume_file_without_its_state(text, tmp_path, run):
 
 
 @pytest.mark.parametrize("damage", [lambda s: s.replace("step", "update"), lambda s: s + "x,y\n", lambda s: s + ",1\n",
-                                    lambda s: s + "inf,1\n"])  # fmt: skip
+                                    lambda s: s + "inf,1\n", lambda s: s + "1" * 200_000 + "\n"])  # fmt: skip
 def test_a_damaged_table_of_losses_is_named(text, tmp_path, damage):
     train(options(text, tmp_path))
     table = tmp_path / "loss.csv"

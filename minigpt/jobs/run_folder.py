@@ -199,7 +199,7 @@ class Run:
             with path.open(encoding="utf-8", newline="") as file:
                 rows = [{c: float(row[c]) if row[c] else None for c in columns} for row in csv.DictReader(file)]
             return [row | {"step": int(row["step"])} for row in rows]
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
             wrong = f"{path} is damaged: expected numbers under {','.join(columns)}: {error!r}"
             raise InputError(f"{wrong}: move it away, and the run goes on without it") from error
 
