@@ -306,7 +306,8 @@ def test_a_disk_that_fills_up_while_writing(kept):
         import resource
         import numpy as np
         from pathlib import Path
-        from minigpt.files.checkpoint import save_tensors, write_text
+        from minigpt.files.checkpoint import save_tensors
+        from minigpt.files.disk import write_text
         from minigpt.errors import InputError
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         folder = Path({str(kept)!r})

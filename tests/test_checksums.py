@@ -16,7 +16,8 @@ from test_train import options, text
 from minigpt import GPT1, GPT2, models, open_model
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.files.checkpoint import load_config, load_tensors, save_tensors, write_text
+from minigpt.files.checkpoint import load_config, load_tensors, save_tensors
+from minigpt.files.disk import write_text
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen
 from minigpt.models.family.bert import BERT, BERTConfig
 from minigpt.models.lstm import LSTM, LSTMConfig

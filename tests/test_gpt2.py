@@ -14,7 +14,7 @@ from test_gpt1 import Watch
 from minigpt import gradcheck, open_model, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.files import checkpoint
+from minigpt.files import checkpoint, disk
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
 from minigpt.models import gpt1, gpt2
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
@@ -260,7 +260,7 @@ def test_a_model_comes_back(tmp_path):
 def test_a_configuration_of_another_kind_is_refused(values, message, tmp_path):
     small_gpt2().save(tmp_path)
     config = checkpoint.load_config(tmp_path)
-    checkpoint.write_text(tmp_path / "config.json", json.dumps(config | values))
+    disk.write_text(tmp_path / "config.json", json.dumps(config | values))
     with pytest.raises(InputError) as caught:
         GPT2.load(tmp_path)
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
@@ -269,7 +269,7 @@ def test_a_configuration_of_another_kind_is_refused(values, message, tmp_path):
 def test_usual_flags_of_a_configuration_are_understood(tmp_path):
     small_gpt2().save(tmp_path)
     flags = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "n_ctx": 8, "n_inner": None}
-    checkpoint.write_text(tmp_path / "config.json", json.dumps(checkpoint.load_config(tmp_path) | flags))
+    disk.write_text(tmp_path / "config.json", json.dumps(checkpoint.load_config(tmp_path) | flags))
     assert GPT2.load(tmp_path).config.n_positions == 8
 
 

@@ -10,7 +10,8 @@ from helpers import batch, same, small_gpt1, small_gpt2, snapshot
 from minigpt import GPT1, GPT2, GPT1Config, models, open_model
 from minigpt.errors import InputError
 from minigpt.files import openai_release
-from minigpt.files.checkpoint import load_tensors, save_model, save_tensors, write_text
+from minigpt.files.checkpoint import load_tensors, save_model, save_tensors
+from minigpt.files.disk import write_text
 
 
 def write(path, header, data=b"", length=None):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.files.disk import read_text
+from minigpt.files.disk import KeyTwice, each_key_once, read_text
 
 SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "json", ".json": "json"}
 SHOWN = 40  # characters of a field that an error shows
@@ -164,24 +164,14 @@ def _json_table(path: Path, text: str) -> Table:
 def _object(path: Path, line: int, text: str) -> dict[str, Any]:
     """The JSON object of a line. Raises InputError for anything else."""
     try:
-        found = json.loads(text, object_pairs_hook=_each_once)
+        found = json.loads(text, object_pairs_hook=each_key_once)
         json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
         row = dict(found.items())
-    except KeyError as error:
-        raise InputError(f"{path}, line {line}: column {error} stands there twice: rename one") from error
+    except KeyTwice as error:
+        raise InputError(f"{path}, line {line}: column {error.key!r} stands there twice: rename one") from error
     except (ValueError, AttributeError, RecursionError) as error:
         raise InputError(f'{path}, line {line}: expected an object, {{"text": ...}}, got {text[:SHOWN]!r}') from error
     for name, value in row.items():
         if isinstance(value, str) and "\0" in value:
             raise InputError(f"{path}, line {line} has a NUL byte in column {name!r}, which is no text")
     return row
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dictionary of these pairs. Raises KeyError where a key stands in them twice."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise KeyError(key)
-        found[key] = value
-    return found

@@ -11,7 +11,7 @@ import numpy as np
 
 from minigpt.device.arrays import to_device
 from minigpt.errors import InputError
-from minigpt.files.disk import read_json, write_text
+from minigpt.files.disk import read_json, write_json
 from minigpt.files.tensors import load_tensors, read_header, save_tensors
 
 __all__ = [
@@ -33,8 +33,7 @@ def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray])
     Raises InputError where it cannot be written.
     """
     folder = Path(folder)
-    text = json.dumps(config, indent=2)
-    write_text(folder / CONFIG, text + "\n")
+    write_json(folder / CONFIG, config)
     save_tensors(folder / WEIGHTS, tensors, {"config": json.dumps(config)})
 
 

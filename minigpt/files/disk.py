@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import secrets
@@ -40,7 +41,7 @@ def read_json(path: str | Path, kind: type = dict) -> Any:
     """
     text = read_text(path)
     try:
-        value = json.loads(text, object_pairs_hook=_each_key_once)
+        value = json.loads(text, object_pairs_hook=each_key_once)
     except (ValueError, RecursionError) as error:  # ValueError: also a number with too many digits
         raise InputError(f"{path} is not JSON ({error}): it is damaged or cut short") from error
     if not isinstance(value, kind):
@@ -49,13 +50,20 @@ def read_json(path: str | Path, kind: type = dict) -> Any:
     return value
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs. Raises ValueError where a key stands in them twice."""
+class KeyTwice(ValueError):
+    """A key stands twice in an object of JSON; `key` is the first such one."""
+
+    def __init__(self, key: str):
+        super().__init__(f"the key {key[:60]!r} stands in it twice")
+        self.key = key
+
+
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs, for `json.loads`, which would keep the last of two. Raises KeyTwice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         numbers = Counter(key for key, _ in pairs)
-        twice = max(numbers, key=numbers.get)
-        raise ValueError(f"the key {twice[:60]!r} stands in it twice")
+        raise KeyTwice(max(numbers, key=numbers.get))
     return found
 
 
@@ -72,6 +80,16 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a small text file in place of the old one. Raises InputError as `in_place_of` does."""
     with in_place_of(Path(path)) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def checksum(value: Any) -> str:
+    """The sha256 of a value, written as JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def write_json(path: str | Path, value: Any, indent: int | None = 2) -> None:
+    """Write a value as JSON, with characters as they are; `indent=None` puts it on one line. Raises InputError."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=indent) + "\n")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

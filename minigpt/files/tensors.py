@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 
 from minigpt.errors import InputError
-from minigpt.files.disk import in_place_of, reason
+from minigpt.files.disk import each_key_once, in_place_of, reason
 
 SUM = "sha256"  # the key of the checksum
 WRITER = {"written_by": "minigpt"}  # a second mark, so that a damaged key of the checksum is noticed too
@@ -92,17 +92,9 @@ def _parsed(path: Path) -> Header:
         text = file.read(length)
     if text[:1] != b"{":
         raise ValueError("its header does not begin with {")
-    entries = json.loads(text.decode("utf-8"), object_pairs_hook=_each_once)
+    entries = json.loads(text.decode("utf-8"), object_pairs_hook=each_key_once)
     metadata = entries.pop("__metadata__", None) or {}
     return Header(entries, metadata, 8 + length)
-
-
-def _each_once(pairs: list[tuple]) -> dict:
-    """The dictionary of these pairs. Raises ValueError where a key stands in them twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands in its header twice")
-    return found
 
 
 def _check_sum(path: Path, header: Header) -> None:

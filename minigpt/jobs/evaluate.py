@@ -15,7 +15,7 @@ from minigpt.evaluation import task_files, tasks_as_text
 from minigpt.evaluation.detokenizers import DETOKENIZERS
 from minigpt.evaluation.perplexity import perplexity, read_as_it_came
 from minigpt.evaluation.report import Report
-from minigpt.files.disk import write_text
+from minigpt.files.disk import write_json
 from minigpt.jobs.option_fields import OnDevice, argument, option
 
 
@@ -118,4 +118,4 @@ def _write_json(path: str | Path, given: dict[str, Any], report: Report) -> None
     }
     text = json.dumps(given | found)
     finite = json.loads(text, parse_constant=lambda name: None)
-    write_text(path, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")
+    write_json(path, finite)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.errors import InputError
+from minigpt.files.disk import write_json
 from minigpt.tokenizer import all_in_one, checksums, files, settings
 from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
 
@@ -91,7 +92,6 @@ class CharTokenizer(Tokenizer):
 
         So the names of special tokens are words that no text has; `tokenizer_config.json` tells which they are.
         """
-        split = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
         tokenizer = {
             "version": "1.0",
@@ -99,16 +99,16 @@ class CharTokenizer(Tokenizer):
             "padding": None,
             "added_tokens": [],
             "normalizer": None,
-            "pre_tokenizer": split,
+            "pre_tokenizer": all_in_one.CHARACTERS.splitter,
             "post_processor": None,
-            "decoder": {"type": "Fuse"},
+            "decoder": {"type": all_in_one.CHARACTERS.decoder},
             "model": model,
         }
-        files.write_json(Path(folder) / FILE, tokenizer)
+        write_json(Path(folder) / FILE, tokenizer)
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         if self.special:
             config[SPECIAL] = list(self.special)
-        files.write_json(Path(folder) / settings.CONFIG, checksums.added_to(config, {FILE: self.tokens}))
+        write_json(Path(folder) / settings.CONFIG, checksums.added_to(config, {FILE: self.tokens}))
 
     @classmethod
     def load(cls, folder: str | Path) -> CharTokenizer:

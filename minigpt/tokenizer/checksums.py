@@ -3,11 +3,10 @@
 Files of other programs have none, and are opened without.
 """
 
-import hashlib
-import json
 from pathlib import Path
 
 from minigpt.errors import InputError
+from minigpt.files.disk import checksum
 from minigpt.tokenizer import settings
 from minigpt.tokenizer.settings import CONFIG
 
@@ -23,7 +22,7 @@ def added_to(config: dict, lists: dict[str, list[str]]) -> dict:
 
     It is one of what a file says, not of its bytes: another program may write the same file with other line ends.
     """
-    found = {name: _checksum(items) for name, items in lists.items()}
+    found = {name: checksum(items) for name, items in lists.items()}
     found[SETTINGS] = _checksum_of_settings(config)
     return {CHECKSUMS: found} | config  # first: far from the settings, so that one piece of damage cannot take both
 
@@ -34,7 +33,7 @@ def verify(path: Path, items: list[str]) -> None:
     Raises InputError where the file is not what was saved.
     """
     recorded = _recorded(settings.read_config(path.parent), path.with_name(CONFIG))
-    if path.name in recorded and recorded[path.name] != _checksum(items):
+    if path.name in recorded and recorded[path.name] != checksum(items):
         raise InputError(f"{path} is not what was saved ({CHECKSUMS} differs): {_ADVICE}")
 
 
@@ -56,8 +55,4 @@ def _recorded(config: dict, path: Path) -> dict[str, str]:
 
 
 def _checksum_of_settings(config: dict) -> str:
-    return _checksum([str(config.get(name)) for name in _CHECKED_SETTINGS])
-
-
-def _checksum(items: list[str]) -> str:
-    return hashlib.sha256(json.dumps(items).encode()).hexdigest()
+    return checksum([str(config.get(name)) for name in _CHECKED_SETTINGS])

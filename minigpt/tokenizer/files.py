@@ -1,13 +1,12 @@
 """Reading and writing vocabulary files. An error names the file, and the line or the token that is wrong in it."""
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.files.disk import read_json, read_text, write_text
+from minigpt.files.disk import read_json, read_text, write_json, write_text
 from minigpt.tokenizer import all_in_one, checksums, settings
 from minigpt.tokenizer.all_in_one import Layout
 from minigpt.tokenizer.bpe import END_OF_WORD, Pair
@@ -18,12 +17,6 @@ ALL_IN_ONE = all_in_one.FILE
 HEADER = "#version: 0.2"
 
 _NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+_")
-
-
-def write_json(path: Path, value: dict[str, Any], indent: int | None = 2) -> None:
-    """Write a JSON object, with characters as they are; `indent=None` puts it on one line."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
-    write_text(path, text + "\n")
 
 
 def tokens_from_ids(ids: Any, path: Path) -> list[str]:

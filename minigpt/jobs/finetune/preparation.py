@@ -13,6 +13,7 @@ from minigpt.device.arrays import to_numpy
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files.checkpoint import WEIGHTS
+from minigpt.files.disk import checksum
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
@@ -141,15 +142,11 @@ def check_models(job: Job, kept: Kept) -> None:
 
 def _marks(task: Task, data: dict[str, Data], pretrained: LanguageModel, plain: Tokenizer) -> dict[str, str]:
     """A checksum of each thing that a run is made of."""
-    marks = {"vocabulary": _mark(plain.tokens)}
+    marks = {"vocabulary": checksum(plain.tokens)}
     for split, part in data.items():
-        marks[split] = _mark([task, part.examples])
+        marks[split] = checksum([task, part.examples])
     weights = hashlib.sha256(json.dumps(pretrained.config.to_dict(), sort_keys=True).encode())
     for _, parameter in pretrained.named_parameters():
         weights.update(to_numpy(parameter.data).tobytes())
     marks["model"] = weights.hexdigest()
     return marks
-
-
-def _mark(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,7 +1,5 @@
 """The scores of a run, printed and written: their mean, their interval, and what a constant answer would score."""
 
-import json
-
 import numpy as np
 
 from minigpt.evaluation import metrics
@@ -38,7 +36,7 @@ def report(job: Job, scores: list[float], judged: Judged) -> None:
         table = metrics.confusion(judged.answers, labels, len(task.labels))
         print(metrics.confusion_table(task.labels, table))
         result["confusion"] = table.tolist()
-    disk.write_text(job.folder / RESULTS, json.dumps(result, indent=2) + "\n")
+    disk.write_json(job.folder / RESULTS, result)
 
 
 def in_words(scores: list[float]) -> str:
