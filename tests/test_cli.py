@@ -343,9 +343,10 @@ def status_and_error(words: list[str], capsys) -> tuple[int, str]:
 
 
 def test_the_next_step_after_a_run_can_be_typed(text, tmp_path, capsys):
-    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "run")]) == 0
+    folder = str(tmp_path / "my run")
+    assert main(["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", folder]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"now: minigpt sample {tmp_path / 'run'} --prompt ")
+    assert last.startswith(f'now: minigpt sample "{folder}" --prompt ')
     words = shlex.split(last.removeprefix("now: minigpt "))
     assert main([*words, "--tokens", "3"]) == 0
     assert capsys.readouterr().out.startswith(words[-1])

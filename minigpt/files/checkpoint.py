@@ -11,7 +11,7 @@ import numpy as np
 
 from minigpt.device.arrays import to_device
 from minigpt.errors import InputError
-from minigpt.files.disk import read_json, write_json
+from minigpt.files.disk import read_json, typed, write_json
 from minigpt.files.tensors import load_tensors, read_header, save_tensors
 
 __all__ = [
@@ -56,7 +56,7 @@ def _no_model(folder: Path) -> str:
     if not folder.is_dir():
         return f"{wrong}, it does not exist: give the folder of a model, or the name of a downloaded one"
     if (folder / RESUME).is_file():
-        return f"{wrong} yet: go on with its run: minigpt train --resume --out {folder}"
+        return f"{wrong} yet: go on with its run: minigpt train --resume --out {typed(folder)}"
     return f"{wrong}: give the folder that minigpt train has written"
 
 

@@ -145,6 +145,11 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def typed(path: str | Path) -> str:
+    """A path as one types it on a command line: between quotation marks where there is a space in it."""
+    return f'"{path}"' if " " in str(path) else str(path)
+
+
 def reason(error: Exception) -> str:
     """What went wrong, in a line."""
     if getattr(error, "errno", None) == errno.ENOSPC:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from minigpt.errors import InputError, check_folder
 from minigpt.files import checkpoint, openai_release
+from minigpt.files.disk import typed
 
 HOST = "https://huggingface.co"
 OWNER = "openai-community"
@@ -171,7 +172,7 @@ def download(name: str, out: str | Path | None = None, source: str | None = None
             paths |= _fetch(model, missing, folder, source)
         except InputError as error:
             raise InputError(f"{error}; or place the files by hand: {_by_hand(name, folder)}") from error
-    _tell(f'now: minigpt sample {out or name} --prompt "The old man"')
+    _tell(f'now: minigpt sample {typed(out or name)} --prompt "The old man"')
     return folder or paths[checkpoint.CONFIG].parent
 
 

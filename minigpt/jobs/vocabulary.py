@@ -9,6 +9,7 @@ from minigpt import data, tokenizer
 from minigpt.data.corpus import Corpus
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, hub
+from minigpt.files.disk import typed
 from minigpt.files.lock import locked
 from minigpt.jobs.option_fields import REQUIRED, argument, option
 from minigpt.jobs.run_folder import files_of, refuse_occupied, refuse_others, write_missing
@@ -73,7 +74,7 @@ def train_vocabulary(options: VocabularyOptions) -> None:
     if was_there:
         print(f"the vocabulary in {folder} is complete: nothing is left to do")
     print(f"{trained.vocab_size} tokens: {options.out}")
-    print(f"now: minigpt train --data {options.data} --tokenizer {options.out}")
+    print(f"now: minigpt train --data {typed(options.data)} --tokenizer {typed(options.out)}")
 
 
 def _trained(options: VocabularyOptions) -> Tokenizer:

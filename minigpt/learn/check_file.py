@@ -11,6 +11,7 @@ from pathlib import Path
 
 from minigpt import ops
 from minigpt.errors import InputError
+from minigpt.files.disk import typed
 from minigpt.gradcheck.judge import Trial, judge
 from minigpt.gradcheck.results import Result
 from minigpt.jobs.check import Report, check_seed, pair_of
@@ -106,8 +107,8 @@ def next_step(path: Path) -> str:
     where = path.parent / later[0]
     lesson = later[0][:2]
     if lesson == path.name[:2]:
-        return f"python {where}"
-    return f"lesson {lesson}, and then python {where}"
+        return f"python {typed(where)}"
+    return f"lesson {lesson}, and then python {typed(where)}"
 
 
 def _try_all(remote: RemoteFile, report: Report, seed: int) -> None:

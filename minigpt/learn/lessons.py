@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from minigpt.errors import InputError
-from minigpt.files.disk import write_bytes
+from minigpt.files.disk import typed, write_bytes
 from minigpt.jobs.option_fields import argument
 
 DISTRIBUTION = "minigpt-by-hand"
@@ -98,4 +98,4 @@ def _tell(folder: Path, written: list[Path], kept: list[Path]) -> None:
         print(f"{folder}: {len(lessons)} lessons, {len(exercises)} exercises and what they need: {len(written)} files")
     if kept:
         print(f"{len(kept)} files were there already and stay as they are")
-    print(f"now: python {folder / FIRST}")
+    print(f"now: python {typed(folder / FIRST)}")

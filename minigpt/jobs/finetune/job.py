@@ -14,6 +14,7 @@ from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files import hub
+from minigpt.files.disk import typed
 from minigpt.files.lock import locked
 from minigpt.jobs.finetune.announcement import announce
 from minigpt.jobs.finetune.judging import Judged, evaluate
@@ -65,7 +66,7 @@ def finetune(options: FinetuneOptions) -> Outcome:
                 _all_seeds(job, kept, stopped)
             except Stopped:
                 print(f"stopped at update {kept.tuning['step']} of seed {kept.tuning['seed']}; everything is kept. "
-                      f"Go on: the same command, or minigpt finetune --resume --out {job.folder}")  # fmt: skip
+                      f"Go on: the same command, or minigpt finetune --resume --out {typed(job.folder)}")  # fmt: skip
         return Outcome(kept.scores, 0 if kept.finished else stopped())
 
 
@@ -162,7 +163,7 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
     kept.finished = True
     kept.save(job.folder)
     last = list(job.folders.values())[-1]
-    print(f"folder   {job.folder}. Now: minigpt predict {last} FILE")
+    print(f"folder   {job.folder}. Now: minigpt predict {typed(last)} FILE")
 
 
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:

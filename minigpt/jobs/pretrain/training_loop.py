@@ -18,6 +18,7 @@ from minigpt.device import gpu
 from minigpt.device.arrays import to_numpy
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
+from minigpt.files.disk import typed
 from minigpt.files.lock import locked
 from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.pretrain import plateau
@@ -70,7 +71,7 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
 
 def next_step(job: Job) -> str:
     """What to type now: a sample that begins with words of the text, or, of a model that cannot write, its costs."""
-    folder = job.run.folder
+    folder = typed(job.run.folder)
     if not job.model.can_generate:
         return f"now: minigpt info {folder}"
     words = re.findall(r"\w+", job.text.decode(to_numpy(job.valid[:BEGINNING]).tolist()))
@@ -99,7 +100,8 @@ def _train(job: Job) -> None:
         raise
     if not job.finished:
         job.run.draw(job.model.config.vocab_size, job.entropy, job.at_plateau)
-        print(f"stopped at step {job.step}; everything is kept. Go on: minigpt train --resume --out {job.run.folder}")
+        again = f"minigpt train --resume --out {typed(job.run.folder)}"
+        print(f"stopped at step {job.step}; everything is kept. Go on: {again}")
 
 
 def loop(job: Job, interrupted: Callable[[], int] = lambda: 0, patient: bool = True) -> None:
