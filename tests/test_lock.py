@@ -53,6 +53,22 @@ def test_the_same_process_does_not_take_a_lock_twice(tmp_path):
         pass
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not remove a file that is open")
+def test_a_lock_that_its_last_owner_has_just_removed_is_none(tmp_path, monkeypatch):
+    """Between opening the file and locking it the name may go: others would lock a new file beside this one."""
+    import fcntl
+
+    lock = fcntl.flock
+
+    def removed_before(file, how):
+        (tmp_path / "run" / ".lock").unlink(missing_ok=True)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before)
+    with pytest.raises(InputError, match="another process"), locked(tmp_path / "run"):
+        pass
+
+
 def test_nothing_is_left_behind(tmp_path):
     with locked(tmp_path / "run"):
         pass

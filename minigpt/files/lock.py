@@ -37,7 +37,7 @@ def locked(folder: str | Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):  # Windows does not remove what is open: there an empty file stays
-            path.unlink()
+            path.unlink()  # before the release: filelock 4 takes no lock on a file without a name, and removes none
         lock.release()
         if not was_there:
             with contextlib.suppress(OSError):  # a folder with something in it stays
