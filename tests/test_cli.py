@@ -357,6 +357,17 @@ def test_the_next_step_after_a_run_can_be_typed(text, tmp_path, capsys):
     assert main([*words, *SMALL, "--out", str(tmp_path / "second")]) == 0
 
 
+def test_the_next_step_after_a_text_without_spaces(tmp_path, capsys):
+    """Names, one on a line: a prompt of several would need a space, which is no character of this text."""
+    names = tmp_path / "names.txt"
+    names.write_text("emma\nolivia\nava\nisabella\n" * 200, encoding="utf-8")
+    words = ["--data", str(names), "--tokenizer", "char", "--out", str(tmp_path / "run")]
+    assert main(["train", *SMALL, *words]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    words = shlex.split(last.removeprefix("now: minigpt "))
+    assert main([*words, "--tokens", "3"]) == 0, last
+
+
 def test_what_the_vocabulary_does_not_know_is_told_before_text_is_written(text, tmp_path, capsys):
     words = ["--data", text, "--tokenizer", "bpe:60", "--out", str(tmp_path / "run")]
     assert main(["train", *SMALL, *words]) == 0

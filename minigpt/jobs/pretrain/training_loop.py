@@ -74,9 +74,10 @@ def next_step(job: Job) -> str:
     folder = typed(job.run.folder)
     if not job.model.can_generate:
         return f"now: minigpt info {folder}"
-    words = re.findall(r"\w+", job.text.decode(to_numpy(job.valid[:BEGINNING]).tolist()))
-    beginning = words[1:4]  # the first word may be the end of a longer one
-    prompt = f' --prompt "{" ".join(beginning)}"' if beginning else ""
+    text = job.text.decode(to_numpy(job.valid[:BEGINNING]).tolist())
+    text = re.sub(r"^\w+", "", text)  # it may be the end of a longer word
+    words = re.search(r"\w+(?: \w+){0,2}", text)  # as they stand there: not every text has spaces
+    prompt = f' --prompt "{words[0]}"' if words else ""
     return f"now: minigpt sample {folder}{prompt}"
 
 
