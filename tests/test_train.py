@@ -579,7 +579,7 @@ def test_the_configuration_names_the_token_that_ends_a_text(text, tmp_path, mode
 
 
 def test_memory_is_asked_for_the_rows_of_one_process(text, tmp_path, monkeypatch):
-    two, job = SimpleNamespace(size=2, first=True), prepare(options(text, tmp_path / "a", batch=8))
+    two, job = SimpleNamespace(size=2, here=2, first=True), prepare(options(text, tmp_path / "a", batch=8))
     for rows, given in ((4, None), (3, "4 rows at a time .* 3 fit: give --batch 6")):
         available = costs.memory(type(job.model), job.model.config, rows).total
         monkeypatch.setattr(
