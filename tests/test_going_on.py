@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from minigpt import GPT1, models, tokenizer
@@ -376,6 +377,20 @@ def test_where_the_best_model_is_lost_the_next_one_is_the_best(text, tmp_path):
     (tmp_path / "model.safetensors").unlink()
     assert train(options(text, tmp_path)).best > 1
     models.open_both(tmp_path)
+
+
+def test_where_the_model_of_a_finished_run_is_lost_the_last_one_takes_its_place(text, tmp_path, capsys):
+    run = tmp_path / "run"
+    job = train(options(text, run))
+    (run / "model.safetensors").unlink()
+    capsys.readouterr()
+    again = train(options(text, run))
+    assert "its best model was lost: the last one is there in its place" in capsys.readouterr().out
+    assert again.best == job.run.rows[-1]["val_loss"]
+    kept = dict(job.model.named_parameters())
+    for name, parameter in models.open_model(run).named_parameters():
+        assert np.array_equal(parameter.data, kept[name].data)
+    assert "lost" not in (train(options(text, run)), capsys.readouterr().out)[1]
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "tokenizer.json", "merges.txt"])

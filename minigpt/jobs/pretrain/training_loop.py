@@ -60,6 +60,8 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
             _train(job)
         elif job.ranks.first:
             print(f"the run in {job.run.folder} is finished, after {job.step:,} steps: nothing is left to do")
+            if not job.run.exported:
+                _replace_lost(job)
     if job.finished:
         print(f"best validation loss {job.best:.4f} (perplexity {math.exp(job.best):.2f} per token): {job.run.folder}")
     if job.at_plateau and job.ranks.first:
@@ -67,6 +69,15 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
     if job.finished and job.ranks.first:
         print(next_step(job))
     return job
+
+
+def _replace_lost(job: Job) -> None:
+    """Write the last model of a finished run, where somebody has removed the best one."""
+    if job.run.rows:
+        job.best = job.run.rows[-1]["val_loss"]
+    job.run.export(job.model)
+    job.save()
+    print("its best model was lost: the last one is there in its place")
 
 
 def next_step(job: Job) -> str:
