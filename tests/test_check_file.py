@@ -47,6 +47,12 @@ def test_a_file_with_the_byte_order_mark_of_windows(tmp_path):
     assert happy
 
 
+def test_a_file_with_a_dataclass_and_late_annotations(tmp_path):
+    late = "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass Sizes:\n    n: int\n"
+    happy, _ = judged(tmp_path, late + GELU)
+    assert happy
+
+
 def attacked(line: str) -> str:
     return GELU.replace("# here", line)
 

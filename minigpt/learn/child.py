@@ -34,6 +34,7 @@ class Answers:
         """Run a file; the reply says which passes it has, with their parameters."""
         self.module = types.ModuleType(name)
         self.module.__file__ = path
+        sys.modules.setdefault(name, self.module)  # dataclasses look for their module there
         exec(compile(text, path, "exec"), vars(self.module))
         passes = {}
         for name, value in vars(self.module).items():
