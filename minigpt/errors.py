@@ -77,8 +77,8 @@ def check_callable(name: str, value: Any) -> None:
 
 
 def check_folder(folder: Any) -> None:
-    """Raises InputError unless this is a path: a string, or an object such as pathlib.Path."""
-    if not isinstance(folder, (str, os.PathLike)):
+    """Raises InputError unless this is a path: a string with something in it, or an object such as pathlib.Path."""
+    if not isinstance(folder, (str, os.PathLike)) or folder == "":
         raise InputError(f"folder is {shown(folder)}: give the path of a folder")
 
 

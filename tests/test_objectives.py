@@ -130,7 +130,7 @@ def test_half_of_the_sentence_pairs_belong_together():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: masked(VOCAB, VOCAB), "mask_id 1000: choose a token of the vocabulary, 0 to 999"),
+        (lambda: masked(VOCAB, VOCAB), "mask_id is 1000: give a token of the vocabulary, 0 to 999"),
         (lambda: masked(MASK, VOCAB, rate=0), "rate 0: choose a share"),
         (lambda: masked(MASK, VOCAB, rate=15), "rate 15: choose a share"),
         (lambda: OBJECTIVES["sentence pairs"](windows(b=1), np.random.default_rng(0)), "1 row: .* give 2 or more"),

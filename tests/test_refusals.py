@@ -15,6 +15,7 @@ import pytest
 
 import minigpt
 from minigpt import GPT1, GPT2, gradcheck, load_tokenizer, open_model, ops
+from minigpt.data.objectives import masked
 from minigpt.errors import InputError
 from minigpt.models.gpt1 import GPT1Config
 from minigpt.models.gpt2 import GPT2Config
@@ -24,10 +25,12 @@ from minigpt.nn import optim, schedules
 from minigpt.ops import shapes
 from minigpt.ops.cases import case
 from minigpt.ops.table import table
+from minigpt.tokenizer import CharTokenizer
 
 TYPED = {  # the names that a user has imported
     "GPT1": GPT1, "GPT1Config": GPT1Config, "GPT2": GPT2, "GPT2Config": GPT2Config, "LSTM": LSTM,
-    "LSTMConfig": LSTMConfig, "gradcheck": gradcheck, "load_tokenizer": load_tokenizer, "minigpt": minigpt,
+    "LSTMConfig": LSTMConfig, "CharTokenizer": CharTokenizer, "masked": masked,
+    "gradcheck": gradcheck, "load_tokenizer": load_tokenizer, "minigpt": minigpt,
     "next_tokens": next_tokens, "np": np, "open_model": open_model, "ops": ops, "optim": optim, "schedules": schedules,
 }  # fmt: skip
 HOME = str(Path(minigpt.__file__).parent)
@@ -80,6 +83,7 @@ ops.softmax_forward([1.0, 2.0]) | x
 ops.softmax_forward(np.float64(1)) | x
 ops.softmax_forward(ids) | x
 ops.softmax_forward(None) | x
+ops.softmax_forward(np.zeros((2, 0))) | x
 ops.softmax_backward(x[:1], softmax) | dp
 ops.gelu_forward(ids) | x
 ops.gelu_forward(None) | x
@@ -285,6 +289,10 @@ model.new_past(1.5) | capacity
 model.new_past(0) | capacity
 model.to("tpu") | tpu
 model.save(None) | folder
+model.save("") | folder
+CharTokenizer(["a"]).save(None) | folder
+masked("a", 11) | mask_id
+masked(1, 0) | vocab_size
 """
 
 TRAINING = """

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt import ops
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_whole
 
 
 class Batch(NamedTuple):
@@ -78,10 +78,11 @@ def masked(
     one, are covered: 80 % become mask_id, 10 % a random token of the vocabulary, 10 % stay. Only covered tokens are
     predicted, and every token sees every other. special_ids, such as separators, are never covered.
 
-    Raises InputError for a mask_id outside the vocabulary, and for a rate that is not above 0 and at most 1.
+    Raises InputError for a vocab_size below 1, for a mask_id outside the vocabulary, and for a rate that is not above 0
+    and at most 1.
     """
-    if not 0 <= mask_id < vocab_size:
-        raise InputError(f"mask_id {mask_id}: choose a token of the vocabulary, 0 to {vocab_size - 1}")
+    check_whole("vocab_size", vocab_size, "a whole number of 1 or more", least=1)
+    check_whole("mask_id", mask_id, f"a token of the vocabulary, 0 to {vocab_size - 1}", below=vocab_size)
     if not 0 < rate <= 1:
         raise InputError(f"rate {rate}: choose a share of the tokens above 0 and at most 1, such as 0.15")
 

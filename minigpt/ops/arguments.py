@@ -149,6 +149,8 @@ class Arguments:
             is_broadcast = tensor.optional and self.op in SCORES
             if tensor.name in inputs and not is_broadcast:
                 self._take(sizes, tensor, inputs[tensor.name])
+        if self.op == "softmax" and inputs["x"].shape[-1] == 0:
+            self._refuse(f"x has shape {inputs['x'].shape}: give at least one score in each row")
         if "n_head" in given:
             self._check_heads(given["n_head"], sizes)
         return sizes

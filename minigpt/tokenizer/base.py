@@ -84,7 +84,10 @@ class Tokenizer:
         raise NotImplementedError
 
     def save(self, folder: str | Path) -> None:
-        """Write the files from which `minigpt.tokenizer.load(folder)` makes the same tokenizer again."""
+        """Write the files from which `minigpt.tokenizer.load(folder)` makes the same tokenizer again.
+
+        Raises InputError for what is no path, and where it cannot be written.
+        """
         raise NotImplementedError
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_folder
 from minigpt.files.disk import write_json
 from minigpt.tokenizer import all_in_one, checksums, files, settings
 from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
@@ -92,6 +92,7 @@ class CharTokenizer(Tokenizer):
 
         So the names of special tokens are words that no text has; `tokenizer_config.json` tells which they are.
         """
+        check_folder(folder)
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
         tokenizer = {
             "version": "1.0",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_folder
 from minigpt.tokenizer import all_in_one, bpe, files, settings, text
 from minigpt.tokenizer.base import Remembered, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
@@ -96,6 +96,7 @@ class GPT1Tokenizer(Tokenizer):
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""
+        check_folder(folder)
         config = {"tokenizer_class": "OpenAIGPTTokenizer", "unk_token": UNKNOWN, PIPELINE_KEY: self.pipeline}
         files.write_bpe(Path(folder), names, self.tokens, self.merges, config)
 

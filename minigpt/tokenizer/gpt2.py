@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import regex
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_folder
 from minigpt.tokenizer import all_in_one, bpe, files
 from minigpt.tokenizer.base import Remembered, Stream, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
@@ -177,6 +177,7 @@ class GPT2Tokenizer(Tokenizer):
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""
+        check_folder(folder)
         config = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": self.prefix_space}
         if END_OF_TEXT in self.special:
             for key in ("bos_token", "eos_token", "unk_token"):
