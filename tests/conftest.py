@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -36,6 +37,17 @@ def default_implementation():
     """Whatever a test has put into the table, the next test starts from the default."""
     yield
     ops.use()
+
+
+@pytest.fixture
+def hangup_ends():
+    """SIGHUP ends a process, as it usually does, also where the tests were begun by nohup, which lets it be ignored."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

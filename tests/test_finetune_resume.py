@@ -22,6 +22,7 @@ from minigpt.jobs.finetune import FinetuneOptions, job, kept, reopen
 
 OUT = "run"  # relative, because a run remembers its own options
 UPDATES = 6  # of a seed
+pytestmark = pytest.mark.usefixtures("hangup_ends")
 
 
 @pytest.fixture(scope="module")

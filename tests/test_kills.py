@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "kills.py"
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
+    pytest.mark.usefixtures("hangup_ends"),
+]
 
 
 @pytest.fixture(scope="module")
