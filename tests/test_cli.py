@@ -368,6 +368,16 @@ def test_the_next_step_after_a_text_without_spaces(tmp_path, capsys):
     assert main([*words, "--tokens", "3"]) == 0, last
 
 
+def test_the_next_step_begins_with_several_words_where_the_text_has_them(tmp_path, capsys):
+    """A story that begins "long ago, there lived": "ago" alone is no beginning."""
+    text = tmp_path / "text.txt"
+    text.write_text("long ago, there lived a cat. " * 100, encoding="utf-8")
+    words = ["--data", str(text), "--tokenizer", "char", "--out", str(tmp_path / "run")]
+    assert main(["train", *SMALL, *words]) == 0
+    prompt = shlex.split(capsys.readouterr().out.splitlines()[-1])[-1]
+    assert len(prompt.split()) == 3, prompt
+
+
 def test_what_the_vocabulary_does_not_know_is_told_before_text_is_written(text, tmp_path, capsys):
     words = ["--data", text, "--tokenizer", "bpe:60", "--out", str(tmp_path / "run")]
     assert main(["train", *SMALL, *words]) == 0

@@ -87,8 +87,8 @@ def next_step(job: Job) -> str:
         return f"now: minigpt info {folder}"
     text = job.text.decode(to_numpy(job.valid[:BEGINNING]).tolist())
     text = re.sub(r"^\w+", "", text)  # it may be the end of a longer word
-    words = re.search(r"\w+(?: \w+){0,2}", text)  # as they stand there: not every text has spaces
-    prompt = f' --prompt "{words[0]}"' if words else ""
+    phrases = re.findall(r"\w+(?: \w+){0,2}", text)  # as they stand there: not every text has spaces
+    prompt = f' --prompt "{max(phrases, key=lambda phrase: phrase.count(" "))}"' if phrases else ""  # the first longest
     return f"now: minigpt sample {folder}{prompt}"
 
 
