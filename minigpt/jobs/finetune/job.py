@@ -163,7 +163,8 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
     kept.finished = True
     kept.save(job.folder)
     last = list(job.folders.values())[-1]
-    print(f"folder   {job.folder}. Now: minigpt predict {typed(last)} FILE")
+    print(f"folder   {job.folder}")
+    print(f"now: minigpt predict {typed(last)} FILE")
 
 
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:
