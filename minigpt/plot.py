@@ -98,6 +98,8 @@ def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
             values = [row[column] for row in own]
             label = column.replace("_", " ") if i == 0 else None  # once in the legend
             axes.plot(epochs, values, style, label=label, color=color, markersize=3)
+    for axes in (left, right):
+        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no epoch 1.25
     left.set_xlabel("epoch")
     left.set_ylabel("loss of the task (nats)")
     left.legend()
