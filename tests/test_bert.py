@@ -39,8 +39,15 @@ def inputs(rows=3, length=5, seed=0) -> dict:
     return {"ids": ids, "targets": targets, "mask": mask, "segments": segments, "sentence_labels": np.array([0, 1, 1])}
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
-@pytest.mark.parametrize("checkpoint_blocks", [False, True])
+@pytest.mark.parametrize(
+    ("dropout", "checkpoint_blocks"),
+    [
+        (0.2, False),
+        pytest.param(0.0, False, marks=pytest.mark.slow),
+        pytest.param(0.0, True, marks=pytest.mark.slow),
+        pytest.param(0.2, True, marks=pytest.mark.slow),
+    ],
+)
 def test_every_gradient(dropout, checkpoint_blocks):
     model = small(dropout=dropout)
     model.checkpoint_blocks = checkpoint_blocks

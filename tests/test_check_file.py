@@ -175,6 +175,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_the_whole_check_has_a_limit(tmp_path):
     started = time.monotonic()
     happy, text = judged(tmp_path, attacked("time.sleep(0.2)"), time_limit=3)

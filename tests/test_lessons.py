@@ -63,7 +63,12 @@ def test_a_lesson_and_the_readme_say_the_same_of_its_minutes(path):
     assert f"| {reading} min / {running} {'s' if unit == 'second' else 'min'}" in row
 
 
-@pytest.mark.parametrize("path", EXERCISES, ids=lambda path: path.stem)
+def later(paths: list[Path]) -> list:
+    """The same as parameters of tests that run with `-m slow`."""
+    return [pytest.param(path, marks=pytest.mark.slow) for path in paths]
+
+
+@pytest.mark.parametrize("path", [*EXERCISES[:6], *later(EXERCISES[6:])], ids=lambda path: path.stem)
 def test_an_exercise_is_handed_out_unsolved(path, tmp_path):
     """A stub says that it returns nothing yet; a bug is found, by the library's judge or by the file's own."""
     done = run(path, tmp_path)
