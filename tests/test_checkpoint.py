@@ -250,17 +250,37 @@ def test_a_bad_configuration_is_refused(folder, text, message):
         ({"n_layer": -1}, "n_layer is -1"),
         ({"n_layer": "two"}, "n_layer is 'two'"),
         ({"afn": "relu"}, "afn is 'relu'"),
+        ({"n_layer": 3}, "n_layer is 3, and the weights were saved with 2: put that back"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_refused(folder, values, message):
+    edit_config(folder, values)
+    with pytest.raises(InputError, match=message) as caught:
+        GPT1.load(folder)
+    one_line(caught)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
         ({"vocab_size": 12}, r"tokens_embed.weight has shape \(11, 6\); the configuration wants \(12, 6\)"),
         ({"n_layer": 3}, "tensor h.2.attn.c_attn.bias is missing"),
         ({"n_layer": 1}, "tensor h.1.attn.c_attn.bias does not belong"),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_refused(folder, values, message):
-    config = load_config(folder) | values
-    write_text(folder / "config.json", json.dumps(config))
+def test_a_configuration_that_does_not_fit_the_weights_of_another_program(folder, values, message):
+    """Such weights do not say with which configuration they were saved: the first tensor that does not fit is named."""
+    edit_config(folder, values)
+    tensors, _ = load_tensors(folder / "model.safetensors")
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
     with pytest.raises(InputError, match=message) as caught:
         GPT1.load(folder)
     one_line(caught)
+
+
+def edit_config(folder, values):
+    config = load_config(folder) | values
+    write_text(folder / "config.json", json.dumps(config))
 
 
 def test_unknown_keys_are_left_out(folder):

@@ -499,3 +499,17 @@ def test_what_is_no_model_is_told_what_it_is(text, trained, tmp_path, capsys):
 def test_an_lstm_of_the_usual_size_can_be_trained(text, tmp_path):
     words = ["--steps", "2", "--eval-every", "2", "--batch", "2", "--data", text, "--tokenizer", "char"]
     assert main(["train", "--model", "lstm", *words, "--out", str(tmp_path / "run")]) == 0
+
+
+def test_an_option_out_of_range_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "--steps 0" in assert_one_line(main(["train", "--steps", "0"]), capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_info_notices_an_altered_configuration(trained, tmp_path, capsys):
+    folder = tmp_path / "altered"
+    shutil.copytree(trained, folder)
+    config = (folder / "config.json").read_text(encoding="utf-8")
+    (folder / "config.json").write_text(config.replace('"n_layer": 1', '"n_layer": 2'), encoding="utf-8")
+    assert "the weights were saved with 1" in assert_one_line(main(["info", str(folder)]), capsys)

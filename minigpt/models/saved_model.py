@@ -82,8 +82,6 @@ class SavedModel(Module):
             raise InputError(f"{folder}: this machine has not enough memory for this model") from error
         parameters = dict(model.named_parameters())
         checkpoint.fill(parameters, tensors, folder)
-        if not cls._is_release(folder):
-            checkpoint.check_config(folder, cls.read_config(folder))
         return model
 
     @classmethod
@@ -100,6 +98,7 @@ class SavedModel(Module):
         shapes = None if cls._is_release(folder) else checkpoint.shapes(folder)
         if shapes is not None:
             cls.check_size(config, shapes, folder)
+            checkpoint.check_config(folder, values)
         return config
 
     @classmethod

@@ -50,6 +50,7 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
     are. Raises InputError for whatever cannot work. One process tries a step before it writes anything but the tokens
     of a large text; several begin with a kept run, which all of them open.
     """
+    options.check()
     options = replace(options, out=options.out or default_folder(options))
     if named is None or not options.resume:
         named = names_of(options)
