@@ -159,6 +159,7 @@ def test_stopped_by_a_signal_it_goes_on_to_the_same_bytes(options, whole, here, 
     assert f"stopped at update {step} of seed {seed}; everything is kept. Go on: the same command, or minigpt" in said
     calls = counted(monkeypatch, finetune.Tuning, "update", 0, None)
     assert main(command(options)) == 0
+    assert f"going on with the run in {OUT} at update {step} of seed {seed}\n" in capsys.readouterr().out
     assert len(calls) == 2 * UPDATES - number and files(here) == whole
 
 

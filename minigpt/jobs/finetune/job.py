@@ -76,6 +76,7 @@ def _all_seeds(job: Job, kept: Kept, stopped: Callable[[], int]) -> None:
     for number, (seed, folder) in enumerate(left):
         tuning = Tuning(job.classifier(seed), job.data["train"], job.data["valid"], job.options, seed)
         if kept.tuning is not None:
+            print(f"going on with the run in {job.folder} at update {kept.tuning['step']} of seed {seed}")
             tuning.restore(kept.tuning, kept.tensors, job.folder)
             kept.tensors = {}
         if number == 0:
