@@ -204,7 +204,7 @@ def damage(folder: Path, kind: str) -> None:
         tensors, _ = checkpoint.load_tensors(weights)
         tensors["h.0.ln_1.weight"] = np.ones(3, np.float32)
         checkpoint.save_tensors(weights, tensors)
-    elif kind == "vocabulary":
+    elif kind == "another length":
         path = folder / "config.json"
         path.write_text(path.read_text().replace('"n_positions": 16', '"n_positions": 17'))
     elif kind == "config":
@@ -220,8 +220,8 @@ KINDS = {
     "truncated": "not a whole safetensors file", "foreign": "not a whole safetensors file",
     "header": "not a whole safetensors file", "tensor missing": "h.0.ln_1.weight is missing",
     "tensor misshapen": "h.0.ln_1.weight has shape (3,); the configuration wants (16,)",
-    "vocabulary": "positions_embed.weight has shape", "config": "not JSON", "another model": "'xlnet'",
-    "no weights": "model.safetensors does not exist",
+    "another length": "n_positions is 17, and the weights were saved with 16",
+    "config": "not JSON", "another model": "'xlnet'", "no weights": "model.safetensors does not exist",
 }  # fmt: skip
 
 
