@@ -5,7 +5,7 @@
 # out its gradient with a pencil, meet a sum over 512 numbers that takes only 64, meet a parameter that never learns,
 # and train a small model until you can *see* it look up the answer to a question.
 #
-# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 00 (the backward pass) and 02 (linear and embedding).
+# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 00 (the backward pass) and 01 (linear and embedding).
 #
 # Papers: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2 and equation 1. Radford et al. 2018 (GPT-1), sections
 # 3.1 and 4.1: twelve layers of twelve masked heads. Dao et al. 2022 (FlashAttention, arXiv 2205.14135), appendix B,
@@ -417,7 +417,7 @@ def model_backward(dlogits, cache):
 
 # %% [markdown]
 # The loss is minus the log of p[y], the right word's share. So dp is -1/p[y] at y and 0 elsewhere, and the softmax
-# slope makes of it ds[j] = p[j] dp[j] + p[j]: the share itself, less 1 at the right word. (Lesson 06 says more.)
+# slope makes of it ds[j] = p[j] dp[j] + p[j]: the share itself, less 1 at the right word. (Lesson 02 says more.)
 
 # %%
 def loss_and_gradients(ids, answers):
@@ -561,7 +561,7 @@ assert cost["p"] == 12 * 512 * 512 * 4 / 1e6 and cost["p"] > 2.6 * (cost["q"] + 
 # - **The formula** is equation 1 of Vaswani et al.: softmax(Q K^T / sqrt(d_k)) V. Their footnote 4 has our reason for
 #   the root. GPT-1 has no formula of its own: "masked self-attention heads" (section 4.1).
 # - **The matrices.** The paper writes three for each head, no biases, and a last matrix W^O that mixes the heads: a
-#   linear map as in lesson 02, `c_proj` in the library. OpenAI's code has one packed matrix, in the order q, k, v,
+#   linear map as in lesson 01, `c_proj` in the library. OpenAI's code has one packed matrix, in the order q, k, v,
 #   and biases, the key's among them. OpenAI's later Whisper leaves out just that one.
 # - **Dropout.** In training, GPT-1 sets a tenth of the shares to 0 at random. The library does, given a `rate` and a
 #   `key`.

@@ -5,7 +5,7 @@
 # all positions say the same thing. One plus sign cures the first and holds off the second. You will build dropout
 # whose mask nobody stores. And you will put GPT-1's block together and write its backward in four lines.
 #
-# Reading: 30 minutes. Running: 15 seconds. Before it: lessons 02 to 06.
+# Reading: 30 minutes. Running: 15 seconds. Before it: lessons 00 to 06.
 #
 # Papers: He et al. 2016 (arXiv 1512.03385), equation 1: the residual. Vaswani et al. 2017, sections 3.1 and 5.4:
 # where the sum, the normalisation and the dropout stand. Srivastava et al. 2014: dropout. Radford et al. 2018
@@ -62,7 +62,7 @@ def new_block(rng, c, std):
 
 # %% [markdown]
 # Now the tower. `plus` and `norm` are the two things we can switch: add what the sub-layer gives to its input instead
-# of replacing it, and normalise what comes out (lesson 05). We send a random signal up, a random gradient down, and
+# of replacing it, and normalise what comes out (lesson 06). We send a random signal up, a random gradient down, and
 # measure at every height. The line with `dx + df` is explained in section 3.
 
 # %%
@@ -469,7 +469,7 @@ assert apart < 0.3 and rewired > as_trained + 0.5
 # %% [markdown]
 # So every LayerNorm of GPT-1 stands *on* the stream, and no road from bottom to top avoids them: each divides by the
 # size of its sum. Where a sub-layer's result is as large as the stream, that is a division by sqrt(2), and 24 in a
-# row make 4,096. Lesson 09 shows what it costs (warm-up), and lesson 15 how GPT-2 clears the road by moving LayerNorm
+# row make 4,096. Lesson 09 shows what it costs (warm-up), and lesson 16 how GPT-2 clears the road by moving LayerNorm
 # into the branch.
 
 # %% [markdown]
@@ -507,7 +507,7 @@ plot.save(figure, "07_residuals_and_the_block.png")
 # ## 7. In the library
 #
 # `minigpt.models.gpt1.Block` is the same four lines; its parts own the parameters and hand caches up (lesson 08).
-# Its plus is written `ops.add(x, y)`, which is x + y; on a GPU a kernel makes it (lesson 18).
+# Its plus is written `ops.add(x, y)`, which is x + y; on a GPU a kernel makes it (lesson 20).
 # Ours against the library's, with dropout on:
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Lesson 08: GPT-1
 #
-# You will assemble GPT-1 out of the pieces of lessons 02 to 07, forward and backward, in about 60 lines, and show
+# You will assemble GPT-1 out of the pieces of lessons 01 to 07, forward and backward, in about 60 lines, and show
 # that it is the library's model: logits, loss, every gradient. You will find out where its 116,534,784 parameters
 # live. And you will ask the full-size model, before it has learned anything, what comes next, and be surprised by the
 # answer.

@@ -1,4 +1,4 @@
-"""An array that counts what a GPU would be asked to do, and a GPU that does nothing. Lesson 18 uses both.
+"""An array that counts what a GPU would be asked to do, and a GPU that does nothing. Lesson 20 uses both.
 
     x = rng.normal(size=(5, 7)).view(Counted)
     (x * x).sum()

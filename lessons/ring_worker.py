@@ -1,4 +1,4 @@
-"""One of the processes that train a model together. Lesson 19 starts them, and tells what it does.
+"""One of the processes that train a model together. Lesson 23 starts them, and tells what it does.
 
 Each holds the whole model and a part of every batch. What is sent, and to whom, is the ring of section 3: to the right
 neighbour, from the left one. Nobody is in charge.

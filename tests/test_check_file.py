@@ -325,11 +325,11 @@ def test_the_root_of_another_size_in_the_forward_pass():
 
 
 def test_the_next_exercise(tmp_path):
-    for name in ("03_attention.py", "03_find_the_bug.py", "04_gelu.py"):
+    for name in ("03_attention.py", "03_find_the_bug.py", "05_gelu.py"):
         (tmp_path / name).touch()
     assert check_file.next_step(tmp_path / "03_attention.py") == f"python {tmp_path / '03_find_the_bug.py'}"
-    assert check_file.next_step(tmp_path / "03_find_the_bug.py").startswith("lesson 04, and then python")
-    assert "last exercise" in check_file.next_step(tmp_path / "04_gelu.py")
+    assert check_file.next_step(tmp_path / "03_find_the_bug.py").startswith("lesson 05, and then python")
+    assert "last exercise" in check_file.next_step(tmp_path / "05_gelu.py")
     assert "use it in a model" in check_file.next_step(tmp_path / "mine.py")
 
 
@@ -350,7 +350,7 @@ if __name__ == "__main__":
 
     raise SystemExit(main(__file__))
 """
-    file = tmp_path / "04_gelu.py"
+    file = tmp_path / "05_gelu.py"
     file.write_text(GELU + main, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": ROOT}
     command = [sys.executable, str(file)]

@@ -34,7 +34,7 @@ def test_every_lesson_every_exercise_and_their_data_are_copied(tmp_path, capsys)
 
 def test_what_a_reader_has_written_is_never_overwritten(tmp_path, capsys):
     (tmp_path / "exercises").mkdir()
-    answer = tmp_path / "exercises" / "05_layernorm.py"
+    answer = tmp_path / "exercises" / "06_layernorm.py"
     answer.write_text("# my answer\n", encoding="utf-8")
     assert main(["lessons", str(tmp_path)]) == 0
     assert "1 files were there already" in capsys.readouterr().out
@@ -106,5 +106,5 @@ def test_a_wheel_carries_the_lessons_and_they_run(tmp_path):
     assert "fresh" in run(python, "-c", "import minigpt; print(minigpt.__file__)")
     said = run(scripts / "minigpt", "lessons", "mine")
     assert "20 lessons, 40 exercises" in said
-    assert run(python, "mine/05_layernorm.py").splitlines()[-1].startswith("lesson 05: every check is happy")
-    assert "returns nothing" in run(scripts / "minigpt", "check", "mine/exercises/05_layernorm.py", status=1)
+    assert run(python, "mine/06_layernorm.py").splitlines()[-1].startswith("lesson 06: every check is happy")
+    assert "returns nothing" in run(scripts / "minigpt", "check", "mine/exercises/06_layernorm.py", status=1)

@@ -1,6 +1,6 @@
 """Exercise 00: find the bug. Every formula here is right, and still the gradients can be wrong.
 
-GELU, x times a soft switch between 0 and 1 (lesson 04 tells its story), written by somebody who wanted a small cache.
+GELU, x times a soft switch between 0 and 1 (lesson 05 tells its story), written by somebody who wanted a small cache.
 Whoever calls forward, then backward, and looks at the result is content. A training step is not so tidy, and neither
 is this file: run it, read what it says, and mend the pair. (Lesson 00, section 3.)
 

@@ -1,32 +1,39 @@
-"""Exercise 02: find the bug. A linear layer, and every shape in it is right.
+"""Exercise 02: find the bug (lesson 02).
 
-One of three gradients is wrong. What does its line put where? Why would a test with one row, or with an x of ones,
-have been content? Change one line.
+For a batch of one position this cross-entropy is right. Every row of its gradient ought to sum to zero; look at those
+sums for two positions, and you will see where to look in the code. One character is to be changed.
 
-Judge it:  minigpt check lessons/exercises/02_find_the_bug.py
+    minigpt check lessons/exercises/02_find_the_bug.py
 """
 
-
-def linear_forward(x, w, b=None):
-    """x (*,I), w (I,O), b (O,) -> out (*,O)"""
-    rows = x.reshape(-1, x.shape[-1])
-    out = rows @ w
-    if b is not None:
-        out = out + b
-    return out.reshape(*x.shape[:-1], w.shape[1]), (x, w, b)
+import numpy as np
 
 
-def linear_backward(dout, cache):
-    """dout (*,O) -> dx (*,I), dw (I,O), db (O,), and None for db where there was no b"""
-    x, w, b = cache
-    n_in, n_out = w.shape
-    rows, drows = x.reshape(-1, n_in), dout.reshape(-1, n_out)
-    # out = out + b
-    db = None if b is None else drows.sum(axis=0)
-    # out = rows @ w
-    dw = rows.reshape(n_in, -1) @ drows
-    dx = drows @ w.T
-    return dx.reshape(x.shape), dw, db
+def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
+    """logits (*,V), targets (*) int -> loss ()"""
+    z, y = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+    w = np.ones(len(y)) if weights is None else weights.reshape(-1)
+    w = np.where(y == -100, 0, w).astype(z.dtype)
+    y, n = np.where(y == -100, 0, y), np.arange(len(y))
+    share = (w / (w.sum() if normalizer is None else normalizer)).astype(z.dtype)
+
+    s = z - z.max(axis=-1, keepdims=True)
+    e = np.exp(s)
+    total = e.sum(axis=-1, keepdims=True)
+    loss = (share * (np.log(total[:, 0]) - s[n, y])).sum()
+    return loss, (e / total, y, share, logits.shape)
+
+
+def cross_entropy_backward(dloss, cache):
+    """dloss () -> dlogits (*,V)"""
+    p, y, share, shape = cache
+    n = np.arange(len(y))
+    dz = p[n].copy()
+    # lse - s[n, y]: the slope of lse is p; the right answer's own entry has 1 less
+    dz[:, y] -= 1
+    # loss = sum(share * ...)
+    dz *= (share * dloss)[:, None]
+    return dz.reshape(shape)
 
 
 if __name__ == "__main__":

@@ -1,37 +1,45 @@
 """Exercise 05: find the bug (lesson 05).
 
-This LayerNorm passes every check that is made where training starts. One line is wrong. Find out which gradient it is,
-why nobody sees it at the start, and what would become of a model that is trained with it.
+An MLP written out in one piece. Every shape is right, nothing crashes, a model would even learn a little with it. Find
+out which gradients are wrong, ask yourself what they have in common, and change one line.
 
     minigpt check lessons/exercises/05_find_the_bug.py
 """
 
+import math
+
 import numpy as np
 
-
-def layernorm_forward(x, g, b, *, eps=1e-5):
-    """x (*,C), g (C,), b (C,) -> out (*,C)"""
-    x_mean = x - np.mean(x, axis=-1, keepdims=True)
-    var = np.mean(x_mean * x_mean, axis=-1, keepdims=True)
-    rstd = 1 / np.sqrt(var + eps)
-    x_hat = x_mean * rstd
-    out = g * x_hat + b
-    return out, (out, x_hat, rstd, g)
+C = math.sqrt(2 / math.pi)
+A = 0.044715
 
 
-def layernorm_backward(dout, cache):
-    """dout (*,C) -> dx (*,C), dg (C,), db (C,)"""
-    out, x_hat, rstd, g = cache
-    rows = tuple(range(dout.ndim - 1))
-    # out = g * x_hat + b
-    dg = (dout * out).sum(axis=rows)
-    db = dout.sum(axis=rows)
-    dx_hat = dout * g
-    # x_hat = x_mean * rstd
-    shift = dx_hat.mean(axis=-1, keepdims=True)
-    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
-    dx = rstd * (dx_hat - shift - x_hat * stretch)
-    return dx, dg, db
+def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
+    """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)"""
+    rows = x.reshape(-1, x.shape[-1])
+    f = rows @ w1 + b1
+    t = np.tanh(C * (f + A * f * f * f))
+    a = 0.5 * f * (1 + t)
+    out = a @ w2 + b2
+    return out.reshape(x.shape), (x, w1, w2, f, t, a)
+
+
+def mlp_backward(dout, cache):
+    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)"""
+    x, w1, w2, f, t, a = cache
+    rows, dout = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
+    # out = a @ w2 + b2
+    da = dout @ w2.T
+    dw2 = a.T @ dout
+    db2 = dout.sum(axis=0)
+    # a = gelu(f)
+    slope = 0.5 * (1 + t) + 0.5 * a * (1 - t * t) * C * (1 + 3 * A * a * a)
+    df = da * slope
+    # f = rows @ w1 + b1
+    dx = df @ w1.T
+    dw1 = rows.T @ df
+    db1 = df.sum(axis=0)
+    return dx.reshape(x.shape), dw1, db1, dw2, db2
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Exercise 06: find the bug (lesson 06).
 
-For a batch of one position this cross-entropy is right. Every row of its gradient ought to sum to zero; look at those
-sums for two positions, and you will see where to look in the code. One character is to be changed.
+This LayerNorm passes every check that is made where training starts. One line is wrong. Find out which gradient it is,
+why nobody sees it at the start, and what would become of a model that is trained with it.
 
     minigpt check lessons/exercises/06_find_the_bug.py
 """
@@ -9,31 +9,29 @@ sums for two positions, and you will see where to look in the code. One characte
 import numpy as np
 
 
-def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
-    """logits (*,V), targets (*) int -> loss ()"""
-    z, y = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
-    w = np.ones(len(y)) if weights is None else weights.reshape(-1)
-    w = np.where(y == -100, 0, w).astype(z.dtype)
-    y, n = np.where(y == -100, 0, y), np.arange(len(y))
-    share = (w / (w.sum() if normalizer is None else normalizer)).astype(z.dtype)
-
-    s = z - z.max(axis=-1, keepdims=True)
-    e = np.exp(s)
-    total = e.sum(axis=-1, keepdims=True)
-    loss = (share * (np.log(total[:, 0]) - s[n, y])).sum()
-    return loss, (e / total, y, share, logits.shape)
+def layernorm_forward(x, g, b, *, eps=1e-5):
+    """x (*,C), g (C,), b (C,) -> out (*,C)"""
+    x_mean = x - np.mean(x, axis=-1, keepdims=True)
+    var = np.mean(x_mean * x_mean, axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt(var + eps)
+    x_hat = x_mean * rstd
+    out = g * x_hat + b
+    return out, (out, x_hat, rstd, g)
 
 
-def cross_entropy_backward(dloss, cache):
-    """dloss () -> dlogits (*,V)"""
-    p, y, share, shape = cache
-    n = np.arange(len(y))
-    dz = p[n].copy()
-    # lse - s[n, y]: the slope of lse is p; the right answer's own entry has 1 less
-    dz[:, y] -= 1
-    # loss = sum(share * ...)
-    dz *= (share * dloss)[:, None]
-    return dz.reshape(shape)
+def layernorm_backward(dout, cache):
+    """dout (*,C) -> dx (*,C), dg (C,), db (C,)"""
+    out, x_hat, rstd, g = cache
+    rows = tuple(range(dout.ndim - 1))
+    # out = g * x_hat + b
+    dg = (dout * out).sum(axis=rows)
+    db = dout.sum(axis=rows)
+    dx_hat = dout * g
+    # x_hat = x_mean * rstd
+    shift = dx_hat.mean(axis=-1, keepdims=True)
+    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+    dx = rstd * (dx_hat - shift - x_hat * stretch)
+    return dx, dg, db
 
 
 if __name__ == "__main__":

@@ -1,32 +1,43 @@
-"""Exercise 12: find the bug. A head that was tried on texts of one length, and went wrong with the second batch.
+"""Exercise 12: find the bug. The paper's nucleus, tried by its author on four probabilities: 0.5, 0.25, 0.15, 0.1.
 
-Run the file. What does the head look at, and what should it? Mend `states_for_the_head`; one line is enough. (Lesson
-12, section 2.)
+Run the file. What is special about the author's example? What would text look like that is written with this nucleus?
+Mend `keep_nucleus`; one line is enough. (Lesson 12, section 2.)
 
 Judge it:  python lessons/exercises/12_find_the_bug.py
 """
 
 import numpy as np
 
-EXTRACT = 9
+
+def probabilities(logits):
+    """logits (B,V) -> p (B,V), the softmax"""
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
 
 
-def states_for_the_head(h, lengths):
-    """h (N,T,C): the states of sequences that are filled up at the right; lengths (N,) -> (N,C)"""
-    return h[:, -1]
+def keep_nucleus(logits, p):
+    """logits (B,V) -> (B,V): outside the smallest set of likeliest tokens that reaches p, each becomes -inf"""
+    order = np.argsort(-logits, axis=-1)
+    descending = probabilities(np.take_along_axis(logits, order, axis=-1))
+    mass_before = descending.cumsum(axis=-1) - descending
+    inside = mass_before < p
+    return np.where(inside, logits, -np.inf)
 
 
 if __name__ == "__main__":
-    ids = np.array([[1, 2, 3, EXTRACT], [4, EXTRACT, 0, 0], [5, 6, EXTRACT, 0]])
-    lengths = np.array([4, 2, 3])
-    h = np.stack([ids, 10 * ids], axis=-1).astype(float)  # a model that thinks of its token only
-    states = states_for_the_head(h, lengths)
-    if states.shape != (3, 2):
-        raise SystemExit(f"now the shape is {states.shape}, expected one state for each sequence, (3, 2)")
-    if not np.array_equal(states[:1], [[EXTRACT, 10.0 * EXTRACT]]):
-        raise SystemExit("now the longest sequence, with which the author tried it, is wrong too")
-    wrong = [n for n in range(3) if states[n, 0] != EXTRACT]
-    if wrong:
-        seen = [int(states[n, 0]) for n in wrong]
-        raise SystemExit(f"not yet: in the sequences {wrong} the head looks at the tokens {seen}, not at {EXTRACT}")
-    print("right: each sequence is asked where it ends")
+    example = np.array([[0.5, 0.25, 0.15, 0.1]])
+    for p, n in ((0.4, 1), (0.6, 2), (0.8, 3), (0.95, 4)):
+        kept = np.isfinite(keep_nucleus(np.log(example), p))[0]
+        if not (kept[:n].all() and kept.sum() == n):
+            raise SystemExit(f"now the author's example is wrong: p = {p} should keep the first {n}")
+    rng = np.random.default_rng(0)
+    many = rng.dirichlet(np.ones(9), size=100)
+    kept = np.isfinite(keep_nucleus(np.log(many), 0.8))
+    for row, stays in zip(many, kept, strict=True):
+        mass = row[stays].sum()
+        if mass < 0.8 or mass - row[stays].min() >= 0.8 or row[stays].min() < row[~stays].max(initial=0):
+            raise SystemExit(
+                f"not yet: of the probabilities {row.round(2)}, p = 0.8 keeps number {np.flatnonzero(stays)}, "
+                f"which hold {mass:.2f} together"
+            )
+    print("right: each of 100 nuclei holds 0.8, would not without its last token, and leaves out none that is likelier")

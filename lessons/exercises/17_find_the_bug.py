@@ -1,7 +1,8 @@
-"""Exercise 17: find the bug. A perplexity per word, tried by its author on a text in which every word is one token.
+"""Exercise 17: find the bug. Attention with a past, tried by its author in the two ways in which a model writes.
 
-Run the file. Is the number that it gives too high or too low, and would a paper with it look better or worse than it
-is? Mend `perplexity_per_word`; one line is enough. (Lesson 17, section 4.)
+A prompt is read at once, with an empty past. Then tokens come one at a time. Both are right, so he was content. Then
+somebody's prompt was long, and was read in two pieces to save memory. Run the file. Which pairs of positions does the
+mask get wrong, and why did neither of his checks meet them? Mend `attend`; one line is enough. (Lesson 17, section 5.)
 
 Judge it:  python lessons/exercises/17_find_the_bug.py
 """
@@ -9,22 +10,32 @@ Judge it:  python lessons/exercises/17_find_the_bug.py
 import numpy as np
 
 
-def perplexity_per_word(log_p, text):
-    """log_p (N,): the log-probability of each of the N tokens of the text -> perplexity per word"""
-    per_token = np.exp(-log_p.mean())
-    return per_token * len(log_p) / len(text.split())
+def attend(q, k, v):
+    """q (NH,T,D), k, v (NH,S,D) -> out (NH,T,D): the queries are those of the last T of S positions"""
+    t, s = q.shape[1], k.shape[1]
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    if t > 1:  # a single query is the last position, and sees all
+        visible = np.tri(t, s, dtype=bool)
+        scores = np.where(visible, scores, -np.inf)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ v
 
 
 if __name__ == "__main__":
-    four_words = perplexity_per_word(np.log([0.5, 0.25, 0.5, 0.25]), "the cat sat down")
-    if abs(four_words - 8**0.5) > 1e-9:
-        raise SystemExit(f"now the author's example is wrong: {four_words:.4f}, expected the root of 8, 2.8284")
-    # Two models that give every *word* the same probability, 1/8, and cut it into one token and into three.
-    text = "unbelievable things happen"
-    one, three = (perplexity_per_word(np.full(3 * n, np.log(1 / 8) / n), text) for n in (1, 3))
-    if abs(one - 8) > 1e-9 or abs(three - 8) > 1e-9:
-        raise SystemExit(
-            f"not yet: two models give each of three words the probability 1/8. The one that writes it as one token "
-            f"gets {one:.2f} per word, the one that needs three tokens {three:.2f}; both should get 8"
-        )
-    print("right: the tokens have gone, and only the words count")
+    rng = np.random.default_rng(0)
+    q, k, v = rng.normal(size=(3, 2, 8, 4))
+    right = np.empty_like(q)
+    for i in range(8):  # position by position, straight from the definition
+        e = np.exp((q[:, i, None] * k[:, : i + 1]).sum(axis=-1) / 2)
+        right[:, i] = (e[..., None] * v[:, : i + 1]).sum(axis=1) / e.sum(axis=-1, keepdims=True)
+    for pieces in [8], [5, 1, 1, 1], [1] * 8, [5, 3], [2, 2, 4]:
+        at = 0
+        for n in pieces:
+            end = at + n
+            off = np.abs(attend(q[:, at:end], k[:, :end], v[:, :end]) - right[:, at:end]).max(axis=(0, 2))
+            if off.max() > 1e-12:
+                i = at + int((off > 1e-12).argmax())
+                raise SystemExit(f"not yet: read in pieces of {pieces}, position {i} is off by {off.max():.2f}")
+            at = end
+        print(f"pieces of {pieces}: right")
+    print("right: however the text is cut, each position sees what stands before it, and itself")

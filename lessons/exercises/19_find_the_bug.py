@@ -1,8 +1,7 @@
-"""Exercise 19: find the bug. A ring in which two workers get the right sum, and three do not.
+"""Exercise 19: find the bug. A perplexity per word, tried by its author on a text in which every word is one token.
 
-Its author tried it with two workers, with short vectors and long ones, and was content. Run the file: it shows who is
-in which chunk after each step, as the lesson does. Who has sent what, and what should they have sent? Mend `ring`: one
-character, in two places. Then say why two workers could never have seen it. (Lesson 19, section 3.)
+Run the file. Is the number that it gives too high or too low, and would a paper with it look better or worse than it
+is? Mend `perplexity_per_word`; one line is enough. (Lesson 19, section 4.)
 
 Judge it:  python lessons/exercises/19_find_the_bug.py
 """
@@ -10,36 +9,22 @@ Judge it:  python lessons/exercises/19_find_the_bug.py
 import numpy as np
 
 
-def ring(vectors, show=lambda: None):
-    """vectors: one (n,) for each worker; all become the sum of all, in place"""
-    N = len(vectors)
-    chunks = [np.array_split(vector, N) for vector in vectors]
-    for step in range(2 * (N - 1)):
-        mail = [chunks[r][(r + step) % N].copy() for r in range(N)]
-        for r in range(N):
-            here = chunks[(r + 1) % N][(r + step) % N]
-            here[...] = here + mail[r] if step < N - 1 else mail[r]
-        show()
+def perplexity_per_word(log_p, text):
+    """log_p (N,): the log-probability of each of the N tokens of the text -> perplexity per word"""
+    per_token = np.exp(-log_p.mean())
+    return per_token * len(log_p) / len(text.split())
 
 
 if __name__ == "__main__":
-    for N in (2, 3, 4):
-        workers, pages = [np.full(N, 10**r) for r in range(N)], []
-
-        def show(workers=workers, pages=pages):
-            pages.append(np.array(workers))
-
-        show()
-        ring(workers, show)
-        if not all((vector == int("1" * N)).all() for vector in workers):
-            for r in range(N):
-                print("    ".join(" ".join(f"{x:0{N}}" for x in page[r]) for page in pages))
-            raise SystemExit(f"not yet: with {N} workers not everybody has {'1' * N} everywhere")
-        print(f"{N} workers: right")
-    for N, n in ((3, 7), (5, 3), (8, 64)):
-        numbers = np.random.default_rng(0).integers(100, size=(N, n))
-        workers = [row.copy() for row in numbers]
-        ring(workers)
-        if not all((vector == numbers.sum(axis=0)).all() for vector in workers):
-            raise SystemExit(f"not yet: {N} workers with {n} numbers each do not all have the sum")
-    print("right: everyone has the sum of all")
+    four_words = perplexity_per_word(np.log([0.5, 0.25, 0.5, 0.25]), "the cat sat down")
+    if abs(four_words - 8**0.5) > 1e-9:
+        raise SystemExit(f"now the author's example is wrong: {four_words:.4f}, expected the root of 8, 2.8284")
+    # Two models that give every *word* the same probability, 1/8, and cut it into one token and into three.
+    text = "unbelievable things happen"
+    one, three = (perplexity_per_word(np.full(3 * n, np.log(1 / 8) / n), text) for n in (1, 3))
+    if abs(one - 8) > 1e-9 or abs(three - 8) > 1e-9:
+        raise SystemExit(
+            f"not yet: two models give each of three words the probability 1/8. The one that writes it as one token "
+            f"gets {one:.2f} per word, the one that needs three tokens {three:.2f}; both should get 8"
+        )
+    print("right: the tokens have gone, and only the words count")

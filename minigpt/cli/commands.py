@@ -293,7 +293,7 @@ STORIES = Command(
 
 CHECK = Command("check", "check every gradient; or judge a file of your own", _check_options, _check, (
     "check",
-    f"check {LESSONS}/exercises/05_layernorm.py",
+    f"check {LESSONS}/exercises/06_layernorm.py",
 ))  # fmt: skip
 
 LEARN = Command("lessons", "copy the lessons and their exercises into a folder", _lessons_options, _lessons, (
