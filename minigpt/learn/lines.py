@@ -1,0 +1,202 @@
+"""Forward and backward, line by line: every value by its name, every gradient against finite differences.
+
+    def forward(x, w):
+        h = x @ w
+        out = np.maximum(h, 0)
+        return out
+
+    def backward(dout, v):                    # v: the values of the forward pass, by name
+        # out = np.maximum(h, 0)
+        dh = dout * (v.h > 0)
+        # h = x @ w
+        dx = dh @ v.w.T
+        dw = v.x.T @ dh
+        return dx, dw
+
+    results = lines.check(forward, backward, x, w)
+
+The gradient `dh` is compared with what happens to sum(out * dout) when an entry of `h` is moved and the lines that
+use it run again. So the first line that is wrong has a name.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minigpt.device.arrays import Array
+from minigpt.errors import InputError
+from minigpt.gradcheck import Result, compare, numeric
+from minigpt.gradcheck.evidence import Evidence, is_float
+from minigpt.learn.recording import Recorded, recorded
+
+COLUMNS = 100  # no printed line is longer
+
+
+class Values:
+    """The values of a forward pass by name, `v.x_hat`. It notes which of them are read."""
+
+    def __init__(self, values: dict[str, Any]):
+        self._values = values
+        self._read: dict[str, Any] = {}
+
+    def __getattr__(self, name: str):
+        if name not in self._values:
+            known = ", ".join(self._values)
+            raise AttributeError(f"the forward pass has no value {name!r}; it has {known}")
+        self._read[name] = self._values[name]
+        return self._values[name]
+
+    def __repr__(self) -> str:
+        return f"Values({', '.join(self._values)})"
+
+
+def run(forward: Callable, *args, **constants) -> Values:
+    """Run a forward pass, print each line with the shape of its value, and return the values by name.
+
+    forward: a function written with `def`, in which every name is given one value. Raises InputError otherwise.
+    """
+    steps = recorded(forward)
+    values = _values(steps, args, constants)
+    width = max(len(_shape(value)) for value in values.values())
+    print(f"{'shape':{width}}   line")
+    for name, value in values.items():
+        line = steps.lines.get(name, f"{name} is given")
+        print(f"{_shape(value):{width}}   {line}"[:COLUMNS])
+    return Values(values)
+
+
+def check(forward: Callable, backward: Callable, *args, seed: int = 0, **constants) -> list[Result]:
+    """Compare every `d…` of a backward pass with finite differences, print a table, and return the results.
+
+    forward(*args, **constants) -> out, as for `run`, with its floats in float64. backward(dout, v): `dh` in it is the
+    gradient of the value `h` of the forward pass, which it reads as `v.h`; dout is drawn from the seed.
+
+    Below the table stand the first line that is wrong, with what it undoes, and the values that were read: what a cache
+    must keep. One result for each gradient, in the order of the backward pass, and one for each float argument whose
+    gradient is missing. Raises InputError as `run` does.
+    """
+    steps = recorded(forward)
+    values = _values(steps, args, constants)
+    out = steps.call(_unchanged, *args, **constants)
+    dout = np.random.default_rng(seed).normal(size=np.shape(out))
+    v = Values(values)
+    gradients, stopped = _gradients(backward, dout, v)
+
+    known = {name: value for name, value in values.items() if hasattr(value, "dtype")}
+    evidence = Evidence(known | {"out": np.asarray(out), "dout": dout})
+    results = []
+    for name, gradient in gradients.items():
+        true = _numeric(steps, name[1:], values[name[1:]], args, constants, dout)
+        results.append(_result(name, gradient, true, evidence))
+    for name, value in zip(steps.parameters, args, strict=False):
+        if is_float(value) and f"d{name}" not in gradients:
+            results.append(Result(f"d{name}", diagnosis="this gradient is missing"))
+
+    _show(results, gradients)
+    _show_first_wrong(results, steps, stopped)
+    _show_read(v)
+    return results
+
+
+def exit_status(results: list[Result]) -> int:
+    """0 where every gradient is happy, else 1. The last line of an exercise: `raise SystemExit(exit_status(…))`."""
+    return int(any(result.word != "happy" for result in results) or not results)
+
+
+# --- both passes, with their values ----------------------------------------------------------------------------------
+
+
+def _unchanged(name: str, value: Any) -> Any:
+    return value
+
+
+def _values(steps: Recorded, args: tuple, constants: dict) -> dict[str, Any]:
+    """Every value of a forward pass by name, its arguments first."""
+    values = dict(zip(steps.parameters, args, strict=False)) | constants
+
+    def keep(name, value):
+        if name in values:
+            raise InputError(f"{name!r} is given two values, the second by {steps.lines[name]!r}: use two names")
+        values[name] = value
+        return value
+
+    steps.call(keep, *args, **constants)
+    return values
+
+
+def _gradients(backward: Callable, dout: Array, v: Values) -> tuple[dict[str, Any], str]:
+    """The gradients of the values of `v`, in the order in which they were complete; and why the pass stopped, or ""."""
+    gradients = {}
+
+    def keep(name, value):
+        if name[:1] == "d" and name[1:] in v._values:
+            gradients.pop(name, None)  # a gradient with several parts counts when its last part is added
+            gradients[name] = value
+        return value
+
+    try:
+        recorded(backward).call(keep, dout, v)
+    except (TypeError, ValueError, IndexError, AttributeError) as error:  # such as None + 1, where a line is missing
+        return gradients, f"{type(error).__name__}: {error}"
+    return gradients, ""
+
+
+def _numeric(steps: Recorded, name: str, value: Any, args: tuple, constants: dict, dout: Array) -> Array:
+    """The gradient of sum(out * dout) with respect to one value of the forward pass, by finite differences."""
+
+    def out_with(moved):
+        def replace(this, value):
+            return moved if this == name else value
+
+        changed = [moved if parameter == name else arg for parameter, arg in zip(steps.parameters, args, strict=False)]
+        return np.asarray(steps.call(replace, *changed, **constants))
+
+    return numeric(out_with, np.array(value, dtype=np.float64), dout)
+
+
+def _result(name: str, gradient: Any, true: Array, evidence: Evidence) -> Result:
+    if gradient is None or gradient is Ellipsis:
+        return Result(name, diagnosis="this line returns nothing yet: your turn")
+    return compare(name, np.asarray(gradient, dtype=np.float64), true, evidence)
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _shape(value: Any) -> str:
+    return str(np.shape(value)) if hasattr(value, "shape") else type(value).__name__
+
+
+def _show(results: list[Result], gradients: dict[str, Any]) -> None:
+    """The table: a line for each gradient."""
+    names = max([len(result.name) for result in results], default=0)
+    shapes = {result.name: _shape(gradients.get(result.name)) for result in results}
+    width = max(map(len, [*shapes.values(), "shape"]))
+    print(f"{'gradient':{max(names, 8)}}   {'shape':{width}}   largest error   verdict")
+    for result in results:
+        name = f"{result.name:{max(names, 8)}}"
+        print(f"{name}   {shapes[result.name]:{width}}   {result.error:13.0e}   {result.word}")
+
+
+def _show_first_wrong(results: list[Result], steps: Recorded, stopped: str) -> None:
+    """The first gradient that is not happy: the lines that it undoes, the worst entry, and what is likely wrong."""
+    wrong = [result for result in results if result.word != "happy"]
+    if wrong:
+        first = wrong[0]
+        undone = steps.uses.get(first.name[1:], [])
+        print(f"the first wrong gradient is {first.name}; it undoes {'; '.join(undone) or 'the last line'}"[:COLUMNS])
+        if first.index:
+            index = ", ".join(map(str, first.index))
+            print(f"  at [{index}]: yours {first.analytic:.6g}, true {first.numeric:.6g}")
+        if first.diagnosis:
+            print(f"  {first.diagnosis}")
+    if stopped:
+        print(f"the backward pass stopped: {stopped}")
+
+
+def _show_read(v: Values) -> None:
+    """Which values of the forward pass the backward pass has read, and their bytes."""
+    if v._read:
+        size = sum(np.asarray(value).nbytes for value in v._read.values())
+        print(f"read from the forward pass, so a cache must keep them: {', '.join(v._read)} ({size:,} bytes)")

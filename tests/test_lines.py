@@ -1,0 +1,138 @@
+"""Line by line: every gradient of a backward pass against finite differences, and the first wrong line by its name."""
+
+import numpy as np
+import pytest
+
+from minigpt.errors import InputError
+from minigpt.learn import lines
+
+X = np.random.default_rng(0).normal(3, 2, size=(4, 5))
+G = np.random.default_rng(1).uniform(0.5, 2, size=5)
+
+
+def forward(x, g, eps=1e-5):
+    mean = x.mean(axis=-1, keepdims=True)
+    x_mean = x - mean
+    var = (x_mean * x_mean).mean(axis=-1, keepdims=True)
+    std = np.sqrt(var + eps)
+    x_hat = x_mean / std
+    out = x_hat * g
+    return out
+
+
+def backward(dout, v):
+    dg = (dout * v.x_hat).sum(axis=0)
+    dx_hat = dout * v.g
+    dx_mean = dx_hat / v.std
+    dstd = -(dx_hat * v.x_mean / v.std**2).sum(axis=-1, keepdims=True)
+    dvar = dstd / (2 * v.std)
+    dx_mean += 2 / 5 * v.x_mean * dvar
+    dmean = -dx_mean.sum(axis=-1, keepdims=True)
+    dx = dx_mean + dmean / 5
+    return dx, dg
+
+
+def wrong_in_the_middle(dout, v):
+    dg = (dout * v.x_hat).sum(axis=0)
+    dx_hat = dout * v.g
+    dstd = -(dx_hat * v.x_mean / v.std).sum(axis=-1, keepdims=True)
+    dvar = dstd / (2 * v.std)
+    dx_mean = dx_hat / v.std + 2 / 5 * v.x_mean * dvar
+    dx = dx_mean - dx_mean.mean(axis=-1, keepdims=True)
+    return dx, dg
+
+
+def unfinished(dout, v):
+    dg = None
+    dx_hat = dout * v.g
+    dstd = ...
+    dvar = dstd / (2 * v.std)
+    return dvar, dg, dx_hat
+
+
+def test_every_value_has_its_line_and_its_shape(capsys):
+    v = lines.run(forward, X, G)
+    assert np.array_equal(v.x_hat * G, v.out) and v.std.shape == (4, 1)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["shape", "line"]
+    assert printed[1].split("   ")[1] == "x is given"
+    assert any(line == "(4, 1)   std = np.sqrt(var + eps)" for line in printed)
+    with pytest.raises(AttributeError, match="no value 'nothing'; it has x, g, mean"):
+        _ = v.nothing
+
+
+def test_all_gradients_of_a_right_backward_are_happy(capsys):
+    results = lines.check(forward, backward, X, G)
+    assert [result.name for result in results] == ["dg", "dx_hat", "dstd", "dvar", "dx_mean", "dmean", "dx"]
+    assert {result.word for result in results} == {"happy"} and lines.exit_status(results) == 0
+    printed = capsys.readouterr().out
+    assert "first wrong" not in printed
+    assert "must keep them: x_hat, g, std, x_mean (392 bytes)" in printed
+
+
+def test_the_first_wrong_line_is_named(capsys):
+    results = {result.name: result for result in lines.check(forward, wrong_in_the_middle, X, G)}
+    assert results["dg"].word == results["dx_hat"].word == "happy"
+    assert results["dstd"].word == results["dvar"].word == results["dx"].word == "wrong"
+    printed = capsys.readouterr().out
+    assert "the first wrong gradient is dstd; it undoes x_hat = x_mean / std" in printed
+    assert lines.exit_status(list(results.values())) == 1
+
+
+def test_a_line_that_is_not_written_yet(capsys):
+    results = {result.name: result for result in lines.check(forward, unfinished, X, G)}
+    printed = capsys.readouterr().out
+    assert "the first wrong gradient is dg" in printed and "returns nothing yet: your turn" in printed
+    assert "the backward pass stopped: TypeError" in printed
+    assert results["dx"].diagnosis == "this gradient is missing" and results["dx_hat"].word == "happy"
+
+
+def test_integers_and_constants_have_no_gradient():
+    def embed(w, ids, scale=1.0):
+        rows = w[ids]
+        out = scale * rows
+        return out
+
+    def back(dout, v):
+        drows = v.scale * dout
+        dw = np.zeros_like(v.w)
+        np.add.at(dw, v.ids, drows)
+        return dw
+
+    results = lines.check(embed, back, X, np.array([1, 1, 3]), scale=2.0)
+    assert [result.name for result in results] == ["drows", "dw"] and lines.exit_status(results) == 0
+
+
+def test_names_of_the_surrounding_function_can_be_used():
+    width = 5
+
+    def centred(x):
+        out = x - x.sum(axis=-1, keepdims=True) / width
+        return out
+
+    def back(dout, v):
+        dx = dout - dout.sum(axis=-1, keepdims=True) / width
+        return dx
+
+    assert lines.exit_status(lines.check(centred, back, X)) == 0
+
+
+def test_a_name_with_two_values_is_refused():
+    def twice(x):
+        h = x + 1
+        h = h * h
+        return h
+
+    with pytest.raises(InputError, match="'h' is given two values, the second by 'h = h \\* h': use two names"):
+        lines.run(twice, X)
+
+
+def test_a_function_without_lines_is_refused():
+    with pytest.raises(InputError, match="not written with def"):
+        lines.run(lambda x: x, X)
+    with pytest.raises(InputError, match="its source cannot be read"):
+        lines.run(np.tanh, X)
+
+
+def test_without_gradients_an_exercise_is_not_solved():
+    assert lines.exit_status([]) == 1
