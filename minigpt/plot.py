@@ -1,14 +1,25 @@
-"""Pictures: the only file that imports matplotlib. They are written to files; nothing needs a screen."""
+"""Pictures: the only file that imports matplotlib. They are written to files, and a notebook shows them too."""
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 
-_SCRIPT = getattr(sys.modules["__main__"], "__file__", None)  # None in a notebook, which shows its own pictures
-if _SCRIPT:
-    matplotlib.use("Agg")
+_SCRIPT = getattr(sys.modules["__main__"], "__file__", None)  # None in a notebook
+
+
+def _notebook():
+    """The IPython of a notebook, which shows pictures; None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    return ipython if shell and hasattr(shell, "kernel") else None
+
+
+if not _notebook():
+    matplotlib.use("Agg")  # which needs no screen
 
 import matplotlib.pyplot as plt  # noqa: E402  (only after the choice of a backend)
 
@@ -16,23 +27,129 @@ plt.style.use(Path(__file__).with_name("minigpt.mplstyle"))
 
 
 def save(figure, name: str, folder: str | Path | None = None) -> Path:
-    """Write a figure as PNG, print where, and close it. Returns the path.
+    """Write a figure as PNG, print where, and close it; a notebook shows it too. Returns the path.
 
-    The folder is `figures` beside the running script, or in the current folder where no script runs.
+    The folder is `figures` beside the running script, or in the current folder where no script runs. Where it cannot be
+    written, one line says so.
     """
     if folder is None:
         home = Path(_SCRIPT).resolve().parent if _SCRIPT else Path()
         folder = home / "figures"
     path = Path(folder) / name
-    _write(figure, path)
-    print(f"picture: {path}")
+    try:
+        _write(figure, path)
+        print(f"picture: {path}")
+    except OSError as error:
+        print(f"picture: not saved, for {path} cannot be written ({error.strerror}): give another folder to plot.save")
+    if notebook := _notebook():
+        notebook.display.display(figure)
+    plt.close(figure)
     return path
 
 
 def _write(figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
-    plt.close(figure)
+
+
+class Box(NamedTuple):
+    """A rectangle of a diagram: its centre and its size, in inches."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+Point = tuple[float, float]
+
+
+class Diagram:
+    """A drawing of boxes, arrows and arrays. All lengths are inches; (0, 0) is the lower left corner.
+
+        d = plot.Diagram(8, 2)
+        product, total = d.box(2, 1, "h = x w"), d.box(5, 1, "out = h + b")
+        d.arrow(product, total, "6")                            # a value goes forward
+        d.arrow(total, product, "1", color="tab:red", bend=0.3)     # its gradient comes back
+        plot.save(d.figure, "00_graph.png")
+    """
+
+    def __init__(self, width: float, height: float, title: str = ""):
+        self.figure, self.axes = plt.subplots(figsize=(width, height))
+        self.axes.set(xlim=(0, width), ylim=(0, height), aspect="equal")
+        self.axes.set_axis_off()
+        if title:
+            self.axes.set_title(title)
+
+    def box(
+        self, x: float, y: float, text: str, color: str = "tab:blue", width: float = 1.4, height: float = 0.6
+    ) -> Box:
+        """A rectangle with round corners around (x, y), with text in it. Returns where it is, for arrows."""
+        corner = (x - width / 2, y - height / 2)
+        shape = plt.matplotlib.patches.FancyBboxPatch(
+            corner, width, height, boxstyle="round,pad=0,rounding_size=0.1", facecolor=_light(color), edgecolor=color
+        )
+        self.axes.add_patch(shape)
+        self.text(x, y, text)
+        return Box(x, y, width, height)
+
+    def text(self, x: float, y: float, text: str, color: str = "black", size: float | None = None) -> None:
+        """Text with its centre at (x, y); size in points."""
+        self.axes.text(x, y, text, color=color, size=size, ha="center", va="center", zorder=3)
+
+    def arrow(
+        self, start: Box | Point, end: Box | Point, text: str = "", color: str = "black", bend: float = 0
+    ) -> None:
+        """An arrow from the edge of one box to the edge of another, or between points, with text beside its middle.
+
+        bend: 0 is straight; 0.3 bends to the right of the way from start to end, so that two can go side by side.
+        """
+        begin, finish = _edge(start, end), _edge(end, start)
+        arrow = plt.matplotlib.patches.FancyArrowPatch(
+            begin, finish, arrowstyle="-|>", mutation_scale=16, color=color, connectionstyle=f"arc3,rad={bend}"
+        )
+        self.axes.add_patch(arrow)
+        if text:
+            dx, dy = finish[0] - begin[0], finish[1] - begin[1]
+            length = math.hypot(dx, dy)
+            aside = bend * length / 2 + math.copysign(0.17, bend)  # the arc's middle, and a little further
+            x = (begin[0] + finish[0]) / 2 + aside * dy / length
+            y = (begin[1] + finish[1]) / 2 - aside * dx / length
+            self.text(x, y, text, color)
+
+    def grid(
+        self, x: float, y: float, rows: Sequence, title: str = "", color: str = "tab:blue", cell: float = 0.5
+    ) -> Box:
+        """A matrix around (x, y): a square for each entry, the darker the larger, with its number (or text) in it."""
+        texts = [[entry if isinstance(entry, str) else f"{entry:.3g}" for entry in row] for row in rows]
+        numbers = [[0.0 if isinstance(entry, str) else abs(float(entry)) for entry in row] for row in rows]
+        largest = max(map(max, numbers)) or 1.0
+        width, height = cell * len(texts[0]), cell * len(texts)
+        for i, row in enumerate(texts):
+            for j, text in enumerate(row):
+                corner = (x - width / 2 + j * cell, y + height / 2 - (i + 1) * cell)
+                shade = _light(color, 0.1 + 0.5 * numbers[i][j] / largest)
+                self.axes.add_patch(plt.Rectangle(corner, cell, cell, facecolor=shade, edgecolor="gray"))
+                self.text(corner[0] + cell / 2, corner[1] + cell / 2, text)
+        if title:
+            self.text(x, y + height / 2 + 0.2, title, color)
+        return Box(x, y, width, height)
+
+
+def _light(color: str, strength: float = 0.15) -> tuple[float, float, float]:
+    """A colour mixed with white."""
+    return tuple(1 - strength * (1 - part) for part in plt.matplotlib.colors.to_rgb(color))
+
+
+def _edge(here: Box | Point, there: Box | Point) -> Point:
+    """Where the straight line from one box's centre to another's leaves the first; a point is its own edge."""
+    if not isinstance(here, Box):
+        return here
+    dx, dy = there[0] - here.x, there[1] - here.y
+    across = here.width / 2 / abs(dx) if dx else math.inf
+    up = here.height / 2 / abs(dy) if dy else math.inf
+    share = min(across, up)
+    return here.x + share * dx, here.y + share * dy
 
 
 def loss_curve(
@@ -69,6 +186,7 @@ def loss_curve(
     axes.set_ylabel("loss (nats per token)")
     axes.legend()
     _write(figure, Path(path))
+    plt.close(figure)
 
 
 def _points(rows: list[dict], column: str) -> tuple[list, list]:
@@ -106,3 +224,4 @@ def finetuning_curves(rows: list[dict], metric: str, path: str | Path) -> None:
     right.set_xlabel("epoch")
     right.set_ylabel(metric)
     _write(figure, Path(path))
+    plt.close(figure)

@@ -28,7 +28,9 @@ def test_every_lesson_every_exercise_and_their_data_are_copied(tmp_path, capsys)
     for path in [*(ROOT / "lessons").glob("*.py"), *(ROOT / "lessons").glob("exercises/*.py")]:
         assert path.relative_to(ROOT / "lessons").as_posix() in written
     assert {"README.md", "data/stories_sample.txt", "benchmarks/results/transfer.json"} <= written
-    assert f"20 lessons, 40 exercises and what they need: {len(written)} files" in said
+    lessons = len(list((ROOT / "lessons").glob("[0-9][0-9]_*.py")))
+    exercises = len(list((ROOT / "lessons").glob("exercises/*.py")))
+    assert f"{lessons} lessons, {exercises} exercises and what they need: {len(written)} files" in said
     assert said.splitlines()[-1] == f"now: python {folder / '03_attention.py'}"
 
 

@@ -19,6 +19,7 @@ PATTERNS = (
     "lessons/README.md",
     "lessons/pictures/*.png",
     "lessons/exercises/*.py",
+    "lessons/exercises/hints.toml",
     "data/README.md",
     "data/stories_sample.txt",
     "data/tasks/*.tsv",
@@ -92,7 +93,7 @@ def _installed() -> dict[str, Path]:
 
 def _tell(folder: Path, written: list[Path], kept: list[Path]) -> None:
     """Print what was written, what was left alone, and what to do next."""
-    exercises = [path for path in written if path.parent.name == "exercises"]
+    exercises = [path for path in written if path.match("exercises/*.py")]
     lessons = [path for path in written if path.parent == folder and path.name[:2].isdigit()]
     if written:
         print(f"{folder}: {len(lessons)} lessons, {len(exercises)} exercises and what they need: {len(written)} files")

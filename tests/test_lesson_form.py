@@ -1,0 +1,170 @@
+"""Every lesson has the form of a lesson: short cells that speak and can be run again, pictures early, plain words.
+
+`NOT_YET` names the lessons that do not have it yet.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from lesson_cells import Session, cells
+
+ROOT = Path(__file__).parent.parent
+LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+NOT_YET = {path.name[:2] for path in LESSONS}
+DONE = [path for path in LESSONS if path.name[:2] not in NOT_YET]
+LONG = 5.0  # seconds: a cell that takes longer is not run a second time
+
+BANNED = r"\b(hears?|heard|hearing|nobody|whoever|wish(?:es|ed)?|asks?|asked|asking|guests?|dust)\b"
+QUOTED = r"\"[^\"]*\"|`[^`]*`|\*[^*]*\*"  # what somebody says, code, and examples may use any word
+
+each_lesson = pytest.mark.parametrize("path", DONE, ids=lambda path: path.stem)
+
+
+def code(path):
+    return [cell for cell in cells(path) if cell.is_code]
+
+
+def prose(path):
+    return [cell for cell in cells(path) if not cell.is_code]
+
+
+# --- what can be seen without running --------------------------------------------------------------------------------
+
+
+@each_lesson
+def test_cells_are_short_and_lines_fit_on_a_slide(path):
+    long = [f"{path.name}:{cell.line} has {len(cell.lines)} lines" for cell in code(path) if len(cell.lines) > 25]
+    wide = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if len(line) > 100:
+            wide.append(f"{path.name}:{number} has {len(line)} columns")
+    assert not long + wide
+    assert sum(len(cell.lines) for cell in code(path)) <= 450
+
+
+@each_lesson
+def test_a_lesson_says_how_long_it_takes_to_read(path):
+    words = sum(len(cell.prose.split()) for cell in prose(path))
+    lines = sum(1 for cell in code(path) for line in cell.lines if line.strip())
+    minutes = words / 150 + lines / 10
+    said = int(re.search(r"# Reading: (\d+) minutes\.", path.read_text(encoding="utf-8")).group(1))
+    assert said % 5 == 0 and abs(said - minutes) <= 5, f"{words} words and {lines} lines: {minutes:.0f} minutes"
+    assert said <= 60
+
+
+@each_lesson
+def test_the_first_picture_stands_where_the_idea_starts(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    pictures = [number for number, line in enumerate(lines) if "plot.save(" in line]
+    names = re.findall(r"plot\.save\(\s*[^,]+,\s*\"(\w+)\.png\"", path.read_text(encoding="utf-8"))
+    assert len(pictures) >= 2 and len(set(names)) >= 2
+    assert pictures[0] <= len(lines) / 3, f"the first picture stands at line {pictures[0]} of {len(lines)}"
+    assert all(name.startswith(path.name[:2] + "_") for name in names)
+
+
+@each_lesson
+def test_the_words_are_those_of_a_textbook(path):
+    found = []
+    for cell in prose(path):
+        for word in re.findall(BANNED, re.sub(QUOTED, "", cell.prose), re.IGNORECASE):
+            found.append(f"{path.name}, the cell at line {cell.line}: {word}")
+    comments = re.findall(r"#(.*)", "\n".join(cell.source for cell in code(path)))
+    found += re.findall(BANNED, re.sub(QUOTED, "", "\n".join(comments)), re.IGNORECASE)
+    assert not found
+
+
+@each_lesson
+def test_formulas_are_tex(path):
+    """Where there is pencil work, there are formulas between lines of $$, and each is closed."""
+    text = "\n".join(cell.prose for cell in prose(path))
+    lines = [line for line in text.splitlines() if "$$" in line]
+    assert all(line.strip() == "$$" for line in lines) and len(lines) % 2 == 0
+    if re.search(r"^## \d+\. Collapse", text, re.MULTILINE):
+        assert lines, "the section on the pencil work has no formula"
+
+
+@each_lesson
+def test_what_is_asserted_is_said(path):
+    silent = []
+    for cell in code(path):
+        for statement in re.findall(r"^ *assert .*(?:\n {4,}.*)*?(?=\n\S|\n *assert|\Z)", cell.source, re.MULTILINE):
+            if not re.search(r", *\(?\s*f?[\"']", statement):
+                silent.append(f"{path.name}, the cell at line {cell.line}: {statement.strip()[:60]}")
+    assert not silent, "an assert without a message"
+
+
+QUOTE = re.compile(r"^    # ((?:minigpt|benchmarks|tests)/[\w/.]+)\n((?:    .*\n|\n)+)", re.MULTILINE)
+
+
+def quotes(path):
+    """(file, the lines quoted from it) of a lesson."""
+    for cell in prose(path):
+        for name, block in QUOTE.findall(cell.prose + "\n"):
+            yield name, [line.strip() for line in block.splitlines() if line.strip()]
+
+
+@each_lesson
+def test_quotes_of_the_library_are_true(path):
+    for name, quoted in quotes(path):
+        own = [line.strip() for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line.strip()]
+        at = 0
+        for part in "\n".join(quoted).split("\n...\n"):
+            part = part.splitlines()
+            starts = [i for i in range(at, len(own)) if own[i : i + len(part)] == part]
+            assert starts, f"{path.name} quotes {name}, where these lines do not stand:\n" + "\n".join(part)
+            at = starts[0] + len(part)
+
+
+@each_lesson
+def test_what_a_lesson_leaves_open_has_hints_and_an_answer(path):
+    """Section "exercises" is a numbered list; what names no file of exercises/ has hints and an answer."""
+    given = tomllib.loads((ROOT / "lessons" / "exercises" / "hints.toml").read_text(encoding="utf-8"))
+    text = "\n".join(cell.prose for cell in prose(path))
+    (section,) = re.findall(r"^## \d+\. Exercises$(.*)", text, re.DOTALL | re.MULTILINE)
+    number = path.name[:2]
+    for item, text in re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", section, re.DOTALL | re.MULTILINE):
+        named = re.search(r"exercises/(\w+)\.py", text)
+        key = named.group(1) if named else f"{number}.{item}"
+        assert 1 <= len(given[key]["hints"]) <= 3 and all(given[key]["hints"]), key
+        assert named or given[key]["answer"].strip(), key
+
+
+# --- what is seen when it runs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@each_lesson
+def test_every_cell_shows_something_and_can_be_run_again(path, tmp_path, monkeypatch):
+    session = Session(path, tmp_path, monkeypatch)
+    seconds = {}
+    for cell in code(path):
+        ran = session.run(cell)
+        seconds[cell.line] = ran.seconds
+        assert ran.printed.strip() or ran.pictures, f"the cell at line {cell.line} shows nothing"
+        wide = [line for line in ran.printed.splitlines() if len(line) > 100 and not line.startswith("picture: ")]
+        assert not wide, f"the cell at line {cell.line} prints a line of {max(map(len, wide))} columns"
+        if ran.seconds < LONG:
+            session.run(cell)
+    assert sum(seconds.values()) < 180
+    for cell in reversed(code(path)):  # a reader goes back after the end
+        if seconds[cell.line] < LONG:
+            session.run(cell)
+
+
+@pytest.mark.slow
+@each_lesson
+def test_a_lesson_is_a_notebook_with_its_pictures_in_it(path, tmp_path, monkeypatch):
+    jupytext = pytest.importorskip("jupytext")
+    nbclient = pytest.importorskip("nbclient")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = jupytext.read(path, fmt="py:percent")
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
+    client.execute()
+    shown = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            assert output.output_type != "error"
+            shown += [name for name in output.get("data", {}) if name == "image/png"]
+    assert len(shown) >= 2, f"{len(shown)} pictures are shown"
