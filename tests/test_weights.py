@@ -12,6 +12,7 @@ from minigpt.errors import InputError
 from minigpt.files import openai_release
 from minigpt.files.checkpoint import load_tensors, save_model, save_tensors
 from minigpt.files.disk import write_text
+from minigpt.files.tensors import narrow, read_header
 
 
 def write(path, header, data=b"", length=None):
@@ -102,6 +103,35 @@ def test_bfloat16_is_widened(tmp_path):
     tensors, _ = load_tensors(tmp_path / "x")
     assert tensors["b"].dtype == np.float32 and tensors["b"].tolist() == numbers.reshape(2, 3).tolist()
     assert tensors["before"].tolist() == [7, 8] and tensors["none"].shape == (0, 2)
+
+
+def test_bfloat16_is_written_as_the_nearest_the_even_one_of_two(tmp_path):
+    upper = [0x3F80, 0x3F81, 0x3F82]  # 1 and the two that follow it in bfloat16
+    one, two, three = (np.array([bits << 16], np.uint32).view(np.float32)[0] for bits in upper)
+    below, middle, above = one + (two - one) * np.float32([0.499, 0.5, 0.501])
+    values = np.array([one, below, middle, above, (two + three) / 2, -middle, 0.0, 1e38, 2.0**-126], np.float32)
+    save_tensors(tmp_path / "t", {"x": narrow(values.reshape(3, 3)), "y": values})
+    read, _ = load_tensors(tmp_path / "t")
+    expected = [one, one, one, two, three, -one, 0]
+    assert np.array_equal(read["x"].reshape(-1)[:7], expected) and read["x"].dtype == np.float32
+    assert np.allclose(read["x"].reshape(-1)[7:], values[7:], rtol=2**-8, atol=0) and np.array_equal(read["y"], values)
+    assert read_header(tmp_path / "t").entries["x"]["dtype"] == "BF16"
+
+
+def test_a_model_in_bfloat16_is_half_as_large_and_nearly_the_same(tmp_path):
+    model = small_gpt1()
+    model.save(tmp_path / "whole")
+    model.save(tmp_path / "narrow", dtype="bfloat16")
+    whole, narrow_one = (tmp_path / name / "model.safetensors" for name in ("whole", "narrow"))
+    numbers = sum(parameter.data.size for _, parameter in model.named_parameters())
+    header = read_header(narrow_one).start
+    assert narrow_one.stat().st_size == header + 2 * numbers < whole.stat().st_size
+    opened = dict(type(model).load(tmp_path / "narrow").named_parameters())
+    for name, parameter in model.named_parameters():
+        assert np.allclose(opened[name].data, parameter.data, rtol=2**-8, atol=0), name
+    with pytest.raises(InputError, match="dtype is 'float16': give bfloat16, or leave it out"):
+        model.save(tmp_path / "other", dtype="float16")
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])

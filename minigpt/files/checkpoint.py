@@ -12,7 +12,7 @@ import numpy as np
 from minigpt.device.arrays import to_device
 from minigpt.errors import InputError
 from minigpt.files.disk import read_json, typed, write_json
-from minigpt.files.tensors import load_tensors, read_header, save_tensors
+from minigpt.files.tensors import load_tensors, narrow, read_header, save_tensors
 
 __all__ = [
     "CONFIG", "INDEX", "RESUME", "WEIGHTS", "check_config", "fill", "load_config", "load_tensors", "load_weights",
@@ -27,12 +27,15 @@ RESUME = "resume.safetensors"  # from which a training run goes on
 INDEX = "model.safetensors.index.json"  # where the weights are split over several files
 
 
-def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray]) -> None:
+def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray], dtype: str | None = None) -> None:
     """Write a model directory: config.json and model.safetensors, whose metadata holds the configuration once more.
 
-    Raises InputError where it cannot be written.
+    dtype: "bfloat16" rounds the weights to 16 bits; None keeps what they are. Raises InputError where it
+    cannot be written.
     """
     folder = Path(folder)
+    if dtype == "bfloat16":
+        tensors = {name: narrow(tensor) for name, tensor in tensors.items()}
     write_json(folder / CONFIG, config)
     save_tensors(folder / WEIGHTS, tensors, {"config": json.dumps(config)})
 

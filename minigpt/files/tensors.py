@@ -20,6 +20,7 @@ WRITER = {"written_by": "minigpt"}  # a second mark, so that a damaged key of th
 BLANK = "0" * 64  # stands for the checksum while it is computed
 BEGIN = b'{"__metadata__": {"sha256": "'  # how the header of every file that is written here begins
 CHUNK = 1 << 20  # bytes that are read at a time
+NARROW = np.dtype("V2")  # an element of bfloat16, for which NumPy has no type: two bytes
 
 
 class Header(NamedTuple):
@@ -142,6 +143,17 @@ def _widen(path: Path, start: int, entry: dict[str, Any]) -> np.ndarray:
     return bits.view(np.float32).reshape(entry["shape"])
 
 
+def narrow(tensor: np.ndarray) -> np.ndarray:
+    """Floats rounded to the nearest bfloat16, of two the even one: arrays of two bytes that `save_tensors` can write.
+
+    bfloat16 is the upper half of a float32: its range, with 8 binary digits in place of 24.
+    """
+    bits = np.ascontiguousarray(tensor, dtype=np.float32).view(np.uint32).reshape(tensor.shape)
+    lowest_kept = (bits >> 16) & 1
+    rounded = (bits + 0x7FFF + lowest_kept) >> 16
+    return rounded.astype("<u2").view(NARROW)
+
+
 def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
     """The safetensors format: the length of a header, the header in JSON, the numbers of one tensor after the other.
 
@@ -167,7 +179,7 @@ def _header_text(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> by
     start = 0
     for name, tensor in tensors.items():
         end = start + tensor.nbytes
-        letter = {"f": "F", "i": "I", "u": "U"}[tensor.dtype.kind]
+        letter = {"f": "F", "i": "I", "u": "U", NARROW.kind: "BF"}[tensor.dtype.kind]
         bits = 8 * tensor.itemsize
         header[name] = {"dtype": f"{letter}{bits}", "shape": tensor.shape, "data_offsets": [start, end]}
         start = end

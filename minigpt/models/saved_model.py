@@ -34,20 +34,23 @@ class SavedModel(Module):
     prefix = "transformer."  # what other programs may put before the names of tensors
     tied_heads = ("lm_head.weight",)  # under which names they store the head once more
 
-    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+    def save(self, folder: str | Path, overwrite: bool = False, dtype: str | None = None) -> None:
         """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too.
 
         overwrite: also in the folder of a training run, and beside a tokenizer of another size. Without it raises
-        InputError there, for the folder would no longer hold what belongs together.
+        InputError there, for the folder would no longer hold what belongs together. dtype: None keeps that of the
+        model; "bfloat16" rounds each weight to 8 binary digits, two bytes, which `load` widens again.
         """
         check_folder(folder)
+        if dtype not in (None, "bfloat16"):
+            raise InputError(f"dtype is {dtype!r}: give bfloat16, or leave it out to keep that of the model")
         if not overwrite:
             self.check_folder(Path(folder))
         tensors = {}
         for name, parameter in self.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         published = self.to_published(tensors)
-        checkpoint.save_model(folder, self.config.to_dict(), published)
+        checkpoint.save_model(folder, self.config.to_dict(), published, dtype)
 
     def check_folder(self, folder: Path) -> None:
         """Raises InputError where saving in this folder would part what belongs together."""
