@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import matplotlib
 
-_SCRIPT = getattr(sys.modules["__main__"], "__file__", None)  # None in a notebook
-
 
 def _notebook():
     """The IPython of a notebook, which shows pictures; None elsewhere."""
@@ -29,11 +27,12 @@ plt.style.use(Path(__file__).with_name("minigpt.mplstyle"))
 def save(figure, name: str, folder: str | Path | None = None) -> Path:
     """Write a figure as PNG, print where, and close it; a notebook shows it too. Returns the path.
 
-    The folder is `figures` beside the running script, or in the current folder where no script runs. Where it cannot be
-    written, one line says so.
+    The folder is `figures` beside the file that calls, or in the current folder where a notebook or a reader calls.
+    Where it cannot be written, one line says so.
     """
     if folder is None:
-        home = Path(_SCRIPT).resolve().parent if _SCRIPT else Path()
+        caller = sys._getframe(1).f_globals.get("__file__")
+        home = Path(caller).resolve().parent if caller else Path()
         folder = home / "figures"
     path = Path(folder) / name
     try:

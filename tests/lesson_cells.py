@@ -1,46 +1,15 @@
-"""A lesson as the tests see it: its cells, each prose or code, and a way to run them one by one."""
+"""A lesson as the tests run it: cell by cell, in any order."""
 
 import contextlib
 import io
 import linecache
-import re
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 from minigpt import plot
-
-
-class Cell(NamedTuple):
-    """One cell: the line at which it begins, is it code, and its lines without the marker."""
-
-    line: int
-    is_code: bool
-    lines: list[str]
-
-    @property
-    def source(self) -> str:
-        return "\n".join(self.lines)
-
-    @property
-    def prose(self) -> str:
-        """The text of a cell of prose, without the signs of comment."""
-        return "\n".join(line.removeprefix("#").removeprefix(" ") for line in self.lines)
-
-
-def cells(path: Path) -> list[Cell]:
-    """The cells of a lesson, in order, without empty lines around them."""
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if re.match(r"# %%", line):
-            found.append(Cell(number + 1, "[markdown]" not in line, []))
-        else:
-            found[-1].lines.append(line)
-    for cell in found:
-        while cell.lines and not cell.lines[-1].strip():
-            cell.lines.pop()
-    return found
+from minigpt.learn.cells import Cell
 
 
 class Ran(NamedTuple):

@@ -8,7 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from lesson_cells import Session, cells
+from lesson_cells import Session
+
+from minigpt.learn.cells import cells
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))

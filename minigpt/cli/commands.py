@@ -219,6 +219,18 @@ def _lessons(found: Namespace) -> None:
 
 RUN = "runs/gpt1-stories-nano"  # what `minigpt train` writes where nothing is given
 TUNED = f"{RUN}-sentiment"
+def _lesson_options() -> type:
+    from minigpt.learn.lesson import LessonOptions
+
+    return LessonOptions
+
+
+def _lesson(found: Namespace) -> int:
+    from minigpt.learn.lesson import LessonOptions, step_through
+
+    return step_through(read(LessonOptions, found))
+
+
 LESSONS = "my-lessons"
 
 OVERVIEW = (
@@ -300,7 +312,13 @@ LEARN = Command("lessons", "copy the lessons and their exercises into a folder",
     f"lessons {LESSONS}",
 ))  # fmt: skip
 
+LESSON = Command("lesson", "read a lesson in the terminal, cell by cell", _lesson_options, _lesson, (
+    "lesson 03",
+    "lesson 06 --cell 12",
+))  # fmt: skip
+
 COMMANDS = (
+    LESSON,
     LEARN,
     TRAIN,
     SAMPLE,
