@@ -1,87 +1,137 @@
 # %% [markdown]
-# # Lesson 15: byte-level BPE, GPT-2's
+# # Lesson 15: byte-level BPE, GPT-2's tokenizer
 #
-# GPT-1 reads lower-case English and nothing else. You will build the tokenizer that reads everything: bytes instead of
-# characters, words that keep their space, merges, and a decoder that never fails. You will see why Korean is dear in an
-# English vocabulary, what learning from Korean text does about it, and what a token may be that is not text at all.
+# You will build the tokenizer that can read every text: it starts from bytes instead of characters,
+# keeps the space in front of a word, and has a decoder that never fails. You will measure why
+# Korean costs three times as many tokens as it must in an English vocabulary, and you will find
+# tokens that are not text.
 #
-# Reading: 25 minutes. Running: 10 seconds. Before it: lesson 10, whose trainer we use.
+# Reading: 40 minutes. Running: 10 seconds. Before it: lesson 10, whose merging we use.
 #
-# Papers: Radford et al. 2019 (GPT-2), section 2.2. UTF-8 is Thompson and Pike's, 1992; today's rules are RFC 3629.
+# Papers: Radford et al. 2019 (GPT-2), section 2.2. UTF-8 was designed by Thompson and Pike in 1992;
+# its present rules are RFC 3629.
 
 # %% [markdown]
-# ## 1. Why: three losses, and 256 ways out
+# ## 1. Why: what lesson 10 lost
 #
-# Lesson 10 ended with three losses: capitals, spaces, and every character that the corpus did not have. The third looks
-# easy: put *all* characters into the alphabet. How many are there?
+# The tokenizer of lesson 10, like GPT-1's, loses three things: capital letters, spaces, and every
+# character that its training text did not have. Such a character becomes the unknown token. Could
+# we put *all* characters into the alphabet? Let us count them.
 
 # %%
 import sys
 import unicodedata
 
 if hasattr(sys.stdout, "reconfigure"):
-    sys.stdout.reconfigure(errors="replace")  # a console may not know Hangul
+    sys.stdout.reconfigure(errors="replace")  # a terminal may not be able to show Hangul
 
-characters = [chr(c) for c in range(sys.maxunicode + 1)]
-assigned = sum(unicodedata.category(c) not in ("Cn", "Co", "Cs") for c in characters)  # not: empty, private, surrogates
-print(f"{assigned:,} characters in Unicode {unicodedata.unidata_version}, {len(characters):,} places for them")
-assert assigned > 130_000
+every_character = [chr(code) for code in range(sys.maxunicode + 1)]
+not_text = ("Cn", "Co", "Cs")  # places that are empty, private, or half of a pair
+assigned = sum(unicodedata.category(one) not in not_text for one in every_character)
+print(f"Unicode {unicodedata.unidata_version}: {assigned:,} characters, "
+      f"and room for {len(every_character):,}")
+assert assigned > 130_000, "Unicode has over 130,000 characters"
 
 # %% [markdown]
-# "This would result in a base vocabulary of over 130,000 before any multi-symbol tokens are added", says the paper. But
-# no file holds characters. Files hold bytes, and of those there are 256, for every text that was or will be written.
-# The rule from character to bytes is UTF-8. A character below 128 is one byte. For a larger number the first byte says
-# by its leading ones how many bytes there are, and six bits go into each byte that follows:
+# GPT-2's whole vocabulary has 50,257 tokens. The paper says of such an alphabet: "This would result
+# in a base vocabulary of over 130,000 before any multi-symbol tokens are added".
 #
-#     U+0000 .. U+007F      0xxxxxxx
-#     U+0080 .. U+07FF      110xxxxx 10xxxxxx
-#     U+0800 .. U+FFFF      1110xxxx 10xxxxxx 10xxxxxx
-#     U+10000 .. U+10FFFF   11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
+# But a file does not hold characters. It holds **bytes**, numbers from 0 to 255. There are only 256
+# of them, and every text, in every language, is a row of bytes. The rule that turns a character
+# into bytes is called UTF-8. In the picture, one word with an accent: four characters, five bytes,
+# and the tokens that a byte-level tokenizer may make of them.
+
+# %%
+from minigpt import plot
+
+WORD = "café"
+drawing = plot.Diagram(9, 3.9, "Characters, bytes, tokens")
+word_bytes = [f"{byte:02x}" for byte in WORD.encode("utf-8")]
+for label, height in (("characters", 3.2), ("bytes", 1.9), ("tokens", 0.6)):
+    drawing.text(1.1, height, label, "tab:blue")
+for i, character in enumerate(WORD):
+    drawing.box(3 + i + (i == 3) * 0.5, 3.2, character, width=0.8 + (i == 3))
+for i, byte in enumerate(word_bytes):
+    drawing.box(3 + i, 1.9, byte, "tab:orange", width=0.8)
+for start, end in ((3, 3), (4, 4), (5, 5), (6.3, 6), (6.7, 7)):
+    drawing.arrow((start, 2.85), (end, 2.25))
+drawing.box(4, 0.6, "63 61 66", "tab:green", width=2.8)
+drawing.box(6.5, 0.6, "c3 a9", "tab:green", width=1.8)
+drawing.text(8.3, 1.25, "merges\njoin bytes")
+plot.save(drawing.figure, "15_bytes.png")
+
+# %% [markdown]
+# **UTF-8.** A character with a number below 128 is one byte. For a larger number, the first byte
+# says by the ones at its left end how many bytes there are. Each byte after the first begins with
+# 10 and carries six bits of the number (x stands for a bit of the number):
+#
+#     U+0000 to U+007F        0xxxxxxx
+#     U+0080 to U+07FF        110xxxxx 10xxxxxx
+#     U+0800 to U+FFFF        1110xxxx 10xxxxxx 10xxxxxx
+#     U+10000 to U+10FFFF     11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
 
 # %%
 def utf8(code):
     """The bytes of the character with this number."""
     if code < 0x80:
         return bytes([code])
-    n, ones = (1, 0b11000000) if code < 0x800 else (2, 0b11100000) if code < 0x10000 else (3, 0b11110000)
-    return bytes([ones | code >> 6 * n, *(0b10000000 | code >> 6 * k & 63 for k in reversed(range(n)))])
+    if code < 0x800:
+        following, mark = 1, 0b11000000
+    elif code < 0x10000:
+        following, mark = 2, 0b11100000
+    else:
+        following, mark = 3, 0b11110000
+    encoded = [mark | code >> 6 * following]
+    for place in reversed(range(following)):
+        six_bits = code >> 6 * place & 0b111111
+        encoded.append(0b10000000 | six_bits)
+    return bytes(encoded)
 
 
+print("character  number   bytes")
 for character in "A", "é", "가", "👋":
-    print(f"  {character}  U+{ord(character):04X}  {utf8(ord(character)).hex(' ')}")
-real = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-assert all(utf8(c) == chr(c).encode("utf-8") for c in real)
+    print(f"    {character}      U+{ord(character):04X}   {utf8(ord(character)).hex(' ')}")
+text_codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+assert all(utf8(code) == chr(code).encode("utf-8") for code in text_codes), "the same as Python's"
 
 # %% [markdown]
-# It is Python's, for all 1,112,064 numbers. (2,048 more are *surrogates*, which no text may hold alone. Python's
-# strings can, by accident; the library refuses them with a clear word.)
+# Our function agrees with Python for all 1,112,064 numbers that can stand for a character. (The
+# other 2,048, called *surrogates*, are halves of pairs and may not stand in a text. A Python string
+# can contain one by accident; the library then stops with a clear message.)
 #
-# So: **start from 256 bytes, and merge.** No text is unknown, capitals stay, and the loss of spaces comes next.
+# So the plan is: **start with the 256 bytes as the alphabet, and merge.** No text is unknown, and
+# capital letters stay. Spaces come next.
 
 # %% [markdown]
-# ## 2. Forward: words, bytes, merges, numbers
+# ## 2. Words, bytes, merges, ids
 #
-# **Words.** We could let merges run over the whole text. The paper tried: "BPE including many versions of common words
-# like dog since they occur in many variations such as dog. dog! dog?". It keeps merges within one kind of character,
-# letters, digits or the rest, with "an exception for spaces": *one* space may stand in front. This is the pattern of
-# the released code; \p{L} is a letter of any script, \p{N} a number (½ and Ⅳ too), \s white space.
+# **Step 1: cut the text into words.** If merges could run over a whole text, common words would be
+# learnt many times. The paper saw this: "BPE including many versions of common words like dog since
+# they occur in many variations such as dog. dog! dog?". So a merge may join only characters of one
+# kind: letters, digits, or other signs. There is one exception: *one space* may stand in front of
+# the word. This is the pattern of the released code. `\p{L}` is a letter of any script, `\p{N}` is
+# a number (also ½ and Ⅳ), `\s` is white space.
 
 # %%
 import regex
 
-PATTERN = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+PATTERN = regex.compile(
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
 
-for text in ("It's the 3rd dog!", "if x:\n    return", "고양이는 2마리."):
-    words = PATTERN.findall(text)
-    print(" ", " | ".join(word.replace("\n", "\\n") for word in words))
-    assert "".join(words) == text
+for line in ("It's the 3rd dog!", "if x:\n    return", "고양이는 2마리."):
+    pieces = PATTERN.findall(line)
+    print(" | ".join(piece.replace("\n", "\\n") for piece in pieces))
+    assert "".join(pieces) == line, "the words, one after another, are the text"
 
 # %% [markdown]
-# The words, put one after another, are the text: nothing was thrown away, so nothing has to be put back. `\s+(?!\S)` is
-# white space that is *not* followed by a word; it leaves the last space to the word behind it. (See `return`.)
+# Nothing is thrown away, so the decoder has nothing to guess. Look at the second line: `\s+(?!\S)`
+# matches white space that is *not* followed by a word. It therefore leaves the last space for the
+# word ` return`.
 #
-# Was the paper right about dogs? We learn 1,000 merges from Python's manual, once from words cut at spaces only, once
-# from words of the pattern. How many tokens mix letters with punctuation?
+# Does the pattern do what the paper says? We learn 1,000 merges from Python's manual twice: once
+# from words that are cut at spaces only, once from words of the pattern. Then we count the tokens
+# that join letters and punctuation.
 
 # %%
 from collections import Counter
@@ -89,128 +139,176 @@ from pydoc_data.topics import topics
 
 from minigpt.tokenizer import bpe
 
-manual = "\n".join(topics[name] for name in sorted(topics))
+MANUAL = "\n".join(topics[name] for name in sorted(topics))
 
 
-def with_marks(words):
-    tokens = map("".join, bpe.train(Counter(words), 1000, suffix="", progress=False))
-    return [token for token in tokens if regex.search(r"\p{L}[^\s\p{L}\p{N}]|[^\s\p{L}\p{N}]\p{L}", token)]
+def mixed_tokens(words):
+    """Of 1,000 merges, the tokens in which a letter and a punctuation mark stand side by side."""
+    merges = bpe.train(Counter(words), 1000, suffix="", progress=False)
+    tokens = [left + right for left, right in merges]
+    beside = r"\p{L}[^\s\p{L}\p{N}]|[^\s\p{L}\p{N}]\p{L}"
+    return [token for token in tokens if regex.search(beside, token)]
 
 
-careless, careful = (with_marks(words) for words in (regex.findall(r" ?\S+|\s+", manual), PATTERN.findall(manual)))
-print(f"tokens of letters and punctuation: {len(careless)} of 1,000, such as {careless[:8]}")
-print(f"  with the pattern {len(careful)}")
-assert len(careless) > 25 and set(careful) <= {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
+at_spaces = mixed_tokens(regex.findall(r" ?\S+|\s+", MANUAL))
+by_pattern = mixed_tokens(PATTERN.findall(MANUAL))
+print(f"cut at spaces:      {len(at_spaces):3} of 1,000 tokens, such as {at_spaces[:5]}")
+print(f"cut by the pattern: {len(by_pattern):3}")
+allowed = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
+assert len(at_spaces) > 25 and set(by_pattern) <= allowed, "the pattern leaves only 's and its kind"
 
 # %% [markdown]
-# One token in twenty, in a text of one kind. The pattern spends them on something else. What it allows is `'s` and its
-# like, by name.
+# One token in twenty was spent on such mixtures. The pattern allows only the seven English endings
+# that it lists (`'s`, `'t`, …).
 #
-# **Bytes, and their faces.** A file of merges is text, a line for each pair, with a space between its two halves. Were
-# a half itself a space or a line end, the file would fall apart. So OpenAI's code writes each byte as a character that
-# can be seen: the 188 printable ones of Latin-1 as themselves, the other 68 as what comes from U+0100 on. The space,
-# byte 32, becomes Ġ. Faces are for files and eyes; they *mean* bytes.
+# **Step 2: write each byte as a visible character.** A vocabulary file has one merge on each line,
+# with a space between the two halves. If a half were itself a space or a line end, the file could
+# not be read. So OpenAI's code writes every byte as a character that can be seen. The 188 bytes
+# that are printable characters in the Latin-1 table stand for themselves. The other 68 get the
+# characters from U+0100 on. The space, byte 32, becomes `Ġ`. These characters are only a way to
+# *write* bytes.
 
 # %%
 printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-hidden = [byte for byte in range(256) if byte not in printable]
-FACE = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(hidden)}
-BYTE = {face: byte for byte, face in FACE.items()}
+others = [byte for byte in range(256) if byte not in printable]
+CHARACTER_OF = {byte: chr(byte) for byte in printable}
+CHARACTER_OF |= {byte: chr(256 + i) for i, byte in enumerate(others)}
+BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 
 def spell(word):
-    return "".join(FACE[byte] for byte in word.encode("utf-8"))
+    """A word as a string with one visible character for each byte."""
+    return "".join(CHARACTER_OF[byte] for byte in word.encode("utf-8"))
 
 
-print("  ", ", ".join(f"{word!r} is {spell(word)}" for word in (" the", "\n", "é", "가")))
-assert spell(" the") == "Ġthe" and spell("가") == "ê°Ģ" and len(set(FACE.values())) == 256
+print("word      bytes      written as")
+for word in (" the", "\n", "é", "가"):
+    print(f"{word!r:8}  {word.encode().hex():9}  {spell(word)}")
+assert spell(" the") == "Ġthe" and spell("가") == "ê°Ģ", "the published way of writing bytes"
+assert len(BYTE_OF) == 256, "no two bytes share a character"
 
 # %% [markdown]
-# **Merges and numbers.** Learning is lesson 10's, on spelled words, without the mark `</w>`: the space in front now
-# tells where a word begins. Ids: 256 bytes first, then one for each merge.
+# **Step 3: learn merges, and give ids.** Learning is lesson 10's, applied to the spelled words. The
+# mark `</w>` is not needed: the space in front already shows where a word begins. The ids 0 to 255
+# are the bytes; after them comes one id for each merge.
 
 # %%
 def learn(text, n):
-    """The first n merges, or all there are that occur twice."""
+    """The first n merges of a text, or all whose pair occurs at least twice."""
     counts = Counter(map(spell, PATTERN.findall(text)))
-    return bpe.train(counts, n, suffix="", alphabet=list(FACE.values()), ties="tokenizers", progress=False)
+    alphabet = list(CHARACTER_OF.values())
+    return bpe.train(counts, n, suffix="", alphabet=alphabet, ties="tokenizers", progress=False)
 
 
+some_merges = learn(MANUAL, 2000)
+print("the first merges:", "  ".join(f"{left}+{right}" for left, right in some_merges[:8]))
+print("the last ones:   ", "  ".join(f"{left}+{right}" for left, right in some_merges[-6:]))
+assert some_merges[0] == ("Ġ", "Ġ"), "the manual is indented: its most frequent pair is two spaces"
+
+# %% [markdown]
+# **Step 4: encode and decode.** Each line of the decoder undoes one line of the encoder, in reverse
+# order, as a backward pass does. There is one difference. The encoder starts from text, but the
+# decoder may get *any* ids, and their bytes may not be text. UTF-8 has rules; bytes that break them
+# become U+FFFD, the replacement character `\N{REPLACEMENT CHARACTER}`.
+
+# %%
 class Vocabulary:
+    """Merges with their ids: bytes first, then one id for each merge."""
+
     def __init__(self, merges):
-        self.symbols = [*FACE.values(), *(left + right for left, right in merges)]
+        self.symbols = [*CHARACTER_OF.values(), *(left + right for left, right in merges)]
         self.ids = {symbol: i for i, symbol in enumerate(self.symbols)}
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
 
     def encode(self, text):
-        words = PATTERN.findall(text)
-        spelled = [spell(word) for word in words]
-        merged = [symbol for word in spelled for symbol in bpe.merge(word, self.ranks)]
-        return [self.ids[symbol] for symbol in merged]
+        symbols = []
+        for word in PATTERN.findall(text):
+            symbols += bpe.merge(spell(word), self.ranks)
+        return [self.ids[symbol] for symbol in symbols]
 
     def bytes_of(self, ids):
-        # ids[k] = self.ids[symbol]
-        merged = [self.symbols[i] for i in ids]
-        # merged: every spelled word was cut into symbols
-        spelled = "".join(merged)
-        # spelled: a face for each byte
-        return bytes(BYTE[face] for face in spelled)
+        symbols = [self.symbols[i] for i in ids]
+        return bytes(BYTE_OF[character] for character in "".join(symbols))
 
     def decode(self, ids):
-        # bytes = text.encode("utf-8"), but a model may write bytes that are no text: those become U+FFFD
         return self.bytes_of(ids).decode("utf-8", errors="replace")
 
 
-english = Vocabulary(learn(manual, 2000))
-for text in ("The dog's name: Rex!", "  spaces,\tTabs\n\nand CAPITALS  ", "naïve 한국어 👋", ""):
-    assert english.decode(english.encode(text)) == text
-shown = [english.symbols[i] for i in english.encode("The statement returns nothing.")]
-print("  ", " ".join(shown))
-assert english.decode([english.ids[FACE[0xEA]]]) == "\N{REPLACEMENT CHARACTER}"
+print("a vocabulary without merges has", len(Vocabulary([]).symbols), "symbols, the bytes")
+
+# %%
+english = Vocabulary(some_merges)
+sentence_ids = english.encode("The statement returns nothing.")
+print(" | ".join(english.symbols[i] for i in sentence_ids))
+for given in ("The dog's name: Rex!", "  spaces,\tTabs\n\nand CAPITALS  ", "naïve 한국어 👋", ""):
+    assert english.decode(english.encode(given)) == given, f"{given!r} comes back whole"
+broken_byte = [english.ids[CHARACTER_OF[0xEA]]]
+assert english.decode(broken_byte) == "\N{REPLACEMENT CHARACTER}", "no text, and no failure"
 
 # %% [markdown]
 # ## 3. A space is part of the word
 #
-# In this world `the`, ` the`, `The` and ` The` are four words with four numbers, and the model has to find out that
-# they are relatives. And one habit of people breaks things: to end a prompt with a space.
+# Now `the`, ` the`, `The` and ` The` are four different words with four different ids. The model
+# has to learn from text that they are related. This also makes one habit harmful: to end a prompt
+# with a space.
 
 # %%
-asked, habit, whole = (english.encode(text) for text in ("the return", "the return ", "the return value"))
-print("  ", asked, habit, whole)
-assert whole[: len(asked)] == asked and whole[: len(habit)] != habit
+prompts = ("the return", "the return ", "the return value")
+for prompt in prompts:
+    print(f"{prompt!r:19} {english.encode(prompt)}")
+good, with_space, whole_text = map(english.encode, prompts)
+assert whole_text[: len(good)] == good, "the ids of the first prompt begin those of the whole text"
+assert whole_text[: len(with_space)] != with_space, "those of the prompt with a space do not"
 
 # %% [markdown]
-# The model has read ` value` with its space ten thousand times. After a lonely space it must go on with `value` without
-# one, which it has hardly ever seen there. **A prompt ends with a word, not with a space.**
+# In training the model has seen ` value`, with its space, many times. After a separate space token
+# it would have to continue with `value` without a space, which it has rarely seen at this place.
+# **A prompt should end with a word, not with a space.**
 
 # %% [markdown]
 # ## 4. Hangul: what a syllable costs
 #
-# The 11,172 Korean syllables stand in Unicode in the order of the dictionary, from 가 (U+AC00) to 힣 (U+D7A3). In
-# pencil: a syllable is an initial consonant (19), a vowel (21) and a final consonant or none (28), and
+# Unicode has the 11,172 Korean syllables in the order of the dictionary, from 가 (U+AC00) to 힣
+# (U+D7A3). A syllable has one of 19 initial consonants, one of 21 vowels, and one of 28 endings
+# (27 final consonants, or none):
 #
-#     code = 0xAC00 + (initial * 21 + vowel) * 28 + final
+# $$
+# \text{code} = \mathrm{0xAC00} + (\text{initial} \cdot 21 + \text{vowel}) \cdot 28 + \text{ending}
+# $$
 #
-# All of them lie between U+0800 and U+FFFF: **three bytes each**. The first byte holds the upper 4 bits of the code,
-# the second the next 6, the third the last 6. So 64 neighbours share their first two bytes. But a family, one initial
-# and one vowel, has 28 members. Inside the 11,172 lie 174 multiples of 64; every seventh of them, 24 in all, is a
-# multiple of 28 too. The other 150 cut a family in two: the bytes of a syllable know nothing of its letters.
+# All these numbers lie between U+0800 and U+FFFF. So **every syllable is three bytes**. The first
+# byte holds the upper 4 bits of the number, the second the next 6, the third the last 6. Each
+# group of 64 neighbours shares its first two bytes.
+#
+# Do the bytes follow the letters of the syllable? The 28 syllables with one initial and one vowel
+# stand side by side. If the first two bytes were the same for all 28, they would name initial and
+# vowel. Let us count how often a group of 28 is cut by the border of a group of 64.
 
 # %%
-syllables = [chr(c) for c in range(0xAC00, 0xD7A4)]
-assert len(syllables) == 19 * 21 * 28 == 11_172 and all(len(s.encode()) == 3 for s in syllables)
-starts = Counter(s.encode()[:1].hex() for s in syllables)
-pairs = Counter(s.encode()[:2] for s in syllables)
-split = [n for n in range(399) if len({s.encode()[:2] for s in syllables[28 * n : 28 * n + 28]}) > 1]
-print(f"first bytes {dict(starts)}; {len(pairs)} first pairs; of 399 families {len(split)} have two first pairs")
-assert set(starts) == {"ea", "eb", "ec", "ed"} and len(pairs) == 175 and len(split) == 150
+syllables = [chr(code) for code in range(0xAC00, 0xD7A4)]
+assert len(syllables) == 19 * 21 * 28 == 11_172, "initials x vowels x endings"
+assert all(len(syllable.encode()) == 3 for syllable in syllables), "three bytes each"
+
+first_bytes = Counter(syllable.encode()[:1].hex() for syllable in syllables)
+first_pairs = {syllable.encode()[:2] for syllable in syllables}
+groups = [syllables[at : at + 28] for at in range(0, len(syllables), 28)]
+cut_groups = [group for group in groups if len({one.encode()[:2] for one in group}) > 1]
+print(f"first bytes: {dict(first_bytes)}")
+print(f"{len(first_pairs)} different pairs of first bytes")
+print(f"of {len(groups)} groups with one initial and one vowel, {len(cut_groups)} are cut")
+assert len(first_pairs) == 175 and len(cut_groups) == 150, "150 of 399 groups have two first pairs"
 
 # %% [markdown]
-# An English text has no use for these pairs, so no merge joins them: three tokens for a syllable, and a space is one
-# more. Here is some Korean, to learn from, and a paragraph to try on.
+# Many groups are cut, so the bytes of a syllable do not tell its letters. (With a pencil: among the
+# 11,172 numbers there are 174 borders, the multiples of 64. Every seventh border is also a multiple
+# of 28, where a new group begins: 24 of them. The other 150 cut a group.)
+#
+# An English text does not contain these bytes, so no English merge joins them: a syllable costs
+# three tokens, and the space before a word is one more. To compare, here is a short Korean text to
+# learn from, and a new paragraph to test.
 
 # %%
-KOREAN = """
+STORY = """
 할머니는 바닷가 작은 마을에 살았다. 할머니에게는 고양이가 한 마리 있었다. 고양이의 이름은 달이었다.
 달은 하얀 고양이였다. 아침이 되면 할머니는 시장에 갔다. 시장에는 사람이 많았다. 할머니는 생선을 팔았다.
 달은 집에서 할머니를 기다렸다. 달은 창가에 앉아서 바다를 보았다. 바다는 파랗고 하늘도 파랗다.
@@ -226,219 +324,283 @@ KOREAN = """
 달은 하늘을 보고 꼬리를 흔들었다. 바다는 파랗고 하늘도 파랗다.
 """
 NEW = (
-    "고양이는 창가에 앉아서 비가 내리는 바다를 보았다. 할머니는 따뜻한 밥을 먹고 웃었다. 작은 새가 집으로 돌아왔다. "
-    '"달은 어디에 있을까?" 할머니가 말했다. 고양이는 꼬리를 흔들고 길을 달렸다.'
+    "고양이는 창가에 앉아서 비가 내리는 바다를 보았다. 할머니는 따뜻한 밥을 먹고 웃었다. "
+    '작은 새가 집으로 돌아왔다. "달은 어디에 있을까?" 할머니가 말했다. '
+    "고양이는 꼬리를 흔들고 길을 달렸다."
 )
+print(f"{len(STORY)} characters to learn from, {len(NEW)} to test; the test begins: {NEW[:27]}")
 
-korean = Vocabulary(learn(KOREAN, 2000))  # as many as there are
-mixture = manual[: 4 * len(KOREAN)] + KOREAN
-mixed = Vocabulary(learn(mixture, len(korean.ranks)))
+# %% [markdown]
+# Four vocabularies: no merges at all; merges from the English manual; merges from the Korean story;
+# and merges from a mixture, four parts of English to one part of Korean, counted in characters.
+
+# %%
+from_story = learn(STORY, 2000)  # as many as there are
+MIXTURE = MANUAL[: 4 * len(STORY)] + STORY
+from_mixture = learn(MIXTURE, len(from_story))
+bytes_only, korean, mixed = Vocabulary([]), Vocabulary(from_story), Vocabulary(from_mixture)
 
 
 def per_syllable(vocabulary, text=NEW):
-    """Tokens for each syllable; those of spaces and full stops are counted in."""
+    """Tokens for each syllable; the tokens of spaces and full stops are counted too."""
     return len(vocabulary.encode(text)) / len(regex.findall("[가-힣]", text))
 
 
-for name, vocabulary in ("bytes", Vocabulary([])), ("English", english), ("Korean", korean), ("mixed", mixed):
-    print(f"  {name:8} {len(vocabulary.ranks):5} merges: {per_syllable(vocabulary):.2f} tokens for a syllable")
-assert per_syllable(english) > 3.2 and per_syllable(korean) < 1.2 and 1.5 < per_syllable(mixed) < 2.5
+cost = {}
+print("learnt from   merges   tokens for a syllable")
+for name, vocabulary in (
+    ("nothing", bytes_only), ("English", english), ("Korean", korean), ("a mixture", mixed)
+):
+    cost[name] = per_syllable(vocabulary)
+    print(f"{name:12} {len(vocabulary.ranks):6}   {cost[name]:.2f}")
+assert cost["English"] > 3.2, "English merges leave Korean at its bytes"
+assert cost["Korean"] < 1.2 and 1.5 < cost["a mixture"] < 2.5, "Korean text makes Korean cheap"
 
 # %% [markdown]
-# Thirteen lines of a story, and Korean costs a third. (Some of that is cheap praise: the new paragraph is about the
-# same cat.) In the mixture, one part Korean to four parts English in characters (in bytes three to five), both
-# languages compete for as many merges: what a language costs is decided by its share of the text that the vocabulary
-# was learnt from, before any model has seen a word. And the price is paid at every use: at three tokens for a syllable
-# the 1,024 tokens that GPT-2 sees hold some 300 syllables, fewer than the story has.
+# Thirteen lines of a story reduce the cost of Korean to a third. (The test is an easy one: it is
+# about the same cat.) In the mixture both languages compete for the same number of merges. So what
+# a language costs depends on its share of the text from which the *vocabulary* was learnt, before
+# any model is trained. And the cost returns at every use: at three tokens for a syllable, the 1,024
+# tokens that GPT-2 can see at once hold about 300 syllables, fewer than this short story has.
 #
-# Now **the surprise of this lesson**. Look at what was learnt:
+# Now **the surprise of this lesson**. Look at what was learnt from the story:
 
 # %%
 def readable(symbol):
-    return bytes(BYTE[face] for face in symbol).decode("utf-8", errors="backslashreplace")
+    """The text of a token; bytes that are no text are written \\x…"""
+    return bytes(BYTE_OF[one] for one in symbol).decode("utf-8", errors="backslashreplace")
 
 
-def is_text(symbol):
-    return "\\x" not in readable(symbol)
-
-
-learnt = [left + right for left, right in korean.ranks]
-broken = [symbol for symbol in learnt if not is_text(symbol)]
-across = [s for s in broken if any("가" <= c <= "힣" for c in readable(s))]
-print(f"{len(learnt)} tokens, {len(broken)} of them are not text; {len(across)} are whole syllables and a splinter:")
-print("  ", "  ".join(f"[{readable(symbol)}]" for symbol in across[:7]))
-assert len(broken) > len(learnt) / 4 and len(across) > 20
+learnt = [left + right for left, right in from_story]
+not_whole = [symbol for symbol in learnt if "\\x" in readable(symbol)]
+across = [symbol for symbol in not_whole if regex.search("[가-힣]", readable(symbol))]
+print(f"{len(learnt)} tokens; {len(not_whole)} of them are not text")
+print(f"{len(across)} hold a whole syllable and a part of another:")
+print("  ".join(f"[{readable(symbol)}]" for symbol in across[:7]))
+assert len(not_whole) > len(learnt) / 4, "more than a quarter of the tokens are not text"
+assert len(across) > 20, "some hold a whole syllable and a part of its neighbour"
 
 # %% [markdown]
-# Nobody told BPE what a character is. It joins the end of one syllable to the beginning of the next, if that pair is
-# the most frequent. Such tokens are legal, useful, and have no meaning that a person could name. A model that writes
-# them may stop in the middle of a character.
+# BPE does not know what a character is. It counts pairs. If the last byte of one syllable and the
+# whole next syllable are the most frequent pair, it joins them. Such a token is allowed and useful,
+# but it has no meaning that a person could name. And a model that writes tokens one by one may stop
+# in the middle of a character.
 
 # %% [markdown]
 # ## 5. Check, and the trap
 #
-# The round trip of everything: each character alone, and all of them in one string.
+# The check is a round trip: text to ids and back, for one character in every 101, alone and all
+# together in one string.
 
 # %%
-sample = real[:: 101]
-assert all(korean.decode(korean.encode(chr(c))) == chr(c) for c in sample)
-everything = "".join(map(chr, sample))
-assert english.decode(english.encode(everything)) == everything
+sample = [chr(code) for code in text_codes[::101]]
+for vocabulary in (english, korean):
+    alone = all(vocabulary.decode(vocabulary.encode(one)) == one for one in sample)
+    together = vocabulary.decode(vocabulary.encode("".join(sample))) == "".join(sample)
+    assert alone and together, "every character comes back"
+print(f"{len(sample):,} characters of all scripts: each comes back, alone and in one string")
 
 # %% [markdown]
-# **The trap: text, token by token.** A program shows what a model writes, as it comes. The careless way decodes each
-# token alone and prints it. Tested on plain English it is right, for ever:
+# **The trap: show the text token by token.** A program should show what a model writes while it
+# writes. The careless way is to decode each token alone. On plain English this works for ever, so a
+# test with English text passes:
 
 # %%
 def careless_stream(vocabulary, ids):
     return "".join(vocabulary.decode([i]) for i in ids)
 
 
-ascii_text = manual[:50_000].encode("ascii", errors="ignore").decode()
-assert careless_stream(english, english.encode(ascii_text)) == ascii_text
-print("  ", careless_stream(english, english.encode("고양이")), "should be 고양이")
-assert careless_stream(english, english.encode("고양이")) == 9 * "\N{REPLACEMENT CHARACTER}"
+plain = MANUAL[:50_000].encode("ascii", errors="ignore").decode()
+print("English:", "right" if careless_stream(english, english.encode(plain)) == plain else "wrong")
+print("고양이: ", careless_stream(english, english.encode("고양이")))
+assert careless_stream(english, english.encode(plain)) == plain, "right for plain English"
+nine = 9 * "\N{REPLACEMENT CHARACTER}"
+assert careless_stream(english, english.encode("고양이")) == nine, "and wrong for Korean"
 
 # %% [markdown]
-# Each byte alone is no text, so each becomes U+FFFD. What is needed holds back an unfinished character until its last
-# byte has come. Bytes that cannot become a character any more must not be held back: a model may write those too.
-# Python has such a decoder:
+# Each of the nine bytes alone is not text. A correct program *waits*: it keeps the bytes of an
+# unfinished character until its last byte has come. But it must not wait for a character that can
+# no longer be finished, because a model may write such bytes too. Python has a decoder that does
+# both:
 
 # %%
 import codecs
 
 
 def stream(vocabulary, ids):
-    """What may be shown after each token, and the rest."""
+    """What may be shown after each token, and at the end the rest."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     for i in ids:
         yield decoder.decode(vocabulary.bytes_of([i]))
     yield decoder.decode(b"", final=True)
 
 
-assert list(stream(english, english.encode("고양"))) == ["", "", "고", "", "", "양", ""]
+print("after each token of 고양:", list(stream(english, english.encode("고양"))))
+assert list(stream(english, english.encode("고양"))) == ["", "", "고", "", "", "양", ""], "it waits"
 for vocabulary in (english, korean):
-    for ids in (vocabulary.encode(NEW), vocabulary.encode(NEW)[::-1], list(range(256))):  # the last two are not text
-        assert "".join(stream(vocabulary, ids)) == vocabulary.decode(ids)
+    new_ids = vocabulary.encode(NEW)
+    for any_ids in (new_ids, new_ids[::-1], list(range(256))):  # the last two are not text
+        streamed = "".join(stream(vocabulary, any_ids))
+        assert streamed == vocabulary.decode(any_ids), "token by token or at once: the same text"
 
 # %% [markdown]
-# ## 6. See it: who cuts where
+# ## 6. See it: where the cuts are
 #
-# One sentence, 고양이는 바다를 보았다, "the cat looked at the sea", byte by byte. Every bar is a token.
+# One sentence, 고양이는 바다를 보았다 ("the cat looked at the sea"), in five vocabularies. Each bar
+# is one token, and its length is its number of bytes. The sounds of the syllables stand above.
 
 # %%
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from minigpt import plot
+SENTENCE = "고양이는 바다를 보았다."
+SOUNDS = "go yang i neun _ ba da reul _ bo at da .".split()
+EDGES = [0, *accumulate(len(character.encode()) for character in SENTENCE)]
 
-plt = plot.plt
 
-SENTENCE, SOUNDS = "고양이는 바다를 보았다.", "go yang i neun _ ba da reul _ bo at da .".split()
-edges = [0]
-for c in SENTENCE:
-    edges.append(edges[-1] + len(c.encode("utf-8")))
-inside = set(range(edges[-1])) - set(edges)  # cuts that go through a syllable
-
-figure, (strip, curve) = plt.subplots(2, 1, figsize=(10, 7), height_ratios=[1.15, 1])
-rows = {"bytes": Vocabulary([]), "English, 2000 merges": english}
-rows |= {f"Korean, {n} merges": Vocabulary(learn(KOREAN, n)) for n in (30, 80, len(korean.ranks))}
-cut = {}
-for row, (name, vocabulary) in enumerate(rows.items()):
-    start, cut[name] = 0, 0
+def kinds_of_tokens(vocabulary):
+    """(first byte, last byte, kind) of each token of the sentence."""
+    start = 0
     for i in vocabulary.encode(SENTENCE):
         end = start + len(vocabulary.bytes_of([i]))
-        whole = start not in inside and end not in inside
-        cut[name] += not whole
-        across = not whole and any(start < edge < end for edge in edges)
-        color = "tab:green" if whole else "tab:red" if across else "0.75"
-        strip.barh(row, end - start - 0.2, left=start + 0.1, height=0.6, color=color)
+        if start in EDGES and end in EDGES:
+            kind = "whole characters"
+        elif any(start < edge < end for edge in EDGES):
+            kind = "parts of two characters"
+        else:
+            kind = "a part of one character"
+        yield start, end, kind
         start = end
-    strip.text(edges[-1] + 0.3, row, f"{len(vocabulary.encode(SENTENCE))} tokens", va="center", size=9)
-for (left, right), sound in zip(pairwise(edges), SOUNDS, strict=True):
-    strip.text((left + right) / 2, -0.75, sound, ha="center", size=9)
-    strip.axvline(left, color="0.6", linewidth=0.6, linestyle=":")
-strip.set(xlim=(0, edges[-1] + 4.2), ylim=(4.5, -1.1), xticks=[])
-strip.set_yticks(range(len(rows)), rows)
-strip.grid(False)
-strip.set_title("Green: whole characters.  Grey: a piece of one.  Red: a piece of one, and some of the next")
 
-steps = [0, 10, 30, 60, 120, 250, 500, 1000, 2000]
-for name, text, style in (
-    ("learnt from English", manual, "s-"),
-    ("from four parts of English, one of Korean", mixture, "^-"),
-    ("learnt from Korean", KOREAN, "o-"),
-):
-    merges = learn(text, max(steps))
-    counts = [n for n in steps if n <= len(merges)] + [len(merges)] * (len(merges) < max(steps))
-    curve.plot(counts, [per_syllable(Vocabulary(merges[:n])) for n in counts], style, label=name, markersize=4)
-curve.axhline(1, color="0.5", linewidth=1)
-curve.text(2000, 0.82, "one token for a syllable", color="0.4", size=9, ha="right")
-curve.set_xscale("symlog", linthresh=10)
-curve.set_xticks(steps, map(str, steps))
-curve.minorticks_off()
-curve.set(xlabel="merges", ylabel="tokens for a syllable", xlim=(-2, 2500), ylim=(0.6, None))
-curve.set_title("What a new Korean paragraph costs")
-curve.legend(fontsize="small", loc="lower left", bbox_to_anchor=(0.03, 0.2))
-plot.save(figure, "15_byte_level_bpe.png")
-print("   tokens that end or begin inside a syllable:", *cut.values())
-assert list(cut.values())[:2] == [30, 30] and cut["Korean, 80 merges"] > 3 and not list(cut.values())[-1]
+
+print(f"{len(SENTENCE)} characters, {EDGES[-1]} bytes; kinds of tokens:")
+for vocabulary in (english, korean):
+    print("  ", dict(Counter(kind for _, _, kind in kinds_of_tokens(vocabulary))))
+
+# %%
+COLORS = {
+    "whole characters": "tab:green", "a part of one character": "0.75",
+    "parts of two characters": "tab:red",
+}
+vocabularies = {"bytes": bytes_only, "English, 2,000": english}
+vocabularies |= {f"Korean, {n}": Vocabulary(from_story[:n]) for n in (30, 80, len(from_story))}
+
+strip_figure, strip = plot.plt.subplots(figsize=(11, 4.2))
+for row, (name, vocabulary) in enumerate(vocabularies.items()):
+    for start, end, kind in kinds_of_tokens(vocabulary):
+        strip.barh(row, end - start - 0.2, left=start + 0.1, height=0.6, color=COLORS[kind])
+    strip.text(EDGES[-1] + 0.3, row, f"{len(vocabulary.encode(SENTENCE))} tokens", va="center")
+for (left, right), sound in zip(pairwise(EDGES), SOUNDS, strict=True):
+    strip.text((left + right) / 2, -0.7, sound, ha="center")
+    strip.axvline(left, color="0.6", linewidth=0.6, linestyle=":")
+handles = [plot.plt.Rectangle((0, 0), 1, 1, color=color) for color in COLORS.values()]
+strip.legend(handles, COLORS, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3)
+strip.set(xlim=(0, EDGES[-1] + 5), ylim=(4.5, -1.1), xticks=[], title="Learnt from, and merges")
+strip.set_yticks(range(len(vocabularies)), vocabularies)
+strip.grid(False)
+plot.save(strip_figure, "15_cuts.png")
+
+# %%
+not_whole_tokens = {
+    name: sum(kind != "whole characters" for _, _, kind in kinds_of_tokens(vocabulary))
+    for name, vocabulary in vocabularies.items()
+}
+print("tokens that begin or end inside a character:")
+for name, number in not_whole_tokens.items():
+    print(f"  {name:15} {number:3}")
+assert not_whole_tokens["bytes"] == not_whole_tokens["English, 2,000"] == 30, "as without merges"
+assert not_whole_tokens["Korean, 80"] > 3, "half way there are tokens that are not text"
+assert list(not_whole_tokens.values())[-1] == 0, "with all merges, every token is whole characters"
 
 # %% [markdown]
-# English merges leave Korean as it was: grey, byte by byte. On the way to whole words the Korean vocabulary passes
-# through red, tokens that no dictionary has. They are not an error of ours: rungs of a ladder, later tokens are made of
-# them.
+# English merges leave Korean byte by byte (grey). On the way to whole words, the Korean vocabulary
+# passes through red: tokens with parts of two characters. They are not a mistake. Later merges are
+# built from them.
+#
+# How does the cost of the new paragraph fall with the number of merges?
+
+# %%
+STEPS = [0, 10, 30, 60, 120, 250, 500, 1000, 2000]
+TEXTS = {
+    "learnt from English": (some_merges, "s-"),
+    "learnt from the mixture, 4 to 1": (learn(MIXTURE, 2000), "^-"),
+    "learnt from Korean": (from_story, "o-"),
+}
+curve_figure, curve = plot.plt.subplots(figsize=(9, 4.5))
+for name, (merges, style) in TEXTS.items():
+    counts = sorted({min(n, len(merges)) for n in STEPS})
+    curve.plot(counts, [per_syllable(Vocabulary(merges[:n])) for n in counts], style, label=name)
+curve.axhline(1, color="0.5", linewidth=1)
+curve.text(2000, 0.8, "one token for a syllable", color="0.4", ha="right")
+curve.set_xscale("symlog", linthresh=10)
+curve.set_xticks(STEPS, map(str, STEPS), rotation=45)
+curve.minorticks_off()
+curve.set(xlabel="merges", ylabel="tokens for a syllable", xlim=(-1, 2500), ylim=(0.6, None))
+curve.set_title("What a new Korean paragraph costs")
+curve.legend(loc="center left")
+plot.save(curve_figure, "15_cost.png")
 
 # %% [markdown]
 # ## 7. In the library
 #
-# `GPT2Tokenizer` is the same, with a memory for words met before. Its ids equal ours; one more token comes last.
+# `GPT2Tokenizer` does the same, and remembers words that it has met before. Its ids equal ours. It
+# has one token more, the last one.
 
 # %%
 from minigpt.tokenizer import GPT2Tokenizer
 
-ours = GPT2Tokenizer.train(manual, 256 + 2000 + 1, progress=False)
-assert ours.merges == list(english.ranks) and ours.tokens == [*english.symbols, "<|endoftext|>"]
-assert ours.encode(manual) == english.encode(manual) and ours.decode(ours.encode(NEW)) == NEW
-listing = list(ours.listing())
-print("\n".join(f"   {line}" for line in listing[256:262]))
+library = GPT2Tokenizer.train(MANUAL, 256 + 2000 + 1, progress=False)
+assert library.merges == some_merges, "the same merges"
+assert library.tokens == [*english.symbols, "<|endoftext|>"], "the same tokens, and one more"
+assert library.encode(MANUAL) == english.encode(MANUAL), "the same ids"
+listing = list(library.listing())
+print("the first merges, as `minigpt tokenizer list` prints them:")
+print("\n".join(listing[256:262]))
 
 # %% [markdown]
-# **The end of a text.** `<|endoftext|>` (one id, 50256 in GPT-2) stands between documents. It is no text: typed by
-# somebody, the same letters are plain text, unless the caller asks. Otherwise every web page could end your document.
+# **The end of a text.** The token `<|endoftext|>` (id 50256 in GPT-2) stands between documents. It
+# is not text. If somebody types these thirteen characters, they are encoded as plain text, unless
+# the program allows the special token by name. Otherwise a web page could end your document.
 
 # %%
 typed = "one<|endoftext|>two"
-assert ours.end_of_text_id not in ours.encode(typed) and ours.decode(ours.encode(typed)) == typed
-ids = ours.encode(typed, allowed_special="all")
-assert ids.count(ours.end_of_text_id) == 1 and len(ids) < len(ours.encode(typed))
+as_text = library.encode(typed)
+as_special = library.encode(typed, allowed_special="all")
+print(f"as text: {len(as_text)} tokens; as the special token: {len(as_special)} tokens")
+assert library.end_of_text_id not in as_text, "typed text is text"
+assert as_special.count(library.end_of_text_id) == 1, "where it is allowed, it is one token"
 
-terminal = ours.streaming()
-assert [terminal.feed(i) for i in ours.encode("고")] + [terminal.end()] == ["", "", "고", ""]
+terminal = library.streaming()
+shown = [terminal.feed(i) for i in library.encode("고")] + [terminal.end()]
+assert shown == ["", "", "고", ""], "the library's stream waits too"
 
 # %% [markdown]
 # ## 8. Paper and code
 #
-# - 50,257 = 256 bytes + 50,000 merges + `<|endoftext|>`. The released vocabulary was learnt from WebText, forty
-#   gigabytes of mostly English pages. How it broke ties is not published. We take the pair whose ids come first, as the
-#   `tokenizers` library does: the merges are then exactly its.
-# - In it 한국어 is 47991 250 | 166 113 255 | 168 244 112. The first id is the bytes ED 95, with which 하, 한, 해 begin:
-#   the one pair in this word that was frequent enough. None of its tokens holds a whole syllable, and so a syllable
-#   costs two or three. 344 of its 50,256 text tokens are not text.
-# - The pattern knows `'s` but not `'S`: `I'M` is cut `I`, `'`, `M`. It is kept, since another cut gives other ids.
-# - A combining accent is not a letter: `é` as one character is one word with its neighbours, as `e` and an accent it is
-#   cut. The paper says nothing of it; cleaning text (NFC) before is up to you.
-# - The paper calls it "byte-level". Its merges do not know UTF-8, and the paper's remark that the model "can assign a
-#   probability to any Unicode string" is true of any *bytes*, text or not.
+# - 50,257 = 256 bytes + 50,000 merges + `<|endoftext|>`. The released merges were learnt from
+#   WebText, forty gigabytes of text, most of it English. How equal counts were ordered is not
+#   published. We take the pair with the smaller ids first, as the `tokenizers` library does; our
+#   merges are then exactly the ones that it learns.
+# - In the released vocabulary, 한국어 is 47991 250 | 166 113 255 | 168 244 112. The first id is the
+#   two bytes ED 95, with which 하, 한 and 해 begin. It is the only pair in this word that was
+#   frequent enough. 344 of the 50,256 text tokens are not text.
+# - The pattern lists `'s` but not `'S`. So `I'M` is cut into `I`, `'`, `M`. We keep this, because
+#   another cut would give other ids.
+# - A combining accent is not a letter for the pattern. `é` written as one character belongs to its
+#   word; `e` followed by a combining accent is cut. The paper says nothing about this. If it
+#   matters, normalise the text (NFC) first.
+# - The paper says that such a model "can assign a probability to any Unicode string". More exactly,
+#   it can do so for any row of *bytes*, text or not.
 
 # %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/15_byte_level_bpe.py`: write `utf8(code)` without Python's help, and `certain(raw)`, how many of some
-#    bytes may be shown now. The file judges itself: run it.
-# 2. `exercises/15_find_the_bug.py`: a streaming decoder that is right for every text, in every language. A model made
-#    it fall silent for ever. Which bytes did it write?
-# 3. With pencil: 각 is 가 with the final number 1, ㄱ. What are its bytes? Which is the first family that is cut in
-#    two, and after which of its members?
+# 1. `exercises/15_byte_level_bpe.py`: write `utf8(code)` without Python's help, and
+#    `certain(raw)`: how many of some bytes may be shown now. The file judges itself: run it.
+# 2. `exercises/15_find_the_bug.py`: a streaming decoder that is right for every text, in every
+#    language. Then a model wrote something that made it silent for ever. Which bytes were they?
+# 3. With a pencil: 각 is 가 with the ending number 1. What are its three bytes? Which is the first
+#    group of 28 syllables that is cut in two, and after which of its members?
 
 # %%
-print(f"lesson 15: every check is happy ({len(real):,} characters, {len(listing):,} tokens equal to the library's)")
+print(f"lesson 15: every check is happy ({len(text_codes):,} characters, "
+      f"{len(listing):,} tokens equal to the library's)")
