@@ -485,7 +485,7 @@ vocabularies = {"bytes": bytes_only, "English, 2,000": english}
 vocabularies |= {f"Korean, {n}": Vocabulary(from_story[:n]) for n in (30, 80, len(from_story))}
 
 strip_figure, strip = plot.plt.subplots(figsize=(11, 4.2))
-for row, (name, vocabulary) in enumerate(vocabularies.items()):
+for row, vocabulary in enumerate(vocabularies.values()):
     for start, end, kind in kinds_of_tokens(vocabulary):
         strip.barh(row, end - start - 0.2, left=start + 0.1, height=0.6, color=COLORS[kind])
     strip.text(EDGES[-1] + 0.3, row, f"{len(vocabulary.encode(SENTENCE))} tokens", va="center")

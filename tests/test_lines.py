@@ -61,6 +61,16 @@ def test_every_value_has_its_line_and_its_shape(capsys):
         _ = v.nothing
 
 
+def test_a_line_with_two_values_is_printed_once(capsys):
+    def parts(x):
+        rows, columns = x.sum(axis=1), x.sum(axis=0)
+        return rows * columns.sum()
+
+    lines.run(parts, X)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2:] == ["(4,)     rows, columns = (x.sum(axis=1), x.sum(axis=0))", "(5,)         and columns"]
+
+
 def test_all_gradients_of_a_right_backward_are_happy(capsys):
     results = lines.check(forward, backward, X, G)
     assert [result.name for result in results] == ["dg", "dx_hat", "dstd", "dvar", "dx_mean", "dmean", "dx"]

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.gradcheck import Result, compare, numeric
@@ -60,9 +61,12 @@ def run(forward: Callable, *args, **constants) -> Values:
     values = _values(steps, args, constants)
     width = max(len(_shape(value)) for value in values.values())
     print(f"{'shape':{width}}   line")
+    before = ""
     for name, value in values.items():
         line = steps.lines.get(name, f"{name} is given")
-        print(f"{_shape(value):{width}}   {line}"[:COLUMNS])
+        again = f"    and {name}"  # of a line that gives values to several names
+        print(f"{_shape(value):{width}}   {again if line == before else line}"[:COLUMNS])
+        before = line
     return Values(values)
 
 
@@ -198,5 +202,5 @@ def _show_first_wrong(results: list[Result], steps: Recorded, stopped: str) -> N
 def _show_read(v: Values) -> None:
     """Which values of the forward pass the backward pass has read, and their bytes."""
     if v._read:
-        size = sum(np.asarray(value).nbytes for value in v._read.values())
+        size = ops.nbytes(tuple(v._read.values()))
         print(f"read from the forward pass, so a cache must keep them: {', '.join(v._read)} ({size:,} bytes)")
