@@ -46,10 +46,10 @@ def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path):
     assert not list(tmp_path.iterdir()), "a lesson leaves nothing where it was started"
 
 
-def test_the_tables_name_every_lesson():
-    for readme in (ROOT / "README.md", ROOT / "lessons" / "README.md"):
-        named = re.findall(r"^\| \[`(\w+\.py)`\]", readme.read_text(encoding="utf-8"), re.MULTILINE)
-        assert named == [path.name for path in LESSONS]  # all of them, in their order
+def test_the_table_names_every_lesson():
+    text = (ROOT / "lessons" / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| \[`(\w+\.py)`\]", text, re.MULTILINE)
+    assert named == [path.name for path in LESSONS]  # all of them, in their order
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -57,7 +57,7 @@ def test_a_lesson_and_the_readme_say_the_same_of_its_minutes(path):
     said = r"# Reading: (\d+) minutes\. Running: (?:about |under )?(\w+) (second|minute)"
     reading, running, unit = re.search(said, path.read_text(encoding="utf-8")).groups()
     running = {"a": 1, "two": 2, "three": 3}.get(running, running)
-    rows = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = (ROOT / "lessons" / "README.md").read_text(encoding="utf-8").splitlines()
     row = next(line for line in rows if line.startswith(f"| [`{path.name}`]"))
     assert f"| {reading} min / {running} {'s' if unit == 'second' else 'min'}" in row
 
@@ -101,7 +101,7 @@ def test_the_readme_has_the_two_commands_that_are_run():
 
 def commands():
     """Every command line of minigpt that a README or a lesson shows, with each of the choices a|b|c in turn."""
-    for path in (ROOT / "README.md", ROOT / "lessons" / "README.md", *LESSONS):
+    for path in (ROOT / "README.md", ROOT / "minigpt" / "README.md", ROOT / "lessons" / "README.md", *LESSONS):
         text = re.sub(r"\\\n#? +", "", path.read_text(encoding="utf-8"))  # a line that goes on in the next one
         for line in re.findall(r"^#? {4,}(?:mpirun -n \d |.* && )?(minigpt .+)", text, re.MULTILINE):
             line = re.split(r"\s+#|\s{3,}", line)[0]
