@@ -1,351 +1,598 @@
 # %% [markdown]
 # # Lesson 02: cross-entropy and perplexity
 #
-# You will turn "how good is this model?" into one number, derive the gradient that everything else in this book is fed
-# with, see why it is so well behaved, and learn to read the number: nats, bits, perplexity.
+# You will measure a language model by one number, the loss. You will derive the gradient of this
+# loss, with which every backward pass in this book begins, and you will see why it stays between
+# -1 and 1. Then you will learn to read the number: in nats, in bits, and as a perplexity.
 #
-# Reading: 30 minutes. Running: 6 seconds. Before it: lessons 00 (softmax) and 01 (linear, embedding).
+# Reading: 45 minutes. Running: 5 seconds. Before it: lessons 00 (gradients, the softmax) and 01
+# (linear, embedding).
 #
-# Papers: Radford et al. 2018 (GPT-1), equations 1 and 2, and section 4.1 (perplexity 18.4). Radford et al. 2019
-# (GPT-2), section 3.1: comparing models that cut text differently.
+# Papers: Radford et al. 2018 (GPT-1), equations 1 and 2, and section 4.1 (perplexity 18.4).
+# Radford et al. 2019 (GPT-2), section 3.1: comparing models that cut text differently.
 
 # %% [markdown]
-# ## 1. Why: the probability of a text, and why its log
+# ## 1. Why: the probability of a text, and why its logarithm
 #
-# A language model gives, at each position, a probability to every token that may come next. A good model gives the
-# text that really came a high probability: the product over its tokens. GPT-1 reads 512 tokens and chooses among
-# 40,478. A model that knows nothing gives each 1/40,478:
+# A **language model** reads the beginning of a text and gives a probability to every piece of text
+# that may come next. These pieces are called **tokens**, and the list of all of them is the
+# **vocabulary**. In this lesson a token is a letter; lesson 10 builds longer ones. A good model
+# gives a high probability to the text that really came. That probability is a product: the
+# probability of the first token, times that of the second after the first, and so on.
+#
+# The simplest model gives each letter its frequency, whatever came before. Let us multiply.
 
 # %%
 import math
 
 import numpy as np
 
-V1, T1 = 40_478, 512  # vocabulary and context of GPT-1
-product = np.prod(np.full(T1, 1 / V1))
-print(f"the probability of 512 tokens: {product} in float64; it should be 10^{-T1 * math.log10(V1):.0f}")
-assert product == 0 and round(T1 * math.log10(V1)) == 2359
+SENTENCE = "the cat sat on the mat and the rat sat on the cat"
+STORY = (
+    SENTENCE + ". then the cat got up and the rat fell into the milk. it was cold and there was "
+    "a lot of it. the rat could swim, but the cat did not want to get wet. so the rat drank the "
+    "milk, and the cat went to sleep on the mat again. in the evening both said that it had been "
+    "a good day."
+)
+frequency = {letter: STORY.count(letter) / len(STORY) for letter in STORY}
+letter_p = np.array([frequency[letter] for letter in STORY])
+product = np.cumprod(letter_p)  # after 1, 2, 3, ... letters
+log_sum = np.cumsum(np.log(letter_p))
+
+print("letters   product of the probabilities   sum of their logarithms")
+for n in (1, 2, 5, 10, 100, len(STORY)):
+    print(f"{n:7}   {product[n - 1]:28.3g}   {log_sum[n - 1]:23.2f}")
+assert product[-1] == 0 and log_sum[-1] < -745, "too small for float64, but its log is not"
 
 # %% [markdown]
-# No computer number is that small. So add logarithms, instead of multiplying. The log of a probability is negative;
-# with a minus sign it is the **surprise** (*surprisal*), -ln p: 0 for what was certain, and large for what was thought
-# impossible. Its unit is the nat; with the logarithm to base 2 it is the bit. The surprises of independent events add
-# up, and of all smooth functions only the logarithm does that.
+# The product of all the probabilities is not 0, but float64 has no number that small: its smallest
+# positive number is about $5 \cdot 10^{-324}$. The logarithm turns the product into a sum, and the
+# sum is an ordinary number. In the picture, the probability disappears after a few letters. Its
+# logarithm falls along almost a straight line.
 
 # %%
-for what, p in (("certain", 1.0), ("a coin", 1 / 2), ("a die", 1 / 6), ("a token of GPT-1, by chance", 1 / V1)):
-    print(f"  {what:28} p = {p:9.3g}: {-math.log(p) + 0:5.2f} nats = {-math.log2(p) + 0:5.2f} bits")
-assert round(math.log(V1), 2) == 10.61
+from minigpt import plot
+
+figure, (left, right) = plot.plt.subplots(1, 2, figsize=(11, 4.2))
+left.bar(range(1, 9), product[:8], color="tab:blue")
+left.set_xticks(range(1, 9), [letter.replace(" ", "␣") for letter in STORY[:8]])
+left.set(title="The probability of a text vanishes ...", xlabel="the text, letter by letter")
+left.set_ylabel("probability")
+positions = np.arange(1, len(STORY) + 1)
+slope = log_sum[-1] / len(STORY)
+right.plot(positions, log_sum, color="tab:blue", label="ln of the probability")
+right.plot(positions, slope * positions, "--", color="gray", label=f"a line of slope {slope:.2f}")
+right.axhline(math.log(5e-324), color="tab:red", linestyle=":")
+right.text(1, math.log(5e-324) + 12, "below: 0 in float64", color="tab:red", va="bottom")
+right.set(title="... and its logarithm is nearly a line", xlabel="letters so far", ylabel="nats")
+right.legend(loc="upper right")
+plot.save(figure, "02_probability_of_a_text.png")
 
 # %% [markdown]
-# There is a deeper reason. A score should make honesty pay. Suppose that the next letter is a, b or c with the true
-# probabilities 0.7, 0.2, 0.1, and try every model p on a grid. Score it by the average surprise, or by the average of
-# p itself, which looks just as natural:
+# The slope of that line is what we want to know: how much probability the model loses per letter,
+# whatever the length of the text.
+#
+# The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for one
+# that the model held to be nearly impossible. Its unit is the **nat**; with the logarithm to base
+# 2, the unit is the **bit**, and 1 nat = 1.44 bits. Probabilities multiply, and so surprisals add:
+# $-\ln(pq) = -\ln p - \ln q$. GPT-1 chooses among 40,478 tokens. A model that knows nothing gives
+# each of them 1/40,478.
+
+# %%
+V1 = 40_478  # the vocabulary of GPT-1
+print("event                        probability    nats    bits")
+for what, p in (("certain", 1.0), ("a coin shows heads", 1 / 2), ("a die shows six", 1 / 6),
+                ("one of GPT-1's tokens", 1 / V1)):  # fmt: skip
+    print(f"{what:28} {p:11.3g}   {abs(math.log(p)):5.2f}   {abs(math.log2(p)):5.2f}")
+assert round(math.log(V1), 2) == 10.61, "chance for GPT-1 is 10.61 nats a token"
+
+# %% [markdown]
+# **A second reason for the logarithm.** A score should be best when the model states the true
+# probabilities. Suppose that the next letter is a, b or c with the true probabilities 0.7, 0.2 and
+# 0.1. We try all models p on a grid. One score is the average surprisal. The other is the average
+# of p itself, which looks equally natural.
 
 # %%
 truth = np.array([0.7, 0.2, 0.1])
-grid = np.array([(i, j, 100 - i - j) for i in range(101) for j in range(101 - i)]) / 100
-with np.errstate(divide="ignore", invalid="ignore"):
-    surprise = -np.nansum(np.where(grid > 0, truth * np.log(grid), -np.inf), axis=1)
-best_by_log, best_by_p = grid[surprise.argmin()], grid[(grid @ truth).argmax()]
-print(f"least average surprise: p = {best_by_log}; highest average p: p = {best_by_p}")
-assert np.array_equal(best_by_log, truth) and np.array_equal(best_by_p, [1, 0, 0])
+models = [(i, j, 100 - i - j) for i in range(1, 99) for j in range(1, 100 - i)]
+models = np.array(models) / 100  # every entry is at least 0.01
+average_surprisal = -np.log(models) @ truth
+average_p = models @ truth
+print("score                     best model (a, b, c)")
+print(f"lowest average surprisal  {models[average_surprisal.argmin()]}")
+print(f"highest average p         {models[average_p.argmax()]}")
+assert np.array_equal(models[average_surprisal.argmin()], truth), "the log rewards the truth"
+assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the other, an extreme"
 
 # %% [markdown]
-# The log rewards the model that says what it believes. The other score rewards one that claims to be certain of a, and
-# calls b and c impossible. The average surprise under the truth is called the **cross-entropy**; training makes it
-# small.
+# The average surprisal is lowest at the truth. The average of p is highest at the model that gives
+# as much as the grid allows to the letter a. It rewards exaggeration.
 #
+# The average surprisal of a model's tokens under the true probabilities is called the
+# **cross-entropy**. We estimate it by the average over the tokens of a text. That is our loss.
+
+# %% [markdown]
 # ## 2. Forward: one operation per line
 #
-# Scores, the logits, come in; softmax makes them probabilities p; the loss is the mean of -ln p[target]. Sizes: V = 7
-# tokens, B x T = 2 x 3 positions. A target of -100 means: do not count this one (padding, or a prompt).
+# A model gives **logits**: one real number for each token of the vocabulary. The softmax of lesson
+# 00 turns them into probabilities. Write z for the logits of one position, and y for the token that
+# really came, the **target**. The surprisal of the target needs no probability at all:
 #
-# First, -ln p[y] = -ln(exp(z[y]) / sum_v exp(z[v])) = lse - z[y], with lse = ln sum_v exp(z[v]). So no division and no
-# log of a tiny p is needed. Second, exp(1000) is infinite. Take the largest score off: lse = top + ln sum_v exp(z[v] -
-# top) holds for any number top, and now the largest exponent is 0.
+# $$
+# -\ln p_y \;=\; -\ln \frac{e^{z_y}}{\sum_v e^{z_v}} \;=\; \mathrm{lse} - z_y,
+# \qquad \mathrm{lse} = \ln \sum_v e^{z_v}.
+# $$
+#
+# lse is short for "log-sum-exp". But $e^{1000}$ is infinite in float64. The factor $e^{top}$ can be
+# taken out of the sum, for every number top:
+#
+# $$
+# \mathrm{lse} \;=\; top + \ln \sum_v e^{z_v - top}.
+# $$
+#
+# We take the largest logit as top. The largest exponent is then 0, and nothing overflows.
+#
+# **Targets of -100.** Sequences of different lengths stand in one array, so the short ones end in
+# padding. There is nothing to predict at a padded position, nor inside a prompt. The target -100
+# marks such a position: its surprisal gets weight 0, and the mean is taken over the others.
+#
+# Sizes: 2 sequences of 3 positions make N = 6 rows, as in lesson 01; the vocabulary has V = 7
+# tokens.
 
 # %%
-B, T, V = 2, 3, 7
+from minigpt.learn import lines
+
 rng = np.random.default_rng(6)
-logits = rng.normal(size=(B, T, V))
-targets = np.array([[3, 0, 6], [1, -100, 2]])
+logits = rng.normal(size=(6, 7))  # (N, V)
+targets = np.array([3, 0, 6, 1, -100, 2])  # (N,): the fifth is not counted
 
-z = logits.reshape(-1, V)  # (B*T, V) = (6, 7): every position is one row
-y = targets.reshape(-1)  # (6,)
-w = (y != -100).astype(float)  # 1, or 0 where nothing is to be predicted
-y = np.where(y == -100, 0, y)  # any valid index: its weight is 0
-n = np.arange(len(y))
 
-top = z.max(axis=-1, keepdims=True)  # (6, 1)
-s = z - top  # (6, 7)
-e = np.exp(s)
-total = e.sum(axis=-1, keepdims=True)  # (6, 1)
-lse = np.log(total)[:, 0]  # (6,)
-picked = s[n, y]  # (6,)
-surprise = lse - picked  # -ln p of each target
-weighted = w * surprise
-loss = weighted.sum() / w.sum()
+def forward(logits, targets):
+    counted = np.where(targets == -100, 0.0, 1.0)
+    y = np.where(targets == -100, 0, targets)  # any token: its weight is 0
+    top = logits.max(axis=-1, keepdims=True)
+    s = logits - top
+    e = np.exp(s)
+    total = e.sum(axis=-1, keepdims=True)
+    lse = top + np.log(total)
+    picked = logits[np.arange(len(y)), y]
+    surprisal = lse[:, 0] - picked
+    weighted = counted * surprisal
+    loss = weighted.sum() / counted.sum()
+    return loss
 
-p = np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)  # the direct way, fine for small scores
-assert math.isclose(loss, np.mean([-math.log(p[i, y[i]]) for i in n if w[i]]), rel_tol=1e-14)
+
+values = lines.run(forward, logits, targets)
+
+# %% [markdown]
+# Is it the mean of $-\ln p_y$ over the five counted rows? We compute that directly, by a loop.
+
+# %%
+direct = []
+for row, target in zip(logits, targets, strict=True):
+    if target != -100:
+        direct.append(-math.log(np.exp(row[target]) / np.exp(row).sum()))
+print("surprisals, one by one:", " ".join(f"{one:.3f}" for one in direct))
+print(f"their mean: {np.mean(direct):.6f}; the loss above: {values.loss:.6f}")
+assert math.isclose(values.loss, np.mean(direct), rel_tol=1e-14), "the loss is that mean"
 
 # %% [markdown]
 # ## 3. Backward: one line for each, in reverse
 #
-# The shift by top changes nothing in the result, whatever top is. So top is a constant here, although it was computed.
-# (If it were none, it would hear minus the sum of its row of ds. The last line shows that this is zero.)
+# The loss is where the backward pass begins. The **upstream gradient** of an operation is the
+# derivative of the final loss with respect to its output. Here the output *is* the loss, so the
+# upstream gradient is one number, `dloss`; in training it is 1.
+#
+# Two lines of the forward pass use the logits: `s` and `picked`. Their gradients are added. Also
+# two lines use `top`. Look at `dtop` in the table: its two parts cancel, so it is 0. We could have
+# predicted this, because lse has the same value for every top. So nothing has to be sent back
+# through the line `top = ...`.
 
 # %%
-dloss = 1.0  # the loss is where the backward pass begins
+def backward(dloss, v):
+    # loss = weighted.sum() / counted.sum()
+    dweighted = np.full(v.counted.shape, dloss / v.counted.sum())
+    # weighted = counted * surprisal
+    dsurprisal = v.counted * dweighted
+    # surprisal = lse[:, 0] - picked
+    dlse = dsurprisal[:, None]
+    dpicked = -dsurprisal
+    # picked = logits[np.arange(len(y)), y]: one entry of each row was taken
+    dlogits = np.zeros_like(v.logits)
+    dlogits[np.arange(len(v.y)), v.y] = dpicked
+    # lse = top + np.log(total)
+    dtop = dlse
+    dtotal = dlse / v.total
+    # total = e.sum(axis=-1, keepdims=True)
+    de = np.broadcast_to(dtotal, v.e.shape)
+    # e = np.exp(s)
+    ds = de * v.e
+    # s = logits - top
+    dtop = dtop - ds.sum(axis=-1, keepdims=True)
+    dlogits = dlogits + ds
+    return dlogits
 
-# loss = weighted.sum() / w.sum()
-dweighted = np.full(len(y), dloss / w.sum())
-# weighted = w * surprise
-dsurprise = w * dweighted
-# surprise = lse - picked
-dlse = dsurprise
-dpicked = -dsurprise
-# picked = s[n, y]: one entry of each row was taken, that entry alone hears
-ds = np.zeros_like(s)
-ds[n, y] = dpicked
-# lse = log(total)
-dtotal = (dlse / total[:, 0])[:, None]
-# total = e.sum()
-de = np.broadcast_to(dtotal, e.shape)
-# e = exp(s)
-ds = ds + de * e
-# s = z - top, with top a constant
-dz = ds
-assert np.abs(ds.sum(axis=-1)).max() < 1e-16
+
+by_lines = lines.check(forward, backward, logits, targets)
+
+# %%
+dlogits_by_lines = backward(1.0, values)
+print("dlogits: a row for each position, a column for each token")
+print(np.array2string(dlogits_by_lines, precision=3, suppress_small=True))
+assert all(result.word == "happy" for result in by_lines), "every line of the backward is right"
+assert not dlogits_by_lines[4].any(), "the row of the target -100 has gradient 0"
+assert np.abs(dlogits_by_lines.sum(axis=-1)).max() < 1e-16, "each row sums to 0"
 
 # %% [markdown]
-# ## 4. Collapse: p - onehot
+# ## 4. Collapse: p minus one-hot
 #
-# de * e = dlse e/total = dlse p: the slope of lse is p. And `picked` contributes -dlse at the target, nothing
-# elsewhere. So
+# Two of the lines together are the softmax: `de * e` is `dlse` times $e/total$, and $e/total$ is p.
+# So the derivative of lse with respect to the logits is p:
 #
-#     dz = (p - onehot(y)) * w / sum(w) * dloss
+# $$
+# \frac{\partial\, \mathrm{lse}}{\partial z_v} \;=\; \frac{e^{z_v - top}}{total} \;=\; p_v.
+# $$
 #
-# Nothing in this book is simpler: what the model said, minus what was true.
+# `picked` contributes -1 at the target and 0 elsewhere. A vector with a 1 at one place and 0
+# elsewhere is called **one-hot**, as in lesson 01. With the weight $w_n$ of row n (1 or 0):
+#
+# $$
+# dz_{n,v} \;=\; \bigl(p_{n,v} - \mathrm{onehot}(y_n)_v\bigr)\, \frac{w_n}{\sum_m w_m}\, dloss.
+# $$
+#
+# What the model said, minus what was true: this is the shortest gradient in the book. The function
+# below takes any leading axes. Its argument `normalizer` is explained in section 5.
 
 # %%
 def cross_entropy_forward(logits, targets, normalizer=None):
     """logits (*,V), targets (*) int -> loss ()"""
     z, y = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
-    w, y, n = (y != -100).astype(z.dtype), np.where(y == -100, 0, y), np.arange(len(y))
+    w = (y != -100).astype(z.dtype)
+    y = np.where(y == -100, 0, y)
     share = w / (w.sum() if normalizer is None else normalizer)
-    s = z - z.max(axis=-1, keepdims=True)
-    e = np.exp(s)
+    top = z.max(axis=-1, keepdims=True)
+    e = np.exp(z - top)
     total = e.sum(axis=-1, keepdims=True)
-    loss = (share * (np.log(total[:, 0]) - s[n, y])).sum()
-    return loss, ((e / total).reshape(logits.shape), y, share)
+    surprisal = (top + np.log(total))[:, 0] - z[np.arange(len(y)), y]
+    return (share * surprisal).sum(), ((e / total).reshape(logits.shape), y, share)
 
 
 def cross_entropy_backward(dloss, cache):
     p, y, share = cache
     dz = p.reshape(len(y), -1).copy()
     dz[np.arange(len(y)), y] -= 1
-    dz *= (share * dloss)[:, None]
-    return dz.reshape(p.shape)
+    return (dz * (share * dloss)[:, None]).reshape(p.shape)
 
 
-closed, cache = cross_entropy_forward(logits, targets)
-dlogits = cross_entropy_backward(1.0, cache)
-assert math.isclose(closed, loss, rel_tol=1e-14) and np.allclose(dlogits.reshape(-1, V), dz, rtol=0, atol=1e-16)
-assert np.allclose(dlogits[1, 1], 0)  # the ignored one
-huge, huge_cache = cross_entropy_forward(1000 * logits, targets)
-assert np.isfinite(huge) and np.isfinite(cross_entropy_backward(1.0, huge_cache)).all()
+collapsed = cross_entropy_backward(1.0, cross_entropy_forward(logits, targets)[1])
+difference = np.abs(collapsed - dlogits_by_lines).max()
+print(f"closed form against lines: largest difference {difference:.0e}")
+assert np.allclose(collapsed, dlogits_by_lines, rtol=0, atol=1e-16), "the two agree"
 
 # %% [markdown]
-# Read it as forces. Every wrong answer is pulled *down* by its probability, the right one is pushed *up* by all that
-# it lacks, and the forces of a row sum to zero: belief is moved, not made.
+# Read the gradient as a push. Gradient descent moves the logit of every wrong token down, in
+# proportion to its probability. It moves the logit of the right token up, in proportion to the
+# probability that it lacks, $1 - p_y$. The pushes of one row sum to zero.
 #
-# **The surprise.** Two dangerous slopes are hidden in here. The slope of -ln p is -1/p: for p = 0.0001 it is -10,000.
-# The slope of the softmax, p (1 - p), is as good as zero there. Their product is -(1 - p), always between -1 and 0.
-# One explodes, the other dies, and together they make the tamest gradient in this book. Put another loss on the same
-# softmax, the squared error (1 - p)^2, and the cancellation is gone:
+# **The surprise.** Two derivatives are multiplied here, and each of them alone causes trouble. The
+# derivative of $-\ln p$ is $-1/p$: at p = 0.0001 it is -10,000. The derivative of the softmax,
+# $p(1-p)$, is nearly 0 there. Their product is simply $-(1 - p)$, which always lies between -1 and
+# 0. With the squared error $(1-p)^2$ in place of $-\ln p$, nothing cancels:
 #
-#     d/dz (1 - p)^2 = -2 (1 - p) * p (1 - p) = -2 p (1 - p)^2
+# $$
+# \frac{d}{dz}(1-p)^2 \;=\; -2(1-p)\,\cdot\, p(1-p) \;=\; -2p(1-p)^2.
+# $$
 
 # %%
-print("gradient of the right answer's logit")
-for right in (0.9, 0.5, 0.1, 0.0001):
-    score = math.log(right / (1 - right))  # two tokens, scores (score, 0): then p is just this
-    pair, pair_cache = cross_entropy_forward(np.array([[score, 0.0]]), np.array([0]))
-    by_log = cross_entropy_backward(1.0, pair_cache)[0, 0]
-    by_square = -2 * right * (1 - right) ** 2
-    print(f"  p = {right:6}: cross-entropy {by_log:7.4f}, squared error {by_square:7.4f}")
-    assert math.isclose(by_log, right - 1, rel_tol=1e-9)
+def p_of(z):
+    """The probability of the first of two tokens, with logits z and 0."""
+    return 1 / (1 + math.exp(-z))
+
+
+def push_of_cross_entropy(p):
+    return 1 - p
+
+
+def push_of_squared_error(p):
+    return 2 * p * (1 - p) ** 2
+
+
+print("p of the right token   push of cross-entropy   push of squared error")
+for p in (0.9, 0.5, 0.1, 0.0001):
+    pair = np.array([[math.log(p / (1 - p)), 0.0]])
+    _, pair_cache = cross_entropy_forward(pair, np.array([0]))
+    measured = -cross_entropy_backward(1.0, pair_cache)[0, 0]
+    print(f"{p:20}   {measured:21.4f}   {push_of_squared_error(p):21.4f}")
+    assert math.isclose(measured, push_of_cross_entropy(p), rel_tol=1e-9), "the push is 1 - p"
 
 # %% [markdown]
-# From its worst mistakes squared error learns next to nothing, and cross-entropy learns most.
-#
+# Does it matter for learning? We start two tokens at p = 0.0001 for the right one, and follow each
+# gradient with a rate of 1 until p is above one half.
+
+# %%
+chances = np.logspace(-4, -0.001, 200)
+figure, axes = plot.plt.subplots(figsize=(8, 4.2))
+print("loss            updates from p = 0.0001 to p > 0.5")
+updates = {}
+for name, push, style in (("cross-entropy", push_of_cross_entropy, "-"),
+                          ("squared error", push_of_squared_error, "--")):  # fmt: skip
+    z, steps = math.log(0.0001 / 0.9999), 0
+    while p_of(z) < 0.5:
+        z += push(p_of(z))
+        steps += 1
+    updates[name] = steps
+    print(f"{name:15} {steps:8,}")
+    axes.semilogx(chances, push(chances), style, label=f"{name}: {steps:,} updates to p > 0.5")
+axes.set(xlabel="p, the probability of the right token", ylabel="push on its logit")
+axes.set_title("How much is learnt from a confident mistake")
+axes.legend(loc="center left")
+plot.save(figure, "02_confident_mistake.png")
+assert updates["cross-entropy"] < 20 and updates["squared error"] > 1000, "10 against thousands"
+
+# %% [markdown]
+# Cross-entropy pushes hardest where the model is most wrong. The squared error hardly pushes there.
+
+# %% [markdown]
 # ## 5. Check, and the trap
+#
+# The check is that of lesson 00: float64, differences on both sides, and a random `dloss`.
 
 # %%
-from minigpt import gradcheck, ops
+from minigpt import gradcheck
 
 results = gradcheck.check(cross_entropy_forward, cross_entropy_backward, (logits, targets))
 print(gradcheck.table(results))
-assert all(result.error < 1e-9 for result in results)
+assert all(result.error < 1e-9 for result in results), "the closed form is right"
+huge_loss, huge_cache = cross_entropy_forward(1000 * logits, targets)
+print(f"logits times 1,000: loss {huge_loss:.1f}")
+assert np.isfinite(cross_entropy_backward(1.0, huge_cache)).all(), "top prevents overflow"
 
 # %% [markdown]
-# **The trap: a batch in which everything counts.** Divide by the number of rows, not of counted targets, in the
-# backward alone. Where no target is -100 the two are the same number, and nobody sees it:
+# **The trap: a batch in which everything counts.** Suppose that the backward pass, and it alone,
+# divides by the number of rows instead of the number of *counted* targets. If no target is -100,
+# the two numbers are equal, and the check does not find the mistake:
 
 # %%
 def mean_of_rows_backward(dloss, cache):
     p, y, share = cache
-    return cross_entropy_backward(dloss, (p, y, (share > 0) / len(y)))
+    of_rows = (share > 0).astype(p.dtype) / len(y)
+    return cross_entropy_backward(dloss, (p, y, of_rows))
 
 
-everything = np.where(targets == -100, 5, targets)
-for name, some in (("no -100", everything), ("one -100", targets)):
-    [result] = gradcheck.check(cross_entropy_forward, mean_of_rows_backward, (logits, some))
-    print(f"  {name}: {result.error:.0e}, {result.word}")
-    assert result.word == ("happy" if name == "no -100" else "wrong")
+print("batch       relative error   verdict")
+for name, some in (("no -100", np.where(targets == -100, 5, targets)), ("one -100", targets)):
+    [trapped] = gradcheck.check(cross_entropy_forward, mean_of_rows_backward, (logits, some))
+    print(f"{name:10}   {trapped.error:13.0e}   {trapped.word}")
+    expected = "happy" if name == "no -100" else "wrong"
+    assert trapped.word == expected, "only a batch with a -100 shows the mistake"
 
 # %% [markdown]
-# **Its sister: the mean of means.** A batch too large for the memory is cut into micro-batches whose gradients are
-# added. If each takes the mean over its own targets, and these are averaged, then a target in a micro-batch with few
-# of them counts more:
+# **A second trap: the mean of means.** A batch that is too large for the memory is cut into
+# *micro-batches*, whose gradients are added. Suppose that each micro-batch takes the mean over its
+# own targets, and we average these means. Then a target weighs more in a micro-batch that has few
+# of them. The cure: every part divides by the number of targets of the *whole* batch. That number
+# is the `normalizer`.
 
 # %%
-parts = [(logits[:1], targets[:1]), (logits[1:], targets[1:])]  # 3 targets and 2
-means = [cross_entropy_forward(*part)[0] for part in parts]
-shares = [cross_entropy_forward(*part, normalizer=5)[0] for part in parts]  # 5: the targets of the whole batch
-print(f"whole batch {loss:.4f}; mean of means {sum(means) / 2:.4f}; sum with the common normalizer {sum(shares):.4f}")
-assert abs(sum(means) / 2 - loss) > 1e-3 and math.isclose(sum(shares), loss, rel_tol=1e-14)
-gradients = [cross_entropy_backward(1.0, cross_entropy_forward(*part, normalizer=5)[1]) for part in parts]
-assert np.allclose(np.concatenate(gradients), dlogits, rtol=0, atol=1e-16)
+parts = [slice(0, 3), slice(3, 6)]  # the first has 3 targets, the second has 2
+own_means, common_shares, part_gradients = [], [], []
+for part in parts:
+    own_means.append(cross_entropy_forward(logits[part], targets[part])[0])
+    share_loss, part_cache = cross_entropy_forward(logits[part], targets[part], normalizer=5)
+    common_shares.append(share_loss)
+    part_gradients.append(cross_entropy_backward(1.0, part_cache))
+print(f"the whole batch at once            {values.loss:.4f}")
+print(f"mean of the two means              {np.mean(own_means):.4f}")
+print(f"sum, with the common normalizer 5  {sum(common_shares):.4f}")
+assert abs(np.mean(own_means) - values.loss) > 1e-3, "the mean of means is another number"
+assert math.isclose(sum(common_shares), values.loss, rel_tol=1e-14), "the shares add up"
+joined = np.concatenate(part_gradients)
+assert np.allclose(joined, collapsed, rtol=0, atol=1e-16), "so do their gradients"
 
 # %% [markdown]
-# ## 6. See it, and read it
+# ## 6. See it, and read the number
 #
-# The smallest language model: a table with one row of logits for each letter, from which the next letter is guessed.
-# It is an embedding that ends in logits. We train it on one sentence, by the two gradients that we have.
+# The smallest language model that looks at the text is a table with one row for each letter. The
+# row holds the logits of the next letter. This is an embedding (lesson 01) that ends in logits. We
+# train it on one sentence, by the two gradients that we have, and keep $p - \mathrm{onehot}$ at two
+# moments.
 
 # %%
-text = "the cat sat on the mat and the rat sat on the cat"
-letters = sorted(set(text))
-ids = np.array([letters.index(letter) for letter in text])
-now, after = ids[:-1], ids[1:]
-table = np.zeros((len(letters), len(letters)))
-losses, snapshots = [], {}
-for step in range(2001):
-    scores, taken = ops.embedding_forward(table, now)
-    loss, kept = cross_entropy_forward(scores, after)
-    dscores = cross_entropy_backward(1.0, kept)
-    losses.append(loss)
-    snapshots[step] = dscores * len(now) if step in (0, 20) else None  # times N: p - onehot itself
-    table -= 10 * ops.embedding_backward(dscores, taken)
+from minigpt import ops
 
+LETTERS = sorted(set(SENTENCE))
+ids = np.array([LETTERS.index(letter) for letter in SENTENCE])
+now, after = ids[:-1], ids[1:]
+
+
+def train(steps=2000, rate=10.0, keep=(0, 20)):
+    """Returns the table, the loss before every update, and p - onehot at the steps of `keep`."""
+    table, losses, kept = np.zeros((len(LETTERS), len(LETTERS))), [], {}
+    for step in range(steps):
+        scores, taken = ops.embedding_forward(table, now)
+        loss, cache = cross_entropy_forward(scores, after)
+        dscores = cross_entropy_backward(1.0, cache)
+        losses.append(loss)
+        if step in keep:
+            kept[step] = dscores * len(now)  # the mean divided by N: undo that
+        table -= rate * ops.embedding_backward(dscores, taken)
+    return table, losses, kept
+
+
+table, losses, pushes = train()
+print(f"loss at the start {losses[0]:.4f}; ln {len(LETTERS)} = {math.log(len(LETTERS)):.4f}")
+print(f"loss after 2,000 steps {losses[-1]:.4f}")
+assert math.isclose(losses[0], math.log(len(LETTERS))), "a table of zeros is at chance"
+
+# %% [markdown]
+# The best table can be computed without training: count how often each letter follows each other
+# letter. The gradient of a row is the sum of $p - \mathrm{onehot}$ over all places where its letter
+# stands. That sum is zero when p equals these frequencies. Does training arrive there?
+
+# %%
 counts = np.zeros_like(table)
 np.add.at(counts, (now, after), 1)
-seen = counts / counts.sum(axis=1, keepdims=True)  # how often b followed a
-by_counting = -np.log(seen[now, after]).mean()
-print(f"loss: {losses[0]:.4f} at the start (ln {len(letters)} = {math.log(len(letters)):.4f}),", end=" ")
-print(f"{losses[-1]:.4f} after 2,000 steps; counting pairs gives {by_counting:.4f}")
-assert math.isclose(losses[0], math.log(len(letters)), rel_tol=1e-12) and 0 < losses[-1] - by_counting < 0.01
-assert np.allclose(ops.softmax_forward(table)[0], seen, atol=0.03)
-
-# %% [markdown]
-# It learned to count. That had to be: a row of the table hears the sum of p - onehot over all places where its letter
-# stands, which is zero when p is *how often each letter came next*.
+counted_p = counts / counts.sum(axis=1, keepdims=True)
+learnt_p, _ = ops.softmax_forward(table)
+by_counting = -np.log(counted_p[now, after]).mean()
+print("after a space      " + "  ".join(f"{letter:>4}" for letter in LETTERS[1:]))
+print("counted frequency  " + "  ".join(f"{p:4.2f}" for p in counted_p[0, 1:]))
+print("learnt probability " + "  ".join(f"{p:4.2f}" for p in learnt_p[0, 1:]))
+print(f"loss: learnt {losses[-1]:.4f}, counted {by_counting:.4f}")
+assert 0 < losses[-1] - by_counting < 0.01, "no table is better than the counted one"
+assert np.allclose(learnt_p, counted_p, atol=0.03), "it has learnt to count"
 
 # %%
-from minigpt import plot
-
-figure, (left, middle, right) = plot.plt.subplots(1, 3, figsize=(14, 4.8), width_ratios=(1, 1, 1.1))
-rows, visible = slice(0, 16), text.replace(" ", "␣")
-shown = [f"{a}→{b}" for a, b in zip(visible, visible[1:], strict=False)][rows]
-for axes, step in ((left, 0), (middle, 20)):
-    force = snapshots[step][rows]
-    image = axes.imshow(force, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(letters)), ["␣", *letters[1:]])
-    axes.set_yticks(range(len(shown)), shown, family="monospace", fontsize="small")
-    axes.set(xlabel="logit of", title=f"p - onehot after {step} steps, loss {losses[step]:.2f}")
+figure, panels = plot.plt.subplots(1, 2, figsize=(11, 6), sharey=True)
+visible = SENTENCE.replace(" ", "␣")
+pairs = [f"{one}→{two}" for one, two in zip(visible, visible[1:], strict=False)][:14]
+for axes, step in zip(panels, (0, 20), strict=True):
+    image = axes.imshow(pushes[step][:14], cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(LETTERS)), ["␣", *LETTERS[1:]])
+    axes.set_yticks(range(14), pairs)
+    axes.set(xlabel="logit of", title=f"after {step} updates: loss {losses[step]:.2f}")
     axes.grid(False)
-    assert np.abs(force.sum(axis=1)).max() < 1e-12  # every row sums to zero
-left.set_ylabel("position: letter → next letter")
-figure.colorbar(image, ax=middle, label="red is pushed up, blue is pulled down")
-chances = np.logspace(-4, -0.001, 200)
-right.semilogx(chances, 1 - chances, label="cross-entropy: 1 - p")
-right.semilogx(chances, 2 * chances * (1 - chances) ** 2, "--", label="squared error: 2 p (1 - p)²")
-right.set(xlabel="p, the probability that the right answer got", ylabel="push on its logit")
-right.set_title("Who learns from a confident mistake?")
-right.legend()
-plot.save(figure, "02_cross_entropy.png")
+    assert np.abs(pushes[step].sum(axis=1)).max() < 1e-12, "every row sums to 0"
+panels[0].set_ylabel("letter → the letter that came next")
+figure.colorbar(image, ax=panels, label="p - onehot: red goes up, blue goes down")
+plot.save(figure, "02_p_minus_onehot.png")
 
 # %% [markdown]
-# Left: at the start all p are equal, each right answer is pushed up hard, and all others are pulled down a little.
-# Middle: after 20 steps, what is certain and frequent in this text has nearly fallen silent (h→e); what is certain but
-# rarer is on its way (c→a). Where several letters may follow (t→h, t→␣), positions pull against each other, for ever:
-# that is the surprise that no table can learn away.
+# Left: all p are equal at the start. Each right letter is pushed up strongly, and all the others
+# are pushed down a little. Right, after 20 updates: the pair h→e is certain and frequent in this
+# text, so its row is nearly white. The pair c→a is also certain, but rarer, and is still being
+# learnt. After t and after a space, several letters may follow. There, positions push against each
+# other for as long as we train. This remaining loss is the text's own uncertainty, as far as a
+# model can see it that knows one letter only.
 #
-# **Perplexity** is exp(loss). A model that cannot choose between k equally likely tokens has a loss of ln k, so a
-# perplexity of k: it is as unsure as a fair die with so many faces. GPT-1's printed 18.4 means 2.91 nats per token,
-# out of 10.61 at chance.
+# **Perplexity** is $e^{loss}$. A model that cannot decide between k equally likely tokens has the
+# loss ln k, and so the perplexity k. It is as unsure about the next token as we are about the next
+# throw of a fair die with k faces. GPT-1's published perplexity is 18.4: 2.91 nats a token, against
+# 10.61 at chance.
 
 # %%
-fair = [cross_entropy_forward(np.zeros((1, k)), np.array([0]))[0] for k in (2, 18, V1)]
-assert np.allclose(np.exp(fair), (2, 18, V1), rtol=1e-12) and round(math.log(18.4), 2) == 2.91
+print("equally likely tokens    loss    perplexity = exp(loss)")
+for k in (2, 18, V1):
+    even_loss, _ = cross_entropy_forward(np.zeros((1, k)), np.array([0]))
+    print(f"{k:21,}   {even_loss:5.2f}   {math.exp(even_loss):10,.1f}")
+    assert math.isclose(math.exp(even_loss), k), "a fair die with k faces"
+print(f"our table after training: loss {losses[-1]:.3f}, perplexity {math.exp(losses[-1]):.2f}")
+print(f"GPT-1: ln 18.4 = {math.log(18.4):.2f} nats")
+assert round(math.log(18.4), 2) == 2.91, "18.4 means 2.91 nats"
 
 # %% [markdown]
-# Before training, the loss is a little *above* ln V. GPT-1's first logits are not zero but random, with a spread of
-# 0.02 sqrt(768) = 0.55, and random opinions cost half the variance: ln V + 0.55^2/2 = 10.76. A first loss of 11 or 12
-# says: look for a bug.
+# **The first loss of a run** is a little *above* ln V. The first logits of GPT-1 are not zero but
+# random, with a standard deviation of $0.02\sqrt{768} = 0.55$ (lesson 08 shows where it comes
+# from). The average of $e^z$ over such numbers is $e^{0.55^2/2}$, which raises lse by half the
+# variance. The target's logit is 0 on average. So we expect ln V + 0.15 = 10.76. If your first loss
+# is 11 or 12, look for a bug.
 
 # %%
-first = cross_entropy_forward(rng.normal(0, 0.02 * math.sqrt(768), size=(200, V1)), rng.integers(0, V1, 200))[0]
-print(f"random logits as in a new GPT-1: loss {first:.2f}; ln V + variance/2 = {math.log(V1) + 0.02**2 * 768 / 2:.2f}")
-assert 0.1 < first - math.log(V1) < 0.2
+spread = 0.02 * math.sqrt(768)
+draw = np.random.default_rng(0)
+random_logits = draw.normal(0, spread, size=(200, V1))
+first_loss, _ = cross_entropy_forward(random_logits, draw.integers(0, V1, 200))
+expected_first = math.log(V1) + spread**2 / 2
+print(f"random logits: loss {first_loss:.2f}; ln V + variance / 2 = {expected_first:.2f}")
+assert abs(first_loss - expected_first) < 0.1, "half the variance above chance"
 
 # %% [markdown]
-# **Perplexities per token, per word and per character are different things.** The surprise of a *text* is one number;
-# what we divide it by is a choice. Say that a text has 4,400 characters, 800 words and 1,000 tokens, at 2.91 nats a
-# token:
+# **Per token, per word, per character: different numbers.** The surprisal of a *whole text* is one
+# number. We choose what to divide it by. Our table predicts 48 letters of the sentence, which are
+# 24 pairs of letters, or 12 words. Nothing about the model changes if we call each pair of letters,
+# or each word, a token: the probability of a long token is the product for its letters.
 
 # %%
-nats = 1000 * math.log(18.4)
-per = {unit: math.exp(nats / count) for unit, count in (("token", 1000), ("word", 800), ("character", 4400))}
-print("the same model, the same text: perplexity", ", ".join(f"{value:.1f} per {unit}" for unit, value in per.items()))
-print(f"and {nats / math.log(2) / 4400:.2f} bits per character")
-assert math.isclose(per["word"], 18.4 ** (1000 / 800)) and abs(per["word"] - 18.4 * 1000 / 800) > 10
+nats = 48 * losses[-1]
+print("unit                  how many   perplexity per unit")
+per_unit = {}
+for unit, count in (("letter", 48), ("pair of letters", 24), ("word", 12)):
+    per_unit[unit] = math.exp(nats / count)
+    print(f"{unit:20} {count:8}   {per_unit[unit]:10.2f}")
+print(f"bits per letter, for all three: {nats / math.log(2) / 48:.2f}")
+squared = per_unit["letter"] ** 2
+assert math.isclose(per_unit["pair of letters"], squared), "half as many tokens: the square"
 
 # %% [markdown]
-# Note where the division stands: inside the exponential. Multiplying 18.4 by 1,000/800 gives 23, which is nobody's
-# perplexity. A vocabulary with longer tokens has fewer of them, so each bears more surprise and the perplexity *per
-# token* rises although the model is no worse. Two models that cut text differently can only be compared per word, per
-# character or per byte, as the GPT-2 paper does.
+# The same model and the same text, and three perplexities. A vocabulary with longer tokens has
+# fewer of them in a text. Each of them carries more surprisal, so the perplexity *per token* rises,
+# although the model is no worse.
+#
+# To change the unit, divide *inside* the exponential. Suppose that a text has 1,000 tokens at
+# perplexity 18.4, and 800 words:
+
+# %%
+per_word = math.exp(1000 * math.log(18.4) / 800)
+print(f"perplexity per word: {per_word:.1f}")
+print(f"18.4 times 1,000/800 = {18.4 * 1000 / 800:.1f} is the perplexity of nothing")
+assert math.isclose(per_word, 18.4 ** (1000 / 800)), "the ratio stands in the exponent"
+
+# %% [markdown]
+# So two models that cut text differently can only be compared per word, per character or per byte.
+# The GPT-2 paper does this.
 
 # %% [markdown]
 # ## 7. In the library
+#
+# These are the lines of the library's backward pass. Its cache keeps p, the targets, and the share
+# of each row in the loss:
+#
+#     # minigpt/ops/reference/cross_entropy.py
+#     dz = p.reshape(-1, p.shape[-1]).copy()
+#     dz[rows, y] -= 1
+#     # loss = losses.sum()
+#     dlosses = share * dloss
+#     dz *= dlosses[:, None]
+#     return dz.reshape(p.shape)
 
 # %%
 library_loss, library_cache = ops.cross_entropy_forward(logits, targets)
-assert math.isclose(library_loss, closed, rel_tol=1e-14)
-assert np.allclose(ops.cross_entropy_backward(1.0, library_cache), dlogits, rtol=0, atol=1e-16)
-print("its cache, in bytes:", ops.ledger(library_cache))
-assert ops.ledger(library_cache)["p"] == logits.nbytes
-gigabytes = 64 * T1 * V1 * 4 / 1e9
-print(f"for 64 x 512 positions of GPT-1, float32: {gigabytes:.2f} GB for p, the same for the logits, and for dlogits")
-assert round(gigabytes, 2) == 5.31
+library_dlogits = ops.cross_entropy_backward(1.0, library_cache)
+print("bytes in its cache:", ops.ledger(library_cache))
+gigabytes = 64 * 512 * V1 * 4 / 1e9
+print(f"p for one batch of GPT-1 (64 x 512 positions, float32): {gigabytes:.2f} GB")
+assert math.isclose(library_loss, values.loss, rel_tol=1e-14), "the same loss as ours"
+assert np.allclose(library_dlogits, collapsed, rtol=0, atol=1e-16), "the same gradient"
+assert ops.ledger(library_cache)["p"] == logits.nbytes, "p is as large as the logits"
 
 # %% [markdown]
-# Tokens times vocabulary: the largest array in the model, by far, and needed for a moment only. GPT-1's logits come
-# from the token table once more, h w^T with w (V,C) (equation 2), so the library has a composite of both,
-# `ops.linear_cross_entropy_*`, from h to the loss. Its reference holds everything. But behind that signature one can
-# work in pieces: a few rows of h, their logits, their loss, *their gradient at once*, and forget them. dloss only
-# scales the result, so it may come later.
+# Positions times vocabulary: 5.31 GB for p, as much for the logits, and as much for their gradient.
+# This is by far the largest array of a GPT-1 in training, and it is needed for a moment only.
+#
+# The logits are a product, $h\,w^T$: h (N, C) is what the model computed for each position, and w
+# (V, C) is a table with a row for each token (GPT-1, equation 2). So we can work **in pieces**. We
+# take a few rows of h, and compute their logits, their loss *and at once their gradient*. Then we
+# throw these logits away. Only the sums remain.
 
 # %%
-import tracemalloc
+drawing = plot.Diagram(10, 3.9, "The logits of a few rows at a time")
+blue, orange, light = "tab:blue", "tab:orange", "lightgray"
+h_box = drawing.box(1.0, 1.9, "", light, width=0.9, height=2.6)
+drawing.box(1.0, 2.5, "rows", orange, width=0.9, height=0.5)
+drawing.text(1.0, 3.45, "h  (N, C)")
+drawing.text(1.85, 1.9, "@")
+drawing.box(3.6, 1.9, "all of it", blue, width=2.6, height=0.9)
+drawing.text(3.6, 2.7, "w$^T$  (C, V)")
+drawing.text(5.3, 1.9, "=")
+drawing.box(7.0, 1.9, "", light, width=2.6, height=2.6)
+piece_box = drawing.box(7.0, 2.5, "their logits", orange, width=2.6, height=0.5)
+drawing.text(7.0, 3.45, "logits  (N, V), never whole")
+drawing.arrow(piece_box, (9.0, 2.5))
+drawing.text(9.5, 2.5, "loss\ndh\ndw")
+plot.save(drawing.figure, "02_in_pieces.png")
+
+# %%
+def whole(h, w, targets):
+    """The library's reference: linear, then cross-entropy."""
+    with ops.using("reference"):
+        loss, cache = ops.linear_cross_entropy_forward(h, w, targets)
+        dh, dw, _ = ops.linear_cross_entropy_backward(1.0, cache)
+    return loss, dh, dw
 
 
-def in_pieces(h, w, targets, rows):
-    normalizer, loss, dh, dw = (targets != -100).sum(), 0.0, np.empty_like(h), np.zeros_like(w)
+def in_pieces(h, w, targets, rows=32):
+    normalizer = (targets != -100).sum()
+    loss, dh, dw = 0.0, np.empty_like(h), np.zeros_like(w)
     for start in range(0, len(h), rows):
         piece = slice(start, start + rows)
         part, cache = cross_entropy_forward(h[piece] @ w.T, targets[piece], normalizer)
@@ -356,47 +603,70 @@ def in_pieces(h, w, targets, rows):
     return loss, dh, dw
 
 
-def whole(h, w, targets):
-    with ops.using("reference"):
-        loss, cache = ops.linear_cross_entropy_forward(h, w, targets)
-        dh, dw, _ = ops.linear_cross_entropy_backward(1.0, cache)
-        return loss, dh, dw
+identity = np.eye(7)  # with h = logits, the product h w^T is the logits of section 2
+print(f"the loss of section 2: whole     {whole(logits, identity, targets)[0]:.4f}")
+print(f"                       in pieces {in_pieces(logits, identity, targets, rows=4)[0]:.4f}")
+
+# %%
+import tracemalloc
 
 
-def peak(function, *args):
+def peak_megabytes(function, *arguments):
     tracemalloc.start()
-    return function(*args), tracemalloc.get_traced_memory()[1] / 1e6, tracemalloc.stop()
+    found = function(*arguments)
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return found, peak
 
 
-h, w = rng.normal(size=(512, 24)), rng.normal(size=(5003, 24))
-many = rng.integers(0, 5003, 512)
+fresh = np.random.default_rng(1)
+h, w_out = fresh.normal(size=(512, 24)), fresh.normal(size=(5003, 24))
+many = fresh.integers(0, 5003, 512)
 many[:99] = -100
-(all_at_once, large, _), (piecewise, small, _) = peak(whole, h, w, many), peak(in_pieces, h, w, many, 32)
-assert all(np.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(all_at_once, piecewise, strict=True))
-print(f"512 positions, 5,003 tokens: peak memory {large:.0f} MB whole, {small:.0f} MB in pieces of 32, same numbers")
-assert large > 5 * small
+at_once, large = peak_megabytes(whole, h, w_out, many)
+piecewise, small = peak_megabytes(in_pieces, h, w_out, many)
+print("512 positions, 5,003 tokens   peak memory")
+print(f"whole                         {large:8.0f} MB")
+print(f"in pieces of 32 rows          {small:8.0f} MB")
+for one, other in zip(at_once, piecewise, strict=True):
+    assert np.allclose(one, other, rtol=0, atol=1e-12), "the same loss, dh and dw"
+assert large > 5 * small, "less than a fifth of the memory"
+
+# %% [markdown]
+# The common `normalizer` of section 5 is what makes this right. Here `dloss` is 1. Any other dloss
+# multiplies the two gradients, so it may be applied afterwards. The library has this pair under the
+# name `ops.linear_cross_entropy`: the reference holds everything, and a fast implementation behind
+# the same signature works in pieces.
 
 # %% [markdown]
 # ## 8. Paper and code
 #
-# - GPT-1's equation 1 is the *sum* of log-probabilities, to be made large; we make the *mean* of the negative small.
-#   Same optimum; but the size of the mean's gradient does not grow with the batch.
-# - Who shifts? Position t predicts token t + 1. Here the caller gives targets that are shifted already. Some libraries
-#   shift inside the model: giving them shifted targets trains a model that predicts two tokens ahead, and nothing
-#   complains.
-# - OpenAI's code for GPT-1 keeps tokens, three special tokens and the positions in one table, so in fine-tuning its
-#   softmax runs over all of them: 40,993 rows with 512 positions, and fewer in practice, since the context is cut to
-#   the longest example. Chance is at most ln 40,993 = 10.62 there. Ours chooses among 40,478.
-# - -100 for "not counted" is PyTorch's convention. The library also takes a weight for each target.
+# - Equation 1 of GPT-1 is the *sum* of the log-probabilities, which is to be made large. We make
+#   the *mean* of the negative small. The optimum is the same. The gradient of the mean, however,
+#   does not grow with the number of tokens.
+# - Position t predicts token t + 1. Here the caller gives targets that are already shifted by one.
+#   Some libraries shift inside the model. If you give them shifted targets, the model is trained to
+#   predict two tokens ahead, without any error message.
+# - OpenAI's code for GPT-1 holds the tokens, three special tokens and the positions in one table.
+#   In fine-tuning, its softmax runs over all these rows: 40,993 with 512 positions, and fewer in
+#   practice, since the context is cut to the longest example. Chance is at most ln 40,993 = 10.62
+#   there. Ours chooses among 40,478.
+# - The number -100 for "not counted" is PyTorch's convention. The library also takes a weight for
+#   each target.
 
 # %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/02_cross_entropy.py`: the backward. Judge it: `minigpt check lessons/exercises/02_cross_entropy.py`.
-# 2. `exercises/02_find_the_bug.py`: right for a batch of one position, and wrong for two.
-# 3. With pencil: a model says p = 0.99 for its guess, and is right 90 % of the time. What is its loss (spread the 1 %
-#    over one other answer)? What would it be if it said 0.9? How much does overconfidence cost it?
+# 1. `exercises/02_label_smoothing.py`: a loss whose targets are not quite one-hot. Write its
+#    forward and its backward, line by line, and then the closed form. Run the file to judge it.
+# 2. `exercises/02_find_the_bug.py`: this cross-entropy is right for a batch of one position, and
+#    wrong for two.
+# 3. With pencil: a model gives p = 0.99 to its guess, and the guess is right in 90 % of all cases.
+#    (The other 0.01 goes to one other answer, which is right in the remaining cases.) What is its
+#    loss? What would the loss be if it gave 0.9? How much does overconfidence cost?
+# 4. With pencil: model A has a loss of 3.0 nats a token, and its tokens have 4 characters on
+#    average. Model B has 4.0 nats a token, and 6 characters. Which one is better?
 
 # %%
-worst = max(result.error for result in results)
+worst = max(result.error for result in [*by_lines, *results])
 print(f"lesson 02: every check is happy (worst relative error {worst:.0e})")

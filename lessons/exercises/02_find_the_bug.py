@@ -1,7 +1,8 @@
 """Exercise 02: find the bug (lesson 02).
 
-For a batch of one position this cross-entropy is right. Every row of its gradient ought to sum to zero; look at those
-sums for two positions, and you will see where to look in the code. One character is to be changed.
+This cross-entropy is right for a batch of one position, and wrong for two. Section 3 of the lesson says what every row
+of the gradient must sum to. Print these sums for one position and for two: they show where to look. One character is
+to be changed. Then let the library's own tests judge you:
 
     minigpt check lessons/exercises/02_find_the_bug.py
 """
