@@ -1,7 +1,8 @@
 """Exercise 05: find the bug (lesson 05).
 
-An MLP written out in one piece. Every shape is right, nothing crashes, a model would even learn a little with it. Find
-out which gradients are wrong, ask yourself what they have in common, and change one line.
+An MLP written out in one piece. Its forward is right. In its backward every shape is right too, and nothing crashes: a
+model would even learn a little with it. Which gradients are wrong, and which are right? What do the wrong ones have in
+common? Change one line, and let the library's own tests judge you:
 
     minigpt check lessons/exercises/05_find_the_bug.py
 """
