@@ -53,7 +53,7 @@ assert product[-1] == 0 and log_sum[-1] < -745, "too small for float64, but its 
 # %%
 from minigpt import plot
 
-figure, (left, right) = plot.plt.subplots(1, 2, figsize=(11, 4.2))
+figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4))
 left.bar(range(1, 9), product[:8], color="tab:blue")
 left.set_xticks(range(1, 9), [letter.replace(" ", "␣") for letter in STORY[:8]])
 left.set(title="The probability of a text vanishes ...", xlabel="the text, letter by letter")
@@ -311,7 +311,7 @@ for p in (0.9, 0.5, 0.1, 0.0001):
 
 # %%
 chances = np.logspace(-4, -0.001, 200)
-figure, axes = plot.plt.subplots(figsize=(8, 4.2))
+figure, axes = plot.plt.subplots(figsize=(7.5, 4))
 print("loss            updates from p = 0.0001 to p > 0.5")
 updates = {}
 for name, push, style in (("cross-entropy", push_of_cross_entropy, "-"),
@@ -443,7 +443,7 @@ assert 0 < losses[-1] - by_counting < 0.01, "no table is better than the counted
 assert np.allclose(learnt_p, counted_p, atol=0.03), "it has learnt to count"
 
 # %%
-figure, panels = plot.plt.subplots(1, 2, figsize=(11, 6), sharey=True)
+figure, panels = plot.plt.subplots(1, 2, figsize=(9, 6), sharey=True)
 visible = SENTENCE.replace(" ", "␣")
 pairs = [f"{one}→{two}" for one, two in zip(visible, visible[1:], strict=False)][:14]
 for axes, step in zip(panels, (0, 20), strict=True):
@@ -565,20 +565,20 @@ assert ops.ledger(library_cache)["p"] == logits.nbytes, "p is as large as the lo
 # throw these logits away. Only the sums remain.
 
 # %%
-drawing = plot.Diagram(10, 3.9, "The logits of a few rows at a time")
+drawing = plot.Diagram(8.2, 3.3, "The logits of a few rows at a time")
 blue, orange, light = "tab:blue", "tab:orange", "lightgray"
-h_box = drawing.box(1.0, 1.9, "", light, width=0.9, height=2.6)
-drawing.box(1.0, 2.5, "rows", orange, width=0.9, height=0.5)
-drawing.text(1.0, 3.45, "h  (N, C)")
-drawing.text(1.85, 1.9, "@")
-drawing.box(3.6, 1.9, "all of it", blue, width=2.6, height=0.9)
-drawing.text(3.6, 2.7, "w$^T$  (C, V)")
-drawing.text(5.3, 1.9, "=")
-drawing.box(7.0, 1.9, "", light, width=2.6, height=2.6)
-piece_box = drawing.box(7.0, 2.5, "their logits", orange, width=2.6, height=0.5)
-drawing.text(7.0, 3.45, "logits  (N, V), never whole")
-drawing.arrow(piece_box, (9.0, 2.5))
-drawing.text(9.5, 2.5, "loss\ndh\ndw")
+drawing.box(0.7, 1.5, "", light, width=0.9, height=2.4)
+drawing.box(0.7, 2.1, "rows", orange, width=0.9, height=0.5)
+drawing.text(0.7, 2.95, "h  (N, C)")
+drawing.text(1.45, 1.5, "@")
+drawing.box(2.8, 1.5, "all of it", blue, width=2.1, height=0.9)
+drawing.text(2.8, 2.2, "w$^T$  (C, V)")
+drawing.text(4.15, 1.5, "=")
+drawing.box(5.5, 1.5, "", light, width=2.1, height=2.4)
+piece_box = drawing.box(5.5, 2.1, "their logits", orange, width=2.1, height=0.5)
+drawing.text(5.5, 2.95, "logits  (N, V), never whole")
+drawing.arrow(piece_box, (7.4, 2.1))
+drawing.text(7.75, 2.1, "loss\ndh\ndw")
 plot.save(drawing.figure, "02_in_pieces.png")
 
 # %%

@@ -82,7 +82,7 @@ assert np.array_equal(bent_ab, WANTED), "two units with a bend are right"
 from minigpt import plot
 
 s_line = np.linspace(-0.5, 2.5, 301)
-figure, (left, right) = plot.plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
+figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4), sharey=True)
 left.axhline(0.5, color="gray", linestyle="--", label="the best linear map")
 left.plot(s_line, relu(s_line) - 2 * relu(s_line - 1), label="two units with a bend")
 left.plot([0, 1, 2], [0, 1, 0], "o", color="black", label="wanted")
@@ -142,7 +142,7 @@ for value in (-1.0, 0.5, 2.0):
 
 # %%
 span = np.linspace(-3.5, 3.5, 701)
-figure, (left, right) = plot.plt.subplots(1, 2, figsize=(11, 4.2))
+figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4))
 left.plot(span, (span > 0).astype(float), "--", color="gray", label="step: x > 0")
 left.plot(span, cdf(span), color="tab:blue", label="Φ(x)")
 left.set(title="The switch: how much of x passes", xlabel="x", ylabel="share")
@@ -327,7 +327,7 @@ assert abs(slope(grid).max() - 1.129) < 1e-3, "the steepest slope is 1.129"
 assert abs(lowest + 0.7525) < 1e-3 and abs(dent + 0.1700) < 1e-4, "where the dent is lowest"
 
 # %%
-figure, axes = plot.plt.subplots(figsize=(9, 4.6))
+figure, axes = plot.plt.subplots(figsize=(7.5, 4.2))
 curve = slope(span)
 axes.plot(span, (span > 0).astype(float), "--", color="gray", label="ReLU")
 axes.plot(span, curve, color="tab:blue", label="GELU")
@@ -371,20 +371,19 @@ assert average_slopes[-4][0] == 0 > average_slopes[-4][1], "no longer stuck, but
 # is one position of a text, and each position is treated alone.
 
 # %%
-drawing = plot.Diagram(11, 3.3, "The MLP of GPT-1: the shapes of its values, and its weights")
-blue, orange, light = "tab:blue", "tab:orange", "lightgray"
-values_at = [drawing.box(at, 1.9, name, blue, width=width, height=1.3)
-             for at, name, width in ((0.8, "x", 0.6), (4.1, "f", 2.4), (7.5, "a", 2.4),
-                                     (10.3, "out", 0.6))]  # fmt: skip
-for at, shape in ((0.8, "(N, 768)"), (4.1, "(N, 3,072)"), (7.5, "(N, 3,072)"), (10.3, "(N, 768)")):
+drawing = plot.Diagram(8.6, 3, "The MLP of GPT-1: the shapes of its values, and its weights")
+orange = "tab:orange"
+steps = []
+for at, width, name, shape in ((0.7, 0.6, "x", "(N, 768)"), (3.1, 1.7, "f", "(N, 3,072)"),
+                               (5.6, 1.7, "a", "(N, 3,072)"), (7.9, 0.6, "out", "(N, 768)")):  # fmt: skip
+    steps.append(drawing.box(at, 1.8, name, width=width, height=1.2))
     drawing.text(at, 0.95, shape)
-for start, end, text in zip(values_at, values_at[1:], ("w1", "", "w2"), strict=False):
+for start, end, name in zip(steps, steps[1:], ("w1, b1", "GELU", "w2, b2"), strict=False):
     drawing.arrow(start, end)
     middle = (start.x + start.width / 2 + end.x - end.width / 2) / 2
-    drawing.text(middle, 2.2, text, orange)
-drawing.text(5.8, 2.2, "GELU", orange)
-drawing.text(2.0, 0.4, "w1 (768, 3,072), b1 (3,072)", orange)
-drawing.text(9.0, 0.4, "w2 (3,072, 768), b2 (768)", orange)
+    drawing.text(middle, 2.05, name, orange)
+drawing.text(2.1, 0.35, "w1 (768, 3,072), b1 (3,072)", orange)
+drawing.text(6.5, 0.35, "w2 (3,072, 768), b2 (768)", orange)
 plot.save(drawing.figure, "05_mlp_shapes.png")
 
 # %%
@@ -513,7 +512,7 @@ print(f"mean squared error: with GELU {bent_error:.5f}, without {straight_error:
 # %%
 assert bent_error < 0.002 < 0.3 < straight_error, "only the network with a bend learns the curve"
 assert np.allclose(straight, best_linear(line, SINE), atol=1e-3), "without it: the best line"
-figure, (left, right) = plot.plt.subplots(1, 2, figsize=(11, 4.8))
+figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4.4))
 left.plot(line, SINE, "o", color="black", markersize=4, label="to learn: sin(2x)")
 left.plot(line, straight, "--", color="gray", label=f"no GELU: error {straight_error:.2f}")
 left.plot(line, bent, color="tab:blue", label=f"with GELU: error {bent_error:.4f}")
