@@ -69,14 +69,14 @@ right.legend(loc="upper right")
 plot.save(figure, "02_probability_of_a_text.png")
 
 # %% [markdown]
-# The slope of that line is what we want to know: how much probability the model loses per letter,
-# whatever the length of the text.
+# The slope of that line is the average of ln p over the letters. It does not depend on the length
+# of the text, so it can be compared between texts. This is the number that we want.
 #
 # The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for one
 # that the model held to be nearly impossible. Its unit is the **nat**; with the logarithm to base
-# 2, the unit is the **bit**, and 1 nat = 1.44 bits. Probabilities multiply, and so surprisals add:
-# $-\ln(pq) = -\ln p - \ln q$. GPT-1 chooses among 40,478 tokens. A model that knows nothing gives
-# each of them 1/40,478.
+# 2, the unit is the **bit**, and 1 nat = 1.44 bits. Where probabilities are multiplied, surprisals
+# are added: $-\ln(pq) = -\ln p - \ln q$. GPT-1 chooses among 40,478 tokens. A model that knows
+# nothing gives each of them 1/40,478.
 
 # %%
 V1 = 40_478  # the vocabulary of GPT-1
@@ -133,7 +133,7 @@ assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the othe
 # We take the largest logit as top. The largest exponent is then 0, and nothing overflows.
 #
 # **Targets of -100.** Sequences of different lengths stand in one array, so the short ones end in
-# padding. There is nothing to predict at a padded position, nor inside a prompt. The target -100
+# **padding**: positions that hold no token. There is nothing to predict there. The target -100
 # marks such a position: its surprisal gets weight 0, and the mean is taken over the others.
 #
 # Sizes: 2 sequences of 3 positions make N = 6 rows, as in lesson 01; the vocabulary has V = 7
@@ -183,10 +183,10 @@ assert math.isclose(values.loss, np.mean(direct), rel_tol=1e-14), "the loss is t
 # derivative of the final loss with respect to its output. Here the output *is* the loss, so the
 # upstream gradient is one number, `dloss`; in training it is 1.
 #
-# Two lines of the forward pass use the logits: `s` and `picked`. Their gradients are added. Also
-# two lines use `top`. Look at `dtop` in the table: its two parts cancel, so it is 0. We could have
-# predicted this, because lse has the same value for every top. So nothing has to be sent back
-# through the line `top = ...`.
+# Three lines of the forward pass use the logits: `top`, `s` and `picked`. The parts that come back
+# through `s` and `picked` are added. Through `top` comes nothing: `dtop` has two parts, one from
+# `lse` and one from `s`, and they cancel. The cell after the table prints it. We could have
+# predicted this, because lse has the same value for every number top.
 
 # %%
 def backward(dloss, v):
@@ -210,13 +210,15 @@ def backward(dloss, v):
     # s = logits - top
     dtop = dtop - ds.sum(axis=-1, keepdims=True)
     dlogits = dlogits + ds
-    return dlogits
+    return dlogits, dtop  # dtop only to look at it
 
 
 by_lines = lines.check(forward, backward, logits, targets)
 
 # %%
-dlogits_by_lines = backward(1.0, values)
+dlogits_by_lines, dtop = backward(1.0, values)
+print(f"dtop: at most {np.abs(dtop).max():.0e}, which is 0 but for rounding")
+assert np.abs(dtop).max() < 1e-15, "the two parts of dtop cancel"
 print("dlogits: a row for each position, a column for each token")
 print(np.array2string(dlogits_by_lines, precision=3, suppress_small=True))
 assert all(result.word == "happy" for result in by_lines), "every line of the backward is right"
@@ -274,10 +276,11 @@ assert np.allclose(collapsed, dlogits_by_lines, rtol=0, atol=1e-16), "the two ag
 # proportion to its probability. It moves the logit of the right token up, in proportion to the
 # probability that it lacks, $1 - p_y$. The pushes of one row sum to zero.
 #
-# **The surprise.** Two derivatives are multiplied here, and each of them alone causes trouble. The
-# derivative of $-\ln p$ is $-1/p$: at p = 0.0001 it is -10,000. The derivative of the softmax,
-# $p(1-p)$, is nearly 0 there. Their product is simply $-(1 - p)$, which always lies between -1 and
-# 0. With the squared error $(1-p)^2$ in place of $-\ln p$, nothing cancels:
+# **The surprise.** For the right token, two derivatives are multiplied, and each of them alone
+# causes trouble. The derivative of $-\ln p$ with respect to p is $-1/p$: at p = 0.0001 it is
+# -10,000. The derivative of p with respect to its own logit z is $p(1-p)$ (the softmax), nearly 0
+# there. Their product is simply $-(1 - p)$, which always lies between -1 and 0. With the squared
+# error $(1-p)^2$ in place of $-\ln p$, nothing cancels:
 #
 # $$
 # \frac{d}{dz}(1-p)^2 \;=\; -2(1-p)\,\cdot\, p(1-p) \;=\; -2p(1-p)^2.
@@ -348,9 +351,10 @@ print(f"logits times 1,000: loss {huge_loss:.1f}")
 assert np.isfinite(cross_entropy_backward(1.0, huge_cache)).all(), "top prevents overflow"
 
 # %% [markdown]
-# **The trap: a batch in which everything counts.** Suppose that the backward pass, and it alone,
-# divides by the number of rows instead of the number of *counted* targets. If no target is -100,
-# the two numbers are equal, and the check does not find the mistake:
+# **The trap: a batch in which everything counts.** A **batch** is what one update is computed from:
+# here, our six rows. Suppose that the backward pass, and it alone, divides by the number of rows
+# instead of the number of *counted* targets. If no target is -100, the two numbers are equal, and
+# the check does not find the mistake:
 
 # %%
 def mean_of_rows_backward(dloss, cache):
@@ -461,9 +465,9 @@ plot.save(figure, "02_p_minus_onehot.png")
 # Left: all p are equal at the start. Each right letter is pushed up strongly, and all the others
 # are pushed down a little. Right, after 20 updates: the pair h→e is certain and frequent in this
 # text, so its row is nearly white. The pair c→a is also certain, but rarer, and is still being
-# learnt. After t and after a space, several letters may follow. There, positions push against each
-# other for as long as we train. This remaining loss is the text's own uncertainty, as far as a
-# model can see it that knows one letter only.
+# learnt. After t and after a space, several letters may follow. There, the pushes of different
+# positions contradict each other for as long as we train. The loss that remains at the end is the
+# text's own uncertainty, for a model that sees only the last letter.
 #
 # **Perplexity** is $e^{loss}$. A model that cannot decide between k equally likely tokens has the
 # loss ln k, and so the perplexity k. It is as unsure about the next token as we are about the next

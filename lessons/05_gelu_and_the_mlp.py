@@ -288,6 +288,7 @@ def erf_slope(x):
     return cdf(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
+assert all(result.word == "happy" for result in by_lines), "every line of the backward is right"
 difference = np.abs(slope(f) - backward(np.ones_like(f), values)).max()
 print(f"closed form against lines: largest difference {difference:.0e}")
 assert difference < 1e-13, "the two agree"
@@ -374,10 +375,10 @@ assert average_slopes[-4][0] == 0 > average_slopes[-4][1], "no longer stuck, but
 drawing = plot.Diagram(8.6, 3, "The MLP of GPT-1: the shapes of its values, and its weights")
 orange = "tab:orange"
 steps = []
-for at, width, name, shape in ((0.7, 0.6, "x", "(N, 768)"), (3.1, 1.7, "f", "(N, 3,072)"),
-                               (5.6, 1.7, "a", "(N, 3,072)"), (7.9, 0.6, "out", "(N, 768)")):  # fmt: skip
+for at, name, columns in ((0.7, "x", 768), (3.1, "f", 3072), (5.6, "a", 3072), (7.9, "out", 768)):
+    width = 0.6 if columns == 768 else 1.7
     steps.append(drawing.box(at, 1.8, name, width=width, height=1.2))
-    drawing.text(at, 0.95, shape)
+    drawing.text(at, 0.95, f"(N, {columns:,})")
 for start, end, name in zip(steps, steps[1:], ("w1, b1", "GELU", "w2, b2"), strict=False):
     drawing.arrow(start, end)
     middle = (start.x + start.width / 2 + end.x - end.width / 2) / 2
