@@ -69,14 +69,15 @@ right.legend(loc="upper right")
 plot.save(figure, "02_probability_of_a_text.png")
 
 # %% [markdown]
-# The slope of that line is the average of ln p over the letters. It does not depend on the length
-# of the text, so it can be compared between texts. This is the number that we want.
+# The slope of that line is the average of ln p over the letters. It does not grow with the length
+# of the text, so long and short texts can be compared. This is the number that we want.
 #
 # The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for one
 # that the model held to be nearly impossible. Its unit is the **nat**; with the logarithm to base
 # 2, the unit is the **bit**, and 1 nat = 1.44 bits. Where probabilities are multiplied, surprisals
-# are added: $-\ln(pq) = -\ln p - \ln q$. GPT-1 chooses among 40,478 tokens. A model that knows
-# nothing gives each of them 1/40,478.
+# are added: $-\ln(pq) = -\ln p - \ln q$. (Among smooth functions, only multiples of the logarithm
+# do that.) GPT-1 reads 512 tokens at a time and chooses among 40,478. A model that knows nothing
+# gives each of them 1/40,478.
 
 # %%
 V1 = 40_478  # the vocabulary of GPT-1
@@ -84,7 +85,9 @@ print("event                        probability    nats    bits")
 for what, p in (("certain", 1.0), ("a coin shows heads", 1 / 2), ("a die shows six", 1 / 6),
                 ("one of GPT-1's tokens", 1 / V1)):  # fmt: skip
     print(f"{what:28} {p:11.3g}   {abs(math.log(p)):5.2f}   {abs(math.log2(p)):5.2f}")
+print(f"512 of them, one after another: 10^{-512 * math.log10(V1):.0f}")
 assert round(math.log(V1), 2) == 10.61, "chance for GPT-1 is 10.61 nats a token"
+assert round(512 * math.log10(V1)) == 2359, "and 10^-2359 for 512 tokens"
 
 # %% [markdown]
 # **A second reason for the logarithm.** A score should be best when the model states the true
