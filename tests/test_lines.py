@@ -146,3 +146,21 @@ def test_a_function_without_lines_is_refused():
 
 def test_without_gradients_an_exercise_is_not_solved():
     assert lines.exit_status([]) == 1
+
+
+def test_no_printed_line_is_too_long_for_a_slide(capsys):
+    def softmax(x):
+        e = np.exp(x)
+        z = e.sum(axis=-1, keepdims=True)
+        out = e / z
+        return out
+
+    def without_the_path_through_z(dout, v):
+        de = dout / v.z
+        dx = de * v.e
+        return dx
+
+    lines.check(softmax, without_the_path_through_z, X)
+    printed = capsys.readouterr().out
+    assert "the same number for the whole row" in " ".join(printed.split())
+    assert max(map(len, printed.splitlines())) <= 100

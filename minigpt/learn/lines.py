@@ -19,6 +19,7 @@ The gradient `dh` is compared with what happens to sum(out * dout) when an entry
 use it run again. So the first line that is wrong has a name.
 """
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -194,7 +195,7 @@ def _show_first_wrong(results: list[Result], steps: Recorded, stopped: str) -> N
             index = ", ".join(map(str, first.index))
             print(f"  at [{index}]: yours {first.analytic:.6g}, true {first.numeric:.6g}")
         if first.diagnosis:
-            print(f"  {first.diagnosis}")
+            print(textwrap.fill(first.diagnosis, COLUMNS, initial_indent="  ", subsequent_indent="  "))
     if stopped:
         print(f"the backward pass stopped: {stopped}")
 
