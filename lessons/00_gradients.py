@@ -1,427 +1,797 @@
 # %% [markdown]
 # # Lesson 00: gradients, and why a cache exists
 #
-# You will meet the one interface that this whole book is built on, `out, cache = forward(...)` and `gradients =
-# backward(dout, cache)`. Nobody hands it down: it follows from a problem. And you will build, from nothing, the tool
-# that tells whether a gradient is right.
+# You will learn how a program finds the derivative of one number with respect to millions of
+# others, and you will build the two functions that this whole book is made of:
+# `out, cache = forward(...)` and `gradients = backward(dout, cache)`. You will also build the tool
+# that decides whether a gradient is right. And you will see a gradient with the wrong sign, seven
+# times too large, pass a careless check.
 #
-# Reading: 25 minutes. Running: 2 seconds. Before it: the derivative of a function of one variable, and NumPy arrays.
+# Reading: 55 minutes. Running: 3 seconds. Before it: the derivative of a function of one
+# variable, and NumPy arrays.
 #
-# Papers: Rumelhart, Hinton and Williams 1986 (Nature 323, equations 4 to 7): how errors travel backwards. Baydin et al.
-# 2018 (JMLR 18), section 3.2: the same for any program, called reverse mode.
+# Papers: Rumelhart, Hinton and Williams 1986 (Nature 323, equations 4 to 7): how errors travel
+# backwards. Baydin et al. 2018 (JMLR 18), section 3.2: the same for any program, which is called
+# reverse mode.
 
 # %% [markdown]
-# ## 1. Why: which way should each number move?
+# ## 1. Why: in which direction should each number change?
 #
-# A model is a function with many adjustable numbers, its parameters. The loss is one number that says how badly it did.
-# Training asks, for every parameter: *if this one grows a little, does the loss rise or fall, and how fast?* That speed
-# is the gradient. The direct way to find out is to try: nudge one number and look. One number x, squashed by tanh and
-# stretched by a gain g = 2:
+# A model is a function with many adjustable numbers, its **parameters**. The **loss** is one number
+# that says how far the model's output is from what we want. Training changes every parameter a
+# little, so that the loss falls. For this we must know, for each parameter: if it grows a little,
+# does the loss rise or fall, and how fast? This speed is the derivative of the loss with respect to
+# the parameter:
+#
+# $$
+# \frac{dL}{dw} = \lim_{\epsilon \to 0} \frac{L(w + \epsilon) - L(w)}{\epsilon}
+# $$
+#
+# All these derivatives together are the **gradient**. The direct way to find one of them is to
+# change the parameter by a small number and to run the model again. Here is a model with two
+# parameters, a weight w and a bias b. Its output is w x + b, and its loss is the squared distance
+# from a target.
+
+# %%
+def tiny_loss(w, b, x=3.0, target=4.0):
+    return (w * x + b - target) ** 2
+
+
+before, after = tiny_loss(w=2.0, b=-1.0), tiny_loss(w=2.001, b=-1.0)
+slope = (after - before) / 0.001
+print(f"loss at w = 2:     {before:.6f}")
+print(f"loss at w = 2.001: {after:.6f}")
+print(f"slope:             {slope:.3f}")
+assert abs(slope - 6) < 0.01, "the slope with respect to w is 6 (section 2)"
+
+years = 116_534_784 / (365.25 * 24 * 3600)
+print(f"one run for each of GPT-1's 116,534,784 parameters, a second each: {years:.1f} years")
+assert 3.6 < years < 3.8, "116,534,784 seconds are 3.7 years"
+
+# %% [markdown]
+# This works for every function, but it needs one run of the model *for each parameter*: 3.7 years
+# for a single update of GPT-1. **Backpropagation** finds all 116 million derivatives for the price
+# of about two more runs (lesson 01 counts them). It uses one rule that you know from school, the
+# chain rule.
+
+# %% [markdown]
+# ## 2. The chain rule: one path, then two
+#
+# We write the loss as a **computation graph**. Each box is one small operation. Each arrow carries
+# one number.
+
+# %%
+from minigpt import plot
+
+graph = plot.Diagram(9, 3.1, "Values go to the right (black), gradients come back (red)")
+w_box = graph.box(0.6, 2.5, "w = 2", "tab:green", width=0.9)
+x_box = graph.box(0.6, 0.8, "x = 3", "tab:green", width=0.9)
+b_box = graph.box(4.1, 0.4, "b = -1", "tab:green", width=1.0)
+target_box = graph.box(6.0, 0.4, "target 4", "tab:gray", width=1.2)
+steps = [(2.2, "×"), (4.1, "+"), (6.0, "-"), (7.7, "square")]
+boxes = [graph.box(x, 1.7, sign, width=0.9 if sign == "square" else 0.6) for x, sign in steps]
+for start, end in zip(boxes, [*boxes[1:], (8.9, 1.7)], strict=True):
+    graph.arrow(start, end)
+for start, end in ((w_box, 0), (x_box, 0), (b_box, 1), (target_box, 2)):
+    graph.arrow(start, boxes[end])
+for at, black in ((3.15, "h = 6"), (5.05, "s = 5"), (6.75, "e = 1"), (8.5, "loss = 1")):
+    graph.text(at, 2.0 if at < 8 else 2.2, black, size=14)
+    graph.text(at, 1.42, "1" if at > 8 else "2", "tab:red", size=16)
+for place, red in (((1.45, 2.45), "6"), ((1.45, 0.87), "4"), ((4.35, 1.0), "2")):
+    graph.text(*place, red, "tab:red", size=16)
+plot.save(graph.figure, "00_graph.png")
+
+# %% [markdown]
+# **Forward pass**: from left to right, each box computes its value. **Backward pass**: from right
+# to left, each arrow gets a red number. It is the derivative of the loss with respect to the value
+# on that arrow. In this book it has the name of the value with a `d` in front: `de` is
+# $\partial\,\text{loss} / \partial e$.
+#
+# ### One path
+#
+# From w to the loss there is one path: w, h, s, e, loss. The chain rule says: multiply the
+# derivatives of all steps on the path.
+#
+# $$
+# \frac{\partial\,\text{loss}}{\partial w}
+#   = \frac{\partial\,\text{loss}}{\partial e} \cdot \frac{\partial e}{\partial s}
+#     \cdot \frac{\partial s}{\partial h} \cdot \frac{\partial h}{\partial w}
+#   = 2e \cdot 1 \cdot 1 \cdot x = 2 \cdot 1 \cdot 1 \cdot 3 = 6
+# $$
+#
+# We multiply from the left, so each product is again the gradient of a value: 2 is `de`, then `ds`,
+# then `dh`; and 2 times 3 is `dw`. Each box needs two things for its step:
+#
+# - the **upstream gradient**: the gradient of its output, which the next box has computed;
+# - the **local gradient**: the derivative of its own output with respect to its own input.
+#
+# Their product is the gradient of its input. A box needs to know nothing about the other boxes.
+# These are the local gradients of the operations that this book uses most:
+#
+# | operation | local gradients |
+# |---|---|
+# | a + b | 1 for a, 1 for b |
+# | a - b | 1 for a, -1 for b |
+# | a b | b for a, a for b |
+# | a / b | 1 / b for a, -a / b² for b |
+# | a² | 2a |
+# | √a | 1 / (2 √a) |
+# | exp(a) | exp(a) |
+# | log(a) | 1 / a |
+# | tanh(a) | 1 - tanh(a)² |
+#
+# (The last one is the rule for a quotient: tanh(a) = s / c with $s = (e^a - e^{-a}) / 2$ and
+# $c = (e^a + e^{-a}) / 2$. The derivative of s is c, and that of c is s. So the derivative of s / c
+# is $c / c - s \cdot s / c^2 = 1 - \tanh(a)^2$.)
 
 # %%
 import math
 
+local_gradients = {
+    "a²": (lambda a: a**2, lambda a: 2 * a),
+    "√a": (math.sqrt, lambda a: 1 / (2 * math.sqrt(a))),
+    "exp(a)": (math.exp, math.exp),
+    "log(a)": (math.log, lambda a: 1 / a),
+    "tanh(a)": (math.tanh, lambda a: 1 - math.tanh(a) ** 2),
+}
+print("operation   local gradient at a = 0.7   the direct way")
+for name, (operation, gradient) in local_gradients.items():
+    tried = (operation(0.7 + 1e-6) - operation(0.7)) / 1e-6
+    print(f"{name:9}   {gradient(0.7):25.4f}   {tried:14.4f}")
+    assert abs(gradient(0.7) - tried) < 1e-4, f"the local gradient of {name}"
+
+# %% [markdown]
+# And this is the graph above, as a program:
+
+# %%
+w, x, b, target = 2.0, 3.0, -1.0, 4.0
+h = w * x
+s = h + b
+e = s - target
+loss = e**2
+
+dloss = 1.0  # the loss grows exactly as fast as the loss
+de = dloss * 2 * e  # loss = e ** 2
+ds = de * 1  # e = s - target
+dh, db = ds * 1, ds * 1  # s = h + b
+dw, dx = dh * x, dh * w  # h = w * x
+print("value    ", {"h": h, "s": s, "e": e, "loss": loss})
+print("gradient ", {"dh": dh, "ds": ds, "de": de, "dw": dw, "dx": dx, "db": db})
+assert (dw, dx, db) == (6, 4, 2), "the red numbers of the picture"
+assert abs(dw - slope) < 0.01, "the chain rule agrees with the direct way"
+
+# %% [markdown]
+# One backward pass gave *all* gradients. The direct way needs one run for each.
+#
+# ### Two paths
+#
+# Now a value that is used twice. Let out = a c with a = u² and c = 3u, at u = 2:
+
+# %%
+two = plot.Diagram(8, 3.3, "u is used twice: its gradient is the sum, 24 + 12 = 36")
+u_box = two.box(0.8, 1.6, "u = 2", "tab:green", width=1.0)
+square = two.box(3.2, 2.5, "a = u²", width=1.2)
+triple = two.box(3.2, 0.6, "c = 3u", width=1.2)
+product = two.box(5.8, 1.6, "out = a c", width=1.5)
+for start, end in ((u_box, square), (u_box, triple), (square, product), (triple, product)):
+    two.arrow(start, end)
+two.arrow(product, (7.9, 1.6))
+for place, black in (((4.5, 2.45), "4"), ((4.5, 0.72), "6"), ((7.2, 1.85), "24")):
+    two.text(*place, black, size=16)
+for place, red in (((4.35, 1.83), "6"), ((4.35, 1.4), "4"), ((7.2, 1.3), "1")):
+    two.text(*place, red, "tab:red", size=16)
+for place, red in (((1.4, 2.4), "6 · 2u = 24"), ((1.4, 0.8), "4 · 3 = 12")):
+    two.text(*place, red, "tab:red", size=14)
+plot.save(two.figure, "00_two_paths.png")
+
+# %% [markdown]
+# If u grows by a small $\epsilon$, then a grows by $2u\,\epsilon$ *and* c grows by $3\epsilon$.
+# Both changes reach `out`, and small changes add. So the chain rule with two paths is a sum, with
+# one term for each path:
+#
+# $$
+# \frac{\partial\,\text{out}}{\partial u}
+#   = \frac{\partial\,\text{out}}{\partial a} \frac{\partial a}{\partial u}
+#   + \frac{\partial\,\text{out}}{\partial c} \frac{\partial c}{\partial u}
+#   = 6 \cdot 4 + 4 \cdot 3 = 36
+# $$
+#
+# **The gradient of a value that is used several times is the sum of the gradients from all its
+# uses.** It is easy to forget one of them when a backward pass is written by hand.
+
+# %%
+def out_of(u):
+    return u**2 * (3 * u)
+
+
+u = 2.0
+path_a = 3 * u * (2 * u)  # upstream gradient c, local gradient 2u
+path_c = u**2 * 3  # upstream gradient a, local gradient 3
+direct = (out_of(u + 1e-6) - out_of(u)) / 1e-6
+print(f"through a {path_a:g}, through c {path_c:g}, sum {path_a + path_c:g}; direct {direct:.3f}")
+assert abs(path_a + path_c - direct) < 1e-3, "the sum of both paths is the derivative"
+
+# %% [markdown]
+# Two special cases occur in every model:
+#
+# - **A copy goes forward, a sum comes back.** If one bias is added to five rows, it is used five
+#   times. Its gradient is the sum over the five rows.
+# - **A sum goes forward, a copy comes back.** In z = e1 + e2 + e3 each local gradient is 1. So each
+#   of the three gets a copy of dz.
+
+# %% [markdown]
+# ## 3. Softmax: forward and backward, line by line
+#
+# Our first real operation is the **softmax**. It turns scores, which may be any numbers, into
+# probabilities: positive numbers with the sum 1. A language model uses it for its prediction, and
+# lesson 03 uses it for attention. For a row of scores x,
+#
+# $$
+# p_i = \frac{\exp(x_i)}{\sum_j \exp(x_j)}
+# $$
+#
+# We write it with one operation a line, for a table of T rows and C columns; the softmax is taken
+# along each row. T and C are small and *different*: an array in the wrong place then has the wrong
+# shape. `lines.run` shows each line with the shape of its value.
+
+# %%
 import numpy as np
 
-x, g = 0.5, 2.0
-before = g * math.tanh(x)
-after = g * math.tanh(x + 0.001)
-slope = (after - before) / 0.001
-print(f"out goes from {before:.6f} to {after:.6f} when x grows by 0.001: slope {slope:.4f}")
-assert abs(slope - g * (1 - math.tanh(x) ** 2)) < 1e-3  # the formula, derived in section 4
+from minigpt.learn import lines
 
-years = 116_534_784 / (365.25 * 24 * 3600)  # one run for each parameter of GPT-1, if a run took a second
-print(f"{years:.1f} years for one gradient")
-assert 3.6 < years < 3.8
-
-# %% [markdown]
-# Trying works for any function. Its price is one run of the model *for every parameter*: 3.7 years of nudging, for one
-# single update of GPT-1. The method of this book gets all 116 million slopes for the price of about two more runs. It
-# uses the rule from school: slopes of a chain multiply.
-
-# %% [markdown]
-# ## 2. Forward: a small operation, one step per line
-#
-# `squash` does to a table what we just did to a number: T rows, C columns, one gain for each column. Small sizes, all
-# of them different: then an array in the wrong place has the wrong shape and gives itself away.
-
-# %%
 T, C = 3, 4
-rng = np.random.default_rng(0)
-x = rng.normal(size=(T, C))
-g = rng.uniform(1, 3, size=C)
+scores = np.random.default_rng(0).normal(size=(T, C))
 
-t = np.tanh(x)  # (T, C)
-out = g * t  # (T, C): row by row, column c is stretched by g[c]
-assert out.shape == (3, 4)
 
-# %% [markdown]
-# Put two of them in a row, and at the end a loss, how far y is from a target: `loss = ((y - target) ** 2).sum()`. Now
-# the chain rule, from the end. The loss looks at y, so its slope there is easy: `dy = 2 (y - target)`. (In this book
-# `dv` is always the gradient of the loss with respect to `v`. It has the shape of `v`, always: each number in `v` has
-# one slope.) The second squash turns `dy` into `dh`, the first turns `dh` into `dx`:
-#
-#     forward:     x -----> [squash] -- h --> [squash] -- y --> loss
-#     backward:    dx <---- [squash] <- dh -- [squash] <- dy -- loss
-#
-# Each operation gets a message, the gradient of what came out of it, and sends one on, the gradient of what went in. It
-# needs to know nothing of its neighbours. That is all that backpropagation is.
+def softmax_lines(x):
+    e = np.exp(x)  # every number becomes positive
+    z = e.sum(axis=-1, keepdims=True)  # one sum for each row
+    out = e / z
+    return out
+
+
+v = lines.run(softmax_lines, scores)
+print(v.out.round(3))
+assert np.allclose(v.out.sum(axis=-1), 1), "each row of probabilities has the sum 1"
 
 # %% [markdown]
-# ## 3. Backward, and the question of who remembers
+# Now backward. The softmax is in the middle of a model, so `dout` comes from the next operation.
+# We write one backward line, or two, for each forward line, in reverse order. Above them, as a
+# comment, stands the forward line that they undo. Three rules:
 #
-# One backward line for each forward line, in reverse order, each under the line that it undoes.
+# - `dv` always has the shape of `v`, because each number in `v` has one derivative.
+# - z divides a whole row, so it is used C times: `dz` is a sum along the row.
+# - e is used twice, in `e / z` and in `e.sum(...)`: `de` is the sum of two paths.
+#
+# `lines.check` draws a random `dout`, runs both passes, and compares *every* gradient in the
+# backward pass with finite differences, which section 6 explains. A relative error below 1e-7 is
+# `happy`.
 
 # %%
-dout = rng.normal(size=(T, C))  # a message from whoever comes next
+def softmax_lines_backward(dout, v):
+    # out = e / z
+    de = dout / v.z
+    dz = -(dout * v.e / v.z**2).sum(axis=-1, keepdims=True)
+    # z = e.sum(axis=-1, keepdims=True)
+    de = de + dz  # the second path of e: each entry of a row gets a copy of dz
+    # e = np.exp(x)
+    dx = de * v.e
+    return dx
 
-# out = g * t
-dt = dout * g  # t was multiplied by g
-dg = (dout * t).sum(axis=0)  # g[c] touched every row of column c, so it hears from every row: a sum
-# t = tanh(x)
-dx = dt * (1 - t * t)  # the slope of tanh, from section 4
 
-assert dx.shape == x.shape and dg.shape == g.shape  # dv has the shape of v
+results = lines.check(softmax_lines, softmax_lines_backward, scores)
+assert all(result.word == "happy" for result in results), "each line of the backward pass is right"
 
 # %% [markdown]
-# Look at what these lines used: `dout`, which arrives from behind; but also `t` and `g`, which are long gone. The
-# result is wanted *now*, the gradient *later*, when the rest of the model has run. In between **somebody has to
-# remember t**. Who? There are three candidates.
-#
-# **Nobody.** Compute everything again when it is needed. But to run block 12 of a model again we need its input, so we
-# run blocks 1 to 11; then for block 11, blocks 1 to 10: in all, 66 extra runs of a block where 12 were wanted.
-#
-# **The operation itself**, in an attribute. Many libraries do that. It works, until one object is used twice:
+# Suppose that we forget the second path. Then the tool names the first gradient that is wrong, and
+# the lines that it undoes:
 
 # %%
-class Squash:
-    def __init__(self, g):
-        self.g = g
+def one_path_backward(dout, v):
+    # out = e / z
+    de = dout / v.z  # and nothing for the path through z
+    # e = np.exp(x)
+    dx = de * v.e
+    return dx
 
+
+one_path_results = lines.check(softmax_lines, one_path_backward, scores)
+verdicts = {result.name: result.word for result in one_path_results}
+assert verdicts == {"de": "wrong", "dx": "wrong"}, "de lacks its second path"
+
+# %% [markdown]
+# ## 4. Why a cache exists
+#
+# The last line of each table says which values of the forward pass the backward pass has read: e
+# and z. They were computed in the forward pass, which has finished. The gradient is computed
+# *later*, when the rest of the model has run. Between the two, **e and z must be stored
+# somewhere**. There are three possibilities.
+#
+# **1. Store nothing, and compute everything again.** To compute the values inside block 12 of a
+# model we need the input of block 12, so we run blocks 1 to 11 again; then blocks 1 to 10 for block
+# 11, and so on.
+
+# %%
+again = sum(range(12))
+print(f"12 blocks in the forward pass, and {again} more runs of a block to get all inputs again")
+assert again == 66, "11 + 10 + ... + 0"
+
+# %% [markdown]
+# **2. Store them in the object**, as an attribute. Many libraries do this. It works until one
+# object is used twice before its backward pass. Here it sees a batch for training, then a batch for
+# validation, and then we want the gradient of the *first*:
+
+# %%
+class SoftmaxObject:
     def forward(self, x):
-        self.t = np.tanh(x)  # remembered in the object: the second call overwrites the first
-        return self.g * self.t
+        e = np.exp(x)
+        self.e, self.z = e, e.sum(axis=-1, keepdims=True)  # the second call replaces the first
+        return self.e / self.z
 
     def backward(self, dout):
-        return dout * self.g * (1 - self.t * self.t)
+        dz = -(dout * self.e / self.z**2).sum(axis=-1, keepdims=True)
+        return (dout / self.z + dz) * self.e
 
 
-layer = Squash(g)
-y = layer.forward(layer.forward(x))  # the same layer, twice
-dx_object = layer.backward(layer.backward(dout))
+dout = np.random.default_rng(1).normal(size=(T, C))
+validation = np.random.default_rng(2).normal(size=(T, C))
+layer = SoftmaxObject()
+layer.forward(scores)
+dx_alone = layer.backward(dout)
+layer.forward(scores)
+layer.forward(validation)
+dx_after = layer.backward(dout)
+print("one forward, then backward:  ", dx_alone[0].round(3))
+print("two forwards, then backward: ", dx_after[0].round(3))
+assert np.abs(dx_alone - dx_after).max() > 0.05, "the object lost the first batch, without an error"
 
 # %% [markdown]
-# **The caller.** The forward hands out what must be remembered, together with its result, and the backward gets it
-# back. We call it the cache. It is a value: nobody changes it, there can be as many as there are calls, and it dies
-# when the last one lets go of it. This is the third candidate, and the interface of this book. Two operations in a row
-# are again an operation, forward in order, backward in reverse, and its cache holds the caches of its parts. (A whole
-# GPT-1 is nothing else.) So here is also the layer that is used twice:
+# The object computed with the wrong memory, and gave no error. This is not a rare case. GPT-1 reads
+# two sentences in both orders through the same weights (section 3.3 of the paper), and it uses its
+# token table for input and for output.
+#
+# **3. Give them to the caller.** The forward function returns, with its result, everything that the
+# backward function will need. We call it the **cache**. It is a value: no later call changes it,
+# there can be as many caches as there are calls, and its memory is free when the caller drops it.
+# This is how all operations of this book work:
 
 # %%
-def squash_forward(x, g):
-    """x (*,C), g (C,) -> out (*,C)"""
-    t = np.tanh(x)
-    out = g * t
-    return out, (t, g)
-
-
-def squash_backward(dout, cache):
-    """dout (*,C) -> dx (*,C), dg (C,)"""
-    t, g = cache
-    # out = g * t
-    dt = dout * g
-    dg = (dout * t).sum(axis=tuple(range(dout.ndim - 1)))
-    # t = tanh(x)
-    dx = dt * (1 - t * t)
-    return dx, dg
-
-
-def twice_forward(x, g):
-    h, first = squash_forward(x, g)
-    y, second = squash_forward(h, g)
-    return y, (first, second)
-
-
-def twice_backward(dy, cache):
-    first, second = cache
-    # y = squash(h, g)
-    dh, dg_second = squash_backward(dy, second)
-    # h = squash(x, g)
-    dx, dg_first = squash_backward(dh, first)
-    return dx, dg_first + dg_second  # g touches y by two roads, so it hears from both
-
-
-y, cache = twice_forward(x, g)
-dx_cache, _ = twice_backward(dout, cache)
-i = np.unravel_index(np.abs(dx_cache - dx_object).argmax(), x.shape)  # where object and cache differ most
-nudged = x.copy()
-nudged[i] += 1e-6
-tried = ((twice_forward(nudged, g)[0] - y) * dout).sum() / 1e-6
-print(f"slope by trying {tried:.4f}, with a cache {dx_cache[i]:.4f}, remembered in the object {dx_object[i]:.4f}")
-assert abs(tried - dx_cache[i]) < 1e-4 * abs(tried)
-assert abs(tried - dx_object[i]) > 0.1 * abs(tried)
-
-# %% [markdown]
-# The object answered from the wrong memory, and did not complain. This is no rare case: GPT-1 reads two sentences in
-# both orders through the same weights (section 3.3), its token table serves as input and as output, and a look at the
-# validation loss between forward and backward is enough to spoil an object's memory.
-#
-# The cache is also a *choice*: we kept t, not x, since the slope of tanh can be told from t alone. Memory is what
-# training a large model runs out of, so such choices will matter.
-
-# %% [markdown]
-# ## 4. The pencil work
-#
-# **The slope of tanh.** tanh(x) = s/c with s = (e^x - e^-x)/2 and c = (e^x + e^-x)/2. Then ds/dx = c and dc/dx = s, and
-# by the quotient rule d(s/c)/dx = (c c - s s)/c^2 = 1 - (s/c)^2 = 1 - tanh(x)^2.
-#
-# **Why messages multiply and add.** Every input x[i] may touch every output out[j]. By the chain rule
-#
-#     dx[i] = dL/dx[i] = sum_j dL/dout[j] * dout[j]/dx[i] = sum_j dout[j] * J[j,i],
-#
-# a row vector times a matrix, the Jacobian J. Let us build J for squash by nudging, and compare.
+interface = plot.Diagram(9, 3.2, "Each forward hands its cache to its own backward")
+loss_box = interface.box(8.4, 1.5, "loss", "tab:gray", width=0.9)
+above = [interface.box(1.4 + 2.5 * i, 2.4, f"forward {i + 1}", width=1.5) for i in range(3)]
+below = [interface.box(1.4 + 2.5 * i, 0.6, f"backward {i + 1}", "tab:red", 1.5) for i in range(3)]
+interface.arrow((0.1, 2.4), above[0], "x")
+interface.arrow(below[0], (0.1, 0.6), "dx", "tab:red")
+for i in range(3):
+    interface.arrow(above[i], below[i], color="tab:orange")
+    interface.text(1.95 + 2.5 * i, 1.5, f"cache {i + 1}", "tab:orange")
+for i in range(2):
+    interface.arrow(above[i], above[i + 1], "out")
+    interface.arrow(below[i + 1], below[i], "dout", "tab:red")
+interface.arrow(above[2], loss_box)
+interface.arrow(loss_box, below[2], color="tab:red")
+plot.save(interface.figure, "00_cache.png")
 
 # %%
-J = np.empty((T * C, T * C))
-for i, nudge in enumerate(1e-5 * np.eye(T * C).reshape(-1, T, C)):
-    J[:, i] = (squash_forward(x + nudge, g)[0] - squash_forward(x - nudge, g)[0]).ravel() / 2e-5
+def softmax_forward(x):
+    """x (*,N) -> out (*,N)"""
+    e = np.exp(x)
+    z = e.sum(axis=-1, keepdims=True)
+    return e / z, (e, z)
 
-one_line = dout * g * (1 - np.tanh(x) ** 2)  # the closed form: the lines of section 3 in one
-assert np.allclose(dout.ravel() @ J, one_line.ravel(), rtol=0, atol=1e-9)
-assert np.allclose(dx, one_line, rtol=0, atol=1e-15)
-assert (J.size, np.count_nonzero(J)) == (144, 12)
+
+def softmax_backward(dout, cache):
+    """dout (*,N) -> dx (*,N)"""
+    e, z = cache
+    # out = e / z
+    de = dout / z
+    dz = -(dout * e / z**2).sum(axis=-1, keepdims=True)
+    # z = e.sum(axis=-1, keepdims=True)
+    de = de + dz
+    # e = np.exp(x)
+    return de * e
+
+
+_, first_cache = softmax_forward(scores)
+_, second_cache = softmax_forward(validation)
+dx_cache = softmax_backward(dout, first_cache)
+print("with caches, the gradient of the first batch:", dx_cache[0].round(3))
+assert np.array_equal(dx_cache, dx_alone), "a second forward changes nothing"
 
 # %% [markdown]
-# Twelve outputs, twelve inputs, 144 slopes, and all but the diagonal are zero. At the size of GPT-1 (512 positions of
-# 3,072 numbers each, inside one block) that matrix would have 2.5 trillion entries. A backward never builds it. It
-# computes the *product* of the message and J, which is as small as the message. Every backward in this book is such a
-# product, worked out by hand until nothing of the matrix is left.
-
-# %% [markdown]
-# ## 5. Check: is a backward right?
-#
-# We trust nudging, which knows nothing of our formulas. For an operation without a loss we make one: L = sum(out *
-# dout) with some array `dout`, called the cotangent. The gradient of L with respect to `out` is `dout`: just what the
-# backward is to be given.
-#
-# How far should we nudge? On one side, or on both? Let us see what Taylor says about f at x + eps and x - eps:
-#
-#     (f(x + eps) - f(x)) / eps             = f'(x) + eps/2 f''(x) + ...
-#     (f(x + eps) - f(x - eps)) / (2 eps)   = f'(x) + eps^2/6 f'''(x) + ...
-#
-# Both sides are better: the error shrinks with the square of eps. But a computer rounds: a float64 knows f to about
-# 1e-16 of its size, so the difference has an error of 1e-16, and we divide it by eps: **rounding** costs 1e-16/eps,
-# **truncation** of the series eps^2. A small eps is bad for one, a large eps for the other. Section 6 shows the
-# picture; the best eps is where both are equal, eps^3 = 1e-16, near 5e-6. We take 1e-5.
+# Two operations in a row are one operation again: forward in order, backward in reverse, and the
+# cache holds the caches of the parts. A whole GPT-1 is built in this way. Here is a softmax whose
+# scores are first multiplied by a gain `g`, a parameter with one number for each column:
 
 # %%
-def numeric_gradient(function, v, eps=1e-5, both_sides=True):
-    """The gradient of function(v), a number, for each entry of the array v: nudge it, and look."""
+def gained_forward(x, g):
+    """x (*,N), g (N,) -> out (*,N)"""
+    s = g * x
+    out, softmax_cache = softmax_forward(s)
+    return out, (x, g, softmax_cache)
+
+
+def gained_backward(dout, cache):
+    """dout (*,N) -> dx (*,N), dg (N,)"""
+    x, g, softmax_cache = cache
+    # out, softmax_cache = softmax_forward(s)
+    ds = softmax_backward(dout, softmax_cache)
+    # s = g * x: one g for all rows, so its gradient is a sum over the rows
+    dg = (ds * x).sum(axis=tuple(range(x.ndim - 1)))
+    return ds * g, dg
+
+
+gain = np.random.default_rng(3).uniform(1, 3, size=C)
+_, gained_cache = gained_forward(scores, gain)
+for name, gradient in zip(("dx", "dg"), gained_backward(dout, gained_cache), strict=True):
+    print(f"{name} has the shape {gradient.shape}")
+
+# %% [markdown]
+# ## 5. Collapse: the Jacobian, which is never built
+#
+# Line by line, the backward pass reads e and z. With a pencil we can do better. Take one row,
+# substitute each backward line into the next one, and write p for `out`, so that $e_i / z = p_i$:
+#
+# $$
+# \mathrm{dx}_i = e_i \, \mathrm{de}_i
+#   = e_i \Big( \frac{\mathrm{dout}_i}{z} - \sum_j \frac{\mathrm{dout}_j \, e_j}{z^2} \Big)
+#   = p_i \Big( \mathrm{dout}_i - \sum_j p_j \, \mathrm{dout}_j \Big)
+# $$
+#
+# The sum is the average of `dout`, weighted with the probabilities. A score gets its probability
+# times the difference of its `dout` from this average. And the cache is now p alone.
+
+# %%
+def collapsed_backward(dout, cache):
+    (p,) = cache
+    average = (p * dout).sum(axis=-1, keepdims=True)
+    return p * (dout - average)
+
+
+probabilities, (kept_e, kept_z) = softmax_forward(scores)
+dx_collapsed = collapsed_backward(dout, (probabilities,))
+print(f"cache line by line: {kept_e.nbytes + kept_z.nbytes} bytes")
+print(f"cache collapsed:    {probabilities.nbytes} bytes")
+assert np.allclose(dx_collapsed, dx_cache, rtol=0, atol=1e-15), "both forms agree"
+
+# %% [markdown]
+# So **a cache is a choice**: what is stored depends on how the backward pass is written. Memory
+# often limits the size of a model, and later lessons make such choices.
+#
+# Look at the same thing from another side. In a row of C scores, every input $x_j$ can change every
+# output $\mathrm{out}_i$. That makes C² local gradients. The matrix of all of them is the
+# **Jacobian** J of the operation. For softmax, from the local gradients of a quotient,
+#
+# $$
+# J_{ij} = \frac{\partial\,\mathrm{out}_i}{\partial x_j}
+#   = \frac{1[i = j] \, e_i}{z} - \frac{e_i \, e_j}{z^2} = p_i \, (1[i = j] - p_j)
+# $$
+#
+# $$
+# \mathrm{dx}_j = \sum_i \mathrm{dout}_i \, J_{ij}
+# $$
+#
+# where $1[i = j]$ is 1 if i = j and 0 otherwise. Keep the two letters apart:
+# $\mathrm{dout}_i = \partial L / \partial\,\mathrm{out}_i$ is the upstream gradient, one number for
+# each output; $J_{ij}$ is the local gradient, one number for each pair of output and input. The sum
+# over i is the chain rule with C paths: $x_j$ reaches the loss through every output of its row. A
+# vector `dout` that is multiplied with a Jacobian from the left is also called a **cotangent**.
+
+# %%
+row = scores[0]
+jacobian = np.zeros((C, C))
+for j in range(C):
+    step = 1e-5 * (np.arange(C) == j)
+    jacobian[:, j] = (softmax_forward(row + step)[0] - softmax_forward(row - step)[0]) / 2e-5
+
+dx_row = dout[0] @ jacobian
+print("p_i (1[i = j] - p_j), the formula:")
+formula = probabilities[0][:, None] * (np.eye(C) - probabilities[0])
+print(formula.round(3))
+assert np.allclose(jacobian, formula, rtol=0, atol=1e-10), "the formula is right"
+assert np.allclose(dx_row, dx_cache[0], rtol=0, atol=1e-10), "dout times J is dx"
+
+# %%
+sheet = plot.Diagram(9, 3.6, "dout times the Jacobian is dx: 16 local gradients for 4 results")
+for at, numbers, name in (
+    (1.4, dout[:1], "dout (1, C)"), (4.5, jacobian, "J (C, C)"), (7.6, [dx_row], "dx (1, C)"),
+):  # fmt: skip
+    color = "tab:blue" if name.startswith("J") else "tab:red"
+    sheet.grid(at, 1.7, np.round(numbers, 2), name, color, cell=0.62)
+sheet.text(2.95, 1.7, "×", size=20)
+sheet.text(6.05, 1.7, "=", size=20)
+plot.save(sheet.figure, "00_jacobian.png")
+
+n_scores = 12 * 512 * 512  # attention scores in one block of GPT-1, one sequence (lesson 03)
+print(f"{n_scores:,} scores, and {n_scores * 512:,} local gradients in rows of 512")
+assert n_scores * 512 == 1_610_612_736, "each score has one for every score of its row"
+
+# %% [markdown]
+# A backward pass never builds the Jacobian. It computes the *product* of `dout` and J, which is as
+# small as `dout`. For the attention scores of one block of GPT-1, in one sequence, the Jacobians of
+# all rows have 1.6 billion entries; the collapsed form needs only the 3.1 million probabilities.
+# Every backward pass in this book is such a product, worked out by hand until nothing of the matrix
+# is left.
+
+# %% [markdown]
+# ## 6. Check: finite differences, and two traps
+#
+# Is a backward pass right? We compare it with the direct way of section 1, which knows nothing of
+# our formulas. This needs a loss, one number. For an operation without a loss we make one:
+# L = sum(out * dout), with any array `dout`. Its gradient with respect to `out` is exactly `dout`.
+#
+# How far should we move an input? And on one side, or on both? The Taylor series says:
+#
+# $$
+# \frac{f(x + \epsilon) - f(x)}{\epsilon} = f'(x) + \frac{\epsilon}{2} f''(x) + \dots
+# $$
+#
+# $$
+# \frac{f(x + \epsilon) - f(x - \epsilon)}{2 \epsilon}
+#   = f'(x) + \frac{\epsilon^2}{6} f'''(x) + \dots
+# $$
+#
+# The first is the **forward difference**, the second the **central difference**; both are **finite
+# differences**. The first term that is left out is the **truncation error**. For the central
+# difference it shrinks with the square of $\epsilon$. But a computer rounds: a float64 has about 16
+# digits, so the difference of two values near 1 has an error near $10^{-16}$, and this error is
+# divided by $\epsilon$. It is the **rounding error**, and it *grows* when $\epsilon$ shrinks.
+
+# %%
+def numeric_gradient(function, v, eps=1e-5, central=True):
+    """The derivative of function(v), a number, with respect to each entry of the array v."""
     gradient = np.empty_like(v)
     for i in np.ndindex(v.shape):
         up, down = v.copy(), v.copy()
         up[i] += eps
-        down[i] -= eps if both_sides else 0
+        down[i] -= eps if central else 0
         gradient[i] = (function(up) - function(down)) / (up[i] - down[i])
     return gradient
 
-# %% [markdown]
-# How close is close? Not `|a - n|`: an error of 0.001 is nothing beside 1000 and everything beside 0.001. So divide by
-# the size of the gradient, the largest entry of the two arrays. Not entry by entry: an entry that happens to be near
-# zero would look terrible for no fault of its own. And put the result into words.
 
-# %%
 def relative_error(a, n):
+    """The largest difference, divided by the largest entry of both arrays."""
     return np.abs(a - n).max() / max(np.abs(a).max(), np.abs(n).max())
 
 
+numeric_dx = numeric_gradient(lambda x: (softmax_forward(x)[0] * dout).sum(), scores)
+print("numeric: ", numeric_dx[0])
+print("backward:", dx_cache[0])
+print(f"relative error {relative_error(dx_cache, numeric_dx):.0e}")
+assert relative_error(dx_cache, numeric_dx) < 1e-9, "the backward pass of softmax is right"
+
+# %% [markdown]
+# We divide by the largest entry because an error of 0.001 is small beside 1000 and large beside
+# 0.001. We do not divide entry by entry: an entry that happens to be close to zero would then look
+# wrong for no good reason.
+#
+# Which $\epsilon$ is best? We try all sizes from 1 down to $10^{-14}$.
+
+# %%
+def error_at(eps, central=True, dtype=np.float64):
+    """How wrong the numeric gradient is, when everything is computed in `dtype`."""
+    given, upstream = scores.astype(dtype), dout.astype(dtype)
+
+    def loss_of(x):
+        return (softmax_forward(x)[0] * upstream).sum()
+
+    return relative_error(dx_cache, numeric_gradient(loss_of, given, eps, central))
+
+
+EPS = 10.0 ** np.arange(0, -14.1, -0.25)
+curves = {
+    "float32, central": [error_at(eps, dtype=np.float32) if eps > 3e-7 else np.nan for eps in EPS],
+    "float64, forward": [error_at(eps, central=False) for eps in EPS],
+    "float64, central": [error_at(eps) for eps in EPS],
+}
+best = {name: (EPS[np.nanargmin(errors)], np.nanmin(errors)) for name, errors in curves.items()}
+print("difference         best eps   smallest error")
+for name, (eps, smallest) in best.items():
+    print(f"{name}   {eps:8.0e}   {smallest:.0e}")
+assert best["float64, central"][1] < 1e-9, "central differences in float64 find nine digits"
+assert 1e-10 < best["float64, forward"][1] < 1e-7, "forward differences find fewer"
+assert 1e-6 < best["float32, central"][1] < 1e-3, "float32 finds five digits at best"
+
+# %%
+V_figure, V_axes = plot.plt.subplots(figsize=(8, 4.8))
+for (name, errors), style in zip(curves.items(), ("^-", "s-", "o-"), strict=True):
+    V_axes.loglog(EPS, errors, style, label=name, markersize=4)
+V_axes.axhspan(1e-13, 1e-7, color="tab:green", alpha=0.1)
+V_axes.text(1.3e-14, 2.5e-13, "happy: below 1e-7", color="tab:green")
+V_axes.axvline(1e-5, color="gray", linestyle=":")
+V_axes.text(1.5e-5, 2.5e-13, "eps = 1e-5", color="gray")
+V_axes.text(2e-14, 3e-7, "rounding\n1e-16 / eps")
+V_axes.text(3e-2, 1e-9, "truncation\neps²")
+V_axes.set(xlabel="eps", ylabel="relative error", ylim=(1e-13, 1e5))
+V_axes.set_title("The best eps is neither large nor small")
+V_axes.legend(loc="upper left")
+plot.save(V_figure, "00_best_eps.png")
+
+assert 50 < error_at(1e-2) / error_at(1e-3) < 200, "central: the error falls as eps squared"
+forward_ratio = error_at(1e-2, central=False) / error_at(1e-3, central=False)
+assert 5 < forward_ratio < 20, "forward: the error falls as eps"
+assert 100 < error_at(1e-12) / error_at(1e-9) < 1e5, "rounding: the error grows as 1 / eps"
+
+# %% [markdown]
+# Each curve is a V. On the right the truncation error falls with slope 2 (slope 1 for the forward
+# difference). On the left the rounding error grows with slope -1. The best $\epsilon$ is where both
+# are equal: $\epsilon^3 = 10^{-16}$, near $5 \cdot 10^{-6}$. We take $10^{-5}$. In float32 the
+# whole V stands so high that no $\epsilon$ reaches the green band. That is why every check in this
+# book runs in float64, even for a model that trains in float32.
+#
+# So this is a gradient check, with a word for each size of the error:
+
+# %%
 def word(error):
     return "happy" if error < 1e-7 else "suspicious" if error < 1e-4 else "wrong"
 
 
 def check(forward, backward, arguments):
-    """The relative error of each gradient that `backward` returns. Everything a gradient check needs is in here."""
+    """The relative error of each gradient that `backward` returns."""
     out, cache = forward(*arguments)
-    dout = np.random.default_rng(1).normal(size=out.shape)
-    gradients = backward(dout, cache)
+    upstream = np.random.default_rng(4).normal(size=out.shape)
+    gradients = backward(upstream, cache)
     errors = []
     for k, gradient in enumerate(gradients if isinstance(gradients, tuple) else (gradients,)):
 
-        def loss(v, k=k):
+        def loss_of(v, k=k):
             changed = [*arguments[:k], v, *arguments[k + 1 :]]
-            return (forward(*changed)[0] * dout).sum()
+            return (forward(*changed)[0] * upstream).sum()
 
-        errors.append(relative_error(gradient, numeric_gradient(loss, arguments[k])))
+        errors.append(relative_error(gradient, numeric_gradient(loss_of, arguments[k])))
     return errors
 
 
-for name, error in zip(("x", "g"), check(squash_forward, squash_backward, (x, g)), strict=True):
-    print(f"  squash d{name}: relative error {error:.0e}, {word(error)}")
-    assert error < 1e-9
-assert max(check(twice_forward, twice_backward, (x, g))) < 1e-9  # g hears by both roads: that is right, too
+gained_errors = check(gained_forward, gained_backward, (scores, gain))
+for name, error in zip(("dx", "dg"), gained_errors, strict=True):
+    print(f"softmax with a gain, {name}: relative error {error:.0e}, {word(error)}")
+    assert error < 1e-9, f"{name} is right"
 
 # %% [markdown]
-# ### The first trap: starting from ones
+# ### The first trap: a `dout` of ones
 #
-# `dout` must come from somewhere. Ones look natural: then L is simply the sum of the outputs. Watch what that does to
-# the softmax, which turns scores into probabilities: p[i] = exp(x[i]) / sum_j exp(x[j]). (Its backward belongs to
-# lesson 03. Here we borrow it from the library, and spoil it.)
+# `dout` can be any array. Ones look natural: then L is simply the sum of the outputs. Here is a
+# careless check with ones, and a softmax backward that we have multiplied by -7: wrong sign, wrong
+# size.
 
 # %%
-from minigpt import ops
+def spoiled_backward(dout, cache):
+    return -7 * softmax_backward(dout, cache)
 
 
-def spoiled_backward(dp, cache):
-    return -7 * ops.softmax_backward(dp, cache)  # wrong sign, wrong size
-
-
-def careless_check(forward, backward, x):
-    """A plausible checker: a cotangent of ones, and np.allclose."""
-    out, cache = forward(x)
-    numeric = numeric_gradient(lambda v: forward(v)[0].sum(), x)
+def careless_check(backward):
+    """A plausible check: a dout of ones, and np.allclose."""
+    out, cache = softmax_forward(scores)
+    numeric = numeric_gradient(lambda x: softmax_forward(x)[0].sum(), scores)
     return np.allclose(backward(np.ones_like(out), cache), numeric, rtol=1e-4, atol=1e-5)
 
 
-print("softmax backward times -7, checked with ones: passes?", careless_check(ops.softmax_forward, spoiled_backward, x))
-assert careless_check(ops.softmax_forward, ops.softmax_backward, x)
-assert careless_check(ops.softmax_forward, spoiled_backward, x)
-assert careless_check(ops.softmax_forward, lambda dp, cache: np.zeros_like(dp), x)  # even this passes
+trials = {"right": softmax_backward, "times -7": spoiled_backward}
+trials["all zero"] = lambda dout, cache: np.zeros_like(dout)
+print("backward   with ones   with a random dout")
+for name, backward in trials.items():
+    [random_error] = check(softmax_forward, backward, (scores,))
+    passes = "passes" if careless_check(backward) else "fails"
+    print(f"{name:8}   {passes:9}   {word(random_error)} ({random_error:.1e})")
+    assert careless_check(backward), "all three pass the careless check"
+    assert (word(random_error) == "happy") == (name == "right"), "a random dout finds both mistakes"
 
 # %% [markdown]
-# It passes! **This is the surprise of the lesson.** Probabilities sum to 1, whatever the scores. So the sum of the
-# outputs never moves, its true gradient is zero, and zero times -7 is zero. The check compared nothing with nothing.
-# The outputs of LayerNorm sum to zero before their gain, so it has the same blind spot. A *random* `dout` has no such
-# coincidence:
-
-# %%
-[right] = check(ops.softmax_forward, ops.softmax_backward, (x,))
-[spoiled] = check(ops.softmax_forward, spoiled_backward, (x,))
-print(f"with a random cotangent: the right one {right:.0e} ({word(right)}), times -7 {spoiled:.2f} ({word(spoiled)})")
-assert right < 1e-9 and abs(spoiled - 8 / 7) < 1e-6  # |-7 - 1| / |-7|
-
-# %% [markdown]
-# ### The second trap: checking where training starts
+# All three pass the check with ones. **This is the surprise of the lesson.** Probabilities have the
+# sum 1, whatever the scores are. So the sum of the outputs never changes, its true gradient is
+# zero, and -7 times zero is zero. The check compared zero with zero. LayerNorm (lesson 06) has the
+# same weakness: its outputs, before its gain, have the sum 0. With a *random* `dout` both mistakes
+# are found. (The error of "times -7" is 8/7: the difference is 8 times the true gradient, the
+# larger of the two is 7 times.)
 #
-# Gains start at 1 and biases at 0. There, a backward that forgets the gain is right:
+# ### The second trap: to check where training starts
+#
+# Gains start at 1, and biases at 0. There, a backward pass that forgets the gain is right:
 
 # %%
 def forgetful_backward(dout, cache):
-    t, g = cache
-    return dout * (1 - t * t), (dout * t).sum(axis=0)  # dx without its g
+    x, g, softmax_cache = cache
+    ds = softmax_backward(dout, softmax_cache)
+    return ds, (ds * x).sum(axis=tuple(range(x.ndim - 1)))  # dx lacks its factor g
 
 
-at_start, _ = check(squash_forward, forgetful_backward, (x, np.ones(C)))
-moved, _ = check(squash_forward, forgetful_backward, (x, g))
-print(f"forgotten gain: at g = 1 {at_start:.0e} ({word(at_start)}), at a random g {moved:.2f} ({word(moved)})")
-assert at_start < 1e-9 and moved > 0.1
-
-# %% [markdown]
-# Times 1 cannot be seen, nor can plus 0. So: float64, both sides, eps 1e-5, a random cotangent, and parameters that
-# have been moved away from where they start. These five rules are the checker of this book.
-
-# %% [markdown]
-# ## 6. See it: the best nudge
-#
-# The relative error of the numeric dx of squash against the exact one, for nudges from 1 down to 1e-14.
-
-# %%
-from minigpt import plot
-
-plt = plot.plt
-
-
-def error_at(eps, both_sides=True, dtype=np.float64):
-    """How wrong the numeric gradient is, when everything is computed in `dtype`."""
-    v, gain, message = x.astype(dtype), g.astype(dtype), dout.astype(dtype)
-    numeric = numeric_gradient(lambda v: (squash_forward(v, gain)[0] * message).sum(), v, eps, both_sides)
-    return relative_error(dx, numeric)
-
-
-nudges = 10.0 ** np.arange(0, -14.1, -0.25)
-curves = {
-    "float64, both sides": [error_at(e) for e in nudges],
-    "float64, one side": [error_at(e, both_sides=False) for e in nudges],
-    "float32, both sides": [error_at(e, dtype=np.float32) if e > 3e-7 else np.nan for e in nudges],
-}
-figure, axes = plt.subplots()
-for (label, errors), style in zip(curves.items(), ("o-", "s-", "^-"), strict=True):
-    axes.loglog(nudges, errors, style, label=label, markersize=3, linewidth=1)
-axes.axhspan(1e-13, 1e-7, color="tab:green", alpha=0.08)
-axes.text(1.3e-14, 2e-13, "happy: below 1e-7", color="tab:green")
-axes.axvline(1e-5, color="gray", linestyle=":")
-axes.text(1.3e-5, 2e-13, "eps = 1e-5", color="gray")
-arrow = {"arrowstyle": "->", "color": "gray"}
-axes.annotate("rounding: 1e-16 / eps", (1e-10, 2e-6), (4e-14, 1e-8), arrowprops=arrow)
-axes.annotate("truncation: eps^2", (1e-3, 1.5e-7), (2e-3, 1e-10), arrowprops=arrow)
-axes.set(xlabel="eps, the size of the nudge", ylabel="relative error of the numeric gradient", ylim=(1e-13, 1e2))
-axes.set_title("A nudge can be too small: rounding grows as truncation shrinks")
-axes.legend(loc="upper left", ncols=3, fontsize="small")
-plot.save(figure, "00_gradients.png")
-
-best = {label: (nudges[np.nanargmin(errors)], np.nanmin(errors)) for label, errors in curves.items()}
-for label, (eps, error) in best.items():
-    print(f"  {label}: best eps {eps:.0e}, error {error:.0e}")
-assert error_at(1e-5) < 1e-9 and error_at(1e-2) > 1e-7 and error_at(1e-12) > 1e-7  # right, too far, too near
-assert 50 < error_at(1e-2) / error_at(1e-3) < 200  # slope 2
-assert 5 < error_at(1e-2, both_sides=False) / error_at(1e-3, both_sides=False) < 20  # slope 1
-assert 100 < error_at(1e-12) / error_at(1e-9) < 1e5  # slope -1
-assert 1e-10 < best["float64, one side"][1] < 1e-7 < best["float32, both sides"][1] < 1e-3
+start_error, _ = check(gained_forward, forgetful_backward, (scores, np.ones(C)))
+moved_error, _ = check(gained_forward, forgetful_backward, (scores, gain))
+print(f"dx without g, checked at g = 1:      {start_error:.0e}, {word(start_error)}")
+print(f"dx without g, checked at a random g: {moved_error:.0e}, {word(moved_error)}")
+assert start_error < 1e-9, "at g = 1 the mistake cannot be seen"
+assert moved_error > 0.1, "away from 1 it can"
 
 # %% [markdown]
-# A V: truncation falls from the right with slope 2 (slope 1 if we nudge to one side only), rounding rises to the left
-# with slope -1. In float32 the whole V floats so high that the best eps there is cannot tell "happy" from "suspicious".
-# That is why every check in this book is made in float64, even for a model that trains in float32.
+# A missing factor 1 cannot be seen, nor can a missing term 0. So these are the five rules of every
+# check in this book: **float64; central differences; $\epsilon = 10^{-5}$; a random `dout`;
+# parameters that have been moved away from where training starts.**
 
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt.ops` is a table of such pairs: `ops.softmax_forward`, `ops.softmax_backward` and their sisters. Their caches
-# have names, and `ops.ledger` tells what each costs. Softmax keeps its probabilities, and nothing else:
+# `minigpt.ops` is a table of such pairs. This is the softmax of the library:
+#
+#     # minigpt/ops/reference/softmax.py
+#     xp = array_module(x)
+#     e = xp.exp(x - x.max(axis=-1, keepdims=True))
+#     p = e / e.sum(axis=-1, keepdims=True)
+#     return p, SoftmaxCache(p)
+#     ...
+#     (p,) = cache
+#     # p = softmax(x)
+#     average = (p * dp).sum(axis=-1, keepdims=True)
+#     dx = p * (dp - average)
+#     return dx
+#
+# It is our collapsed form, and its cache has a name for each value. `xp` is NumPy, or CuPy where
+# the arrays are on a GPU. One thing is new: the largest score of each row is subtracted first. This
+# changes no probability, because $\exp(x_i - m)$ and the sum shrink by the same factor. But
+# `exp(1000)` is too large for a float64, and `exp(0)` is not.
 
 # %%
-p, cache = ops.softmax_forward(x)
-print("a softmax cache:", ops.ledger(cache), "bytes")
-assert ops.ledger(cache) == {"p": T * C * 8}
+from minigpt import ops
+
+p, library_cache = ops.softmax_forward(scores)
+dx_library = ops.softmax_backward(dout, library_cache)
+print("kept by the library:", ops.ledger(library_cache), "bytes")
+assert np.allclose(dx_library, dx_collapsed, rtol=0, atol=1e-15), "the library's gradient is ours"
+assert ops.ledger(library_cache) == {"p": probabilities.nbytes}, "it keeps the probabilities only"
+
+large = np.array([1000.0, 999.0])
+with np.errstate(over="ignore", invalid="ignore"):
+    print("scores 1000 and 999, ours:       ", softmax_forward(large)[0])
+print("scores 1000 and 999, the library:", ops.softmax_forward(large)[0])
+same = ops.softmax_forward(large)[0] - softmax_forward(large - 999)[0]
+assert np.abs(same).max() < 1e-15, "only the differences of scores count"
 
 # %% [markdown]
-# `minigpt.gradcheck` is our checker with better manners: it draws the cotangent, says the words, and when a gradient is
-# wrong it shows the worst entry and guesses why. From here on every lesson uses it. Here are its verdicts on our
-# squash, and on the one that forgot the gain:
+# `minigpt.gradcheck` is our `check`, with more help: when a gradient is wrong, it shows the worst
+# entry and guesses the reason. From here on every lesson uses it, and `lines.check`, which does the
+# same for every line. Here are its verdicts on the right backward pass and on the one that forgot
+# the gain:
 
 # %%
 from minigpt import gradcheck
 
-results = gradcheck.check(squash_forward, squash_backward, (x, g))
-spoiled_results = gradcheck.check(squash_forward, forgetful_backward, (x, g))
-print("our squash:")
-print(gradcheck.table(results))
-print("the one that forgot the gain, which must be found:")
-print(gradcheck.table(spoiled_results))
-assert all(result.error < 1e-9 for result in results)
-assert abs(spoiled_results[0].error - moved) < 0.3 and [result.word for result in spoiled_results] == ["wrong", "happy"]
+right_results = gradcheck.check(gained_forward, gained_backward, (scores, gain))
+forgetful_results = gradcheck.check(gained_forward, forgetful_backward, (scores, gain))
+print("softmax with a gain:")
+print(gradcheck.table(right_results))
+print("the one that forgot the gain:")
+print(gradcheck.table(forgetful_results))
+assert all(result.error < 1e-9 for result in right_results), "both gradients are right"
+assert [result.word for result in forgetful_results] == ["wrong", "happy"], "dx is wrong, dg right"
 
 # %% [markdown]
 # ## 8. Paper and code
 #
-# - Rumelhart, Hinton and Williams have our messages in their equations 5 to 7: the slope of their squashing function is
-#   y (1 - y), *written with its output*. They too chose to remember what came out. Equation 7 is the sum over roads.
-# - The GPT-1 paper has no word about gradients, and OpenAI's code has no backward: TensorFlow records every operation
-#   of the forward and writes the backward from its own table of pairs. So does PyTorch. The pairs in such a table were
-#   written by people, as ours are; what is automatic is that somebody keeps the list. Here we keep it, and see it.
-# - "Nobody remembers" is not as bad as it looked, if somebody remembers a little. Chen et al. 2016 (section 4) keep the
-#   state at a few places only, such as the input of each block, and run each stretch once more: one forward extra, and
-#   most of the memory saved.
+# - Rumelhart, Hinton and Williams have our upstream gradients in their equations 5 to 7. The local
+#   gradient of their squashing function is y (1 - y), *written with its output*: they, too, chose
+#   to store what came out. Their equation 7 is the sum over several paths.
+# - The GPT-1 paper says nothing about gradients, and OpenAI's code has no backward pass. TensorFlow
+#   records every operation of the forward pass, and builds the backward pass from its own table of
+#   pairs. So does PyTorch. The pairs in such a table were written by people, as ours are. What is
+#   automatic is the record. Here we keep it ourselves, and see it.
+# - To store nothing is not as bad as section 4 makes it look, if a little is stored. Chen et al.
+#   2016 (section 4) keep the values at a few places only, such as the input of each block, and
+#   compute each stretch once more. This costs one more forward pass and saves most of the memory.
+#   It is called *checkpointing*.
 
 # %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/00_softmax.py`: the forward of softmax is there in four lines. Write the backward, one line for each,
-#    with nothing but sections 2 and 3. Judge it: `minigpt check lessons/exercises/00_softmax.py`.
-# 2. `exercises/00_find_the_bug.py`: every formula in it is right, and it is wrong. Run the file itself to see it fail.
-# 3. With pencil: which eps is the best for the one-sided difference, and for both sides in float32 (which knows f to
-#    about 1e-7)? Compare with what section 6 printed.
+# 1. `exercises/00_gate.py`: a gate mixes two rows, out = a x + (1 - a) y. One value is used twice,
+#    and one is spread over a whole row. Write the backward pass. Run the file: it names your first
+#    wrong line.
+# 2. `exercises/00_find_the_bug.py`: every formula in it is right, and still its gradients can be
+#    wrong. Run the file to see it fail.
+# 3. With a pencil: which $\epsilon$ is the best for the forward difference in float64, and for the
+#    central difference in float32, which has about 7 digits? Compare with what section 6 printed.
+# 4. Measure: take one row of C scores, for C = 10, 100, 1000. How long does `numeric_gradient` need
+#    for all of dx, and how long does `softmax_backward` need? How do the two times grow with C?
 
 # %%
-worst = max(result.error for result in results)
-says = f"our squash is right (worst relative error {worst:.0e}), and the planted mistake was found"
-print(f"lesson 00: every check is happy: {says}")
+worst = max(result.error for result in right_results)
+print(f"lesson 00: every check is happy (worst relative error {worst:.0e}), "
+      "and the planted mistakes were found")
