@@ -1,142 +1,285 @@
 # %% [markdown]
 # # Lesson 01: linear and embedding
 #
-# You will build the two operations that hold almost every parameter of a Transformer: the weighted sum, and the table
-# of vectors. You will derive their gradients index by index, see why the shapes alone nearly give them away, and train
-# a small model with them that finds out, from a manual about a programming language, what a vowel is.
+# You will build the two operations that hold almost every parameter of a Transformer: the weighted
+# sum, and the table of vectors. You will derive their gradients index by index, and learn how the
+# shapes help you to remember them. Then you will train a small model that finds out from a text
+# what a vowel is, and see a wrong gradient arrive at the right loss.
 #
-# Reading: 30 minutes. Running: 6 seconds. Before it: lesson 00.
+# Reading: 45 minutes. Running: 10 seconds. Before it: lesson 00.
 #
-# Papers: GPT-1 (Radford et al. 2018), equation 2. Bengio et al. 2003 (JMLR 3), section 2: the table of word vectors.
-# Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.
+# Papers: GPT-1 (Radford et al. 2018), equation 2. Bengio et al. 2003 (JMLR 3), section 2: the table
+# of word vectors. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.
 
 # %% [markdown]
 # ## 1. Why: an id is not a quantity
 #
-# Lesson 10 turned text into ids. But id 6 is not twice id 3: ids are names, like the numbers on football shirts. No sum
-# or product of them means anything. A model wants quantities that it can add and weigh. So every id gets a list of
-# numbers of its own, a vector, and these are *learnt*. That is an **embedding**: a table with one row for each token.
-#
-# What does one do with quantities? Weigh them and add them up. One unit with three inputs, by hand:
+# A model reads text as a row of **tokens**: words, parts of words, or letters. (Lesson 10 chooses
+# them. In this lesson a token is a letter.) Each token has a number, its **id**. But id 6 is not
+# twice id 3: ids are names, like the numbers on football shirts, and no sum or product of them
+# means anything. A model needs quantities that it can add and weigh. So each token gets a vector of
+# its own, a list of numbers that are *learnt*. The vectors are the rows of one table:
 
 # %%
 import numpy as np
 
-x = np.array([1.0, 2.0, 3.0])
-w = np.array([0.5, -1.0, 2.0])
-b = 0.25
-out = 1.0 * 0.5 + 2.0 * -1.0 + 3.0 * 2.0 + b
-print(f"one unit: {out}")
-assert out == x @ w + b == 4.75
+from minigpt import plot
+
+V, C = 7, 3  # tokens in the vocabulary, numbers in a vector
+table = np.random.default_rng(0).normal(size=(V, C))
+some_ids = [2, 5, 2]
+
+lookup = plot.Diagram(8.5, 4.4, "An embedding takes rows out of a table")
+table_at = lookup.grid(3.9, 2.1, table.round(1), "table (V, C)", cell=0.5)
+out_at = lookup.grid(7.2, 2.1, table[some_ids].round(1), "out (T, C)", "tab:green", cell=0.5)
+for row in range(V):
+    lookup.text(2.85, table_at.y + (V / 2 - row - 0.5) * 0.5, str(row), "tab:blue")
+for place, token in enumerate(some_ids):
+    start = table_at.y + (V / 2 - token - 0.5) * 0.5
+    end = out_at.y + (1 - place) * 0.5
+    lookup.arrow((1.3, end), (2.7, start), color="gray")
+    lookup.arrow((4.65, start), (6.45, end))
+    lookup.box(0.8, end, f"id {token}", "tab:orange", width=0.9, height=0.45)
+lookup.text(0.8, 3.05, "ids (T,)", "tab:orange")
+plot.save(lookup.figure, "01_table.png")
 
 # %% [markdown]
-# Many such units side by side, all looking at the same inputs, are a **linear** layer. GPT-1 has 116,534,784
-# parameters, and all of them but one in a thousand are weights of linear layers or rows of tables.
+# This is an **embedding**. Token 2 occurs twice, so its row is taken twice.
+#
+# What does a model do with quantities? It multiplies each with a weight and adds the products. One
+# such sum is a **unit**. Here is a unit with three inputs, by hand:
+
+# %%
+unit_inputs = np.array([1.0, 2.0, 3.0])
+unit_weights = np.array([0.5, -1.0, 2.0])
+unit_bias = 0.25
+by_hand = 1.0 * 0.5 + 2.0 * -1.0 + 3.0 * 2.0 + 0.25
+print("one unit:", by_hand)
+assert by_hand == unit_inputs @ unit_weights + unit_bias == 4.75, "a unit is a weighted sum"
+
+# %% [markdown]
+# Many units side by side, all with the same inputs, are a **linear** layer. How much of GPT-1 is
+# made of these two operations? It has 12 blocks, and each block has four linear layers with the
+# sizes below (width 768).
+
+# %%
+layers = [(768, 3 * 768), (768, 768), (768, 4 * 768), (4 * 768, 768)]  # (inputs, outputs)
+in_layers = 12 * sum(i * o + o for i, o in layers)
+in_tables = (40_478 + 512) * 768  # one row for each token and each position
+total = 116_534_784
+print(f"weights and biases of linear layers: {in_layers:12,}")
+print(f"rows of tables:                      {in_tables:12,}")
+print(f"all others:                          {total - in_layers - in_tables:12,}")
+assert total - in_layers - in_tables == 12 * 4 * 768, "gains and biases of LayerNorm (06)"
 
 # %% [markdown]
 # ## 2. Forward
 #
-# **Linear.** N rows of I inputs each; O units. The weights stand in one array w (I, O): column o belongs to unit o.
-# First the plain loops, which hide nothing:
+# **Linear.** There are N rows with I inputs each, and O units. The weights are one array w with the
+# shape (I, O): column o belongs to unit o. First as plain loops, which hide nothing:
 
 # %%
-rng = np.random.default_rng(0)
 N, I, O = 5, 3, 4  # rows, inputs, outputs: all different
-x, w, b = rng.normal(size=(N, I)), rng.normal(size=(I, O)), rng.normal(size=O)
 
-out = np.zeros((N, O))
-for n in range(N):
-    for o in range(O):
+
+def linear_loops(x, w, b):
+    """x (N,I), w (I,O), b (O,) -> out (N,O)"""
+    out = np.zeros((N, O))
+    for n, o in np.ndindex(N, O):
         out[n, o] = b[o]
         for i in range(I):
             out[n, o] += x[n, i] * w[i, o]
+    return out
 
-assert np.allclose(out, x @ w + b)  # the three loops are one matrix product
+
+draw = np.random.default_rng(1).normal
+x, w, b = draw(size=(N, I)), draw(size=(I, O)), draw(size=O)
+out = linear_loops(x, w, b)
+print("out with loops:\n", out.round(2))
+assert np.allclose(out, x @ w + b, rtol=0, atol=1e-14), "the loops are one matrix product"
 
 # %% [markdown]
-# The rows know nothing of each other. If x comes as B sequences of T positions, (B, T, I), that is just B times T rows:
-# lay them under each other, multiply, and give them their places back.
-#
-# **Embedding.** Take rows out of a table w (V, C).
+# The rows do not influence each other. If x is a batch of B sequences of T positions, (B, T, I), it
+# is simply B times T rows: put them into one array of rows, multiply, and restore the shape. With
+# one operation a line:
 
 # %%
-V, C = 7, 6
-table = rng.normal(size=(V, C))
+from minigpt.learn import lines
+
+
+def linear_lines(x, w, b):
+    rows = x.reshape(-1, x.shape[-1])
+    product = rows @ w
+    shifted = product + b
+    out = shifted.reshape(*x.shape[:-1], -1)
+    return out
+
+
+batch = np.random.default_rng(2).normal(size=(2, 5, I))  # (B, T, I)
+linear_values = lines.run(linear_lines, batch, w, b)
+assert np.allclose(linear_values.out[1], batch[1] @ w + b), "each sequence by itself"
+
+# %% [markdown]
+# **Embedding.** In NumPy, `table[ids]` takes the rows. The same can be written as a matrix product.
+# A **one-hot** row is zero except for a 1 at the place of its id. One-hot rows times the table give
+# the same vectors, because all other rows of the table are multiplied by 0.
+
+# %%
 ids = np.array([[2, 5, 2], [0, 2, 6]])  # (B, T): token 2 comes three times
-
 taken = table[ids]  # (B, T, C)
-one_hot = np.zeros((2, 3, V))
-one_hot[np.arange(2)[:, None], np.arange(3), ids] = 1  # each row is zero, but for a 1 at its id
-assert taken.shape == (2, 3, 6) and np.array_equal(taken, one_hot @ table)
+one_hot = (ids[..., None] == np.arange(V)).astype(float)  # (B, T, V)
+print("one-hot rows of the first sequence:\n", one_hot[0])
+print("multiplications that GPT-1 would need for one sequence:", f"{512 * 40_478 * 768:,}")
+assert np.array_equal(taken, one_hot @ table), "taking rows is a product with one-hot rows"
 
 # %% [markdown]
-# So an embedding *is* a linear layer, with inputs that are one-hot. It is written that way in GPT-1's equation 2.
-# Nobody computes it that way: for 512 positions, 40,478 tokens and width 768 that would be 16 billion multiplications,
-# nearly all by zero, to copy 512 rows.
-
-# %%
-assert round(512 * 40_478 * 768 / 1e9) == 16
+# So an embedding *is* a linear layer whose inputs are one-hot. GPT-1's equation 2 writes it in this
+# way. But no program computes it so: it would need 16 billion multiplications, almost all of them
+# by zero, to copy 512 rows.
 
 # %% [markdown]
-# ## 3. Backward, under the line that it undoes
+# ## 3. Backward, index by index
 #
-# The innermost line of the loops is `out[n,o] += x[n,i] * w[i,o]`. If x[n,i] grows by a little, out[n,o] grows by
-# w[i,o] times as much. So the message dout[n,o] goes to dx[n,i] with the factor w[i,o]; likewise it goes to dw[i,o]
-# with the factor x[n,i]. Each number that was used in several places adds up what it hears.
+# The innermost line of the loops is `out[n, o] += x[n, i] * w[i, o]`. It is a product, so its local
+# gradients are w[i, o] for x[n, i], and x[n, i] for w[i, o]. Each is multiplied with the upstream
+# gradient `dout[n, o]`. Every number is used in several places, so its gradient is a sum over all
+# its uses (the rule of two paths): hence `+=`.
 
 # %%
-dout = rng.normal(size=(N, O))
-dx, dw, db = np.zeros((N, I)), np.zeros((I, O)), np.zeros(O)
-for n in range(N):
-    for o in range(O):
+def linear_loops_backward(dout, v):
+    dx, dw, db = np.zeros((N, I)), np.zeros((I, O)), np.zeros(O)
+    for n, o in np.ndindex(N, O):
         for i in range(I):
             # out[n, o] += x[n, i] * w[i, o]
-            dx[n, i] += dout[n, o] * w[i, o]
-            dw[i, o] += x[n, i] * dout[n, o]
+            dx[n, i] += dout[n, o] * v.w[i, o]
+            dw[i, o] += v.x[n, i] * dout[n, o]
         # out[n, o] = b[o]
         db[o] += dout[n, o]
+    return dx, dw, db
+
+
+loop_results = lines.check(linear_loops, linear_loops_backward, x, w, b)
+assert all(result.word == "happy" for result in loop_results), "the loops are right"
 
 # %% [markdown]
-# And the embedding: `taken[b, t] = table[ids[b, t]]` is a copy. A row hears from every place that it was copied to.
+# And the embedding. `out[i] = table[ids[i]]` is a copy, so its local gradient is 1. The gradient of
+# a row of the table is the sum over all places to which it was copied. In the picture of section 1:
+# follow each arrow back, and add where two arrows leave the same row.
 
 # %%
-dtaken = rng.normal(size=(2, 3, C))
-dtable = np.zeros((V, C))
-for i in np.ndindex(ids.shape):
-    # taken[i] = table[ids[i]]
-    dtable[ids[i]] += dtaken[i]
+def embedding_lines(table, ids):
+    out = table[ids]
+    return out
 
-assert np.allclose(dtable[2], dtaken[0, 0] + dtaken[0, 2] + dtaken[1, 1])  # taken three times, heard three times
-assert not dtable[[1, 3, 4]].any()  # never taken, never heard
+
+def embedding_loops_backward(dout, v):
+    dtable = np.zeros((V, C))
+    for i in np.ndindex(ids.shape):
+        # out[i] = table[ids[i]]
+        dtable[v.ids[i]] += dout[i]
+    return dtable
+
+
+table_results = lines.check(embedding_lines, embedding_loops_backward, table, ids)
+assert all(result.word == "happy" for result in table_results), "the sum over all copies is right"
+
+# %%
+embedding_values = lines.run(embedding_lines, table, ids)
+copies = embedding_loops_backward(np.ones((2, 3, C)), embedding_values)[:, 0]
+print("with a dout of ones, a row's gradient is its number of copies:", copies)
+assert list(copies) == [1, 0, 3, 0, 0, 1, 1], "token 2 three times; tokens 1, 3 and 4 never"
 
 # %% [markdown]
-# ## 4. The pencil work: collapse to matrices
+# ## 4. Collapse: the loops become matrix products
 #
-# Read the loops as sums. With rows n, inputs i, outputs o:
+# Write the loops as sums. With rows n, inputs i and outputs o:
 #
-#     out[n,o] = sum_i x[n,i] w[i,o] + b[o]
+# $$
+# \mathrm{out}_{no} = \sum_i x_{ni} \, w_{io} + b_o
+# $$
 #
-#     dx[n,i]  = sum_o dout[n,o] w[i,o]  = sum_o dout[n,o] w^T[o,i]      dx = dout w^T
-#     dw[i,o]  = sum_n x[n,i] dout[n,o]  = sum_n x^T[i,n] dout[n,o]      dw = x^T dout
-#     db[o]    = sum_n dout[n,o]                                         db = sum of the rows of dout
+# $$
+# \mathrm{dx}_{ni} = \sum_o \mathrm{dout}_{no} \, w_{io}
+# \qquad \text{so} \qquad \mathrm{dx} = \mathrm{dout} \; w^\top
+# $$
 #
-# A matrix product sums over the index that stands inside. Where the index is outside, a transpose brings it in. What
-# each is summed over is worth a thought: dx over *outputs*, since an input touches every unit; dw and db over *rows*,
-# since all rows use the same weights.
+# $$
+# \mathrm{dw}_{io} = \sum_n x_{ni} \, \mathrm{dout}_{no}
+# \qquad \text{so} \qquad \mathrm{dw} = x^\top \, \mathrm{dout}
+# $$
 #
-# If you forget the formulas, **let the shapes tell you.** dw must be (I, O). We have x (N, I) and dout (N, O). There is
-# one way to multiply these into (I, O): x^T dout. This is a crutch, not a proof, and it breaks when two sizes are
-# equal. Hence our sizes, all different.
+# $$
+# \mathrm{db}_o = \sum_n \mathrm{dout}_{no}
+# $$
 #
-# The embedding is one_hot times table, so its gradient is one_hot^T dtaken: into each row of the table, the sum over
-# the places where its one stands. Adding rows into places given by ids is called a scatter-add.
+# `A @ B` sums over A's *last* index and B's *first* index. If the summed index stands elsewhere, a
+# transpose brings it there. In dx, o is the last index of dout, which is right; but it is also the
+# last index of w, so w is transposed. What do the sums mean? dx is a sum over *outputs*, because
+# each input is used by every unit. dw and db are sums over *rows*, because all rows use the same
+# weights.
 
 # %%
+shapes = plot.Diagram(8, 6.6, "One product forward, two products backward")
+products = [
+    [("x (N, I)", N, I, "tab:blue"), ("w (I, O)", I, O, "tab:orange"),
+     ("out (N, O)", N, O, "tab:green")],
+    [("dout (N, O)", N, O, "tab:red"), ("w transposed (O, I)", O, I, "tab:orange"),
+     ("dx (N, I)", N, I, "tab:red")],
+    [("x transposed (I, N)", I, N, "tab:blue"), ("dout (N, O)", N, O, "tab:red"),
+     ("dw (I, O)", I, O, "tab:red")],
+]  # fmt: skip
+for height, factors in zip((5.3, 3.0, 0.95), products, strict=True):
+    for at, (name, n_rows, n_columns, color) in zip((1.2, 4.0, 6.8), factors, strict=True):
+        shapes.grid(at, height, [[""] * n_columns] * n_rows, name, color, cell=0.31)
+    shapes.text(2.6, height, "×", size=22)
+    shapes.text(5.4, height, "=", size=22)
+plot.save(shapes.figure, "01_shapes.png")
+
+# %% [markdown]
+# If you forget the formulas, **use the shapes**. dw must have the shape (I, O). We have x (N, I)
+# and dout (N, O). There is one way to multiply them that gives (I, O): x transposed times dout.
+# This helps the memory, but it proves nothing, and it fails when two sizes are equal. That is why
+# our sizes are all different.
+#
+# The picture also shows the cost. All three products need N times I times O multiplications. **The
+# backward pass of a linear layer costs two forward passes.** Almost all work of a Transformer is in
+# such products, so backpropagation costs about two more runs of the model, as lesson 00 said.
+#
+# Now line by line, for a batch:
+
+# %%
+def linear_lines_backward(dout, v):
+    # out = shifted.reshape(*x.shape[:-1], -1)
+    dshifted = dout.reshape(-1, dout.shape[-1])
+    # shifted = product + b
+    dproduct = dshifted
+    db = dshifted.sum(axis=0)  # b is added to every row
+    # product = rows @ w
+    drows = dproduct @ v.w.T
+    dw = v.rows.T @ dproduct
+    # rows = x.reshape(-1, x.shape[-1])
+    dx = drows.reshape(v.x.shape)
+    return dx, dw, db
+
+
+line_results = lines.check(linear_lines, linear_lines_backward, batch, w, b)
+assert all(result.word == "happy" for result in line_results), "each line is right"
+
+# %% [markdown]
+# The tool lists x and `rows`, but `rows` is x in another shape. So a cache needs x and w.
+#
+# The embedding is one-hot rows times the table, so its gradient is the transposed one-hot rows
+# times dout: into each row of the table, the sum over the places that hold its id. To add rows into
+# places that are given by ids is called a **scatter-add**. NumPy has it as `np.add.at`.
+
+# %%
+from types import SimpleNamespace
+
+
 def linear_forward(x, w, b):
     """x (*,I), w (I,O), b (O,) -> out (*,O)"""
     rows = x.reshape(-1, x.shape[-1])
-    out = rows @ w
-    out = out + b
+    out = rows @ w + b
     return out.reshape(*x.shape[:-1], -1), (x, w)
 
 
@@ -144,14 +287,17 @@ def linear_backward(dout, cache):
     """dout (*,O) -> dx (*,I), dw (I,O), db (O,)"""
     x, w = cache
     rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
-    # out = out + b
-    db = drows.sum(axis=0)
-    # out = rows @ w
-    dw = rows.T @ drows
-    dx = drows @ w.T
-    return dx.reshape(x.shape), dw, db
+    return (drows @ w.T).reshape(x.shape), rows.T @ drows, drows.sum(axis=0)
 
 
+dout_rows = np.random.default_rng(3).normal(size=(N, O))
+by_loops = linear_loops_backward(dout_rows, SimpleNamespace(x=x, w=w))
+by_products = linear_backward(dout_rows, (x, w))
+for name, slow, quick in zip(("dx", "dw", "db"), by_loops, by_products, strict=True):
+    print(f"{name}: loops and products differ by {np.abs(slow - quick).max():.0e}")
+    assert np.allclose(slow, quick, rtol=0, atol=1e-14), f"{name} is the same in both forms"
+
+# %%
 def embedding_forward(w, ids):
     """w (V,C), ids (*) int -> out (*,C)"""
     return w[ids], (w, ids)
@@ -166,31 +312,29 @@ def embedding_backward(dout, cache):
     return dw
 
 
-_, cache = linear_forward(x, w, b)
-for collapsed, loops in zip(linear_backward(dout, cache), (dx, dw, db), strict=True):
-    assert np.allclose(collapsed, loops, rtol=0, atol=1e-14)
-_, cache = embedding_forward(table, ids)
-assert np.allclose(embedding_backward(dtaken, cache), dtable, rtol=0, atol=1e-14)
-assert np.allclose(one_hot.reshape(-1, V).T @ dtaken.reshape(-1, C), dtable, rtol=0, atol=1e-14)
+dtaken = np.random.default_rng(4).normal(size=taken.shape)
+dtable = embedding_backward(dtaken, (table, ids))
+by_one_hot = one_hot.reshape(-1, V).T @ dtaken.reshape(-1, C)
+print(f"scatter-add and one-hot product differ by {np.abs(dtable - by_one_hot).max():.0e}")
+assert np.allclose(dtable, by_one_hot, rtol=0, atol=1e-14), "both are the sum over all copies"
 
 # %% [markdown]
-# ## 5. Check
+# ## 5. Check, and the trap
 #
-# Against finite differences, with the checker of lesson 00. (Ids have no gradient: what would half a token be?)
+# Against finite differences, with the checker of lesson 00. (Ids are integers, so they have no
+# gradient: there is no token between 2 and 3.)
 
 # %%
 from minigpt import gradcheck
 
-x3 = rng.normal(size=(2, 5, I))  # three axes, as in a model
-results = gradcheck.check(linear_forward, linear_backward, (x3, w, b))
+results = gradcheck.check(linear_forward, linear_backward, (batch, w, b))
 results += gradcheck.check(embedding_forward, embedding_backward, (table, ids))
 print(gradcheck.table(results))
-assert all(result.error < 1e-9 for result in results)
-
+assert all(result.error < 1e-9 for result in results), "all four gradients are right"
 
 # %% [markdown]
-# **The trap.** `np.add.at` is a strange name. Why not `dw[ids] += dout`? Try it, with ids that are all different, and
-# then with ours:
+# **The trap.** `np.add.at` looks strange. Why not simply `dw[ids] += dout`? We try it, first with
+# ids that are all different, then with ours:
 
 # %%
 def trapped_backward(dout, cache):
@@ -201,175 +345,340 @@ def trapped_backward(dout, cache):
 
 
 all_different = np.array([[2, 5, 3], [0, 1, 6]])
-[careless] = gradcheck.check(embedding_forward, trapped_backward, (table, all_different))
-[careful] = gradcheck.check(embedding_forward, trapped_backward, (table, ids))
-print(f"dw[ids] += dout: all ids different, {careless.word}; token 2 three times, {careful.word}:")
-print(gradcheck.table([careful]))
-assert careless.error < 1e-9 and careful.word == "wrong"
+for name, given in (("all ids different", all_different), ("token 2 three times", ids)):
+    [trapped] = gradcheck.check(embedding_forward, trapped_backward, (table, given))
+    print(f"{name}:")
+    print(gradcheck.table([trapped]))
+    expected = "happy" if given is all_different else "wrong"
+    assert trapped.word == expected, "only repeated ids show the mistake"
 
 # %% [markdown]
-# NumPy reads `dw[ids] += dout` as three steps: take the rows, add, put them back. Three copies of row 2 are taken, each
-# gets its own message, and they are put back one over the other: only the last remains. A check on ids without
-# repetition cannot see it. In real text every batch repeats `the` hundreds of times.
+# NumPy executes `dw[ids] += dout` in three steps: take the rows, add, put the rows back. Three
+# copies of row 2 are taken. Each gets its own gradient, and all three are put back into the same
+# place, one over the other. Only the last one remains. A check with ids that do not repeat cannot
+# see this. In a real text, every batch repeats its frequent tokens many times.
 #
-# **A table that hears twice.** GPT-1 uses its token table once more at the end: the score of token v is the product of
-# the last state with row v, `logits = h w^T`. One array, two roles. By lesson 00, what is used by two roads adds both
-# messages:
+# ### One table, used twice
+#
+# GPT-1 uses its token table once more, at the end: the score of token v is the product of the last
+# vector with row v of the table, $\mathrm{logits} = h \, w^\top$. One array, two uses; this is
+# called **weight tying**. By the rule of two paths, its gradient is the sum of both:
 
 # %%
 def tied_forward(w, ids):
-    h, taken = embedding_forward(w, ids)
-    logits, head = linear_forward(h, w.T, np.zeros(len(w), w.dtype))
-    return logits, (taken, head)
+    """w (V,C), ids (*) int -> logits (*,V)"""
+    h, input_cache = embedding_forward(w, ids)
+    logits, output_cache = linear_forward(h, w.T, np.zeros_like(w[:, 0]))
+    return logits, (input_cache, output_cache)
 
 
-def tied_backward(dlogits, cache, roads=("input", "output")):
-    taken, head = cache
-    # logits = h @ w.T
-    dh, dw_t, _ = linear_backward(dlogits, head)
-    # h = w[ids]
-    dw_input = embedding_backward(dh, taken)
-    return dw_input * ("input" in roads) + dw_t.T * ("output" in roads)
+def tied_parts(dlogits, cache):
+    """The gradient of the table from its use at the output, and from its use at the input."""
+    input_cache, output_cache = cache
+    dh, dw_transposed, _ = linear_backward(dlogits, output_cache)
+    return dw_transposed.T, embedding_backward(dh, input_cache)
 
 
-for roads in (("input",), ("output",), ("input", "output")):
-    [result] = gradcheck.check(tied_forward, lambda d, cache, r=roads: tied_backward(d, cache, r), (table, ids))
-    print(f"  hears from {' and '.join(roads)}: relative error {result.error:.0e}, {result.word}")
-    assert (result.word == "happy") == (len(roads) == 2)
+choices = {"output only": (1, 0), "input only": (0, 1), "both, added": (1, 1)}
+for name, (output, at_input) in choices.items():
+
+    def tied_backward(dlogits, cache, output=output, at_input=at_input):
+        from_output, from_input = tied_parts(dlogits, cache)
+        return output * from_output + at_input * from_input
+
+    [tied] = gradcheck.check(tied_forward, tied_backward, (table, ids))
+    print(f"{name:12} relative error {tied.error:.0e}, {tied.word}")
+    assert (tied.word == "happy") == (name == "both, added"), "the gradient is the sum of both uses"
+
+# %%
+tied_logits, tied_cache = tied_forward(table, ids)
+dlogits = np.random.default_rng(5).normal(size=tied_logits.shape)
+for name, part in zip(("output", "input"), tied_parts(dlogits, tied_cache), strict=True):
+    moved = np.flatnonzero(part.any(axis=1))
+    print(f"the use at the {name:6} gives a gradient to rows {moved}")
+    assert (len(moved) == V) == (name == "output"), "every row at the output, only ids at the input"
 
 # %% [markdown]
-# Note who hears what. By the input road only the rows hear whose tokens occurred. By the output road *every* row hears,
-# at every position: the tokens that did not come are told so.
+# The two parts differ in kind. The use at the input gives a gradient only to the rows of tokens
+# that occurred. The use at the output gives a gradient to *every* row, at every position: the
+# scores of the tokens that did not come are changed too.
 
 # %% [markdown]
-# ## 6. See it: what letters are alike?
+# ## 6. See it: which letters are alike?
 #
-# A model as small as it gets: look at one letter, guess the next. The letter's vector has two numbers, so that we can
-# draw it; a linear layer turns them into 27 scores, 26 letters and the space. How wrong the scores are, and the first
-# message `dlogits`, we borrow from lesson 02. All the rest is above. The text is Python's own manual.
+# Now a very small model: it sees one letter and predicts the next one. The vector of a letter has
+# two numbers, so that we can draw it. A linear layer turns them into 27 scores, for the letters and
+# the space. The text is Python's own manual.
+#
+# The loss is the **cross-entropy**, the subject of lesson 02: softmax turns the scores of a row
+# into probabilities p, and the loss is minus the logarithm of the probability of the letter that
+# really came, averaged over the rows. Its gradient is one line, `(p - target) / rows`, where
+# `target` is the one-hot row of that letter. Lesson 02 derives it. Here we only check it.
+
+# %%
+from minigpt import ops
+
+
+def letter_loss(logits, targets):
+    """logits (N,27), targets (N,) int -> loss ()"""
+    p, _ = ops.softmax_forward(logits)  # lesson 00
+    loss = -np.log(p[np.arange(len(targets)), targets]).mean()
+    return np.asarray(loss), (p, targets)
+
+
+def letter_loss_backward(dloss, cache):
+    p, targets = cache
+    target = (targets[:, None] == np.arange(p.shape[1])).astype(p.dtype)  # one-hot
+    return dloss * (p - target) / len(targets)
+
+
+loss_logits = np.random.default_rng(6).normal(size=(5, 27))
+loss_results = gradcheck.check(letter_loss, letter_loss_backward, (loss_logits, np.arange(5)))
+print(gradcheck.table(loss_results))
+assert loss_results[0].word == "happy", "the borrowed gradient is right"
 
 # %%
 import re
 from pydoc_data.topics import topics
 
-from minigpt import ops, plot
-
-plt = plot.plt
-text = re.sub("[^a-z]+", " ", " ".join(topics[name] for name in sorted(topics)).lower())
+manual = re.sub("[^a-z]+", " ", " ".join(topics[name] for name in sorted(topics)).lower())
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
-text_ids = np.array([LETTERS.index(letter) for letter in text])
+text_ids = np.array([LETTERS.index(letter) for letter in manual])
 STEPS, ROWS, RATE = 2500, 512, 2.0
+print(f"{len(text_ids):,} letters, such as {manual[:60]!r}")
 
 
-def train(embedding_backward):
-    """Learn with one of the two backwards; the table, and the loss of every step."""
+def train(embedding_backward, following=text_ids[1:]):
+    """The table after training with one of the backward passes, and the loss of every step."""
     rng = np.random.default_rng(2)
     w, u, b = 0.1 * rng.normal(size=(27, 2)), 0.1 * rng.normal(size=(2, 27)), np.zeros(27)
     losses = []
     for _ in range(STEPS):
-        places = rng.integers(len(text_ids) - 1, size=ROWS)
-        h, taken = embedding_forward(w, text_ids[places])
-        logits, head = linear_forward(h, u, b)
-        loss, cache = ops.cross_entropy_forward(logits, text_ids[places + 1])
-
-        dlogits = ops.cross_entropy_backward(1.0, cache)
-        dh, du, db = linear_backward(dlogits, head)
-        dw = embedding_backward(dh, taken)
-
-        w, u, b = w - RATE * dw, u - RATE * du, b - RATE * db  # a step downhill
+        places = rng.integers(len(following), size=ROWS)
+        h, table_cache = embedding_forward(w, text_ids[places])
+        logits, head_cache = linear_forward(h, u, b)
+        loss, loss_cache = letter_loss(logits, following[places])
+        dh, du, db = linear_backward(letter_loss_backward(1.0, loss_cache), head_cache)
+        dw = embedding_backward(dh, table_cache)
+        w, u, b = w - RATE * dw, u - RATE * du, b - RATE * db  # against the gradient
         losses.append(float(loss))
     return w, np.array(losses)
 
+# %% [markdown]
+# We train it. As a control we train it once more on the same letters, but the letter "that comes
+# next" is drawn from a random place of the text. Then there is nothing to learn about a letter.
 
+# %%
 letters, losses = train(embedding_backward)
-_, trapped_losses = train(trapped_backward)
-print(f"loss: at the start {losses[0]:.2f} (guessing: ln 27 = {np.log(27):.2f}), in the end {losses[-500:].mean():.2f}")
-for name, curve in (("right", losses), ("trapped", trapped_losses)):
-    print(f"  {name} gradient: {curve[150:250].mean():.2f} after 200 steps, {curve[-500:].mean():.2f} in the end")
+shuffled = np.random.default_rng(7).permutation(text_ids[1:])
+control, control_losses = train(embedding_backward, shuffled)
+print(f"loss of guessing, ln 27: {np.log(27):.2f}; at the start {losses[0]:.2f}")
+print(f"loss at the end: {losses[-500:].mean():.2f}; control {control_losses[-500:].mean():.2f}")
+assert abs(losses[0] - np.log(27)) < 0.05, "at the start the model guesses"
+assert losses[-500:].mean() < 2.6 < control_losses[-500:].mean(), "the next letter can be learnt"
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5), width_ratios=(1.2, 1))
-for letter, (across, up) in zip(LETTERS, letters, strict=True):
-    kind = "tab:red" if letter in "aeiou" else "tab:blue"
-    left.text(across, up, letter.replace(" ", "space"), color=kind, ha="center", va="center", fontsize=13)
-low, high = letters.min(axis=0) - 0.2, letters.max(axis=0) + 0.2
-left.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="first number", ylabel="second number")
-left.set_title("What the table learnt: vowels (red) keep together")
-for name, curve in (("np.add.at(dw, ids, dout)", losses), ("dw[ids] += dout", trapped_losses)):
-    right.plot(np.convolve(curve, np.ones(50) / 50, "valid"), label=name)
-right.set(xlabel="step", ylabel="loss (lesson 02; mean of 50 steps)")
-right.set_title("A wrong gradient learns, too")
-right.legend()
-plot.save(figure, "01_linear_and_embedding.png")
-
+# %%
 vowels = np.array([letter in "aeiou" for letter in LETTERS])
 consonants = np.array([letter in "bcdfghjklmnpqrstvwxz" for letter in LETTERS])  # without y
-towards = letters[vowels].mean(axis=0) - letters[consonants].mean(axis=0)
-assert (letters[vowels] @ towards).min() > (letters[consonants] @ towards).max()  # a straight line parts them
-assert letters[LETTERS.index("y")] @ towards > (letters[consonants] @ towards).max()
-assert losses[-500:].mean() < 2.6 and abs(losses[0] - np.log(27)) < 0.05
-assert trapped_losses[150:250].mean() > losses[150:250].mean() + 0.1  # slower
-assert abs(trapped_losses[-500:].mean() - losses[-500:].mean()) < 0.02  # and in the end there
+
+
+def along(vectors):
+    """Where each letter stands on the line from the mean consonant to the mean vowel."""
+    towards = vectors[vowels].mean(axis=0) - vectors[consonants].mean(axis=0)
+    return vectors @ towards / np.linalg.norm(towards)
+
+
+def gap(vectors):
+    """From the last consonant to the first vowel on this line; negative if they are mixed."""
+    return along(vectors)[vowels].min() - along(vectors)[consonants].max()
+
+
+print("on the line:", "".join(LETTERS[i] for i in along(letters).argsort()).replace(" ", "_"))
+print(f"gap between consonants and vowels: {gap(letters):.2f}; control {gap(control):.2f}")
+assert gap(letters) > 0 > gap(control), "only real text parts vowels from consonants"
+y_along = along(letters)[LETTERS.index("y")]
+assert y_along > along(letters)[consonants].max(), "y comes after all consonants"
+
+# %%
+from itertools import combinations
+
+
+def apart(points, least=0.17):
+    """The points, moved a little where two letters would stand one over the other."""
+    points = points.copy()
+    for _ in range(100):
+        for i, j in combinations(range(len(points)), 2):
+            between = points[j] - points[i]
+            shift = max(0, least / np.linalg.norm(between) - 1) / 2 * between
+            points[i] -= shift
+            points[j] += shift
+    return points
+
+
+letter_figure, letter_axes = plot.plt.subplots(figsize=(8, 5.5))
+for letter, (across, up) in zip(LETTERS, apart(letters), strict=True):
+    color = "tab:red" if letter in "aeiou" else "tab:blue"
+    shown = letter.replace(" ", "space")
+    letter_axes.text(across, up, shown, color=color, ha="center", va="center", fontsize=17)
+low, high = letters.min(axis=0) - 0.3, letters.max(axis=0) + 0.3
+letter_axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+letter_axes.set(xlabel="first number of the vector", ylabel="second number")
+letter_axes.set_title("What the table learnt: vowels (red) are together")
+plot.save(letter_figure, "01_letters.png")
 
 # %% [markdown]
-# Nobody told the model about vowels. It had to say what comes next, two numbers were all it could keep of a letter,
-# and what follows a vowel differs most from what follows a consonant. The y, which is half a vowel, stands at the
-# vowels' edge. **Similar use, similar vector**: that is what a table learns, of letters here, of 40,478 tokens in
+# On a straight line, all consonants come first and all vowels last. The `y`, which English uses as
+# both, stands among the vowels. But the model was not told about vowels. It had to predict the next
+# letter, and two numbers were all that it could keep of a letter. The control shows that the order
+# of the letters is the cause: without it, the same letters do not part. Why do they part just along
+# this line? A guess: what follows a vowel differs more from what follows a consonant than for
+# almost any other division of the alphabet. That this is so can be counted, for all groups of five
+# letters:
+
+# %%
+pairs = np.zeros((27, 27))
+np.add.at(pairs, (text_ids[:-1], text_ids[1:]), 1)  # a scatter-add again
+next_letter = (pairs / pairs.sum(axis=1, keepdims=True))[1:]  # (26, 27): shares, without the space
+groups = np.array(list(combinations(range(26), 5)))
+members = np.zeros((len(groups), 26))
+members[np.arange(len(groups))[:, None], groups] = 1
+inside, outside = members @ next_letter / 5, (1 - members) @ next_letter / 21
+difference = np.abs(inside - outside).sum(axis=1) / 2
+ranking = ["".join(LETTERS[1 + i] for i in group) for group in groups[np.argsort(-difference)]]
+print(f"of {len(groups):,} groups of five letters, those with the most different continuations:")
+print(" ".join(ranking[:6]))
+assert ranking.index("aeiou") < 10, "the vowels are among the first ten of 65,780 groups"
+
+# %% [markdown]
+# **Similar use, similar vector**: this is what a table learns, of letters here, of 40,478 tokens in
 # GPT-1.
 #
-# Now the right side, **the surprise of this lesson**: the wrong gradient learns as well, and arrives at the same loss.
-# In a batch of 512 the letter e occurs some fifty times, and hears only the last message, a fiftieth of the sum. The
-# one message points, on average, where the sum points; so e goes the same way, fifty times slower. A rare letter, alone
-# in its batch, hears everything. Had we seen only the orange curve, we would have called it a success, and wondered
-# about the learning rate. *A falling loss is no proof of a right gradient.* The check takes milliseconds.
+# ### The wrong gradient learns, too
+#
+# We train the same model with the wrong gradient of section 5, `dw[ids] += dout`. And we test an
+# explanation. In a batch of 512 letters, `e` occurs about fifty times. Its wrong gradient is the
+# last of fifty gradients instead of their sum. On average, one of fifty is the sum divided by
+# fifty: it has the right direction, but it is too short. If this explains everything, then a
+# *right* gradient in which each row is divided by its number of copies must give the same curve.
+
+# %%
+def mean_backward(dout, cache):
+    w, ids = cache
+    copies = np.bincount(ids, minlength=len(w))
+    return embedding_backward(dout, cache) / np.maximum(copies, 1)[:, None]
+
+
+for letter in "eq":
+    copies_of = ROWS * (text_ids == LETTERS.index(letter)).mean()
+    print(f"copies of {letter} in a batch of {ROWS}, on average: {copies_of:.1f}")
+    assert (copies_of > 40) == (letter == "e"), "a frequent letter has about fifty copies"
+
+# %%
+_, trapped_losses = train(trapped_backward)
+_, mean_losses = train(mean_backward)
+loss_curves = {
+    "right: the sum of all copies": losses,
+    "wrong: the last copy": trapped_losses,
+    "test: the mean of all copies": mean_losses,
+}
+print("gradient of a row               steps 150-250   steps 450-550   at the end")
+for name, curve in loss_curves.items():
+    values = curve[150:250].mean(), curve[450:550].mean(), curve[-500:].mean()
+    print(f"{name:30}          {values[0]:.2f}            {values[1]:.2f}         {values[2]:.2f}")
+early = slice(150, 250)
+late = [curve[-500:].mean() for curve in loss_curves.values()]
+assert trapped_losses[early].mean() > losses[early].mean() + 0.1, "the wrong gradient is slower"
+assert max(late) - min(late) < 0.02, "at the end all three have the same loss"
+same = abs(trapped_losses[early].mean() - mean_losses[early].mean())
+assert same < 0.05, "the mean gives the curve of the wrong gradient: it is too short, no more"
+
+# %%
+curve_figure, curve_axes = plot.plt.subplots(figsize=(8, 4.5))
+for (name, curve), style in zip(loss_curves.items(), ("-", "-", ":"), strict=True):
+    smooth = np.convolve(curve, np.ones(50) / 50, "valid")[:1500]
+    curve_axes.plot(smooth, style, linewidth=4 if style == ":" else 2, label=name)
+curve_axes.set(xlabel="step", ylabel="loss (mean of 50 steps)")
+curve_axes.set_title("A wrong gradient that learns")
+curve_axes.legend()
+plot.save(curve_figure, "01_wrong_gradient.png")
+
+# %% [markdown]
+# **This is the surprise of the lesson.** The wrong gradient arrives at the same loss, and the test
+# confirms the explanation: it is only too short, for frequent letters most of all. If we had seen
+# only the curve of the wrong gradient, we would have called it a success, and perhaps changed the
+# learning rate. *A falling loss is no proof of a right gradient.* A gradient check takes
+# milliseconds.
 
 # %% [markdown]
 # ## 7. In the library
 #
-# The same two pairs stand in the table. Their forwards add what a library owes its users: `b` may be left out, and an
-# id outside the table is an error in plain words.
+# The same two pairs stand in the table of operations. Their forward functions add what a library
+# needs: `b` may be left out, and an id outside the table gives an error in plain words. These are
+# the lines of the two backward functions:
+#
+#     # minigpt/ops/reference/linear.py
+#     # out = rows @ w
+#     rows = x.reshape(-1, x.shape[-1])
+#     dw = rows.T @ drows
+#     dx = drows @ w.T
+#
+# and
+#
+#     # minigpt/ops/reference/embedding.py
+#     dw = xp.zeros_like(w)
+#     # out = w[ids]
+#     drows = dout.reshape(-1, dout.shape[-1])
+#     xp.add.at(dw, ids.reshape(-1), drows)
+#     return dw
 
 # %%
-ops.use("reference")  # the table's own version of this mathematics; it has a faster one too
-out, cache = ops.linear_forward(x3, w, b)
-dout = rng.normal(size=out.shape)
-assert np.array_equal(out, linear_forward(x3, w, b)[0])
-ours = linear_backward(dout, (x3, w))
-assert all(np.array_equal(mine, yours) for mine, yours in zip(ours, ops.linear_backward(dout, cache), strict=True))
-taken, taken_cache = ops.embedding_forward(table, ids)
-assert np.array_equal(taken, table[ids])
-assert np.allclose(ops.embedding_backward(dtaken, taken_cache), dtable, rtol=0, atol=1e-14)
-print("linear keeps", ops.ledger(cache), "and embedding", ops.ledger(taken_cache))
-assert ops.ledger(cache)["x"] == x3.nbytes and ops.ledger(taken_cache)["ids"] == ids.nbytes
+with ops.using("reference"):  # the mathematics as above; there is a faster version too
+    library_out, linear_cache = ops.linear_forward(batch, w, b)
+    library_taken, embedding_cache = ops.embedding_forward(table, ids)
+    dout_batch = np.random.default_rng(8).normal(size=library_out.shape)
+    library_gradients = ops.linear_backward(dout_batch, linear_cache)
+    library_dtable = ops.embedding_backward(dtaken, embedding_cache)
+
+for mine, theirs in zip(linear_backward(dout_batch, (batch, w)), library_gradients, strict=True):
+    assert np.allclose(mine, theirs, rtol=0, atol=1e-14), "the library's gradients are ours"
+assert np.allclose(library_dtable, dtable, rtol=0, atol=1e-14), "that of the table, too"
+print("linear keeps   ", ops.ledger(linear_cache), "bytes")
+print("embedding keeps", ops.ledger(embedding_cache), "bytes")
+assert ops.ledger(linear_cache)["x"] == batch.nbytes, "a linear layer keeps its input"
+assert ops.ledger(embedding_cache)["ids"] == ids.nbytes, "an embedding keeps its ids"
 
 # %% [markdown]
-# The weights are no cost, for they exist anyway; the cache only points at them. What linear costs is **x**: it stays
-# alive until the backward, since dw needs it. An embedding keeps only its ids. This is why in a Transformer the memory
-# for activations is, to a large part, inputs of linear layers.
+# The weights cost nothing more: they exist anyway, and the cache only refers to them. What a linear
+# layer costs is **x**: it stays in memory until the backward pass, because dw needs it. An
+# embedding keeps only its ids. So a large part of the memory that a Transformer needs between its
+# two passes is inputs of linear layers.
 
 # %% [markdown]
 # ## 8. Paper and code
 #
-# - GPT-1's equation 2: h_0 = U W_e + W_p, where U holds the one-hot tokens; then P(u) = softmax(h_n W_e^T). W_p is a
-#   second table, with one row for each *position*. Its gradient is a scatter-add as well: position t hears from every
-#   sequence.
-# - In OpenAI's code W_e and W_p are one array, tokens first, positions behind; each input is a pair of row numbers, and
-#   two rows are added. The scores at the end are taken with *all* rows, the positions too. Hugging Face's version, and
-#   ours, keep two tables.
-# - The code calls its linear layers `conv1d` and stores weights as (1, in, out), a convolution of width 1. PyTorch's
-#   `nn.Linear` stores (out, in) and computes x W^T. We store (in, out), like the released weights, so that `x @ w`
-#   reads as it is written.
-# - Vaswani et al. 2017 (section 3.4) multiply embeddings by sqrt(C). GPT-1 does not.
+# - GPT-1's equation 2: $h_0 = U W_e + W_p$, where U holds the one-hot tokens. At the end, $P(u) =
+#   \mathrm{softmax}(h_n W_e^\top)$. $W_p$ is a second table, with one row for each *position*. Its
+#   gradient is a scatter-add as well: row t gets the sum over all sequences of the batch.
+# - In OpenAI's code $W_e$ and $W_p$ are one array, tokens first, then positions. Each input is a
+#   pair of row numbers, and the two rows are added. The scores at the end are taken with *all*
+#   rows, those of the positions too. Hugging Face's version, and ours, keep two tables.
+# - The code calls its linear layers `conv1d` and stores weights as (1, in, out), a convolution of
+#   width 1. PyTorch's `nn.Linear` stores (out, in) and computes $x W^\top$. We store (in, out),
+#   like the released weights, so that `x @ w` reads as it is written.
+# - Vaswani et al. 2017 (section 3.4) multiply embeddings by $\sqrt{C}$. GPT-1 does not.
 
 # %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/01_linear_and_embedding.py`: write both backwards, for any number of leading axes, and without
-#    `np.add.at`: sort the ids, or use a one-hot product. Judge it: `minigpt check
-#    lessons/exercises/01_linear_and_embedding.py`.
-# 2. `exercises/01_find_the_bug.py`: a linear layer whose shapes are all right. Some of its numbers are not. Judge it
-#    with `minigpt check`, too.
-# 3. With pencil: h = x w1 and out = h w2, with nothing between. Show that out and dx are those of *one* linear layer
-#    with the matrix w1 w2. Of what use is it then to stack linear layers? (Lesson 05 puts something between.)
+# 1. `exercises/01_tied_weights.py`: one matrix is used twice, on the way in and, transposed, on the
+#    way out. Write the backward pass, without a loop. Run the file: it names your first wrong line.
+# 2. `exercises/01_find_the_bug.py`: a linear layer whose shapes are all right. Some of its numbers
+#    are not. Judge it with `minigpt check lessons/exercises/01_find_the_bug.py`.
+# 3. With a pencil: h = x w1 and out = h w2, with nothing between. Show that out and dx are those of
+#    *one* linear layer with the matrix w1 w2. Of what use is it then to stack linear layers?
+#    (Lesson 05 puts something between.)
+# 4. Try it: train the letters with three numbers in a vector, and with one. What happens to the
+#    loss, and to the vowels?
 
 # %%
 worst = max(result.error for result in results)

@@ -1,7 +1,7 @@
 """Exercise 01: find the bug. A linear layer, and every shape in it is right.
 
-One of three gradients is wrong. What does its line put where? Why would a test with one row, or with an x of ones,
-have been content? Change one line.
+One of its three gradients is wrong, but not always: a test with a single row would pass, and so would a test in which
+all entries of x are equal. Which entry does the wrong line put into which place? Change one line.
 
 Judge it:  minigpt check lessons/exercises/01_find_the_bug.py
 """
