@@ -1,28 +1,60 @@
 # %% [markdown]
-# # Lesson 08: GPT-1
+# # Lesson 08: GPT-1, assembled
 #
-# You will assemble GPT-1 out of the pieces of lessons 01 to 07, forward and backward, in about 60 lines, and show
-# that it is the library's model: logits, loss, every gradient. You will find out where its 116,534,784 parameters
-# live. And you will ask the full-size model, before it has learned anything, what comes next, and be surprised by the
-# answer.
+# You will put the parts of lessons 01 to 07 together into GPT-1, forward and backward, first as
+# functions and then as modules, and read the same lines in the library. You will see where its
+# 116,534,784 parameters are. And you will find out why the full-size model, before it has learnt
+# anything, repeats the word that it has just read.
 #
-# Reading: 30 minutes. Running: 15 seconds (it builds the full-size model, which takes 0.5 GB of memory). Before it:
-# lesson 07.
+# Reading: 55 minutes. Running: 15 seconds (it builds the full-size model, 0.5 GB of memory).
+# Before it: lessons 00 to 07.
 #
-# Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 3.1 with equations 1 and 2, and section
-# 4.1. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.
+# Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 3.1 with equations 1 and
+# 2, and section 4.1. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.
 
 # %% [markdown]
-# ## 1. Why: three lines, and a number
+# ## 1. Why: three lines, one picture, one number
 #
 # This is all that the paper says about the model (equation 2):
 #
-#     h_0  = U W_e + W_p                      a row of a table for each token, and one for each position
-#     h_l  = transformer_block(h_(l-1))       12 times
-#     P(u) = softmax(h_n W_e^T)               how alike are h and each token's row?
+# $$
+# h_0 = U W_e + W_p \qquad h_l = \text{block}(h_{l-1}),\ l = 1 \dots 12 \qquad
+# P(u) = \text{softmax}(h_{12} W_e^T)
+# $$
 #
-# You know every part. What is left is to put them together without losing a gradient. Start with the shapes: they say
-# how large the thing is, before anything has been computed. The names are those of the published checkpoint.
+# $U W_e$ takes one row of a table for each token, as in lesson 01. $W_p$ has one row for each
+# position. The block is that of lesson 07. You know every part; here they are in one picture. B is
+# the number of sequences in a batch, T the number of tokens in each.
+
+# %%
+from minigpt import plot
+
+drawing = plot.Diagram(7.4, 7.0, "GPT-1, from bottom to top")
+tokens_box = drawing.box(2.6, 1.5, "tokens $W_e$\n40478 x 768", "tab:orange", 2.0, 0.8)
+places_box = drawing.box(5.4, 1.5, "positions $W_p$\n512 x 768", "tab:cyan", 2.0, 0.8)
+plus_box = drawing.box(4.0, 2.6, "+", "tab:gray", 0.45, 0.45)
+first_box = drawing.box(4.0, 3.6, "block 1", width=1.6)
+last_box = drawing.box(4.0, 4.7, "block 12", width=1.6)
+head_box = drawing.box(4.0, 5.8, "head $W_e^T$, 768 x 40478", "tab:orange", 3.2)
+arrows = [((2.6, 0.5), tokens_box), ((5.4, 0.5), places_box), ((2.9, 1.9), (3.78, 2.5)),
+          ((5.1, 1.9), (4.22, 2.5)), (plus_box, first_box), (first_box, last_box),
+          (last_box, head_box), (head_box, (4.0, 6.75))]  # fmt: skip
+for begin, finish in arrows:
+    drawing.arrow(begin, finish)
+labels = {(2.6, 0.3): "ids (B,T)", (5.4, 0.3): "0, 1, ... T-1", (2.3, 2.35): "(B,T,768)",
+          (5.6, 2.35): "(T,768)", (4.85, 3.1): "(B,T,768)", (5.05, 4.15): "10 more blocks",
+          (4.85, 5.25): "(B,T,768)", (4.85, 6.35): "(B,T,40478)",
+          (2.9, 6.45): "scores of the\nnext token"}  # fmt: skip
+for (across, up), words in labels.items():
+    drawing.text(across, up, words)
+drawing.arrow((1.6, 1.7), (2.4, 5.7), color="tab:orange", bend=-0.35)
+drawing.text(0.75, 4.9, "one array,\nused twice", "tab:orange")
+plot.save(drawing.figure, "08_gpt1.png")
+
+# %% [markdown]
+# How large is it? The shapes say so before anything has been computed. The names are those of the
+# published checkpoint: `c_attn` makes queries, keys and values, and the two `c_proj` are the output
+# maps of attention and of the MLP.
 
 # %%
 import math
@@ -33,81 +65,137 @@ from minigpt import ops
 from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-
 BLOCK = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")
 
 
 def gpt1_shapes(V, T, C, n_layer):
-    """Every array of a GPT-1 with V tokens, T positions, width C: {name: shape}"""
-    maps = {"attn.c_attn": (C, 3 * C), "attn.c_proj": (C, C), "mlp.c_fc": (C, 4 * C), "mlp.c_proj": (4 * C, C)}
+    """Every array of a GPT-1 with V tokens, T positions and width C: {name: shape}"""
+    maps = dict(zip(BLOCK, ((C, 3 * C), (C, C), (C,), (C, 4 * C), (4 * C, C), (C,)), strict=True))
     shapes = {"tokens_embed.weight": (V, C), "positions_embed.weight": (T, C)}
     for i in range(n_layer):
         for part in BLOCK:
-            shapes[f"h.{i}.{part}.weight"] = maps.get(part, (C,))
-            shapes[f"h.{i}.{part}.bias"] = maps.get(part, (C,))[-1:]
+            shapes[f"h.{i}.{part}.weight"] = maps[part]
+            shapes[f"h.{i}.{part}.bias"] = maps[part][-1:]
     return shapes
 
 
-paper = {name: math.prod(shape) for name, shape in gpt1_shapes(V=40478, T=512, C=768, n_layer=12).items()}
-total = sum(paper.values())
-print(f"GPT-1: {len(paper)} arrays, {total:,} numbers")
-for part in ("tokens_embed", "positions_embed", ".attn.", ".mlp.", ".ln_"):
-    count = sum(size for name, size in paper.items() if part in name)
-    print(f"  {part.strip('.'):16} {count:12,}  {100 * count / total:4.1f} %")
-assert total == 116_534_784 and len(paper) == 146
+PAPER = {name: math.prod(s) for name, s in gpt1_shapes(V=40478, T=512, C=768, n_layer=12).items()}
+print(f"GPT-1: {len(PAPER)} arrays, {sum(PAPER.values()):,} numbers")
+assert sum(PAPER.values()) == 116_534_784 and len(PAPER) == 146, "the published checkpoint's sizes"
 
 # %% [markdown]
-# Half of GPT-1 is MLP, a quarter is attention, and a quarter is one table of words. The number "117M" that one reads
-# is this total, rounded up. Now look at equation 2 again: the table `W_e` stands in it *twice*. It turns tokens into
-# vectors at the bottom, and at the top it turns a vector into scores for tokens. A separate matrix there would cost
-# 31 million more numbers, and the model would learn each word's meaning twice.
+# **Where this number comes from.** The four maps of a block have $3C^2 + C^2 + 4C^2 + 4C^2 = 12
+# C^2$ weights. Their biases have $3C + C + 4C + C = 9C$ numbers, and the two LayerNorms have $4C$.
+# With the two tables, that is
+#
+# $$
+# \text{parameters} = V C + T C + 12\,(12 C^2 + 13 C)
+# $$
+
+# %%
+V, T, C = 40478, 512, 768
+SIZES = {
+    "tokens": V * C,
+    "positions": T * C,
+    "attention": 12 * (4 * C * C + 4 * C),  # 3 C + C biases
+    "MLP": 12 * (8 * C * C + 5 * C),  # 4 C + C biases
+    "LayerNorms": 12 * 4 * C,
+}
+COLORS = ("tab:orange", "tab:cyan", "tab:blue", "tab:green", "tab:gray")
+figure, axes = plot.plt.subplots(figsize=(10, 2.6))
+left = 0
+for (part, count), color in zip(SIZES.items(), COLORS, strict=True):
+    print(f"{part:12} {count:12,}  {100 * count / sum(PAPER.values()):4.1f} %")
+    axes.barh(0, count / 1e6, left=left / 1e6, color=color)
+    middle = (left + count / 2) / 1e6
+    if count > 1e7:
+        label = f"{part}\n{count / 1e6:.1f}"
+        axes.text(middle, 0, label, ha="center", va="center", color="white")
+    else:
+        label = f"{part} {count / 1e6:.2f}"
+        axes.annotate(label, (middle, 0.4), (middle - 8, 0.55), arrowprops={"arrowstyle": "-"})
+    left += count
+axes.set(title="The parameters of GPT-1, in millions", yticks=[], xlim=(0, 120), ylim=(-0.42, 0.8))
+plot.save(figure, "08_parts.png")
+assert sum(SIZES.values()) == sum(PAPER.values()), "the parts are the whole"
+
+# %% [markdown]
+# Half of GPT-1 is MLP, a quarter is attention, and a quarter is one table of tokens. "117M", the
+# name that the model got later, is this total, rounded up.
+#
+# The table $W_e$ stands in equation 2 *twice*: at the bottom it turns tokens into vectors, at the
+# top it turns a vector into scores of tokens. This is called **weight tying**. A separate matrix at
+# the top would cost 31 million more parameters.
 
 # %% [markdown]
 # ## 2. Forward
 #
-# Weights are drawn from N(0, 0.02), biases are 0, gains are 1 (section 4.1). The block is lesson 07's, w its 12
-# arrays.
+# First the weights: matrices and tables are drawn from N(0, 0.02), biases are 0, gains are 1
+# (section 4.1). Then the block of lesson 07; `w` are its 12 arrays, in the order of `BLOCK`. A
+# `key` switches dropout on, and `key.fold(n)` makes a different key from it for each place (lesson
+# 07).
 
 # %%
 def new_gpt1(V, T, C, n_layer, std=0.02, seed=0):
-    rng, w = np.random.default_rng(seed), {}
+    """Fresh weights: {name: array}"""
+    rng = np.random.default_rng(seed)
+    w = {}
     for name, shape in gpt1_shapes(V, T, C, n_layer).items():
+        w[name] = np.full(shape, 1 if name.endswith("weight") else 0, np.float32)
         if len(shape) == 2:
             w[name] = std * rng.standard_normal(shape, dtype=np.float32)
-        else:
-            w[name] = np.full(shape, 1 if "ln_" in name and "weight" in name else 0, np.float32)
     return w
 
 
-def block_forward(x, w, n_head, rate, key):
+tiny = new_gpt1(V=7, T=4, C=6, n_layer=1)
+print(f"a tiny model has {len(tiny)} arrays; a gain is {tiny['h.0.ln_1.weight']}")
+
+# %%
+def block_forward(x, w, n_head, rate=0.0, key=None):
+    """x (B,T,C), w: 12 arrays -> out (B,T,C)"""
     keys = [key and key.fold(site) for site in range(3)]
     qkv, c1 = ops.linear_forward(x, w[0], w[1])
     heads, c2 = ops.self_attention_forward(qkv, n_head, rate=rate, key=keys[0])
-    a, c3 = ops.linear_forward(heads, w[2], w[3])
-    a, c4 = ops.dropout_forward(a, rate=rate, key=keys[1])
+    proj, c3 = ops.linear_forward(heads, w[2], w[3])
+    a, c4 = ops.dropout_forward(proj, rate=rate, key=keys[1])
     n, c5 = ops.layernorm_forward(x + a, w[4], w[5])
-    m, c6 = ops.mlp_forward(n, *w[6:10])
-    m, c7 = ops.dropout_forward(m, rate=rate, key=keys[2])
+    mlp, c6 = ops.mlp_forward(n, *w[6:10])
+    m, c7 = ops.dropout_forward(mlp, rate=rate, key=keys[2])
     out, c8 = ops.layernorm_forward(n + m, w[10], w[11])
     return out, (c1, c2, c3, c4, c5, c6, c7, c8)
 
 
+one_block = list(tiny.values())[2:]
+tiny_out, tiny_cache = block_forward(np.ones((2, 3, 6), np.float32), one_block, n_head=2)
+print(f"{len(one_block)} arrays; input (2, 3, 6), output {tiny_out.shape}")
+
+# %% [markdown]
+# Now equation 2. `hidden_forward` is the model up to the last block. The head and the loss are one
+# operation of the library, `linear_cross_entropy`: the scores $h W_e^T$, and then the cross-entropy
+# of lesson 02.
+
+# %%
 def names_of_block(i):
     return [f"h.{i}.{part}.{kind}" for part in BLOCK for kind in ("weight", "bias")]
 
 
 def hidden_forward(w, ids, n_head, rate=0.0, key=None):
-    """w: the arrays by name, ids (B,T) int -> h (B,T,C)"""
+    """w: the arrays by name, ids (B,T) int -> h (B,T,C), the output of the last block"""
     e, c1 = ops.embedding_forward(w["tokens_embed.weight"], ids)
     p, c2 = ops.embedding_forward(w["positions_embed.weight"], np.arange(ids.shape[1]))
     h, c3 = ops.dropout_forward(e + p, rate=rate, key=key and key.fold(0))
-    n_layer, caches = (len(w) - 2) // 12, []
-    for i in range(n_layer):
-        h, cache = block_forward(h, [w[name] for name in names_of_block(i)], n_head, rate, key and key.fold(i + 1))
+    caches = []
+    for i in range((len(w) - 2) // 12):
+        of_block = [w[name] for name in names_of_block(i)]
+        h, cache = block_forward(h, of_block, n_head, rate, key and key.fold(i + 1))
         caches.append(cache)
     return h, (c1, c2, c3, caches)
 
 
+tiny_ids, tiny_targets = np.array([[[1, 4, 2]], [[4, 2, 0]]])
+print(f"h has shape {hidden_forward(tiny, tiny_ids, n_head=2)[0].shape}")
+
+# %%
 def gpt1_forward(w, ids, targets, n_head, rate=0.0, key=None):
     """ids, targets (B,T) int -> loss (): the mean of -log P(target)"""
     h, c1 = hidden_forward(w, ids, n_head, rate, key)
@@ -115,16 +203,18 @@ def gpt1_forward(w, ids, targets, n_head, rate=0.0, key=None):
     return loss, (c1, c2)
 
 
+tiny_loss, tiny_caches = gpt1_forward(tiny, tiny_ids, tiny_targets, n_head=2)
+print(f"the loss of the tiny model is {tiny_loss:.2f}, and ln 7 = {math.log(7):.2f}")
+
 # %% [markdown]
 # ## 3. Backward
 #
-# The same lines in reverse. Three of them deserve a look. `e + p` is a sum, so both tables get the same message. The
-# positions were used by every sequence of the batch, so they hear from all of them: a sum over B. And the table `W_e`
-# was used at both ends, so two gradients arrive for it, and they **add**.
+# The block's backward is lesson 07's: each `+` of the forward hands its upstream gradient to both
+# terms, and where a value was used twice, two gradients are added.
 
 # %%
 def block_backward(dout, cache):
-    """dout (B,T,C) -> dx, and the 12 gradients in order"""
+    """dout (B,T,C) -> dx (B,T,C), and the 12 gradients in order"""
     c1, c2, c3, c4, c5, c6, c7, c8 = cache
     dn, *dln_2 = ops.layernorm_backward(dout, c8)
     dm, *dmlp = ops.mlp_backward(ops.dropout_backward(dn, c7), c6)
@@ -135,13 +225,77 @@ def block_backward(dout, cache):
     return dx + da, [*dattn, *dproj, *dln_1, *dmlp, *dln_2]
 
 
+tiny_dx, tiny_gradients = block_backward(np.ones_like(tiny_out), tiny_cache)
+print(f"dx {tiny_dx.shape}, and {len(tiny_gradients)} gradients")
+
+# %% [markdown]
+# Before the whole model, look at its two ends, with one block between them. Every line of `ends` is
+# undone by one line of `ends_backward`. Three of them are new:
+#
+# - `h_0 = e + p` is a sum. Both tables get the same upstream gradient.
+# - `p` (T,C) is added to all B sequences. Its gradient is the sum over the batch.
+# - `tokens` is used in two lines. Each of the two uses gives a gradient of `tokens`, and they are
+#   **added**.
+#
+# `v` holds the values of the forward pass by name, and `lines.check` compares each `d...` with
+# finite differences (lesson 00). `ops.embedding_backward` adds the rows of equal tokens (lesson
+# 01).
+
+# %%
+from minigpt.learn import lines
+
+draw = np.random.default_rng(1)
+end_ids, end_targets = draw.integers(0, 7, size=(2, 2, 3))
+end_block = [array + 0.3 * draw.normal(size=array.shape) for array in one_block]
+
+
+def ends(tokens, positions, ids, targets):
+    e, looked_up = ops.embedding_forward(tokens, ids)
+    p = positions[: ids.shape[1]]
+    h_0 = e + p
+    h_1, cache = block_forward(h_0, end_block, n_head=2)
+    scores = h_1 @ tokens.T
+    loss, of_loss = ops.cross_entropy_forward(scores, targets)
+    return loss
+
+
+end_tables = draw.normal(size=(7, 6)), draw.normal(size=(4, 6))
+values = lines.run(ends, *end_tables, end_ids, end_targets)
+
+# %%
+def ends_backward(dloss, v):
+    # loss = cross_entropy(scores, targets)
+    dscores = ops.cross_entropy_backward(dloss, v.of_loss)
+    # scores = h_1 @ tokens.T
+    dh_1 = dscores @ v.tokens
+    dtokens = np.einsum("btv,btc->vc", dscores, v.h_1)
+    # h_1 = block(h_0)
+    dh_0, gradients = block_backward(dh_1, v.cache)
+    # h_0 = e + p
+    de = dh_0
+    dp = dh_0.sum(axis=0)
+    # p = positions[:T]
+    dpositions = np.zeros_like(v.positions)
+    dpositions[: len(dp)] = dp
+    # e = tokens[ids]: the second use of tokens
+    dtokens = dtokens + ops.embedding_backward(de, v.looked_up)
+    return dtokens, dpositions
+
+
+results_of_ends = lines.check(ends, ends_backward, *end_tables, end_ids, end_targets)
+assert all(result.word == "happy" for result in results_of_ends), "each line is right"
+
+# %% [markdown]
+# The whole model is the same with a loop over the blocks, last block first.
+
+# %%
 def hidden_backward(dh, cache):
     """dh (B,T,C) -> the gradients by name"""
     c1, c2, c3, caches = cache
     d = {}
     # h = block(h), n_layer times
-    for i, block in reversed(list(enumerate(caches))):
-        dh, gradients = block_backward(dh, block)
+    for i, of_block in reversed(list(enumerate(caches))):
+        dh, gradients = block_backward(dh, of_block)
         d |= dict(zip(names_of_block(i), gradients, strict=True))
     # h = dropout(e + p)
     dsum = ops.dropout_backward(dh, c3)
@@ -152,6 +306,9 @@ def hidden_backward(dh, cache):
     return d
 
 
+print(f"{len(hidden_backward(np.ones((1, 3, 6), np.float32), tiny_caches[0]))} gradients")
+
+# %%
 def gpt1_backward(dloss, cache):
     """dloss () -> the gradients by name"""
     c1, c2 = cache
@@ -163,347 +320,511 @@ def gpt1_backward(dloss, cache):
     return d
 
 
+print(f"a gradient for each of {len(gpt1_backward(1.0, tiny_caches))} arrays")
+
 # %% [markdown]
-# That is GPT-1, all of it. Is it the same model as the library's, whose modules own their parameters? Same weights,
-# odd sizes, dropout on, float64: logits, loss, and every gradient.
+# That is GPT-1, all of it. Section 7 turns these functions into modules.
+
+# %% [markdown]
+# ## 4. Collapse: what the two uses do to the table
+#
+# Work out the table's gradient with a pencil. Row $v$ of the table is used by the head at *every*
+# one of the N positions, as the row that gives the score of token $v$. It is used by the input only
+# where token $v$ was read. With $p$ the predicted probabilities and $y_n$ the target at position
+# $n$ (lesson 02):
+#
+# $$
+# dW[v] = \underbrace{\frac{1}{N} \sum_n (p_{nv} - [y_n = v])\, h_n}_{\text{head: every row}}
+#       + \underbrace{\sum_{n:\, u_n = v} dh_{0,n}}_{\text{input: rows of tokens that were read}}
+# $$
 
 # %%
-from minigpt import GPT1, GPT1Config
+NH, SMALL = 2, new_gpt1(V=11, T=5, C=8, n_layer=2)
+draw = np.random.default_rng(1)
+w = {name: start + 0.3 * draw.normal(size=start.shape) for name, start in SMALL.items()}
+ids, targets = draw.integers(0, 11, size=(2, 3, 4))  # B = 3 sequences of 4 tokens
 
-V, T, C, NH, LAYERS = 11, 5, 8, 2, 2
-rng = np.random.default_rng(1)
-w = {name: start + 0.3 * rng.normal(size=start.shape) for name, start in new_gpt1(V, T, C, LAYERS).items()}
-ids, targets = rng.integers(0, V, size=(2, 3, 4))  # B = 3 sequences of T = 4 tokens; some tokens occur several times
 
-library = GPT1(GPT1Config(vocab_size=V, n_positions=T, n_embd=C, n_layer=LAYERS, n_head=NH), dtype=np.float64)
-for name, parameter in library.named_parameters():
-    assert parameter.data.shape == w[name].shape
-    parameter.data = w[name].copy()
-assert [name for name, _ in library.named_parameters()] == list(w)  # names and order: those of the checkpoint
+def both_parts(w, ids, targets, n_head):
+    """The gradient of the token table, from the head and from the input."""
+    _, (c1, c2) = gpt1_forward(w, ids, targets, n_head)
+    dh, from_head, _ = ops.linear_cross_entropy_backward(1.0, c2)
+    return from_head, hidden_backward(dh, c1)["tokens_embed.weight"]
 
-key = ops.Key.of(0, 7)
-my_loss, my_cache = gpt1_forward(w, ids, targets, NH, rate=0.1, key=key)
-my_gradients = gpt1_backward(1.0, my_cache)
-their_loss, their_cache = library.loss(ids, targets, key=key)
-library.loss_backward(their_cache)
-my_logits = hidden_forward(w, ids, NH)[0] @ w["tokens_embed.weight"].T
-apart = [np.abs(my_logits - library.forward(ids, grad=False)[0]).max(), abs(my_loss - their_loss)]
-apart += [np.abs(my_gradients[name] - parameter.grad).max() for name, parameter in library.named_parameters()]
-print(f"ours and the library's: logits, loss and {len(w)} gradients differ by at most {max(apart):.0e}")
-assert max(apart) < 1e-12
 
-# %% [markdown]
-# ## 4. The table that hears from both ends
-#
-# Work out the table's gradient with pencil. Row v is used by the head for *every* position n, as one of V scores, and
-# by the input wherever token v was read. With p the predicted probabilities, y the targets and N positions:
-#
-#     dW[v]  =  1/N sum_n (p[n,v] - [y_n = v]) h[n]     +     sum of dh_0[n] over all n where v was read
-#               ---------------------------------             -------------------------------------------
-#               the head: all rows, at every step             the input: only rows of tokens in the batch
-
-# %%
-c1, c2 = gpt1_forward(w, ids, targets, NH)[1]
-dh, from_head, _ = ops.linear_cross_entropy_backward(1.0, c2)
-from_input = hidden_backward(dh, c1)["tokens_embed.weight"]
-
-h, _ = hidden_forward(w, ids, NH)
-scores = h @ w["tokens_embed.weight"].T
-p = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-wanted = np.eye(V)[targets]  # 1 where the target is
-by_pencil = np.einsum("btv,btc->vc", p - wanted, h) / targets.size
-assert np.allclose(from_head, by_pencil, rtol=0, atol=1e-12)
-
-read = np.isin(np.arange(V), ids)
-assert np.all(from_input[~read] == 0) and np.all(np.abs(from_input[read]).max(axis=1) > 0)
-assert np.all(np.abs(from_head).max(axis=1) > 0)
-print(f"of {V} rows, {read.sum()} were read; the head moves all {V}")
+from_head, from_input = both_parts(w, ids, targets, NH)
+h_top, _ = hidden_forward(w, ids, NH)
+p_top, _ = ops.softmax_forward(h_top @ w["tokens_embed.weight"].T)
+by_pencil = np.einsum("btv,btc->vc", p_top - np.eye(11)[targets], h_top) / targets.size
+read = np.isin(np.arange(11), ids)
+print(f"of 11 rows, {read.sum()} were read: their gradient has two parts, that of the others one")
+assert np.allclose(from_head, by_pencil, rtol=0, atol=1e-12), "the formula is the head's part"
+assert np.all(from_input[~read] == 0), "no gradient from the input for a token that was not read"
+assert np.all(np.abs(from_head).max(axis=1) > 0), "the head gives every row a gradient"
 
 # %% [markdown]
-# So the two gradients are of different kinds. From the input, a row hears only when its word is read. From the head,
-# every row of the table is moved at every step: pulled towards h where it was the right answer, pushed away from it
-# where it was not, in proportion to its probability. Untie the two, and a rare word's input row seldom hears
-# anything; forget one of the two terms, and the model still trains (lesson 07 has warned you). The check must see it.
+# The input changes a row only when its token was read. The head changes every row at every step: a
+# row moves towards $h$ where its token was the target, and away from $h$ elsewhere, in proportion
+# to its probability. If one of the two parts is forgotten, all other gradients stay right. Only a
+# check of this table sees it.
 
 # %% [markdown]
-# ## 5. Check
+# ## 5. Check, and the traps
 #
 # ### Every number of a two-layer model
 #
-# The loss as a function of all its arrays, in float64, dropout on.
+# The loss as a function of all its arrays, in float64, with dropout on.
 
 # %%
 from minigpt import gradcheck
 
 names = tuple(w)
+KEY = ops.Key.of(0, 7)
 
 
-def forward(*arrays):
-    return gpt1_forward(dict(zip(names, arrays, strict=True)), ids, targets, NH, rate=0.1, key=key)
+def all_forward(*arrays):
+    by_name = dict(zip(names, arrays, strict=True))
+    return gpt1_forward(by_name, ids, targets, NH, rate=0.1, key=KEY)
 
 
-def backward(dloss, cache):
+def all_backward(dloss, cache):
     d = gpt1_backward(dloss, cache)
     return tuple(d[name] for name in names)
 
 
-results = gradcheck.check(forward, backward, w.values(), names=names)
-for result in results[:14]:
-    print(f"  {result.name:26} {result.error:.0e} {result.word}")
+results = gradcheck.check(all_forward, all_backward, w.values(), names=names)
 worst = max(result.error for result in results)
-size = sum(array.size for array in w.values())
-print(f"  ... and {len(results) - 14} arrays of the second block; the worst of all {size:,} numbers: {worst:.0e}")
-assert size == 1872 and len(results) == len(w) == 26 and worst < 1e-8
+print(f"{len(results)} arrays, {sum(a.size for a in w.values()):,} numbers: "
+      f"the largest relative error is {worst:.0e}")
+assert len(results) == len(w) == 26 and worst < 1e-8, "every array of the model is right"
 
 # %% [markdown]
 # ### The trap: a gradient that is zero
 #
-# The bias of `c_attn` has three parts, for queries, keys and values. Check the *key* part alone:
+# The bias of `c_attn` has three parts, for queries, keys and values. Look at the key part alone:
 
 # %%
-bias = "h.0.attn.c_attn.bias"
-mine = gpt1_backward(1.0, gpt1_forward(w, ids, targets, NH)[1])[bias]
-true = gradcheck.numeric(lambda b: gpt1_forward(w | {bias: b}, ids, targets, NH)[0], w[bias].copy())
-for part, m, t in zip(("query", "key", "value"), np.split(mine, 3), np.split(true, 3), strict=True):
-    error = np.abs(m - t).max() / max(np.abs(m).max(), np.abs(t).max())
-    print(f"  {part:6} ours at most {np.abs(m).max():.0e}, nudged {np.abs(t).max():.0e}, relative error {error:.0e}")
+BIAS = "h.0.attn.c_attn.bias"
+of_bias = gpt1_backward(1.0, gpt1_forward(w, ids, targets, NH)[1])[BIAS]
+nudged = gradcheck.numeric(
+    lambda b: gpt1_forward(w | {BIAS: b}, ids, targets, NH)[0], w[BIAS].copy())
+ours, true = (np.abs(np.split(d, 3)[1]).max() for d in (of_bias, nudged))
+print(f"largest gradient of the key part: ours {ours:.0e}, by finite differences {true:.0e}")
+assert max(ours, true) < 1e-9 < 1e-4 < np.abs(of_bias).max(), "the key part is zero"
 
 # %% [markdown]
-# Lesson 03's trap, now inside a whole model: a relative error of 1, "wrong", which compares dust with dust. **The
-# gradient of the key bias is exactly zero.** What q . b adds to all scores of a row, softmax does not feel. A checker
-# must measure such a gradient by its neighbours, and ours does: it judged the bias as a whole.
-
-# %%
-assert np.abs(np.split(mine, 3)[1]).max() < 1e-12 < 1e-4 < np.abs(mine).max()
-
-# %% [markdown]
-# ### Nobody sees the future
+# Compare the two numbers, and the relative error is about 1, which means "wrong". But both are
+# rounding errors: **the true gradient of the key bias is exactly zero.** A key bias $b$ adds the
+# same number $q \cdot b$ to all scores of a row, and softmax ignores what is added to a whole row
+# (lesson 03). So a checker must compare such a gradient with the size of its neighbours, and ours
+# does: it judged the bias as a whole.
 #
-# Change one token: nothing before it may move. And backward: a loss at one position must not reach the positions
-# after it.
+# ### No position sees the future
+#
+# A loss at position 1 may have no gradient at the positions after it. (A target of -100 is not
+# predicted.)
 
 # %%
-changed = ids.copy()
-changed[:, 2] = (changed[:, 2] + 1) % V
-moved = np.abs(hidden_forward(w, changed, NH)[0] - hidden_forward(w, ids, NH)[0]).max(axis=(0, 2))
-print("change the token at position 2: the output moves by", *(f"{m:.2f}" for m in moved))
-only_1 = np.where(np.arange(4) == 1, targets, ops.IGNORED)  # a target of -100 is not predicted
-d = gpt1_backward(1.0, gpt1_forward(w, ids, only_1, NH)[1])["positions_embed.weight"]
-print("a loss at position 1: the positions hear         ", *(f"{m:.2f}" for m in np.abs(d[:4]).max(axis=1)))
-assert np.all(moved[:2] < 1e-12) and np.all(moved[2:] > 1e-3)
-assert np.all(np.abs(d[:2]).max(axis=1) > 1e-4) and np.all(np.abs(d[2:]) < 1e-15)
+only_1 = np.where(np.arange(4) == 1, targets, ops.IGNORED)
+d_only_1 = gpt1_backward(1.0, gpt1_forward(w, ids, only_1, NH)[1])["positions_embed.weight"]
+reached = np.abs(d_only_1[:4]).max(axis=1)
+print("largest gradient of positions 0 to 3:", reached.round(3))
+assert np.all(reached[:2] > 1e-4) and np.all(reached[2:] < 1e-15), "causal"
 
 # %% [markdown]
 # ### Overfit one batch first
 #
-# The cheapest test of a whole model. It must be able to learn three lines by heart; if it cannot, do not look for
-# better data. Fresh weights as in the paper, plain gradient descent:
+# The cheapest test of a whole model: it must be able to learn three lines by heart. If it cannot,
+# better data will not help. Fresh weights as in the paper, plain gradient descent; ln 30 = 3.40 is
+# the loss of guessing:
 
 # %%
-TEXT = "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and sees it in the tree."
+TEXT = "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and"
 letters = sorted(set(TEXT) | set("abcdefghijklmnopqrstuvwxyz"))  # some of them never occur
 row = np.array([letters.index(letter) for letter in TEXT])
-lines = np.stack([row[i : i + 25] for i in (0, 25, 50)])  # 3 sequences of 25 letters
-x, y = lines[:, :-1], lines[:, 1:]
-
-small = {name: array.astype(np.float64) for name, array in new_gpt1(len(letters), 24, 32, 2).items()}
-losses = []
-for _ in range(400):
+three_lines = np.stack([row[i : i + 25] for i in (0, 25, 50)])
+x, y = three_lines[:, :-1], three_lines[:, 1:]
+small = {n: a.astype(np.float64) for n, a in new_gpt1(len(letters), 24, 32, 2).items()}
+for step in range(401):
     loss, cache = gpt1_forward(small, x, y, n_head=4)
+    if step in (0, 10, 100, 400):
+        print(f"update {step:3}: loss {loss:.2f}")
     for name, gradient in gpt1_backward(1.0, cache).items():
         small[name] = small[name] - 0.3 * gradient
-    losses.append(loss)
 guess = (hidden_forward(small, x, 4)[0] @ small["tokens_embed.weight"].T).argmax(axis=-1)
-print(f"one batch: loss {losses[0]:.2f} (ln {len(letters)} is {math.log(len(letters)):.2f}) -> {losses[-1]:.2f}")
-print(f"given {letters[x[1, 0]]!r}, then each next letter, it says {''.join(letters[i] for i in guess[1])!r}")
-assert abs(losses[0] - math.log(len(letters))) < 0.1 and losses[-1] < 0.1 and np.mean(guess == y) > 0.95
+print(f"after {letters[x[1, 0]]!r}, each next letter: {''.join(letters[i] for i in guess[1])!r}")
+assert loss < 0.1 and np.mean(guess == y) > 0.95, "three lines are learnt by heart"
 
 # %% [markdown]
-# ### The surprise: an untrained GPT-1 has something to say
+# ### The surprise: an untrained GPT-1 repeats what it reads
 #
-# Now the real size: 12 blocks, width 768, 40,478 tokens, fresh weights. It knows nothing, so every token should be
-# equally likely, and the loss ln 40478 = 10.61. That is the first thing to check in any run. We give it random
-# tokens:
+# Now the real size: 12 blocks, width 768, 40,478 tokens, fresh weights. It knows nothing, so the
+# loss should be that of guessing, ln 40478 = 10.61. This is the first thing to look at in any run.
+# We give it random tokens.
 
 # %%
 full = new_gpt1(V=40478, T=512, C=768, n_layer=12)
-assert sum(array.size for array in full.values()) == 116_534_784
 table = full["tokens_embed.weight"]
-read = np.random.default_rng(0).integers(0, 40478, size=(1, 257))
-h, _ = hidden_forward(full, read[:, :-1], n_head=12)
-h, now, following = h[0], read[0, :-1], read[0, 1:]
-scores = h @ table.T  # (256, 40478)
-scores -= scores.max(axis=-1, keepdims=True)
-log_p = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-n = np.arange(256)
-loss, echoes = -log_p[n, following].mean(), np.mean(scores.argmax(axis=-1) == now)
-print(f"loss {loss:.2f}; ln 40478 is {math.log(40478):.2f}")
-print(f"the most likely next token is the one it has just read in {100 * echoes:.0f} % of the places")
-assert abs(loss - math.log(40478) - 0.15) < 0.15 and echoes > 0.9
+random_ids = np.random.default_rng(0).integers(0, 40478, size=257)
+now, following = random_ids[:-1], random_ids[1:]
+at = np.arange(256)
+
+
+def echoes(h, head):
+    """Scores of all tokens at 256 positions, and how often the token just read has the highest."""
+    scores = h @ head.T
+    return scores, float(np.mean(scores.argmax(axis=-1) == now))
+
+
+h_full = hidden_forward(full, now[None], n_head=12)[0][0]
+scores, share = echoes(h_full, table)
+full_loss = np.mean(np.log(np.exp(scores).sum(axis=-1)) - scores[at, following])
+print(f"loss {full_loss:.2f}; ln 40478 is {math.log(40478):.2f}")
+print(f"the token just read is the likeliest next one at {100 * share:.0f} % of the positions")
+assert abs(full_loss - math.log(40478) - 0.15) < 0.15 and share > 0.9, "it repeats what it reads"
 
 # %% [markdown]
-# The loss is a little *above* chance, and **an untrained GPT-1 repeats every word it reads**. Nobody taught it. Can
-# you see why?
+# **Why?** An explanation: the residual stream begins with the token's own row of the table, and
+# each fresh sub-layer adds little to it. So the vector at the top still points towards that row.
+# And the head, which is the *same table*, gives a high score to rows that point as $h$ does.
 #
-# The residual stream begins with the token's own row of the table, and fresh sub-layers add little to it. So what
-# arrives at the top still points towards that row; and the head, which is *the same table*, asks which row h is most
-# like. Here it is in numbers. h has length sqrt(768), for LayerNorm made it so; a row has length 0.02 sqrt(768), and
-# their score is the product of both times the cosine. Scores of strangers are sums of 768 random products, with
-# standard deviation 0.02 sqrt(768) = 0.55.
+# This explanation names two causes: the tied table, and the `x +` of the residuals. If it is true,
+# taking away either one must end the repetition. Let us do both.
 
 # %%
-own, length = table[now], math.sqrt(768)
-cosine = (h * own).sum(axis=-1) / np.linalg.norm(h, axis=-1) / np.linalg.norm(own, axis=-1)
-assert np.allclose(np.linalg.norm(h, axis=-1), length, rtol=1e-3)
-assert np.allclose(np.linalg.norm(own, axis=-1), 0.02 * length, rtol=0.15)
-spread = scores.std(axis=-1).mean()
-print(f"cosine of h with the row just read: {cosine.mean():.2f}; by chance it would be about {1 / length:.2f} in size")
-strangers = h @ table.T
-strangers[n, now] = -np.inf
-its_own, best = (h * own).sum(axis=-1).mean(), strangers.max(axis=-1).mean()
-print(f"its score: {its_own:.1f}; the best of 40,477 strangers: {best:.1f}, {best / spread:.1f} standard deviations")
-assert best < 0.6 * its_own
-chance = np.exp(log_p[n, now]).mean()
-print(f"its probability: {chance:.4f}, {40478 * chance:.0f} times that of an average token")
-assert 0.2 < cosine.mean() < 0.4 and abs(spread - 0.02 * length) < 0.02
+def without_residuals(ids):
+    """The full model in which each sub-layer replaces its input instead of adding to it."""
+    h = table[ids] + full["positions_embed.weight"][: ids.shape[-1]]
+    for i in range(12):
+        u = [full[name] for name in names_of_block(i)]
+        qkv, _ = ops.linear_forward(h, *u[:2])
+        a, _ = ops.linear_forward(ops.self_attention_forward(qkv, 12)[0], *u[2:4])
+        m, _ = ops.mlp_forward(ops.layernorm_forward(a, *u[4:6])[0], *u[6:10])
+        h, _ = ops.layernorm_forward(m, *u[10:])
+    return h
+
+
+own_head = np.float32(0.02) * np.random.default_rng(1).standard_normal(table.shape, np.float32)
+untied = echoes(h_full, own_head)[1]
+no_plus = echoes(without_residuals(now[None])[0], table)[1]
+for what, rate_of in (("GPT-1", share), ("a head of its own", untied), ("no residuals", no_plus)):
+    print(f"{what:18} repeats at {100 * rate_of:5.1f} % of the positions")
+assert untied < 0.02 and no_plus < 0.02, "without either cause, there is no repetition"
 
 # %% [markdown]
-# And the loss? If scores are normal with variance s^2 = 0.31, the mean of exp(score) is exp(s^2 / 2), so the loss is
-# about ln V + s^2/2 = 10.61 + 0.15. The rest is the luck of 256 random targets. A loss of 12 here would mean weights
-# that are too large.
-
-# %% [markdown]
-# ## 6. See it: what a token costs, and who moves the table
+# Both are needed.
 #
-# Where do the numbers, the arithmetic and the memory of GPT-1 go? The parameters we have counted. Arithmetic: a
-# weight in a product costs two operations for each token, and attention compares each token with up to 512, once for
-# the scores and once for the sum: 4 T C. Memory, what forward must remember for backward: we run one real block and
-# ask its cache.
+# And why is the loss 10.78, a little above ln 40478? LayerNorm gives $h$ the length $\sqrt{768}$,
+# and the numbers of a row have standard deviation 0.02. So the score of a row that has nothing to
+# do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the mean of
+# exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$. A first
+# loss of 12 would mean that the weights are too large.
+
+# %% [markdown]
+# ## 6. See it: what a token costs
+#
+# The parameters are counted. Arithmetic: a weight of a matrix product costs two operations for each
+# token, and attention compares each token with up to T others, once for the scores and once for the
+# weighted sum: $4TC$. Memory: we run one block of the real size with the library's reference
+# operations and measure its caches, that is, what the forward pass keeps for the backward pass.
 
 # %%
-V, T, C, LAYERS = 40478, 512, 768, 12
-in_names = {"tokens": "tokens_embed", "attention": ".attn.", "MLP": ".mlp.", "LayerNorm": ".ln_"}
-numbers = {part: sum(size for name, size in paper.items() if key in name) for part, key in in_names.items()}
-arithmetic = {
-    "tokens": 0,  # to take a row out of a table is no arithmetic
-    "attention": LAYERS * (2 * 4 * C * C + 4 * T * C),
-    "MLP": LAYERS * 2 * 8 * C * C,
-    "LayerNorm": LAYERS * 2 * 10 * C,  # about ten operations for each number
-    "head": 2 * V * C,
-}
-one_block = [full[name] for name in names_of_block(0)]
+block_0 = [full[name] for name in names_of_block(0)]
 with ops.using("reference"):
-    _, caches = block_forward(np.concatenate([h, h])[None], one_block, 12, 0.0, None)  # 512 positions
-weight_ids = {id(array) for array in one_block}
-kept = [sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in weight_ids) // T for cache in caches]
-memory = {
-    "tokens": 0,
-    "attention": LAYERS * sum(kept[:4]),
-    "MLP": LAYERS * sum(kept[5:7]),
-    "LayerNorm": LAYERS * (kept[4] + kept[7]),
-    "head": 4 * (V + C),  # the probabilities of all tokens, and h
+    _, kept = block_forward(np.concatenate([h_full, h_full])[None], block_0, 12)  # 512 positions
+is_weight = {id(array) for array in block_0}
+activations = [[a for a in ops.arrays(c).values() if id(a) not in is_weight] for c in kept]
+b = [12 * sum(a.nbytes for a in arrays) // T for arrays in activations]  # of 12 blocks
+COST = {  # parameters; operations for each token; bytes to keep for each token
+    "tables in": (V * C + T * C, 0, 0),  # to take a row out of a table is no arithmetic
+    "attention": (SIZES["attention"], 12 * (2 * 4 * C * C + 4 * T * C), sum(b[:4])),
+    "MLP": (SIZES["MLP"], 12 * 2 * 8 * C * C, sum(b[5:7])),
+    "LayerNorm": (SIZES["LayerNorms"], 12 * 2 * 10 * C, b[4] + b[7]),
+    "head": (0, 2 * V * C, 4 * (V + C)),  # no parameters of its own
 }
-work, kept_bytes = sum(arithmetic.values()) / 1e6, sum(memory.values()) / 1e6
-print(f"for each token: {work:.0f} million operations, {kept_bytes:.1f} MB to remember")
-print(f"the paper's batch, 64 sequences of 512 tokens: {64 * 512 * kept_bytes / 1e3:.0f} GB to remember")
-assert round(work) == 251 and round(kept_bytes, 1) == 1.2
-
-fresh = {name: array.astype(np.float64) for name, array in new_gpt1(len(letters), 24, 32, 2).items()}
-c1, c2 = gpt1_forward(fresh, x, y, n_head=4)[1]
-dh, from_head, _ = ops.linear_cross_entropy_backward(1.0, c2)
-from_input = hidden_backward(dh, c1)["tokens_embed.weight"]
+totals = np.sum(list(COST.values()), axis=0)
+print(f"{totals[0]:,} parameters; for each token {totals[1]:,} operations, {totals[2]:,} bytes")
+assert tuple(totals) == (116_534_784, 251_102_208, 1_197_272), "what a token costs"
 
 # %%
-from minigpt import plot
-
-plt = plot.plt
-figure, (cost, table_axes) = plt.subplots(1, 2, figsize=(12, 4.2), width_ratios=(1, 1.25))
-columns = {"parameters": numbers, "arithmetic": arithmetic, "memory": memory}
-colors = dict(zip(arithmetic, ("tab:cyan", "tab:orange", "tab:green", "tab:gray", "tab:cyan"), strict=True))
+figure, axes = plot.plt.subplots(figsize=(9, 4.6))
 bottom = np.zeros(3)
-for part, color in colors.items():
-    share = np.array([100 * column.get(part, 0) / sum(column.values()) for column in columns.values()])
-    bars = cost.bar(list(columns), share, bottom=bottom, color=color, label=part)
-    labels = [f"{part} {value:.0f} %" if value > 4 else "" for value in share]
-    cost.bar_label(bars, labels, label_type="center", fontsize=9)
-    bottom += share
-cost.set(title="Where GPT-1's numbers, its work and its memory go", ylabel="percent")
-cost.set_axisbelow(True)
-count = np.bincount(x.ravel(), minlength=len(letters))
-order = np.argsort(-count, kind="stable")
-place = np.arange(len(letters))
-for role, gradient, marker in (("the head", from_head, "o"), ("the input", from_input, "s")):
-    size = np.linalg.norm(gradient, axis=1)[order]
-    table_axes.semilogy(place[size > 0], size[size > 0], marker, markersize=5, label=f"from {role}")
-table_axes.axvspan(np.sum(count > 0) - 0.5, len(letters) - 0.5, color="gray", alpha=0.15, label="never read")
-table_axes.set_xticks(place, [letters[i].replace(" ", "_") for i in order])
-table_axes.set(title="One table, two teachers: the gradient of each row", ylabel="norm of the gradient")
-table_axes.set_xlabel("row of the table, most frequent letter first (_ is the space)")
-table_axes.legend()
-plot.save(figure, "08_gpt1.png")
+for (part, row), color in zip(COST.items(), (*COLORS[:1], *COLORS[2:], "tab:red"), strict=True):
+    percent = 100 * np.array(row) / totals
+    bars = axes.bar(["parameters", "arithmetic", "memory"], percent, 0.75, bottom, color=color)
+    words = [f"{part} {value:.0f} %" if value > 4 else "" for value in percent]
+    axes.bar_label(bars, words, label_type="center", color="white")
+    bottom += percent
+axes.set(title="Where GPT-1's numbers, work and memory are", ylabel="percent")
+plot.save(figure, "08_costs.png")
 
 # %% [markdown]
-# Left: as parameters the table is a quarter of GPT-1. As input it costs no work at all; as head it costs a quarter of
-# the work: the same numbers, seen from two ends. LayerNorm has next to no parameters and does next to no work, but
-# what it computes must be remembered.
+# A token costs 251 million operations and 1.2 MB of memory; the paper's batch of 64 sequences of
+# 512 tokens would need 39 GB.
 #
-# Right: before the first step, on our three lines. Letters that were never read hear from the head alone. (One of
-# them hears more than the others: p, the last letter of a line, was never read, but it was an answer.)
+# As parameters the table is a quarter of GPT-1. As input it costs no arithmetic; as head it costs a
+# quarter of all arithmetic. LayerNorm has hardly any parameters and does hardly any arithmetic, but
+# its inputs must be kept.
 
 # %% [markdown]
-# ## 7. In the library
+# ## 7. In the library: the same functions, as modules
 #
-# `minigpt.models.gpt1.GPT1` is what stands above, with one difference: its arrays are owned by modules
-# (`library.h[0].attn.c_attn.weight`), and each module hands its caches up in a list that the backward pass empties
-# from the end. So memory falls while the backward runs, and a cache cannot be used twice by mistake. Modules hold no
-# activations: that is why one table may be used at both ends.
+# In the functions above, 146 arrays travel in a dictionary, and the gradients come back in another.
+# In a longer model it is easy to lose track of which array belongs to which line. The library's
+# answer is a **module**: an object that *owns* the parameters of one part and knows the forward
+# pass and the backward pass of that part. Three small pieces are enough. Two of them:
 
 # %%
-library.zero_grad()
-loss, cache = library.loss(ids, targets)
-full_of = ops.nbytes(cache)
-library.loss_backward(cache)
-print(f"the cache held {full_of:,} bytes before the backward, and holds {ops.nbytes(cache)} after it")
+class MyParameter:
+    """An array that is learned, and its gradient: None before the first backward pass."""
+
+    def __init__(self, data):
+        self.data = data
+        self.grad = None
+
+
+def my_accumulate(parameter, gradient):
+    """Add a gradient to those that the parameter has already."""
+    parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+
+
+gain = MyParameter(np.ones(2))
+for part_of_it in (np.array([1.0, 2.0]), np.array([10.0, 20.0])):
+    my_accumulate(gain, part_of_it)
+print(f"two gradients, [1 2] and [10 20], become {gain.grad}")
+
+# %% [markdown]
+# The third piece is the module; a linear map is the example.
+
+# %%
+class MyLinear:
+    def __init__(self, weight, bias):
+        self.weight = MyParameter(weight)
+        self.bias = MyParameter(bias)
+
+    def forward(self, x):
+        return ops.linear_forward(x, self.weight.data, self.bias.data)  # out, cache
+
+    def backward(self, dout, cache):
+        dx, dw, db = ops.linear_backward(dout, cache)
+        my_accumulate(self.weight, dw)
+        my_accumulate(self.bias, db)
+        return dx
+
+
+print(f"it owns {', '.join(vars(MyLinear(np.ones((2, 3)), np.zeros(3))))}, and no activations")
+
+# %% [markdown]
+# The gradients of the parameters do not travel any more: `my_accumulate` puts them where their
+# parameter is. Only `dx`, the gradient of the input, is returned.
+#
+# **Why does the module not keep its cache?** It would be simpler to write `self.cache = cache` in
+# `forward`. But a module may run several times before its backward runs: in a model whose layers
+# share their weights, on two texts whose vectors are compared, on a batch in two parts. Then the
+# second forward overwrites what the first one kept. Here is the same module, used twice in a row,
+# with both designs:
+
+# %%
+class ForgetfulLinear(MyLinear):
+    """The simpler design: the module keeps its own cache."""
+
+    def forward(self, x):
+        out, self.cache = super().forward(x)
+        return out, None
+
+    def backward(self, dout, cache):
+        return super().backward(dout, self.cache)
+
+
+print("it owns weight, bias and, after a forward pass, the cache of that pass")
+
+# %%
+def used_twice(module, start):
+    """out = module(module(start)): the gradient of sum(out^2) / 2 for the weight."""
+    middle, cache_1 = module.forward(start)
+    end, cache_2 = module.forward(middle)
+    module.backward(module.backward(end, cache_2), cache_1)
+    return module.weight.grad
+
+
+draw = np.random.default_rng(2)
+weight, start = 0.5 * draw.normal(size=(3, 3)), draw.normal(size=(4, 3))
+true = gradcheck.numeric(lambda a: (((start @ a) @ a) ** 2).sum() / 2, weight.copy())
+errors = {}
+for kind in (MyLinear, ForgetfulLinear):
+    d_twice = used_twice(kind(weight, np.zeros(3)), start)
+    errors[kind.__name__] = np.abs(d_twice - true).max() / np.abs(true).max()
+    print(f"{kind.__name__:16} relative error {errors[kind.__name__]:.0e}")
+assert errors["MyLinear"] < 1e-8 and errors["ForgetfulLinear"] > 0.1, "a cache belongs to a call"
+
+# %% [markdown]
+# So **a cache belongs to one call, a parameter to the module**. The library's `Linear` is the same
+# thing, with one step more: `own` refuses a cache that another module made.
+#
+#     # minigpt/nn/layers.py
+#     cache = self.own(cache)
+#     dx, dw, db = ops.linear_backward(dout, cache.pop(""))
+#     accumulate(self.weight, dw)
+#     if self.bias is not None:
+#         accumulate(self.bias, db)
+#     return dx
+#
+# **Modules own modules.** A block owns an attention, an MLP and two LayerNorms; GPT-1 owns two
+# tables and a list of blocks. So every parameter has a path, and `named_parameters` finds it by
+# walking through the attributes. The paths are the names of section 1. We give our weights to the
+# library's model:
+
+# %%
+from minigpt import GPT1, GPT1Config
+
+config = GPT1Config(vocab_size=11, n_positions=5, n_embd=8, n_layer=2, n_head=2)
+library = GPT1(config, dtype=np.float64)
+for name, parameter in library.named_parameters():
+    parameter.data = w[name].copy()
+print(f"h.0.attn.c_attn.weight is the weight of library.h[0].attn.c_attn, "
+      f"a {library.h[0].attn.c_attn}")
+assert [n for n, _ in library.named_parameters()] == list(w), "names and order are ours"
+
+# %% [markdown]
+# **A block.** Beside our `block_forward`, these are the lines of the library. `a, c = f(x)` has
+# become `a = cache.keep("attn", f(x))`: the cache of each part is stored under its name.
+#
+#     # minigpt/models/gpt1.py
+#     cache = Cache(self, grad)
+#     a = cache.keep("attn", self.attn.forward(x, past, key, grad, mask))
+#     x = ops.add(x, a)
+#     x = cache.keep("ln_1", self.ln_1.forward(x))
+#     m = cache.keep("mlp", self.mlp.forward(x, key, grad))
+#     x = ops.add(x, m)
+#     x = cache.keep("ln_2", self.ln_2.forward(x))
+#     return x, cache
+#     ...
+#     cache = self.own(cache)
+#     dx = self.ln_2.backward(dout, cache.pop("ln_2"))
+#     dm = self.mlp.backward(dx, cache.pop("mlp"))
+#     dx = ops.add(dx, dm)
+#     dx = self.ln_1.backward(dx, cache.pop("ln_1"))
+#     da = self.attn.backward(dx, cache.pop("attn"))
+#     return ops.add(dx, da)
+#
+# `ops.add(x, a)` is `x + a`. The weight, the bias and the two dropouts of a sub-layer are inside
+# `attn` and `mlp`. Each other line of one corresponds to one line of the other.
+#
+# **Caches have named fields.** So one can read what is kept, and how many bytes it takes:
+
+# %%
+_, its_cache = library.loss(ids, targets, key=KEY)
+print(f"the cache of the model: {', '.join(its_cache)}")
+print(f"the cache of block 0:   {', '.join(its_cache['h.0'])}")
+print(f"of its attention:       {', '.join(its_cache['h.0'].attn)}")
+print(f"bytes before the backward pass: {ops.nbytes(its_cache):,}")
+library.loss_backward(its_cache)
+print(f"bytes after it: {ops.nbytes(its_cache)}")
 try:
-    library.loss_backward(cache)
-    raise AssertionError("a used cache was accepted")
+    library.loss_backward(its_cache)
+    second = ""
 except ValueError as error:
-    print(f"a second backward: {error}")
+    second = str(error)
+print(f"again: {second}")
+assert ops.nbytes(its_cache) == 0 and "has been used" in second, "a backward pass uses up its cache"
 
 # %% [markdown]
-# ## 8. Paper and code: GPT-1's own quirks
+# `pop` removes each part as it is used, so memory falls while the backward pass runs, and no cache
+# can be used twice by mistake.
 #
-# OpenAI's released code differs from equation 2 in ways that matter to whoever loads its weights or counts its
-# perplexity:
+# **The whole model**, beside our `hidden_forward` and `hidden_backward`:
 #
-# - **One table for everything.** Its matrix `we` holds 40,478 rows for tokens, then three for the special tokens of
-#   fine-tuning, then 512 for positions: 40,993 rows. A place in a text is a pair of row numbers, token and 40,481 +
-#   t, and its vector the sum of the two rows. The published Hugging Face form has two tables, and so have we.
-# - **The head scores all rows**, so also specials and positions: the model may answer "position 17". A later port of
-#   the code masks these scores; Hugging Face's and ours have no such rows. At chance it makes a difference of
-#   ln(40993/40478):
+#     # minigpt/models/gpt1.py
+#     x = cache.keep("tokens", of_tokens.forward(ids))
+#     p = cache.keep("positions", of_positions.forward(positions))
+#     dropout = ops.dropout_forward(x + p, rate=self.config.embd_pdrop, key=fold(key, 0))
+#     x = cache.keep("dropout", dropout)
+#     for i, block in enumerate(self.h):
+#         past_of_block = past[i] if past else None
+#         through = self.through(block, x, past_of_block, fold(key, i + 1), grad, mask)
+#         x = cache.keep(f"h.{i}", through)
+#     return x, cache
+#     ...
+#     for i in reversed(range(len(self.h))):
+#         dh = self.h[i].backward(dh, cache.pop(f"h.{i}"))
+#     dh = ops.dropout_backward(dh, cache.pop("dropout"))
+#     of_tokens, of_positions = self.embeddings
+#     of_positions.backward(dh, cache.pop("positions"))
+#     of_tokens.backward(dh, cache.pop("tokens"))
+#
+# `self.through(block, x, ...)` is `block.forward(x, ...)`, unless memory is to be saved by running
+# the block again. `past` is the cache of lesson 17; here it is None.
+#
+# **Weight tying is two lines.** The head *is* the parameter of the token table, used a second time,
+# and its gradient is added to the same `.grad`:
+#
+#     # minigpt/models/language_model.py
+#     return self.embeddings[0].weight
+#     ...
+#     dh, dw, _ = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+#     accumulate(self.head, dw)
+#     self.hidden_backward(dh, cache)
+#
+# `named_parameters` gives the table once, so an optimiser moves it once. How much would be missing
+# if `accumulate` replaced the first gradient by the second?
 
 # %%
-assert round(math.log(40993 / 40478), 4) == 0.0126
-print(f"{math.log(40993 / 40478):.4f} nats")
+tied = library.tokens_embed.weight
+library.zero_grad()
+library_loss, loss_cache = library.loss(ids, targets)
+library.loss_backward(loss_cache)
+print(f"the head is the token table: {library.head is tied}")
+print(f"norm of its gradient: {np.linalg.norm(tied.grad):.3f}; of the part that would be missing: "
+      f"{np.linalg.norm(from_head):.3f}")
+assert library.head is tied and np.allclose(tied.grad, from_head + from_input), "two uses, one sum"
 
 # %% [markdown]
-# - **Dropout on the table itself.** Not the looked-up vectors are dropped, but numbers of the matrix, once for each
-#   step. A dropped number is then missing wherever its token occurs, and in the head as well, since it is the same
-#   matrix. With m the mask, its gradient is (input part + head part) m / 0.9. Hugging Face's model drops e + p
-#   instead, and so do we.
-# - Its causal mask sets hidden scores to -1e9, where we say "cannot be seen". The difference is below rounding.
-# - Unlike Vaswani et al. (section 3.4), GPT-1 does not multiply embeddings by sqrt(C), and its positions are learned.
-# - Kernels are stored with shape [1, in, out], for the code calls the linear map a convolution of width 1. Hence the
-#   names c_attn, c_fc, c_proj; and hence (in, out), the order in which we keep weights too.
-# - The paper does not say how many parameters there are. "117M", as one reads later, is this total, rounded.
+# And now everything: logits, loss and all gradients of the functions and of the modules.
+
+# %%
+my_loss, my_cache = gpt1_forward(w, ids, targets, NH)
+my_gradients = gpt1_backward(1.0, my_cache)
+logits, _ = library.forward(ids, grad=False)
+apart = [np.abs(h_top @ w["tokens_embed.weight"].T - logits).max(), abs(my_loss - library_loss)]
+apart += [np.abs(my_gradients[n] - p.grad).max() for n, p in library.named_parameters()]
+print(f"logits, loss and {len(my_gradients)} gradients differ by at most {max(apart):.0e}")
+assert max(apart) < 1e-12, "the functions and the modules are the same model"
+
+# %% [markdown]
+# ## 8. Paper and code: what is special about GPT-1
 #
+# OpenAI's released code differs from equation 2 in ways that matter to anyone who loads its weights
+# or computes its perplexity:
+#
+# - **One table for everything.** Its matrix `we` has 40,478 rows for tokens, then three for the
+#   special tokens of fine-tuning, then 512 for positions: 40,993 rows. The published Hugging Face
+#   form has two tables, and so have we.
+# - **The head scores all rows**, also those of special tokens and positions, so the model can
+#   predict "position 17". A later port of the code masks these scores; Hugging Face's models and
+#   ours have no such rows. For a model that guesses, the difference is ln(40993/40478) = 0.0126.
+# - **Dropout on the table itself.** The code drops numbers of the matrix, once for each step, and
+#   not of the vectors that were looked up. A dropped number is then missing wherever its token
+#   occurs, and in the head too, because it is the same matrix. With $m$ the mask, the gradient is
+#   (input part + head part) $m / 0.9$. Hugging Face's model drops $e + p$ instead, and so do we.
+# - Its causal mask sets hidden scores to -1e9; ours removes them. The difference is below rounding.
+# - Unlike Vaswani et al. (section 3.4), GPT-1 does not multiply embeddings by $\sqrt{C}$, and its
+#   positions are learned.
+# - Kernels are stored with shape [1, in, out], because the code calls a linear map a convolution of
+#   width 1. This explains the names `c_attn`, `c_fc`, `c_proj`, and the order (in, out).
+# - The paper does not say how many parameters there are. "117M" came later.
+
+# %% [markdown]
 # ## 9. Exercises
 #
-# 1. `lessons/exercises/08_tied_head.py`: the head and its loss in one, backward. `minigpt check` judges it.
-# 2. `lessons/exercises/08_find_the_bug.py`: a model whose gradients are right for a batch of one, and wrong for two.
-# 3. Give the full-size model a head of its own (a fresh matrix of the same size), and ask again how often it repeats
-#    the word it has just read. First guess, then run.
+# 1. `exercises/08_factored_table.py`: ALBERT replaces the tied table by a product of two smaller
+#    matrices, and both are used twice. Write the backward pass. The file judges itself: run it.
+# 2. `exercises/08_find_the_bug.py`: a model whose gradients are right for a batch of one, and wrong
+#    for a batch of two.
+# 3. With a pencil: GPT-2 has 50,257 tokens, 1,024 positions, and one LayerNorm more, after the last
+#    block. How many parameters has its smallest model (12 blocks, width 768)?
+# 4. Draw the weights of the full-size model from N(0, 0.1) instead of N(0, 0.02). Will it still
+#    repeat what it reads? What will its loss be? Guess first, then run `new_gpt1(..., std=0.1)`.
 
 # %%
-print(f"lesson 08: every check is happy (worst relative error {worst:.0e})")
+assert round(math.log(40993 / 40478), 4) == 0.0126, "the loss of 515 rows more"
+print(f"lesson 08: every check is happy (largest relative error {worst:.0e})")

@@ -204,4 +204,5 @@ def _show_read(v: Values) -> None:
     """Which values of the forward pass the backward pass has read, and their bytes."""
     if v._read:
         size = ops.nbytes(tuple(v._read.values()))
-        print(f"read from the forward pass, so a cache must keep them: {', '.join(v._read)} ({size:,} bytes)")
+        text = f"read from the forward pass, so a cache must keep them: {', '.join(v._read)} ({size:,} bytes)"
+        print(textwrap.fill(text, COLUMNS, subsequent_indent="    "))
