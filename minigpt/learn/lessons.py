@@ -24,6 +24,7 @@ PATTERNS = (
     "data/stories_sample.txt",
     "data/tasks/*.tsv",
     "benchmarks/results/transfer.json",
+    "benchmarks/results/warmup.json",
 )
 FIRST = "03_attention.py"  # the lesson to begin with
 
