@@ -512,7 +512,7 @@ for what, rate_of in (("GPT-1", share), ("a head of its own", untied), ("no resi
 assert untied < 0.02 and no_plus < 0.02, "without either cause, there is no repetition"
 
 # %% [markdown]
-# Both are needed.
+# Both are needed. (Later lessons call this *the echo*.)
 #
 # And why is the loss 10.78, a little above ln 40478? LayerNorm gives $h$ the length $\sqrt{768}$,
 # and the numbers of a row have standard deviation 0.02. So the score of a row that has nothing to
@@ -536,7 +536,7 @@ is_weight = {id(array) for array in block_0}
 activations = [[a for a in ops.arrays(c).values() if id(a) not in is_weight] for c in kept]
 b = [12 * sum(a.nbytes for a in arrays) // T for arrays in activations]  # of 12 blocks
 COST = {  # parameters; operations for each token; bytes to keep for each token
-    "tables in": (V * C + T * C, 0, 0),  # to take a row out of a table is no arithmetic
+    "tables": (V * C + T * C, 0, 0),  # to take a row out of a table is no arithmetic
     "attention": (SIZES["attention"], 12 * (2 * 4 * C * C + 4 * T * C), sum(b[:4])),
     "MLP": (SIZES["MLP"], 12 * 2 * 8 * C * C, sum(b[5:7])),
     "LayerNorm": (SIZES["LayerNorms"], 12 * 2 * 10 * C, b[4] + b[7]),

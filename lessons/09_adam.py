@@ -692,7 +692,7 @@ else:
 #     m += (g - m) * (1 - beta1)
 #     v += (g * g - v) * (1 - beta2)
 #     if decay:
-#     p *= 1 - decay
+#         p *= 1 - decay
 #     p -= m / (xp.sqrt(v) + eps) * rate
 #
 # Ours against the library's, with clipping and a schedule:
