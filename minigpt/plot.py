@@ -1,5 +1,6 @@
 """Pictures: the only file that imports matplotlib. They are written to files, and a notebook shows them too."""
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -149,6 +150,51 @@ def _edge(here: Box | Point, there: Box | Point) -> Point:
     up = here.height / 2 / abs(dy) if dy else math.inf
     share = min(across, up)
     return here.x + share * dx, here.y + share * dy
+
+
+# fonts with Korean letters, of which most systems have one
+KOREAN_FONTS = (
+    "Noto Sans CJK KR", "Noto Sans CJK JP", "Noto Sans KR", "Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic",
+    "NanumGothic", "NanumBarunGothic", "UnDotum", "Baekmuk Dotum", "Droid Sans Fallback", "Arial Unicode MS",
+)  # fmt: skip
+
+# the Revised Romanisation of the parts of a Hangul syllable: its first consonant, its vowel, its last consonants
+FIRST = "g kk n d tt r m b pp s ss - j jj ch k t p h".replace("-", "").split(" ")
+VOWEL = "a ae ya yae eo e yeo ye o wa wae oe yo u wo we wi yu eu ui i".split(" ")
+LAST = "- k k k n n n t l k m l l l p l m p p t t ng t t k t p t".replace("-", "").split(" ")
+SYLLABLES = range(0xAC00, 0xAC00 + len(FIRST) * len(VOWEL) * len(LAST))
+
+
+def readable(text: str) -> str:
+    """The text itself where a font of this system can draw it, else in Latin letters: 안녕 becomes annyeong.
+
+    A Korean font that is found is from then on used for the letters that the usual font lacks.
+    """
+    manager = plt.matplotlib.font_manager
+    usual = _letters_of(manager.findfont(manager.FontProperties(family=["sans-serif"])))
+    lacking = {ord(letter) for letter in text if not letter.isspace()} - usual
+    if not lacking:
+        return text
+    for font in manager.fontManager.ttflist:
+        if font.name in KOREAN_FONTS and lacking <= _letters_of(font.fname):
+            plt.rcParams["font.family"] = ["sans-serif", font.name]
+            return text
+    return "".join(_in_latin(letter) if ord(letter) in lacking else letter for letter in text)
+
+
+@functools.cache
+def _letters_of(font_file: str) -> set[int]:
+    """The letters that a font can draw."""
+    return set(plt.matplotlib.ft2font.FT2Font(font_file).get_charmap())
+
+
+def _in_latin(letter: str) -> str:
+    """A Hangul syllable as it is spoken by itself; any other letter by its number, as U+4E2D."""
+    if ord(letter) not in SYLLABLES:
+        return f"U+{ord(letter):04X}"
+    others, last = divmod(ord(letter) - SYLLABLES.start, len(LAST))
+    first, vowel = divmod(others, len(VOWEL))
+    return FIRST[first] + VOWEL[vowel] + LAST[last]
 
 
 def loss_curve(

@@ -65,3 +65,37 @@ def test_a_grid_has_every_number_and_the_largest_is_darkest():
     assert int(np.argmin(shades)) == 3 and (box.width, box.height) == (1.5, 1.0)
     diagram.grid(2, 1.5, [["the", "cat"]])  # words have no size
     plot.plt.close(diagram.figure)
+
+
+@pytest.fixture
+def fonts(monkeypatch):
+    """The fonts of a system: its usual one, which has no Hangul, and those that a test adds to this list."""
+    installed = []
+    letters = {"usual": set(range(256)), "korean": {ord(letter) for letter in "안녕하세요"}}
+    manager = plot.plt.matplotlib.font_manager
+    monkeypatch.setattr(manager, "findfont", lambda name: "usual")
+    monkeypatch.setattr(manager, "fontManager", types.SimpleNamespace(ttflist=installed))
+    monkeypatch.setattr(plot, "_letters_of", letters.get)
+    monkeypatch.setitem(plot.plt.rcParams, "font.family", ["sans-serif"])
+    return installed
+
+
+def test_text_that_no_font_has_is_written_in_latin_letters(fonts):
+    assert plot.readable("plain text, één") == "plain text, één"
+    assert plot.readable("안녕 means hello") == "annyeong means hello"
+    assert plot.readable("한글 닭 꽃 의 뷁") == "hangeul dak kkot ui bwek"
+    assert plot.readable("中 ㄱ") == "U+4E2D U+3131"
+    assert plot.plt.rcParams["font.family"] == ["sans-serif"]
+
+
+def test_a_korean_font_that_is_installed_is_used(fonts):
+    fonts.append(types.SimpleNamespace(name="A Font", fname="korean"))
+    assert plot.readable("안녕") == "annyeong"  # not among those that are known to be Korean
+    fonts.append(types.SimpleNamespace(name="NanumGothic", fname="korean"))
+    assert plot.readable("안녕") == "안녕" and plot.plt.rcParams["font.family"] == ["sans-serif", "NanumGothic"]
+    assert plot.readable("뷁 안녕") == "bwek annyeong"  # not in this font
+
+
+def test_the_usual_font_has_latin_letters_and_may_lack_hangul():
+    assert plot.readable("GPT-1 é ∂ α") == "GPT-1 é ∂ α"
+    assert plot.readable("안녕") in ("안녕", "annyeong")
