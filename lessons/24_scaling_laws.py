@@ -1,0 +1,574 @@
+# %% [markdown]
+# # Lesson 24: scaling laws
+#
+# You will train five sizes of one model, fit a law to their losses, and say what a sixth size will
+# reach *before* you train it. You will see a fit that looks good and foretells badly, and find out
+# why. You will count all operations of a training step. Then you will derive how to divide a fixed
+# number of operations between a larger model and more text, and compare two published answers.
+#
+# Reading: 40 minutes. Running: about two minutes; it trains ten small models. Before it: lessons
+# 09 (Adam), 11 (pre-training) and 16 (GPT-2).
+#
+# Papers: Kaplan et al. 2020 (arXiv 2001.08361), sections 1.2, 2.1 and 3. Hoffmann et al. 2022
+# ("Chinchilla", arXiv 2203.15556), section 3.3. Besiroglu et al. 2024 (arXiv 2404.10102): the same
+# law, fitted again.
+
+# %% [markdown]
+# ## 1. Why: to know the loss before the training
+#
+# A large model takes months on machines that few people can pay for. One needs to know what it
+# will reach *before* it is trained. Kaplan et al. trained models from 768 parameters to 1.5
+# billion. They found that the loss L (in nats per token) falls with the number of parameters N as
+# a **power law**:
+#
+# $$
+# L(N) = \Big(\frac{8.8 \cdot 10^{13}}{N}\Big)^{0.076}
+# $$
+#
+# A law of this kind is called a **scaling law**. Take logarithms on both sides:
+#
+# $$
+# \log L = 0.076 \cdot \log(8.8 \cdot 10^{13}) - 0.076 \cdot \log N
+# $$
+#
+# So if both axes are logarithmic, a power law is a straight line, and a line can be extended.
+
+# %%
+import math
+
+import numpy as np
+
+from minigpt import plot
+
+
+def kaplan(N):
+    """Kaplan's loss (nats per token) of a model with N parameters and more text than it needs."""
+    return (8.8e13 / N) ** 0.076
+
+
+print("      N       loss   divided by the loss of a model a tenth as large")
+for exponent in (3, 5, 7, 9, 11):
+    print(f"  1e{exponent:<5}{kaplan(10**exponent):8.2f}", end="")
+    print(f"{kaplan(10**exponent) / kaplan(10 ** (exponent - 1)):12.3f}")
+assert math.isclose(10**-0.076, 0.839, abs_tol=1e-3), "ten times N: the loss is multiplied by 0.84"
+
+# %%
+figure, panels = plot.plt.subplots(1, 2, figsize=(8, 3.8))
+many = np.geomspace(1e6, 1e11, 200)
+for axes, scale in zip(panels, ("linear", "log"), strict=True):
+    axes.plot(many, kaplan(many), color="tab:blue")
+    axes.set(xlabel="N, parameters", xscale=scale, yscale=scale)
+    axes.set_title("logarithmic axes" if scale == "log" else "ordinary axes")
+panels[0].set_ylabel("loss (nats per token)")
+panels[1].set_yticks([2, 3, 4], ["2", "3", "4"])
+panels[1].minorticks_off()
+plot.save(figure, "24_power_law.png")
+
+# %% [markdown]
+# What can be done with a laptop? We train five small sizes, draw the line, and extend it to a
+# sixth.
+#
+# ## 2. Three numbers: N, D and 6 N D
+#
+# **N**, the size of the model: the weights of the matrices in the blocks. Attention has C x 3C and
+# C x C, the MLP has C x 4C and 4C x C. Together these are 12 C^2 in each of L blocks:
+#
+# $$
+# N = 12\, L\, C^2
+# $$
+#
+# The tables of tokens and positions are left out, as in Kaplan's paper.
+#
+# **D**, the amount of text: how many tokens are read in training.
+#
+# **6 N D**, the number of operations of the training, approximately. A weight in a matrix product
+# costs one multiplication and one addition for each token: 2. The backward pass has two more
+# products of the same size, one for the gradient of the input and one for that of the weight: 4.
+# (The papers call this number C. Here C is the width, and we say *budget*.)
+#
+# Is 6 N a good estimate? We need the text, a family of models, and an array that counts its own
+# matrix products.
+
+# %%
+from minigpt import GPT2, GPT2Config, data
+from minigpt.device.threads import set_threads
+from minigpt.tokenizer import CharTokenizer
+
+set_threads(1)
+corpus = data.load("stories:4000:1")
+text = CharTokenizer.train(piece for part in ("train", "valid") for piece in corpus.pieces(part))
+CONTEXT = 64  # letters in a row
+tokens, held_out = data.encode(corpus, text, context=CONTEXT)
+V, LAYERS, WIDTHS, SIXTH = text.vocab_size, 2, (8, 16, 24, 40, 64), 128
+
+
+def gpt2(width):
+    """Two layers, heads of 8, no dropout; first weights as in lesson 16, scaled by the width."""
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    sizes = {"vocab_size": V, "n_positions": CONTEXT, "n_embd": width, "n_layer": LAYERS}
+    first_weights = 0.02 * math.sqrt(768 / width)
+    config = GPT2Config(**sizes, n_head=width // 8, initializer_range=first_weights, **rates)
+    return GPT2(config, seed=0)
+
+
+print(f"{len(tokens):,} letters of stories, {V} different")
+print("parameters of our models:", *(f"{12 * LAYERS * width**2:,}" for width in WIDTHS))
+
+# %%
+class Counting(np.ndarray):
+    """An array whose matrix products are counted. What is computed from it counts too."""
+
+    operations = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **options):
+        def plain(arrays):
+            return [x.view(np.ndarray) if isinstance(x, Counting) else x for x in arrays]
+
+        if out:
+            options["out"] = tuple(plain(out))
+        result = getattr(ufunc, method)(*plain(inputs), **options)
+        if ufunc is np.matmul:
+            Counting.operations += 2 * result.size * inputs[0].shape[-1]
+        return result.view(Counting) if isinstance(result, np.ndarray) else result
+
+
+Counting.operations = 0
+three_by_five, five_by_seven = np.ones((3, 5)).view(Counting), np.ones((5, 7)).view(Counting)
+doubled = 2 * (three_by_five @ five_by_seven)
+print(f"(3, 5) @ (5, 7): {Counting.operations} operations, 2 * 3 * 5 * 7 = {2 * 3 * 5 * 7}")
+assert Counting.operations == 210 and type(doubled) is Counting, "the products are counted"
+
+# %%
+from minigpt import ops
+
+
+def size_of(width):
+    """N of a model of this width."""
+    return 12 * LAYERS * width**2
+
+
+def counted(width):
+    """Operations of all matrix products of a training step, for each token."""
+    model, rows = gpt2(width), np.zeros((3, CONTEXT), int)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.view(Counting)
+    with ops.using("reference"):
+        Counting.operations = 0
+        model.loss_backward(model.loss(rows, rows)[1])
+    return Counting.operations / rows.size
+
+
+print("width        N        6 N    counted   counted / 6 N")
+for width in (*WIDTHS, SIXTH):
+    n, operations = size_of(width), counted(width)
+    print(f"{width:5}{n:9,}{6 * n:11,}{operations:11,.0f}{operations / 6 / n:16.2f}")
+    exact = 6 * n + 6 * V * width + 12 * LAYERS * CONTEXT * width
+    assert operations == exact, "6 N, the head, and the scores of attention: nothing else"
+
+# %% [markdown]
+# To the last operation, the count for one token is
+#
+# $$
+# 6N + 6\,V\,C + 12\,L\,T\,C
+# $$
+#
+# These are the blocks; the head, a product that N leaves out; and the scores of attention, which
+# are products without weights. Divide by 6 N = 72 L C^2: the head is V / (12 L C), attention is
+# T / (6 C). Both become smaller as C grows. So 6 N is **a rule for large models**. Here is how
+# good it is for three of them:
+
+# %%
+print("model                        L       C      T        V   operations / 6 N")
+for name, L, C, T, vocabulary in (
+    ("our smallest", 2, 8, CONTEXT, V),
+    ("GPT-1", 12, 768, 512, 40_478),
+    ("GPT-3, 175 billion", 96, 12_288, 2_048, 50_257),
+):
+    ratio = 1 + vocabulary / (12 * L * C) + T / (6 * C)
+    print(f"{name:22}{L:8}{C:8,}{T:7,}{vocabulary:9,}{ratio:12.2f}")
+    if name == "GPT-1":
+        assert 1.4 < ratio < 1.6, "GPT-1 needs half as many operations again, most for the head"
+assert 1.02 < ratio < 1.04, "for GPT-3, 6 N is three percent too small"
+
+# %% [markdown]
+# ## 3. Five sizes
+#
+# All models read the same text in the same sequence, each letter once. The learning rate is the
+# library's for each width, 0.256 / C; it rises during a tenth of the run and then falls to 0. The
+# loss is measured on stories that are not in the training text, in nats per letter.
+
+# %%
+import time
+
+from minigpt.nn.optim import AdamW, clip_by_global_norm
+from minigpt.nn.schedules import warmup_cosine
+
+ROWS, STEPS = 4, 1200
+D = ROWS * CONTEXT * STEPS
+
+
+def windows(letters):
+    """(ids, targets), each (number of windows, CONTEXT): the whole text, each letter once."""
+    n = (len(letters) - 1) // CONTEXT
+    shifted = [letters[shift : shift + n * CONTEXT] for shift in (0, 1)]
+    return [part.reshape(n, CONTEXT).astype(int) for part in shifted]
+
+
+read, read_targets = windows(tokens)
+unseen, unseen_targets = windows(held_out[:40_000])
+sequence = np.random.default_rng(0).permutation(len(read))
+print(f"D = {D:,} letters in {STEPS:,} updates; {len(read) * CONTEXT:,} letters are there")
+assert len(sequence) > 4 * ROWS * STEPS, "there is enough text: nothing is read twice"
+
+# %%
+def train(width, steps=STEPS):
+    """Train a model of this width -> its loss on stories that it has not read"""
+    model, started = gpt2(width), time.perf_counter()
+    optimizer = AdamW(model.named_parameters(), (0.9, 0.99))
+    for step in range(steps):
+        rows = sequence[step * ROWS : (step + 1) * ROWS]
+        model.zero_grad()
+        _, cache = model.loss(read[rows], read_targets[rows])
+        model.loss_backward(cache)
+        clip_by_global_norm(model.named_parameters(), 1.0)
+        optimizer.step(0.256 / width * warmup_cosine(step / steps, 0.1))
+    reached = float(model.loss(unseen, unseen_targets, grad=False)[0])
+    seconds = time.perf_counter() - started
+    print(f"{width:5}{size_of(width):10,}{steps * ROWS * CONTEXT:12,}{reached:9.3f}{seconds:9.0f}")
+    return reached
+
+
+print("width         N           D     loss  seconds")
+N = np.array([size_of(width) for width in WIDTHS])
+loss = np.array([train(width) for width in WIDTHS])
+assert (np.diff(loss) < 0).all(), "each larger model has a smaller loss"
+assert loss[0] < math.log(V) - 1, "and the smallest has learnt something"
+
+# %% [markdown]
+# ## 4. The fit: a line, or a curve
+#
+# For L = a N^(-alpha) we have log L = log a - alpha log N. That is a line, and a line is fitted by
+# ordinary least squares.
+
+# %%
+def power_law(N, loss, floor=0.0):
+    """Fit loss = floor + a N^(-alpha) -> alpha, the law as a function, its typical misfit"""
+    slope, start = np.polyfit(np.log(N), np.log(loss - floor), 1)
+
+    def law(N):
+        return floor + math.exp(start) * N**slope
+
+    misfit = np.sqrt(np.mean(np.log(law(N) / loss) ** 2))
+    return -slope, law, misfit
+
+
+alpha, line, misfit = power_law(N, loss)
+print(f"alpha = {alpha:.3f}; over {np.log10(N[-1] / N[0]):.1f} powers of ten, misfit {misfit:.1%}")
+print("to halve the loss, the model must be")
+for name, exponent in (("our alpha", alpha), ("Kaplan's 0.076", 0.076)):
+    print(f"  by {name:15}{2 ** (1 / exponent):6,.0f} times as large")
+assert 0.1 < alpha < 0.35 and misfit < 0.08, "the line passes near all five points"
+assert 9000 < 2 ** (1 / 0.076) < 9300, "with Kaplan's exponent, 9,100 times as large"
+
+# %% [markdown]
+# Five points, almost two powers of ten, a few percent of misfit: it looks like a law. But it says
+# that a large enough model has the loss 0. No model can know which way a story will turn. So we
+# allow for a **floor** E, a loss that stays however large the model is:
+#
+# $$
+# L = E + \frac{a}{N^{\alpha}}
+# $$
+#
+# We try several floors. For each, L - E is fitted by a line.
+
+# %%
+floors = np.arange(0, loss[-1] - 0.01, 0.01)
+fits = [power_law(N, loss, floor) for floor in floors]
+best = int(np.argmin([fit[2] for fit in fits]))
+far = size_of(SIXTH)
+print(f"floor E   alpha   misfit   foretold for N = {far:,}")
+for i in sorted({*range(0, len(floors), 20), best}):
+    its_alpha, law, its_misfit = fits[i]
+    mark = "   the smallest misfit" if i == best else ""
+    print(f"{floors[i]:7.2f}{its_alpha:8.3f}{its_misfit:9.1%}{law(far):14.3f}{mark}")
+curve = fits[best][1]
+assert fits[best][0] > 1.3 * alpha, "with the best floor the exponent is much larger"
+assert fits[-1][0] > 2 * alpha, "with the highest floor it is more than twice as large"
+assert np.median([fit[2] for fit in fits]) < 0.06, "and most floors fit well"
+
+# %% [markdown]
+# **Look at the column of alpha.** Most floors have a misfit of a few percent; other first weights
+# move a single point by as much. So the misfit hardly tells the floors apart. Yet alpha changes by
+# a factor of two and more. An exponent belongs to the formula with which it was fitted. The two
+# famous exponents differ in just this: Kaplan's 0.076 is fitted without a floor. The 0.34 of
+# Hoffmann et al. is for what is *above* a floor. To compare these two numbers is to compare two
+# formulas.
+#
+# ## 5. The check: a sixth model
+#
+# Now we have two predictions for a model four times as large as the largest, one by the line and
+# one by the curve. They are printed before the model is trained.
+
+# %%
+print(f"foretold for N = {far:,}: by the line {line(far):.3f}, by the curve {curve(far):.3f}")
+print("width         N           D     loss  seconds")
+truth = train(SIXTH)
+print(f"the line is {line(far) / truth - 1:+.1%} off, the curve {curve(far) / truth - 1:+.1%}")
+assert line(far) < 0.97 * truth, "the line foretells too small a loss"
+assert abs(curve(far) - truth) < abs(line(far) - truth), "the curve foretells better"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(7, 5))
+axis = np.geomspace(N[0] / 1.5, far * 8, 50)
+axes.loglog(axis, line(axis), color="tab:red", label=f"line, alpha {alpha:.2f}")
+curve_label = f"curve, floor {floors[best]:.2f}, alpha {fits[best][0]:.2f}"
+axes.loglog(axis, curve(axis), color="tab:green", label=curve_label)
+kaplan_slope = loss[2] * (axis / N[2]) ** -0.076
+axes.loglog(axis, kaplan_slope, color="gray", linestyle="--", label="Kaplan's slope, 0.076")
+axes.loglog(N, loss, "ko", label="five sizes")
+axes.loglog(far, truth, "k*", markersize=16, label="the sixth, trained afterwards")
+axes.set(xlabel="N, parameters in the blocks", ylabel="loss (nats per letter)")
+axes.set_title("Loss by size")
+axes.set_yticks([0.5, 1, 2], ["0.5", "1", "2"])
+axes.minorticks_off()
+axes.legend(loc="lower left", fontsize="small")
+plot.save(figure, "24_loss_by_size.png")
+
+# %% [markdown]
+# **The line missed by a few percent where we had points, and by several times that at the next
+# size.** The curve did better, although the five points hardly preferred it. Do not trust its
+# digits either. When this was written, with four other seeds for the first weights, it was between
+# 5 % too low and 6 % too high; the line was 13 to 17 % too low each time. A fit says how well it
+# describes the points. Only a prediction tests it.
+#
+# ## 6. More text, or a larger model?
+#
+# Is the floor E the chance in the stories, which no model can foresee? Then *no* model of any kind
+# could go below it. We intervene: the size stays that of the largest of the five, and only the
+# amount of text changes. (Each amount is a training of its own, whose rate falls to 0 at its end.)
+
+# %%
+print("width         N           D     loss  seconds")
+texts = np.array([D // 8, D // 4, D // 2, D, 4 * D])
+with_less = [train(WIDTHS[-1], STEPS // part) for part in (8, 4, 2)]
+with_more = train(WIDTHS[-1], 4 * STEPS)
+by_text = np.array([*with_less, loss[-1], with_more])
+slopes = -np.diff(np.log(by_text)) / np.diff(np.log(texts))
+print("slopes from each amount of text to the next:", *(f"{slope:.2f}" for slope in slopes))
+print(f"the floor was {floors[best]:.2f}; with four times the text the loss is {by_text[-1]:.2f}")
+assert (np.diff(by_text) < 0).all(), "more text, smaller loss"
+assert by_text[-1] < 0.55 * loss[-1], "with four times the text, about half of the loss"
+assert by_text[-1] < 1.1 * floors[best], "the same size comes down to the floor, or below it"
+
+# %% [markdown]
+# **With more text the same model comes down to "the floor", or below it.** When this was written,
+# five seeds for the first weights gave floors between 0.41 and 0.71, and with four times the text
+# the loss was between 0.41 and 0.43 each time. A larger model would go lower still. So E was not
+# the chance in the stories. It was, for the most part, what a model of any size does not learn from
+# *this much text*. Hoffmann et al. therefore write a law with two terms, one for the size and one
+# for the text:
+#
+# $$
+# L(N, D) = E + \frac{A}{N^{\alpha}} + \frac{B}{D^{\beta}}
+# $$
+#
+# With D fixed, our "floor" was E + B / D^beta. How do the two ways to a smaller loss compare here?
+
+# %%
+half_text, of_width_24 = by_text[2], loss[2]
+operations_large = counted(WIDTHS[-1]) * D / 2
+operations_small = counted(WIDTHS[2]) * D
+print(f"from half of the text to all of it: the loss is multiplied by {loss[-1] / half_text:.2f}")
+print(f"from width {WIDTHS[-1]} to {SIXTH}, four times N: multiplied by {truth / loss[-1]:.2f}")
+print("                           loss   operations")
+print(f"width {WIDTHS[2]}, all of the text{of_width_24:8.2f}{operations_small:13.1e}")
+print(f"width {WIDTHS[-1]}, half of the text{half_text:7.2f}{operations_large:13.1e}")
+assert loss[-1] / half_text < truth / loss[-1], "twice the text: more than four times the model"
+assert of_width_24 < half_text, "the small model with all of the text is better"
+assert operations_small < 0.4 * operations_large, "for less than half the operations"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(7, 5))
+axes.loglog(texts, by_text, "ko-", linewidth=0.8, label=f"width {WIDTHS[-1]}")
+axes.loglog(D, of_width_24, "s", color="tab:blue", markersize=9, label=f"width {WIDTHS[2]}")
+axes.axhline(floors[best], color="tab:green", linestyle="--", label="the curve's floor")
+for i, slope in enumerate(slopes):
+    x, y = ((v[i] ** 2 * v[i + 1]) ** (1 / 3) for v in (texts.astype(float), by_text))
+    axes.text(0.95 * x, 0.97 * y, f"slope {slope:.2f}", ha="right", va="top")
+axes.set(title="Loss by text", xlabel="D, letters read", ylabel="loss (nats per letter)")
+axes.set_xlim(22e3, 1.6e6)
+axes.set_xticks(texts, [f"{n / 1e3:,.0f}k" for n in texts])
+axes.set_yticks([0.5, 1, 2], ["0.5", "1", "2"])
+axes.minorticks_off()
+axes.legend(loc="lower left")
+plot.save(figure, "24_loss_by_text.png")
+
+# %% [markdown]
+# The slope is not the same everywhere, so this is not a line, and not yet a law. (Our guess: the
+# model is still learning to spell, and small amounts of text do not suffice for that.) Two things
+# can be read off all the same. The last doubling before D brought more than four times the model
+# did. And width 24 with all of the text (the blue square) is better than width 64 with half of it,
+# for less than half the operations. **We had too little text, not too few parameters.**
+#
+# ## 7. How to spend a budget
+#
+# That is the question of Hoffmann et al.: a fixed budget of 6 N D operations, and the law above.
+# Which N is best? Put D = budget / (6 N) into the law and set the derivative with respect to N to
+# zero. Write q for budget / 6:
+#
+# $$
+# L(N) = E + A\, N^{-\alpha} + B\, q^{-\beta}\, N^{\beta}
+# $$
+#
+# $$
+# 0 = \frac{dL}{dN} = -\alpha A\, N^{-\alpha-1} + \beta B\, q^{-\beta}\, N^{\beta-1}
+# \quad\Rightarrow\quad
+# N^{\alpha+\beta} = \frac{\alpha A}{\beta B}\, q^{\beta}
+# $$
+#
+# So the best N grows as a power of the budget, and so does the best D = q / N:
+#
+# $$
+# N \propto \mathrm{budget}^{\,\beta/(\alpha+\beta)}, \qquad
+# D \propto \mathrm{budget}^{\,\alpha/(\alpha+\beta)}
+# $$
+#
+# If alpha and beta are equal, N and D grow alike. Are they equal? Hoffmann et al. published one
+# set of constants. Besiroglu et al. took the points from the figures of that paper and fitted the
+# same formula again. They found other constants, and report that the first fit had stopped before
+# it had converged and that its exponents were rounded.
+
+# %%
+PUBLISHED = {
+    "Hoffmann et al. 2022": {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28},
+    "Besiroglu et al. 2024": {"E": 1.82, "A": 482.0, "B": 2085.4, "alpha": 0.348, "beta": 0.366},
+}
+
+
+def best_split(budget, E, A, B, alpha, beta):
+    """N and D of the smallest loss with 6 N D = budget."""
+    q = budget / 6
+    best_N = (alpha * A / (beta * B) * q**beta) ** (1 / (alpha + beta))
+    return best_N, q / best_N
+
+
+print("constants of               E       A       B  alpha   beta   N grows as    D grows as")
+for name, c in PUBLISHED.items():
+    exponents = [c[key] / (c["alpha"] + c["beta"]) for key in ("beta", "alpha")]
+    print(f"{name:22}{c['E']:6}{c['A']:8}{c['B']:8}{c['alpha']:7}{c['beta']:7}", end="")
+    print("".join(f"   budget^{exponent:.2f}" for exponent in exponents))
+    sizes = np.geomspace(1e8, 1e13, 100_001)
+    losses = c["E"] + c["A"] / sizes ** c["alpha"] + c["B"] / (1e24 / 6 / sizes) ** c["beta"]
+    searched = sizes[losses.argmin()]
+    by_pencil = best_split(1e24, **c)[0]
+    assert math.isclose(searched, by_pencil, rel_tol=1e-3), "a search finds the same N"
+
+# %% [markdown]
+# The constants of 2022 do *not* say that N and D grow alike: N grows as budget^0.45, D as
+# budget^0.55. Those of 2024 do, almost: 0.51 and 0.49. Hoffmann et al. had estimated the exponents
+# in two further ways, without this formula, and both gave about 0.5 for each. The text of their
+# paper, "grow alike", rests on these. The formula with its published constants disagrees with it.
+#
+# The test is the model that they trained: Chinchilla has 70 billion parameters and read 1.4
+# trillion tokens, 20 tokens for each parameter. What do the two sets of constants say about its
+# budget?
+
+# %%
+chinchilla = 6 * 70e9 * 1.4e12
+found = {}
+print(f"budget {chinchilla:.1e} operations       N            D   D / N")
+print(f"{'Chinchilla itself':23}{70e9:14.1e}{1.4e12:13.1e}{20:8.0f}")
+for name, c in PUBLISHED.items():
+    best_N, best_D = best_split(chinchilla, **c)
+    found[name] = best_D / best_N
+    print(f"{name:23}{best_N:14.1e}{best_D:13.1e}{best_D / best_N:8.0f}")
+assert 80 < found["Hoffmann et al. 2022"] < 110, "the first constants: a model half as large"
+assert 15 < found["Besiroglu et al. 2024"] < 25, "the second: 18 tokens for each parameter"
+
+# %%
+gpt3 = 6 * 175e9 * 300e9
+figure, axes = plot.plt.subplots(figsize=(7, 5))
+budgets = np.geomspace(1e19, 1e26, 50)
+for (name, c), color in zip(PUBLISHED.items(), ("tab:red", "tab:green"), strict=True):
+    split = np.array([best_split(budget, **c) for budget in budgets])
+    axes.loglog(budgets, split[:, 1] / split[:, 0], color=color, label=name)
+    assert best_split(gpt3, **c)[0] < 175e9 / 2, "by both fits, GPT-3 is too large for its text"
+axes.loglog(chinchilla, 20, "k*", markersize=16, label="Chinchilla: 70 billion, 1.4 trillion")
+axes.loglog(gpt3, 300 / 175, "ko", label="GPT-3: 175 billion, 0.3 trillion")
+axes.set(xlabel="budget, 6 N D operations", ylabel="tokens for each parameter", ylim=(1, 300))
+axes.set_title("The best D / N, by two fits of one formula")
+axes.legend(fontsize="small", loc="lower left")
+plot.save(figure, "24_tokens_per_parameter.png")
+
+# %% [markdown]
+# The constants of 2022 recommend a model half as large with twice the text, 93 tokens for each
+# parameter. Those of 2024 recommend almost the model that was built. **If you use this law, use
+# the second set, and expect errors even so**: Besiroglu et al. give an uncertainty of 0.02 for each
+# exponent, and the formula is an extrapolation.
+#
+# GPT-3 followed the older advice of Kaplan et al., who let mainly the model grow: N as
+# budget^0.73. By both fits it is too large for its text.
+#
+# ### Why are our own exponents so much larger than the published ones?
+#
+# There are several possible reasons, and we have not separated them:
+#
+# - *Our world is small.* A few hundred words and some plots: once they are learnt, little is left.
+#   Real text has rare things without end.
+# - *Our runs are short*, 1,200 updates.
+# - *Letters, not tokens*, and tiny models: in the smallest, the tables that N leaves out are more
+#   than half as large as the blocks.
+# - *The recipe.* This one we tried, when this was written. The same text in batches twice as large
+#   with half the updates: alpha (without a floor) was 0.17. Batches twice as large and all 1,200
+#   updates, so twice the text: 0.27. Here it was 0.21. A scaling law is a law of everything that
+#   was kept the same.
+#
+# ## 8. In the library
+#
+# `minigpt info` prints the operations for each token. The count is that of section 2:
+#
+#     # minigpt/models/costs.py
+#     forward = 2 * in_products + 4 * in_attention
+#     backward = 2 * forward
+#     return forward, forward + backward
+
+# %%
+from minigpt.models import costs
+
+print("width   counted here   minigpt.models.costs")
+for width in WIDTHS:
+    by_library = costs.flops_per_token(GPT2, gpt2(width).config)[1]
+    print(f"{width:5}{counted(width):15,.0f}{by_library:23,}")
+    assert counted(width) == by_library, "the library's estimate is the exact count"
+
+# %% [markdown]
+# ## 9. Paper and code
+#
+# - **Kaplan et al.** also give a law of the text: L(D) = (5.4e13 / D)^0.095, in nats per token of
+#   a text like GPT-2's. Each of their two laws holds where the other quantity is no limit. Ours is
+#   at a fixed D, which *is* a limit: that is the lesson of section 6.
+# - **Hoffmann et al.** trained over 400 models. Why their advice and Kaplan's differ was discussed
+#   for years. Pearce and Song (2024, arXiv 2406.12907) attribute much of it to what N leaves out
+#   (the tables), together with Kaplan's small models.
+# - **The schedule.** Each of our trainings ends when its own rate has fallen to 0. A loss that is
+#   read in the middle of a longer run belongs to a rate that has not yet fallen. Exercise 5
+#   measures how much that matters.
+# - **Which loss?** Ours is per letter, theirs per token. E, A and B change with the unit. The
+#   exponents do not: another unit only multiplies L.
+#
+# ## 10. Exercises
+#
+# 1. `exercises/24_scaling_laws.py`: the backward pass of Hoffmann's law. `lines.check` judges it
+#    line by line; then your gradient fits the constants to 40 losses.
+# 2. `exercises/24_find_the_bug.py`: a function that divides a budget, and passes all of its
+#    author's tests.
+# 3. With pencil: at the best split of a budget, how large is the term A / N^alpha compared with
+#    B / D^beta? What does that say, if alpha and beta are equal?
+# 4. With pencil: a model is used much after its training, and each use of a token costs 2 N
+#    operations. Is the best N then larger or smaller than in section 7?
+# 5. To try: train width 64 for 1,200 steps with the schedule of a run of 2,400 steps, and with that
+#    of 4,800. How far are the losses from the one in the table of section 3?
+
+# %%
+print(f"lesson 24: every check is happy (the curve was {curve(far) / truth - 1:+.1%} off, "
+      f"the line {line(far) / truth - 1:+.1%})")
