@@ -1,20 +1,32 @@
 # %% [markdown]
-# # Lesson 10: byte-pair encoding, GPT-1's
+# # Lesson 10: byte-pair encoding, GPT-1's tokens
 #
-# A model works on numbers. You will build what turns text into whole numbers and back: learn a vocabulary from text,
-# make learning fast, encode, decode, and see what is lost on the way.
+# You will build what turns text into whole numbers and back. You will learn a vocabulary from text,
+# make the learning fast, encode, decode, and see what is lost. You will also see a common mistake
+# that gives no error message: an encoder that always takes the longest piece.
 #
-# Reading: 25 minutes. Running: 8 seconds. Before it: nothing but Python's dict and list.
+# Reading: 45 minutes. Running: 8 seconds. Before it: lesson 01 (an embedding is a table with a row
+# for each number). The code needs nothing but Python's dict and list.
 #
-# Papers: Sennrich, Haddow and Birch 2016 ("Neural machine translation of rare words with subword units"), section 3.2
-# and algorithm 1. Radford et al. 2018 (GPT-1), section 4.1. The idea of merging pairs is Gage's, 1994, for data
-# compression.
+# Papers: Sennrich, Haddow and Birch 2016 ("Neural machine translation of rare words with subword
+# units"), section 3.2 and algorithm 1. Radford et al. 2018 (GPT-1), section 4.1. Gage 1994 merged
+# pairs of bytes for data compression; the method has its name from there.
 
 # %% [markdown]
 # ## 1. Why: neither words nor characters
 #
-# Give each *word* a number. We need real English, without a network: the manual of the language that runs this lesson.
-# Learn the words of nine tenths of it, and read the remaining tenth, from the middle.
+# The models of lessons 01 to 09 read and wrote letters, or a few words that were chosen for the
+# lesson. The next lesson trains a GPT-1 on real sentences. For that, text must become a row of
+# whole numbers. Each number is called a **token**; the list of all pieces of text that have a
+# number is the **vocabulary**. The choice of the pieces matters, because it fixes
+#
+# - how many rows the embedding has, and how many scores the head computes at every position;
+# - how long a text is, counted in tokens: the cost of attention grows with its square (lesson 03);
+# - what the model cannot read at all.
+#
+# First attempt: give each *word* a number. We need real English without a network: the manual of
+# the language that runs this lesson. We take the words of nine tenths of it as our vocabulary and
+# read the remaining tenth, from the middle.
 
 # %%
 import re
@@ -28,48 +40,75 @@ def split_words(text):
 
 
 manual = split_words("\n".join(topics[name] for name in sorted(topics)))
-first, last = len(manual) * 4 // 10, len(manual) * 5 // 10
-known, new = manual[:first] + manual[last:], manual[first:last]
+begin, end = len(manual) * 4 // 10, len(manual) * 5 // 10
+known, new = manual[:begin] + manual[end:], manual[begin:end]
 known_counts = Counter(known)
-one_in = len(new) / sum(word not in known_counts for word in new)
-print(f"{len(known):,} words, {len(known_counts):,} different; of new text, one word in {one_in:.0f} is unknown")
-assert 20 < one_in < 80
+unknown = [word for word in new if word not in known_counts]
+print(f"words in the manual         {len(manual):,}")
+print(f"different words, nine tenths {len(known_counts):,}")
+print(f"of the new tenth, one word in {len(new) / len(unknown):.0f} is unknown, such as:")
+print("  ", ", ".join(sorted(set(unknown))[-8:]))
+assert 20 < len(new) / len(unknown) < 80, "every few dozen words, one has no number"
 
 # %% [markdown]
-# A few dozen words, then a hole, in a text by the same authors about the same thing. And holes are where the meaning
-# is: names, numbers, rare words. There is no end to words. Besides, `merge`, `merged` and `merging` would be strangers
-# to each other, three numbers of which each has to be learnt alone.
+# Every few dozen words one is missing, in a text by the same authors about the same subject. The
+# missing words are names, numbers and rare words, and a sentence may be about them. A larger
+# vocabulary moves the limit, but there are always further names and numbers. Besides, `merge`,
+# `merged` and `merging` would be three unrelated numbers, and each would have to be learnt alone.
 #
-# Give each *character* a number, then. Nothing is ever new. But a text is now much longer:
+# Second attempt: give each *character* a number. Then little is ever unknown. But the text becomes
+# longer:
 
 # %%
 longer = sum(map(len, manual)) / len(manual)
-print(f"{longer:.1f} characters to a word: {longer**2:.0f} times as many pairs of positions (lesson 03 compares each)")
-assert 3 < longer < 5
+print(f"characters for each word: {longer:.1f}")
+print(f"pairs of positions that attention compares: {longer**2:.0f} times as many as with words")
+assert 3 < longer < 5, "a text has three to five times as many characters as words"
 
 # %% [markdown]
-# The way out lies between: **let frequent things be one symbol, spell rare ones in pieces.** And let counting choose
-# the pieces.
+# The solution lies between: **let frequent pieces be one token, and spell rare words in several.**
+# Which pieces? Counting decides. Suppose that the words `low`, `lower`, `newest` and `widest` were
+# seen. Here is how the new word `lowest` is written by each of the three methods (section 3 shows
+# where the two pieces come from):
+
+# %%
+from minigpt import plot
+
+ways = {
+    "characters": (["l", "o", "w", "e", "s", "t"], "6 tokens"),
+    "words": (["<unk>"], "1 token: unknown"),
+    "pieces": (["lo", "west</w>"], "2 tokens"),
+}
+d = plot.Diagram(7, 3.2, "the new word `lowest`, written in three ways")
+for y, (name, (pieces, remark)) in zip((2.6, 1.6, 0.6), ways.items(), strict=True):
+    d.text(0.7, y, name, color="tab:blue")
+    width = 3.6 / len(pieces)
+    for i, piece in enumerate(pieces):
+        color = "tab:red" if piece == "<unk>" else "tab:green" if name == "pieces" else "tab:blue"
+        d.box(1.5 + width * (i + 0.5), y, piece, color, width=width - 0.1)
+    d.text(6.05, y, remark)
+    print(f"{name:12}{len(pieces)} token(s): {' | '.join(pieces)}")
+plot.save(d.figure, "10_three_ways.png")
 
 # %% [markdown]
 # ## 2. Learning the merges
 #
-# The whole method: *write every word as a list of characters. Find the pair of neighbours that occurs most often. Join
-# it, everywhere, into a new symbol. Repeat.* Four words with their counts will do:
-
-# %%
-toy = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
-
-# %% [markdown]
-# One thing first. In `lowest`, `est` ends a word; in `western` it does not. To keep them apart, the last character of a
-# word carries the mark `</w>`. It will also tell the decoder where the spaces belong.
+# This is the whole method, **byte-pair encoding** (BPE): *write every word as a list of characters.
+# Find the pair of neighbours that occurs most often. Join it, everywhere, into a new symbol.
+# Repeat.* A joined pair is called a **merge**. Four words with their counts are enough to see it.
+#
+# One thing first. In `lowest`, `est` ends a word; in `western` it does not. To distinguish them,
+# the last character of each word carries the mark `</w>`. The decoder will need it too: it shows
+# where the spaces belong.
 
 # %%
 from itertools import pairwise
 
+toy = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+
 
 def split(word):
-    """The symbols that a word starts from."""
+    """The symbols from which a word starts."""
     return [*word[:-1], word[-1] + "</w>"]
 
 
@@ -82,6 +121,19 @@ def count_pairs(words):
     return pairs
 
 
+toy_pairs = count_pairs([(split(word), n) for word, n in toy.items()])
+print("newest starts as:", " ".join(split("newest")))
+for pair, n in toy_pairs.most_common(4):
+    print(f"  {n} times {pair}")
+assert toy_pairs["e", "s"] == toy_pairs["s", "t</w>"] == 9, "six times newest, three times widest"
+
+# %% [markdown]
+# Two pairs were seen 9 times. A rule must choose between them, or two programs learn two different
+# vocabularies. Sennrich's program takes the pair that comes last in the dictionary, here
+# (s, t</w>). In Python that is simply the largest `(count, pair)`. Pairs that were seen only once
+# are not merged.
+
+# %%
 def merge(symbols, pair):
     """Join every occurrence of the pair, from left to right."""
     merged, i = [], 0
@@ -95,15 +147,9 @@ def merge(symbols, pair):
     return merged
 
 
-words = [(split(word), n) for word, n in toy.items()]
-pairs = count_pairs(words)
-print("split:", " ".join(split("newest")), "  the most frequent pairs:", pairs.most_common(3))
-assert pairs["e", "s"] == pairs["s", "t</w>"] == 9  # six times newest, three times widest
-
-# %% [markdown]
-# Two pairs stand at 9. Somebody has to decide, or two programs learn two vocabularies. Sennrich's trainer takes the
-# pair that is last in the dictionary, (s, t</w>), which in Python is simply the largest `(count, pair)`. Pairs seen
-# once are not merged.
+example = merge(split("newest"), ("s", "t</w>"))
+print("newest after the merge of s and t</w>:", " ".join(example))
+assert example == ["n", "e", "w", "e", "st</w>"], "the pair has become one symbol"
 
 # %%
 def learn_slowly(word_counts, n_merges):
@@ -111,8 +157,8 @@ def learn_slowly(word_counts, n_merges):
     words = [(split(word), n) for word, n in word_counts.items()]
     merges = []
     while len(merges) < n_merges:
-        pairs = count_pairs(words)
-        count, pair = max(((n, pair) for pair, n in pairs.items()), default=(0, None))
+        counted = [(n, pair) for pair, n in count_pairs(words).items()]
+        count, pair = max(counted, default=(0, None))
         if count < 2:
             break
         merges.append((pair, count))
@@ -121,48 +167,81 @@ def learn_slowly(word_counts, n_merges):
 
 
 toy_merges = learn_slowly(toy, 100)
-toy_story = "  ".join(f"{left}+{right} {count}" for (left, right), count in toy_merges)
-print(toy_story)
+print("rank   count   merge")
+for rank, ((left, right), count) in enumerate(toy_merges, start=1):
+    print(f"{rank:4}{count:8}   {left} + {right}")
+assert len(toy_merges) == 13, "after 13 merges no pair is left that occurs twice"
 
 # %% [markdown]
-# `est</w>` after two merges: the method has found the superlative, and nobody told it about grammar. Then `lo`, then
-# the pieces of the frequent word `newest`. After 13 merges each of the four words is one symbol. No pair is left, and
-# it stops by itself.
+# After two merges there is `est</w>`: the method has found the ending of the superlative, without
+# any grammar. Then come `lo` and the pieces of the frequent word `newest`. After 13 merges each of
+# the four words is one symbol, no pair is left, and the learning stops by itself. Here are the
+# merges that make `newest`, each with its rank and its count:
+
+# %%
+d = plot.Diagram(7, 6.5, "how `newest` becomes one symbol")
+letters = split("newest")
+boxes = {(i, i): d.box(0.6 + 1.1 * i, 0.5, s, "gray", width=0.8) for i, s in enumerate(letters)}
+spans = list(boxes)  # (first letter, last letter) of each symbol
+for rank, ((left, right), count) in enumerate(toy_merges, start=1):
+    names = ["".join(letters[a : b + 1]) for a, b in spans]
+    for i, pair in enumerate(pairwise(names)):
+        if pair == (left, right):
+            parts = spans[i : i + 2]
+            x, y = sum(boxes[part].x for part in parts) / 2, 0.5 + 1.05 * (len(boxes) - 5)
+            label = f"{left + right}\nmerge {rank}: {count} times"
+            joined = (parts[0][0], parts[1][1])
+            boxes[joined] = d.box(x, y, label, "tab:green", width=1.8, height=0.75)
+            for part in parts:
+                d.arrow(boxes[part], boxes[joined])
+            spans[i : i + 2] = [joined]
+            break
+print("merges in newest:", len(boxes) - 6)
+plot.save(d.figure, "10_merges_of_a_word.png")
 
 # %% [markdown]
 # ## 3. Encoding, and the way back
 #
-# A new word comes. Which symbols is it? Do to it what was done to the corpus: the same merges, in the same order.
+# A new word comes. Which symbols is it? Do to it what was done to the words of the corpus: the same
+# merges, in the same sequence.
 
 # %%
-merges = [pair for pair, _ in toy_merges]
+toy_pairs_in_sequence = [pair for pair, _ in toy_merges]
 
 
-def encode_in_order(word, merges):
+def encode_in_sequence(word, merges):
+    """The symbols of a word: all merges, the one that was learnt first goes first."""
     symbols = split(word)
     for pair in merges:
         symbols = merge(symbols, pair)
     return symbols
 
 
-for word in ("lowest", "nest"):
-    print(f"{word}: {' | '.join(encode_in_order(word, merges))}")
-assert encode_in_order("nest", merges) == ["n", "est</w>"] and encode_in_order("lowest", merges) == ["lo", "west</w>"]
-assert all(encode_in_order(word, merges) == [word + "</w>"] for word in toy)
+for word in ("lowest", "nest", *toy):
+    print(f"{word:8}{' | '.join(encode_in_sequence(word, toy_pairs_in_sequence))}")
+of_lowest = encode_in_sequence("lowest", toy_pairs_in_sequence)
+of_nest = encode_in_sequence("nest", toy_pairs_in_sequence)
+assert of_lowest == ways["pieces"][0] == ["lo", "west</w>"], "as in the picture of section 1"
+assert of_nest == ["n", "est</w>"], "nest has two symbols"
+for word in toy:
+    whole = encode_in_sequence(word, toy_pairs_in_sequence)
+    assert whole == [word + "</w>"], "a word that was learnt is one symbol"
 
 # %% [markdown]
-# `lowest` was never seen, and two symbols spell it. But why not `low` and `est`, as a linguist would cut? The
-# vocabulary has `low</w>`, which ends a word, and no `low`: in `lower` it was `w` and `e` that met first. And here `w`
-# was joined to `est</w>` before it could meet `lo`.
+# `lowest` was never seen, and two symbols spell it. Why not `low` and `est`, as a linguist would
+# cut? The vocabulary has `low</w>`, which ends a word. It has no `low` that goes on, because in
+# `lower` the merge of `w` and `e` came first. And here `w` was joined to `est</w>` before it could
+# be joined to `lo`.
 #
-# Now `nest`, and **the surprise of this lesson**. The vocabulary has `ne`, learnt from `newest`. Many people believe
-# that an encoder takes the longest symbol that fits, then the next:
+# Now `nest`, and **the surprise of this lesson**. The vocabulary has `ne`, learnt from `newest`.
+# Many people believe that an encoder takes the longest symbol that fits, then the next longest:
 
 # %%
-vocabulary = {symbol for pair in merges for symbol in (*pair, "".join(pair))}
+vocabulary = {symbol for pair in toy_pairs_in_sequence for symbol in (*pair, "".join(pair))}
 
 
 def encode_longest_match(word):
+    """Not BPE: from the left, always the longest symbol of the vocabulary."""
     symbols, rest = [], word + "</w>"
     while rest:
         longest = max((symbol for symbol in vocabulary if rest.startswith(symbol)), key=len)
@@ -171,114 +250,140 @@ def encode_longest_match(word):
     return symbols
 
 
-print(f"nest by the longest match: {' | '.join(encode_longest_match('nest'))}")
-assert encode_longest_match("nest") == ["ne", "st</w>"]
+print(f"nest by the merges:            {' | '.join(of_nest)}")
+print(f"nest by the longest match:     {' | '.join(encode_longest_match('nest'))}")
+assert encode_longest_match("nest") == ["ne", "st</w>"], "the longest match is another cut"
 
 # %% [markdown]
-# Not the same. The merges say `n | est</w>`, since (e, st</w>) was learnt before (n, e): *age* decides, not length. A
-# model that has learnt what `est</w>` means would now be shown `ne | st</w>`, gibberish to it. An encoder with another
-# rule gives text that decodes well, and a model that reads badly: a mistake without an error message.
+# They are not the same. The merges give `n | est</w>`, because (e, st</w>) was learnt before
+# (n, e): **age decides, not length.** A model that has learnt what `est</w>` means would now be
+# given `ne | st</w>`, a pair of tokens that it never saw in training. Text encoded in this way
+# decodes well, and the model reads it badly. No error message appears.
 #
-# **The way back** undoes the steps, the last one first: join the symbols, and where a mark stands, write a space. (The
-# number of a symbol, its id, is its place in a list of all symbols; that needs no undoing worth a line.)
+# **The way back** undoes the steps, the last one first: join the symbols, and write a space where
+# a mark stands. (The number of a symbol, its **id**, is its place in the list of all symbols.)
 
 # %%
 def encode_text(text, encode_word):
+    """All symbols of a text, word by word."""
     return [symbol for word in split_words(text) for symbol in encode_word(word)]
 
 
 def decode(symbols):
-    # every word was cut into symbols
-    text = "".join(symbols)
-    # its last character had been marked
-    return text.replace("</w>", " ").strip()
+    """The text of a list of symbols."""
+    text = "".join(symbols)  # every word was cut into symbols
+    return text.replace("</w>", " ").strip()  # its last character had been marked
 
 
-assert decode(encode_text("low newest west", lambda word: encode_in_order(word, merges))) == "low newest west"
+def by_toy_merges(word):
+    return encode_in_sequence(word, toy_pairs_in_sequence)
+
+
+there = encode_text("low newest west", by_toy_merges)
+print(f"{there} -> {decode(there)!r}")
+assert decode(there) == "low newest west", "the text comes back"
 
 # %% [markdown]
 # ## 4. The same, faster
 #
-# **Learning.** Each step of `learn_slowly` looks at every word of the corpus. But a merge changes only the words that
-# contain its pair. In pencil: somewhere stands `x left right y`. After the merge it is `x new y`. The pair (left,
-# right) is gone, (x, left) and (right, y) occur once less, (x, new) and (new, y) once more. Everything else is as it
-# was. So keep, for each pair, a list of the words that contain it (an *inverted index*, like the one at the end of a
-# book), and count again in those words only.
+# **Learning.** Each step of `learn_slowly` looks at every word of the corpus. But a merge changes
+# only the words that contain its pair. Suppose that somewhere stands `x left right y`. After the
+# merge it is `x new y`. The pair (left, right) is gone; (x, left) and (right, y) occur once less;
+# (x, new) and (new, y) occur once more. Everything else is as before. So we keep, for each pair,
+# the set of words that contain it (an *inverted index*, like the one at the end of a book), and
+# count again in those words only.
 
 # %%
 from collections import defaultdict
 
 
 class Learner:
-    """Learns one merge after another. `words[i]` is (symbols, count), `pairs` counts, `where` tells which words."""
+    """Learns one merge after another."""
 
     def __init__(self, word_counts):
         self.words = [(split(word), n) for word, n in word_counts.items()]
-        self.pairs, self.where = Counter(), defaultdict(set)
+        self.pairs = Counter()  # how often each pair occurs
+        self.where = defaultdict(set)  # in which words it occurs
+        self.touched = 0  # words that were looked at, in all merges together
         for i in range(len(self.words)):
             self.add(i, +1)
-        self.touched = 0  # words that we had to look at, in all merges together
 
-    def add(self, i, sign):
-        """Put the pairs of word i into the counts, or take them out."""
+    def add(self, i, sign):  # the pairs of word i: add them (+1), or take them out (-1)
         symbols, n = self.words[i]
         for pair in pairwise(symbols):
             self.pairs[pair] += sign * n
             self.where[pair].add(i)
 
-    def merge_next(self):
-        """The most frequent pair and its count, already merged; None if every pair is seen less than twice."""
-        count, pair = max(zip(self.pairs.values(), self.pairs, strict=True), default=(0, None))
-        if count < 2:
-            return None
-        for i in self.where.pop(pair):
-            symbols, n = self.words[i]
-            self.add(i, -1)
-            self.words[i] = merge(symbols, pair), n
-            self.add(i, +1)
-            self.touched += 1
-        del self.pairs[pair], self.where[pair]
-        return pair, count
+
+toy_learner = Learner(toy)
+found_in = [list(toy)[i] for i in sorted(toy_learner.where["s", "t</w>"])]
+print("the pair (s, t</w>) stands in the words", found_in)
+assert toy_learner.pairs == toy_pairs, "the counts are those of count_pairs"
+
+# %%
+def merge_next(learner):
+    """The most frequent pair and its count, already merged; None if no pair occurs twice."""
+    count, pair = max(zip(learner.pairs.values(), learner.pairs, strict=True), default=(0, None))
+    if count < 2:
+        return None
+    for i in learner.where.pop(pair):
+        symbols, n = learner.words[i]
+        learner.add(i, -1)
+        learner.words[i] = merge(symbols, pair), n
+        learner.add(i, +1)
+        learner.touched += 1
+    del learner.pairs[pair], learner.where[pair]
+    return pair, count
 
 
-learner = Learner(toy)
-assert [learner.merge_next() for _ in range(13)] == toy_merges and learner.merge_next() is None
+def learn(word_counts, n_merges):
+    """The first n merges, or all that there are, each with its count."""
+    learner = Learner(word_counts)
+    found = [merge_next(learner) for _ in range(n_merges)]
+    return [merged for merged in found if merged]
+
+
+print("the first merges of the toy:", learn(toy, 3))
+assert learn(toy, 100) == toy_merges, "the same merges as the slow way"
 
 # %% [markdown]
-# The same merges on the toy. And on the manual, where it matters? A race over 50 merges, in seconds of processor time:
+# The merges of the toy are the same. Now the manual, 50 merges, in seconds of processor time:
 
 # %%
 import time
 
-start = time.process_time()
+started = time.process_time()
 slow_merges = learn_slowly(known_counts, 50)
-slow = time.process_time() - start
+slow = time.process_time() - started
 
 learner = Learner(known_counts)
-start = time.process_time()
-fast_merges = [learner.merge_next() for _ in range(50)]
-fast = time.process_time() - start
-
-assert slow_merges == fast_merges
-print(f"50 merges, counting everything again: {slow:.2f} s; only the words with the pair: {fast:.2f} s")
+started = time.process_time()
+fast_merges = [merge_next(learner) for _ in range(50)]
+fast = time.process_time() - started
 early, learner.touched = learner.touched / 50, 0
-fast_merges += [learner.merge_next() for _ in range(950)]
+fast_merges += [merge_next(learner) for _ in range(950)]
 late = learner.touched / 950
-print(f"of {len(known_counts):,} words a merge touched {early:.0f} at first, {late:.0f} from merge 51 to 1000")
-assert fast < slow / 3 and late < early / 5 < len(known_counts) / 50
+print(f"50 merges, all words counted again    {slow:.2f} s")
+print(f"50 merges, only the words with the pair {fast:.2f} s")
+print(f"words touched by a merge, of {len(known_counts):,}: {early:.0f} in the first 50 merges, "
+      f"{late:.0f} in merges 51 to 1,000")  # fmt: skip
+assert slow_merges == fast_merges[:50], "both ways learn the same merges"
+assert fast < slow / 3, "to touch fewer words is faster"
+assert late < early / 5 < len(known_counts) / 50, "the later the merge, the fewer the words"
 
 # %% [markdown]
-# And the later the merge, the rarer its pair and the fewer the words: the cost of a merge falls as learning goes on,
-# while the slow learner pays the full price up to the end. Over 40,000 merges that adds up. (What remains is the search
-# for the largest count; the library keeps a heap for that, and keeps only the counts of the four neighbours up to
-# date.)
+# The later the merge, the rarer its pair and the fewer the words that it touches. So the cost of a
+# merge falls during the learning, while `learn_slowly` pays the full price until the end. (What
+# remains is the search for the largest count. The library keeps the pairs sorted by their counts,
+# and changes only the counts of the neighbours.)
 #
-# **Encoding.** `encode_in_order` tries every merge on every word: 40,000 attempts, nearly all in vain. Turn it around:
-# among the pairs that the word *has*, the one that was learnt first goes first.
+# **Encoding.** `encode_in_sequence` tries all merges on every word, 40,000 for GPT-1. Most of them
+# do not occur in the word. It is enough to look at the pairs that are in the word now, and to take
+# the one that was learnt first: the one with the lowest **rank**.
 
 # %%
 def encode_by_rank(word, ranks):
-    """ranks: {pair: its place in the list of merges}."""
+    """ranks {pair: place in the list of merges} -> the symbols of a word."""
     symbols = split(word)
     while len(symbols) > 1:
         pair = min(pairwise(symbols), key=lambda pair: ranks.get(pair, len(ranks)))
@@ -288,178 +393,259 @@ def encode_by_rank(word, ranks):
     return symbols
 
 
-merges = [pair for pair, _ in fast_merges]
-ranks = {pair: rank for rank, pair in enumerate(merges)}
-for word in sorted(set(new))[::13]:
-    assert encode_by_rank(word, ranks) == encode_in_order(word, merges)
+manual_merges = [pair for pair, _ in fast_merges]
+manual_ranks = {pair: rank for rank, pair in enumerate(manual_merges)}
+some_words = sorted(set(new))[::13]
+for word in some_words:
+    in_sequence = encode_in_sequence(word, manual_merges)
+    assert encode_by_rank(word, manual_ranks) == in_sequence, "both ways give the same symbols"
+print(f"{len(some_words)} words, 1,000 merges: the same symbols in both ways; for example")
+for word in some_words[-3:]:
+    print("  ", " | ".join(encode_by_rank(word, manual_ranks)))
 
 # %% [markdown]
-# Why are they equal? A merge can only bring forth pairs that contain its new symbol, and those were learnt later than
-# the symbol itself. So after applying rank 7, no pair of a rank below 7 can appear, and "lowest rank first" walks
-# through the list in order. Words repeat, so remembering each word's symbols in a dict does the rest.
-
-# %% [markdown]
-# ## 5. Check
+# Why are they equal? A merge can only create pairs that contain its new symbol, and every merge of
+# that symbol was learnt later than the symbol itself. So after the merge of rank 7 no pair with a
+# rank below 7 can appear, and "lowest rank first" goes through the list in its sequence. Words
+# repeat, so the library also remembers the symbols of each word.
 #
-# The thirteen merges of the toy, as Sennrich's published trainer (subword-nmt) gives them:
+# ## 5. Check, and the trap
+#
+# These are the thirteen merges of the toy, as Sennrich's published program (subword-nmt) gives
+# them:
 
 # %%
-assert toy_story == (
-    "s+t</w> 9  e+st</w> 9  l+o 7  w+est</w> 6  n+e 6  ne+west</w> 6  lo+w</w> 5  "
-    "w+i 3  wi+d 3  wid+est</w> 3  w+e 2  we+r</w> 2  lo+wer</w> 2"
-)
+published = [
+    "s+t</w> 9  e+st</w> 9  l+o 7  w+est</w> 6  n+e 6  ne+west</w> 6",
+    "lo+w</w> 5  w+i 3  wi+d 3  wid+est</w> 3  w+e 2  we+r</w> 2  lo+wer</w> 2",
+]
+ours = [f"{left}+{right} {count}" for (left, right), count in toy_merges]
+for line in published:
+    print(line)
+same = ours == "  ".join(published).split("  ")
+assert same, "merges, counts and sequence are those of the published program"
 
 # %% [markdown]
-# **The trap: a round trip proves little.** `decode(encode(text)) == text` holds for the toy. It holds for *any* list of
-# merges, even for none, and for the longest match: joining pieces gives the word back however it was cut. And where the
-# text is not as tame as the corpus, it fails for a good reason:
+# **The trap: a round trip proves little.** `decode(encode(text)) == text` is a good test to have,
+# and a weak one. It passes for *any* list of merges, even for none, and for the longest match,
+# because joined pieces give the word back however it was cut:
 
 # %%
-known_symbols = {symbol for word in known_counts for c in word for symbol in (c, c + "</w>")}
-known_symbols |= {"".join(pair) for pair in merges}
+encoders = {
+    "the merges": by_toy_merges,
+    "no merges": split,
+    "the merges backwards": lambda word: encode_in_sequence(word, toy_pairs_in_sequence[::-1]),
+    "the longest match": encode_longest_match,
+}
+print("encoder                comes back as   symbols")
+for name, encoder in encoders.items():
+    its_symbols = encode_text("nest", encoder)
+    print(f"{name:22} {decode(its_symbols):15} {' | '.join(its_symbols)}")
+    assert decode(its_symbols) == "nest", "every encoder passes the round trip"
+
+# %% [markdown]
+# For other text the round trip fails, and for good reasons:
+
+# %%
+import sys
+
+if hasattr(sys.stdout, "reconfigure"):
+    sys.stdout.reconfigure(errors="replace")  # a terminal may not be able to show Hangul
+
+symbols_seen = {symbol for word in known_counts for c in word for symbol in (c, c + "</w>")}
+symbols_seen |= {"".join(pair) for pair in manual_merges}
 
 
 def encode_or_unknown(word):
-    return [symbol if symbol in known_symbols else "<unk>" for symbol in encode_by_rank(word, ranks)]
+    """The symbols of a word; <unk> for those that the vocabulary does not have."""
+    return [s if s in symbols_seen else "<unk>" for s in encode_by_rank(word, manual_ranks)]
 
 
-for text, returned in {"the cat": "the cat", "The  cat!": "the cat !", "cat 안녕": "cat <unk><unk>"}.items():
-    assert decode(encode_text(text, encode_or_unknown)) == returned
-    print(f"  {text!a} comes back as {returned!r}")
-
-# %% [markdown]
-# Three losses: capitals, spaces, and every character that the corpus did not have, which becomes the one symbol
-# `<unk>`. GPT-1 lives with all three. To its released vocabulary the word 안녕하세요 is five times `<unk>`. GPT-2 loses
-# nothing (lesson 15): it starts from bytes instead of characters, as the name of the method says.
-
-# %% [markdown]
-# ## 6. See it: what merges buy
-#
-# How many symbols does a word take, after so many merges? We learn from the manual and from a small world of stories
-# for children (`minigpt.data.stories`), and then read text that was not learnt from.
+samples = {"the cat": "the cat", "The  cat!": "the cat !", "cat 안녕": "cat <unk><unk>"}
+for given, returned in samples.items():
+    back = decode(encode_text(given, encode_or_unknown))
+    print(f"{given!r} comes back as {back!r}")
+    assert back == returned, "capitals, spaces and new characters are lost"
 
 # %%
-from itertools import takewhile
+d = plot.Diagram(7.4, 3.2, "text, its symbols, and what comes back")
+for y, (given, returned) in zip((2.6, 1.6, 0.6), samples.items(), strict=True):
+    pieces = encode_text(given, encode_or_unknown)
+    color = "tab:green" if given == returned else "tab:red"
+    start = d.box(0.85, y, plot.readable(given).replace("  ", "␣␣"), "gray", width=1.5)
+    middle = d.box(3.45, y, "  ".join(pieces), width=2.8)
+    finish = d.box(6.3, y, returned, color, width=2.0)
+    d.arrow(start, middle)
+    d.arrow(middle, finish)
+print("in the last row stands", plot.readable("안녕"), "(hello)")
+plot.save(d.figure, "10_what_is_lost.png")
 
-from minigpt import plot
+# %% [markdown]
+# Three things are lost: capital letters, spaces, and every character that the corpus did not have.
+# Such a character becomes the one symbol `<unk>` ("unknown"). GPT-1 lives with all three. In its
+# released vocabulary the word 안녕하세요 is five times `<unk>`. GPT-2 loses nothing (lesson 15):
+# it starts from bytes instead of characters.
+#
+# ## 6. See it: what merges save
+#
+# How many symbols does a word take after so many merges? We learn from the manual and from a small
+# world of stories for children (`minigpt.data.stories`), and then read text that was not learnt
+# from.
+
+# %%
 from minigpt.data import stories
 
-plt = plot.plt
-
-checkpoints = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]
-
-
-def learn(words, n):
-    """The first n merges, or all there are."""
-    learner = Learner(Counter(words))
-    return [pair for pair, _ in takewhile(bool, (learner.merge_next() for _ in range(n)))]
+CHECKPOINTS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]
 
 
 def symbols_per_word(words, merges):
-    """After so many merges, a word is so many symbols long: {merges: symbols}, up to the last merge."""
+    """{number of merges: symbols for each word, on average}, up to the last merge."""
     counts, per_word = Counter(words), {}
-    for n in sorted({min(n, len(merges)) for n in checkpoints}):
+    for n in sorted({min(n, len(merges)) for n in CHECKPOINTS}):
         ranks = {pair: rank for rank, pair in enumerate(merges[:n])}
-        per_word[n] = sum(c * len(encode_by_rank(word, ranks)) for word, c in counts.items()) / len(words)
+        total = sum(c * len(encode_by_rank(word, ranks)) for word, c in counts.items())
+        per_word[n] = total / len(words)
     return per_word
 
 
-story_words, new_story_words = (split_words(stories.corpus(200, split=split)) for split in ("train", "valid"))
-manual_merges, story_merges = learn(known, checkpoints[-1]), learn(story_words, checkpoints[-1])
+parts = [split_words(stories.corpus(200, split=part)) for part in ("train", "valid")]
+story_words, new_story_words = parts
+all_manual_merges = [pair for pair, _ in learn(known_counts, CHECKPOINTS[-1])]
+story_merges = [pair for pair, _ in learn(Counter(story_words), CHECKPOINTS[-1])]
+print(f"merges from the manual {len(all_manual_merges):,}, from stories {len(story_merges):,}")
+assert all_manual_merges[:1000] == manual_merges, "the first thousand are those of section 4"
+
+# %%
 curves = {
-    "the manual, learnt from": (symbols_per_word(known, manual_merges), "o-", "tab:blue"),
-    "the manual, the new tenth": (symbols_per_word(new, manual_merges), "o--", "tab:blue"),
-    "stories, learnt from": (symbols_per_word(story_words, story_merges), "s-", "tab:orange"),
-    "other stories": (symbols_per_word(new_story_words, story_merges), "s--", "tab:orange"),
-    "the manual, with merges learnt from stories": (symbols_per_word(new, story_merges), "^:", "tab:red"),
+    "the manual, learnt from": symbols_per_word(known, all_manual_merges),
+    "the manual, the new tenth": symbols_per_word(new, all_manual_merges),
+    "stories, learnt from": symbols_per_word(story_words, story_merges),
+    "other stories": symbols_per_word(new_story_words, story_merges),
+    "the manual, merges from stories": symbols_per_word(new, story_merges),
 }
-figure, axes = plt.subplots()
-for label, (curve, style, colour) in curves.items():
+print("symbols for each word                after no merge   after all merges")
+for name, curve in curves.items():
+    print(f"{name:36}{curve[0]:15.2f}{curve[max(curve)]:19.2f}")
+last = [curve[max(curve)] for curve in curves.values()]
+assert last[0] < last[1] < 1.4, "new text of the same kind needs a few more symbols"
+assert max(last[2:4]) < 1.05, "in the story world nearly every word becomes one symbol"
+assert last[4] > 2, "merges from stories help the manual little"
+for curve in list(curves.values())[:4]:
+    doublings = [curve[n] - curve[2 * n] for n in (16, 32, 64, 128, 256)]
+    assert all(0.15 < saved < 0.45 for saved in doublings), "each doubling saves 0.2 to 0.4"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(7, 5))
+styles = (("o-", "tab:blue"), ("o--", "tab:blue"), ("s-", "tab:orange"), ("s--", "tab:orange"),
+          ("^:", "tab:red"))  # fmt: skip
+for (name, curve), (style, color) in zip(curves.items(), styles, strict=True):
     places = [max(n, 0.5) for n in curve]  # a logarithmic axis has no 0
-    axes.plot(places, list(curve.values()), style, color=colour, label=label, markersize=4, linewidth=1.2)
+    axes.plot(places, list(curve.values()), style, color=color, label=name, markersize=5)
 axes.axhline(1, color="gray", linewidth=1)
-axes.text(0.5, 0.9, "below this line a symbol would be longer than a word", color="gray", fontsize="small")
 axes.set_xscale("log", base=2)
 ticks = [1, 4, 16, 64, 256, 1024]
 axes.set_xticks([0.5, *ticks], ["none", *map(str, ticks)])
 axes.minorticks_off()
-axes.set(xlabel="number of merges learnt", ylabel="symbols per word", ylim=(0.8, None))
-axes.set_title("A vocabulary is a memory of its text: elsewhere it helps less")
-axes.legend(fontsize="small", loc=(0.02, 0.12))
-plot.save(figure, "10_byte_pair_encoding.png")
-
-for label, (curve, _, _) in curves.items():
-    merged, symbols = list(curve.items())[-1]
-    print(f"  {label}: {symbols:.2f} symbols per word after {merged} merges")
-ends = [list(curve.values())[-1] for curve, _, _ in curves.values()]
-assert max(ends[2:4]) < 1.05 < ends[0] < ends[1] < 1.4 and ends[4] > 2
-for curve, _, _ in list(curves.values())[:4]:
-    assert all(0.15 < curve[n] - curve[2 * n] < 0.45 for n in (16, 32, 64, 128, 256))
+axes.set(xlabel="number of merges", ylabel="symbols for each word", ylim=(0.8, None))
+axes.set_title("Merges help the text from which they were learnt")
+axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.05), fontsize="small")
+plot.save(figure, "10_symbols_per_word.png")
 
 # %% [markdown]
-# One by one the first merges buy the most. From 16 to 512, each doubling buys 0.2 to 0.4 symbols per word; after that
-# there is less and less left to buy. The story world has so few words that it is used up early: no pair is left that
-# occurs twice. Its merges are of little use for the manual: the red curve ends above 2. So a model reads its own kind
-# of text in few symbols and all other text in many; for GPT-1, whose vocabulary comes from English novels, Korean has
-# no symbols at all.
+# From 16 merges to 512, each doubling saves 0.2 to 0.4 symbols for each word. Later doublings save
+# less, because the curve comes near 1. The story world has so few words that its learning ends
+# early: no pair is left that occurs twice. Its merges help the manual little; the red curve ends
+# above 2. So a model reads text of its own kind in few tokens, and all other text in many.
 #
-# Why not go on until every word is whole? Every symbol is a row in the model's table, to be learnt from the few places
-# where it occurs, and a score to be computed at each position. GPT-1 stopped at 40,000 merges: 31 of its 117 million
-# parameters are that table.
+# Why not go on until every word is one symbol? Each symbol is a row of the embedding, which learns
+# only from the places where the symbol occurs; and it is a score that the head computes at every
+# position. GPT-1 stopped at 40,000 merges:
+
+# %%
+V, C, T = 1 + 238 + 238 + 40_000 + 1, 768, 512
+table, positions = V * C, T * C
+all_parameters = 116_534_784
+print(f"vocabulary of GPT-1  {V:,}")
+print(f"embedding            {V:,} x {C} = {table:,} parameters")
+print(f"share of the model   {table / all_parameters:.0%} of {all_parameters:,}")
+assert V == 40_478, "<unk>, 238 characters, the same with a mark, 40,000 merges, the line end"
+assert round(table / 1e6) == 31, "31 of 117 million parameters are this table"
 
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt.tokenizer.bpe.learn` gives the same merges and the same counts:
+# `minigpt.tokenizer.bpe` is written for speed. Beside it stands the same in a few lines, written to
+# be read, and a test compares the two. This is its learning; compare it with `learn_slowly`:
+#
+#     # minigpt/tokenizer/bpe_reference.py
+#     pair_counts = Counter()
+#     for word, symbols in words.items():
+#         for pair in pairwise(symbols):
+#             pair_counts[pair] += word_counts[word]
+#     if not pair_counts:
+#         break
+#     best = max(pair_counts, key=lambda pair: (pair_counts[pair], pair))
+#     merges.append(best)
 
 # %%
 from itertools import islice
 
-from minigpt import tokenizer
 from minigpt.tokenizer import bpe
 
-assert list(islice(bpe.learn(known_counts), 1000)) == fast_merges
-assert list(bpe.learn(toy)) == toy_merges
-assert bpe.merge(bpe.split_word("nest"), {pair: i for i, (pair, _) in enumerate(toy_merges)}) == ["n", "est</w>"]
+by_library = list(islice(bpe.learn(known_counts), 1000))
+print("the last of 1,000 merges, library:", by_library[-1], " ours:", fast_merges[-1])
+assert by_library == fast_merges, "1,000 merges and counts, equal to the library's"
+assert list(bpe.learn(toy)) == toy_merges, "and the toy's"
+toy_ranks = {pair: rank for rank, pair in enumerate(toy_pairs_in_sequence)}
+assert bpe.merge(bpe.split_word("nest"), toy_ranks) == of_nest, "and the symbols of nest"
 
 # %% [markdown]
-# `GPT1Tokenizer` is the whole way from text to ids. `explain` shows how it went:
+# `GPT1Tokenizer` is the whole way from text to ids. `explain` shows the merges of a text:
 
 # %%
-gpt1 = tokenizer.GPT1Tokenizer.train(stories.corpus(300), vocab_size=400, pipeline="rules", progress=False)
+from minigpt import tokenizer
+
+corpus = stories.corpus(300)
+gpt1 = tokenizer.GPT1Tokenizer.train(corpus, vocab_size=400, pipeline="rules", progress=False)
 print(gpt1.explain("Happily!"))
 ids = gpt1.encode("Tom was happily lost.\n안녕")
-print(ids, "is", repr(gpt1.decode(ids)))
-assert gpt1.tokens[0] == "<unk>" and gpt1.tokens[-1] == "\n</w>" and gpt1.vocab_size == 400
-assert gpt1.decode(ids) == "tom was happily lost .\n<unk><unk>"
+print("ids", ids)
+print("are", repr(gpt1.decode(ids)))
+assert gpt1.vocab_size == 400, "as many tokens as were wanted"
+assert (gpt1.tokens[0], gpt1.tokens[-1]) == ("<unk>", "\n</w>"), "the first id and the last"
+assert gpt1.decode(ids) == "tom was happily lost .\n<unk><unk>", "the three losses of section 5"
 
 # %% [markdown]
-# The ids stand in a fixed order, that of the released file: `<unk>` is 0, then the characters, the characters with
-# their mark, one symbol for each merge, and the line end. Count them for GPT-1: 1 + 238 + 238 + 40,000 + 1 = 40,478.
-
-# %% [markdown]
+# The ids have a fixed sequence, that of the released file: `<unk>` is 0, then the characters, the
+# characters with their mark, one symbol for each merge, and the line end.
+#
 # ## 8. Paper and code
 #
-# - The paper says "a bytepair encoding (BPE) vocabulary with 40,000 merges". The vocabulary has 40,478 entries; the 478
-#   others are told above. That all text is made lower case can be seen only in the code.
-# - Before any merge, paper and code clean the text with the library `ftfy`, standardise punctuation and white space,
-#   and split words by the English rules of `spaCy`: `didn't` becomes `did` and `n't`. Our `\w+` is simpler.
-#   `minigpt.tokenizer.text` has the paper's way, and rules for when the two libraries are not there.
-# - Sennrich's first version had `</w>` as a symbol of its own; since version 0.2, and in GPT-1, it is glued to the last
-#   character. The toy then has other merges.
-# - A line end is the symbol `\n</w>`, put at the end of the vocabulary: no merge makes it.
-# - The `tokenizers` library breaks ties by the ids of the symbols, so the same text gives another vocabulary:
-#   `bpe.learn(..., ties="tokenizers")`. Neither is better.
-
-# %% [markdown]
+# - The paper says "a bytepair encoding (BPE) vocabulary with 40,000 merges". The vocabulary has
+#   40,478 entries; the other 478 are counted in section 6. That all text is made lower case can
+#   be seen only in the code.
+# - Before any merge, paper and code clean the text with the library `ftfy`, standardise punctuation
+#   and white space, and split words by the English rules of `spaCy`: `didn't` becomes `did` and
+#   `n't`. Our `\w+` is simpler. `minigpt.tokenizer.text` has the paper's way, and rules that
+#   replace the two libraries where they are not installed.
+# - In Sennrich's first version `</w>` was a symbol of its own. Since version 0.2 of his program,
+#   and in GPT-1, it is part of the last character. The toy has other merges then.
+# - A line end is the symbol `\n</w>`, at the end of the vocabulary. No merge makes it.
+# - The `tokenizers` library decides between equal counts by the ids of the symbols, so the same
+#   text gives another vocabulary: `bpe.learn(..., ties="tokenizers")`. Neither is better.
+# - **WordPiece**, the method of BERT, merges pairs by another rule, and its encoder does take the
+#   longest match. Exercise 1 builds it.
+#
 # ## 9. Exercises
 #
-# 1. `exercises/10_byte_pair_encoding.py`: write `merges(word_counts, n)` and `encode(word, merges)` from an empty page.
-#    The file judges itself: run it.
-# 2. `exercises/10_find_the_bug.py`: a `merge` in one line, `str.replace`, as many have written it. It learns the toy
-#    rightly, and yet it is wrong. Run the file, find out why, mend it.
-# 3. With pencil: how many symbols has `aaaaa</w>` after the merge (a, a)? And how often did the pair occur? Why can a
-#    merge remove fewer symbols than its count?
+# 1. `exercises/10_byte_pair_encoding.py`: WordPiece. Which pair is merged, and how is a word
+#    encoded? Two functions; the file judges them.
+# 2. `exercises/10_find_the_bug.py`: a `merge` in one line, with `str.replace`. It learns the toy
+#    correctly, and it is wrong.
+# 3. With pencil: how many symbols has `aaaaa</w>` after the merge (a, a)? How often did the pair
+#    occur? Why can a merge remove fewer symbols than its count?
+# 4. To try: how many words of the manual's new tenth are one token, after 0, 100, 1,000 and 2,048
+#    merges? How many words that were *never seen* in the other nine tenths are one token?
 
 # %%
 print("lesson 10: every check is happy (13 published merges, 1,000 equal to the library's)")

@@ -1,7 +1,8 @@
-"""Exercise 10: find the bug. A merge in one line, and it learns the toy of lesson 10 rightly.
+"""Exercise 10: find the bug. A merge in one line, which learns the toy of lesson 10 correctly.
 
-Run the file to see a case in which it joins what it should not. When do the symbols of a word look, for `str.replace`,
-like the pair, and are not? And why has the toy never met that case? Mend `merge`; the rest is right.
+Run the file: it shows a case in which the merge joins what it should not join. When does a list of
+symbols, written with spaces, contain the text of a pair, although the pair is not there? And why
+did the toy never have this case? Correct `merge`; the rest is right.
 
 Judge it:  python lessons/exercises/10_find_the_bug.py
 """
@@ -35,7 +36,8 @@ def learn(word_counts, n):
 if __name__ == "__main__":
     toy = learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 100)
     if len(toy) != 13 or toy[:3] != [("s", "t</w>"), ("e", "st</w>"), ("l", "o")]:
-        raise SystemExit("now the toy is wrong: its first merges are s+t</w>, e+st</w>, l+o, and there are 13")
+        raise SystemExit("the toy is wrong now: it has 13 merges, first s+t</w>, e+st</w>, l+o")
+    print("the toy: right")
     for symbols, pair, right in (
         (["n", "es", "t", "s</w>"], ("s", "t"), ["n", "es", "t", "s</w>"]),
         (["s", "th", "e</w>"], ("s", "t"), ["s", "th", "e</w>"]),
@@ -43,5 +45,5 @@ if __name__ == "__main__":
     ):
         yours = merge(symbols, pair)
         if yours != right:
-            raise SystemExit(f"merge({symbols}, {pair}) gives {yours}, right is {right}")
+            raise SystemExit(f"merge({symbols}, {pair})\ngives {yours}\nand should give {right}")
     print("right: a pair is two whole symbols, and nothing else")
