@@ -279,15 +279,15 @@ def correlation(g):
 
 
 found = {}
-print("text        workers   rho    foretold   measured: noise with shared / with own masks")
+print("text        workers   rho    predicted  measured: noise with shared / with own masks")
 for name, rows in (("different", different), ("same", same)):
     rho = correlation(gradients(rows, 0, shared=True))
     own, shared = gradients(rows, 100, shared=False), gradients(rows, 200, shared=True)
     for n in (2, 4, 8):
-        foretold = np.sqrt(1 + (n - 1) * rho)
+        predicted = np.sqrt(1 + (n - 1) * rho)
         found[name, n] = noise(shared, n) / noise(own, n)
-        print(f"{name:9}{n:8}{rho:10.3f}{foretold:9.2f}{found[name, n]:11.2f}")
-        assert abs(found[name, n] / foretold - 1) < 0.15, "the formula foretells the noise"
+        print(f"{name:9}{n:8}{rho:10.3f}{predicted:9.2f}{found[name, n]:11.2f}")
+        assert abs(found[name, n] / predicted - 1) < 0.15, "the formula predicts the noise"
 
 # %%
 assert 2.4 < found["same", 8] < 3.2, "the same text for all: sqrt(8) = 2.8 times the noise"
@@ -634,16 +634,16 @@ assert of_three < 1e-10, "parts of unequal size are no difficulty"
 
 # %%
 three_numbers = {}
-print("         milliseconds                           letters a second")
-print("         computing, by      update   adding   one      two      two,      effi-")
-print("         one   each of 2             up       worker   workers  foretold  ciency")
+print("            computing, ms, by                       letters a second, by")
+print(f"{'':8}{'one':>10}{'each of 2':>11}{'update':>8}{'adding':>8}{'one':>9}{'two':>9}", end="")
+print(f"{'predicted':>11}{'efficiency':>12}")
 for batch in (32, 2):
     (c1, _, u1), (c2, s2, u2) = measured[batch, 1][1], measured[batch, 2][1]
     three_numbers[batch] = c1, u1, s2, c2 + s2 + u2
-    t1, t2, foretold_t2 = c1 + u1, c2 + s2 + u2, c1 / 2 + u1 + s2
-    speeds = [batch * CONTEXT / t for t in (t1, t2, foretold_t2)]
-    print(f"batch {batch:2}{1e3 * c1:5.1f}{1e3 * c2:8.1f}{1e3 * u1:14.1f}{1e3 * s2:9.1f}"
-          + "".join(f"{speed:9,.0f}" for speed in speeds) + f"{t1 / t2 / 2:10.0%}")
+    t1, t2, predicted_t2 = c1 + u1, c2 + s2 + u2, c1 / 2 + u1 + s2
+    one, two, predicted_two = (batch * CONTEXT / t for t in (t1, t2, predicted_t2))
+    print(f"batch {batch:2}{1e3 * c1:10.1f}{1e3 * c2:11.1f}{1e3 * u1:8.1f}{1e3 * s2:8.1f}", end="")
+    print(f"{one:9,.0f}{two:9,.0f}{predicted_two:11,.0f}{t1 / t2 / 2:12.0%}")
 
 # %% [markdown]
 # When this was written, on two cores without other work, a second worker raised the speed of the
@@ -688,7 +688,7 @@ assert row_seconds[0] > row_seconds[-1] / 32, "a row alone takes longer than a r
 # One row alone takes longer than one row among 32 (last line). So a part of c is not divided
 # either: it is the same for 1 row as for 32. (We guess that it is the time to call each operation,
 # and the work on the weights.) That part belongs to u. For small batches the formula therefore
-# foretells too high a speed.
+# predicts too high a speed.
 
 # %%
 figure, axes = plot.plt.subplots()

@@ -2,7 +2,7 @@
 # # Lesson 24: scaling laws
 #
 # You will train five sizes of one model, fit a law to their losses, and say what a sixth size will
-# reach *before* you train it. You will see a fit that looks good and foretells badly, and find out
+# reach *before* you train it. You will see a fit that looks good and predicts badly, and find out
 # why. You will count all operations of a training step. Then you will derive how to divide a fixed
 # number of operations between a larger model and more text, and compare two published answers.
 #
@@ -286,7 +286,7 @@ floors = np.arange(0, loss[-1] - 0.01, 0.01)
 fits = [power_law(N, loss, floor) for floor in floors]
 best = int(np.argmin([fit[2] for fit in fits]))
 far = size_of(SIXTH)
-print(f"floor E   alpha   misfit   foretold for N = {far:,}")
+print(f"floor E   alpha   misfit   predicted for N = {far:,}")
 for i in sorted({*range(0, len(floors), 20), best}):
     its_alpha, law, its_misfit = fits[i]
     mark = "   the smallest misfit" if i == best else ""
@@ -310,12 +310,12 @@ assert np.median([fit[2] for fit in fits]) < 0.06, "and most floors fit well"
 # one by the curve. They are printed before the model is trained.
 
 # %%
-print(f"foretold for N = {far:,}: by the line {line(far):.3f}, by the curve {curve(far):.3f}")
+print(f"predicted for N = {far:,}: by the line {line(far):.3f}, by the curve {curve(far):.3f}")
 print("width         N           D     loss  seconds")
 truth = train(SIXTH)
 print(f"the line is {line(far) / truth - 1:+.1%} off, the curve {curve(far) / truth - 1:+.1%}")
-assert line(far) < 0.97 * truth, "the line foretells too small a loss"
-assert abs(curve(far) - truth) < abs(line(far) - truth), "the curve foretells better"
+assert line(far) < 0.97 * truth, "the line predicts too small a loss"
+assert abs(curve(far) - truth) < abs(line(far) - truth), "the curve predicts better"
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(7, 5))
