@@ -68,8 +68,8 @@ assert 3 < longer < 5, "a text has three to five times as many characters as wor
 # %% [markdown]
 # The solution lies between: **let frequent pieces be one token, and spell rare words in several.**
 # Which pieces? Counting decides. Suppose that the words `low`, `lower`, `newest` and `widest` were
-# seen. Here is how the new word `lowest` is written by each of the three methods (section 3 shows
-# where the two pieces come from):
+# seen. Here is how the new word `lowest` is written by each of the three methods. (`<unk>` means
+# unknown, and `</w>` means that a word ends here. Section 3 shows where the two pieces come from.)
 
 # %%
 from minigpt import plot
