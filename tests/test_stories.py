@@ -46,7 +46,7 @@ def test_there_are_at_least_300_words_and_all_plots_are_told(told):
 
 def test_stories_have_their_length_and_a_shape(told):
     for story in told:
-        assert 60 <= len(story.text.split()) <= 120
+        assert 60 <= len(story.text.split()) <= 180
         assert story.sentences[0].events[0].kind == "meet", "somebody is introduced first"
         assert len(story.events) >= 6
         assert story.text[0].isupper() and story.text[-1] in '.!"'
@@ -56,8 +56,8 @@ def test_sentences_are_well_formed(told):
     for story in told:
         assert "  " not in story.text and "{" not in story.text and "[" not in story.text
         assert story.text.count('"') % 2 == 0
-        assert not re.search(r"\ba [aeiou]\w*|\ban [^aeiou\s]\w*", story.text), story.text
-        assert not re.search(r" [.,!?]|[.!?][A-Z]", story.text), story.text
+        assert not re.search(r"\ba [aeiou]\w*|\ban (?!hour)[^aeiou\s]\w*", story.text), story.text
+        assert not re.search(r" [.,!?]|[.!?][A-Z]|[.!?] [a-z]", story.text), story.text
 
 
 def test_most_events_can_be_said_in_several_ways():
@@ -107,10 +107,10 @@ def test_what_varies_less_has_fewer_names_looks_and_sentences():
     for variety in (1, 2, 3):
         texts = stories.documents(300, variety=variety)
         names = {child.name for child in words.CHILDREN if child.name in tokens(" ".join(texts))}
-        assert len(names) == 2 * variety
+        assert len(names) == (2 * variety if variety < 3 else len(words.CHILDREN))
         looks.append(len(set(re.findall(r"(\w+) kite", " ".join(texts))) & set(words.COLOURS)))
         openings.append(len({re.sub("|".join(names), "N", " ".join(text.split()[:3])) for text in texts}))
-    assert looks == [1, 2, len(words.COLOURS)]
+    assert looks[:2] == [1, 2] and looks[2] > 3
     assert openings[0] == 2 < openings[1] == 3 < openings[2]
     with pytest.raises(InputError, match="choose 1 to 3"):
         stories.story(0, variety=4)

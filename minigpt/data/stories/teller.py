@@ -96,9 +96,10 @@ PATTERNS = _read_patterns(Path(__file__).with_name("patterns.toml"))
 
 
 def capital(text: str) -> str:
-    """The text with a capital at its beginning, or after an opening quotation mark."""
+    """The text with a capital where a sentence begins: at its start, also in quotation marks, and after . ! or ?"""
     start = 1 if text[0] == '"' else 0
-    return text[:start] + text[start].upper() + text[start + 1 :]
+    text = text[:start] + text[start].upper() + text[start + 1 :]
+    return re.sub("(?<=[.!?] )[a-z]", lambda letter: letter[0].upper(), text)
 
 
 class Chance:

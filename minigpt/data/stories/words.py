@@ -40,6 +40,7 @@ def _entity(kind: str, name: str, **details) -> Entity:
     forms["name"] = name
     forms["bare"] = bare
     forms["the"] = name if is_name else f"the {bare}"
+    forms["The"] = name if is_name else f"The {bare}"
     forms["short"] = name if is_name else f"the {name}"
     forms["a"] = f"{entity.article} {bare}"
     forms["any"] = f"any {name}" if entity.article == "some" else forms["a"]
@@ -69,6 +70,9 @@ FAMILY = (MOTHER, GRANDMA, FATHER, GRANDPA)
 FARMER, TEACHER = _people("men", "m")
 BAKER, OLD_WOMAN = _people("women", "f")
 WORKERS = (FARMER, TEACHER, BAKER, OLD_WOMAN)
+POSTMAN, FISHERMAN = _people("more_men", "m")
+DOCTOR, PAINTER = _people("more_women", "f")
+TRADERS = (*WORKERS, POSTMAN, FISHERMAN, DOCTOR, PAINTER)
 
 TRAITS = tuple(_WORDS["traits"])
 MEAN = tuple(_WORDS["mean"])  # traits of those who do not like to share
@@ -147,12 +151,28 @@ TREASURES = _with_looks("thing", "treasures", "metals")
 BOXES = _with_looks("box", "boxes", "kinds_of_box")
 KEY = _entity("thing", "key", look="small")
 LADDER = _entity("thing", "ladder", look="long")
+SEED = _entity("thing", "seed", look="tiny")
+SUNFLOWER = _entity("thing", "sunflower", look="tall")
+SNOWMAN = _entity("thing", "snowman", look="big")
+RAFT = _entity("thing", "raft", look="wooden")
+LETTER = _entity("thing", "letter", look="white")
+LANTERN = _entity("thing", "lantern", look="small")
+MAP = _entity("thing", "map", look="old", article="an")
+TOOTH = _entity("thing", "tooth", look="white")
+PICTURE = _entity("thing", "picture", look="big")
+STONE = _entity("thing", "stone", look="round")
+SWAPS = _with_looks("thing", "swaps", "colours")
+RUBBISH = tuple(_entity("thing", name, look="old", article="an") for name in _WORDS["rubbish"])
 
 LIKES = _WORDS["likes"]  # {animal: its "food", the "places" where it is seen}
 ANIMALS = _with_looks("animal", "likes", "sizes")
 SMALL_ANIMALS = _with_looks("animal", "small_animals", "sizes")
 SEEN = _some(ANIMALS, "seen")  # on the way
 SEEN["bird"] = SMALL_ANIMALS["bird"]
+QUICK = _some(ANIMALS, "quick")
+SLOW = _with_looks("animal", "slow", "sizes")
+MAGPIE = _entity("animal", "magpie", look="black")
+OWL = _entity("animal", "owl", look="old", article="an")
 
 # --------------------------------------------------------------------------------------------------------------- food
 

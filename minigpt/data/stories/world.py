@@ -92,7 +92,12 @@ def _read_rules(path: Path) -> dict[str, Rule]:
 
 RULES = _read_rules(Path(__file__).with_name("rules.toml"))
 NO_RULE = Rule()
+STAGES = (
+    "planted", "dug", "sprouting", "flowering", "built", "melted", "sailing", "lit", "dark", "painted", "spoiled",
+    "three", "two", "one", "none", "cooking", "cooked", "loose", "out", "racing", "first",
+)  # fmt: skip
 VALUES = {"home": HOME, "nowhere": None, "gone": "gone", "found": "found", "yes": True, "no": False}
+VALUES |= {stage: stage for stage in STAGES}
 
 
 def look_up(table: dict, kind: str, how: str, default=None):
@@ -124,12 +129,14 @@ class World:
     broken: dict = _table()  # thing -> bool
     looked: dict = _table()  # (thing, spot) -> True: somebody looked, and it was not there
     sky: dict = _table()  # person -> the last change of weather that was told
+    stage: dict = _table()  # thing -> what has become of it: planted, melted, …; or how many pieces are left
+    promised: dict = _table()  # (person, person) -> the place where the first has promised to be
 
     def problem(self, event: Event) -> str:
         """Why this event cannot come next: the need that is not met, or "" if it can."""
         rule = look_up(RULES, event.kind, event.how, NO_RULE)
         for need in rule.needs:
-            about = [getattr(event, word) if word in ROLES else word for word in need.about]
+            about = [_subject(word, event) for word in need.about]
             if not NEEDS[need.name](self, *about):
                 words = " ".join(map(str, about))
                 return f"{event}: not so: {need.name} {words}"
@@ -166,6 +173,13 @@ class World:
 
 
 TABLES = tuple(table.name for table in fields(World))
+
+
+def _subject(word: str, event: Event):
+    """What a word of a need stands for: a role's entity, the home, or itself: a table, a stage."""
+    if word in ROLES:
+        return getattr(event, word)
+    return HOME if word == "home" else word
 
 
 def _value(word: str, event: Event):
@@ -294,8 +308,18 @@ def stored(world: World, food, spot) -> bool:
     return LARDER.get(food.name) is spot
 
 
+def is_now(world: World, thing, stage) -> bool:
+    """Has it come to this stage, and no further?"""
+    return world.stage.get(thing) == stage
+
+
+def has_promised(world: World, who, other, place) -> bool:
+    """Has `who` promised the other to be there?"""
+    return world.promised.get((who, other)) is place
+
+
 _QUESTIONS = (
     new, at, home, lives, away, together, has, lacks, owns, shared, there, not_there, maybe, lost, reach,
-    opened, closed, whole, broken, known, likes, stored,
+    opened, closed, whole, broken, known, likes, stored, is_now, has_promised,
 )  # fmt: skip
 NEEDS = {question.__name__: question for question in _QUESTIONS}
