@@ -96,9 +96,13 @@ PATTERNS = _read_patterns(Path(__file__).with_name("patterns.toml"))
 
 
 def capital(text: str) -> str:
-    """The text with a capital where a sentence begins: at its start, also in quotation marks, and after . ! or ?"""
+    """The text with a capital at its beginning, or after an opening quotation mark."""
     start = 1 if text[0] == '"' else 0
-    text = text[:start] + text[start].upper() + text[start + 1 :]
+    return text[:start] + text[start].upper() + text[start + 1 :]
+
+
+def capitals_within(text: str) -> str:
+    """The text with a capital after each . ! or ? that ends a sentence."""
     return re.sub("(?<=[.!?] )[a-z]", lambda letter: letter[0].upper(), text)
 
 
@@ -158,7 +162,10 @@ class Teller(Chance):
         self.before = self.now
         self.now = []
         text, pronouns = self._say(event, form.parts)
-        sentence = Sentence(capital(text), (event,), pronouns)
+        text = capital(text)
+        if self.variety is None:  # the patterns of smaller worlds need it once, and their stories stay as they are
+            text = capitals_within(text)
+        sentence = Sentence(text, (event,), pronouns)
         self.sentences.append(sentence)
         self.subject = event.who if form.goes_on else None
 
