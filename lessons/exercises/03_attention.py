@@ -1,57 +1,63 @@
-"""Exercise 03: attention, and its backward (lesson 03).
+"""Exercise 03: attention with a window, and a learned bias for each distance (lesson 03).
 
-The forward is complete: it takes any mask, and there may be more keys than queries, so the first lines of the lesson
-are a little longer here. The backward is yours. Replace what is marked "your turn", then let the library's own tests
-judge you:
+Position t sees itself and the WINDOW - 1 positions before it. To the score of t and s, a number is added that depends
+only on their distance t - s: bias[0] for t itself, bias[1] for the one before, and so on. The bias is learned, so it
+needs a gradient, and one number of it is used by many pairs (t, s).
 
-    minigpt check lessons/exercises/03_attention.py
+The forward is complete. Replace what is marked "your turn", line by line. The first line that is wrong is named:
+
+    python lessons/exercises/03_attention.py
 """
 
 import math
 
 import numpy as np
 
-from minigpt import ops
+T, D, WINDOW = 6, 4, 3
+DISTANCE = np.arange(T)[:, None] - np.arange(T)  # DISTANCE[t, s] = t - s
+SEEN = (DISTANCE >= 0) & (DISTANCE < WINDOW)  # SEEN[t, s]: may t see s?
+INDEX = np.where(SEEN, DISTANCE, 0)  # which number of the bias the pair (t, s) uses
 
 
-def attention_forward(q, k, v, *, mask=None, rate=0.0, key=None):
-    """q (*,T,D), k (*,S,D), v (*,S,D) -> out (*,T,D)
+def softmax(s):
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
 
-    out = p v,   p = softmax(s),   s = q k^T / sqrt(D), where a query sees only what the mask allows.
-    """
-    if key is not None:
-        return NotImplemented  # dropout on the shares: the library does that
-    if mask is None:
-        mask = ops.causal_mask(q.shape[-2], k.shape[-2], np)
-    s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-    s = np.where(mask, s, -math.inf)
-    largest = s.max(axis=-1, keepdims=True)
-    e = np.exp(s - np.where(largest == -math.inf, 0, largest))
-    z = e.sum(axis=-1, keepdims=True)
-    p = e / np.where(z == 0, 1, z)  # z is 0 for a query that may see nothing: it gets 0
+
+def forward(q, k, v, bias):
+    """q (T,D), k (T,D), v (T,D), bias (WINDOW,) -> out (T,D)"""
+    raw = q @ k.T / math.sqrt(D)
+    added = bias[INDEX]
+    near = raw + added
+    s = np.where(SEEN, near, -np.inf)
+    p = softmax(s)
     out = p @ v
-    return out, (q, k, v, p)
+    return out
 
 
-def attention_backward(dout, cache):
-    """dout (*,T,D) -> dq (*,T,D), dk (*,S,D), dv (*,S,D)
-
-    Once every check is happy, try the surprise of section 4: what must the cache hold then? After that try exercise 4:
-    no p in the cache at all.
-    """
-    q, k, v, p = cache
+def backward(dout, kept):
+    """dout (T,D) -> dq (T,D), dk (T,D), dv (T,D), dbias (WINDOW,); kept.p is the p of the forward"""
     # out = p @ v
-    ...  # your turn: dp (*,T,S)
+    dp = ...  # your turn
     dv = ...  # your turn
     # p = softmax(s)
-    ...  # your turn: ds (*,T,S)
-    # s = q @ k^T / sqrt(D)
+    ds = ...  # your turn
+    # s = where(SEEN, near, -inf)
+    dnear = ...  # your turn
+    # near = raw + added
+    draw = ...  # your turn
+    dadded = ...  # your turn
+    # added = bias[INDEX]
+    dbias = ...  # your turn
+    # raw = q @ k.T / sqrt(D)
     dq = ...  # your turn
     dk = ...  # your turn
-    return dq, dk, dv
+    return dq, dk, dv, dbias
 
 
 if __name__ == "__main__":
-    from minigpt.learn.check_file import main
+    from minigpt.learn import lines
 
-    raise SystemExit(main(__file__))
+    q, k, v = np.random.default_rng(0).normal(size=(3, T, D))
+    results = lines.check(forward, backward, q, k, v, np.array([0.5, -1.0, 0.3]))
+    raise SystemExit(lines.exit_status(results))

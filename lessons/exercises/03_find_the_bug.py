@@ -1,8 +1,9 @@
 """Exercise 03: find the bug (lesson 03).
 
-Self-attention on the packed qkv, with the surprise of section 4 in its backward. With one head it is right, and so is
-its gradient of v with any number of heads. With three heads the gradients of q and k are wrong. Which line does not
-know that there are heads? Before you change it, think of a sum that is 0 in a right backward, and print it here.
+An attention that keeps lse[t] = log sum_s exp(s[t,s]), T numbers, in place of p, T x T numbers. Its backward pass
+computes p again from the scores and lse. With the surprise of section 4 it needs no sum over keys. The forward is
+right. The backward is right too, as long as every query sees every key; with a causal mask its gradients are wrong.
+Which line is the reason? Before you change it, print a sum that must be 1 for every row.
 
     minigpt check lessons/exercises/03_find_the_bug.py
 """
@@ -14,40 +15,39 @@ import numpy as np
 from minigpt import ops
 
 
-def self_attention_forward(qkv, n_head, *, mask=None, rate=0.0, key=None, past=None, grad=True):
-    """qkv (B,T,3C) -> out (B,T,C)"""
-    if key is not None or past is not None:
-        return NotImplemented  # dropout and earlier positions: the library does that
-    q, k, v = (ops.split_heads(third, n_head) for third in np.split(qkv, 3, axis=-1))
+def attention_forward(q, k, v, *, mask=None, rate=0.0, key=None):
+    """q (*,T,D), k (*,S,D), v (*,S,D) -> out (*,T,D)"""
+    if key is not None:
+        return NotImplemented  # dropout on the shares: the library does that
     if mask is None:
         mask = ops.causal_mask(q.shape[-2], k.shape[-2], np)
     s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     s = np.where(mask, s, -math.inf)
     largest = s.max(axis=-1, keepdims=True)
-    e = np.exp(s - np.where(largest == -math.inf, 0, largest))
-    z = e.sum(axis=-1, keepdims=True)
-    p = e / np.where(z == 0, 1, z)
-    out = ops.merge_heads(p @ v)
-    return out, (q, k, v, p, out)
+    largest = np.where(largest == -math.inf, 0, largest)
+    z = np.exp(s - largest).sum(axis=-1, keepdims=True)
+    z = np.where(z == 0, 1, z)  # 0: a query that may see nothing
+    lse = largest + np.log(z)
+    out = np.exp(s - lse) @ v
+    return out, (q, k, v, out, lse, mask)
 
 
-def self_attention_backward(dout, cache):
-    """dout (B,T,C) -> dqkv (B,T,3C)"""
-    q, k, v, p, out = cache
-    n_head = q.shape[1]
-    # the average of dp over a row of p, by the surprise
-    average = (dout * out).sum(axis=-1)[:, None, :, None]
-    # out = merge_heads(p @ v)
-    dheads = ops.split_heads(dout, n_head)
-    dp = dheads @ v.swapaxes(-1, -2)
-    dv = p.swapaxes(-1, -2) @ dheads
-    # p = softmax(s)
-    ds = p * (dp - average)
+def attention_backward(dout, cache):
+    """dout (*,T,D) -> dq (*,T,D), dk (*,S,D), dv (*,S,D)"""
+    q, k, v, out, lse, mask = cache
+    # p once more
+    s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    p = np.exp(s - lse)
+    # out = p @ v
+    dp = dout @ v.swapaxes(-1, -2)
+    dv = p.swapaxes(-1, -2) @ dout
+    # p = softmax(s), with the surprise
+    ds = p * (dp - (dout * out).sum(axis=-1, keepdims=True))
     # s = q @ k^T / sqrt(D)
     ds = ds / math.sqrt(q.shape[-1])
     dq = ds @ k
     dk = ds.swapaxes(-1, -2) @ q
-    return np.concatenate([ops.merge_heads(dq), ops.merge_heads(dk), ops.merge_heads(dv)], axis=-1)
+    return dq, dk, dv
 
 
 if __name__ == "__main__":
