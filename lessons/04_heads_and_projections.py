@@ -10,7 +10,7 @@
 # Reading: 45 minutes. Running: 20 seconds. Before it: lessons 01 to 03.
 #
 # Papers: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2. Radford et al. 2018 (GPT-1),
-# section 4.1: twelve heads of 64.
+# section 4.1: width 768, twelve heads.
 
 # %% [markdown]
 # ## 1. Why: one mixture cannot keep two things apart
@@ -59,10 +59,10 @@ plot.save(draw_why(), "04_why.png")
 # %% [markdown]
 # The mixture of one head has lost which letter stood where. Two heads have two sets of shares, and
 # their results stand side by side, so nothing is mixed that must stay apart. Unequal shares do not
-# help, as section 6 shows with pencil and by experiment.
+# help as long as they depend on places only: section 6 shows it with pencil and by experiment.
 #
-# The price must not rise with the number of heads. So the width C is *cut*: NH heads work on D = C
-# / NH columns each. GPT-1 has C = 768, NH = 12, D = 64.
+# The cost must not grow with the number of heads. So the width C is *cut*: NH heads work on C / NH
+# columns each, the size D of a head. GPT-1 has C = 768, NH = 12, D = 64.
 
 # %% [markdown]
 # ## 2. Forward: cut, attend, join
@@ -239,9 +239,8 @@ assert all(result.word == "happy" for result in results), "each line is right"
 # = \sum_h mixed_h \, W_{O,h}
 # $$
 #
-# So each head has its own output matrix W_O,h of shape (D, C), and **the heads do not speak to each
-# other: each adds its part to the same sum.** That sum is then added to the stream of the block
-# (lesson 07).
+# So each head has its own output matrix W_O,h of shape (D, C). **No head depends on another: each
+# adds its part to the same sum.** That sum is then added to the stream of the block (lesson 07).
 
 # %%
 w_o_blocks = arrays[3].reshape(NH, D, C)
@@ -350,9 +349,9 @@ for name, position in (("the last", -1), ("the first", 0)):
         assert short_moves[2:].max() == 0, "short: positions 2 to 4 do not see the first"
 
 # %% [markdown]
-# The short split has no leak, but it does not see far. `reshape` reads the numbers in memory order.
-# So its "head 0" holds the first positions with all their columns, its "head 2" the last ones. It
-# cuts *time* into three pieces, where we wanted to cut the *width*.
+# The short split has no leak, but late positions do not see early ones. `reshape` reads the
+# numbers in memory order. So its "head 0" holds the first positions with all their columns, its
+# "head 2" the last ones. It cuts *time* into three pieces, where we wanted to cut the *width*.
 #
 # Second trap: a gradient that is zero. We check the key part of the bias b alone, by its relative
 # error against itself:
@@ -502,7 +501,7 @@ assert max(pure[1]) < 0.7 and min(pure[2]) == 1, "two letters: one head fails, t
 
 # %% [markdown]
 # One head copies *one* letter without a mistake. Two letters are too much for it, and two heads
-# with the same number of parameters make no mistake. This is no accident of training.
+# with the same number of parameters make no mistake. This does not depend on the training.
 #
 # **With pencil.** Let x stand at place 2 and y at place 5, and let the other letters stay the
 # same. The shares p_2 and p_5 depend on places only, and so does everything else in the sum. The
