@@ -269,35 +269,6 @@ assert all(result.word == "happy" for result in results), "each line of the back
 # %% [markdown]
 # ## 4. Collapse
 #
-# **The derivative of softmax.** Take one row: p[i] = e[i] / z with e[i] = exp(s[i]) and z = sum_j
-# e[j]. If s[j] grows, e[j] grows at the rate e[j], and z too. The quotient rule gives
-#
-# $$
-# \frac{\partial p_i}{\partial s_j} = \frac{1_{i=j}\, e_i z - e_i e_j}{z^2}
-# = p_i\,(1_{i=j} - p_j)
-# $$
-#
-# where 1 with the index i=j is 1 if i is j, and else 0. This table of all derivatives is the
-# *Jacobian* of softmax. A larger score raises its own share, at the rate p (1 - p), and lowers all
-# others. For the scores 1, 2, 3:
-
-# %%
-from minigpt import gradcheck
-
-three_scores = np.array([1.0, 2, 3])
-three_shares = softmax(three_scores)
-jacobian = np.diag(three_shares) - np.outer(three_shares, three_shares)
-print("shares  ", three_shares.round(3))
-print("jacobian, row i: the derivatives of p[i]\n", jacobian.round(3))
-measured = [gradcheck.numeric(softmax, three_scores, pick) for pick in np.eye(3)]
-assert np.allclose(jacobian, measured, rtol=0, atol=1e-10), "finite differences give the same"
-assert np.allclose(jacobian.sum(axis=1), 0, rtol=0, atol=1e-14), "each row adds up to 0"
-
-# %% [markdown]
-# Each row adds up to 0: if all scores rise together, no share changes. Lesson 04 meets this again.
-#
-# We never build this table. For T = 512 it would have 512 x 512 numbers for each of 512 rows.
-#
 # **Four lines become one.** Put de and dz of section 3 into ds, and write p for e / z. All sums go
 # along the row:
 #
@@ -306,10 +277,20 @@ assert np.allclose(jacobian.sum(axis=1), 0, rtol=0, atol=1e-14), "each row adds 
 # = p\left(dp - \sum_i p_i\, dp_i\right)
 # $$
 #
-# The Jacobian gives the same: ds[j] = sum_i dp[i] p[i] (1[i=j] - p[j]). In words: **a score's
-# gradient is its share times (its dp minus the row's weighted mean of dp).** dp[t,s] says what the
-# loss gains or loses when t takes more of value s. Only the difference from the mean matters,
-# because the shares add up to 1: more for one key is less for the others.
+# Lesson 00 found the same from the Jacobian of softmax, the table of all its derivatives:
+#
+# $$
+# \frac{\partial p_i}{\partial s_j} = p_i\,(1_{i=j} - p_j)
+# $$
+#
+# where 1 with the index i=j is 1 if i is j, and else 0. A larger score raises its own share, at the
+# rate p (1 - p), and lowers all others. Each row of the table adds up to 0: if all scores rise
+# together, no share changes. (Lesson 04 meets this again.) We never build the table: for T = 512 it
+# would have 512 x 512 numbers for each of 512 rows.
+#
+# In words: **a score's gradient is its share times (its dp minus the row's weighted mean of dp).**
+# dp[t,s] says what the loss gains or loses when t takes more of value s. Only the difference from
+# the mean matters, because the shares add up to 1: more for one key is less for the others.
 
 # %%
 def softmax_backward(dp, p):
@@ -438,6 +419,9 @@ print("out", attention_forward(q, k, v, MASK)[0].shape)
 # First the check: self-attention, and cross-attention of 3 queries to 7 keys with a batch axis.
 
 # %%
+from minigpt import gradcheck
+
+
 def cross_example():
     rng = np.random.default_rng(5)
     return [rng.normal(size=(2, length, D)) for length in (3, 7, 7)]
