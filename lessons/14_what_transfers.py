@@ -174,7 +174,7 @@ axes.set_title("One model, one run: each skill has its own clock (dotted: guesse
 axes.axhline(50, color="gray", linestyle=":")
 axes.axhline(0, color="gray", linestyle=":")
 axes.legend()
-plot.save(figure, "13_zero_shot.png")
+plot.save(figure, "14_zero_shot.png")
 first, last = (np.mean([(live[q][i] - CHANCE[q]) / (100 - CHANCE[q]) for q in QUESTIONS]) for i in (0, -1))
 print(f"mean of the four, where a guess is 0 and all right is 1: {first:.2f} before, {last:.2f} after")
 assert live["acceptability"][-1] > 30 and last - first > 0.1, "what the stories taught can be asked for"
@@ -447,7 +447,7 @@ for kind, label in (("gpt1", "Transformer"), ("lstm", "LSTM")):
 axes.set(xscale="log", xlabel="updates of pre-training (the first point: none)", ylabel="0: a guess, 1: all right")
 axes.set_title("What nobody taught: mean of four tasks, three seeds and their spread")
 axes.legend()
-plot.save(figure, "13_recorded.png")
+plot.save(figure, "14_recorded.png")
 
 # %% [markdown]
 # The means rise from a guess, and nobody named the four tasks to the models: guessing tokens taught them. That is the
