@@ -23,6 +23,7 @@ PATTERNS = (
     "data/README.md",
     "data/stories_sample.txt",
     "data/tasks/*.tsv",
+    "data/reference/*",
     "benchmarks/results/transfer.json",
     "benchmarks/results/warmup.json",
 )
