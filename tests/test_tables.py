@@ -31,7 +31,7 @@ def test_every_rule_names_needs_roles_and_tables_that_there_are():
     for rule in world.RULES.values():
         for need in rule.needs:
             assert need.name in world.NEEDS
-            assert all(word in world.ROLES or word in world.TABLES for word in need.about)
+            assert all(word in world.ROLES or word in world.TABLES or word in world.VALUES for word in need.about)
         for change in rule.changes:
             assert change.table in world.TABLES
             assert 1 <= len(change.key) <= 2 and all(role in world.ROLES for role in change.key)

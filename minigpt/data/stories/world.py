@@ -313,9 +313,9 @@ def is_now(world: World, thing, stage) -> bool:
     return world.stage.get(thing) == stage
 
 
-def has_promised(world: World, who, other, place) -> bool:
-    """Has `who` promised the other to be there?"""
-    return world.promised.get((who, other)) is place
+def has_promised(world: World, who, other) -> bool:
+    """Has `who` promised the other to be somewhere?"""
+    return (who, other) in world.promised
 
 
 _QUESTIONS = (
