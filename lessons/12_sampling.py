@@ -1,614 +1,802 @@
 # %% [markdown]
 # # Lesson 12: sampling, from scores to text
 #
-# You will make a model write, build the four steps between its scores and a token (temperature, top-k, nucleus, draw),
-# test a random thing so that the test can fail, and see why the likeliest text is the wrong text.
+# You will let a model write. You will build the four steps between its scores and a token:
+# temperature, top-k, nucleus, draw. You will test a random function in such a way that the test can
+# fail. And you will see why the likeliest text is not the right text.
 #
-# Reading: 35 minutes. Running: 40 seconds, once the model that lessons share is trained; if no lesson has trained it
-# yet, this one does, which takes under three minutes more. Before it: lessons 02 (softmax, surprise), 08 and 11.
+# Reading: 55 minutes. Running: 30 seconds. Before it: lessons 02 (softmax, surprise), 08 (the
+# model) and 11 (pre-training).
 #
-# Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv 1904.09751):
-# nucleus sampling. Fan et al. 2018 (arXiv 1805.04833): top-k. Shannon 1948, theorem 3: typical sequences.
+# Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv
+# 1904.09751): nucleus sampling. Fan et al. 2018 (arXiv 1805.04833): top-k. Shannon 1948, theorem 3:
+# typical sequences.
 
 # %% [markdown]
-# ## 1. Why: the model does not say what comes next
+# ## 1. Why: a model gives probabilities, and a text needs tokens
 #
-# A language model gives every token a probability. It does not choose. Somebody has to, and then feed the choice back,
-# so that the next one can be asked for. That loop is all of text generation; `choose` is the subject of this lesson.
+# A language model gives every token a probability. It does not choose one. To get a text, we choose
+# a token, append it, and run the model again. All text generation is this loop.
+#
+# The model is the reference model of lesson 11. Its tokens are pieces of text as GPT-2 cuts them,
+# which is the subject of lesson 15. Here they are most often a word with the space before it.
 
 # %%
-import math
-import re
-import textwrap
-from collections import Counter
-
 import numpy as np
-import story_model
 
-from minigpt import models
-from minigpt.data import stories
+from minigpt import data, models
+from minigpt.learn import reference
 
-model, text = models.open_both(story_model.folder())
+model, text = models.open_both(reference.folder())
 V, CONTEXT = model.config.vocab_size, model.config.n_positions
+OPENING = "Once upon a time, there was a"
+opening_ids = text.encode(OPENING)
+print(f"{V:,} tokens in the vocabulary, {CONTEXT} positions")
+print(" ".join(f"[{text.decode([token])}]" for token in opening_ids))
+
+# %%
+START = text.start_id  # the token that stands before every story
 
 
-def next_logits(ids):
-    """ids (B,T) -> logits (B,V) of the token that follows; only the last CONTEXT tokens are looked at"""
-    h, _ = model.hidden(ids[:, -CONTEXT:], grad=False)
-    return (h[:, -1] @ model.head.data.T).astype(np.float64)
-
-
-def write(ids, n_tokens, choose, seed=0):
-    """ids (B,T) -> (B,T+N). choose: logits (B,V), u (B,) -> tokens (B,)"""
-    rngs = [np.random.default_rng([seed, i]) for i in range(len(ids))]  # a row, a generator
-    for _ in range(n_tokens):
-        chosen = choose(next_logits(ids), np.array([rng.random() for rng in rngs]))
-        ids = np.concatenate([ids, chosen[:, None]], axis=1)
-    return ids
-
-
-def probabilities(logits):
-    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+def softmax(scores):
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def entropy(p):
-    """The surprise to expect, in nats: -sum p ln p, where 0 ln 0 is 0"""
-    return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
+def next_logits(ids):
+    """ids (B,T) -> logits (B,V) of the token that follows; only the last CONTEXT are read"""
+    logits, _ = model.forward(ids[:, -CONTEXT:], grad=False)
+    return logits[:, -1].astype(np.float64)
 
 
-# %% [markdown]
-# What comes after "Once upon a time, there was a"? In the world of our stories it is an adjective, and none is right.
+def next_probabilities(words):
+    return softmax(next_logits(np.array([[START, *text.encode(words)]])))[0]
 
-# %%
-OPENING = "Once upon a time, there was a"
-seen = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(2000, variety=1)))
-p = probabilities(next_logits(np.array([text.encode(OPENING)])))[0]
-print(f"{OPENING} ...")
-for i in p.argsort()[::-1][:4]:
-    word = text.decode([int(i)])
-    print(f"  {word:9} the model says {p[i]:5.1%}, the stories {seen[word] / seen.total():5.1%}")
-assert p.max() < 0.6 and entropy(p) > 1
+
+p_open = next_probabilities(OPENING)  # used again in sections 3 and 5
+print("the likeliest token after the opening:", repr(text.decode([int(p_open.argmax())])))
+assert abs(p_open.sum() - 1) < 1e-12, "the probabilities of all tokens add up to 1"
 
 # %% [markdown]
-# The simplest rule is **greedy**: take the likeliest. Then every story is about the same kind of child, although the
-# model knows better. Ask as often as you like:
+# Sometimes only one token is possible. Sometimes there is a choice:
 
 # %%
-NEWLINE = text.newline_id  # it stands between stories: here a story begins
+from minigpt import plot
+
+next_figure, next_axes = plot.plt.subplots(1, 2, figsize=(10, 4))
+for axes, words in zip(next_axes, ("Once upon a", OPENING), strict=True):
+    p_next = next_probabilities(words)
+    best = p_next.argsort()[::-1][:8][::-1]
+    axes.barh([text.decode([int(token)]).strip() for token in best], p_next[best])
+    axes.set(xlim=(0, 1), xlabel="probability", title=f"{words} …")
+    print(f"after [{words}]: the likeliest token has {p_next.max():.3f}")
+plot.save(next_figure, "12_next_token.png")
+assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure, and not sure"
+
+# %% [markdown]
+# On the right the model is not in doubt because it is weak. The stories really go on in different
+# ways, and the model has learnt how often. Here are its probabilities beside what 4,000 stories do.
+
+# %%
+import re
+from collections import Counter
+
+from minigpt.data import stories
+
+following = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(4000)))
+print(f"{OPENING} …\n{'word':>10} {'the model':>10} {'the stories':>12}")
+for token in p_open.argsort()[::-1][:6]:
+    word = text.decode([int(token)]).strip()
+    share = following[word] / following.total()
+    print(f"{word:>10} {p_open[token]:10.1%} {share:12.1%}")
+    assert abs(p_open[token] - share) < 0.1, "the model's probability is near the real share"
+
+# %% [markdown]
+# **Greedy** choice is the simplest rule: take the likeliest token. Then every story is the same
+# story, although the model knows better:
+
+# %%
+import textwrap
+
+
+def write(ids, n_tokens, choose, seed=0):
+    """ids (B,T) -> (B,T+N). choose: logits (B,V), u (B,) -> tokens (B,); u: a random number each"""
+    generators = [np.random.default_rng([seed, row]) for row in range(len(ids))]
+    for _ in range(n_tokens):
+        u = np.array([generator.random() for generator in generators])
+        chosen = choose(next_logits(ids), u)
+        ids = np.concatenate([ids, chosen[:, None]], axis=1)
+    return ids
 
 
 def greedy(logits, u):
     return logits.argmax(axis=-1)
 
 
-twice = write(np.array([[NEWLINE], [NEWLINE]]), CONTEXT - 1, greedy)
-assert np.array_equal(twice[0], twice[1])
-print(textwrap.fill(text.decode(twice[0, 1:].tolist()).split("\n")[0], 110))
+def show(ids):
+    print(textwrap.fill(text.decode(ids[1:].tolist()) + " …", 96))
+
+
+two_texts = write(np.full((2, 1), START), 40, greedy)
+show(two_texts[0])
+show(two_texts[1])
+assert np.array_equal(*two_texts), "greedy makes no choice, so both texts are equal"
 
 # %% [markdown]
-# It gets worse. Greedy makes no choice and has no memory but the tokens that it looks at. As soon as those come twice,
-# all that followed them follows again, for ever. How soon? That depends on how far it looks back. A counter of pairs
-# (lesson 11) looks at one token, so it can never write more different tokens than there are before it must go in
-# circles. It needs far fewer:
+# There is a second danger. Greedy choice depends only on the tokens that the model reads. If those
+# tokens come a second time, then all that followed them follows again, and so on without an end.
+# How soon does this happen? That depends on how far back the model looks. A table of pairs (lesson
+# 11) looks at one token. So as soon as it writes a token for the second time, it runs in a circle:
 
 # %%
-tokens = np.array(text.encode(stories.corpus(1000, variety=1)))
-pairs = np.zeros((V, V))
-np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
-path = [text.ids["once</w>"]]
-while path[-1] not in path[:-1]:
-    path.append(int(pairs[path[-1]].argmax()))
-first = path.index(path[-1])
-circle = f"[{text.decode(path[first:-1])}]"
-print(f"the pair counter, greedy: {text.decode(path[:first])} {circle} {circle} ...")
-assert len(path) < 40
+def greedy_pairs(ids, first):
+    """The path of a table of pairs that always takes the most frequent follower of a token"""
+    pairs = np.zeros((V, V))
+    np.add.at(pairs, (ids[:-1], ids[1:]), 1)
+    path = [first]
+    while path[-1] not in path[:-1]:
+        path.append(int(pairs[path[-1]].argmax()))
+    return path
+
+
+pair_ids = data.encode(data.load("stories:1000"), text, context=CONTEXT)[0]
+path = greedy_pairs(pair_ids, text.encode("Once")[0])
+back = path.index(path[-1])
+print(f"{text.decode(path[:back])}[{text.decode(path[back:-1])}][{text.decode(path[back:-1])}] …")
+print(f"it needs {len(path) - 1} steps to come back to a token; there are {V:,} tokens")
+assert len(path) < 60, "the circle closes early"
 
 # %% [markdown]
-# A Transformer looks at CONTEXT tokens, and there are more such windows than atoms: nothing *forces* it into a circle
-# soon. Real models on real text go in circles all the same, often after a few dozen words: what stands there twice is
-# the safest guess for a third time. (The stories of our small world end before.)
-
-# %% [markdown]
-# So we must draw. How?
-
-# %% [markdown]
-# ## 2. Forward: four steps
+# A Transformer reads CONTEXT tokens, and there are more such windows than atoms in the universe. So
+# nothing *forces* it into a circle soon. Large models on real text often repeat themselves all the
+# same when they choose greedily (Holtzman et al., section 4.1).
 #
-# **Temperature.** Divide the logits by a number T. A probability is proportional to exp(logit), so dividing by T turns
-# p into p^(1/T), up to a constant: at T = 1/2 what was twice as likely becomes four times as likely.
+# So we draw at random, with the model's probabilities. How?
+#
+# ## 2. Forward: four steps from scores to a token
+#
+# **Temperature.** Divide the logits by a number T. Since p is proportional to exp(logit), this
+# turns p into p^(1/T), up to a constant. At T = 1/2 what was twice as likely becomes four times
+# as likely. The *entropy* is the surprise to expect, $-\sum_v p_v \ln p_v$: 0 where one token is
+# certain, ln V where all are equally likely.
 
 # %%
-def at_temperature(logits, temperature):
-    return logits / temperature
+def entropy(p):
+    """The surprise to expect, in nats; 0 ln 0 counts as 0"""
+    return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
 
 
-example = np.array([0.5, 0.25, 0.15, 0.1])
-logits = np.log(example)[None]  # (B,V) = (1, 4)
+four = np.array([0.5, 0.25, 0.15, 0.1])
+four_logits = np.log(four)[None]  # (B,V) = (1, 4)
 print("   T   probabilities            entropy in nats")
-for temperature in (0.1, 0.5, 1, 2, np.inf):
-    q = probabilities(at_temperature(logits, temperature))[0]
+for temperature in (0.1, 0.5, 1, 2, 1000):
+    q = softmax(four_logits / temperature)[0]
     print(f"{temperature:4}   {'  '.join(f'{value:.2f}' for value in q)}   {entropy(q):.3f}")
-squares = example**2
-assert np.allclose(probabilities(at_temperature(logits, 0.5)), squares / squares.sum())
-assert np.allclose(probabilities(at_temperature(logits, 1e-3)), [1, 0, 0, 0])
-assert np.allclose(probabilities(at_temperature(logits, np.inf)), 1 / 4)
+squares = four**2 / (four**2).sum()
+assert np.allclose(softmax(four_logits / 0.5), squares), "T = 1/2 squares the probabilities"
+assert np.allclose(softmax(four_logits / 1e-3), [1, 0, 0, 0]), "a low T is greedy choice"
 
 # %% [markdown]
-# Towards T = 0 the likeliest takes all: greedy (we may not divide by 0, so T = 0 is defined as greedy; of several
-# equally likely ones, argmax takes the first, while the limit would share). Towards infinity all V tokens become alike,
-# and the entropy is ln V = ln 4 = 1.386. Temperature never changes the *order* of the tokens.
+# Towards T = 0 the likeliest token gets everything. We may not divide by 0, so T = 0 is defined as
+# greedy choice. Towards infinity all V tokens become equally likely, with entropy ln 4 = 1.386.
+# Temperature never changes which of two tokens is likelier.
 #
-# **Top-k.** Drop all but the k likeliest, by giving the rest the logit -inf. Tokens that tie with the k-th stay, or the
-# result would depend on how a sort treats equals:
+# **Top-k.** Keep the k likeliest tokens and give all others the logit -inf, which is probability 0.
+# Tokens equal to the k-th stay too. Otherwise the result would depend on how a sort treats equals.
 
 # %%
 def keep_top_k(logits, k):
-    threshold = np.sort(logits, axis=-1)[:, -k, None]  # the k-th largest
-    return np.where(logits < threshold, -np.inf, logits)
+    smallest_kept = np.sort(logits, axis=-1)[:, -k, None]
+    return np.where(logits < smallest_kept, -np.inf, logits)
 
 
-assert np.array_equal(keep_top_k(np.array([[2.0, 1, 1, 0]]), 2), [[2, 1, 1, -np.inf]])
+print(keep_top_k(np.array([[2.0, 1.0, 1.0, 0.0]]), 2), "three stay: the second and third are equal")
+assert np.isfinite(keep_top_k(np.array([[2.0, 1.0, 1.0, 0.0]]), 2)).sum() == 3, "ties stay"
 
 # %% [markdown]
-# **Nucleus, or top-p.** k is a fixed number, but sometimes one token is possible and sometimes fifty. So fix the
-# probability instead: go down from the likeliest until a share of p is covered. There are two readings of "until", and
-# both are in use. Holtzman et al. keep the smallest set that *reaches* p. GPT-2's code goes on as long as the sum is
-# *at most* p, and keeps at least one token:
+# **Nucleus, or top-p.** A fixed k is too many tokens after "Once upon a" and too few after "there
+# was a". So fix a share p of the probability instead: go down from the likeliest token until this
+# share is covered. There are two definitions, and both are in use:
+#
+# - Holtzman et al. keep the smallest set whose sum *reaches* p.
+# - GPT-2's code goes on as long as the sum is *at most* p, and keeps at least one token.
 
 # %%
 def keep_nucleus(logits, p, paper=False):
     descending = np.sort(logits, axis=-1)[:, ::-1]
-    mass = probabilities(descending).cumsum(axis=-1)
+    mass = softmax(descending).cumsum(axis=-1)
     if paper:
         last = (mass < p).sum(axis=-1)  # all that do not reach p yet, and one more
         last = np.minimum(last, logits.shape[-1] - 1)
     else:
-        last = np.maximum((mass <= p).sum(axis=-1) - 1, 0)
-    threshold = np.take_along_axis(descending, last[:, None], axis=-1)
-    return np.where(logits < threshold, -np.inf, logits)
+        last = (mass <= p).sum(axis=-1) - 1
+        last = np.maximum(last, 0)
+    smallest_kept = np.take_along_axis(descending, last[:, None], axis=-1)
+    return np.where(logits < smallest_kept, -np.inf, logits)
 
 
-kept = {}
+print("probabilities", four, "\ntop-p   GPT-2's code keeps   the paper keeps")
+sizes = []
 for top_p in (0.4, 0.6, 0.8, 0.95):
-    kept[top_p] = [np.isfinite(keep_nucleus(logits, top_p, paper)).sum() for paper in (False, True)]
-    masses = [example[:n].sum() for n in kept[top_p]]
-    print(f"top-p {top_p:4}: GPT-2's code keeps {kept[top_p][0]}, mass {masses[0]:.2f};", end=" ")
-    print(f"the paper keeps {kept[top_p][1]}, mass {masses[1]:.2f}")
-assert list(kept.values()) == [[1, 1], [1, 2], [2, 3], [3, 4]]
+    kept = [np.isfinite(keep_nucleus(four_logits, top_p, paper)).sum() for paper in (False, True)]
+    sizes.append(kept)
+    held = [f"{n}, together {four[:n].sum():.2f}" for n in kept]
+    print(f"{top_p:5}   {held[0]:18}   {held[1]}")
+assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token more, or as many"
 
 # %% [markdown]
-# One token's difference, wherever the first token alone does not reach p. "top-p 0.9" in one program is not "top-p 0.9"
-# in another.
+# They differ by one token wherever the first token alone does not reach p. "top-p 0.9" in one
+# program is not "top-p 0.9" in another.
 #
-# **The draw.** Lay the probabilities end to end: pieces of a stick of length 1. Throw a number u, uniform on [0, 1), on
-# the stick; the piece that it hits is the token. Its index is the number of cumulative sums that are at most u. With
-# sums 0.5, 0.75, 0.9, 1 and u = 0.8, two are, so token 2 is hit. (u is multiplied by the last sum, since rounding
-# leaves that a little off 1. Section 5 shows what happens otherwise.)
+# **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
+# between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
+# sums that are at most u.
+
+# %%
+stick_figure, stick = plot.plt.subplots(figsize=(10, 2.6))
+for token, (share, end) in enumerate(zip(four, four.cumsum(), strict=True)):
+    stick.barh(0, share, left=end - share, color=f"C{token}", alpha=0.6, edgecolor="black")
+    stick.text(end - share / 2, 0, f"token {token}\n{share}", ha="center", va="center")
+stick.annotate("u = 0.8", (0.8, -0.4), (0.8, -0.85), ha="center", arrowprops={"arrowstyle": "->"})
+stick.set(yticks=[], ylim=(-1, 0.5), xlim=(0, 1), xticks=[0, 0.5, 0.75, 0.9, 1])
+stick.set_title("Two cumulative sums, 0.5 and 0.75, are at most 0.8: the token is number 2")
+plot.save(stick_figure, "12_stick.png")
+
+# %% [markdown]
+# In code, u is multiplied by the last sum, because rounding can leave that sum a little below 1.
+# Section 5 shows what happens otherwise.
 
 # %%
 def draw(p, u):
     """p (B,V), u (B,) in [0, 1) -> tokens (B,)"""
-    cumulative = p.cumsum(axis=-1)
-    return (cumulative <= u[:, None] * cumulative[:, -1:]).sum(axis=-1)
+    sums = p.cumsum(axis=-1)
+    return (sums <= u[:, None] * sums[:, -1:]).sum(axis=-1)
 
 
-assert draw(example[None], np.array([0.8])) == [2]
-assert draw(np.array([[0, 0.5, 0, 0.5, 0]]), np.array([0.0])) == [1]  # what has probability 0 is never hit
-assert draw(np.array([[0, 0.5, 0, 0.5, 0]]), np.array([1 - 2**-53])) == [3]  # the largest u that there is
+only_1_and_3 = np.array([[0, 0.5, 0, 0.5, 0]])
+largest_u = 1 - 2**-53  # the largest float64 below 1
+print("u = 0.8 gives token", draw(four[None], np.array([0.8]))[0])
+for u in (0.0, largest_u):
+    print(f"of the tokens 1 and 3, u = {u:.3g} gives token", draw(only_1_and_3, np.array([u]))[0])
+assert draw(four[None], np.array([0.8]))[0] == 2, "the piece in which u lies"
+assert draw(only_1_and_3, np.array([0.0]))[0] == 1, "a token of probability 0 is never drawn"
+assert draw(only_1_and_3, np.array([largest_u]))[0] == 3, "not even at the other end"
 
+# %% [markdown]
+# All four steps together are a rule that can be given to `write`. GPT-2's code takes them in this
+# sequence: temperature, top-k, top-p, draw.
 
+# %%
 def sampler(temperature=1.0, top_k=None, top_p=None):
-    """The rule to be given to `write`: GPT-2's order."""
     def choose(logits, u):
         if temperature == 0:
             return greedy(logits, u)
-        z = at_temperature(logits, temperature)
-        z = z if top_k is None else keep_top_k(z, top_k)
-        z = z if top_p is None else keep_nucleus(z, top_p)
-        return draw(probabilities(z), u)
+        scores = logits / temperature
+        if top_k is not None:
+            scores = keep_top_k(scores, top_k)
+        if top_p is not None:
+            scores = keep_nucleus(scores, top_p)
+        return draw(softmax(scores), u)
+
     return choose
 
 
+for row in write(np.full((2, 1), START), 40, sampler(), seed=1):
+    show(row)
+
 # %% [markdown]
-# **The order matters.** GPT-2's code goes temperature, top-k, top-p, draw. So the nucleus is measured on what the
-# temperature and top-k have left, made to sum to 1 again:
+# The sequence matters. The nucleus is measured on what the temperature and top-k have left, made to
+# sum to 1 again:
 
 # %%
-def survivors(z):
-    return int(np.isfinite(z).sum())
+def count(logits):
+    return int(np.isfinite(logits).sum())
 
 
-cold = survivors(keep_nucleus(at_temperature(logits, 0.5), 0.8)), survivors(keep_nucleus(logits, 0.8))
-cut = survivors(keep_nucleus(keep_top_k(logits, 3), 0.8)), survivors(keep_top_k(keep_nucleus(logits, 0.8), 3))
-print(f"top-p 0.8 keeps {cold[0]} after a temperature of 0.5, and {cold[1]} before it;", end=" ")
-print(f"{cut[0]} after a top-k of 3, and {cut[1]} before it")
-assert cold == cut == (1, 2)
+cold_first = count(keep_nucleus(four_logits / 0.5, 0.8)), count(keep_nucleus(four_logits, 0.8))
+cut_first = count(keep_nucleus(keep_top_k(four_logits, 3), 0.8)), cold_first[1]
+print(f"top-p 0.8 keeps {cold_first[0]} after a temperature of 0.5, {cold_first[1]} before it")
+print(f"top-p 0.8 keeps {cut_first[0]} after a top-k of 3, {cut_first[1]} before it")
+assert cold_first == cut_first == (1, 2), "another sequence of steps is another sampler"
+
+# %% [markdown]
+# **The same loop, faster.** Our `write` runs the whole text again for every token. The library's
+# `model.generate` does the same four steps with the same random numbers, but keeps what it can
+# (lesson 17 shows how). It gives the same tokens, so from here on we use it.
+
+# %%
+import time
+
+started = time.perf_counter()
+slow_ids = write(np.full((2, 1), START), 60, sampler(0.8, top_k=40), seed=3)
+middle = time.perf_counter()
+fast_ids = model.generate(np.full((2, 1), START), 60, temperature=0.8, top_k=40, seed=3)
+ended = time.perf_counter()
+print(f"2 texts of 60 tokens: ours {middle - started:.2f} s, the library {ended - middle:.2f} s")
+assert np.array_equal(slow_ids, fast_ids), "the library's generate writes the same tokens"
 
 # %% [markdown]
 # ## 3. Backward: there is none
 #
-# Move a logit a little, and for almost every u the token stays the same: the slope of the draw is 0, and a gradient
-# stops here. (Training needs no draw. Its tokens come from the text.)
+# Change a logit a little: for almost every u the token stays the same. So the derivative of the
+# draw is 0 almost everywhere, and no gradient can pass through it. Training does not need to:
+# there, the tokens come from the text.
 #
-# One random number for each token has two merits. Numbers from a seed are the same on every machine, drawn here on
-# the CPU for all devices. And if another device's logits differ in their last bits, the cuts of the stick move by as
-# little, so a token changes only if u falls into such a gap:
+# This has a good side. Another device computes logits that differ in their last digits. Then the
+# pieces of the stick move a little, and the token changes only if u lies exactly in such a gap:
 
 # %%
-rng = np.random.default_rng(11)
-u = rng.random(20_000)
-before, other = (probabilities(np.log(p) * noise) for noise in (1, 1 + 1e-6 * rng.normal(size=V)))
-changed = (draw(before[None], u) != draw(other[None], u)).sum()
-print(f"logits changed by one part in a million: {changed} of {len(u):,} draws changed")
-assert changed <= 10 and before.argmax() == other.argmax()
+noise = np.random.default_rng(11)
+u_many = noise.random(20_000)
+changed_logits = np.log(p_open) * (1 + 1e-6 * noise.normal(size=V))
+here = draw(p_open[None], u_many)
+there = draw(softmax(changed_logits)[None], u_many)
+n_changed = int((here != there).sum())
+print(f"logits changed by one part in a million: {n_changed} of {len(u_many):,} draws changed")
+assert n_changed <= 20, "almost every draw stays as it was"
 
 # %% [markdown]
-# ## 4. Pencil: what temperature does, and which one fits
+# ## 4. Collapse: what temperature does to the entropy, and which temperature fits
 #
-# Write b = 1/T and F(b) = ln sum_v exp(b z_v), so that ln p_v = b z_v - F. Lesson 02: the slope of F in the score b z_v
-# is p_v. So F' = sum_v p_v z_v = E[z], the mean logit under p. And as ln p_v moves by z_v - F', p_v itself moves by
-# p_v (z_v - E[z]), so F'' = sum_v p_v (z_v - E[z]) z_v = E[z^2] - E[z]^2 = Var(z).
+# Write b = 1/T, and let F be the logarithm of the softmax's denominator:
 #
-#     H     = -E[ln p] = F - b F'
-#     dH/db = F' - F' - b F'' = -b Var(z),    dH/dT = Var(z) / T^3     since db/dT = -1/T^2
+# $$
+# F(b) = \ln \sum_v e^{b z_v}, \qquad \ln p_v = b z_v - F(b)
+# $$
 #
-# A variance is never negative: entropy only rises with the temperature, and it moves where likely tokens have different
-# scores.
+# We need three derivatives. Lesson 02 found the derivative of F with respect to a score: it is the
+# probability. Here every score b z_v changes by z_v when b changes by 1, so
+#
+# $$
+# F' = \sum_v p_v z_v = \mathrm{E}[z]
+# $$
+#
+# the mean logit. The derivative of ln p_v is then z_v - E[z], so p_v itself changes by
+# p_v (z_v - E[z]), and
+#
+# $$
+# F'' = \sum_v p_v (z_v - \mathrm{E}[z]) z_v = \mathrm{E}[z^2] - \mathrm{E}[z]^2 = \mathrm{Var}(z)
+# $$
+#
+# The entropy is minus the mean of ln p:
+#
+# $$
+# H = -\mathrm{E}[\ln p] = F - b F', \qquad
+# \frac{dH}{db} = F' - F' - b F'' = -b\,\mathrm{Var}(z), \qquad
+# \frac{dH}{dT} = \frac{dH}{db} \cdot \frac{-1}{T^2} = \frac{\mathrm{Var}(z)}{T^3}
+# $$
+#
+# A variance is never negative. So entropy can only rise with the temperature, and it rises fastest
+# where likely tokens have different scores.
 
 # %%
-for T in (0.5, 1.0, 2.0):
+print("   T    dH/dT by differences   Var(z) / T^3")
+for temperature in (0.5, 1.0, 2.0):
     eps = 1e-5
-    numeric = (entropy(probabilities(logits / (T + eps))) - entropy(probabilities(logits / (T - eps)))) / (2 * eps)
-    q = probabilities(logits / T)
-    variance = (q * logits**2).sum() - (q * logits).sum() ** 2
-    assert math.isclose(numeric.item(), variance / T**3, rel_tol=1e-7)
+    above, below = (entropy(softmax(four_logits / (temperature + s))) for s in (eps, -eps))
+    numeric = ((above - below) / (2 * eps)).item()
+    q = softmax(four_logits / temperature)
+    variance = (q * four_logits**2).sum() - (q * four_logits).sum() ** 2
+    print(f"{temperature:4} {numeric:20.6f} {variance / temperature**3:17.6f}")
+    assert abs(numeric * temperature**3 / variance - 1) < 1e-7, "pencil and differences agree"
 
 # %% [markdown]
-# Is T = 1 special? The loss of the real next token y is F(b) - b z_y, and its slope is E[z] - z_y: lesson 02's "p minus
-# one-hot" again, now weighted with the logits. So at the best temperature the logit that the model *expects* is, on
-# average, the logit that the truth *gets*. That model is neither boastful nor timid. Training moves the scale of all
-# logits too, so T = 1 should be near the best. The slope grows with b (F'' is not negative), so halving finds it:
+# **Which temperature fits a model best?** The loss of the real next token y is F(b) - b z_y. Its
+# derivative with respect to b is
+#
+# $$
+# \frac{d}{db} \left( F - b z_y \right) = \mathrm{E}[z] - z_y
+# $$
+#
+# So at the best temperature, the logit that the model *expects* equals, on average, the logit of
+# the token that really *comes*. The derivative grows with b, because F'' is not negative. So we
+# can find its zero by halving an interval, on stories that the model has not seen:
 
 # %%
-valid = np.array(text.encode(stories.corpus(150, split="valid", variety=1)))
-begins = np.flatnonzero(valid == NEWLINE)
-begins = begins[begins + CONTEXT <= len(valid)]
-contexts = valid[begins[:, None] + np.arange(CONTEXT)]  # as in training: a story from its beginning
-n = len(contexts)
-z = model.forward(contexts[:, :-1], grad=False)[0].reshape(-1, V)
+unseen = data.encode(data.load("stories:400"), text, context=CONTEXT)[1]
+begins = np.flatnonzero(unseen == START)
+lengths = np.diff(begins)
+long_ones = [(begin, n) for begin, n in zip(begins, lengths, strict=False) if 100 <= n <= CONTEXT]
+contexts = np.array([unseen[begin : begin + 101] for begin, _ in long_ones])  # (B,101)
+all_logits = model.forward(contexts[:, :-1], grad=False)[0].astype(np.float64)
+z = all_logits.reshape(-1, V)
 y = contexts[:, 1:].reshape(-1, 1)
-z_real = np.take_along_axis(z, y, axis=-1)[:, 0].astype(np.float64)
+z_real = np.take_along_axis(z, y, axis=-1)[:, 0]
 
 low, high = 0.5, 2.0
 for _ in range(8):
     b = (low + high) / 2
-    slope = (probabilities(b * z) * z).sum(axis=-1).mean() - z_real.mean()
+    slope = (softmax(b * z) * z).sum(axis=-1).mean() - z_real.mean()
     low, high = (low, b) if slope > 0 else (b, high)
 BEST = 1 / b
-print(f"the temperature at which the model fits {z_real.size:,} tokens of unseen stories best: {BEST:.2f}")
-assert 0.7 < BEST < 1.2
+print(f"{len(contexts)} unseen stories, {z_real.size:,} tokens: the best temperature is {BEST:.2f}")
+assert 0.8 < BEST < 1.2, "training has fitted the scale of the logits, so it is near 1"
 
 # %% [markdown]
-# Below 1 means timid: it believes the right thing, and does not dare to say it loudly. Above 1 means boastful.
+# Below 1 would mean that the model is too unsure of what it knows; above 1, too sure. Training has
+# adjusted the scale of the logits together with everything else, so we expect a value near 1.
 #
-# And what do k and p cut away? In the real contexts of unseen stories:
+# And what do top-k and top-p cut away? Here are both at the real places of unseen stories:
 
 # %%
-P = probabilities(z.astype(np.float64))
-mass = -np.sort(-P, axis=-1)
-np.cumsum(mass, axis=-1, out=mass)
+P = softmax(z)
+mass = (-np.sort(-P, axis=-1)).cumsum(axis=-1)
 nucleus = np.maximum((mass <= 0.9).sum(axis=-1), 1)
-p_real = np.take_along_axis(P, y, axis=-1)
-rank = (p_real < P).sum(axis=-1)  # how many tokens were thought likelier than the one that came
+real_rank = (np.take_along_axis(P, y, axis=-1) < P).sum(axis=-1)  # how many tokens were likelier
+tail, real_tail = 1 - mass[:, 4].mean(), (real_rank >= 5).mean()
 print(f"top-p 0.9 keeps {nucleus.min()} to {nucleus.max()} tokens, median {np.median(nucleus):.0f}")
-print(f"top-k 5 cuts off from {1 - mass[:, 4].max():.0e} to {1 - mass[:, 4].min():.2f} of the probability")
-tail, real_tail = 1 - mass[:, 4].mean(), (rank >= 5).mean()
-print(f"beyond the first 5 the model puts {tail:.2%} of its probability; the real token is there in {real_tail:.2%}")
-print(f"so of 100 texts of 100 draws, about {100 * (1 - (1 - tail) ** 100):.0f} hold such a token")
-assert nucleus.min() == 1 and nucleus.max() > 8 and 0.4 < tail / real_tail < 2.5
+print(f"top-k 5 cuts away {tail:.2%} of the probability, in one place {1 - mass[:, 4].min():.0%}")
+print(f"the real token is not among the first 5 in {real_tail:.2%} of all places")
+print(f"of 100 texts of 100 draws, {100 * (1 - (1 - tail) ** 100):.0f} hold such a token")
+assert nucleus.min() == 1 and nucleus.max() > 5, "a nucleus fits its size to the place"
+assert 0.4 < tail / real_tail < 2.5, "the model's tail is about as heavy as the real one"
 
 # %% [markdown]
-# Two lessons. A fixed k is too many in one place and too few in the next; a nucleus breathes. And the far tail, where
-# hundreds of tokens share what is left over, is not empty in real text either. But whoever writes a rare word knows
-# why, and how to go on. The model takes one by chance, sooner or later in nearly every long text, and all that follows
-# is written after it. To cut the tail is a trade: the real surprises go, and the accidents with them.
-
-# %% [markdown]
-# ## 5. Check: can a random thing be wrong?
+# Two conclusions. A fixed k is too many in one place and too few in the next. And the tail, in
+# which hundreds of tokens share what is left, is *not* empty in real text: to cut it removes real
+# surprises too. Then why cut? An author who writes a rare word knows how to go on. A model that
+# draws one by chance must go on from there, and has seldom seen such a beginning. So cutting is a
+# trade: fewer accidents for fewer surprises.
 #
-# Every result of a sampler is possible, so no single one can be wrong. The frequencies can. If a token has the
-# probability p, then in N draws we expect Np of it, give or take sqrt(Np). Ask of each token how many times sqrt(Np)
-# its count is off, square that, and sum over the tokens: **chi-square** = sum (observed - expected)^2 / expected. For
-# a right sampler it is about d, the number of summands less one, give or take sqrt(2d). Tokens that expect fewer than
-# 5 are counted together, as one.
+# ## 5. Check: how can a random function be wrong?
+#
+# Every single result of a sampler is possible, so no single one can be wrong. But frequencies can
+# be wrong. In N draws a token of probability p is expected N p times, with a standard deviation
+# of about the square root of N p. Take each token's difference, divide it by this deviation,
+# square, and add:
+#
+# $$
+# \chi^2 = \sum_v \frac{(\mathrm{observed}_v - \mathrm{expected}_v)^2}{\mathrm{expected}_v}
+# $$
+#
+# For a right sampler this **chi-square** is about d, the number of terms minus one, with a
+# standard deviation of about the square root of 2d. Tokens expected fewer than 5 times count
+# together as one.
 
 # %%
 def deviation(tokens, p):
-    """How many standard deviations chi-square lies above what a right sampler would give"""
-    assert p[tokens].min() > 0  # nothing impossible was drawn
-    expected, observed = len(tokens) * p, np.bincount(tokens, minlength=len(p))
+    """How many standard deviations chi-square lies above that of a right sampler"""
+    expected = len(tokens) * p
+    observed = np.bincount(tokens, minlength=len(p))
     rare = expected < 5
     expected = np.append(expected[~rare], expected[rare].sum())
-    observed = np.append(observed[~rare], observed[rare].sum())[expected > 0]
-    expected = expected[expected > 0]
-    d = len(expected) - 1
-    return (((observed - expected) ** 2 / expected).sum() - d) / math.sqrt(2 * d)
+    observed = np.append(observed[~rare], observed[rare].sum())
+    possible = expected > 0
+    terms = (observed - expected)[possible] ** 2 / expected[possible]
+    d = len(terms) - 1
+    return (terms.sum() - d) / np.sqrt(2 * d)
 
 
-scores = np.log(p)[None]
-N = 50_000
-for name, options, wanted in (
-    ("T = 1", {}, p),
-    ("T = 1.5", {"temperature": 1.5}, p ** (1 / 1.5)),
-    ("top-k 5", {"top_k": 5}, np.where(p >= np.sort(p)[-5], p, 0)),
-):
-    drawn = np.concatenate([sampler(**options)(scores, rng.random(5000)) for _ in range(N // 5000)])
-    off = deviation(drawn, wanted / wanted.sum())
-    print(f"  {name:8} chi-square is {off:+.1f} standard deviations off")
-    assert abs(off) < 5
-    if name == "T = 1":
-        warmer = deviation(drawn, probabilities(scores / 1.1)[0])
-        print(f"           and if somebody claims that T was 1.1: {warmer:+.0f}")
-        assert warmer > 10
+def many_draws(choose, scores, n=20_000, at_once=2000):
+    chance = np.random.default_rng(5)
+    rows = np.broadcast_to(scores, (at_once, len(scores)))
+    return np.concatenate([choose(rows, chance.random(at_once)) for _ in range(n // at_once)])
+
+
+print("standard deviations that 20,000 draws with T = 1 are off, if T was")
+for claimed in (1.0, 1.1):
+    off = deviation(many_draws(sampler(), np.log(p_open)), softmax(np.log(p_open) / claimed))
+    print(f"  {claimed}: {off:+.1f}")
+    assert (abs(off) < 5) == (claimed == 1.0), "chi-square accepts the right T and refuses another"
 
 # %% [markdown]
-# The second number is the important one: a check that cannot say no is none.
-#
-# **The trap: the edge that no frequency shows.** Here is a shorter draw, found in much code: "the first sum that
-# exceeds u". In float32, as models give it. Chi-square is content:
+# The second line matters most: a check that cannot refuse anything is no check. The other rules:
+
+# %%
+warm = p_open ** (1 / 1.5)
+first_five = np.where(p_open >= np.sort(p_open)[-5], p_open, 0)
+for name, choose, wanted in (
+    ("T = 1.5", sampler(temperature=1.5), warm / warm.sum()),
+    ("top-k 5", sampler(top_k=5), first_five / first_five.sum()),
+):
+    drawn = many_draws(choose, np.log(p_open))
+    off = deviation(drawn, wanted)
+    print(f"{name}: {off:+.1f} standard deviations off")
+    assert abs(off) < 5, f"{name}: the right frequencies"
+    assert wanted[drawn].min() > 0, f"{name}: no token of probability 0"
+
+# %% [markdown]
+# **The trap: an error that no frequency shows.** A shorter draw is found in much code: "the first
+# sum that exceeds u". Models give float32, so let us try it in float32. Chi-square is content:
 
 # %%
 def short_draw(p, u):
     return (p.cumsum(axis=-1) > u[:, None]).argmax(axis=-1)
 
 
-single = p.astype(np.float32)[None]
-off = deviation(np.concatenate([short_draw(single, rng.random(5000)) for _ in range(N // 5000)]), p)
-flat = np.full((1, 40478), 1 / 40478, np.float32)  # as many tokens as GPT-1 has, all alike
-end = float(flat.cumsum(axis=-1)[0, -1])
-print(f"  {off:+.1f} for the shorter draw; but the sum of 40,478 equal probabilities ends at {end:.5f}")
-assert abs(off) < 5 and round(1 / (1 - end), -2) == 1800
-assert short_draw(flat, np.array([0.9999])) == [0]  # no sum exceeds u, and argmax of nothing but False is 0
-assert draw(flat, np.array([0.9999])) == [40473]
+def short(logits, u):
+    return short_draw(softmax(logits).astype(np.float32), u)
+
+
+print(f"{deviation(many_draws(short, np.log(p_open)), p_open):+.1f} standard deviations off")
+equal = np.full((1, 40_478), 1 / 40_478, np.float32)  # as many tokens as GPT-1 has
+end = float(equal.cumsum(axis=-1)[0, -1])
+print(f"but 40,478 equal probabilities add up to {end:.5f} in float32, and u = 0.9999 gives")
+print("  token", short_draw(equal, np.array([0.9999]))[0], "with the shorter draw,", end=" ")
+print("token", draw(equal, np.array([0.9999]))[0], "with ours")
+assert abs(deviation(many_draws(short, np.log(p_open)), p_open)) < 5, "chi-square sees nothing"
+assert short_draw(equal, np.array([0.9999]))[0] == 0, "no sum exceeds u: argmax of False is 0"
+assert draw(equal, np.array([0.9999]))[0] == 40_473, "near the end of the stick, as it should be"
 
 # %% [markdown]
-# Where u is larger than the last sum, the answer is token 0, here once in 1,800 draws. In GPT-1's vocabulary that is
-# `<unk>`. It looks like a whim of the model, and no test of frequencies with a small vocabulary meets it. Chance is
-# tested by frequencies; edges are tested at the edge (u = 0, u = 1 - 2^-53), as in section 2.
-
-# %% [markdown]
-# ## 6. See it: the likeliest text is not a typical one
+# Where u is larger than the last sum, the shorter draw gives token 0. With 40,478 equal tokens
+# this happens once in 1,800 draws, and in GPT-1's vocabulary token 0 is `<unk>`. It looks as if
+# the model had done it. So: test chance by frequencies, and test edges at the edges (u = 0 and
+# the largest u, as in section 2).
 #
-# **The surprise.** Take a coin that shows heads with probability 0.6 and throw it 100 times. Which sequence is the
-# likeliest of all? Not one with 60 heads: *all heads*. Each tails in it would make it less likely, by 0.4/0.6.
+# ## 6. See it: the likeliest text is not a typical text
+#
+# **The surprise of this lesson.** A coin shows heads with probability 0.6. It is thrown 100
+# times. Which single sequence of results is the likeliest of all? Not one with 60 heads. It is
+# *all heads*: each tails makes a sequence less likely, by the factor 0.4 / 0.6.
 
 # %%
+import math
+
 heads = np.arange(101)
 one_sequence = 0.6**heads * 0.4 ** (100 - heads)
 how_many = np.array([float(math.comb(100, k)) for k in heads])
 together = one_sequence * how_many
 coin_entropy = entropy(np.array([0.6, 0.4]))
-print(f"all heads: {one_sequence[100]:.1e}; one sequence with 60 heads: {one_sequence[60]:.1e}, but", end=" ")
-print(f"there are {how_many[60]:.1e} of them")
-print(f"50 to 70 heads: {together[50:71].sum():.1%}. Surprise per throw: {-math.log(0.6):.3f} for all heads,", end=" ")
-print(f"{-math.log(one_sequence[60]) / 100:.3f} for 60 heads, and the entropy is {coin_entropy:.3f}")
-assert f"{one_sequence[100]:.1e}" == "6.5e-23" and one_sequence.argmax() == 100 and together.argmax() == 60
-assert math.isclose(-math.log(one_sequence[60]) / 100, coin_entropy) and together[50:71].sum() > 0.96
-
-# %% [markdown]
-# Nobody has ever seen the likeliest sequence. What one sees is *typical*: a surprise per throw that is near the
-# entropy. That is Shannon's theorem, and it is as true of text as of coins. A rule that hunts for the likeliest text
-# (greedy; beam search hunts harder) hunts for 100 heads.
-#
-# Measure it. Take 16 unseen stories, keep their first 9 tokens, and let the model go on in different ways. At what was
-# written, and at how the stories really went on, compute the surprise of the model itself, in nats per token (at the
-# temperature that fits best: its best guess at the truth).
+print(f"all heads: {one_sequence[100]:.1e}; one sequence with 60 heads: {one_sequence[60]:.1e}")
+print(f"but there are {how_many[60]:.1e} sequences with 60 heads")
+print(f"50 to 70 heads have the probability {together[50:71].sum():.1%} together")
+print(f"surprise per throw: {-math.log(0.6):.3f} for all heads, "
+      f"{-math.log(one_sequence[60]) / 100:.3f} for 60 heads; the entropy is {coin_entropy:.3f}")
+assert one_sequence.argmax() == 100 and together.argmax() == 60, "likeliest, and most frequent"
+assert abs(-math.log(one_sequence[60]) / 100 - coin_entropy) < 1e-9, "typical: as the entropy says"
 
 # %%
-def surprise(ids, temperature=1.0):
-    """ids (B,T) -> (B,T-1): -ln p of each token, given those before it"""
-    q = probabilities(model.forward(ids[:, :-1], grad=False)[0].astype(np.float64) / temperature)
-    return -np.log(np.take_along_axis(q, ids[:, 1:, None], axis=-1)[..., 0])
+coin_figure, coin = plot.plt.subplots(figsize=(9, 4.5))
+coin.semilogy(heads, one_sequence, color="tab:red", label="one sequence with so many heads")
+coin.semilogy(heads, together, color="tab:blue", label="all such sequences together")
+coin.plot(100, one_sequence[100], "o", color="tab:red")
+coin.annotate("the likeliest\nsequence", (100, one_sequence[100]), (78, 1e-33), color="tab:red")
+coin.plot(60, together[60], "o", color="tab:blue")
+coin.annotate("what one sees", (60, together[60]), (58, 1e3), color="tab:blue", ha="center")
+coin.set(xlabel="heads in 100 throws", ylabel="probability")
+coin.set(ylim=(1e-41, 1e9), yticks=[1e-40, 1e-20, 1])
+coin.set_title("A coin with 0.6 for heads: likely is not typical")
+coin.legend(loc="upper left")
+plot.save(coin_figure, "12_coin.png")
 
+# %% [markdown]
+# The likeliest sequence is practically never seen. What we see is *typical*: its surprise per throw
+# is near the entropy. This is Shannon's theorem, and it holds for texts as for coins. A rule that
+# searches for the likeliest text searches for 100 heads. Greedy choice does, and beam search, which
+# follows several texts at once and keeps the likeliest, searches harder.
+#
+# Now we measure it. Take unseen stories, give the model their first 9 tokens, and let it go on in
+# different ways. Then compute the model's own surprise, in nats per token, for each continuation
+# and for the real one.
 
-LENGTH, GIVEN = 96, 9
-starts = [i for i in np.flatnonzero(valid == NEWLINE) if i + LENGTH <= len(valid)]
-starts = np.array(starts)[np.arange(16) * len(starts) // 16]  # 16 of them, evenly spread
-real = valid[starts[:, None] + np.arange(LENGTH)]
-FITTED = f"T = {BEST:.2f}"
+# %%
+LENGTH, GIVEN, N_TEXTS = 100, 9, 24
+chosen_rows = np.arange(N_TEXTS) * len(contexts) // N_TEXTS  # evenly spread
+real = contexts[chosen_rows, :LENGTH]
 WAYS = {
     "greedy": {"temperature": 0},
     "T = 0.7": {"temperature": 0.7},
-    "top-k 5": {"top_k": 5},
-    FITTED: {"temperature": BEST},
     "T = 1": {},
     "T = 1.5": {"temperature": 1.5},
 }
-texts = {name: write(real[:, :GIVEN], LENGTH - GIVEN, sampler(**options)) for name, options in WAYS.items()}
+texts = {}
+for name, options in WAYS.items():
+    texts[name] = model.generate(real[:, :GIVEN], LENGTH - GIVEN, **options)
 texts["real"] = real
-costs = {name: surprise(ids, BEST)[:, GIVEN - 1 :] for name, ids in texts.items()}  # (16, 87)
+print(f"{len(texts)} kinds of text:", ", ".join(texts), "- each", real.shape)
+
+# %%
+def surprise(ids):
+    """ids (B,T) -> (B,T-1): -ln p of each token, given those before it"""
+    q = softmax(model.forward(ids[:, :-1], grad=False)[0].astype(np.float64))
+    return -np.log(np.take_along_axis(q, ids[:, 1:, None], axis=-1)[..., 0])
+
+
+def different_runs(ids):
+    """The share of different ones among all runs of 4 tokens"""
+    runs = np.lib.stride_tricks.sliding_window_view(ids, 4, axis=1).reshape(-1, 4)
+    return len(np.unique(runs, axis=0)) / len(runs)
+
+
+costs = {name: surprise(ids)[:, GIVEN - 1 :] for name, ids in texts.items()}  # (24,91) each
+mean = {name: cost.mean() for name, cost in costs.items()}
+variety = {name: different_runs(ids[:, GIVEN:]) for name, ids in texts.items()}
+print("way       nats per token   different runs of 4 tokens")
+for name in texts:
+    print(f"{name:9} {mean[name]:14.2f} {variety[name]:28.0%}")
+assert mean["greedy"] < 0.8 * mean["real"], "the model finds greedy text likelier than real text"
+assert variety["greedy"] < 0.8 * variety["real"], "and greedy texts repeat one another"
+assert mean["greedy"] < mean["T = 0.7"] < mean["T = 1"] < mean["T = 1.5"], "warmer is less likely"
+
+# %%
+strip_figure, strips = plot.plt.subplots(figsize=(9, 4.5))
 per_text = {name: cost.mean(axis=-1) for name, cost in costs.items()}
-mean = {name: values.mean() for name, values in per_text.items()}
-
-print("nats per token, and how many of the runs of 4 tokens are different ones")
-variety = {}
-for name, ids in texts.items():
-    runs = np.lib.stride_tricks.sliding_window_view(ids[:, GIVEN:], 4, axis=1).reshape(-1, 4)
-    variety[name] = len(np.unique(runs, axis=0)) / len(runs)
-    print(f"  {name:8} {mean[name]:.2f}   {variety[name]:.0%}")
-assert mean["greedy"] < 0.85 * mean["real"] and variety["greedy"] < 0.7 * variety["real"]
-assert mean["greedy"] < mean["T = 0.7"] < mean[FITTED] < mean["T = 1.5"]
-assert abs(mean[FITTED] / mean["real"] - 1) < 0.2 and abs(variety[FITTED] - variety["real"]) < 0.1
-
-# %% [markdown]
-# Greedy text is *too good*: the model finds it far likelier than real stories, which are not the likeliest, since
-# whoever tells one makes choices. And it is nearly one story, told again and again. But what is drawn at the fitted
-# temperature costs what real stories cost, and varies as they do. Why?
-#
-# Section 4 has half of the answer. There, expected and real logits agree on average; take F off both, and the expected
-# surprise, which is the entropy, agrees with the real one. That holds for *one* draw in a real context. The other half
-# no pencil can give: in its own text a model goes on after its own mistakes, the like of which it was never trained on.
-# If that did harm here, surprise would pile up, draw upon draw.
-
-# %%
-own_entropy = entropy(probabilities(model.forward(real[:, :-1], grad=False)[0].astype(np.float64) / BEST))
-one_draw = own_entropy[:, GIVEN - 1 :].mean()
-print(f"real tokens {mean['real']:.2f}; one draw, in a real context {one_draw:.2f};", end=" ")
-print(f"draw upon draw {mean[FITTED]:.2f}")
-assert abs(one_draw / mean["real"] - 1) < 0.15
-
-# %% [markdown]
-# It hardly does, in a world as small as this.
-
-# %%
-from minigpt import plot
-
-figure = plot.plt.figure(figsize=(11, 9))
-grid = figure.add_gridspec(3, 2, height_ratios=(1.6, 1, 1))
-coin, strips = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
-coin.semilogy(heads, one_sequence, color="tab:red", label="one sequence with so many heads")
-coin.semilogy(heads, together, color="tab:blue", label="all of them together")
-coin.fill_between(heads, one_sequence, together, color="tab:blue", alpha=0.12)
-coin.plot(100, one_sequence[100], "o", color="tab:red")
-coin.text(57, 1e-21, "the likeliest sequence:\nall heads", color="tab:red")
-coin.plot(60, together[60], "o", color="tab:blue")
-coin.text(60, 1e-4, "what one sees", color="tab:blue", ha="center")
-coin.set(xlabel="heads in 100 throws", ylabel="probability", ylim=(1e-41, 1e9), yticks=[1e-40, 1e-30, 1e-20, 1e-10, 1])
-coin.set_title("A coin with 0.6 for heads: likely is not typical")
-coin.legend(loc="upper left")
-jitter = np.linspace(-0.2, 0.2, 16)
-for i, (name, values) in enumerate(per_text.items()):
-    color = "black" if name == "real" else f"C{i}"
-    strips.plot(i + jitter, values, "o", color=color, markersize=4, alpha=0.6)
-    strips.plot([i - 0.3, i + 0.3], [values.mean()] * 2, color=color, linewidth=2)
+sideways = np.linspace(-0.2, 0.2, N_TEXTS)
+for place, (name, values) in enumerate(per_text.items()):
+    color = "black" if name == "real" else f"C{place}"
+    strips.plot(place + sideways, values, "o", color=color, alpha=0.6)
+    strips.plot([place - 0.3, place + 0.3], [values.mean()] * 2, color=color, linewidth=3)
 strips.axhspan(per_text["real"].min(), per_text["real"].max(), color="black", alpha=0.08)
 strips.set_xticks(range(len(texts)), texts)
-strips.set(ylabel="surprise of the model, nats per token", ylim=(0, None))
-strips.set_title("16 texts of each kind: greedy ones are too likely")
-tallest = costs["real"][0].max()
-for row, name, color in ((1, "real", "black"), (2, "greedy", "C0")):
-    axes, cost = figure.add_subplot(grid[row, :]), costs[name][0]
-    axes.bar(np.arange(GIVEN, LENGTH), cost, color=color, width=0.7)
-    named = []
-    for i in cost.argsort()[::-1][:10]:
-        if all(abs(i - j) > 3 for j in named):  # room for a word
-            named.append(i)
-            word = text.decode([int(texts[name][0, GIVEN + i])]).strip() or "(new story)"
-            axes.text(GIVEN + i, cost[i] + 0.1, word, ha="center", fontsize=8, color=color)
-    axes.set(ylabel="nats", ylim=(0, tallest + 1.2), xlim=(GIVEN - 1, LENGTH))
-    what = "A real story: calm, then a choice" if name == "real" else "Greedy, from the same beginning: nobody chooses"
-    axes.set_title(f"{what} (surprise of each token; some by name)")
-axes.set_xlabel("token of the story")
-plot.save(figure, "12_sampling.png")
+strips.set(ylabel="surprise, nats per token", ylim=(0, None))
+strips.set_title("24 texts of each kind; the grey band is what real stories do")
+plot.save(strip_figure, "12_typical.png")
+print(f"real stories: {per_text['real'].min():.2f} to {per_text['real'].max():.2f} nats per token")
 
 # %% [markdown]
-# Top left: one sequence gets likelier with each head (red), but beyond 50 there are fewer and fewer of them (the shaded
-# gap), and the product has its top at 60. Top right: the grey band is what real stories do, from the calmest
-# to the wildest. Greedy texts are all alike, in its lower part; those at T = 1.5 lie above it; the fitted temperature
-# has its mean and its width. Below: a real story is predictable for a while, and then something is chosen:
-# a name, a place, a thing. Those tokens *are* the story. Greedy takes, each time, the cheapest token that there is.
+# Greedy text is *too good*: the model finds it likelier than real stories, because in a real
+# story somebody has made choices. And greedy continuations repeat one another. What is drawn at T
+# = 1 costs about what real stories cost, and varies as they do. Is that by chance? No, and there
+# are two parts to it.
 #
-# And how does it read? From the same nine tokens, this time each with random numbers of its own:
+# The first part is section 4: at the best temperature the expected logit equals the real one.
+# Subtract F from both sides: at the best temperature, the average entropy equals the average loss.
+# That holds for *one* draw in a real context. The second part no pencil can give: in its own text
+# the model goes on after its own mistakes, which it never met in training. If that did harm, the
+# surprise would grow from draw to draw:
 
 # %%
-for seed, (name, options) in enumerate(WAYS.items(), start=30):
-    ids = write(real[:1, :GIVEN], LENGTH - GIVEN, sampler(**options), seed=seed)
-    sentence = text.decode(ids[0, 1:].tolist()).replace("\n", " / ")
-    print(f"  {name}: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
-sentence = text.decode(real[0, 1:].tolist()).replace("\n", " / ")
-print(f"  real: {textwrap.shorten(sentence, 200, placeholder=' ...')}")
+real_logits = model.forward(real[:, :-1], grad=False)[0].astype(np.float64)
+one_draw = entropy(softmax(real_logits))[:, GIVEN - 1 :].mean()
+print(f"real tokens                  {mean['real']:.2f} nats per token")
+print(f"one draw, in a real context  {one_draw:.2f}")
+print(f"draw after draw              {mean['T = 1']:.2f}")
+first_half, second_half = np.array_split(costs["T = 1"] - costs["real"], 2, axis=1)
+print(f"own text minus real text: {first_half.mean():+.2f} in its first half, "
+      f"{second_half.mean():+.2f} in its second")
+assert abs(one_draw / mean["real"] - 1) < 0.2, "entropy and loss agree, as section 4 says"
+assert abs(mean["T = 1"] / mean["real"] - 1) < 0.35, "its own text is about as surprising"
 
 # %% [markdown]
-# Read them aloud. At T = 1.5 sentences begin that nobody can finish. At low temperature the sentences are in order,
-# and you have heard them before. (Whether people stay who they are is another matter: lesson 11.) At the fitted
-# temperature text is *typical*. Whether you want that is a matter of taste and purpose: a translation has nearly one
-# right answer, a story has none. (`minigpt sample` writes at 0.8: fewer accidents.)
+# And where is the surprise? Here is one real story and the greedy text from the same beginning:
+
+# %%
+story_figure, panels = plot.plt.subplots(2, 1, figsize=(10, 6), sharex=True, sharey=True)
+for axes, name in zip(panels, ("real", "greedy"), strict=True):
+    cost = costs[name][0]
+    axes.bar(np.arange(GIVEN, LENGTH), cost, color="black" if name == "real" else "C0")
+    named = []
+    for i in cost.argsort()[::-1][:8]:
+        if all(abs(i - j) > 6 for j in named):  # room for a word
+            named.append(i)
+            word = text.decode([int(texts[name][0, GIVEN + i])]).strip()
+            axes.text(GIVEN + i, cost[i] + 0.1, word, ha="center")
+    axes.set(ylabel="nats", ylim=(0, costs["real"][0].max() + 1), xlim=(GIVEN - 3, LENGTH))
+    axes.set_title("a real story" if name == "real" else "greedy, from the same beginning")
+panels[1].set_xlabel("token of the story; the most surprising ones with their text")
+plot.save(story_figure, "12_story.png")
+largest = {name: costs[name][0].max() for name in ("real", "greedy")}
+print(f"the largest surprise: {largest['real']:.1f} nats (real), {largest['greedy']:.1f} (greedy)")
 
 # %% [markdown]
+# A real story can be predicted for a while, and then something is chosen: a name, a place, a
+# thing. Those tokens *are* the story. Greedy choice takes the cheapest token each time. How does
+# each way read?
+
+# %%
+for name, ids in texts.items():
+    told = text.decode(ids[0, 1:].tolist()).replace("<|endoftext|>", " / ")
+    print(f"{name}:\n{textwrap.fill(textwrap.shorten(told, 280, placeholder=' …'), 96)}\n")
+
+# %% [markdown]
+# Read them aloud. At T = 1.5 sentences begin that cannot be finished. At low temperature the
+# sentences are in order, and they are always the same ones. At T = 1 text is *typical*. Whether you
+# want that depends on the purpose: a translation has nearly one right answer, a story has none.
+# (`minigpt sample` writes at 0.8: fewer accidents.)
+#
 # ## 7. In the library
 #
-# `sampling.next_tokens` is our four steps; `model.generate` is our loop; `model.stream` is the same loop as a generator
-# that gives each token as soon as it is there. The same seed gives the same text:
+# `sampling.next_tokens` does our four steps:
+#
+#     # minigpt/models/sampling.py
+#     if top_k is not None:
+#         logits = keep_top_k(logits, top_k)
+#     if top_p is not None:
+#         logits = keep_nucleus(logits, top_p)
+#     cumulative = probabilities(logits).cumsum(axis=-1)
+#     total = cumulative[:, -1:]  # 1, but for rounding
+#     threshold = uniform[:, None] * total
+#     return (cumulative <= threshold).sum(axis=-1)
+#
+# `model.generate` is our loop, and `model.stream` is the same loop as a Python generator that
+# yields each token as soon as it is there. The same seed gives the same text.
 
 # %%
 from minigpt.models import sampling
 
-many, u = rng.normal(size=(500, 60)) * 3, rng.random(500)
-for options in ({}, {"temperature": 0.7}, {"top_k": 7}, {"top_p": 0.8}, {"temperature": 2, "top_k": 20, "top_p": 0.9}):
-    assert np.array_equal(sampling.next_tokens(many, u, **options), sampler(**options)(many, u))
-start = real[:2, :GIVEN]
-again = model.generate(start, 12, seed=3)
-assert np.array_equal(again, write(start, 12, sampler(), seed=3))
-assert np.array_equal(again[:, GIVEN:], np.array(list(model.stream(start, 12, seed=3))).T)
-assert not np.array_equal(again, model.generate(start, 12, seed=4))
+settings = ({}, {"temperature": 0.7}, {"top_k": 7}, {"top_p": 0.8},
+            {"temperature": 2, "top_k": 20, "top_p": 0.9})
+chance = np.random.default_rng(7)
+many, u_rows = chance.normal(size=(500, 60)) * 3, chance.random(500)
+for options in settings:
+    equal_tokens = np.array_equal(sampling.next_tokens(many, u_rows, **options),
+                                  sampler(**options)(many, u_rows))
+    print(f"{str(options):55} {'the same 500 tokens' if equal_tokens else 'DIFFERENT'}")
+    assert equal_tokens, "ours and the library's rule choose the same tokens"
+streamed = np.array(list(model.stream(real[:2, :GIVEN], 12, seed=3))).T
+again = model.generate(real[:2, :GIVEN], 12, seed=3)
+assert np.array_equal(again[:, GIVEN:], streamed), "generate is stream, collected"
+assert not np.array_equal(again, model.generate(real[:2, :GIVEN], 12, seed=4)), "another seed"
 
 # %% [markdown]
-# On the command line: `minigpt sample FOLDER --prompt "there was a" --temperature 0.7 --top-k 40 --seed 3`.
+# On the command line, `minigpt sample FOLDER --prompt "Once upon a time" --temperature 0.7 --seed
+# 3` does the same.
 #
-# **Past the context the window slides.** Token CONTEXT + 2 is the first that is predicted without token 1. What slid
-# out is forgotten:
+# **Past the context the window slides.** The model reads at most CONTEXT tokens. What lies before
+# them is forgotten:
 
 # %%
-longer = valid[None, : CONTEXT + 20]
+longer = unseen[None, : CONTEXT + 20]
 forgetful = longer.copy()
-forgetful[0, :20] = NEWLINE
-assert np.array_equal(next_logits(longer), next_logits(forgetful))
-
-SLID, LATE = 30, slice(90, CONTEXT - 1)  # where a story has been going on for a while
-in_order = -np.log(p_real).reshape(n, CONTEXT - 1)[:, LATE].mean()
-slid = model.forward(contexts[:, SLID:-1], grad=False)[0].astype(np.float64)
-without = -np.log(np.take_along_axis(probabilities(slid), contexts[:, SLID + 1 :, None], axis=-1))
-without = without[:, LATE.start - SLID :, 0].mean()
-print(f"surprise of the real tokens late in a story: {in_order:.2f}; without its first {SLID} tokens: {without:.2f}")
-assert without > 1.2 * in_order
+forgetful[0, :20] = START
+same = np.array_equal(next_logits(longer), next_logits(forgetful))
+print(f"{longer.shape[1]} tokens, and the same with the first 20 erased: the same logits? {same}")
+assert same, "the first 20 are not read"
 
 # %% [markdown]
-# Sliding has a price. Every token moves one position down, and positions are part of the input. So nothing of the last
-# step can be kept, and the whole window is computed anew for each token, as in our loop. GPT-2's code keeps the keys
-# and values of earlier tokens instead (lesson 17), and stops at 1,024 tokens.
-#
-# **A text as a whole.** Surprises add up, so the log-likelihood of a text is minus their sum: minus the loss times the
-# number of tokens. To compare texts one takes the *mean*, since each further token makes the sum smaller. With no more
-# than that, a model can judge:
+# What does that cost? Late in a story, take away its first 40 tokens:
 
 # %%
-story = real[:1]
-total = -surprise(story).sum()
-loss, _ = model.loss(story[:, :-1], story[:, 1:], grad=False)
-assert math.isclose(total, -float(loss) * (LENGTH - 1), rel_tol=1e-4)
-shuffled = rng.permuted(story, axis=1)
-print(f"a real story: ln p = {total:.0f}, {total / (LENGTH - 1):.2f} per token;", end=" ")
+SLID, LATE = 40, 80
+with_all = costs["real"][:, LATE - GIVEN :].mean()
+without_first = surprise(real[:, SLID:])[:, LATE - SLID - 1 :].mean()
+print(f"surprise of tokens {LATE} to {LENGTH - 1}")
+print(f"with the whole story before them: {with_all:.2f}")
+print(f"without its first {SLID} tokens:     {without_first:.2f}")
+assert without_first > 1.2 * with_all, "what slid out is missed"
+
+# %% [markdown]
+# There is a second price. When the window slides, each token moves one position down, and its
+# position is part of the input. So nothing of the last step can be kept, and the whole window is
+# computed anew for each token. GPT-2's released code does not slide: it stops at 1,024 tokens.
+#
+# **A text as a whole.** Surprises add up. The log-likelihood of a text is minus their sum, which
+# is minus the loss times the number of tokens. Texts of different lengths are compared by their
+# *mean*, because each further token makes the sum smaller. With no more than that, a model can
+# judge:
+
+# %%
+loss, _ = model.loss(real[:1, :-1], real[:1, 1:], grad=False)
+total = -surprise(real[:1]).sum()
+shuffled = np.random.default_rng(8).permuted(real[:1], axis=1)
+print(f"a real story: ln p = {total:.0f}, that is {total / (LENGTH - 1):.2f} per token")
 print(f"its tokens shuffled: {-surprise(shuffled).mean():.2f} per token")
-assert surprise(shuffled).mean() > 3 * surprise(story).mean()
+assert abs(total / (-float(loss) * (LENGTH - 1)) - 1) < 1e-4, "minus the loss, times the tokens"
+assert surprise(shuffled).mean() > 3 * surprise(real[:1]).mean(), "the model knows real stories"
 
 # %% [markdown]
-# GPT-1 (section 5) judges in this way whether a sentence is grammatical, without having been taught. Lesson 14 does.
-
-# %% [markdown]
+# GPT-1 (section 5) judges in this way whether a sentence is grammatical, without any training for
+# it. Lesson 14 does the same.
+#
 # ## 8. Paper and code
 #
-# - The GPT-1 paper prints no sample: the model was made to be fine-tuned. Can it write? After "the president is", the
-#   released weights, greedy, go on (so says a test in Hugging Face transformers): `a very good man . " " i 'm sure he
-#   is , " said the`.
-# - GPT-2's paper says of its samples that k was 40 (appendix A). Its summaries are drawn with k = 2 (section 3.6), its
-#   answers (3.5) and translations (3.7) are greedy: the fewer right answers a task has, the smaller the k. In the
-#   released code the defaults are T = 1, top_k = 0, which means off, and top_p = 1.
-# - That code writes -1e10 where we write -inf. After a softmax both are 0. It keeps ties in top-k, as we do, and in
-#   the nucleus too: with ties there, more than p may be kept.
-# - Holtzman et al., section 3.1: the smallest set that reaches p. Hugging Face transformers follows the paper, our
-#   library follows GPT-2's code.
+# - The GPT-1 paper prints no sample: the model was made to be fine-tuned. Can it write? A test in
+#   Hugging Face transformers lets the released weights go on greedily after "the president is": `a
+#   very good man . " " i 'm sure he is , " said the`.
+# - GPT-2's paper uses k = 40 for its samples (appendix A). Its summaries are drawn with k = 2
+#   (section 3.6), its answers (3.5) and translations (3.7) are greedy: the fewer right answers a
+#   task has, the smaller the k. In the released code the defaults are T = 1, top_k = 0, which
+#   means off, and top_p = 1.
+# - That code writes -1e10 where we write -inf. After a softmax both are 0. It keeps ties in
+#   top-k, as we do, and in the nucleus too: with ties there, more than p may be kept.
+# - Holtzman et al., section 3.1: the smallest set that reaches p. Hugging Face transformers follows
+#   the paper, our library follows GPT-2's code.
 # - Their section 4.2 is our section 6: human text is not the likeliest text.
-
-# %% [markdown]
+#
 # ## 9. Exercises
 #
-# 1. `exercises/12_sampling.py`: top-k, the paper's nucleus, and the draw, from an empty page. Judge it: run it.
-# 2. `exercises/12_find_the_bug.py`: a nucleus whose author tried it on four probabilities, largest first. Run it.
-# 3. With pencil: there is another draw. Add to each logit its own random number g = -ln(-ln u), and take the largest.
-#    Show that token v wins with the probability softmax(z)_v. (Hint: the chance that g is below x is exp(-exp(-x)).) It
-#    needs V random numbers for a token. What would that do to "the same text on every device"?
+# 1. `exercises/12_min_p.py`: two rules that the lesson did not print. *Min-p* keeps each token
+#    whose probability is at least a share of the largest one; *typical sampling* keeps the tokens
+#    whose surprise is nearest to the entropy. Run it.
+# 2. `exercises/12_find_the_bug.py`: a nucleus whose author tried it on four probabilities, largest
+#    first. Run it.
+# 3. With pencil: there is another way to draw. Add to each logit a random number of its own,
+#    g = -ln(-ln u), and take the largest sum. Show that token v wins with the probability
+#    softmax(z)_v. What would happen to "the same text on every device"?
+# 4. On a computer: `write` all WAYS again with top-k 5. Where does it lie in the picture of section
+#    6, and why is "as surprising as real text" not enough to call a rule good?
 
 # %%
-numbers = ", ".join(f"{name} {mean[name]:.2f}" for name in ("greedy", FITTED, "real"))
+numbers = ", ".join(f"{name} {mean[name]:.2f}" for name in ("greedy", "T = 1", "real"))
 print(f"lesson 12: every check is happy (nats per token: {numbers})")
