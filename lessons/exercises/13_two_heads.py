@@ -44,7 +44,7 @@ def similarity_backward(dout, v):
 
 
 def score_forward(scores, rows, low, share):
-    """scores (N,6); low (N,) int, share (N,): the target is `share` of class low and 1 - share of class low + 1 -> nats"""
+    """scores (N,6) -> nats (N,). The target is `share` (N,) of class `low` (N,) and 1 - share of class low + 1"""
     e = np.exp(scores)
     total = e.sum(axis=-1, keepdims=True)
     log_p = scores - np.log(total)
@@ -65,7 +65,8 @@ def main() -> int:
     """Judge every line of both; the exit status."""
     rng = np.random.default_rng(13)
     n, t, c, k = 3, 4, 5, 2
-    h_ab, h_ba, w, b = rng.normal(size=(n, t, c)), rng.normal(size=(n, t, c)), rng.normal(size=(c, k)), rng.normal(size=k)
+    h_ab, h_ba = rng.normal(size=(n, t, c)), rng.normal(size=(n, t, c))
+    w, b = rng.normal(size=(c, k)), rng.normal(size=k)
     rows, last = np.arange(n), np.array([3, 1, 2])
     results = lines.check(similarity_forward, similarity_backward, h_ab, h_ba, w, b, rows, last)
     if lines.exit_status(results):

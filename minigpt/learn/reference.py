@@ -1,7 +1,7 @@
 """The small reference model of the lessons, and what the benchmarks have recorded for them.
 
-The model lies in `data/reference`, in a copy of the repository or where pip has put it. It is the one whose numbers
-stand in the lessons' prose. With `MINIGPT_TRAIN=1` in the environment one's own is trained instead, by the same command.
+The model lies in `data/reference`, in a copy of the repository or where pip has put it. The numbers in the lessons'
+prose are its numbers. With `MINIGPT_TRAIN=1` in the environment one's own is trained instead, by the same command.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from minigpt.learn.lessons import find_lessons
 
 TOKENIZER = VocabularyOptions(kind="gpt2", data="stories:40000", vocab=1200, out="runs/reference-tokenizer")
 MODEL = pretrain.PretrainOptions(
-    data="stories:40000", tokenizer="runs/reference-tokenizer", out="runs/reference", layers=6, heads=6, embd=192, context=256, batch=8, steps=8000,
-    beta2=0.99, align=1.0, eval_every=2000, seed=0,
+    data="stories:40000", tokenizer=TOKENIZER.out, out="runs/reference", layers=6, heads=6, embd=192, context=256,
+    batch=8, steps=8000, beta2=0.99, align=1.0, eval_every=2000, seed=0,
 )  # fmt: skip
 WEIGHTS = "data/reference/model.safetensors"
 SHA256 = "7d35578130a0658c14125db928da309c34744b54a0df3261c64a8e504c4f0e82"  # of that file
@@ -29,8 +29,8 @@ def folder() -> Path:
     """Where the reference model is, for `open_model` and `load_tokenizer`.
 
     Where it is missing, or is another one than the lessons tell of, one line says how to get it, and the script ends
-    with status 2. With MINIGPT_TRAIN=1 in the environment: the folder of one's own, trained first where it is not there;
-    a training that was stopped goes on.
+    with status 2. With MINIGPT_TRAIN=1 in the environment: the folder of one's own, which is trained first where it is
+    not there; a training that was stopped goes on.
     """
     try:
         return _trained() if os.environ.get("MINIGPT_TRAIN") == "1" else _shipped()
@@ -69,7 +69,7 @@ def _shipped() -> Path:
 
 
 def _trained() -> Path:
-    """One's own model, in `runs/reference` of the current folder. Ctrl-C keeps what is trained; the next call goes on."""
+    """One's own model, in `runs/reference` of the current folder; Ctrl-C keeps it, and the next call goes on."""
     if not Path(TOKENIZER.out).is_dir():
         train_vocabulary(TOKENIZER)
     job = pretrain.train(MODEL)

@@ -90,7 +90,7 @@ def soup(t: Teller) -> None:
     """Soup of a stone, and of all that others bring."""
     hero = t.child()
     dish = w.DISHES["soup"]
-    names = [name for name in t.mixed(("carrot", "fish", "bread", "cheese", "milk"))]
+    names = list(t.mixed(("carrot", "fish", "bread", "cheese", "milk")))
     foods = [w.FOODS[name] for name in names[:2]]
     cook = t.pick((w.OLD_WOMAN, w.FISHERMAN, w.POSTMAN))
     place = t.place([PLACES[name] for name in ("hill", "river", "beach", "park", "forest")])
