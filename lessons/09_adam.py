@@ -599,39 +599,29 @@ plot.save(figure, "09_warmup.png")
 # from the first one in one thing only, with eight seeds (3 minutes). Its results are recorded:
 
 # %%
-import json
-from pathlib import Path
+from minigpt.learn import reference
 
-here = Path(__file__).resolve().parent if "__file__" in globals() else Path.cwd()
-found = [p / "benchmarks" / "results" / "warmup.json" for p in (here, here.parent)]
-read = [json.loads(path.read_text(encoding="utf-8"))["rows"] for path in found if path.is_file()]
-record = read[0] if read else {}
+record = reference.recorded("warmup.json")["rows"]
 stuck = {}
 for name, row in record.items():
     if "ends" in row:
         stuck[name] = sum(end > 2.7 for end in row["ends"])
         print(f"{name:56} {stuck[name]} of 8 stuck, mean loss {row['end']:.2f}")
-if not record:
-    print("benchmarks/results/warmup.json is not beside this lesson: `minigpt lessons FOLDER`\n"
-          "copies it, and `python benchmarks/warmup.py` of the repository measures it again")
+same_run = record["12 post-norm blocks, no warm-up"]["ends"][0]
+assert abs(record["letter frequencies"]["end"] - only_letters) < 1e-3, "the same text"
+assert abs(same_run - deep["no warm-up"][1][-15:].mean()) < 0.1, "the same run"
+counts = list(stuck.values())
+assert counts == [8, 0, 5, 1, 8, 8, 8, 0, 0, 1, 0, 0, 8], "what the text below says"
 
 # %%
-if record:
-    figure, axes = plot.plt.subplots(figsize=(9, 5.9))
-    for i, name in enumerate(reversed(stuck)):
-        for end in record[name]["ends"]:
-            axes.plot(end, i, "o", color="tab:red" if end > 2.7 else "tab:green", alpha=0.6)
-    axes.set_yticks(range(len(stuck)), [name.replace(" blocks", "") for name in reversed(stuck)])
-    axes.axvline(only_letters, color="gray", linestyle=":")
-    axes.set(title="Eight seeds each; red: stuck", xlabel="loss at the end")
-    plot.save(figure, "09_controls.png")
-    same_run = record["12 post-norm blocks, no warm-up"]["ends"][0]
-    assert abs(record["letter frequencies"]["end"] - only_letters) < 1e-3, "the same text"
-    assert abs(same_run - deep["no warm-up"][1][-15:].mean()) < 0.1, "the same run"
-    counts = list(stuck.values())
-    assert counts == [8, 0, 5, 1, 8, 8, 8, 0, 0, 1, 0, 0, 8], "what the text below says"
-else:
-    print("without the record there is no picture")
+figure, axes = plot.plt.subplots(figsize=(9, 5.9))
+for i, name in enumerate(reversed(stuck)):
+    for end in record[name]["ends"]:
+        axes.plot(end, i, "o", color="tab:red" if end > 2.7 else "tab:green", alpha=0.6)
+axes.set_yticks(range(len(stuck)), [name.replace(" blocks", "") for name in reversed(stuck)])
+axes.axvline(only_letters, color="gray", linestyle=":")
+axes.set(title="Eight seeds each; red: stuck", xlabel="loss at the end")
+plot.save(figure, "09_controls.png")
 
 # %% [markdown]
 # What these runs show, for this text, this width and this rate:

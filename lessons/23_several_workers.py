@@ -524,12 +524,14 @@ assert apart(10, own_sequence=False) == 0, "with one sum for all, they stay equa
 
 # %%
 import inspect
+import sys
 
 try:
     import ring_worker
 except ModuleNotFoundError:
     missing = "lesson 23 needs ring_worker.py beside it: `minigpt lessons FOLDER` copies both"
-    raise SystemExit(missing) from None
+    print(missing, file=sys.stderr)
+    raise SystemExit(2) from None
 
 print(inspect.getsource(ring_worker.all_reduce))
 
@@ -543,7 +545,6 @@ print(inspect.getsource(ring_worker.all_reduce))
 
 # %%
 import os
-import sys
 from pathlib import Path
 
 command = [sys.executable, ring_worker.__file__]
