@@ -15,7 +15,7 @@ from minigpt.jobs import pretrain
 from minigpt.jobs.vocabulary import VocabularyOptions, train_vocabulary
 from minigpt.learn.lessons import find_lessons
 
-TOKENIZER = VocabularyOptions(kind="gpt2", data="stories:40000", vocab=1200, out="runs/reference-tokenizer")
+TOKENIZER = VocabularyOptions(kind="gpt2", data="stories:20000", vocab=1200, out="runs/reference-tokenizer")
 MODEL = pretrain.PretrainOptions(
     data="stories:40000", tokenizer=TOKENIZER.out, out="runs/reference", layers=6, heads=6, embd=192, context=256,
     batch=8, steps=8000, beta2=0.99, align=1.0, eval_every=2000, seed=0,
