@@ -300,6 +300,7 @@ STORIES = Command(
     "stories", "print stories of the story world, or examples of its tasks", _stories_options, _stories, (
         "stories --n 2 --events",
         "stories --task entailment --split test",
+        "stories --judge story.txt",
     ),
 )  # fmt: skip
 

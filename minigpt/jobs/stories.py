@@ -1,9 +1,11 @@
 """Print stories of the story world, with what happens in them, or examples of its tasks."""
 
+import re
 from dataclasses import dataclass
 
-from minigpt.data.stories import VARIETY, story, tasks
+from minigpt.data.stories import VARIETY, reader, story, tasks
 from minigpt.errors import InputError
+from minigpt.files.disk import read_text
 from minigpt.jobs.option_fields import option
 
 
@@ -17,17 +19,40 @@ class StoriesOptions:
     variety: int = option(VARIETY, f"1 to {VARIETY}, how varied", metavar="V")
     events: bool = option(False, "show under each sentence what it tells")
     task: str | None = option(None, "print labelled examples of it, not stories", choices=tasks.TASKS)
+    judge: str | None = option(
+        None, "read the stories in this file, one in each paragraph, and name every fault", metavar="FILE"
+    )
     split: str = option("train", "of a task", choices=("train", "valid", "test"))
 
 
 def show(options: StoriesOptions) -> None:
-    """Print stories, or labelled examples if a task is given. Raises InputError for n below 1."""
+    """Print stories, labelled examples if a task is given, or the faults of the stories in a file.
+
+    Raises InputError for n below 1, and for a file that cannot be read or has no story.
+    """
     if options.n < 1:
         raise InputError(f"--n {options.n}: give 1 or more")
-    if options.task is None:
+    if options.judge is not None:
+        _judge(options.judge)
+    elif options.task is None:
         _show_stories(options)
     else:
         _show_examples(options)
+
+
+def _judge(path: str) -> None:
+    """Print the faults of each story in a file, and how many have none."""
+    paragraphs = re.split(r"\n\s*\n|<\|endoftext\|>", read_text(path))
+    told = [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.strip()]
+    if not told:
+        raise InputError(f"{path} has no story: give a text with one story in each paragraph")
+    n_faultless = 0
+    for number, text in enumerate(told, start=1):
+        found = reader.faults(text)
+        n_faultless += not found
+        for fault in found:
+            print(f"story {number}: {fault}")
+    print(f"{n_faultless} of {len(told)} stories have no fault")
 
 
 def _show_stories(options: StoriesOptions) -> None:
