@@ -1,13 +1,14 @@
-"""Exercise 20: find the bug (lesson 20).
+"""Exercise 21: find the bug (lesson 21).
 
-LayerNorm as a warp would do it, with 4 lanes instead of 32. All lanes are at the same instruction, so the author fills
-the row up with zeros until the lanes divide it. "Zeros add nothing to a sum", he said, and tried it on rows of 8, of 64
-and of 768: right to the last digit. It is wrong for 7 columns. One line is; mend it without taking the zeros away.
+LayerNorm as a warp would do it, with 4 lanes instead of 32. All lanes run the same instruction, so the author adds
+zeros at the end of each row until its length is a multiple of 4. "Zeros add nothing to a sum", he said, and tried rows
+of 8, of 64 and of 768: right to the last digit. For 7 columns it is wrong. Mend one line, and keep the zeros.
 
-    minigpt check lessons/exercises/20_find_the_bug.py
+    minigpt check lessons/exercises/21_find_the_bug.py
 
 With pencil: by what factor is the variance off, for a row of 7 whose mean is 100 and whose deviations are about 1? Why
-does nobody see it where the mean is near 0? And what is it in the library's kernel that takes the place of your line?
+is it not seen where the mean is near 0? Which words of the library's
+kernel take the place of your line?
 """
 
 import numpy as np
