@@ -194,7 +194,7 @@ assert ends == [5 + 8 * 12, 8 * 5 + 2], "the longer of the two sums, and one sta
 from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing, launches_of
 
 small_x = np.random.default_rng(0).normal(size=(5, 7)).view(Counted)
-found = launches_of(lambda: ((small_x * small_x).sum(axis=0) + small_x.T[0] @ small_x).reshape(1, 7))
+found = launches_of(lambda: (small_x * small_x).sum(axis=0) + small_x.T[0] @ small_x)
 print("launch     bytes   operations")
 for launch in found:
     print(f"{launch.name:9} {launch.nbytes:6} {launch.work:12}")
@@ -283,7 +283,8 @@ DEVICES = {  # cores, clock in GHz, bytes per second, operations per second, thr
 }
 print("device       cores    GB/s   trillion operations/s   operations while 4 bytes come")
 for name, (cores, ghz, memory, rate, _) in DEVICES.items():
-    print(f"{name:10} {cores:7,} {memory / 1e9:7,.0f} {rate / 1e12:23.1f} {4 * rate / memory:31.0f}")
+    print(f"{name:10} {cores:7,} {memory / 1e9:7,.0f} {rate / 1e12:23.1f}", end=" ")
+    print(f"{4 * rate / memory:31.0f}")
     assert abs(2e9 * cores * ghz / rate - 1) < 0.01, "the rate is cores x clock x 2"
     assert 50 <= 4 * rate / memory < 102, "fifty to a hundred operations for one number"
 
@@ -383,8 +384,8 @@ everything = [one for launches in BLOCK.values() for one in launches]
 by_memory = [one for one in everything if one.work / one.nbytes < RIDGE]
 of_work = moved_and_work(by_memory)[1] / moved_and_work(everything)[1]
 of_time = least_seconds(by_memory) / least_seconds(everything)
-print(f"{len(by_memory)} of {len(everything)} launches are limited by memory: {of_work:.1%}", end=" ")
-print(f"of the arithmetic, {of_time:.0%} of the time")
+print(f"{len(by_memory)} of {len(everything)} launches are limited by memory:")
+print(f"{of_work:.1%} of the arithmetic, {of_time:.0%} of the time")
 assert of_work < 0.02 and of_time > 0.5, "hardly any arithmetic, more than half of the time"
 assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "only products"
 

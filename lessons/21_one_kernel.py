@@ -22,7 +22,7 @@
 #
 # By the reference, GELU is 9 launches, and each reads and writes whole arrays (lesson 20). One
 # kernel can do it in one pass. A kernel is the program of *one thread*. The GPU runs it for many
-# threads. They stand in **blocks** of up to 1,024 threads, and all blocks together are the
+# threads. They stand in **thread blocks** (*blocks*) of up to 1,024 threads; all blocks are the
 # **grid**. A thread knows three numbers:
 #
 # - `threadIdx.x`, its place in its block,
@@ -201,7 +201,7 @@ if play(BY_ROW, "by_row", 2, 32, by_row, XN, G, B, ROWS, COLUMNS):
 # a **lane**. Memory delivers pieces of 32 bytes, that is 8 float32. What the 32 lanes read in one
 # instruction is fetched together. If each lane reads the first number of a row of its own, 32
 # pieces come, and 4 bytes of each are used. If 32 lanes read 32 neighbours, 4 pieces come, and all
-# bytes are used. Such reads are called **coalesced**. The picture shows an array with rows of 16
+# bytes are used. Such reads are called **coalesced**. The picture shows an array with rows of 32
 # numbers: dark is what the 32 lanes read in one instruction, light is what is fetched with it.
 
 # %%
@@ -214,15 +214,15 @@ def pieces(places):
 
 
 figure, panels = plot.plt.subplots(1, 2, figsize=(8.6, 4.8))
-shown = (("a thread for each row", 16 * LANES), ("a warp for each row", LANES))
+shown = (("a thread for each row", 32 * LANES), ("a warp for each row", LANES))
 for axes, (title, places) in zip(panels, shown, strict=True):
-    memory = np.zeros(512)
+    memory = np.zeros(1024)
     for piece in pieces(places):
         memory[8 * piece : 8 * piece + 8] = 0.35
     memory[places] = 1
-    axes.imshow(memory.reshape(32, 16), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.imshow(memory.reshape(32, 32), cmap="Blues", vmin=0, vmax=1, aspect="auto")
     axes.set(title=f"{title}: {len(pieces(places))} pieces", xlabel="column", yticks=(0, 8, 16, 24))
-    axes.set(ylabel="row", xticks=(0, 8))
+    axes.set(ylabel="row", xticks=(0, 8, 16, 24))
     axes.grid(visible=False)
 plot.save(figure, "21_coalesced.png")
 of_768 = len(pieces(768 * LANES)), len(pieces(LANES))
