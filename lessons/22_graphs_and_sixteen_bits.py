@@ -163,9 +163,9 @@ assert trained["old batch"][0] != trained["no graph"][0], "old numbers"
 assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mask at every step"
 
 # %% [markdown]
-# Both mistakes train, and no error message appears. With the old batch the model learns one batch
-# by heart. With the old key the same elements are dropped at every step. So three rules hold for a
-# recorded step:
+# Both mistakes train, and no error message appears. With the old batch every step computes on the
+# first batch. With the old key the same elements are dropped at every step. So three rules hold for
+# a recorded step:
 #
 # 1. **Addresses stay.** The arrays of a graph have memory of their own, and it is not given away.
 # 2. **What changes lies in memory**, and is copied there before each replay: the batch, and the
@@ -374,9 +374,8 @@ print(f"x {growth['bfloat16', True]:.1f} with the sum rounded")
 assert growth["bfloat16", False] < 2 < growth["bfloat16", True], "rounded factors: no growth"
 
 # %% [markdown]
-# With rounded factors the error does not grow with K: the rounding errors of many factors average
-# out against the sum of many terms. With a rounded sum it grows. So the rule is: **16 bits for
-# what is stored and multiplied, float32 for what is summed.**
+# With rounded factors the relative error does not grow with K. With a rounded sum it grows. So the
+# rule is: **16 bits for what is stored and multiplied, float32 for what is summed.**
 
 # %% [markdown]
 # ## 6. What rounding costs in a training
@@ -500,8 +499,8 @@ assert (in_c == ours).all(), "the library's line and ours give the same bits"
 #    `repeat`, with more than 1,000 additions.
 # 4. With pencil: a weight w is stored in bfloat16, and updates are w times some ratio. Below which
 #    ratio is an update always rounded away?
-# 5. Try it: give the four trainings of section 2 twenty steps. Which of the two mistakes would you
-#    see from the losses, and which not?
+# 5. Try it: give the four trainings of section 2 two hundred steps, and average the last 20 losses.
+#    Which of the two mistakes can you see?
 
 # %%
 rows = ", ".join(f"{name} {number:,}" for name, number in counts.items())

@@ -14,12 +14,11 @@ from types import ModuleType
 
 import numpy as np
 
-import minigpt
 from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
 from minigpt.ops.cuda import kernels
 
-PLAYER = Path(minigpt.__file__).parent.parent / "tests" / "cuda_on_cpu.py"
+PLAYER = Path(__file__).parents[2] / "tests" / "cuda_on_cpu.py"
 HEAD = "typedef float real;\ntypedef float wide;\n"  # the two names that the library's own kernels use
 
 
@@ -36,7 +35,7 @@ def problem() -> str | None:
     if gpu.cuda_problem() is None:
         return None
     if not PLAYER.is_file():
-        return "no GPU, and no tests/cuda_on_cpu.py: run this in a copy of the repository to have kernels played"
+        return "no GPU, and no tests/cuda_on_cpu.py to play kernels: use a copy of the repository"
     return _player().problem()
 
 
