@@ -430,8 +430,9 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 # %% [markdown]
 # Without a mask the cost would be 7/6: 17 % more arithmetic. To compute something again in order
 # not to keep it was called *checkpointing* in lesson 00. Whether it also saves time depends on the
-# machine. The measured columns above say what it does on yours. On a GPU it saves much time, and
-# lesson 20 explains the reason: reading and writing a large table takes longer than computing it.
+# machine. The measured columns above say what it does on yours. Dao et al. measured on GPUs that it
+# saves much time there (their section 4); lesson 20 computes a reason: to write and read a large
+# table takes longer than to compute it.
 
 # %% [markdown]
 # ## 8. In the library
@@ -511,7 +512,7 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 #    time. Run the file: it judges itself.
 # 2. `exercises/18_find_the_bug.py`: attention in tiles that takes any mask. The author's check,
 #    with one large tile, was happy.
-# 3. With pencil: the rows of a query's scores fall from key to key, s = 5, 4, 3, 2, … How often is
+# 3. With pencil: the scores of a query fall from key to key, s = 5, 4, 3, 2, … How often is
 #    o rescaled by a factor other than 1? And if they rise?
 # 4. With pencil: a query may see nothing in a tile (a mask hides all its keys), and nothing in
 #    earlier tiles either. What is exp(m - larger) then, with m = -infinity at the start? How does

@@ -241,6 +241,8 @@ print("model   forward   backward   clipping   AdamW   all launches")
 for name, parts in steps.items():
     print(f"{name:5} {parts[0]:9} {parts[1]:10} {parts[2]:10} {parts[3]:7} {parts.sum():14,}")
 assert 0.4 < steps["small"][3] / steps["small"].sum() < 0.6, "AdamW makes half of them"
+tensors = len(list(GPT2(NARROW).parameters()))
+assert tensors == 148 and 12 <= steps["small"][3] / tensors < 13, "a dozen launches for each tensor"
 
 # %% [markdown]
 # AdamW is a few lines of arithmetic, and half of all launches. GPT-2 small has 148 tensors, and
@@ -515,16 +517,18 @@ for name, parts in fused_steps.items():
 
 # %% [markdown]
 # Clipping and AdamW of all tensors are three launches: the squares, their sum, and the update. The
-# kernels get a table of addresses, one for each tensor. The norm of the gradients stays on the
-# GPU: to print it after every step, the program would have to wait until the queue is empty. The
-# kernel of AdamW reads the norm itself:
+# kernels get a table of addresses, one for each tensor. The norm of the gradients stays on the GPU,
+# and the kernel of AdamW reads it there. If the program had to read it in the middle of a step, it
+# would have to wait until the queue is empty.
+#
+# And the nine launches of GELU are one. Its kernel begins like this:
 #
 #     # minigpt/ops/cuda/gelu.cu
 #     extern "C" __global__ void gelu_forward(real* out, const real* x, long long n) {
 #     long long i = my_pack();
 #     if (i >= n) return;
 #
-# The lines above are the beginning of a real kernel. Lesson 21 explains every word of them.
+# Lesson 21 explains every word of these lines.
 
 # %% [markdown]
 # ## 8. If you have a GPU: measure

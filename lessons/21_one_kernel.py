@@ -95,7 +95,7 @@ if play(GELU, "gelu", 8, 128, out, X, 1000):  # 8 blocks of 128 threads: 1,024 t
 # (tanh u = 2 sigmoid(2u) - 1, so (1 + tanh u) / 2 is sigmoid(2u). One exponential is enough.)
 #
 # **The trap.** Without the line `if (i >= n) return;` 24 threads write behind the end of the
-# array. On a GPU this often goes unnoticed: the numbers that are destroyed belong to another
+# array. On a GPU this can go unnoticed: the numbers that are destroyed belong to another
 # array. The program that plays kernels puts guard bytes around every array, and looks at them
 # afterwards:
 

@@ -217,8 +217,8 @@ assert counts["reference"] > 5 * counts["kernels"] > 50 * counts["recorded"], "e
 
 # %% [markdown]
 # Only launches are saved. The GPU still runs every kernel. For GPT-2 small on a T4 a graph gains
-# nothing, because arithmetic takes longer than the launches. The library records a step only if it
-# has fewer than 10¹² operations:
+# nothing, because arithmetic takes longer than the launches (lesson 20). The library records a step
+# only if it has few operations (`SMALL` in `minigpt/jobs/pretrain/step.py`):
 #
 #     # minigpt/ops/cuda/cuda_graph.py
 #     for recorded, given in zip(self.inputs, arrays, strict=True):
