@@ -2,8 +2,8 @@
 
 A benchmark on a device with a queue. The device is played by the class below: it has a clock of its own, a launch takes
 5 microseconds, and its kernels run one after the other. `compare` measures two functions, one after the other. The
-author has read lesson 20: the clock is stopped only when the queue is empty. He is told that `short` takes longer than
-`long`, although each of its kernels is five times shorter. If `short` is measured first, the numbers are right.
+author has read lesson 20: the clock is stopped only when the queue is empty. The result: `short` takes longer than
+`long`, although each of its kernels is five times shorter. On a device that was idle before, nothing looks wrong.
 
 Find what is wrong and mend it in `seconds_for_a_call`. Run this file: the numbers of your benchmark are compared with
 what the device is known to take.
