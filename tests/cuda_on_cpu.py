@@ -96,7 +96,7 @@ class Module:
 
 def ctypes_size(kind: str, library) -> int:
     """Bytes of a number of this type in a compiled source."""
-    return {"int": 4, "unsigned": 4}.get(kind) or ctypes.c_int.in_dll(library, f"size_of_{kind}").value
+    return {"int": 4, "unsigned": 4, "float": 4}.get(kind) or ctypes.c_int.in_dll(library, f"size_of_{kind}").value
 
 
 def _is_table(argument) -> bool:

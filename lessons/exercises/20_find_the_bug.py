@@ -1,59 +1,79 @@
 """Exercise 20: find the bug (lesson 20).
 
-LayerNorm as a warp would do it, with 4 lanes instead of 32. All lanes are at the same instruction, so the author fills
-the row up with zeros until the lanes divide it. "Zeros add nothing to a sum", he said, and tried it on rows of 8, of 64
-and of 768: right to the last digit. It is wrong for 7 columns. One line is; mend it without taking the zeros away.
+A benchmark on a device with a queue. The device is played by the class below: it has a clock of its own, a launch takes
+5 microseconds, and its kernels run one after the other. `compare` measures two functions, one after the other. The
+author has read lesson 20: the clock is stopped only when the queue is empty. The result: `short` takes longer than
+`long`, although each of its kernels is five times shorter. On a device that was idle before, nothing looks wrong.
 
-    minigpt check lessons/exercises/20_find_the_bug.py
+Find what is wrong and mend it in `seconds_for_a_call`. Run this file: the numbers of your benchmark are compared with
+what the device is known to take.
 
-With pencil: by what factor is the variance off, for a row of 7 whose mean is 100 and whose deviations are about 1? Why
-does nobody see it where the mean is near 0? And what is it in the library's kernel that takes the place of your line?
+    python lessons/exercises/20_find_the_bug.py
 """
 
-import numpy as np
 
-WARP = 4
+class Device:
+    """A GPU with a queue. All times are in microseconds."""
 
+    LAUNCH = 5
 
-def warp_sum(value):
-    """value (N,4) -> (N,1): the sum over the lanes, exchanged in pairs"""
-    lanes = np.arange(WARP)
-    for apart in (2, 1):
-        value = value + value[:, lanes ^ apart]
-    return value[:, :1]
+    def __init__(self):
+        self.now = 0  # of the program
+        self.free = 0  # when the queue will be empty
 
+    def launch(self, microseconds):
+        """A kernel that runs for so long. The program goes on after LAUNCH."""
+        self.now += self.LAUNCH
+        self.free = max(self.free, self.now) + microseconds
 
-def layernorm_forward(x, g, b, *, eps=1e-5):
-    """x (*,C), g (C,), b (C,) -> out (*,C)"""
-    rows, columns = x.reshape(-1, len(g)), len(g)
-    filled = np.zeros((len(rows), -(-columns // WARP) * WARP), x.dtype)  # up to the next multiple of WARP
-    filled[:, :columns] = rows
-    steps = [slice(c, c + WARP) for c in range(0, filled.shape[1], WARP)]
+    def synchronise(self):
+        """Wait until the queue is empty."""
+        self.now = max(self.now, self.free)
 
-    total = np.zeros((len(rows), WARP), x.dtype)
-    for step in steps:
-        total += filled[:, step]
-    mean = warp_sum(total) / columns
-    deviation = filled - mean
-    squares = np.zeros((len(rows), WARP), x.dtype)
-    for step in steps:
-        squares += deviation[:, step] * deviation[:, step]
-    rstd = 1 / np.sqrt(warp_sum(squares) / columns + eps)
-    x_hat = (deviation * rstd)[:, :columns].reshape(x.shape)
-    return g * x_hat + b, (x_hat, rstd.reshape(*x.shape[:-1], 1), g)
+    def clock(self):
+        return self.now
 
 
-def layernorm_backward(dout, cache):
-    """dout (*,C) -> dx (*,C), dg (C,), db (C,)"""
-    x_hat, rstd, g = cache
-    rows = tuple(range(dout.ndim - 1))
-    dx_hat = dout * g
-    shift = dx_hat.mean(axis=-1, keepdims=True)
-    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
-    return rstd * (dx_hat - shift - x_hat * stretch), (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
+def long(device):
+    device.launch(100)
+
+
+def short(device):
+    device.launch(20)
+
+
+def seconds_for_a_call(device, function, calls=50):
+    """Microseconds that a call takes, when many are made."""
+    function(device)  # the first call compiles the kernel
+    function(device)
+    began = device.clock()
+    for _ in range(calls):
+        function(device)
+    device.synchronise()
+    return (device.clock() - began) / calls
+
+
+def compare(device):
+    """Both functions, while the device still works on something that was launched before."""
+    for _ in range(60):
+        device.launch(100)
+    return seconds_for_a_call(device, short), seconds_for_a_call(device, long)
+
+
+def main() -> int:
+    """Judge the benchmark; the exit status."""
+    of_short, of_long = compare(Device())
+    print(f"your benchmark: short {of_short:.1f} us, long {of_long:.1f} us")
+    alone = Device()
+    for _ in range(1000):
+        alone.launch(20)
+    alone.synchronise()
+    known = alone.clock() / 1000
+    print(f"known: 1,000 calls of short on an idle device take {known:.1f} us each")
+    right = abs(of_short - known) < 0.5 and abs(of_long - 100) < 0.5
+    print("mended: the benchmark is right" if right else "this is not right yet")
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
-    from minigpt.learn.check_file import main
-
-    raise SystemExit(main(__file__))
+    raise SystemExit(main())

@@ -1,8 +1,8 @@
-"""An array that counts what a GPU would be asked to do, and a GPU that does nothing. Lesson 20 uses both.
+"""An array that counts kernel launches, and a GPU that does nothing. Lessons 20 and 22 use both.
 
     x = rng.normal(size=(5, 7)).view(Counted)
     (x * x).sum()
-    ORDERS                              # [Order("multiply", 560, 35, 35), Order("add", 288, 35, 1)]
+    LAUNCHES                              # [Launch("multiply", 560, 35, 35), Launch("add", 288, 35, 1)]
 """
 
 import contextlib
@@ -12,12 +12,13 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+import numpy.ma  # noqa: F401  (looks at functions of NumPy by name: not while they are replaced)
 
 from minigpt.ops.cuda import kernels, products
 
 
-class Order(NamedTuple):
-    """One operation that makes new numbers: on a GPU at least one kernel."""
+class Launch(NamedTuple):
+    """One operation that makes new numbers: on a GPU at least one kernel launch."""
 
     name: str
     nbytes: int  # read and written
@@ -25,31 +26,31 @@ class Order(NamedTuple):
     size: int  # numbers made
 
 
-ORDERS: list[Order] = []
+LAUNCHES: list[Launch] = []
 
 
-def orders_of(f: Callable) -> list[Order]:
-    """What f() asks for."""
-    ORDERS.clear()
+def launches_of(f: Callable) -> list[Launch]:
+    """The launches that f() would make on a GPU, where each operation is one."""
+    LAUNCHES.clear()
     f()
-    return list(ORDERS)
+    return list(LAUNCHES)
 
 
 def bare(x):
-    """The same numbers, which nobody counts."""
+    """The same numbers in arrays that are not counted."""
     if isinstance(x, (tuple, list)):
         return type(x)(map(bare, x))
     return x.view(np.ndarray) if isinstance(x, Counted) else x
 
 
-def _order(name, inputs, result, work):
+def _launch(name, inputs, result, work):
     read = {id(x): x.nbytes for x in inputs if isinstance(x, np.ndarray)}  # x * x reads x once
-    ORDERS.append(Order(name, sum(read.values()) + np.asarray(result).nbytes, work, np.size(result)))
+    LAUNCHES.append(Launch(name, sum(read.values()) + np.asarray(result).nbytes, work, np.size(result)))
     return result.view(Counted) if isinstance(result, np.ndarray) else result
 
 
 class Counted(np.ndarray):
-    """A NumPy array whose operations are written into ORDERS. Views, such as a transpose, are free."""
+    """A NumPy array whose operations are written into LAUNCHES. Views, such as a transpose, are free."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=(), **options):
         if out:
@@ -59,7 +60,7 @@ class Counted(np.ndarray):
         work = inputs[0].size if method == "reduce" else np.size(result)
         if ufunc is np.matmul:
             work = 2 * np.size(result) * inputs[0].shape[-1]
-        made = _order(ufunc.__name__, inputs, result, work)
+        made = _launch(ufunc.__name__, inputs, result, work)
         return out[0] if out else made
 
     def __array_function__(self, function, _, inputs, options):
@@ -72,10 +73,10 @@ class Counted(np.ndarray):
         if name == "empty_like" or any(np.may_share_memory(result, x) for x in inputs):
             return result.view(Counted)
         read = {"zeros_like": [], "take": [result]}.get(name, inputs)
-        return _order(name, read, result, inputs[0].size if name == "mean" else 0)
+        return _launch(name, read, result, inputs[0].size if name == "mean" else 0)
 
     def mean(self, *args, **options):
-        return np.mean(self, *args, **options)  # one order, as in CuPy; NumPy's method is a sum and a division
+        return np.mean(self, *args, **options)  # one launch, as in CuPy; NumPy's method is a sum and a division
 
 
 def _perhaps_a_copy(name):
@@ -84,7 +85,7 @@ def _perhaps_a_copy(name):
     def method(self, *args, **options):
         result = getattr(super(Counted, self), name)(*bare(args), **options)
         free = not isinstance(result, np.ndarray) or np.may_share_memory(result, self)
-        return result if free else _order(name, [result], result, 0)
+        return result if free else _launch(name, [result], result, 0)
 
     return method
 
@@ -93,14 +94,14 @@ for _name in "copy", "astype", "reshape", "__getitem__":
     setattr(Counted, _name, _perhaps_a_copy(_name))
 
 
-class _Nobody:
-    """Takes a source as CuPy's compiler does. Its functions count the orders that they get, and do nothing."""
+class _Idle:
+    """Takes a source as CuPy's compiler does. Its functions count their launches, and do nothing."""
 
     def __init__(self, source):
         self.source = source
 
     def get_function(self, name):
-        return lambda grid, block, arguments: ORDERS.append(Order(name, 0, 0, 0))
+        return lambda grid, block, arguments: LAUNCHES.append(Launch(name, 0, 0, 0))
 
 
 @contextlib.contextmanager
@@ -111,7 +112,7 @@ def a_gpu_that_does_nothing() -> Iterator[None]:
         return make(*bare(args), **options).view(Counted)
 
     def zeros(*args, make=np.zeros, **options):
-        return _order("zeros", [], make(*args, **options), 0)
+        return _launch("zeros", [], make(*args, **options), 0)
 
     def ascontiguousarray(x):
         return x.view(Counted) if x.flags.c_contiguous else x.view(Counted).copy()
@@ -121,7 +122,7 @@ def a_gpu_that_does_nothing() -> Iterator[None]:
     kernels._compiled.cache_clear()
     try:
         with (
-            mock.patch.multiple(kernels, ARRAY=np.ndarray, compile=_Nobody, address=lambda array: 0),
+            mock.patch.multiple(kernels, ARRAY=np.ndarray, compile=_Idle, address=lambda array: 0),
             mock.patch.object(products, "by_cublaslt", False),
             mock.patch.multiple(np, **numpys),
         ):

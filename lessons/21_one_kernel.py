@@ -1,0 +1,531 @@
+# %% [markdown]
+# # Lesson 21: one kernel
+#
+# You will write kernels for a GPU in plain C: first GELU, with one thread for each number, then
+# LayerNorm, with one thread for each row, and then with 32 threads for each row, which add up a
+# row together. You will meet a sum that has no fixed value, and a way to compute it that has one.
+# At the end you can read the library's own kernel.
+#
+# Reading: 40 minutes. Running: 20 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and 20
+# (the queue and the roofline).
+#
+# Sources: NVIDIA's CUDA C++ Programming Guide, chapters on the programming model and on memory
+# access. Harris 2007, Optimizing Parallel Reduction in CUDA (NVIDIA): sums in pairs.
+#
+# **The kernels of this project have not yet been run on a GPU.** Here they are *played*: a small
+# program runs every thread of a kernel on your processor (`tests/cuda_on_cpu.py`; it needs Linux,
+# g++ and a copy of the repository). It shows whether a kernel is right. It cannot show how fast it
+# is. If you have a GPU, the same cells run there.
+
+# %% [markdown]
+# ## 1. Why: one thread, one number
+#
+# By the reference, GELU is 9 launches, and each reads and writes whole arrays (lesson 20). One
+# kernel can do it in one pass. A kernel is the program of *one thread*. The GPU runs it for many
+# threads. They stand in **thread blocks** (*blocks*) of up to 1,024 threads; all blocks are the
+# **grid**. A thread knows three numbers:
+#
+# - `threadIdx.x`, its place in its block,
+# - `blockIdx.x`, the place of its block in the grid,
+# - `blockDim.x`, how many threads a block has.
+#
+# So its place among all threads is `blockIdx.x * blockDim.x + threadIdx.x`. Ten numbers, with
+# blocks of four threads, need three blocks. Two threads have nothing to do:
+
+# %%
+import math
+
+import numpy as np
+
+from minigpt import ops, plot
+from minigpt.learn import kernel, lines
+from minigpt.ops.cuda import kernels
+
+drawing = plot.Diagram(9.2, 3, "10 numbers, 3 blocks of 4 threads")
+for block in range(3):
+    row = [[str(thread) for thread in range(4)]]
+    drawing.grid(1.6 + 3 * block, 2.0, row, f"blockIdx.x = {block}", "tab:orange", cell=0.6)
+drawing.text(4.6, 1.42, "threadIdx.x in the boxes; i = 4 blockIdx.x + threadIdx.x", "tab:orange")
+for i in range(12):
+    at = 0.7 + 0.6 * (i % 4) + 3 * (i // 4)
+    drawing.grid(at, 0.75, [[str(i) if i < 10 else "–"]], "", "tab:blue", cell=0.6)
+drawing.text(4.6, 0.2, "x[i]; the last two threads must not read or write", "tab:blue")
+plot.save(drawing.figure, "21_grid.png")
+print(f"kernels are run here on: {kernel.place()}")
+
+# %% [markdown]
+# ## 2. The simplest kernel
+#
+# Here it is in C. `__global__` marks a kernel, and `extern "C"` keeps its name as it is. `float*
+# x` is the address where an array begins: C knows no shapes. The third line of the body is the one
+# that beginners forget.
+
+# %%
+GELU = """
+extern "C" __global__ void gelu(float* out, const float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;   // which number is mine?
+    if (i >= n) return;                              // the last block is not full
+    float z = x[i];
+    float inner = z + 0.044715f * z * z * z;
+    float s = 1 / (1 + expf(-1.5957691f * inner));   // sigmoid(2 sqrt(2/pi) inner)
+    out[i] = z * s;
+}
+"""
+print(f"GELU in {len(GELU.splitlines()) - 1} lines of C")
+
+
+# %%
+def play(source, name, grid, block, *arguments):
+    """Run a kernel where it can be run. True if it has run; otherwise one line says why not."""
+    if kernel.problem():
+        print(f"not run: {kernel.problem()}")
+        return False
+    kernel.run(source, name, grid, block, *arguments)
+    return True
+
+
+X = np.random.default_rng(0).standard_normal(1000, dtype=np.float32)
+out = np.full_like(X, np.nan)
+if play(GELU, "gelu", 8, 128, out, X, 1000):  # 8 blocks of 128 threads: 1,024 threads
+    right = ops.gelu_forward(X)[0]
+    print(f"largest difference from lesson 05's GELU: {np.abs(out - right).max():.0e}")
+    assert np.allclose(out, right, atol=1e-6), "the kernel is GELU"
+
+# %% [markdown]
+# (tanh u = 2 sigmoid(2u) - 1, so (1 + tanh u) / 2 is sigmoid(2u). One exponential is enough.)
+#
+# **The trap.** Without the line `if (i >= n) return;` 24 threads write behind the end of the
+# array. On a GPU this can go unnoticed: the numbers that are destroyed belong to another
+# array. The program that plays kernels puts guard bytes around every array, and looks at them
+# afterwards:
+
+# %%
+unguarded = "".join(text for text in GELU.splitlines(keepends=True) if "return;" not in text)
+message = ""
+try:
+    play(unguarded, "gelu", 8, 128, np.empty_like(X), X, 1000)
+except AssertionError as error:
+    message = str(error)
+print(f"without the guard, the judge says: {message or 'nothing'}")
+assert kernel.place() != "processor" or "out of bounds" in message, "the mistake is found"
+
+# %% [markdown]
+# ## 3. Its backward
+#
+# The lines of the kernel, one operation each, checked as in lesson 05:
+
+# %%
+C2, A = 1.5957691216, 0.044715  # 2 sqrt(2 / pi), and the constant of the tanh form
+
+
+def gelu_lines(x):
+    inner = x + A * x * x * x
+    s = 1 / (1 + np.exp(-C2 * inner))
+    out = x * s
+    return out
+
+
+def gelu_lines_backward(dout, v):
+    # out = x * s
+    dx = dout * v.s
+    ds = dout * v.x
+    # s = sigmoid(C2 * inner): its slope is s (1 - s)
+    dinner = ds * v.s * (1 - v.s) * C2
+    # inner = x + A * x * x * x
+    dx = dx + dinner * (1 + 3 * A * v.x * v.x)
+    return dx
+
+
+values = lines.run(gelu_lines, X[:6].astype(float))
+by_lines = lines.check(gelu_lines, gelu_lines_backward, X[:6].astype(float))
+assert all(result.word == "happy" for result in by_lines), "each line is right"
+
+# %% [markdown]
+# As a kernel, the backward is again one thread for each number. It computes s again: that costs a
+# few operations, and reading s from memory would cost four bytes, which are 50 to 100 operations
+# (lesson 20).
+
+# %%
+GELU_BACKWARD = """
+extern "C" __global__ void gelu_backward(float* dx, const float* dout, const float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float z = x[i];
+    float s = 1 / (1 + expf(-1.5957691f * (z + 0.044715f * z * z * z)));
+    float slope = s + z * s * (1 - s) * 1.5957691f * (1 + 3 * 0.044715f * z * z);
+    dx[i] = dout[i] * slope;
+}
+"""
+DX = np.full_like(X, np.nan)
+UP = np.random.default_rng(1).standard_normal(1000, dtype=np.float32)
+if play(GELU_BACKWARD, "gelu_backward", 8, 128, DX, UP, X, 1000):
+    right_dx = ops.gelu_backward(UP, ops.gelu_forward(X)[1])
+    print(f"largest difference from lesson 05's gradient: {np.abs(DX - right_dx).max():.0e}")
+    assert np.allclose(DX, right_dx, atol=1e-6), "the kernel is the backward of GELU"
+
+# %% [markdown]
+# ## 4. LayerNorm: one thread for each row
+#
+# GELU needs no number of a neighbour. LayerNorm does: the mean and the variance of a row (lesson
+# 06). The simplest kernel that is right gives each row to one thread.
+
+# %%
+BY_ROW = """
+extern "C" __global__ void by_row(
+    float* out, const float* x, const float* g, const float* b, int rows, int columns
+) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const float* mine = x + row * columns;           // where my row begins
+    float mean = 0, var = 0;
+    for (int c = 0; c < columns; c++) mean += mine[c];
+    mean /= columns;
+    for (int c = 0; c < columns; c++) var += (mine[c] - mean) * (mine[c] - mean);
+    float rstd = 1 / sqrtf(var / columns + 1e-5f);
+    for (int c = 0; c < columns; c++)
+        out[row * columns + c] = g[c] * (mine[c] - mean) * rstd + b[c];
+}
+"""
+ROWS, COLUMNS = 40, 70  # neither is a multiple of 32
+XN = 1 + np.random.default_rng(2).standard_normal((ROWS, COLUMNS), dtype=np.float32)
+G, B = np.random.default_rng(3).standard_normal((2, COLUMNS), dtype=np.float32)
+EXPECTED, KEPT = ops.layernorm_forward(XN, G, B)
+by_row = np.full_like(XN, np.nan)
+if play(BY_ROW, "by_row", 2, 32, by_row, XN, G, B, ROWS, COLUMNS):
+    print(f"largest difference from lesson 06: {np.abs(by_row - EXPECTED).max():.0e}")
+    assert np.allclose(by_row, EXPECTED, atol=1e-5), "a thread for each row is right"
+
+# %% [markdown]
+# Right, and wasteful, for a reason that the code does not show. Threads run in groups of 32 that
+# do the same instruction at the same time. Such a group is a **warp**, and each of its threads is
+# a **lane**. Memory delivers pieces of 32 bytes, that is 8 float32. What the 32 lanes read in one
+# instruction is fetched together. If each lane reads the first number of a row of its own, 32
+# pieces come, and 4 bytes of each are used. If 32 lanes read 32 neighbours, 4 pieces come, and all
+# bytes are used. Such reads are called **coalesced**. The picture shows an array with rows of 32
+# numbers: dark is what the 32 lanes read in one instruction, light is what is fetched with it.
+
+# %%
+LANES = np.arange(32)
+
+
+def pieces(places):
+    """The pieces of 32 bytes that hold the float32 numbers at these places."""
+    return np.unique(4 * places // 32)
+
+
+figure, panels = plot.plt.subplots(1, 2, figsize=(8.6, 4.8))
+shown = (("a thread for each row", 32 * LANES), ("a warp for each row", LANES))
+for axes, (title, places) in zip(panels, shown, strict=True):
+    memory = np.zeros(1024)
+    for piece in pieces(places):
+        memory[8 * piece : 8 * piece + 8] = 0.35
+    memory[places] = 1
+    axes.imshow(memory.reshape(32, 32), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set(title=f"{title}: {len(pieces(places))} pieces", xlabel="column", yticks=(0, 8, 16, 24))
+    axes.set(ylabel="row", xticks=(0, 8, 16, 24))
+    axes.grid(visible=False)
+plot.save(figure, "21_coalesced.png")
+of_768 = len(pieces(768 * LANES)), len(pieces(LANES))
+print("dark: read by a lane; light: fetched with it, and not used")
+print(f"rows of 768: {of_768[0]} pieces for each instruction, or {of_768[1]}")
+assert of_768 == (32, 4), "eight times as many bytes are moved"
+
+# %% [markdown]
+# (In the loop over c the same pieces are needed again, and a cache may still hold some of them.
+# How much that saves can only be measured on a GPU.)
+
+# %% [markdown]
+# ## 5. A warp for each row: a sum in five steps
+#
+# So 32 lanes share a row. Lane l takes the columns l, l + 32, l + 64, … Each lane adds up its own
+# numbers. Then 32 partial sums must become one. Lanes of a warp can read each other's *registers*,
+# the places for numbers inside a core, without any memory: this is a **warp shuffle**. In the
+# first step lanes exchange with the lane 16 places away and add, then 8, 4, 2 and 1. Here with 8
+# lanes and 3 steps:
+
+
+# %%
+def shuffle_sum(value):
+    """The states of all lanes, step by step; value: a number for each lane."""
+    history, apart = [value], len(value) // 2
+    while apart:
+        value = value + value[np.arange(len(value)) ^ apart]  # all lanes at once
+        history.append(value)
+        apart //= 2
+    return history
+
+
+HISTORY = shuffle_sum(np.array([3, 1, 4, 1, 5, 9, 2, 6]))
+drawing = plot.Diagram(7.6, 4.2, "A sum of 8 lanes in 3 steps")
+LABELS = ("start", "4 apart", "2 apart", "1 apart")
+for step, (state, name) in enumerate(zip(HISTORY, LABELS, strict=True)):
+    drawing.grid(4.4, 3.5 - step, [list(map(str, state))], "", "tab:blue", cell=0.6)
+    drawing.text(1.1, 3.5 - step, name)
+    for lane in range(8) if step < 3 else ():
+        other = lane ^ (4 >> step)
+        start, end = 2.3 + 0.6 * other, 2.3 + 0.6 * lane
+        drawing.arrow((start, 3.18 - step), (end, 2.82 - step), color="tab:orange")
+plot.save(drawing.figure, "21_shuffle.png")
+print("after the last step every lane has", HISTORY[-1])
+assert (HISTORY[-1] == 31).all(), "every lane has the sum"
+
+# %% [markdown]
+# `lane ^ apart` flips one bit of the lane's number, so lanes exchange in pairs. (The arrows show
+# what comes from the other lane; each lane also keeps its own number.) In C a shuffle is one
+# function. `__device__` marks a function that kernels call. Blocks have 32 x 4 threads here:
+# `threadIdx.x` is the lane, and `threadIdx.y` says which of the block's four warps.
+
+# %%
+WARP_SUM = """
+__device__ float warp_sum(float value) {
+    for (int apart = 16; apart > 0; apart /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, apart);   // 0xffffffff: all 32 lanes
+    return value;
+}
+"""
+ONE_WARP = """
+extern "C" __global__ void one_warp(float* out, const float* x) {
+    out[threadIdx.x] = warp_sum(x[threadIdx.x]);
+}
+"""
+thirty_two = np.arange(32, dtype=np.float32)
+sums = np.full(32, np.nan, np.float32)
+if play(WARP_SUM + ONE_WARP, "one_warp", 1, 32, sums, thirty_two):
+    print("0 + 1 + ... + 31, in the first and the last lane:", sums[0], sums[31])
+    assert (sums == 496).all(), "each of the 32 lanes has the sum"
+
+# %% [markdown]
+# LayerNorm with a warp for each row. It also keeps the mean and rstd of each row, two numbers, for
+# the backward pass. x_hat, which lesson 06 kept, is computed again from x.
+
+# %%
+BY_WARP = """
+extern "C" __global__ void by_warp(float* out, float* mean, float* rstd, const float* x,
+                                   const float* g, const float* b, int rows, int columns) {
+    int row = blockIdx.x * blockDim.y + threadIdx.y, lane = threadIdx.x;
+    if (row >= rows) return;                         // the same for all 32 lanes
+    x += row * columns;
+    float sum = 0, squares = 0;
+    for (int c = lane; c < columns; c += 32) sum += x[c];
+    float middle = warp_sum(sum) / columns;
+    for (int c = lane; c < columns; c += 32) squares += (x[c] - middle) * (x[c] - middle);
+    float scale = 1 / sqrtf(warp_sum(squares) / columns + 1e-5f);
+    for (int c = lane; c < columns; c += 32)
+        out[row * columns + c] = g[c] * (x[c] - middle) * scale + b[c];
+    if (lane == 0) { mean[row] = middle; rstd[row] = scale; }
+}
+"""
+by_warp, (MEAN, RSTD) = np.full_like(XN, np.nan), np.full((2, ROWS), np.nan, np.float32)
+if play(WARP_SUM + BY_WARP, "by_warp", 10, (32, 4), by_warp, MEAN, RSTD, XN, G, B, ROWS, COLUMNS):
+    print(f"largest difference from lesson 06: {np.abs(by_warp - EXPECTED).max():.0e}")
+    assert np.allclose(by_warp, EXPECTED, atol=1e-5), "a warp for each row is right"
+
+# %% [markdown]
+# 70 columns are 32 + 32 + 6. In the third turn of each loop only six lanes have a column. The
+# others skip it, and `warp_sum` still needs all 32. Exercise 2 is a kernel that was only tested
+# with multiples of its lanes.
+
+# %% [markdown]
+# ## 6. A sum over rows, and what is wrong with it
+#
+# In the backward pass, dx of a row is the same story: two sums along the row (lesson 06, section
+# 4). But dg and db are sums over all *rows*. If every thread adds to the same number, they disturb
+# each other: to add, a thread reads the old sum, adds, and writes the new sum, and between these
+# another thread may have written. This is called a **race condition**, or a race. The program that
+# plays kernels runs each launch twice, with its threads in two sequences, and compares.
+
+# %%
+RACE = """
+extern "C" __global__ void race(float* sum, const float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) sum[0] = sum[0] + x[i];
+}
+"""
+verdict = ""
+try:
+    play(RACE, "race", 8, 128, np.zeros(1, np.float32), X, 1000)
+except AssertionError as error:
+    verdict = str(error)
+print(f"the judge says: {verdict or 'nothing'}")
+assert kernel.place() != "processor" or "race" in verdict, "the two sequences give other bits"
+
+# %% [markdown]
+# CUDA has an instruction for this, the *atomic addition*: the threads add one after the other, in
+# the sequence in which they happen to come. Then no addition is lost. But is the sum the same in
+# every sequence? In float32, 1e8 + 1 is 1e8, because 8 digits are not enough.
+
+# %%
+large, one = np.float32(1e8), np.float32(1)
+print(f"(1e8 + 1) - 1e8 = {(large + one) - large:.0f}", end=", but ")
+print(f"(1e8 - 1e8) + 1 = {(large - large) + one:.0f}")
+assert (large + one) - large == 0 and (large - large) + one == 1, "the sequence matters"
+
+
+def one_by_one(numbers):
+    """The sum over the first axis, from the first to the last, rounded at each addition."""
+    return np.cumsum(numbers, axis=0)[-1]
+
+
+draw = np.random.default_rng(4)
+column = draw.standard_normal(4096, dtype=np.float32)
+found = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
+print(f"4,096 numbers, added in 200 sequences: {len(found)} different sums,", end=" ")
+print(f"{min(found):.5f} to {max(found):.5f}")
+assert len(found) > 20, "the sum depends on the sequence"
+assert max(abs(value - math.fsum(column)) for value in found) < 1e-3, "the differences are small"
+
+# %% [markdown]
+# The differences are small. But with atomic additions two runs of the same training do not end in
+# the same bits, and a real mistake cannot be told from rounding. **So no kernel of this library
+# adds atomically. Each sum has a fixed sequence**: the rows are divided into stripes. A thread
+# adds up one column of one stripe, row after row. A second launch adds up the stripes' sums.
+# Neighbouring threads take neighbouring columns, so the reads are coalesced.
+
+# %%
+COLUMN_SUMS = """
+extern "C" __global__ void column_sums(float* sums, const float* x, int rows, int columns,
+                                       int stripe) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x, s = threadIdx.y;   // my column, my stripe
+    if (c >= columns) return;
+    int end = (s + 1) * stripe < rows ? (s + 1) * stripe : rows;
+    float sum = 0;
+    for (int row = s * stripe; row < end; row++) sum += x[row * columns + c];
+    sums[s * columns + c] = sum;
+}
+"""
+print(f"sums of columns in {len(COLUMN_SUMS.splitlines()) - 1} lines of C")
+
+# %%
+
+
+def sums_of_columns(x, stripe):
+    """The sums of the columns by two launches; None where no kernel can be run."""
+    rows, columns = x.shape
+    stripes = -(-rows // stripe)
+    blocks = -(-columns // 32)
+    parts, sums = np.zeros((stripes, columns), np.float32), np.zeros((1, columns), np.float32)
+    for block, *given in (((32, stripes), parts, x, rows), ((32, 1), sums, parts, stripes)):
+        length = stripe if given[1] is x else stripes
+        if not play(COLUMN_SUMS, "column_sums", blocks, block, *given, columns, length):
+            return None
+    return sums[0]
+
+
+of_ones = sums_of_columns(np.ones((10, 3), np.float32), stripe=4)
+print("the sums of three columns of ten ones:", of_ones)
+
+# %%
+DOUT = np.random.default_rng(5).standard_normal((ROWS, COLUMNS), dtype=np.float32)
+_, DG, DB = ops.layernorm_backward(DOUT, KEPT)
+db = sums_of_columns(DOUT, stripe=8)
+print("db by two launches:", "not run" if db is None else f"differs by {np.abs(db - DB).max():.0e}")
+assert db is None or np.allclose(db, DB, atol=1e-5), "db is right"
+
+# %% [markdown]
+# The fixed sequence has a second advantage. Many short sums and then a sum of sums round less than
+# one long sum, because no number meets a sum that is thousands of times as large:
+
+
+# %%
+def in_stripes(rows, stripe):
+    parts = [one_by_one(rows[first : first + stripe]) for first in range(0, len(rows), stripe)]
+    return one_by_one(np.stack(parts))
+
+
+many = 1 + np.random.default_rng(6).standard_normal((65_536, 32), dtype=np.float32)
+exact = many.sum(axis=0, dtype=np.float64)
+off = {
+    name: np.abs(f - exact).mean()
+    for name, f in (("one long sum", one_by_one(many)), ("256 stripes", in_stripes(many, 256)))
+}
+for name, error in off.items():
+    print(f"65,536 numbers, {name:12}: off by {error:.4f} on average")
+assert off["256 stripes"] < off["one long sum"] / 5, "stripes round less"
+
+# %% [markdown]
+# ## 7. In the library
+#
+# The library's `warp_sum` is ours (`wide` is float, or double for float64; `WARP` is 32):
+#
+#     # minigpt/ops/cuda/common.cuh
+#     const int WARP = 32;  // threads that run in step and can read each other's registers
+#     ...
+#     __device__ inline wide warp_sum(wide value) {
+#
+# And this is the middle of its LayerNorm, next to our `by_warp`:
+#
+#     # minigpt/ops/cuda/layernorm.cu
+#     Row<real> row = load(x + n * columns, columns);
+#     wide sum = 0;
+#     each(columns, [&](int i) { sum += wide(row[i]); });
+#     wide middle = warp_sum(sum) / columns;
+#     wide squares = 0;
+#     each(columns, [&](int i) { squares += (wide(row[i]) - middle) * (wide(row[i]) - middle); });
+#     wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
+#
+# Three things are new:
+#
+# - **The row stays in registers.** Our kernel reads x three times. `load` reads it once, and `row`
+#   holds what this lane has of it: 24 numbers of 768.
+# - **A thread requests 16 bytes at once**, four float32, called a *pack*. Lesson 20 explains why:
+#   by Little's law, 4 bytes for each thread are just enough if all places for threads are filled,
+#   and registers for a row leave room for fewer threads.
+# - **Types and sizes are chosen when the kernel is compiled.** `template`, `Row<real>` and `real`
+#   make one source serve float32, float64 and bfloat16. A register has no address, so `row[i]` can
+#   be one only if the compiler knows i: it must write out the loop in `each`. `[&](int i) { … }`
+#   is C++ for Python's `lambda i: …`.
+#
+# We play the library's kernel on the same numbers. 70 is not a multiple of 4, so a pack is one
+# number, and a lane has at most 3 of them:
+
+# %%
+library = kernels.source("layernorm", "float32", PACK=1, PACKS=3, WARPS=8)
+by_library, (mean_row, rstd_row) = np.full_like(XN, np.nan), np.zeros((2, ROWS), np.float32)
+given = (by_library, mean_row, rstd_row, XN, G, B, 1e-5, ROWS, COLUMNS)
+if play(library, "layernorm_forward", 5, (32, 8), *given):
+    print(f"the library's kernel differs from ours by {np.abs(by_library - by_warp).max():.0e}")
+    assert np.allclose(by_library, by_warp, atol=1e-6), "the same LayerNorm"
+print(f"65,536 registers / (3 blocks x 256 threads) = {65_536 // 768} for each thread")
+assert 65_536 // (3 * 256) == 85 and 768 // 32 == 24, "registers and numbers of a lane"
+
+# %% [markdown]
+# The last line is about `__launch_bounds__(WARPS * WARP, SMALL ? 3 : 2)` in the source. A T4 has
+# 40 multiprocessors, parts with 65,536 registers each. If three blocks of 256 threads are to find
+# room in one of them, a thread may use 85 registers (80, since they are given out in eights).
+#
+# For the gradients of g and b the library uses stripes too, with eight warps for each stripe, and
+# at most 256 stripes (`kernels.stripe_of`).
+
+# %%
+print("rows     rows of a stripe")
+for rows in (40, 8192, 65_536, 1_000_000):
+    print(f"{rows:9,}   {kernels.stripe_of(rows):6,}")
+assert kernels.stripe_of(65_536) == 256, "256 stripes of 256 rows"
+
+# %% [markdown]
+# ## 8. Paper and code
+#
+# - Harris 2007 adds up an array in seven versions of one kernel, each faster than the one before.
+#   Shuffles came later: his lanes exchange numbers through *shared memory*, a small memory that
+#   the threads of a block share. Attention in tiles (lesson 18) needs it for keys and values.
+# - NVIDIA's guide says how warps, pieces of memory and blocks work. Which of them limits a kernel
+#   can only be measured.
+# - On tests: the library's kernels are judged as here, by the reference and by guard bytes and two
+#   sequences of threads, for every type and for sizes that are no multiples of anything.
+
+# %% [markdown]
+# ## 9. Exercises
+#
+# 1. `exercises/21_rmsnorm.py`: write RMSNorm as a kernel, forward and backward, with a warp for
+#    each row. Run the file: it plays your kernel and judges it.
+# 2. `exercises/21_find_the_bug.py`: LayerNorm by 4 lanes. Its author tried it on 8 columns, on 64
+#    and on 768.
+# 3. With pencil: 32 lanes read every second number of an array of float32. How many pieces of 32
+#    bytes are fetched, and what share of the bytes is used? And for float64 neighbours?
+# 4. With pencil: a row of 768 numbers is added up by one thread, or by a warp with shuffles. How
+#    many additions follow one another in each case?
+# 5. Try it: let `warp_sum` start with apart = 8. Which lanes have which sum?
+
+# %%
+worst = max(result.error for result in by_lines)
+print(f"lesson 21: every check is happy (error {worst:.0e}; kernels run on: {kernel.place()})")

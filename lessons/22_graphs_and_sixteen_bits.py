@@ -1,0 +1,507 @@
+# %% [markdown]
+# # Lesson 22: recorded graphs and sixteen bits
+#
+# You will see two ways to make a training step shorter without changing the model: all launches of
+# a step recorded as one, and numbers of half the size. You will build a small recorder, and find
+# two mistakes that repeat old numbers without any error message. Then you will round numbers to
+# bfloat16 and tf32 by hand, and measure what the rounding costs: in a sum, in a product, and in a
+# training.
+#
+# Reading: 35 minutes. Running: 10 seconds. Before it: lessons 09 (Adam), 17 (numbers of 16 bits)
+# and 20 (launches and the roofline).
+#
+# Papers: Micikevicius et al. 2018 (arXiv 1710.03740), section 3: mixed precision. Kalamkar et al.
+# 2019 (arXiv 1905.12322): training in bfloat16.
+#
+# **Nothing here has been run on a GPU.** Launches are counted, times are computed from the assumed
+# 5 microseconds for a launch (lesson 20), and rounding is done by NumPy.
+
+# %% [markdown]
+# ## 1. Why: launches that repeat
+#
+# A training step of a small model waits for launches, not for arithmetic (lesson 20). But every
+# step makes the same launches: the same kernels, on arrays of the same shapes. So a GPU can record
+# the launches of one step as a list, and run the whole list by a single launch. CUDA calls the
+# list a **CUDA graph**. Here are 12 kernels of 2 microseconds each, with launches of 5
+# microseconds. (We assume that the launch of the graph takes 5 microseconds too.)
+
+# %%
+import math
+
+import numpy as np
+
+from minigpt import ops, plot
+from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
+from minigpt.nn import optim
+
+LAUNCH_US, KERNEL_US, KERNELS = 5, 2, 12
+one_by_one = [(LAUNCH_US * (n + 1), KERNEL_US) for n in range(KERNELS)]
+in_a_graph = [(LAUNCH_US + KERNEL_US * n, KERNEL_US) for n in range(KERNELS)]
+figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
+plans = (("one by one", one_by_one, KERNELS), ("recorded", in_a_graph, 1))
+took = {}
+for axes, (name, runs, launches) in zip(panels, plans, strict=True):
+    took[name] = sum(runs[-1])
+    starts = [(LAUNCH_US * n, LAUNCH_US) for n in range(launches)]
+    axes.broken_barh(starts, (1, 0.7), color="tab:blue", ec="white")
+    axes.broken_barh(runs, (0, 0.7), color="tab:orange", ec="white")
+    axes.set(yticks=(0.35, 1.35), yticklabels=("kernels", "launches"))
+    axes.set_title(f"{name}: {took[name]} microseconds")
+panels[1].set_xlabel("microseconds")
+plot.save(figure, "22_graph.png")
+print(", ".join(f"{name}: {length} us" for name, length in took.items()))
+
+# %% [markdown]
+# ## 2. A recorder, and what it repeats
+#
+# We build a recorder for NumPy. `launch` runs a function, writes its result into a given array,
+# and puts both on a list. `replay` runs the list again. This is what a GPU does: it stores
+# *addresses* of arrays, and the *values* of numbers.
+
+
+# %%
+class Graph:
+    """Launches, recorded once and run again by `replay`."""
+
+    def __init__(self):
+        self.launches = []
+
+    def launch(self, function, out, *arguments):
+        self.launches.append((function, out, arguments))
+        out[...] = function(*arguments)
+
+    def replay(self):
+        for function, out, arguments in self.launches:
+            out[...] = function(*arguments)
+
+
+square, source = np.zeros(2), np.array([1.0, 2.0])
+graph = Graph()
+graph.launch(np.multiply, square, source, source)
+source[...] = [3, 4]  # new numbers at the same address
+graph.replay()
+print("replay with 3 and 4 at the same address:", square)
+source = np.array([5.0, 6.0])  # another address: the graph does not know it
+graph.replay()
+print("replay after the name got another array:", square)
+assert list(square) == [9, 16], "the graph reads the address that it has recorded"
+
+# %% [markdown]
+# Now a training step: a linear map with dropout on its input learns by gradient descent. Batches
+# come from a generator. We train four times: without a graph, with a graph that is used in the
+# right way, and with two mistakes.
+#
+# - **Old batch**: the new batch is given a name, and is not copied to the recorded address.
+# - **Old key**: the key of the dropout is a number among the arguments, so the graph has stored
+#   it.
+
+# %%
+B, C = 16, 8
+TRUE_W = np.random.default_rng(0).normal(size=(C, 1))
+
+
+def batch_of(step):
+    x = np.random.default_rng([1, step]).normal(size=(B, C))
+    return x, x @ TRUE_W
+
+
+print(f"a batch: x {batch_of(0)[0].shape}, y {batch_of(0)[1].shape}")
+
+
+# %%
+def drop(x, key):
+    """Dropout of one element in four; key (1,): an array, read when the kernel runs."""
+    keep = np.random.default_rng(int(key[0])).random(x.shape) >= 0.25
+    return x * keep / 0.75
+
+
+def step_on(graph, x, y, w, key):
+    """The launches of one training step. Returns the arrays of the mask's effect and the loss."""
+    dropped, error, dw, loss = np.empty_like(x), np.empty_like(y), np.empty_like(w), np.empty(1)
+    graph.launch(drop, dropped, x, key)
+    graph.launch(lambda a, w, y: a @ w - y, error, dropped, w, y)
+    graph.launch(lambda e: (e * e).mean(), loss, error)
+    graph.launch(lambda a, e: 2 * a.T @ e / B, dw, dropped, error)
+    graph.launch(lambda w, dw: w - 0.05 * dw, w, w, dw)
+    return dropped, loss
+
+
+first_graph = Graph()
+step_on(first_graph, *batch_of(0), np.zeros((C, 1)), [0])
+print("launches of a step:", len(first_graph.launches))
+
+
+# %%
+def train(way, steps=4):
+    """(losses, how many elements the mask of the last step shares with that of the first)"""
+    (x, y), w, key = batch_of(0), np.zeros((C, 1)), np.zeros(1, int)
+    losses, masks, graph = [], [], None
+    for step in range(steps):
+        new_x, new_y = batch_of(step)
+        if graph is None or way == "no graph":
+            graph, x, y, key = Graph(), new_x, new_y, np.array([step])
+            dropped, loss = step_on(graph, x, y, w, (0,) if way == "old key" else key)
+        else:
+            if way != "old batch":
+                x[...], y[...] = new_x, new_y  # copied to the recorded addresses
+            key[...] = step
+            graph.replay()
+        losses.append(float(loss[0]))
+        masks.append(dropped != 0)
+    return losses, int((masks[0] == masks[-1]).sum())
+
+
+print("the first two losses without a graph:", np.round(train("no graph", 2)[0], 4))
+
+# %%
+trained = {way: train(way) for way in ("no graph", "right graph", "old batch", "old key")}
+print("way           losses of four steps            mask of step 3 as that of step 0")
+for way, (losses, shared) in trained.items():
+    print(f"{way:12} {' '.join(f'{loss:7.4f}' for loss in losses)}   {shared} of {B * C} elements")
+assert trained["no graph"] == trained["right graph"], "a graph computes the same"
+assert trained["old batch"][0] != trained["no graph"][0], "old numbers"
+assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mask at every step"
+
+# %% [markdown]
+# Both mistakes train, and no error message appears. With the old batch every step computes on the
+# first batch. With the old key the same elements are dropped at every step. So three rules hold for
+# a recorded step:
+#
+# 1. **Addresses stay.** The arrays of a graph have memory of their own, and it is not given away.
+# 2. **What changes lies in memory**, and is copied there before each replay: the batch, and the
+#    keys of the dropout.
+# 3. **The program reads no result on the way.** While a graph is recorded nothing is computed, so
+#    `if loss > 10:` inside a step has no meaning.
+
+# %% [markdown]
+# ## 3. What it saves
+#
+# We count the launches of a training step of nano, as lesson 20 did: by the reference operations,
+# by the library's kernels, and recorded. A recorded step copies ids and targets to the GPU and
+# then to their places (4), launches the graph (1), and runs AdamW with clipping outside of it (3).
+# The norm and the loss are copied for the display (2).
+
+# %%
+from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing
+
+NANO = GPT2Config(vocab_size=65, **SIZES["nano"])
+
+
+def launches_of_step(clip_and_update_at_once):
+    model = GPT2(NANO, seed=0)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.view(Counted)
+    optimizer = optim.AdamW(model.named_parameters())
+    ids = np.zeros((12, 64), int).view(Counted)
+    LAUNCHES.clear()
+    loss, cache = model.loss(ids, ids)
+    model.loss_backward(cache)
+    if not clip_and_update_at_once:
+        optim.clip_by_global_norm(model.named_parameters(), None)
+    optimizer.step(1e-3, 1.0 if clip_and_update_at_once else None)
+    return len(LAUNCHES) + 2  # ids and targets are copied to the GPU
+
+
+print(f"nano: {NANO.n_layer} layers, {NANO.n_embd} wide, {NANO.vocab_size} tokens")
+
+# %%
+with ops.using("reference"):
+    counts = {"reference": launches_of_step(False)}
+with a_gpu_that_does_nothing(), ops.using("cuda"):
+    counts["kernels"] = launches_of_step(True)
+counts["recorded"] = 4 + 1 + 3 + 2
+print("a step of nano   launches   at 5 us each")
+for name, number in counts.items():
+    print(f"{name:14} {number:10,} {number * LAUNCH_US / 1000:11.2f} ms")
+assert counts["reference"] > 5 * counts["kernels"] > 50 * counts["recorded"], "each saves much"
+
+# %% [markdown]
+# Only launches are saved. The GPU still runs every kernel. For GPT-2 small on a T4 a graph gains
+# nothing, because arithmetic takes longer than the launches (lesson 20). The library records a step
+# only if it has few operations (`SMALL` in `minigpt/jobs/pretrain/step.py`):
+#
+#     # minigpt/ops/cuda/cuda_graph.py
+#     for recorded, given in zip(self.inputs, arrays, strict=True):
+#     recorded[...] = given
+#     self.graph.launch()
+#     return self.result
+#
+# These lines are rule 2. For dropout, all keys of a step are made beforehand as a small table, and
+# each kernel reads its own key from memory:
+
+# %%
+tables = [ops.Key.of(0, step).table(NANO.n_layer + 1, 3) for step in (1, 2)]
+print(f"a table for nano: {tables[0].shape}, {tables[0].size} keys; other steps, other keys")
+assert (tables[0] != tables[1]).all(), "another step has other keys"
+by_table = ops.Key(tables[1]).fold(4, 1).seed_bits
+assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of block 4, site 1"
+
+# %% [markdown]
+# ## 4. Sixteen bits: which numbers exist
+#
+# The second way: shorter numbers. If memory is the limit (lesson 20), numbers of half the size are
+# moved in half the time. GPUs also have **tensor cores**, units that multiply small matrices of
+# short numbers. Published peak rates, in trillion operations per second, for matrices without
+# zeros to skip:
+#
+# | | float32 | tf32 | float16 | bfloat16 |
+# |---|---|---|---|---|
+# | T4 | 8.1 | | 65 | |
+# | A100 | 19.5 | 156 | 312 | 312 |
+# | H100 SXM | 67 | 494 | 989 | 989 |
+#
+# Lesson 17 read files of float16 and bfloat16. **tf32** is a third format: the exponent of
+# float32, and the fraction of float16. It lives only inside the tensor cores: the arrays stay
+# float32, and the factors of a product are rounded when they are read. We round by hand, to the
+# nearest number, and of two that are equally near to the one whose last bit is 0:
+
+# %%
+FRACTION = {"float32": 23, "tf32": 10, "bfloat16": 7}  # bits; all three have 8 bits of exponent
+
+
+def rounded(x, kind):
+    """To float32, tf32, bfloat16 or float16, kept in an array of float32."""
+    x = np.asarray(x, np.float32)
+    if kind == "float16":
+        with np.errstate(over="ignore"):
+            return x.astype(np.float16).astype(np.float32)
+    cut = 23 - FRACTION[kind]  # bits that go
+    if not cut:
+        return x
+    bits = x.view(np.uint32)
+    last = bits >> cut & 1  # the last bit that stays: a tie goes up where it is 1
+    up = bits + np.uint32(2 ** (cut - 1) - 1) + last
+    return (up >> cut << cut).astype(np.uint32).view(np.float32)
+
+
+print("2/3 in bfloat16:", float(rounded(2 / 3, "bfloat16")), "= 171/256")
+assert rounded(2 / 3, "bfloat16") == 171 / 256, "8 binary digits"
+
+# %%
+print("format      pi           1e-8         70,000       256 + 1   next after 1")
+for kind in ("float32", "tf32", "float16", "bfloat16"):
+    some = [f"{rounded(x, kind):<10.7g}" for x in (math.pi, 1e-8, 70_000, 257)]
+    after = np.unique(rounded(np.linspace(1, 1.02, 200_001), kind))[1] - 1
+    print(f"{kind:9}   {'   '.join(some)}{after:.1e}")
+assert rounded(257, "bfloat16") == 256 and rounded(259, "bfloat16") == 260, "ties to the even one"
+numbers = np.random.default_rng(2).normal(size=1000).astype(np.float32)
+assert np.array_equal(rounded(numbers, "tf32"), rounded(numbers, "float16")), "10 bits each"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(8.6, 4.6))
+sizes = np.geomspace(1e-9, 1e6, 4000)
+for kind, style in (("bfloat16", "-"), ("float16", "-"), ("tf32", "--"), ("float32", "-")):
+    error = np.abs(rounded(sizes, kind).astype(float) - sizes) / sizes
+    worst_near = [error[i : i + 40].max() for i in range(0, 4000, 40)]
+    axes.loglog(sizes[::40], np.minimum(worst_near, 1), style, label=kind, linewidth=2)
+axes.set(title="The largest relative error of rounding", xlabel="size of the number")
+axes.set(ylabel="relative error", ylim=(1e-8, 40))
+axes.legend(loc="upper center", ncols=4, fontsize="small")
+plot.save(figure, "22_formats.png")
+print("above 65,504 float16 has only infinity, and below 6e-8 only 0: both count as an error of 1")
+
+# %% [markdown]
+# bfloat16 and tf32 keep the whole range of float32. float16 has 8 times finer steps than bfloat16,
+# but it ends at 65,504, and loses digits below 6e-5.
+
+# %% [markdown]
+# ## 5. What rounding costs
+#
+# **In a sum.** Add 1 a thousand times, and round the sum each time. Then subtract 0.001 from 1 a
+# thousand times, as a small update would:
+
+
+# %%
+def repeat(kind, start, change, times=1000):
+    x = rounded(start, kind)
+    for _ in range(times):
+        x = rounded(x + np.float32(change), kind)
+    return float(x)
+
+
+print("format     0 + 1, 1,000 times   1 - 0.001, 1,000 times")
+for kind in ("float32", "float16", "bfloat16"):
+    print(f"{kind:8} {repeat(kind, 0, 1):20.0f} {repeat(kind, 1, -0.001):24.4f}")
+assert repeat("bfloat16", 0, 1) == 256, "257 lies in the middle of 256 and 258"
+assert repeat("bfloat16", 1, -0.001) == 1, "0.999 lies nearer to 1 than to 1 - 1/256"
+
+# %% [markdown]
+# In bfloat16 a sum of ones ends at 256, and **a weight of 1 never changes if its updates are
+# 0.001.** Below 1 the next number is 1 - 1/256 = 0.996, so every update is rounded away.
+#
+# **In a product.** out = a @ b with K terms for each number of out. Tensor cores round the
+# *factors* and add in float32. Compare with rounding the sum as well:
+
+
+# %%
+def product_error(terms, kind, round_sum):
+    """The relative error of products of `terms` terms, root mean square."""
+    draw = np.random.default_rng(3)
+    a, b = draw.standard_normal((2, terms, 300), dtype=np.float32)
+    exact = (a.astype(float) * b).sum(axis=0)
+    a, b = rounded(a, kind), rounded(b, kind)
+    total = np.zeros(300, np.float32)
+    for row in range(terms):
+        total = total + a[row] * b[row]
+        if round_sum:
+            total = rounded(total, kind)
+    return math.sqrt(((total - exact) ** 2).mean() / (exact**2).mean())
+
+
+TERMS = (16, 64, 256, 1024)
+cases = (("float32", False), ("tf32", False), ("bfloat16", False), ("bfloat16", True))
+errors = {case: [product_error(k, *case) for k in TERMS] for case in cases}
+print("factors    sum       " + " ".join(f"K = {k:<7}" for k in TERMS))
+for (kind, round_sum), found in errors.items():
+    print(f"{kind:9}  {'rounded' if round_sum else 'float32'}   ", end="")
+    print(" ".join(f"{error:<11.1e}" for error in found))
+assert errors["bfloat16", True][3] > 4 * errors["bfloat16", False][3], "the sum is what suffers"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+for (kind, round_sum), found in errors.items():
+    name = f"{kind}, sum {'rounded too' if round_sum else 'in float32'}"
+    axes.loglog(TERMS, found, "o--" if round_sum else "o-", label=name)
+axes.set_xticks(TERMS, [str(k) for k in TERMS])
+axes.set_xticks([], minor=True)
+axes.set(title="Error of a product with K terms", xlabel="K", ylabel="relative error")
+axes.set(ylim=(1e-8, 300))
+axes.legend(loc="upper center", fontsize="small", ncols=2)
+plot.save(figure, "22_products.png")
+growth = {case: found[3] / found[0] for case, found in errors.items()}
+print(f"from K = 16 to 1,024: x {growth['bfloat16', False]:.1f} with the sum in float32,", end=" ")
+print(f"x {growth['bfloat16', True]:.1f} with the sum rounded")
+assert growth["bfloat16", False] < 2 < growth["bfloat16", True], "rounded factors: no growth"
+
+# %% [markdown]
+# With rounded factors the relative error does not grow with K. With a rounded sum it grows. So the
+# rule is: **16 bits for what is stored and multiplied, float32 for what is summed.**
+
+# %% [markdown]
+# ## 6. What rounding costs in a training
+#
+# A linear map learns 64 weights by gradient descent with a small learning rate, three times: all
+# in float32; with weights that are rounded to bfloat16 after each update; and with **mixed
+# precision**: the forward and the backward pass use a rounded copy, and the update goes to *master
+# weights* in float32.
+
+
+# %%
+def learn(way, steps=2000, rate=0.004):
+    """The loss of each step, and how many of the last update's 64 weights have changed."""
+    draw = np.random.default_rng(4)
+    x = draw.standard_normal((128, 64), dtype=np.float32)
+    y = x @ draw.standard_normal((64, 1), dtype=np.float32)
+    master, losses = np.zeros((64, 1), np.float32), []
+    for _ in range(steps):
+        before = master
+        w = master if way == "float32" else rounded(master, "bfloat16")
+        error = x @ w - y
+        losses.append(float((error * error).mean()))
+        dw = 2 * x.T @ error / len(x)
+        master = master - np.float32(rate) * dw
+        if way == "rounded weights":
+            master = rounded(master, "bfloat16")
+    return losses, int((master != before).sum())
+
+
+fast_start = learn("float32", steps=50)[0]
+print(f"float32: loss {fast_start[0]:.1f} at the start, {fast_start[-1]:.1f} after 50 updates")
+
+# %%
+results = {way: learn(way) for way in ("float32", "mixed precision", "rounded weights")}
+curves = {way: losses for way, (losses, _) in results.items()}
+print("way               loss after 100       600     2,000 updates   weights moved by the last")
+for way, (losses, number) in results.items():
+    print(f"{way:15} {losses[99]:16.4f} {losses[599]:9.5f} {losses[-1]:17.6f} {number:7} of 64")
+ends = {way: losses[-1] for way, losses in curves.items()}
+assert ends["rounded weights"] > 100 * ends["mixed precision"], "rounded weights stop learning"
+moved = {way: number for way, (_, number) in results.items()}
+assert moved["rounded weights"] == 0 < moved["mixed precision"], "no weight moves any more"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+for (way, losses), style in zip(curves.items(), ("-", "--", "-"), strict=True):
+    axes.semilogy(losses, style, label=way, linewidth=2)
+axes.set(title="Where the weights are rounded", xlabel="update", ylabel="loss")
+axes.legend(loc="lower left")
+plot.save(figure, "22_training.png")
+print("loss after 2,000 updates:", ", ".join(f"{way} {end:.1e}" for way, end in ends.items()))
+
+# %% [markdown]
+# The curve with rounded weights stops: the last update moved no weight at all, since each change
+# was smaller than half a step of bfloat16. The master weights are the only difference between it
+# and mixed precision, so they are the cause.
+#
+# **float16 needs one thing more.** Gradients are often small, and below 3e-8 float16 knows only 0.
+# The cure is to multiply the loss by a large number before the backward pass, and to divide the
+# gradients by it afterwards. This is called **loss scaling**. bfloat16 has the range of float32
+# and needs none.
+
+# %%
+small_gradients = np.float32(10) ** np.arange(-10, -3)
+print("gradient      float16     float16, scaled   bfloat16")
+lost = {"plain": 0, "scaled": 0}
+for gradient in small_gradients:
+    plain = float(rounded(gradient, "float16"))
+    scaled = float(rounded(gradient * 4096, "float16")) / 4096
+    lost["plain"] += plain == 0
+    lost["scaled"] += scaled == 0
+    short = float(rounded(gradient, "bfloat16"))
+    print(f"{gradient:8.0e} {plain:12.1e} {scaled:15.1e} {short:13.1e}")
+assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose"
+
+# %% [markdown]
+# ## 7. In the library
+#
+# `minigpt train --dtype bfloat16` needs a GPU with such units, and so does `--dtype tf32`. What
+# passes between layers is bfloat16, and a block of GPT-2 rounds the residual stream after each
+# addition: 24 times in GPT-2 small, not a thousand times. These stay float32: the weights that
+# learn, the moments of AdamW, the gains of LayerNorm and its statistics, the loss, and the
+# gradients of weights. Inside a kernel, `real` is how a number is stored and `wide` is what it is
+# summed in (lesson 21). The rounding is ours of section 4, in C:
+#
+#     # minigpt/ops/cuda/bfloat16.cuh
+#     unsigned all = __float_as_uint(x);
+#     bool nan = (all & 0x7FFFFFFFu) > 0x7F800000u;
+#     bits = nan ? 0x7FFF : (all + 0x7FFF + (all >> 16 & 1)) >> 16;
+
+# %%
+all_bits = np.arange(0, 2**32, 2**12 + 1).astype(np.uint32)
+as_numbers = all_bits.view(np.float32)
+finite = as_numbers[np.isfinite(as_numbers)]
+wide_bits = finite.view(np.uint32).astype(np.uint64)
+in_c = (wide_bits + 0x7FFF + (wide_bits >> 16 & 1)) >> 16
+ours = rounded(finite, "bfloat16").view(np.uint32) >> 16
+print(f"{len(finite):,} numbers over the whole range: the line in C rounds as section 4 does")
+assert (in_c == ours).all(), "the library's line and ours give the same bits"
+
+# %% [markdown]
+# ## 8. Paper and code
+#
+# - Micikevicius et al., section 3: master weights in float32, loss scaling, and sums in float32.
+#   They used float16, so they needed all three. With bfloat16, loss scaling is not needed.
+# - Kalamkar et al. trained many models in bfloat16 with the learning rates of float32 and reached
+#   the same results.
+# - CuPy records graphs by `stream.begin_capture()`; PyTorch has `torch.cuda.CUDAGraph`, and the
+#   same three rules hold.
+# - In this project, recorded graphs and bfloat16 are tested without a GPU, as far as this is
+#   possible. How much time they save has not yet been measured.
+
+# %% [markdown]
+# ## 9. Exercises
+#
+# 1. `exercises/22_stochastic_rounding.py`: round up or down at random, so that the *average* is
+#    right. Then rounded weights learn without master weights. Run the file: it judges you.
+# 2. `exercises/22_find_the_bug.py`: float16 with loss scaling and clipping. It trains, but
+#    much too slowly.
+# 3. With pencil: at which number does a sum of ones end in float16, and in tf32? Check it with
+#    `repeat`, with more than 1,000 additions.
+# 4. With pencil: a weight w is stored in bfloat16, and updates are w times some ratio. Below which
+#    ratio is an update always rounded away?
+# 5. Try it: give the four trainings of section 2 two hundred steps, and average the last 20 losses.
+#    Which of the two mistakes can you see?
+
+# %%
+rows = ", ".join(f"{name} {number:,}" for name, number in counts.items())
+print(f"lesson 22: every check is happy (launches of nano: {rows})")
