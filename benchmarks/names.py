@@ -132,7 +132,7 @@ def show(name, row):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="60 updates of one run, no file")
-    parser.add_argument("--cosine", type=float, metavar="X", help="one run with this cosine, above -1 and below 1; no file")
+    parser.add_argument("--cosine", type=float, metavar="X", help="one run with this cosine, 0 to 0.99; no file")
     options = parser.parse_args()
     set_threads(1)
     text = load_tokenizer(reference.folder())

@@ -73,7 +73,7 @@ def judge():
     texts = [rng.integers(1, 11, size=n).tolist() for n in (5, 3, 7, 2, 4, 8, 1)]
     ids, targets, positions, mask = pack(texts, 8)
     if mask is None or (targets == NO_TARGET).all():
-        return "pack returns no mask or no targets yet: your turn"
+        return "pack returns nothing in mask or in targets yet: your turn"
     if mask.shape != (len(ids), 1, 8, 8) or mask.dtype != bool:
         return f"mask is {mask.dtype} of shape {mask.shape}, expected bool of {(len(ids), 1, 8, 8)}"
     model = GPT1(GPT1Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2), dtype=np.float64)
