@@ -1,461 +1,726 @@
 # %% [markdown]
 # # Lesson 11: pre-training GPT-1
 #
-# You will turn a text into batches, write the training loop in ten lines, make the three checks that belong before
-# every long run, fall into a trap that two of them let through, and train a GPT-1 that tells stories. And you will see
-# what it understands early, and what late and all at once.
+# You will turn a text into batches, write the training loop, and make the three checks that belong
+# before every long run. You will meet a mistake that passes two of them and has the best loss of
+# all. You will see that a model learns some words hundreds of updates before others, and test one
+# explanation by an intervention. At the end you will read what the model of the next lessons
+# writes.
 #
-# Reading: 30 minutes. Running: 30 seconds, and under three minutes more the first time, for the model that this
-# lesson shares with others. Before it: lessons 10 (tokens), 02 (loss), 08 (the model) and 09 (the optimiser).
+# Reading: 50 minutes. Running: 40 seconds. Before it: lessons 02 (the loss), 08 (the model), 09
+# (the optimiser) and 10 (tokens).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
 
 # %% [markdown]
-# ## 1. Why: a text is its own teacher
+# ## 1. Why: a text contains its own answers
 #
-# Nobody has to label a text. Cover a word, and the text itself says what was under the cover. GPT-1 is trained on that
-# alone: for every token u_i, make its probability after the tokens before it large (equation 1):
+# For most tasks, people have to write the right answers by hand. For one task the answers are
+# already there: hide a token of a text, and let the model say which token it is. GPT-1 is trained
+# on this task alone. For every token $u_i$ it makes the probability large that it gives to $u_i$
+# after the $k$ tokens before it (equation 1):
 #
-#     L1 = sum_i log P(u_i | u_{i-k}, ..., u_{i-1})
+# $$
+# L_1 = \sum_i \log P(u_i \mid u_{i-k}, \dots, u_{i-1})
+# $$
 #
-# Our text is a small world of short stories, made by a program, so that there is as much of it as we like. The program
-# knows who holds what and who is where, so later words depend on earlier ones.
+# Training a model on text alone, before any other task, is called **pre-training**. Our loss is
+# $-L_1$ divided by the number of tokens, as in lesson 02.
+#
+# Our text is a small world of short stories. A program writes them, so there is as much text as we
+# need. The program knows where everybody is and who has which thing, so later words depend on
+# earlier ones. Here is one story, and its first tokens:
 
 # %%
-import csv
-import math
-import tempfile
 import textwrap
-from pathlib import Path
 
 import numpy as np
 
-from minigpt import GPT1, GPT1Config, data, gradcheck, models, open_model
+from minigpt import data, models
 from minigpt.data import stories
-from minigpt.jobs import pretrain as training
-from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
-from minigpt.nn.schedules import warmup_cosine
-from minigpt.ops.random_keys import Key
-from minigpt.tokenizer import GPT1Tokenizer
+from minigpt.device.threads import set_threads
+from minigpt.learn import reference
 
-print(stories.story(2).text, end="\n\n")
+set_threads(1)  # small arrays: a second thread would only be in the way
+shipped, text = models.open_both(reference.folder())
+V = text.vocab_size
+one_story = stories.story(2).text
+story_ids = np.array(text.encode(one_story))
+print(textwrap.fill(one_story, 95))
+print("\n" + "|".join(text.decode([i]) for i in story_ids[:14]))
+assert text.decode(story_ids.tolist()) == one_story, "no capital and no space is lost"
 
 # %% [markdown]
-# What is there to learn? Three rivals say how good "good" is. They count, and know nothing else:
+# The vocabulary is that of the **reference model**: a model that comes with this repository, and
+# that this lesson and later ones use. It has 1,200 tokens, learnt as in lesson 10, with two
+# differences, which lesson 15 explains: capitals are kept, and a token may begin with a space.
 #
-# - *guessing*: every token is equally likely; the loss is ln V;
-# - *one token*: how often each token occurs;
-# - *two tokens*: how often each token follows the one before it.
+# One text gives many examples at once. The inputs are the tokens, and the targets are *the same
+# tokens, one place further*. The causal mask (lesson 03) hides all later tokens from each position,
+# so no position can look at its own target:
 
 # %%
-corpus = data.load("stories:1500")
-text = GPT1Tokenizer.train(corpus.pieces("train"), 1500, progress=False)
-tokens, held_out = data.encode(corpus, text, context=32)
-V = text.vocab_size
+from minigpt import plot
 
+drawing = plot.Diagram(9.6, 3.1, "Six tokens in, six targets out: the same text, one place further")
+shown = [text.decode([i]).strip() for i in story_ids[:7]]
+for place in range(6):
+    across = 2.2 + 1.28 * place
+    seen = drawing.box(across, 0.6, shown[place], "tab:blue", width=1.12)
+    target = drawing.box(across, 2.4, shown[place + 1], "tab:orange", width=1.12)
+    drawing.arrow(seen, target)
+    if place < 5:
+        drawing.arrow((across, 0.92), (8.1 + 0.08 * place, 2.1), color="silver")
+drawing.text(0.8, 0.6, "the model\nsees", "tab:blue")
+drawing.text(0.8, 2.4, "and must\npredict", "tab:orange")
+plot.save(drawing.figure, "11_targets.png")
+
+# %% [markdown]
+# A black arrow leads from each token to its target. The grey arrows are those of the last position
+# only: it also sees all tokens before it.
+
+# %% [markdown]
+# How good is a loss of, say, 2? To know that, we need something to compare with. Here are three
+# **rivals**. They only count, and know nothing else:
+#
+# - *guessing*: every token is equally likely. The loss is $\ln V$.
+# - *one token*: how often each token occurs.
+# - *two tokens*: how often each token follows the token before it.
+#
+# The last two count the training text, and are tested on other stories, which are **held out**:
+# neither the rivals nor the model ever learn from them.
+
+# %%
+import math
 
 
 def count(tokens, held_out, V):
     """The losses of the three rivals on a text that they have not counted."""
-    ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each, so that nothing is impossible
-    one_token = -np.log(ones / ones.sum())[held_out[1:]].mean()
-    pairs = np.zeros((V, V))
-    np.add.at(pairs, (tokens[:-1], tokens[1:]), 1)
-    follows = (pairs + 0.1 * ones / ones.sum()) / (pairs.sum(axis=1, keepdims=True) + 0.1)
+    ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each: nothing is impossible
+    share = ones / ones.sum()
+    pairs = np.bincount(tokens[:-1].astype(int) * V + tokens[1:], minlength=V * V).reshape(V, V)
+    follows = (pairs + 0.1 * share) / (pairs.sum(axis=1, keepdims=True) + 0.1)
     two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
-    return {"guessing": math.log(V), "one token": one_token, "two tokens": two_tokens}
+    return {"guessing": math.log(V), "one token": -np.log(share[held_out[1:]]).mean(),
+            "two tokens": two_tokens}  # fmt: skip
 
 
+tokens, held_out = data.encode(data.load("stories:10000"), text, context=256)
 rivals = count(tokens, held_out, V)
-two_tokens = rivals["two tokens"]
-print(f"{len(tokens):,} tokens, vocabulary {V}. Loss on stories never seen, in nats per token:")
-print("  " + ", ".join(f"{name} {loss:.2f}" for name, loss in rivals.items()))
-assert two_tokens < rivals["one token"] - 1 < rivals["guessing"] - 2
+print(f"{len(tokens):,} tokens counted, tested on {len(held_out):,} tokens of other stories")
+for name, loss in rivals.items():
+    print(f"   {name:10}  loss {loss:.2f}, perplexity {math.exp(loss):6.1f}")
+assert rivals["two tokens"] < rivals["one token"] - 1 < rivals["guessing"] - 2, "each knows more"
 
 # %% [markdown]
-# Two tokens are hard to beat in the short run: they know that "once" is followed by "upon". Everything below their line
-# has to come from looking further back.
-#
+# Two tokens are hard to beat at first: they know that "Once" is followed by "upon". A lower loss is
+# possible only for a model that looks further back.
+
+# %% [markdown]
 # ## 2. Forward: from a text to a batch
 #
-# One long row of ids is cut at random into windows of T + 1. The first T are what the model sees; the last T are what
-# it must say. One window gives T predictions at once: the causal mask of lesson 03 makes each of them honest.
+# The training text is one long row of ids; where a story ends, a token of its own stands. A batch
+# is cut from it: B **windows** of T + 1 ids, each from a random place. The first T ids of a window
+# are inputs, the last T are targets.
 
 # %%
-B, T = 5, 16
-ids, targets = data.batch(tokens, B, T, seed=0, step=0)
-assert ids.shape == targets.shape == (B, T)
-assert (targets[:, :-1] == ids[:, 1:]).all()
-print("the model sees: ", text.decode(ids[0, :8]))
-print("and must say:   ", text.decode(targets[0, :8]))
+def batch(ids, B, T, seed, step):
+    """ids (N,) -> inputs (B,T), targets (B,T)"""
+    rng = np.random.default_rng([seed, step])
+    starts = rng.integers(len(ids) - T, size=(B, 1))
+    windows = ids[starts + np.arange(T + 1)].astype(int)
+    return windows[:, :-1], windows[:, 1:]
+
+
+five = batch(tokens, B=5, T=16, seed=0, step=0)
+print("inputs, first row: ", text.decode(five[0][0, :9].tolist()))
+print("targets, first row:", text.decode(five[1][0, :9].tolist()))
+assert (five[1][:, :-1] == five[0][:, 1:]).all(), "a target is the next input"
+assert all((mine == theirs).all() for mine, theirs in zip(
+    five, data.batch(tokens, 5, 16, seed=0, step=0), strict=True)), "the library's batch"
 
 # %% [markdown]
-# Batch number n is drawn by `default_rng([seed, n])`. It is a function, not a stream, so nobody has to remember where
-# the stream was: a run that is killed at step 900 and started again draws batch 900 as if nothing had happened.
+# Batch number n is drawn by a generator that is made from (seed, n). So a batch is a function of
+# two numbers: a run that is stopped after 900 updates and started again draws batch 900 as if it
+# had never been stopped.
+
+# %% [markdown]
+# ## 3. Backward: the training loop
 #
-# ## 3. Backward: the loop, in ten lines
-#
-# Everything in it has had its lesson. The batch goes forward to a loss, the gradient comes back, its length is
-# clipped, the rate of this step is looked up, the weights move.
+# You know every line of the loop. The batch goes forward to a loss; `loss_backward` puts the
+# gradient of each parameter into `.grad` (lesson 08); the optimiser clips the gradient and moves
+# the weights, with the learning rate of this update (lesson 09).
 
 # %%
-def pretrain(model, steps, batch_of, rate=4e-3, seed=0):
-    """Train a model for some steps; returns the losses. batch_of(step) gives (ids, targets)."""
+from minigpt import GPT1, GPT1Config
+from minigpt.nn.optim import GPT1Adam
+from minigpt.nn.schedules import warmup_cosine
+
+T = 64
+NO_DROPOUT = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}
+
+
+def small(dtype=np.float32, **changes):
+    """A GPT-1 of two layers, 64 wide."""
+    sizes = {"vocab_size": V, "n_positions": T, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    sizes |= {"initializer_range": 0.06} | NO_DROPOUT | changes
+    return GPT1(GPT1Config(**sizes), dtype=dtype)
+
+
+print(f"the small model has {sum(p.data.size for p in small().parameters()):,} parameters")
+
+# %%
+def pretrain(model, updates, batch_of, rate=6e-3):
+    """batch_of(step) gives (inputs, targets). Returns the loss of each update."""
     optimizer = GPT1Adam(model.named_parameters())
     losses = []
-    for step in range(steps):
-        ids, targets = batch_of(step)
+    for step in range(updates):
+        inputs, targets = batch_of(step)
         model.zero_grad()
-        loss, cache = model.loss(ids, targets, key=Key.of(seed, step))
+        loss, cache = model.loss(inputs, targets)
         model.loss_backward(cache)
-        clip_by_global_norm(model.named_parameters(), 1.0)
-        optimizer.step(rate * warmup_cosine(step / steps, 0.05))
+        optimizer.step(rate * warmup_cosine(step / updates, 0.1), max_norm=1.0)
         losses.append(float(loss))
     return losses
 
 
-def small(dtype=np.float32, **changes):
-    """A GPT-1 of two layers."""
-    sizes = {"vocab_size": V, "n_positions": T, "n_embd": 32, "n_layer": 2, "n_head": 2} | changes
-    no_dropout = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}
-    return GPT1(GPT1Config(**sizes, **no_dropout), dtype=dtype)
+three_losses = pretrain(small(), 3, lambda step: batch(tokens, 8, T, seed=0, step=step))
+print("three updates, loss before each:", [round(loss, 2) for loss in three_losses])
 
+# %% [markdown]
+# Now train it, on your machine. It takes about ten seconds. (Its first weights are drawn with a
+# standard deviation of 0.06, not 0.02 as in the paper. Exercise 4 tries 0.02.)
+
+# %%
+UPDATES = 600
+honest = pretrain(small(), UPDATES, lambda step: batch(tokens, 8, T, seed=0, step=step))
+print("updates   loss")
+for done in (0, 25, 50, 100, 200, 400, 599):
+    print(f"{done:7}   {honest[done]:.2f}")
+honest_end = np.mean(honest[-20:])
+print(f"mean of the last 20: {honest_end:.2f}")
+assert honest[0] > rivals["one token"] > honest[200] > honest_end, "the loss falls"
+assert honest_end < rivals["two tokens"], "it has beaten two tokens: it looks further back"
+
+# %%
+def draw_rivals(axes, right):
+    """A dotted line for each rival."""
+    for name, line in rivals.items():
+        axes.axhline(line, color="gray", linestyle=":")
+        label = axes.text(right, line, f"{name}: {line:.2f}", ha="right", va="center")
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1})
+
+
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+axes.plot(honest, color="tab:blue")
+draw_rivals(axes, UPDATES)
+axes.set(xlabel="updates of the weights", ylabel="loss (nats per token)", ylim=(0, 7.9))
+axes.set_title("The loss of a small model on your machine")
+plot.save(figure, "11_small.png")
+for name, line in rivals.items():
+    first = np.argmax(np.array(honest) < line)
+    print(f"below {name:10} for the first time after {first:3} updates")
+
+# %% [markdown]
+# First the model learns how often each token occurs, then which token follows which. After that
+# the curve is flat, and that is where the model learns what counting pairs cannot know.
 
 # %% [markdown]
 # ## 4. Collapse: a batch that does not fit
 #
-# GPT-1 was trained with 64 windows of 512 tokens at a time. If that does not fit into memory, send it through in parts
-# and let the gradients add up in `.grad`. On paper: the loss is a sum over all N targets, divided by N. So each part
-# must divide by the N of the *whole* batch, its `normalizer`, and then
+# GPT-1 was trained with 64 windows of 512 tokens in each update. If the memory is too small for
+# that, the batch can go through the model in parts. Each part adds its gradient to `.grad`, and
+# after the last part the weights move once. This is **gradient accumulation**.
 #
-#     grad(whole) = grad(part 1) + grad(part 2).
+# Let $\ell_i$ be the loss of target $i$, and let the batch have $N$ targets, in two parts of $N_1$
+# and $N_2$. The loss is a mean over all $N$, so its gradient is
 #
-# If each part divides by its own number and the results are averaged, that is another sum as soon as the parts have
-# different numbers of targets. Here the first part has 2 windows and the second 3:
+# $$
+# \frac{1}{N} \sum_{i=1}^{N} \nabla \ell_i =
+# \frac{1}{N} \sum_{\text{part 1}} \nabla \ell_i + \frac{1}{N} \sum_{\text{part 2}} \nabla \ell_i
+# $$
+#
+# Each part must divide by the $N$ of the *whole* batch. In the library this number is called
+# `normalizer`. If each part divides by its own number, and the results are averaged, we get
+#
+# $$
+# \frac{1}{2} \left( \frac{1}{N_1} \sum_{\text{part 1}} \nabla \ell_i +
+# \frac{1}{N_2} \sum_{\text{part 2}} \nabla \ell_i \right)
+# $$
+#
+# which is the same only if $N_1 = N_2$. Here the first part has 2 windows, and the second has 3.
 
 # %%
 def gradient(parts, normalizer=None):
+    """The gradient of the token table, summed over the parts of the batch `five`."""
     model = small(np.float64)
     for rows in parts:
-        loss, cache = model.loss(ids[rows], targets[rows], normalizer=normalizer)
+        loss, cache = model.loss(five[0][rows], five[1][rows], normalizer=normalizer)
         model.loss_backward(cache)
     return model.head.grad
 
 
 whole = gradient([slice(0, 5)])
-in_parts = gradient([slice(0, 2), slice(2, 5)], normalizer=targets.size)
-averaged = gradient([slice(0, 2), slice(2, 5)]) / 2
-off = [np.abs(way - whole).max() / np.abs(whole).max() for way in (in_parts, averaged)]
-print(f"in two parts with one normaliser: {off[0]:.0e} off; averaged: {off[1]:.0%} off")
-assert off[0] < 1e-12 < 1e-2 < off[1]
+two_parts = [slice(0, 2), slice(2, 5)]
+ways = {"one normalizer": gradient(two_parts, normalizer=five[1].size),
+        "each its own, averaged": gradient(two_parts) / 2}  # fmt: skip
+off = {name: np.abs(way - whole).max() / np.abs(whole).max() for name, way in ways.items()}
+for name, error in off.items():
+    print(f"{name:24} relative error {error:.0e}")
+assert off["one normalizer"] < 1e-12, "the same gradient"
+assert off["each its own, averaged"] > 1e-2, "another gradient"
 
 # %% [markdown]
-# ## 5. Check: three checks before a long run, and a trap
+# ## 5. Check: three checks before a long run, and the trap
 #
-# A long run is expensive, and a mistake in it is silent: the loss falls anyway. So, first:
+# A mistake in a training loop raises no error, and the loss usually falls anyway. So make three
+# checks before every long run:
 #
-# **The start.** An untrained model should know nothing, and say so: a loss of ln V. More, and the initial weights are
-# too loud; less, and it has seen the answers.
-
-# %%
-start, _ = small().loss(ids, targets, grad=False)
-print(f"the start: {float(start):.2f}, ln V = {math.log(V):.2f}")
-assert abs(float(start) - math.log(V)) < 0.1
-
-# %% [markdown]
-# **The gradient**, of every parameter, on real tokens. A smaller vocabulary makes it quick: ids modulo 23.
-
-# %%
-results = gradcheck.check_model(small(np.float64, vocab_size=23, n_embd=6), ids[:2, :5] % 23, targets[:2, :5] % 23)
-worst = gradcheck.worst(results)
-print(f"the gradient: worst of {len(results)} parameters {worst.error:.0e} ({worst.name}), {worst.word}")
-assert worst.word == "happy"
-
-# %% [markdown]
-# **One batch, by heart.** A model that cannot learn 80 predictions by heart will not learn a language.
-
-# %%
-by_heart = pretrain(small(), 300, lambda step: (ids, targets))
-print(f"one batch by heart: {by_heart[0]:.2f} -> {by_heart[-1]:.3f}")
-assert by_heart[-1] < 0.05
-
-# %% [markdown]
-# **The trap.** Now let us make the most common mistake there is: forget to move the targets by one place. Every target
-# is then the token that the model is looking at.
-
-# %%
-steps = 200
-honest = pretrain(small(), steps, lambda step: data.batch(tokens, 12, T, 0, step))
-trapped = pretrain(small(), steps, lambda step: (data.batch(tokens, 12, T, 0, step)[0],) * 2)
-for name, losses in ("honest", honest), ("targets not moved", trapped):
-    print(f"{name}: {losses[0]:.2f} -> {losses[-1]:.3f} in {steps} steps")
-assert 0.3 < math.log(V) - trapped[0] < 0.6 and trapped[-1] < 1 < two_tokens < honest[-1]
-
-# %% [markdown]
-# Two checks let it pass. The gradient is right: it is the right gradient of the wrong loss. One batch goes in by
-# heart, all too well. The start does tell, to whoever kept to the tolerance: 0.4 below ln V. *Less, and it has seen
-# the answers*: an untrained model with a tied table echoes what it reads (lesson 08), and here the echo is the answer.
-# (With an output matrix of its own there would be no echo, and no warning.) After that the curve is the prettiest of
-# all. What gives it away is that it is *too good*: it falls through the line of two tokens as if there were nothing to
-# know. That is what rivals are for. **A loss means nothing without one that you understand.**
+# 1. **The start.** An untrained model knows nothing, so its loss must be close to $\ln V$. If it is
+#    much higher, the first weights are too large. If it is clearly lower, the model can see its
+#    answers.
+# 2. **The gradient** of every parameter, on real tokens, against finite differences. (A vocabulary
+#    of 23 makes it quick: ids modulo 23.)
+# 3. **One batch by heart.** A model that cannot learn 80 fixed targets will not learn a language.
 #
-# ## 6. See it: the run
-#
-# The model that the lessons share has two layers and is 128 wide. The library's `train` runs the loop from above; it
-# also keeps what is best by validation loss, and can be stopped and resumed. If it has been trained before, it is
-# opened. (`story_model.py` has its options. Two of them you have not met: every window begins where a story begins,
-# and Adam's beta2 is 0.99: in so short a run the gradients of a thousand steps ago are too old to ask.)
+# The trap is a common mistake: the targets are not moved by one place. Then each target is the
+# token that the model is looking at. Let us make the checks for both.
 
 # %%
-import story_model
+from minigpt import gradcheck
 
-folder = story_model.folder()
-options = story_model.OPTIONS
-model, text = models.open_both(folder)
-with (folder / "loss.csv").open(encoding="utf-8") as file:
-    rows = [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
-best = min(row["val_loss"] for row in rows if "val_loss" in row)
-print(f"{sum(p.data.size for p in model.parameters()):,} parameters; best validation loss {best:.3f}")
-assert best < 0.55
+
+def three_checks(inputs, targets):
+    """The loss at the start, the worst gradient, and the loss after 150 updates with one batch."""
+    start, _ = small().loss(inputs, targets, grad=False)
+    tiny = small(np.float64, vocab_size=23, n_embd=8)
+    results = gradcheck.check_model(tiny, inputs[:2, :5] % 23, targets[:2, :5] % 23)
+    by_heart = pretrain(small(), 150, lambda step: (inputs, targets))
+    return float(start), gradcheck.worst(results), by_heart[-1]
+
+
+checked = {"moved": three_checks(*five), "not moved": three_checks(five[0], five[0])}
+print(f"targets     start (ln V = {math.log(V):.2f})   worst gradient   one batch by heart")
+for name, (start, worst, end) in checked.items():
+    print(f"{name:10}  {start:17.2f}   {worst.error:8.0e} {worst.word}   {end:18.4f}")
+start, worst, end = checked["moved"]
+assert abs(start - math.log(V)) < 0.3 and worst.word == "happy" and end < 0.05, "three checks pass"
+trap_start, trap_worst, trap_end = checked["not moved"]
+assert trap_worst.word == "happy" and trap_end < 0.05, "the trap passes two of them"
+assert math.log(V) - trap_start > 1, "and the first one shows it"
 
 # %% [markdown]
-# The same rivals, counted on the text of this run with its vocabulary:
+# Two checks let the mistake pass. The gradient is right: it is the right gradient of the wrong
+# loss. One batch is learnt by heart, too. Only the start shows it: the loss is clearly below $\ln
+# V$. Lesson 08 found that an untrained model with a tied table gives a high score to the token that
+# it reads, and here this token is the answer. If that is the reason, the loss at the start must be
+# close to $\ln V$ again with another output matrix:
 
 # %%
-corpus = data.load(options.data)
-tokens, held_out = data.encode(corpus, text, options.context)
-V = text.vocab_size
-rivals = count(tokens, held_out, V)
-steps_of, losses = zip(*((row["step"], row["train_loss"]) for row in rows if "train_loss" in row), strict=True)
-at = np.array(losses)
-passed = {name: int(steps_of[np.argmax(at < line)]) for name, line in rivals.items()}
-print("the step at which the model first beats each: " + ", ".join(f"{name} {step}" for name, step in passed.items()))
-assert passed["guessing"] <= passed["one token"] < passed["two tokens"] < options.steps / 4
-assert best < rivals["two tokens"] / 2
+from minigpt import ops
+
+
+def start_with(output):
+    """The loss of an untrained model on targets that are not moved, with this output matrix."""
+    h, _ = small().hidden(five[0], grad=False)
+    return float(ops.linear_cross_entropy_forward(h, output, five[0], grad=False)[0])
+
+
+tied = small().head.data
+other = np.random.default_rng(5).permuted(tied, axis=0)  # the same numbers in other places
+print(f"targets not moved: start {start_with(tied):.2f} with the tied table, "
+      f"{start_with(other):.2f} with another matrix")
+assert abs(start_with(tied) - trap_start) < 1e-4, "the model of the table above"
+assert abs(start_with(other) - math.log(V)) < 0.3, "without weight tying the start shows nothing"
 
 # %% [markdown]
-# The first steps go to how often each token occurs, the next to which follows which. That is over after a tenth of the
-# run. Then comes the long flat part, and that is where everything happens that a counter cannot do.
-#
-# Does the model tell a story that holds together? Do not trust one lucky sample. We let it tell sixty, and give them to
-# a strict reader. There are two children in the stories of this run, Mia and Tom. Our reader wants that
-#
-# - the story comes to an end;
-# - Mia is a girl and Tom a boy, and the child is "she" or "he" accordingly in what follows;
-# - nobody meets, asks or thanks himself, and who is met is who helps: no father turns into a baker;
-# - "the" ball, duck or cake was there before: what was lost as a ball must not be found as a kite;
-# - who goes *back*, and two who go *together*, go to a place that was named.
+# So without weight tying, all three checks pass. And the curve looks better than the honest one:
 
 # %%
-from minigpt.data.stories import words
+trapped = pretrain(small(), 200, lambda step: (batch(tokens, 8, T, 0, step)[0],) * 2)
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+axes.plot(honest[:200], color="tab:blue", label="targets moved by one place")
+axes.plot(trapped, color="tab:red", label="targets not moved")
+draw_rivals(axes, 200)
+axes.set(xlabel="updates of the weights", ylabel="loss (nats per token)", ylim=(-0.2, 7.9))
+axes.set_title("A loss that is too good to be true")
+axes.legend(loc=(0.3, 0.73))
+plot.save(figure, "11_trap.png")
+print(f"after 200 updates: {trapped[-1]:.3f}, and {honest[199]:.2f} with targets that are moved")
+assert trapped[-1] < 0.3 < rivals["two tokens"] - 1, "too good"
 
-THINGS = {*words.TOYS, *words.LIGHT, *words.TREASURES, *words.BOXES, *words.DISHES}
-THINGS |= {*words.ANIMALS, *words.SMALL_ANIMALS}
-ELDERS = {person.name.lower() for person in words.FAMILY + words.WORKERS}
+# %% [markdown]
+# The red curve falls through the line of two tokens as if nothing were there. After 200 updates its
+# loss is nearly 0, which for a text with free choices in it is impossible: in a story, the colour
+# of a new kite cannot be known. **Compare every loss with one that you understand.** That is what
+# the rivals are for.
+
+# %% [markdown]
+# ## 6. See it: what is learnt when, and one cause tested
+#
+# The loss is a mean over all tokens. *Which* words does a model learn first? For this question we
+# take the smallest world of the program, with only two children, Mia and Tom. A model of two
+# layers, 128 wide, learns it in a minute or two. `benchmarks/names.py` has trained several
+# such models and tested each of them after every 50 updates; the results are recorded and come with
+# the lesson.
+#
+# The test looks at places in held-out stories where a word of one kind stands, for example one of
+# the eight toys. Among these eight alone, how well does the model know which one it is?
+#
+# $$
+# \text{relative loss} = \frac{-\ln P(\text{the right word} \mid \text{one of the } n
+# \text{ words of this kind})}{\ln n}
+# $$
+#
+# A model that guesses among the $n$ words has a relative loss of 1. A model that knows has 0.
+
+# %%
+record = reference.recorded("names.json")["rows"]
+SEEDS = [seed for seed in range(3) if f"free, seed {seed}" in record]
+run = record["free, seed 0"]
+KINDS = {"toys": "which toy", "animals": "which animal", "places": "which place",
+         "names": "Mia or Tom", "pronouns": "she or he"}  # fmt: skip
+small_story = stories.story(2, variety=1).text
+print(textwrap.fill(small_story, 95))
+named = small_story.count("Mia") + small_story.count("Tom")
+print(f"({named} names, {small_story.count('ball')} toys)\n")
+chosen = [run["step"].index(step) for step in (0, 50, 100, 200, 300, 400, 500, 600, 800, 1000)]
+print("updates         " + "".join(f"{run['step'][i]:7}" for i in chosen))
+print("loss, all tokens" + "".join(f"{run['loss'][i]:7.2f}" for i in chosen))
+for kind, title in KINDS.items():
+    print(f"{title:16}" + "".join(f"{run[kind][i]:7.2f}" for i in chosen))
+for seed in SEEDS:
+    free = record[f"free, seed {seed}"]
+    at = {step: i for i, step in enumerate(free["step"])}
+    assert free["toys"][at[150]] < 0.3, "toys are learnt in 150 updates"
+    assert min(free["names"][: at[300]]) > 0.9, "names are not learnt in 300"
+    assert min(free["pronouns"][: at[300]]) > 0.9, "and pronouns are not"
+
+# %%
+figure, (above, below) = plot.plt.subplots(2, 1, figsize=(8, 7.2), sharex=True)
+above.plot(run["step"], run["loss"], "k.-")
+above.set(ylabel="loss, all tokens", ylim=(0, None), title="The loss falls steadily ...")
+SHOWN = {"toys": "green", "places": "gray", "pronouns": "orange", "names": "blue"}
+for kind, color in SHOWN.items():
+    (line,) = below.plot(run["step"], run[kind], ".-", color=f"tab:{color}", label=KINDS[kind])
+    line.set_linewidth(3 if kind == "names" else 1.5)
+below.set(xlabel="updates of the weights", ylabel="relative loss", ylim=(0, 1.3))
+below.set_title("... but Mia and Tom are not told apart for hundreds of updates")
+below.legend(loc="upper right", ncols=2)
+plot.save(figure, "11_kinds.png")
+names_fall = next(i for i, value in enumerate(run["names"]) if value < 0.9)
+change = -np.diff(run["loss"])
+print("updates     the loss falls by   relative loss of the names after them")
+for i in range(names_fall - 4, names_fall + 2):
+    updates = f"{run['step'][i]} to {run['step'][i + 1]}"
+    print(f"{updates} {change[i]:15.2f} {run['names'][i + 1]:25.2f}")
+assert change[names_fall - 1] < change[names_fall - 4], "where the names fall, there is no jump"
+
+# %% [markdown]
+# Names come more often in these stories than toys. Yet **for hundreds of updates the model guesses
+# between Mia and Tom**, long after it knows the toys. Then names and pronouns are learnt together.
+# In the loss, the one number that we would have watched, we would not have noticed it: it falls
+# less there than 150 updates earlier. (Places stay near 1. Most of them are named for the first
+# time, and the program draws them at random.)
+#
+# Why so late? Here is an explanation that is easy to believe. What can follow "Mia" can follow
+# "Tom". So the model should give the two names similar vectors. But the table is tied: two names
+# with one vector also look the same at the input, and a model that cannot tell apart what it reads
+# cannot learn which one to repeat. The vectors do become similar:
+
+# %%
+print("cosine of the vectors of Mia and Tom in the table, and of the gradients of these vectors")
+print("updates           " + "".join(f"{run['step'][i]:7}" for i in chosen))
+for seed in SEEDS:
+    free = record[f"free, seed {seed}"]
+    print(f"vectors, seed {seed}   " + "".join(f"{free['cosine'][i]:7.2f}" for i in chosen))
+    assert abs(free["cosine"][0]) < 0.3, "new vectors are random: they are not similar"
+    assert max(free["cosine"]) > 0.95 and free["cosine"][-1] < 0.9, "similar, then less so"
+
+print("gradients, seed 0 " + "".join(f"{run['gradients'][i]:7.2f}" for i in chosen))
+assert run["gradients"][0] > 0.5, "the first gradients move both vectors in one direction"
+
+# %% [markdown]
+# In the first update, the gradients of the two vectors point in nearly the same direction, and
+# after 100 updates the vectors are almost parallel. They separate again when the names are learnt.
+# It fits. But it is only a **correlation**: two things happen at the same time. Do the names come
+# late *because* the vectors are similar? Or are the vectors similar because the names are not
+# learnt yet?
+#
+# To find out, change one thing and leave everything else: an **intervention**. After every update,
+# we turn the two vectors until their cosine has a fixed value. Their lengths stay, and so does the
+# direction halfway between them.
+
+# %%
+def hold(a, b, wanted):
+    """a (C,), b (C,) -> both turned in their plane, so that their cosine is `wanted`"""
+    long_a, long_b = np.linalg.norm(a), np.linalg.norm(b)
+    middle = a / long_a + b / long_b
+    across = a / long_a - b / long_b
+    middle = middle / np.linalg.norm(middle)
+    across = across / np.linalg.norm(across)
+    half = math.acos(wanted) / 2
+    turned_a = long_a * (math.cos(half) * middle + math.sin(half) * across)
+    turned_b = long_b * (math.cos(half) * middle - math.sin(half) * across)
+    return turned_a, turned_b
 
 
-def faults(story: str) -> list[str]:
-    """What a strict reader finds wrong in a story."""
-    found, said = [], story.split()
-    names = [word for word in said if word in ("mia", "tom")]
-    if not names or said[-1] not in (".", '"', "!"):
-        return ["no end" if names else "no child"]
-    first, girl = said.index(names[0]), names[0] == "mia"
-    if set(said[: first + 9]) & {"girl", "boy"} != {"girl" if girl else "boy"}:
-        found.append("girl or boy")
-    pronouns = [word for word in said[first + 1 : first + 20] if word in ("he", "she", "his", "her")]
-    if pronouns and (pronouns[0] in ("she", "her")) != girl:
-        found.append("he or she")
-    if any(sentence.split().count(name) > 1 for sentence in story.split(" . ") for name in ("mia", "tom")):
-        found.append("with himself")
-    met = [word for i, word in enumerate(said) if word in ELDERS and "met" in said[i - 2 : i]]
-    if met and {word for word in said[said.index("met") :] if word in ELDERS} != set(met[:1]):
-        found.append(f"not {met[0]}")
-    for i, word in enumerate(said):
-        named = word in said[:i] or "please" in said[i - 4 : i]  # "please take the cake" is how a cake comes in
-        if word in THINGS and "the" in said[i - 2 : i] and not named:
-            found.append(f"what {word}?")
-        known_there = "back" in said[i - 4 : i] or "together" in said[i + 1 : i + 2]
-        if word in words.PLACES and known_there and word not in said[:i]:
-            found.append(f"which {word}?")
+def cosine(a, b):
+    return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+pair = np.random.default_rng(6).normal(size=(2, 128)) + 3
+for wanted in (0.95, 0.6, 0.0):
+    held = hold(*pair, wanted)
+    print(f"cosine {cosine(*pair):.3f} -> {cosine(*held):.3f}; lengths "
+          f"{np.linalg.norm(pair, axis=1).round(3)} -> {np.linalg.norm(held, axis=1).round(3)}")
+    assert abs(cosine(*held) - wanted) < 1e-12, "the cosine is the one we want"
+
+# %% [markdown]
+# If the explanation is right, a model whose vectors are held apart must learn the names as early as
+# the toys. And a model whose vectors are held close together must never learn them. Both can be
+# tested. The table says after how many updates the relative loss of the names was below 0.9 for the
+# first time:
+
+# %%
+CONDITIONS = ("free", "held at 0.95", "held at 0.6", "held at 0")
+
+
+def learnt_at(condition, kind="names", level=0.9):
+    """The first tested update at which the relative loss of a kind is below the level, by seed."""
+    found = {}
+    for seed in SEEDS:
+        row = record.get(f"{condition}, seed {seed}")
+        if row:
+            found[seed] = next(s for s, x in zip(row["step"], row[kind], strict=True) if x < level)
     return found
 
 
-real = [text.decode(text.encode(document)) for document in stories.documents(300, split="valid", variety=1)]
-clean = np.mean([not faults(story) for story in real])
-print(f"the world's own stories, to the same reader: {clean:.0%} without a fault")
-assert clean > 0.97
+print("relative loss below 0.9 after ... updates")
+print("cosine        " + "".join(f"   seed {seed}" for seed in SEEDS) + "    mean    toys, mean")
+names_at = {condition: learnt_at(condition) for condition in CONDITIONS}
+toys_at = {condition: learnt_at(condition, "toys") for condition in CONDITIONS}
+mean_at = {condition: np.mean(list(names_at[condition].values())) for condition in CONDITIONS}
+for condition, each in names_at.items():
+    print(f"{condition:14}" + "".join(f"{each.get(seed, '-'):>9}" for seed in SEEDS)
+          + f"{mean_at[condition]:8.0f} {np.mean(list(toys_at[condition].values())):13.0f}")
+apart, free_at = names_at["held at 0"], names_at["free"]
+assert all(apart[seed] < free_at[seed] for seed in apart), "held apart, they are learnt earlier"
+assert min(apart.values()) > 2 * max(toys_at["held at 0"].values()), "but later than the toys"
 
-newline = text.newline_id
-told = model.generate(np.full((60, 1), newline), 127, temperature=0.5, stop=newline, seed=1)
-told = [text.decode(row).strip() for row in told]
-good = [story for story in told if not faults(story)]
-best_told = textwrap.fill(min(good, key=len), 110)
-print(f"{len(good)} of {len(told)} stories of the model have none. The shortest:\n\n{best_told}\n")
-spoilt = next(story for story in told if faults(story) and faults(story) != ["no end"])
-print(f"And one that has ({', '.join(faults(spoilt))}):\n\n{textwrap.fill(spoilt, 110)}\n")
-assert len(good) >= 5
+# %%
+figure, axes = plot.plt.subplots(figsize=(8, 4.8))
+COLORS = ("black", "tab:red", "tab:orange", "tab:blue")
+for condition, color in zip(CONDITIONS, COLORS, strict=True):
+    rows = [record[f"{condition}, seed {seed}"]["names"][:21] for seed in names_at[condition]]
+    axes.plot(run["step"][:21], np.mean(rows, axis=0), color=color, linewidth=3, label=condition)
+    for row in rows:
+        axes.plot(run["step"][:21], row, color=color, linewidth=0.8, alpha=0.5)
+axes.set(xlabel="updates of the weights", ylabel="relative loss, Mia or Tom", ylim=(0, 1.3))
+axes.set_title("The names, with the cosine of their vectors held (thick: mean)")
+axes.legend(loc="lower left")
+plot.save(figure, "11_names.png")
+saved = [free_at[seed] - apart[seed] for seed in apart]
+print("held at 0 instead of free: earlier by", *saved, "updates, seed by seed")
+close = names_at["held at 0.95"].items()
+assert all(step > apart[seed] for seed, step in close), "held close together, they come later"
 
 # %% [markdown]
-# Nobody told it that there are stories. It was asked for the next token, and a story was the cheapest way to know: it
-# begins, somebody has a wish, something is in the way, and in the end all is well.
+# Neither prediction comes true, and yet a part of the explanation does:
 #
-# Now the question that the smooth curve of the loss does not answer: *what* was learnt *when*? The model was kept at
-# several steps. At each we ask it about words that could stand for each other: where the story says "ball", and only
-# toys may be said, how sure is it that it is the ball? A loss of 1 means no better than throwing dice, 0 means knowing.
-
-# %%
-starts = np.flatnonzero(held_out == newline)[:150]
-window = held_out[starts[:, None] + np.arange(options.context + 1)].astype(int)
-ids, targets = window[:, :-1], window[:, 1:]
-
-
-def group(names):
-    return np.array([text.ids[name + "</w>"] for name in names])
-
-
-GROUPS = {
-    "which toy": group(words.TOYS), "which animal": group(words.ANIMALS), "which place": group(words.PLACES),
-    "Mia or Tom": group(["mia", "tom"]), "she or he": group(["she", "he"]),
-}  # fmt: skip
-
-
-def against_dice(logits, members):
-    """The loss where one of these words is right, if these alone could be said, over that of dice."""
-    here = np.isin(targets, members)
-    scores = logits[here][:, members].astype(np.float64)
-    log_p = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-    right = members == targets[here][:, None]
-    return -log_p[right].mean() / math.log(len(members))
-
-
-def cosine(weights, one, other):
-    a, b = weights[one], weights[other]
-    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-
-learnt, alike, overall = {name: [] for name in GROUPS}, [], []
-mia, tom = GROUPS["Mia or Tom"]
-for step in story_model.STATES:
-    state = open_model(folder / f"at-{step}")
-    logits, _ = state.forward(ids, grad=False)
-    for name, members in GROUPS.items():
-        learnt[name].append(against_dice(logits, members))
-    alike.append(cosine(state.head.data, mia, tom))
-    overall.append(float(state.loss(ids, targets, grad=False)[0]))
-print("step         " + "".join(f"{step:>6}" for step in story_model.STATES))
-print("loss         " + "".join(f"{value:6.2f}" for value in overall))
-for name, values in learnt.items():
-    print(f"{name:<13}" + "".join(f"{value:6.2f}" for value in values))
-print("cosine of the vectors of Mia and Tom\n             " + "".join(f"{value:6.2f}" for value in alike))
-people = learnt["Mia or Tom"]
-half = next(i for i, value in enumerate(people) if value < 0.7)
-assert learnt["which toy"][1] < 0.3 and people[1] > 0.9, "things first, people late"
-assert max(alike[:half]) > 0.95 and alike[-1] < max(alike) - 0.05 and people[-1] < 0.7
-falls = -np.diff(overall) / np.diff(story_model.STATES)  # of the loss, for one update
-assert falls[half - 1] < 1.5 * falls[half - 2], "the loss does not show it: it falls hardly faster than before"
-
-# %%
-from minigpt import plot
-
-figure, (above, below) = plot.plt.subplots(2, 1, figsize=(8, 7.6), sharex=True)
-above.plot(steps_of, losses, color="black", label="training loss")
-for name, line in rivals.items():
-    above.axhline(line, color="gray", linestyle=":")
-    above.text(options.steps, line, f"{name}: {line:.2f}", ha="right", va="bottom", color="dimgray")
-above.set(ylabel="loss (nats per token)", ylim=(0, None))
-above.set_title("The loss falls smoothly ...")
-above.legend(loc="center right")
-for name, values in learnt.items():
-    below.plot(story_model.STATES, values, "o-", label=name, linewidth=3 if name == "Mia or Tom" else 1.2)
-below.plot(story_model.STATES, alike, "k--", label="cosine of Mia and Tom")
-below.axhline(1, color="gray", linestyle=":")
-below.set(xlabel="step (updates of the weights)", ylabel="loss / loss of dice", ylim=(0, 1.5))
-below.set_title("... but things are learnt first, and people late and all at once")
-below.legend(loc="upper right", ncols=3)
-plot.save(figure, "11_pretraining.png")
+# - **Held apart, the names are learnt earlier**, with each seed. So the similarity is a cause, and
+#   not only a sign. How many updates it costs differs from seed to seed, since the free runs differ
+#   by hundreds of updates.
+# - **But they are not learnt early.** With vectors at a right angle the model still guesses for
+#   about 300 updates, while the toys take at most 100. These 300 updates have another cause, which
+#   our runs do not show. (A guess: the heads that find the right child in the text must be learnt
+#   first. It is not tested here.)
+# - **Held close together, they are learnt too**, although later. So the vectors need not separate
+#   first: a cosine of 0.95 leaves a difference that is large enough.
+#
+# The explanation fits all that the first picture shows, and one would easily have told it as the
+# whole cause. Only the intervention says which part of the delay belongs to it. Where you cannot
+# intervene, call an explanation a guess.
 
 # %% [markdown]
-# Look at Mia and Tom. After "the" theirs are the commonest words, eight in a story, and they are learnt long after the
-# toys. **For hundreds of steps the model throws a coin, while its stories read better and better.** Then, within two
-# hundred more, half of it is learnt. And the loss, the one number that we would have watched, shows nothing. (*She or
-# he* falls in step with them: it is the same secret. Places are guessed better early on, and never well: most of them
-# are named for the first time, and nobody can know which one it will be.)
+# ## 7. In the library: the same loop, and the reference model
 #
-# The dashed line says why. Whatever can follow Mia can follow Tom. So for hundreds of steps every gradient pulls the
-# two vectors the same way, until they are nearly one (the cosine rises, although they began as strangers). The table is
-# tied, so two names with one vector also *look* alike to the first block: what is to be copied cannot be seen. Both
-# halves wait for each other: to copy the name, the vectors must differ; for the vectors to differ, somebody must copy.
-# The way out is a small difference that grows by itself, and so it comes late and fast.
+# `minigpt train` runs this loop with care around it: it keeps the best model, can be stopped and
+# resumed, and warns of a loss that stays where the rival "one token" is. This is its update, with
+# the accumulation of section 4 in it:
 #
-# In the world with six children and eight colours (`stories:10000`, without the `:1`), three minutes do not reach that
-# moment. When you read of a model that knows the grammar and mixes up the people: it may be just before it.
+#     # minigpt/jobs/pretrain/step.py
+#     for row in range(job.rows.start, job.rows.stop, job.part):
+#         part = batch.rows(slice(row, row + job.part))
+#         loss, cache = model.loss(
+#         ...
+#         model.loss_backward(cache)
+#         total = total + loss
+#     ...
+#     norm = job.optimizer.step(lr, job.options.clip)
 #
-# ## 7. In the library
-#
-# `minigpt.jobs.pretrain` is the same loop with care around it. The same options, the same numbers, to the bit:
+# With the same options it gives the same numbers as ours:
 
 # %%
-sizes = {"layers": 2, "heads": 2, "embd": 32, "context": T, "batch": 12, "steps": 3, "lr": 4e-3, "warmup": 0}
-sizes |= {"init_std": 0.02}  # the paper's; by default narrow models have wider weights
+import tempfile
+
+from minigpt.jobs import pretrain as library
+
 with tempfile.TemporaryDirectory() as scratch:
-    (Path(scratch) / "text").mkdir()
-    small_text = GPT1Tokenizer.train(data.load("stories:1500").pieces("train"), 1500, progress=False)
-    small_text.save(Path(scratch) / "text")
-    job = training.prepare(
-        training.PretrainOptions(**sizes, data="stories:1500", tokenizer=f"{scratch}/text", out=f"{scratch}/run")
-    )
-    V = small_text.vocab_size
+    options = library.PretrainOptions(
+        layers=2, heads=4, embd=64, context=T, batch=8, init_std=0.06, steps=3, data="stories:1500",
+        tokenizer=str(reference.folder()), out=f"{scratch}/run")  # fmt: skip
+    job = library.prepare(options)
     theirs = []
     for step in range(3):
-        theirs.append(float(training.update(job, 4e-3 * warmup_cosine(step / 3, 0.0))))
+        theirs.append(float(library.update(job, 6e-3 * warmup_cosine(step / 3, 0.1))))
         job.step += 1
+ours = pretrain(small(), 3, lambda step: batch(job.train, 8, T, 0, step))
+print("ours       ", ours)
+print("the library", theirs)
+assert ours == theirs, "the same losses, to the last bit"
 
+# %% [markdown]
+# The reference model was trained with this loop: GPT-1 with 6 layers, 192 wide, on 40,000 stories.
+# Its training took more than an hour on one core, so the lessons open it from `data/reference`. To
+# train your own, set `MINIGPT_TRAIN=1` in the environment and run any lesson that uses it, or give
+# the two commands that follow. Two options are new: with `--align 1` every window begins at the
+# beginning of a story, and with `--beta2 0.99` Adam's average of squared gradients reaches about
+# 100 updates back, instead of 1,000 (lesson 09). We have not measured what they are worth in this
+# run.
 
-def ours():
-    """The loop of section 3 without a warm-up."""
-    model, tokens = small(), job.train
-    optimizer = GPT1Adam(model.named_parameters())
-    for step in range(3):
-        ids, targets = data.batch(tokens, 12, T, 0, step)
-        model.zero_grad()
-        loss, cache = model.loss(ids, targets)
-        model.loss_backward(cache)
-        clip_by_global_norm(model.named_parameters(), 1.0)
-        optimizer.step(4e-3 * warmup_cosine(step / 3, 0.0))
-        yield float(loss)
+# %%
+import csv
 
+vocabulary, recipe = reference.TOKENIZER, reference.MODEL
+print(f"minigpt tokenizer train --kind {vocabulary.kind} --data {vocabulary.data} "
+      f"--vocab {vocabulary.vocab} \\\n    --out {vocabulary.out}")
+print(f"minigpt train --data {recipe.data} --tokenizer {recipe.tokenizer} --layers {recipe.layers} "
+      f"--heads {recipe.heads} \\\n    --embd {recipe.embd} --context {recipe.context} "
+      f"--batch {recipe.batch} --steps {recipe.steps} --beta2 {recipe.beta2} --align 1 \\\n"
+      f"    --eval-every {recipe.eval_every} --out {recipe.out}")
+with (reference.folder() / "loss.csv").open(encoding="utf-8") as file:
+    rows_of_run = [{name: float(x) for name, x in row.items() if x} for row in csv.DictReader(file)]
+curve = {row["step"]: row["train_loss"] for row in rows_of_run if "train_loss" in row}
+best = min(row["val_loss"] for row in rows_of_run if "val_loss" in row)
+print(f"\n{sum(p.data.size for p in shipped.parameters()):,} parameters, "
+      f"best held-out loss {best:.3f}, perplexity {math.exp(best):.2f}")
+assert best < rivals["two tokens"] / 4, "much better than the best rival"
 
-assert theirs == list(ours())
-print("the library's first losses are ours: " + ", ".join(f"{loss:.4f}" for loss in theirs))
+# %%
+figure, axes = plot.plt.subplots(figsize=(8, 4.8))
+axes.plot(curve.keys(), curve.values(), color="tab:blue", label="training")
+tested = {row["step"]: row["val_loss"] for row in rows_of_run if "val_loss" in row}
+axes.plot(tested.keys(), tested.values(), "o", color="tab:red", label="held out")
+draw_rivals(axes, max(curve))
+axes.set(xlabel="updates of the weights", ylabel="loss (nats per token)", ylim=(0, 7.9))
+axes.set_title("The reference model: 8,000 updates of 2,048 tokens")
+axes.legend(loc="center right")
+plot.save(figure, "11_reference.png")
+for name, line in rivals.items():
+    passed = next(step for step, loss in curve.items() if loss < line)
+    print(f"below {name:10} at the latest after {passed:.0f} updates")
+assert curve[max(curve)] < 1.1 * best and tested[max(tested)] < 1.1 * best, "it did not overfit"
+
+# %% [markdown]
+# It passes all three rivals in the first part of the run, as the small model did. Held-out loss and
+# training loss are nearly the same, so the model has not learnt its stories by heart.
+#
+# Now let it write. We start with the token that ends a story, and let each next token be drawn with
+# the probability that the model gives it (lesson 12 is about better ways). This is the first story
+# that comes, with seed 0; we have not chosen it:
+
+# %%
+begin = np.array([[text.start_id]])
+written = shipped.generate(begin, 250, stop=text.start_id, seed=0)[0, 1:]
+print(textwrap.fill(text.decode([int(i) for i in written if i != text.start_id]), 95))
+assert text.start_id in written, "the story comes to an end"
+
+# %% [markdown]
+# The sentences are right, and so are capitals, quotation marks and the full stops. What goes wrong
+# is *who* and *where*: read it again and follow each person. One story proves little. A strict
+# reader, `minigpt/data/stories/reader.py`, looks for such faults in 100 stories, and
+# `data/README.md` has its count and ten of the stories, unchosen.
+# <!-- LEAD: "N of 100 stories have no fault" goes here, from data/reference/judged.json -->
+#
+# The loss says that the model is good, and the story says that it is not perfect. Which words does
+# it still not know? We use the relative loss of section 6 again, with more kinds of words, and
+# separate words that were named before in the same story from those that come for the first time:
+
+# %%
+GROUPS = {
+    "which child": "Mia Lily Anna Ruby Emma Zoe Tom Ben Max Leo Sam Finn",
+    "which toy": "ball kite doll drum train ship car puppet",
+    "which colour": "red blue green yellow white black pink brown",
+    "which place": "kitchen garden park forest lake river barn hill market school beach",
+}
+begins = np.flatnonzero(held_out[:-257] == text.start_id)[:60]
+sixty = held_out[begins[:, None] + np.arange(257)].astype(int)
+ended = np.cumsum(sixty[:, 1:] == text.start_id, axis=1) > 0  # behind the end of the first story
+following = np.where(ended, -1, sixty[:, 1:])
+logits, _ = shipped.forward(sixty[:, :-1], grad=False)
+print(f"{len(sixty)} held-out stories, {(following >= 0).sum():,} tokens")
+
+# %%
+print("relative loss of the reference model")
+print("              named before in this story   named for the first time")
+again, found = {}, 0
+for title, members in GROUPS.items():
+    ids_of = np.array([text.encode(" " + word)[0] for word in members.split()])
+    r, p = np.nonzero(np.isin(following, ids_of))  # rows and places of these words
+    found += len(r)
+    scores = logits[r, p][:, ids_of].astype(float)
+    log_p = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    right = ids_of == following[r, p][:, None]
+    relative = -log_p[right] / math.log(len(ids_of))
+    before = np.array([following[a, b] in sixty[a, : b + 1] for a, b in zip(r, p, strict=True)])
+    again[title] = relative[before].mean()
+    print(f"{title:12} {again[title]:27.3f} {relative[~before].mean():26.3f}")
+print(f"{found / len(sixty):.1f} such words in a story")
+assert max(again.values()) < 0.25, "what was named before is known"
+
+# %% [markdown]
+# A toy or a place that comes for the first time is nearly a guess, and it cannot be much better:
+# the program draws it at random. What was named before is known in most cases; here the model uses
+# the story so far. But a story has about fourteen such words, and one wrong choice spoils it. So a
+# small loss for each word is not yet a story without a fault.
 
 # %% [markdown]
 # ## 8. Paper and code
 #
-# | | GPT-1 (section 4.1) | this lesson |
+# | | GPT-1 (section 4.1) | the reference model |
 # |---|---|---|
-# | text | BooksCorpus, over 7,000 books | 10,000 stories of a small world with two children |
-# | vocabulary | 40,000 merges | about 800 tokens |
-# | layers, width, heads | 12, 768, 12 | 2, 128, 4 |
-# | batch | 64 windows of 512 | 6 windows of 128, each from the beginning of a story |
-# | highest rate | 2.5e-4 after 2,000 updates | 4e-3 after 150 |
-# | dropout | 0.1 | none: 9,600 windows from 10,000 stories leave little to learn by heart |
-# | result | perplexity 18.4 per token | 1.6 per token |
-# | time | about a month on 8 GPUs | under three minutes |
+# | text | BooksCorpus, over 7,000 books | 40,000 stories of a small world |
+# | vocabulary | 40,000 merges | 1,200 tokens |
+# | layers, width, heads | 12, 768, 12 | 6, 192, 6 |
+# | batch | 64 windows of 512 | 8 windows of 256, each from the beginning of a story |
+# | highest rate | 2.5e-4, after 2,000 updates | 1.3e-3, after 800 |
+# | updates | not given | 8,000, about two and a half times through the stories |
+# | dropout | 0.1 | none |
+# | perplexity per token | 18.4 | about PPL |
 #
-# The paper prints neither the number of updates nor Adam's constants for pre-training. A later paper by others (BERT)
-# speaks of a million steps of 32,000 words, and OpenAI's default warm-up, 0.2 % of the run, gives the 2,000 of the
-# paper for exactly that. But a million steps of 32,768 tokens in 100 epochs means 0.33 billion tokens in an epoch, and
-# BooksCorpus is reported at 800 million words (by BERT), which are still more tokens. The numbers do not fit together,
-# and nobody has said why.
-#
-# Perplexities of 18.4 and ours must not be compared: another text, another vocabulary (lesson 02).
-#
+# - The two perplexities cannot be compared: it is another text and another vocabulary (lesson 02).
+# - The paper prints neither the number of updates nor Adam's constants for pre-training. BERT's
+#   paper says that GPT-1 was trained for a million updates of 32,000 words. OpenAI's default
+#   warm-up, 0.2 % of the run, gives the 2,000 updates of the paper for exactly that number.
+# - But a million updates of 32,768 tokens in 100 epochs, as the paper has it, mean 0.33 billion
+#   tokens in one epoch. BERT's paper reports 800 million words for BooksCorpus, and a word has one
+#   token or more. The numbers do not fit together, and we know of no explanation.
+
+# %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/11_pretraining.py`: write `batch` and `accumulated_gradient` yourself. Run the file: it judges itself.
-# 2. `exercises/11_find_the_bug.py`: an evaluation that does not report what it promises. Two reasons.
-# 3. Train on a text of your own: `minigpt train --data my.txt`. Before you look: what will the rivals say?
+# 1. `exercises/11_pretraining.py`: pack short texts into the rows of a batch, so that no text sees
+#    another and no target crosses a border. The file judges itself: run it.
+# 2. `exercises/11_find_the_bug.py`: an evaluation that does not report the loss that it promises.
+#    Two lines are wrong.
+# 3. Train on a text of your own, `minigpt train --data my.txt`, or on the language reference of
+#    Python, `--data pydocs`. Compute the three rivals first, with `count`. Which of them does your
+#    run beat, and after how many updates?
+# 4. Train the small model of section 3 with first weights of standard deviation 0.02, as in the
+#    paper. Which rival does its loss stay at? What does that tell you about what it has learnt?
+# 5. Section 6 changes the table of tokens, which is used at the input and at the output. At which
+#    of the two does the similarity delay the names? Plan an intervention that can decide it.
 
 # %%
 print(f"lesson 11: every check is happy (worst relative error {worst.error:.0e})")

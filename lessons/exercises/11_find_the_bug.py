@@ -1,12 +1,20 @@
-"""Exercise 11: find the bug. This evaluation does not report the loss that it promises. Run the file to be judged."""
+"""Exercise 11: find the bug. An evaluation that does not report the loss that it promises.
+
+It promises the mean loss over tokens[1:], each of them predicted once. For a long text its number
+looks right, and nothing crashes. Two things are wrong. Run the file: it tests `evaluate` with a
+model whose loss on each token is known beforehand, because it looks only one token back.
+
+1. How many of the tokens are predicted at all?
+2. With the same loss on every token but the last few, what should those few count?
+
+Judge it:  python lessons/exercises/11_find_the_bug.py
+"""
 
 import numpy as np
 
-from minigpt import GPT1, GPT1Config
-
 
 def evaluate(model, tokens, context):
-    """The mean loss over tokens[1:], each predicted once, from non-overlapping windows."""
+    """The mean loss over tokens[1:], each predicted once, from windows that do not overlap."""
     losses = []
     for start in range(0, len(tokens) - 1, context):
         window = tokens[start : start + context]
@@ -15,22 +23,42 @@ def evaluate(model, tokens, context):
     return np.mean(losses)
 
 
+class Pairs:
+    """A model that looks one token back. It counts how often each pair of tokens was predicted."""
+
+    def __init__(self, surprisal):
+        self.surprisal = surprisal  # (V,V): of the second token after the first
+        self.longest = self.predicted = 0
+
+    def loss(self, ids, targets, normalizer=None, grad=True):
+        """As the library's models have it."""
+        if ids.size == 0:
+            raise SystemExit("not yet: a window without any target reached the model")
+        self.longest = max(self.longest, ids.shape[1])
+        self.predicted += targets.size
+        return self.surprisal[ids, targets].sum() / (normalizer or targets.size), None
+
+
 def judge():
-    config = GPT1Config(vocab_size=5, n_positions=8, n_embd=8, n_layer=1, n_head=2)
-    model = GPT1(config, dtype=np.float64)
-    for parameter in model.parameters():
-        parameter.data += np.random.default_rng(1).normal(size=parameter.data.shape)
-    tokens = np.random.default_rng(2).integers(5, size=8 * 6 + 4)
-    total = 0.0
-    for start in range(0, len(tokens) - 1, 8):
-        window = tokens[None, start : start + 9]
-        total += float(model.loss(window[:, :-1], window[:, 1:], normalizer=1, grad=False)[0])
-    right, yours = total / (len(tokens) - 1), evaluate(model, tokens, 8)
-    if not abs(yours - right) < 1e-12:
-        question = "is every token but the first predicted once, and weighted alike?"
-        raise SystemExit(f"not yet: yours {yours:.6f}, right {right:.6f}: {question}")
+    """What is still wrong, or "" if nothing is."""
+    rng = np.random.default_rng(2)
+    for length in (8 * 6 + 4, 8 * 6, 8 * 6 + 1, 5):
+        model = Pairs(rng.exponential(size=(5, 5)))
+        tokens = rng.integers(5, size=length)
+        promised = model.surprisal[tokens[:-1], tokens[1:]].mean()
+        yours = evaluate(model, tokens, 8)
+        said = f"{length} tokens, context 8: yours {yours:.6f}, promised {promised:.6f}"
+        if model.predicted != length - 1:
+            return f"{said}. {model.predicted} targets were predicted, and there are {length - 1}"
+        if model.longest > 8:
+            return f"{said}. A window has {model.longest} inputs, and the model has room for 8"
+        if abs(yours - promised) > 1e-12:
+            return f"{said}. Every target was predicted once; which of them count for more than others?"
+        print(f"{length} tokens: right")
+    return ""
 
 
 if __name__ == "__main__":
-    judge()
-    print("right: every token once, every token with the same weight")
+    if wrong := judge():
+        raise SystemExit(f"not yet: {wrong}")
+    print("right: every token once, and every token with the same weight")

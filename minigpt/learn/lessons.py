@@ -24,6 +24,7 @@ PATTERNS = (
     "data/stories_sample.txt",
     "data/tasks/*.tsv",
     "data/reference/*",
+    "benchmarks/results/names.json",
     "benchmarks/results/transfer.json",
     "benchmarks/results/warmup.json",
 )
