@@ -275,8 +275,9 @@ assert np.allclose(dx_hand, published, rtol=0, atol=1e-8), "the numbers of the d
 # $$
 #
 # The two vectors are orthogonal, and both have the squared length C (x_hat but for eps). So P is a
-# **projection**: applied twice, it does the same as once. It removes two directions and leaves the
-# others as they are.
+# **projection** in the sense of geometry: applied twice, it does the same as once. (The projections
+# of lesson 04 are linear maps of any kind.) It removes two directions and leaves the others as they
+# are.
 
 # %%
 one, unit = np.ones(C), v.x_hat[1, 2]
@@ -520,8 +521,8 @@ assert same, "the mean is the only difference"
 #   to be overlooked.
 # - Where does it stand? In GPT-1 *after* the addition, x = LN(x + f(x)), as in Vaswani et al.
 #   ("post-norm"). So every gradient passes all 24 of them on its way down. In GPT-2 *before* the
-#   sub-layer, x = x + f(LN(x)) ("pre-norm"), so no LayerNorm stands on the sum itself. Lessons 07,
-#   09 and 16 show what that does.
+#   sub-layer (attention or MLP), x = x + f(LN(x)) ("pre-norm"), so no LayerNorm stands on the sum
+#   itself. Lessons 07, 09 and 16 show what that does.
 
 # %%
 unbiased = math.sqrt(767 / 768)
