@@ -169,8 +169,8 @@ assert cosines["LN(x + f(x))", 24][-1] < 0.8, "with it, they stay apart for long
 #   positions are nearly *the same*. Dong et al. prove that attention alone leads there: averages
 #   over the positions differ less than the positions themselves. LayerNorm restores the size
 #   and not the differences. The length of the gradient does not show this.
-# - `x + f(x)`: the gradient survives. But the values grow with every sum, and after 24 blocks the
-#   gradient has grown a hundredfold.
+# - `x + f(x)`: the gradient survives. But it grows on its way down: after 24 blocks it is more than
+#   a hundred times as long.
 # - `LN(x + f(x))`: the gradient keeps its length. The positions come closer, but slowly: the mean
 #   cosine is 0.46 after twelve blocks and 0.72 after 24. This is GPT-1.
 
@@ -629,12 +629,12 @@ assert wrong["backward without x +"] == ["x"], "all 12 parameters check out"
 
 # %% [markdown]
 # Both wrong backward passes *train*. Their loss falls from 3.5 to 1.5 and 1.3, in the same way as a
-# loss with right gradients. If you have seen no other curve, you suspect nothing. The first lesson:
-# a falling loss proves little.
+# loss with right gradients. If you have seen no other curve, you suspect nothing. So a falling loss
+# proves little.
 #
-# Now the last column. Without `x +`, **all 12 parameters of the block check out**. Only dx is
-# wrong, the gradient for the blocks below. A check of parameters alone, on one block, finds
-# nothing. The second lesson: check every input *and* every parameter.
+# Now the last column of the table. Without `x +`, **all 12 parameters of the block check out**. Only
+# dx is wrong, the gradient for the blocks below. A check of parameters alone, on one block, finds
+# nothing. So check every input *and* every parameter.
 #
 # The last run has no plus signs in the forward, and the backward that belongs to it. Its gradients
 # are right, and it learns how frequent each letter is and no more (2.8). Section 1 suggests why,
