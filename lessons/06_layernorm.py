@@ -1,24 +1,30 @@
 # %% [markdown]
 # # Lesson 06: LayerNorm
 #
-# You will see signals fade and explode in a deep network, build the cure, derive its backward with a pencil, and find
-# that it is a projection: two wishes of every gradient are never passed on.
+# You will see numbers vanish and grow in a deep network, and build the layer that prevents both:
+# LayerNorm. You will derive its backward pass with a pencil, until ten lines have become one. That
+# line is a projection: two components of every gradient are removed, whatever the layers above
+# compute. With three channels you can draw it: all that an input can do is turn.
 #
-# Reading: 30 minutes. Running: 4 seconds. Before it: lessons 00 (the backward pass) and 05 (GELU, for the experiment).
+# Reading: 40 minutes. Running: 4 seconds. Before it: lessons 00 (the backward pass), 01 (linear)
+# and 05 (GELU, for the experiment).
 #
-# Papers: Ba, Kiros and Hinton 2016 (arXiv 1607.06450), equations 3 and 4. Vaswani et al. 2017, section 3.1, and GPT-1,
-# figure 1: where it stands.
+# Papers: Ba, Kiros and Hinton 2016 (arXiv 1607.06450), equations 3 and 4: LayerNorm. Vaswani et al.
+# 2017, section 3.1, and GPT-1, figure 1: where it stands. Zhang and Sennrich 2019 (arXiv
+# 1910.07467), equation 4: RMSNorm.
 
 # %% [markdown]
-# ## 1. Why: scale drifts with depth
+# ## 1. Why: the scale drifts with depth
 #
-# A layer multiplies by a matrix and bends. Suppose that the numbers come out half as large as they went in. After one
-# layer nobody would notice. Twelve layers: 0.5^12 = 0.0002. The same drift upwards, 2^12 = 4,096. A deep network is a
-# long product, and a long product is nearly always near zero or huge.
+# A layer multiplies by a matrix and applies GELU. Suppose that its output is half as large as its
+# input. One such layer does little harm. Twelve of them leave 0.5^12 = 0.0002 of the input, and a
+# factor of 2 in each layer gives 2^12 = 4,096. A deep network is a long product, and a long product
+# is nearly always close to zero or very large.
 #
-# Let us measure. Layers of 64 numbers: a matrix with entries from N(0, s^2/64), then GELU. If s = 1, the product has
-# about the scale of its input, and the bend makes it smaller. With LayerNorm (one line, which the rest of this lesson
-# explains) in front of each matrix, and without it:
+# We measure it. Each layer has 64 channels and a matrix whose entries are drawn from N(0, s^2/64).
+# If s = 1, the product has about the scale of its input, and GELU then makes it smaller. We compare
+# a network without LayerNorm with one that has it in front of each matrix. LayerNorm without its
+# two learned arrays is one line, `normalize`:
 
 # %%
 import math
@@ -32,132 +38,196 @@ def normalize(x):
     return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
 
 
-def scale_after(depth, s, norm):
+def scales(s, norm, depth=24):
+    """The standard deviation of all numbers after 1, 2, ..., depth layers."""
     draw = np.random.default_rng(5)
-    x = draw.normal(size=(100, 64))
+    h, found = draw.normal(size=(100, 64)), []
     for _ in range(depth):
-        x = normalize(x) if norm else x
-        x, _ = ops.gelu_forward(x @ draw.normal(size=(64, 64)) * (s / math.sqrt(64)))
-    return x.std()
+        h = normalize(h) if norm else h
+        h, _ = ops.gelu_forward(h @ draw.normal(size=(64, 64)) * (s / math.sqrt(64)))
+        found.append(h.std())
+    return np.array(found)
 
 
-print("standard deviation after 1, 12 and 24 layers")
-for s in (0.5, 1, 2):
-    bare, normed = ([scale_after(depth, s, norm) for depth in (1, 12, 24)] for norm in (False, True))
-    print(f"  s = {s:3}: " + ", ".join(f"{v:5.0e}" for v in bare), end="    with LayerNorm: ")
-    print(", ".join(f"{v:.2f}" for v in normed))
-    assert max(normed) / min(normed) < 1.1  # the same at every depth
-    assert bare[1] < 1e-2 if s < 2 else bare[1] > 10
-
-# %% [markdown]
-# With LayerNorm, what comes out is what one layer makes of numbers of scale 1: 0.28, 0.6 or 1.2, and the same at every
-# depth. Without it, s would have to be just right, and stay just right while training changes every matrix. GPT-1
-# draws its weights from N(0, 0.02^2) at a width of 768: s = 0.02 sqrt(768) = 0.55, close to the first row: twelve such
-# layers without help would pass on next to nothing. Their help is LayerNorm, and the residual connections of lesson
-# 07.
-#
-# **The idea**: in front of a layer, take each position's C numbers, subtract their mean and divide by their standard
-# deviation. Whatever the scale was, it is 1 now. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75. The
-# deviations are -2.75, -1.75, 0.25, 4.25; their squares have the mean 7.1875, whose root is 2.681. So x_hat = (-1.026,
-# -0.653, 0.093, 1.585).
+print(f"after one layer with s = 1 the scale is {scales(1, norm=False)[0]:.2f}")
 
 # %%
-by_hand = np.array([-1.02575458, -0.65275291, 0.09325042, 1.58525707])
-assert np.allclose(normalize(np.array([1.0, 2, 4, 8])), by_hand, rtol=0, atol=1e-8)
+bare, normed = ({s: scales(s, norm) for s in (0.5, 1, 2)} for norm in (False, True))
+print("standard deviation after layer     1      12      24    with LayerNorm:  1    12    24")
+for s in (0.5, 1, 2):
+    without, with_norm = bare[s][[0, 11, 23]], normed[s][[0, 11, 23]]
+    print(f"s = {s:3}                      ", *(f"{v:7.0e}" for v in without), end=" " * 18)
+    print(*(f"{v:5.2f}" for v in with_norm))
+
+# %%
+from minigpt import plot
+
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+for s, color in ((2, "tab:red"), (1, "tab:purple"), (0.5, "tab:blue")):
+    axes.semilogy(np.arange(1, 25), bare[s], "-", color=color, label=f"s = {s}, without LayerNorm")
+    axes.semilogy(np.arange(1, 25), normed[s], "--", color=color, label=f"s = {s}, with LayerNorm")
+axes.set(title="The scale of the numbers in a deep network", xlabel="layer", ylim=(1e-17, 1e8))
+axes.set_ylabel("standard deviation")
+axes.legend(loc="lower left", ncols=2, fontsize=10)
+plot.save(figure, "06_scale.png")
+for s in (0.5, 1, 2):
+    assert normed[s].max() / normed[s].min() < 1.25, "with LayerNorm: about the same scale"
+    assert bare[s][11] < 1e-2 if s < 2 else bare[s][11] > 10, "without it: vanishes, or grows"
 
 # %% [markdown]
-# Two things are added. **eps** = 1e-5 under the root: a row of equal numbers has variance 0, and 0/0 is no number. And
-# a learned **gain** g and **bias** b for each channel: if the next layer wants a channel large, it can have it large.
+# Without LayerNorm, s would have to have exactly the right value, and keep it while training
+# changes every matrix. With LayerNorm the scale is about the same at every depth: what one layer
+# makes of numbers of scale 1. GPT-1 draws its weights from N(0, 0.02^2) at width 768, which is
+# s = 0.02 sqrt(768) = 0.55. That is close to the lowest curve: twelve such layers alone would pass
+# on almost nothing. GPT-1 has LayerNorm, and the residual connections of lesson 07.
+#
+# **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
+# standard deviation. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75, so the deviations are
+# -2.75, -1.75, 0.25 and 4.25. The mean of their squares is 7.1875, whose root is 2.681. The
+# quotients are called x_hat. A row that is ten times as large gives the same x_hat:
+
+# %%
+row, larger = np.array([1.0, 2, 4, 8]), np.array([10.0, 20, 40, 80])
+d = plot.Diagram(8.6, 3.2, "Two positions, each by itself: subtract the mean, then divide")
+for y, values in ((2.2, row), (0.8, larger)):
+    deviation, mine = values - values.mean(), normalize(values)
+    before = d.grid(1.25, y, [values], "x", cell=0.56)
+    centred = d.grid(4.2, y, [[f"{v:.3g}" for v in deviation]], "x - mean", "tab:green", cell=0.6)
+    after = d.grid(7.2, y, [[f"{v:.2f}" for v in mine]], "x_hat", "tab:orange", cell=0.6)
+    d.arrow(before, centred)
+    d.arrow(centred, after)
+    d.text(2.72, y - 0.25, f"- {values.mean():.3g}", size=10)
+    d.text(5.7, y - 0.25, f"/ {values.std():.3g}", size=10)
+plot.save(d.figure, "06_two_rows.png")
+by_hand = np.array([-1.02575458, -0.65275291, 0.09325042, 1.58525707])
+print("x_hat of the first row: ", normalize(row).round(4))
+print("x_hat of the second row:", normalize(larger).round(4))
+assert np.allclose(normalize(row), by_hand, rtol=0, atol=1e-8), "x_hat by hand"
+assert np.allclose(normalize(larger), by_hand, rtol=0, atol=1e-5), "ten times x, the same x_hat"
+
+# %% [markdown]
+# Two things are added to the idea:
+#
+# - **eps** = 1e-5 under the root. A row of equal numbers has variance 0, and 0/0 is no number.
+# - A learned **gain** g and **bias** b, one number each for each channel. If the next layer needs a
+#   channel to be large, training can make its gain large. They start at 1 and 0.
 
 # %% [markdown]
 # ## 2. Forward: one operation per line
 #
-# Each of the B x T positions is normalised for itself, with no look at its neighbours. So a position cannot see the
-# future through it, and training and evaluation do the same (batch normalisation can do neither).
+# x has the shape (B, T, C). Mean and variance run over the last axis alone, so each of the B x T
+# positions is normalised by itself. No position sees another one, and training and evaluation
+# compute the same. (Batch normalisation, which takes its means over the batch, has neither
+# property.)
 
 # %%
-B, T, C = 2, 3, 7
+from minigpt.learn import lines
+
+B, T, C, EPS = 2, 3, 7, 1e-5
 rng = np.random.default_rng(5)
 x = rng.normal(3, 2, size=(B, T, C))
 g, b = rng.uniform(0.5, 2, size=C), rng.normal(size=C)
-eps = 1e-5
 
-mean = x.sum(axis=-1, keepdims=True) / C  # (B, T, 1)
-x_mean = x - mean  # (B, T, C)
-square = x_mean * x_mean
-var = square.sum(axis=-1, keepdims=True) / C  # (B, T, 1): divided by C, not by C - 1
-shifted = var + eps
-std = np.sqrt(shifted)
-rstd = 1 / std
-x_hat = x_mean * rstd  # (B, T, C)
-scaled = g * x_hat
-out = scaled + b
 
-assert out.shape == (B, T, C)
-assert np.allclose(x_hat.mean(axis=-1), 0, atol=1e-15) and np.allclose(x_hat.std(axis=-1), 1, atol=1e-5)
+def forward(x, g, b, *, eps):
+    mean = x.mean(axis=-1, keepdims=True)
+    x_mean = x - mean
+    square = x_mean * x_mean
+    var = square.mean(axis=-1, keepdims=True)  # divided by C, not by C - 1
+    std = np.sqrt(var + eps)
+    rstd = 1 / std  # r in the formulas: the reciprocal of the standard deviation
+    x_hat = x_mean * rstd
+    scaled = g * x_hat
+    out = scaled + b
+    return out
+
+
+v = lines.run(forward, x, g, b, eps=EPS)
+assert np.allclose(v.x_hat.mean(axis=-1), 0, atol=1e-15), "every row of x_hat has the mean 0"
+assert np.allclose(v.x_hat.std(axis=-1), 1, atol=1e-5), "and, but for eps, the deviation 1"
 
 # %% [markdown]
 # ## 3. Backward: one line for each, in reverse
 #
-# Two values are used twice and hear twice: x_mean (in `square` and in `x_hat`) and x (in `mean` and in `x_mean`). A
-# sum over C in the forward is a copy to all C in the backward, and the other way round: where one number was spread
-# over a row (mean, rstd), the row's gradients are summed.
+# Two values are used twice, so their gradients have two parts: `x_mean` (in `square` and in
+# `x_hat`) and `x` (in `mean` and in `x_mean`).
+#
+# A mean over C in the forward gives each of the C entries 1/C of the upstream gradient in the
+# backward. The other way round, where one number was used by a whole row (`mean`, `rstd`), the
+# gradients of that row are summed.
 
 # %%
-dout = rng.normal(size=out.shape)
+def backward(dout, v):
+    # out = scaled + b: dscaled is dout itself
+    db = dout.sum(axis=(0, 1))  # every position used the same b
+    # scaled = g * x_hat
+    dg = (dout * v.x_hat).sum(axis=(0, 1))
+    dx_hat = dout * v.g
+    # x_hat = x_mean * rstd
+    dx_mean = dx_hat * v.rstd
+    drstd = (dx_hat * v.x_mean).sum(axis=-1, keepdims=True)
+    # rstd = 1 / std
+    dstd = -drstd / (v.std * v.std)
+    # std = np.sqrt(var + eps)
+    dvar = dstd / (2 * v.std)
+    # var = square.mean(axis=-1, keepdims=True)
+    dsquare = dvar / C * np.ones(C)
+    # square = x_mean * x_mean
+    dx_mean = dx_mean + 2 * v.x_mean * dsquare
+    # x_mean = x - mean
+    dmean = -dx_mean.sum(axis=-1, keepdims=True)
+    # mean = x.mean(axis=-1, keepdims=True)
+    dx = dx_mean + dmean / C
+    return dx, dg, db
 
-# out = scaled + b
-dscaled = dout
-db = dout.sum(axis=(0, 1))  # b was used by every position
-# scaled = g * x_hat
-dg = (dscaled * x_hat).sum(axis=(0, 1))
-dx_hat = dscaled * g
-# x_hat = x_mean * rstd
-dx_mean = dx_hat * rstd
-drstd = (dx_hat * x_mean).sum(axis=-1, keepdims=True)
-# rstd = 1 / std
-dstd = -drstd / (std * std)
-# std = sqrt(shifted)
-dshifted = dstd / (2 * std)
-# shifted = var + eps
-dvar = dshifted
-# var = square.sum() / C
-dsquare = np.broadcast_to(dvar / C, square.shape)
-# square = x_mean * x_mean
-dx_mean = dx_mean + 2 * x_mean * dsquare
-# x_mean = x - mean
-dx = dx_mean
-dmean = -dx_mean.sum(axis=-1, keepdims=True)
-# mean = x.sum() / C
-dx = dx + dmean / C
+
+by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 
 # %% [markdown]
 # ## 4. Collapse: the pencil work
 #
-# One position; sums and means run over its C channels. We walk through the same lines with symbols, rstd written r.
+# Look at one position. Sums and means run over its C channels, r stands for `rstd`, and a product
+# such as $d\hat x\,\hat x$ is taken channel by channel. We walk through the lines above with
+# symbols. Since $x_{mean} = \hat x / r$,
 #
-#     drstd = sum(dx_hat x_mean) = sum(dx_hat x_hat) / r                    since x_mean = x_hat / r
-#     dvar  = -drstd r^2 * r/2   = -r^2/2 sum(dx_hat x_hat)                 since 1/std = r
-#           = -r^2 C/2 * m,      with m = mean(dx_hat x_hat)
+# $$
+# dr = \sum d\hat x\; x_{mean} = \frac1r \sum d\hat x\,\hat x = \frac{C}{r}\,m,
+# \qquad m = \mathrm{mean}(d\hat x\,\hat x).
+# $$
 #
-# x_mean gets two messages, a direct one and one through the variance:
+# Since $1/std = r$, the next two lines multiply by $-r^2$ and by $r/2$:
 #
-#     dx_mean = r dx_hat + 2 x_mean dvar / C
-#             = r dx_hat - r^2 x_mean m        = r (dx_hat - x_hat m)       since r x_mean = x_hat
+# $$
+# dvar = -r^2 \cdot \frac r2 \cdot dr = -\frac{r^2\,C}{2}\,m.
+# $$
 #
-# And x gets two, a direct one and one through the mean. Together they subtract the mean of the message:
+# The gradient of `x_mean` has two parts, a direct one and one through the variance. In the last
+# step we use $r\,x_{mean} = \hat x$:
 #
-#     dx = dx_mean - mean(dx_mean)
-#        = r (dx_hat - x_hat m  -  mean(dx_hat) + mean(x_hat) m)
+# $$
+# dx_{mean} = r\,d\hat x + \frac{2\,x_{mean}}{C}\,dvar = r\,d\hat x - r^2\,x_{mean}\,m
+# = r\,(d\hat x - \hat x\,m).
+# $$
 #
-# The last term is zero, since x_hat has the mean 0: the variance does not depend on the mean at all. What is left is
+# The gradient of `x` has two parts as well, a direct one and one through the mean. Together they
+# subtract a mean:
 #
-#     dx = r ( dx_hat  -  mean(dx_hat)  -  x_hat mean(dx_hat x_hat) )
+# $$
+# dx = dx_{mean} - \mathrm{mean}(dx_{mean})
+# = r\,\bigl(d\hat x - \hat x\,m - \mathrm{mean}(d\hat x) + \mathrm{mean}(\hat x)\,m\bigr).
+# $$
 #
-# The ten lines from dx_mean to dx have become one. Note where g stands: *inside* both means, because dx_hat = dout g.
+# The last term is zero, because $\hat x$ has the mean 0. What is left is
+#
+# $$
+# dx = r\,\bigl(d\hat x - \mathrm{mean}(d\hat x) - \hat x\,\mathrm{mean}(d\hat x\,\hat x)\bigr),
+# \qquad d\hat x = dout\cdot g.
+# $$
+#
+# The lines from `dx_mean` to `dx` have become one. Note where g stands: *inside* both means.
 
 # %%
-def layernorm_forward(x, g, b, eps=1e-5):
+def layernorm_forward(x, g, b, *, eps=1e-5):
     """x (*,C), g (C,), b (C,) -> out (*,C)"""
     x_mean = x - x.mean(axis=-1, keepdims=True)
     rstd = 1 / np.sqrt((x_mean * x_mean).mean(axis=-1, keepdims=True) + eps)
@@ -166,71 +236,94 @@ def layernorm_forward(x, g, b, eps=1e-5):
 
 
 def layernorm_backward(dout, cache):
+    """dout (*,C) -> dx (*,C), dg (C,), db (C,)"""
     x_hat, rstd, g = cache
     rows = tuple(range(dout.ndim - 1))
     dx_hat = dout * g
     shift = dx_hat.mean(axis=-1, keepdims=True)
     stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
-    return rstd * (dx_hat - shift - x_hat * stretch), (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
+    dx = rstd * (dx_hat - shift - x_hat * stretch)
+    return dx, (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
 
 
-out2, cache = layernorm_forward(x, g, b)
-assert np.allclose(out2, out, rtol=0, atol=1e-14)
-for closed, by_lines in zip(layernorm_backward(dout, cache), (dx, dg, db), strict=True):
-    assert np.allclose(closed, by_lines, rtol=0, atol=1e-14)
+out, cache = layernorm_forward(x, g, b)
+dout = np.random.default_rng(6).normal(size=out.shape)
+pairs = zip(layernorm_backward(dout, cache), backward(dout, v), strict=True)
+difference = max(np.abs(closed - long).max() for closed, long in pairs)
+print(f"closed form against lines: largest difference {difference:.0e}")
+assert difference < 1e-13 and np.allclose(out, v.out, rtol=0, atol=1e-14), "the two agree"
 
-_, hand_cache = layernorm_forward(np.array([1.0, 2, 4, 8]), np.ones(4), np.zeros(4))
+# %%
+_, hand_cache = layernorm_forward(row, np.ones(4), np.zeros(4))
 dx_hand, _, _ = layernorm_backward(np.array([1.0, 0, 0, 0]), hand_cache)
-print("x = (1, 2, 4, 8), only the first output is wanted larger: dx =", dx_hand.round(3))
-assert np.allclose(dx_hand, [0.18163573, -0.15568756, -0.08433082, 0.05838266], rtol=0, atol=1e-8)
+print("x = (1, 2, 4, 8) and dout = (1, 0, 0, 0): dx =", dx_hand.round(3))
+published = [0.18163573, -0.15568756, -0.08433082, 0.05838266]
+assert np.allclose(dx_hand, published, rtol=0, atol=1e-8), "the numbers of the derivation"
 
 # %% [markdown]
-# Look at the last number. To make the *first* output larger, the *largest input* should grow too: that widens the row,
-# and pulls the first one, which is negative, up towards the mean. In a row, all depend on all.
+# Look at the last number. To make the *first* output larger, increase also the *largest input*.
+# That raises the mean, which alone would lower the first output, and it raises the standard
+# deviation, which brings the first output, a negative number, nearer to 0. Here the second effect
+# is the stronger one. In a row, every output depends on every input.
 #
-# **What the line says.** mean(v) is how much of v lies along the vector of ones; mean(v x_hat) is how much of it lies
-# along x_hat. Both are subtracted. So dx = r P dx_hat, with a matrix P that takes two directions out and leaves all
-# others:
+# **What the formula says.** mean(u) measures the component of u along the vector of ones, and
+# mean(u x_hat) the component along x_hat. Both components are subtracted. As a matrix:
 #
-#     P = I - 1 1^T / C - x_hat x_hat^T / C
+# $$
+# dx = r\,P\,d\hat x, \qquad
+# P = I - \frac1C\,\mathbf 1\,\mathbf 1^{T} - \frac1C\,\hat x\,\hat x^{T}.
+# $$
 #
-# That is a **projection**, since 1 and x_hat are orthogonal and both have the squared length C (x_hat but for eps).
+# The two vectors are orthogonal, and both have the squared length C (x_hat but for eps). So P is a
+# **projection** in the sense of geometry: applied twice, it does the same as once. (The projections
+# of lesson 04 are linear maps of any kind.) It removes two directions and leaves the others as they
+# are.
 
 # %%
-one = np.ones(C)
-row = x_hat[1, 2]
-P = np.eye(C) - np.outer(one, one) / C - np.outer(row, row) / C
-assert np.allclose(dx[1, 2], rstd[1, 2] * P @ dx_hat[1, 2], rtol=0, atol=1e-14)
-assert np.allclose(P @ P, P, atol=1e-5) and round(np.trace(P), 4) == C - 2  # of 7 directions, 5 are left
-
-size, along_one, along_x_hat = (np.abs(v).max() for v in (dx, (dx * one).sum(-1), (dx * x_hat).sum(-1)))
-print(f"entries of dx up to {size:.1f}; dx . 1 at most {along_one:.0e}, dx . x_hat at most {along_x_hat:.0e}")
-assert along_one < 1e-14 and along_x_hat < 1e-4 * size
+one, unit = np.ones(C), v.x_hat[1, 2]
+P = np.eye(C) - np.outer(one, one) / C - np.outer(unit, unit) / C
+dx_hat = dout * g
+dx, _, _ = layernorm_backward(dout, cache)
+along_one = np.abs((dx * one).sum(axis=-1)).max()
+along_x_hat = np.abs((dx * v.x_hat).sum(axis=-1)).max()
+print(f"P twice differs from P once by {np.abs(P @ P - P).max():.0e}")
+print(f"directions left: the trace of P is {np.trace(P):.4f}, of {C}")
+print(f"largest entry of dx {np.abs(dx).max():.1f}; its component, as a dot product,")
+print(f"with the vector of ones: {along_one:.0e}; with x_hat: {along_x_hat:.0e}")
+assert np.allclose(dx[1, 2], v.rstd[1, 2] * P @ dx_hat[1, 2], rtol=0, atol=1e-14), "dx = r P dx_hat"
+assert np.allclose(P @ P, P, atol=1e-5) and round(np.trace(P), 3) == C - 2, "P is a projection"
+assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone"
 
 # %% [markdown]
-# **The surprise.** *Whatever* the layers above ask for, the gradient that comes out below is orthogonal to 1 and to
-# x_hat. No wish to shift the row and no wish to stretch it ever gets through. It must be so: shifting or stretching x
-# does not change the output, so there is nothing to be gained by it. (Along x_hat a trace is left, because of eps: the
-# share eps/(var + eps). Without eps it is exactly zero.)
+# **The surprise.** *Whatever* dout is, dx is orthogonal to the vector of ones and to x_hat. No
+# gradient can shift a row as a whole, and none can stretch it. This is as it must be: a row that is
+# shifted or stretched has the same output, so the derivative of the loss in these two directions is
+# zero.
+#
+# (Along x_hat a little is left because of eps: the fraction eps/(var + eps) of dx_hat's component.
+# Without eps it is exactly zero.)
 
 # %%
-trace = rstd[..., 0] * (eps / (var + eps))[..., 0] * (dx_hat * x_hat).sum(axis=-1)
-assert np.allclose((dx * x_hat).sum(axis=-1), trace, rtol=1e-6, atol=1e-14)
+left_over = (v.rstd * EPS / (v.var + EPS))[..., 0] * (dx_hat * v.x_hat).sum(axis=-1)
+assert np.allclose((dx * v.x_hat).sum(axis=-1), left_over, rtol=1e-6, atol=1e-14), "because of eps"
 
 moved, moved_cache = layernorm_forward(1000 * x + 5, g, b)
 dx_moved, _, _ = layernorm_backward(dout, moved_cache)
-shrinks = np.abs(dx).max() / np.abs(dx_moved).max()
-print(f"x replaced by 1000 x + 5: out moves by {np.abs(moved - out).max():.0e}, dx shrinks {shrinks:.0f} times")
-assert np.abs(moved - out).max() < 1e-4 and np.allclose(1000 * dx_moved, dx, atol=1e-4)
+print(f"x replaced by 1000 x + 5: out changes by {np.abs(moved - out).max():.0e},")
+print(f"    and dx is smaller by the factor {np.abs(dx).max() / np.abs(dx_moved).max():.0f}")
+assert np.abs(moved - out).max() < 1e-4, "the output does not change"
+assert np.allclose(1000 * dx_moved, dx, atol=1e-4), "and the gradient is divided by 1,000"
 
 flat, (_, flat_rstd, _) = layernorm_forward(np.full(C, 4.0), np.ones(C), np.zeros(C))
-print(f"a row of equal numbers: out {np.abs(flat).max():.0f}, its gradients are multiplied by {flat_rstd.item():.0f}")
-assert np.abs(flat).max() == 0 and abs(flat_rstd.item() - 1 / math.sqrt(eps)) < 1e-6
+print(f"a row of equal numbers: out {np.abs(flat).max():.0f}, rstd {flat_rstd.item():.0f}")
+assert np.abs(flat).max() == 0, "no deviation, no output"
+assert abs(flat_rstd.item() - 1 / math.sqrt(EPS)) < 1e-6, "eps limits rstd"
 
 # %% [markdown]
-# The second half of the surprise: the factor r = 1/std. The larger x, the *smaller* its gradient, since a large x must
-# move farther to turn by the same angle. At the other end eps sets a limit: dx is never longer than 1/sqrt(1e-5) = 316
-# times dx_hat.
+# The second half of the surprise is the factor r = 1/std. The larger x is, the *smaller* is its
+# gradient: a large x must move farther to turn by the same angle. For small x, eps sets a limit:
+# rstd is never larger than 1/sqrt(1e-5) = 316, so dx is never more than 316 times as long as
+# dx_hat.
 
 # %% [markdown]
 # ## 5. Check, and the trap
@@ -238,14 +331,15 @@ assert np.abs(flat).max() == 0 and abs(flat_rstd.item() - 1 / math.sqrt(eps)) < 
 # %%
 from minigpt import gradcheck
 
-results = gradcheck.check(layernorm_forward, layernorm_backward, (x, g, b), {"eps": eps})
+results = gradcheck.check(layernorm_forward, layernorm_backward, (x, g, b), {"eps": EPS})
 print(gradcheck.table(results))
-assert all(result.error < 1e-9 for result in results)
-
+assert all(result.word == "happy" for result in by_lines), "every line of section 3 is right"
+assert all(result.error < 1e-9 for result in results), "the closed form is right"
 
 # %% [markdown]
-# **The trap: checking at the start.** Gains start at 1. Here is a backward with g *outside* the means, an easy
-# mistake. At g = 1 there is no difference, and a check made there says "happy":
+# **The trap: checking at the start.** Gains start at 1. Here is a backward pass that multiplies by
+# g *after* the means were taken, which is an easy mistake. At g = 1 there is no difference, and a
+# check that is made there finds nothing:
 
 # %%
 def g_outside_backward(dout, cache):
@@ -254,128 +348,200 @@ def g_outside_backward(dout, cache):
     return g * dx, dg, db
 
 
-at_start = gradcheck.check(layernorm_forward, g_outside_backward, (x, np.ones(C), b))[0]
-moved_off = gradcheck.check(layernorm_forward, g_outside_backward, (x, g, b))[0]
-print(f"g outside the means, dx at g = 1: {at_start.error:.0e}, {at_start.word};", end=" ")
-print(f"at a random g: {moved_off.error:.2f}, {moved_off.word}")
-assert at_start.word == "happy" and moved_off.word == "wrong"
+print("g outside the means     error of dx   verdict")
+verdicts = {}
+for where, gain in (("at g = 1", np.ones(C)), ("at a random g", g)):
+    first = gradcheck.check(layernorm_forward, g_outside_backward, (x, gain, b))[0]
+    verdicts[where] = first.word
+    print(f"{where:21} {first.error:13.0e}   {first.word}")
+assert verdicts == {"at g = 1": "happy", "at a random g": "wrong"}, "wrong, but not at g = 1"
 
 # %% [markdown]
-# Such a model has right gradients at its first step, and wrong ones as soon as its gains have moved. And lesson 00's
-# trap is here as well, twice: at g = 1 the true dx is zero for a cotangent of ones, and also for a cotangent equal to
-# x, which is what one gets by drawing both from generators with the same seed. Then seven times dx would pass.
+# Such a model has right gradients at its first update, and wrong ones as soon as its gains have
+# changed. So check at random gains.
+#
+# The second trap was met in lesson 00: a dout for which the true gradient is zero. At g = 1 there
+# are two of them here, the vector of ones, and x itself. (A dout equal to x is what you get if you
+# draw both from generators with the same seed.) The true dx is then about 0, so a backward whose dx
+# is seven times too large also passes:
 
 # %%
-for blind in (np.ones_like(x), x):
-    nothing, _, _ = layernorm_backward(blind, layernorm_forward(x, np.ones(C), b)[1])
-    assert np.abs(nothing).max() < 1e-4 * np.abs(dx).max()
+gain, start = np.ones(C), layernorm_forward(x, np.ones(C), b)[1]
+print("dout             7 times dx differs from dx by at most")
+differences = {}
+for name, upstream in (("ones", np.ones_like(x)), ("x", x), ("drawn for itself", dout)):
+    own, _, _ = layernorm_backward(upstream, start)
+    differences[name] = np.abs(7 * own - own).max()
+    print(f"{name:16} {differences[name]:10.0e}")
+assert max(differences["ones"], differences["x"]) < 1e-4, "two choices of dout that see nothing"
+assert differences["drawn for itself"] > 0.1, "an independent one sees the mistake"
 
 # %% [markdown]
 # ## 6. See it: all that is left is to turn
 #
-# With C = 3 we can draw it. We look along the direction (1, 1, 1), so that a shift moves nothing in the picture, and
-# see the plane of deviations from the mean. There |x_hat|^2 = 3, so all x_hat lie on a *circle*: of three numbers, one
-# angle is left.
+# With C = 3 we can draw it. We look along the direction (1, 1, 1), so a shift moves nothing in the
+# picture, and we see the plane of the deviations from the mean. There the squared length of every
+# x_hat is 3, so all x_hat lie on a *circle*. Of three numbers, one angle is left.
 
 # %%
-from minigpt import plot
+across, up = np.array([1, -1, 0]) / math.sqrt(2), np.array([-1, -1, 2]) / math.sqrt(6)
+cloud = np.random.default_rng(7).normal(size=(60, 3)) * [1.8, 1.2, 1] + [0.5, 0, 0.8]
+on_circle, _ = layernorm_forward(cloud, np.ones(3), np.zeros(3))
 
-across, up = np.array([1, -1, 0]) / math.sqrt(2), np.array([-1, -1, 2]) / math.sqrt(6)  # two axes in that plane
-ones3, zeros3 = np.ones(3), np.zeros(3)
+ticks = np.arange(-4, 4.1, 0.8)
+right_of, above = np.meshgrid(ticks, ticks)
+points = right_of[..., None] * across + above[..., None] * up
+_, points_cache = layernorm_forward(points, np.ones(3), np.zeros(3))
+field, _, _ = layernorm_backward(np.broadcast_to(up, points.shape), points_cache)
+field[np.hypot(right_of, above) < 1.2] = np.nan  # near the centre the arrows are too long to draw
+outwards = np.nanmax(np.abs((field * points).sum(axis=-1)))
+length = np.sqrt((on_circle**2).sum(axis=-1))
+print(f"length of x_hat: {length.min():.3f} to {length.max():.3f}; sqrt(3) = {math.sqrt(3):.3f}")
+print(f"largest component of an arrow along its own x: {outwards:.0e}")
+assert np.allclose(length, math.sqrt(3), atol=0.01), "all x_hat lie on a circle"
+assert outwards < 1e-4, "every arrow is at a right angle to its x"
 
-cloud = rng.normal(size=(60, 3)) * [1.8, 1.2, 1] + [0.5, 0, 0.8]
-on_circle, _ = layernorm_forward(cloud, ones3, zeros3)
-assert np.allclose((on_circle**2).sum(axis=-1), 3, atol=0.01)
-
-u, v = np.meshgrid(np.arange(-4, 4.1, 0.8), np.arange(-4, 4.1, 0.8))
-points = u[..., None] * across + v[..., None] * up
-_, points_cache = layernorm_forward(points, ones3, zeros3)
-field, _, _ = layernorm_backward(np.broadcast_to(up, points.shape), points_cache)  # every x_hat is asked to go up
-radius = np.hypot(u, v)
-field[radius < 1] = np.nan  # near the centre the arrows would be too long to draw
-assert np.nanmax(np.abs((field * points).sum(axis=-1))) < 1e-4  # every arrow is at a right angle to its x
-
-figure, (left, middle, right) = plot.plt.subplots(1, 3, figsize=(13, 4.3))
+# %%
+figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10, 5.2))
 angle = np.linspace(0, 2 * math.pi, 200)
-for axes in (left, middle):
-    axes.plot(math.sqrt(3) * np.cos(angle), math.sqrt(3) * np.sin(angle), color="tab:orange", linewidth=1)
-    axes.set(xlabel="x along (1, -1, 0)", ylabel="x along (-1, -1, 2)", aspect="equal")
-    axes.set(xlim=(-4.6, 4.6), ylim=(-4.6, 4.6))
-for start, end in zip(cloud, on_circle, strict=True):
-    left.plot([start @ across, end @ across], [start @ up, end @ up], color="gray", linewidth=0.5)
+for axes in (left, right):
+    axes.plot(math.sqrt(3) * np.cos(angle), math.sqrt(3) * np.sin(angle), color="tab:orange")
+    axes.set(xlabel="x along (1, -1, 0)", aspect="equal", xlim=(-4.6, 4.6), ylim=(-4.6, 4.6))
+for start_point, end in zip(cloud, on_circle, strict=True):
+    both = np.stack([start_point, end])
+    left.plot(both @ across, both @ up, color="gray", linewidth=0.6)
 left.plot(cloud @ across, cloud @ up, "o", color="tab:blue", markersize=4, label="x")
 left.plot(on_circle @ across, on_circle @ up, "o", color="tab:orange", markersize=4, label="x_hat")
-left.set_title("Forward: every x goes to the circle")
+left.set(title="Forward: x goes to the circle", ylabel="x along (-1, -1, 2)")
 left.legend(loc="upper left")
-middle.quiver(u, v, field @ across, field @ up, color="tab:blue", angles="xy", width=0.006)
-middle.set_title('Backward: asked to go "up", every x can only turn')
-sizes = 10.0 ** np.arange(-5, 3.1, 0.25)
-shrunk = [np.abs(layernorm_backward(dout, layernorm_forward(size * x, g, b)[1])[0]).max() for size in sizes]
-spread = sizes * np.median(std)
-right.loglog(spread, np.array(shrunk) / np.abs(dx_hat).max(), "o-", markersize=3)
-right.axvline(math.sqrt(eps), color="gray", linestyle=":")
-right.text(1.3 * math.sqrt(eps), 2e-3, "sqrt(eps)", color="gray")
-right.set(xlabel="standard deviation of x", ylabel="max |dx| / max |dx_hat|")
-right.set_title("The larger x, the smaller its gradient")
-plot.save(figure, "06_layernorm.png")
+right.quiver(
+    right_of, above, field @ across, field @ up, color="tab:blue", angles="xy", width=0.006
+)
+right.set_title("Backward: dout points up, dx turns")
+plot.save(figure, "06_circle.png")
 
 # %% [markdown]
-# Left: what the forward takes away is the distance from the centre. Middle: so the backward has nothing to say about
-# it. Every arrow goes around, none in or out; at the top, where x_hat is as far up as it can be, they vanish (and at
-# the bottom, where both ways round are equally good). Farther out they are shorter. Right: the same over eight powers
-# of ten: slope -1, until eps flattens it.
+# Left: the forward removes the distance from the centre. Right: so no gradient can change it. Every
+# arrow is the dx of one x, for the same dout, which points up. Each arrow goes round the circle,
+# none goes in or out. At the top, where x_hat is as far up as it can be, and at the bottom, where
+# both ways round are equally good, the arrows vanish. Farther out they are shorter. How much
+# shorter, and where that ends, the next picture shows:
+
+# %%
+sizes = 10.0 ** np.arange(-5, 3.1, 0.25)
+largest = []
+for size in sizes:
+    small_dx, _, _ = layernorm_backward(dout, layernorm_forward(size * x, g, b)[1])
+    largest.append(np.linalg.norm(small_dx) / np.linalg.norm(dx_hat))
+spread = sizes * np.median(v.std)
+figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
+axes.loglog(spread, largest, "o-", markersize=4)
+axes.axvline(math.sqrt(EPS), color="gray", linestyle=":")
+axes.text(1.4 * math.sqrt(EPS), 2e-3, "sqrt(eps)", color="gray")
+axes.set(title="The larger x, the smaller its gradient", xlabel="standard deviation of x")
+axes.set_ylabel("length of dx / length of dx_hat")
+plot.save(figure, "06_size_of_the_gradient.png")
+slope_far = math.log10(largest[-1] / largest[-5])
+print(f"x ten times as large, far right: dx is {10**slope_far:.2f} of what it was")
+print(f"far left: dx is {largest[0]:.0f} times as long as dx_hat")
+assert abs(slope_far + 1) < 0.01 and 100 < largest[0] < 317, "slope -1, and a limit"
 
 # %% [markdown]
 # ## 7. In the library
+#
+# The library's backward pass is our closed form:
+#
+#     # minigpt/ops/reference/layernorm.py
+#     shift = dx_hat.mean(axis=-1, keepdims=True)
+#     stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+#     dx = rstd * (dx_hat - shift - x_hat * stretch)
 
 # %%
-library_out, library_cache = ops.layernorm_forward(x, g, b, eps=eps)
-assert np.allclose(library_out, out, rtol=0, atol=1e-14)
-for ours, theirs in zip((dx, dg, db), ops.layernorm_backward(dout, library_cache), strict=True):
-    assert np.allclose(ours, theirs, rtol=0, atol=1e-14)
-print("its cache, in bytes:", ops.ledger(library_cache))
-assert ops.ledger(library_cache) == {"x_hat": 8 * B * T * C, "rstd": 8 * B * T, "g": 8 * C}
+with ops.using("reference"):
+    library_out, library_cache = ops.layernorm_forward(x, g, b, eps=EPS)
+    theirs = ops.layernorm_backward(dout, library_cache)
+    ledger = ops.ledger(library_cache)
+assert np.allclose(library_out, out, rtol=0, atol=1e-14), "the same output"
+for mine, other in zip(layernorm_backward(dout, cache), theirs, strict=True):
+    assert np.allclose(mine, other, rtol=0, atol=1e-13), "the same gradients"
+print("kept for the backward   bytes")
+for name, size in ledger.items():
+    print(f"{name:21} {size:7}")
+assert ledger == {"x_hat": 8 * B * T * C, "rstd": 8 * B * T, "g": 8 * C}, "what the cache keeps"
+
+each = 64 * 512 * (768 + 1) * 4  # GPT-1: 64 sequences of 512 positions, float32
+print(f"GPT-1: {each / 1e6:.0f} MB for one LayerNorm, {24 * each / 1e9:.2f} GB for all 24")
+assert round(each / 1e6) == 101 and round(24 * each / 1e9, 2) == 2.42, "x_hat is as large as x"
 
 # %% [markdown]
-# x_hat is as large as x, rstd is one number for each position. For the 24 LayerNorms of GPT-1, 64 x 512 positions,
-# float32:
+# x_hat is as large as x, and rstd is one number for each position. An implementation can keep x,
+# the mean and rstd instead, and compute x_hat again. That saves memory only where x is kept anyway.
+#
+# **A relative: RMSNorm** (Zhang and Sennrich 2019) leaves two things out: it does not subtract the
+# mean, and it has no bias. It divides by the root of the mean square:
+#
+# $$
+# out = \frac{g\,x}{\sqrt{\mathrm{mean}(x^2) + eps}}.
+# $$
+#
+# So each row needs one mean where LayerNorm needs two, one after the other, and each RMSNorm has C
+# parameters where LayerNorm has 2C. Many models after GPT-2 use it. Is it still independent of a
+# shift and of a stretch?
 
 # %%
-bytes_each = 64 * 512 * (768 + 1) * 4
-print(f"{bytes_each / 1e6:.0f} MB for one, {24 * bytes_each / 1e9:.2f} GB for all")
-assert round(bytes_each / 1e6) == 101 and round(24 * bytes_each / 1e9, 2) == 2.42
+def rmsnorm_forward(x, g, *, eps=1e-5):
+    """x (*,C), g (C,) -> out (*,C)"""
+    rrms = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
+    return g * (x * rrms)
+
+
+centred = x - x.mean(axis=-1, keepdims=True)
+print("largest change of the output     LayerNorm   RMSNorm")
+changes = {}
+for name, changed in (("x times 1000", 1000 * x), ("x plus 5", x + 5)):
+    by_layernorm = np.abs(layernorm_forward(changed, g, b)[0] - out).max()
+    by_rmsnorm = np.abs(rmsnorm_forward(changed, g) - rmsnorm_forward(x, g)).max()
+    changes[name] = by_rmsnorm
+    print(f"{name:28} {by_layernorm:13.0e} {by_rmsnorm:9.0e}")
+assert changes["x times 1000"] < 1e-4 < 0.1 < changes["x plus 5"], "a shift changes RMSNorm"
+same = np.allclose(rmsnorm_forward(centred, g) + b, out, rtol=0, atol=1e-13)
+print("on rows with the mean 0, RMSNorm plus a bias is LayerNorm:", same)
+assert same, "the mean is the only difference"
 
 # %% [markdown]
-# One may keep x, the mean and rstd instead, and compute x_hat again. It saves something only if x is kept anyway.
+# A stretch still changes nothing, a shift does. How many components does its backward remove? That
+# is exercise 1.
 
 # %% [markdown]
 # ## 8. Paper and code
 #
-# - Ba et al. have no eps in equations 3 and 4. OpenAI's code adds 1e-5 *inside* the root, as we do; outside it,
-#   released weights would give other logits.
-# - The variance is the *biased* one, divided by C. `np.var` does that; PyTorch's `tensor.var()` divides by C - 1
-#   unless told otherwise, which changes x_hat by a factor sqrt(767/768) at the width of GPT-1: 0.07 %, small enough to
-#   be overlooked.
+# - Ba et al. have no eps in equations 3 and 4. OpenAI's code adds 1e-5 *inside* the root, as we do.
+# - The variance is the *biased* one, divided by C. `np.var` computes it. PyTorch's `tensor.var()`
+#   divides by C - 1 unless told otherwise. At width 768 this changes x_hat by 0.07 %, small enough
+#   to be overlooked.
+# - Where does it stand? In GPT-1 *after* the addition, x = LN(x + f(x)), as in Vaswani et al.
+#   ("post-norm"). So every gradient passes all 24 of them on its way down. In GPT-2 *before* the
+#   sub-layer (attention or MLP), x = x + f(LN(x)) ("pre-norm"), so no LayerNorm stands on the sum
+#   itself. Lessons 07, 09 and 16 show what that does.
 
 # %%
-assert abs(1 - math.sqrt(767 / 768) - 6.5e-4) < 1e-5
-
-# %% [markdown]
-# - Where does it stand? In GPT-1 *after* the addition, x = LN(x + f(x)), as in Vaswani et al. ("post-norm"). So on its
-#   way down every gradient passes all 24 of them. In GPT-2 *before* the branch, x = x + f(LN(x)) ("pre-norm"), so that
-#   the sum itself has a free road. Lessons 07 and 16 show what that does.
+unbiased = math.sqrt(767 / 768)
+print(f"dividing by C - 1 in place of C multiplies x_hat by {unbiased:.5f} at C = 768")
+assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 
 # %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/06_layernorm.py`: write it and its backward. Judge it: `minigpt check
-#    lessons/exercises/06_layernorm.py`.
-# 2. `exercises/06_find_the_bug.py`: right at the start of training, and wrong from then on. Not the mistake of section
-#    5.
-# 3. With pencil: a matrix w stands in front of a LayerNorm, h = LN(x w). Show that its gradient dw is orthogonal to w
-#    (eps = 0). So what does a step of gradient descent do to the length of w, and what does that do to the next
-#    gradient?
+# 1. `exercises/06_rmsnorm.py`: RMSNorm, forward and backward, line by line, and at the end its dx
+#    as one line. Run the file: it names the first line that is wrong.
+# 2. `exercises/06_find_the_bug.py`: right at the start of training, and wrong from then on. It is
+#    not the mistake of section 5.
+# 3. With pencil: a matrix w stands in front of a LayerNorm, h = LN(x w). Show that its gradient dw
+#    is orthogonal to w (for eps = 0). What does an update of gradient descent then do to the length
+#    of w, and what does that do to the next gradient?
+# 4. `exercises/06_layernorm.py`: LayerNorm itself once more, without looking, as a first exercise
+# in the form of the library. Judge it: `minigpt check lessons/exercises/06_layernorm.py`.
 
 # %%
-worst = max(result.error for result in results)
+worst = max(result.error for result in results + by_lines)
 print(f"lesson 06: every check is happy (worst relative error {worst:.0e})")

@@ -1,7 +1,7 @@
 """Exercise 06: find the bug (lesson 06).
 
 This LayerNorm passes every check that is made where training starts. One line is wrong. Find out which gradient it is,
-why nobody sees it at the start, and what would become of a model that is trained with it.
+why a check at the start does not show it, and what would become of a model that is trained with it.
 
     minigpt check lessons/exercises/06_find_the_bug.py
 """

@@ -32,7 +32,7 @@ def layernorm_backward(dout, cache):
     dg = None  # your turn
     ...  # your turn: dx_hat
     # x_hat = x_mean * rstd, and rstd = 1 / sqrt(mean(x_mean * x_mean) + eps)
-    ...  # your turn: what x_mean hears directly, and what it hears through rstd
+    ...  # your turn: the gradient of x_mean: its direct part, and its part through rstd
     # x_mean = x - mean(x)
     dx = None  # your turn
     return dx, dg, db

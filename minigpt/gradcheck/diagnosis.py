@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.gradcheck import mistakes
+from minigpt.gradcheck import mistakes, terms
 from minigpt.gradcheck.evidence import Evidence
 from minigpt.gradcheck.results import Result
 
@@ -36,7 +36,7 @@ MISTAKES = (  # the most definite first, then those that take time, then what on
     mistakes.wrong_rows_of_a_table,
     mistakes.wrong_rows_of_targets,
     mistakes.factor_of_each_row,
-    mistakes.dropped_term,
+    terms.wrong_term_of_each_row,
     mistakes.other_zeros,
     mistakes.sum_not_zero,
     mistakes.nearly_right,

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from minigpt.gradcheck.evidence import CLOSE, same
+from minigpt.gradcheck.terms import made_of
 
 # --- all of it -------------------------------------------------------------------------------------------------------
 
@@ -254,6 +255,8 @@ def wrong_rows_of_a_table(mine, true, e):
         count = np.bincount(ids[ids >= 0], minlength=len(true))
         repeated = count > 1
         if repeated[wrong_rows].all():
+            if same(mine * np.maximum(count, 1)[:, None], true):
+                return f"Rows of repeated {name} are divided by how often they occur: it must be a sum, not a mean."
             return f"Only rows of repeated {name} are wrong: `dw[ids] = ` keeps the last one, np.add.at adds all."
         used = count > 0
         if (wrong_rows == used).all():
@@ -286,43 +289,8 @@ def _off(mine, true):
 
 def factor_of_each_row(mine, true, e):
     """Each row has a factor of its own."""
-    if _made_of(true, [mine]):
+    if made_of(true, [mine]):
         return "Each row is off by a factor of its own: something that belongs to the row is missing, or is too much."
-
-
-def dropped_term(mine, true, e):
-    """A term such as `x_hat * mean(...)` is left out: in every row a multiple of something known."""
-    missing = true - mine
-    for what, base in _bases(true, e):
-        if _made_of(missing, base):
-            return f"What is missing is, in every row, {what}: is a mean or sum over the row left out?"
-
-
-def _bases(true, e):
-    """Pairs of words and arrays, of which what is missing in each row may be a sum of multiples."""
-    known = {}
-    for name, array in e.floats.items():
-        if array.shape == true.shape and name != "dout":
-            known[name] = array
-    ones = np.ones_like(true)
-    yield "the same number for the whole row", [ones]
-    for name, array in known.items():
-        yield f"a multiple of {name}", [array]
-    for name, array in known.items():
-        mean = array.mean(axis=-1, keepdims=True)
-        yield f"a multiple of {name} normalised", [array - mean]
-    for name, array in known.items():
-        yield f"a number, and a multiple of {name}", [ones, array]
-
-
-def _made_of(x, base):
-    """Whether every row of x is a sum of multiples of the same row of the arrays in base; False for short rows."""
-    if x.ndim == 0 or x.shape[-1] < 4:
-        return False
-    x = x[..., None]
-    a = np.stack(base, axis=-1)
-    multiples = np.linalg.pinv(a) @ x
-    return same(a @ multiples, x)
 
 
 # --- wrong zeros, wrong sums, wrong slopes ---------------------------------------------------------------------------

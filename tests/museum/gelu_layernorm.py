@@ -101,7 +101,7 @@ def backward(dout, cache, shift=1.0, stretch=1.0):
 class ShiftDropped(LayerNorm):
     """mean(dx_hat) is not subtracted."""
 
-    expects = "same number for the whole row"
+    expects = "same number for the whole row: is a mean or sum over the row left out"
 
     @staticmethod
     def layernorm_backward(dout, cache):
@@ -111,7 +111,7 @@ class ShiftDropped(LayerNorm):
 class StretchDropped(LayerNorm):
     """x_hat mean(dx_hat x_hat) is not subtracted."""
 
-    expects = "a multiple of"
+    expects = "cache.x_hat: is a mean or sum over the row left out"
 
     @staticmethod
     def layernorm_backward(dout, cache):
@@ -121,11 +121,71 @@ class StretchDropped(LayerNorm):
 class BothDropped(LayerNorm):
     """Only rstd dx_hat is left, as if mean and deviation did not depend on x."""
 
-    expects = "a number, and a multiple of"
+    expects = "a number, and a multiple of x: is a mean or sum over the row left out"
 
     @staticmethod
     def layernorm_backward(dout, cache):
         return backward(dout, cache, shift=0.0, stretch=0.0)
+
+
+class DeviationSquared(LayerNorm):
+    """rstd**2 for rstd**3 in the gradient of the variance: one factor is missing in the third term."""
+
+    expects = "in the term with it one factor cache.rstd is missing"
+
+    @staticmethod
+    def layernorm_backward(dout, cache):
+        return backward(dout, cache, stretch=1 / cache.rstd)
+
+
+class DeviationToTheFourth(LayerNorm):
+    """rstd**4 for rstd**3 in the gradient of the variance."""
+
+    expects = "in the term with it is one factor cache.rstd too many"
+
+    @staticmethod
+    def layernorm_backward(dout, cache):
+        return backward(dout, cache, stretch=cache.rstd)
+
+
+class DeviationOnce(LayerNorm):
+    """rstd for rstd**3 in the gradient of the variance."""
+
+    expects = "in the term with it two factors cache.rstd are missing"
+
+    @staticmethod
+    def layernorm_backward(dout, cache):
+        return backward(dout, cache, stretch=cache.rstd**-2)
+
+
+class HalfOfTheVariance(LayerNorm):
+    """The factor 2 of the square is forgotten."""
+
+    expects = "only half of the term with it is there"
+
+    @staticmethod
+    def layernorm_backward(dout, cache):
+        return backward(dout, cache, stretch=1 / 2)
+
+
+class MeanAddedBack(LayerNorm):
+    """mean(dx_hat) is added where it is subtracted."""
+
+    expects = "same number for the whole row: the term with it has the wrong sign"
+
+    @staticmethod
+    def layernorm_backward(dout, cache):
+        return backward(dout, cache, shift=-1.0)
+
+
+class SumForTheMean(LayerNorm):
+    """The sum of dx_hat x_hat where it must be the mean."""
+
+    expects = "the term with it is 15 times too large: is it a sum over the row where it must be a mean"
+
+    @staticmethod
+    def layernorm_backward(dout, cache):
+        return backward(dout, cache, stretch=float(dout.shape[-1]))
 
 
 class GainOutsideTheMeans(LayerNorm):
@@ -220,7 +280,7 @@ class WritesIntoTheCache(LayerNorm):
 class UnbiasedVariance:
     """The forward pass divides by C - 1, and the backward pass agrees with it nearly."""
 
-    expects = "multiple of"
+    expects = "in the term with it is a division by 15 where the forward pass divides by 14"
 
     @staticmethod
     def layernorm_forward(x, g, b, *, eps=1e-5):

@@ -117,7 +117,7 @@ class AddsRowsOnce(Embedding):
 class MeanOfRepeatedRows(Embedding):
     """The rows of a token that occurs twice are averaged; they must be added."""
 
-    expects = "repeated"
+    expects = "divided by how often they occur"
 
     @staticmethod
     def embedding_backward(dout, cache):

@@ -27,7 +27,7 @@ class SoftmaxElementwise(Softmax):
 class SoftmaxWithoutAverage(Softmax):
     """p dp: the average over the row is not subtracted."""
 
-    expects = "multiple of out"
+    expects = "multiple of out: is a mean or sum over the row left out"
 
     @staticmethod
     def softmax_backward(dp, cache):
@@ -48,7 +48,7 @@ class SoftmaxAverageOfTheColumn(Softmax):
 class SoftmaxAverageWithoutWeights(Softmax):
     """The plain mean of dp is subtracted instead of the average weighted with p."""
 
-    expects = "multiple of out"
+    expects = "has the term with it a wrong factor, or is its mean or sum a wrong one"
 
     @staticmethod
     def softmax_backward(dp, cache):
