@@ -293,12 +293,12 @@ def append(records, which, n=8):
     rng = np.random.default_rng(3)
     likely = [(c, list(row[len(c) :])) for (c, _), row in zip(before, written, strict=True)]
     random = [(c, [*a, *rng.integers(V, size=n)]) for c, a in before]
-    return score(little, likely), score(little, random), text.decode(likely[0][1])
+    return score(little, likely), score(little, random), text.decode(likely[0][1][-n:])
 
 
 plain = list(zip(*little_scores, strict=True))
 appended = {which: append(endings, which) for which in (0, 1)}
-print(f"appended to an ending: {appended[1][2]!r}\n")
+print(f"appended to a wrong ending: {appended[1][2]!r}\n")
 print("the right ending wins (little model)       by the sum   by the mean")
 moved = {"nothing appended": plain}
 for kind, number in (("8 likely tokens", 0), ("8 random tokens", 1)):
@@ -310,13 +310,19 @@ for what, wins in moved.items():
     print(f"{what:40} {wins['sum']:12.0%} {wins['mean']:13.0%}")
 
 # %%
+cost = {"the endings": -np.mean([one.mean() for one in plain[0]])}
+for kind, number in (("8 likely tokens", 0), ("8 random tokens", 1)):
+    cost[kind] = -np.mean([one[-8:].mean() for one in appended[0][number]])
+print("nats per token:", ", ".join(f"{name} {value:.1f}" for name, value in cost.items()))
 none, right_8, wrong_8, *by_random = moved.values()
 assert right_8["sum"] < none["sum"] - 0.1 < wrong_8["sum"] - 0.2, "the sum punishes each token"
 assert right_8["mean"] > none["mean"] + 0.2, "the mean rewards likely tokens"
 assert wrong_8["mean"] < none["mean"] - 0.2, "whichever ending has them"
 for way in WAYS:
     assert by_random[0][way] < 0.1 and by_random[1][way] > 0.9, "both punish unlikely tokens"
+assert cost["8 likely tokens"] < cost["the endings"] < cost["8 random tokens"], "easy and hard"
 
+# %%
 length_figure, two = plot.plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
 for panel, (way, f) in zip(two, WAYS.items(), strict=True):
     for which, label, color in ((0, "after the right ending", "tab:blue"),
