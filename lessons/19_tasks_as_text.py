@@ -125,9 +125,9 @@ by_hand = score(model, [encode(*pair) for pair in pairs])
 print(f"{'log P by hand':>15} {'one by one':>12} {'the library':>12}")
 for pair, ours, theirs in zip(pairs, by_hand, scoring.continuations(model, text, pairs),
                               strict=True):
-    alone = score(model, [encode(*pair)])[0]
-    print(f"{ours.sum():15.3f} {alone.sum():12.3f} {theirs.total:12.3f}")
-    assert np.allclose(ours, alone, atol=1e-4), "padding on the right changes nothing"
+    unpadded = score(model, [encode(*pair)])[0]
+    print(f"{ours.sum():15.3f} {unpadded.sum():12.3f} {theirs.total:12.3f}")
+    assert np.allclose(ours, unpadded, atol=1e-4), "padding on the right changes nothing"
     assert np.allclose(ours, theirs.log_p, atol=1e-4), "the library computes the same"
 assert by_hand[0].sum() > by_hand[1].sum(), "the right ending is likelier"
 
@@ -273,12 +273,12 @@ assert split["200 updates", "sum"][0] < 0.3, "by the sum, a longer right ending 
 assert split["200 updates", "sum"][1] > 0.7, "and a shorter one wins"
 assert abs(np.subtract(*split["200 updates", "mean"])) < 0.45, "by the mean, much less so"
 for way in WAYS:
-    assert min(split["reference model", way]) > 0.8, "with strong evidence, length hardly matters"
+    assert min(split["reference model", way]) > 0.8, "the reference model follows the story"
 
 # %% [markdown]
 # With the little model, the sum chooses the shorter ending nearly always, whatever the story says.
-# The mean cannot be told from a coin, in either column. With the reference model the evidence is
-# strong, and length hardly matters.
+# The mean cannot be told from a coin, in either column. With the reference model the evidence
+# decides, and length hardly matters.
 #
 # That table shows a correlation: longer and shorter endings also say different things. To show that
 # *length* is the cause, we intervene. We leave both endings as they are, and append up to eight
@@ -350,8 +350,8 @@ plot.save(length_figure, "19_sum_and_mean.png")
 # ## 4. Perplexity: who counted, and where did the window begin?
 #
 # Perplexity (lesson 02) is exp of the mean loss *per token*, and the tokenizer decides what a token
-# is. The loss of the whole text, in nats, does not depend on this. It can be divided by tokens,
-# words or bytes:
+# is. The loss of the whole text, in nats, needs no such unit. It can be divided by tokens, words or
+# bytes:
 #
 # $$
 # \text{perplexity per word} = e^{\,\mathrm{NLL}/\text{words}}
@@ -394,10 +394,10 @@ assert per_byte["reference model"] < 0.2 * per_byte["guessing tokens"], "the mod
 #
 # **The same model, the same text, another number.** In the last row of the table each story stood
 # alone. A benchmark is usually one long text. It is cut into windows of the model's context, and
-# the first token of each window is predicted from nothing. The windows can overlap: they move on by
-# a smaller *stride* (here a number of tokens), and only tokens that no earlier window has predicted
-# are scored. Then each token has at least context - stride tokens before it, for context / stride
-# times the work.
+# the first tokens of each window are predicted from almost nothing. The windows can overlap: they
+# move on by a smaller *stride* (here a number of tokens), and only tokens that no earlier window
+# has predicted are scored. Then each token has at least context - stride tokens before it, for
+# context / stride times the work.
 
 # %%
 long_text = np.concatenate([[START, *text.encode(one)] for one in held_out])
@@ -425,9 +425,9 @@ p_256, p_128, p_64 = perplexities.values()
 assert p_256 > 1.3 * p_128 and p_128 > p_64 > math.exp(-of_stories), "smaller strides, less loss"
 
 # %% [markdown]
-# Nothing has changed but the cuts, and the perplexity doubles. Where is the loss? We compare the
-# first tokens of two kinds of windows: those that begin where a story begins, and those that begin
-# anywhere.
+# Nothing has changed but the cuts, and the perplexity is nearly twice as large. Where is the
+# loss? We compare the first tokens of two kinds of windows: those that begin where a story
+# begins, and those that begin anywhere.
 
 # %%
 LENGTH, GROUPS = 128, [0, 2, 4, 8, 16, 32, 64, 128]
@@ -445,6 +445,8 @@ for label, windows, color in (("windows that begin anywhere", anywhere, "tab:red
                color=color, label=label)
     print(f"{label:32} tokens 1, 2: {means[0]:.2f} nats, 65 to 128: {means[-1]:.2f}")
 panel.set(xscale="log", xlabel="place in the window", ylabel="loss (nats per token)")
+panel.set_xticks(GROUPS[1:], GROUPS[1:])
+panel.minorticks_off()
 panel.set_title("What the cut costs")
 panel.legend()
 plot.save(cut_figure, "19_windows.png")
@@ -493,7 +495,7 @@ def which_child(s):
 
 schemas = [record for record in map(which_child, short) if record][:60]
 for before, right, wrong, after in schemas[:3]:
-    print(f"...{before[-50:]} [{right}, not {wrong}]{after[:40]}")
+    print(f"...{before[-44:]} [{right}, not {wrong}]{after[:32]}")
 
 # %%
 def candidates_and_rest(model, schemas):
@@ -756,9 +758,9 @@ print("one new document; rows look at columns")
 
 # %% [markdown]
 # Both attentions are needed. Read the row of the last `b` in the right panel: the model looks at
-# the label that followed the `b` before. (Such a pair of attentions is known as an
-# *induction head*: Olsson et al. 2022, arXiv 2209.11895, find it in large models too.) That *every*
-# model with one layer must fail is not shown here: ours did, with this width and this training.
+# the label that followed the `b` before. (The second attention is known as an *induction head*.
+# Olsson et al. 2022, arXiv 2209.11895, find such heads in models of many sizes.) That *every* model
+# with one layer must fail is not shown here: ours did, with this width and this training.
 #
 # **In large models** the documents are not made for this purpose. (Text from the web often
 # repeats a pattern; that this is enough is a guess.) GPT-3 has 175 billion parameters. On
