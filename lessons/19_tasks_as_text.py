@@ -58,7 +58,7 @@ print(f"  right: {ending}\n  wrong: {other_ending}")
 # %%
 from minigpt.evaluation import scoring
 
-first_figure, panels = plot.plt.subplots(2, 1, figsize=(11, 6.4))
+first_figure, panels = plot.plt.subplots(2, 1, figsize=(9.5, 6.6))
 for panel, answer, title in zip(panels, (ending, other_ending), ("right", "wrong"), strict=True):
     scored = scoring.continuations(model, text, [(told, " " + answer)])[0]
     shown = [text.decode([i]).strip() for i in text.encode(" " + answer)]
@@ -323,7 +323,7 @@ for way in WAYS:
 assert cost["8 likely tokens"] < cost["the endings"] < cost["8 random tokens"], "easy and hard"
 
 # %%
-length_figure, two = plot.plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+length_figure, two = plot.plt.subplots(1, 2, figsize=(9.5, 4.6), sharey=True)
 for panel, (way, f) in zip(two, WAYS.items(), strict=True):
     for which, label, color in ((0, "after the right ending", "tab:blue"),
                                 (1, "after the wrong ending", "tab:red")):
@@ -512,7 +512,7 @@ of_name, of_rest = candidates_and_rest(model, schemas)
 print(f"{'which child is meant':32} right    95 % interval     n")
 named_more = [before.count(right) - before.count(wrong) for before, right, wrong, _ in schemas]
 trick_child = np.mean([0.5 + 0.5 * np.sign(difference) for difference in named_more])
-print(f"{'a trick: the name that was used more':32} {trick_child:.0%}")
+print(f"{'a trick: the more frequent name':32} {trick_child:5.0%}")
 by_score = {}
 for name, values in (("the candidate alone", of_name), ("partial: what follows", of_rest),
                      ("full: both", of_name + of_rest)):
