@@ -1,7 +1,7 @@
 """Exercise 19: find the bug. A perplexity per word, tried by its author on a text in which every word is one token.
 
-Run the file. Is the number that it gives too high or too low, and would a paper with it look better or worse than it
-is? Mend `perplexity_per_word`; one line is enough. (Lesson 19, section 4.)
+Run the file. Is the number that it gives too high or too low? With it, would a model look better or worse than it is?
+Change `perplexity_per_word`; one line is enough. (Lesson 19, section 4.)
 
 Judge it:  python lessons/exercises/19_find_the_bug.py
 """
@@ -25,6 +25,6 @@ if __name__ == "__main__":
     if abs(one - 8) > 1e-9 or abs(three - 8) > 1e-9:
         raise SystemExit(
             f"not yet: two models give each of three words the probability 1/8. The one that writes it as one token "
-            f"gets {one:.2f} per word, the one that needs three tokens {three:.2f}; both should get 8"
+            f"has {one:.2f} per word, the one that needs three tokens {three:.2f}; both should have 8"
         )
     print("right: the tokens have gone, and only the words count")
