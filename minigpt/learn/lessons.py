@@ -25,6 +25,7 @@ PATTERNS = (
     "data/tasks/*.tsv",
     "data/reference/*",
     "benchmarks/results/names.json",
+    "benchmarks/results/stories.json",
     "benchmarks/results/transfer.json",
     "benchmarks/results/warmup.json",
 )
