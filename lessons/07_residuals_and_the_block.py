@@ -632,9 +632,9 @@ assert wrong["backward without x +"] == ["x"], "all 12 parameters check out"
 # loss with right gradients. If you have seen no other curve, you suspect nothing. So a falling loss
 # proves little.
 #
-# Now the last column of the table. Without `x +`, **all 12 parameters of the block check out**. Only
-# dx is wrong, the gradient for the blocks below. A check of parameters alone, on one block, finds
-# nothing. So check every input *and* every parameter.
+# Now the last column of the table. Without `x +`, **all 12 parameters of the block check out**.
+# Only dx is wrong, the gradient for the blocks below. A check of parameters alone, on one block,
+# finds nothing. So check every input *and* every parameter.
 #
 # The last run has no plus signs in the forward, and the backward that belongs to it. Its gradients
 # are right, and it learns how frequent each letter is and no more (2.8). Section 1 suggests why,
