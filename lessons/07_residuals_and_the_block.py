@@ -413,16 +413,16 @@ for start, end, name in (
 ):  # fmt: skip
     d.arrow(start, end)
     at = {"x": 0.55, "s1": 3.9, "n": 5.3, "s2": 8.25, "out": 10.1}[name]
-    d.text(at, 1.42, f"{name} {sizes[name]:.2f}", size=11)
-    d.text(at, 0.6, f"{slopes[name]:.2f}", red, size=11)
+    d.text(at, 1.42, f"{name} {sizes[name]:.2f}")
+    d.text(at, 0.6, f"{slopes[name]:.2f}", red)
 of_attention, of_mlp = (1.2, attn_box, plus1, "a", "s1"), (5.9, mlp_box, plus2, "m", "s2")
 for fork, branch, target, name, into in (of_attention, of_mlp):
     d.arrow((fork, 0.9), branch)
     d.arrow(branch, target)
-    d.text(fork - 0.25, 1.9, f"{slopes[name]:.2f}", red, size=11)
-    d.text(target.x + 0.05, 2.2, f"{name} {sizes[name]:.2f}", size=11)
-    d.text(target.x - 1.0, 1.7, f"{slopes[into]:.2f}", red, size=11)
-    d.text((fork + target.x) / 2, 0.6, f"{slopes[into]:.2f}", red, size=11)
+    d.text(fork - 0.25, 1.9, f"{slopes[name]:.2f}", red)
+    d.text(target.x + 0.05, 2.2, f"{name} {sizes[name]:.2f}")
+    d.text(target.x - 1.0, 1.7, f"{slopes[into]:.2f}", red)
+    d.text((fork + target.x) / 2, 0.6, f"{slopes[into]:.2f}", red)
 plot.save(d.figure, "07_block.png")
 assert slopes["m"] < slopes["s2"] and slopes["a"] < slopes["s1"], "most of it goes past"
 
