@@ -40,6 +40,7 @@ def test_stories_of_smaller_worlds_differ_in_capitals_only():
     ("Mia was a brave girl.", "Mia was a brave girl. not so: new trait Mia"),
     ("Mia put the ball under the bench.", "it is not clear who or what is meant: Mia put the ball under the bench."),
     ("Mia left the kite on the bench when it was time to go.", "it is not clear who or what is meant: Mia left the"),
+    ("Then Mia gave the ball to Mia.", "it is not clear who or what is meant: Then Mia gave the ball to Mia."),
     ("Ben went home.", "it is not clear who or what is meant: Ben went home."),
     ("then Mia went home.", "a capital letter is missing"),
     ("Then Mia went", "it stops in the middle of a sentence: Then Mia went"),

@@ -202,7 +202,9 @@ def _events(name: str, roles: dict, reading: Reading) -> Iterator[Event]:
         else:
             options.append([None])
     for how, *entities in product(hows, *options):
-        yield Event(kind, *entities, how)
+        players = [entity for entity in entities if entity]
+        if len(set(players)) == len(players):  # one cannot give a thing to oneself
+            yield Event(kind, *entities, how)
 
 
 def _matters(kind: str, hows: set[str], role: str) -> bool:
