@@ -422,12 +422,13 @@ for stride in (CONTEXT, CONTEXT // 2, CONTEXT // 4):
     print(f"windows of {CONTEXT}, moved by {stride:3} tokens     {perplexities[stride]:14.2f}"
           f"   {CONTEXT // stride}")
 p_256, p_128, p_64 = perplexities.values()
-assert p_256 > 1.3 * p_128 and p_128 > p_64 > math.exp(-of_stories), "smaller strides, less loss"
+assert p_256 > 1.3 * p_128 and p_128 > p_64, "a smaller stride, a smaller loss"
+assert p_256 > 1.5 * math.exp(-of_stories), "the cuts alone change the number"
 
 # %% [markdown]
-# Nothing has changed but the cuts, and the perplexity is nearly twice as large. Where is the
-# loss? We compare the first tokens of two kinds of windows: those that begin where a story
-# begins, and those that begin anywhere.
+# Nothing has changed but the cuts, and the perplexity is nearly twice as large. With a small
+# stride it comes close to that of stories alone. Where is the loss? We compare the first tokens
+# of two kinds of windows: those that begin where a story begins, and those that begin anywhere.
 
 # %%
 LENGTH, GROUPS = 128, [0, 2, 4, 8, 16, 32, 64, 128]
