@@ -29,6 +29,7 @@
 # %%
 import math
 import re
+import textwrap
 from itertools import count, islice
 
 import numpy as np
@@ -47,9 +48,8 @@ unread = list(islice((s for s in tested if stories.split_of(s.text) == "test"), 
 short = [s for s in unread if len(text.encode(s.text)) < 200]  # another ending still fits
 told = " ".join(sentence.text for sentence in short[0].sentences[:-1])
 ending, other_ending = (s.sentences[-1].text for s in short[:2])
-for start in range(0, len(told), 95):
-    print("  " + told[start : start + 95])
-print(f"  right: {ending}\n  wrong: {other_ending}")
+print(textwrap.fill(told, 95))
+print(f"\n  right: {ending}\n  wrong: {other_ending}")
 
 # %% [markdown]
 # What does the model expect? The picture shows the probability that it gives to each token of both
@@ -426,7 +426,7 @@ assert p_256 > 1.3 * p_128 and p_128 > p_64, "a smaller stride, a smaller loss"
 assert p_256 > 1.5 * math.exp(-of_stories), "the cuts alone change the number"
 
 # %% [markdown]
-# Nothing has changed but the cuts, and the perplexity is nearly twice as large. With a small
+# Nothing has changed but the cuts, and the perplexity is 1.8 times as large. With a small
 # stride it comes close to that of stories alone. Where is the loss? We compare the first tokens
 # of two kinds of windows: those that begin where a story begins, and those that begin anywhere.
 
