@@ -1,7 +1,7 @@
 """The model that lessons share: a small GPT-1, trained once on the story world, in under three minutes.
 
-Whoever comes first trains it; it is kept in `models/`, under a name that is a hash of its options, and found there by
-the others. Delete the folder to train it again. Beside the model lie some of its earlier states, `at-100` and so on.
+The first lesson that needs it trains it; it is kept in `models/`, under a name that is a hash of its options. Delete
+the folder to train it again. Beside the model lie some of its earlier states, `at-100` and so on.
 """
 
 import dataclasses
