@@ -516,7 +516,7 @@ for condition, color in zip(CONDITIONS, COLORS, strict=True):
     axes.plot(run["step"][:21], np.mean(rows, axis=0), color=color, linewidth=3, label=condition)
     for row in rows:
         axes.plot(run["step"][:21], row, color=color, linewidth=0.8, alpha=0.5)
-axes.set(xlabel="updates of the weights", ylabel="relative loss, Mia or Tom", ylim=(0, 1.3))
+axes.set(xlabel="updates of the weights", ylabel="relative loss, Mia or Tom", ylim=(0, 1.45))
 axes.set_title("The names, with the cosine of their vectors held (thick: mean)")
 axes.legend(loc="lower left")
 plot.save(figure, "11_names.png")
