@@ -39,6 +39,13 @@ def default_implementation():
     ops.use()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def ctrl_c_interrupts():
+    """Ctrl-C interrupts, as usual, also where a shell runs the tests in the background and lets it be ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def hangup_ends():
     """SIGHUP ends a process, as it usually does, also where the tests were begun by nohup, which lets it be ignored."""
