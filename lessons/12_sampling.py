@@ -178,7 +178,7 @@ assert np.allclose(softmax(four_logits / 1e-3), [1, 0, 0, 0]), "a low T is greed
 
 # %% [markdown]
 # Towards T = 0 the likeliest token gets everything. We may not divide by 0, so T = 0 is defined as
-# greedy choice. Towards infinity all V tokens become equally likely, with entropy ln 4 = 1.386.
+# greedy choice. Towards infinity all four become equally likely, with entropy ln 4 = 1.386.
 # Temperature never changes which of two tokens is likelier.
 #
 # **Top-k.** Keep the k likeliest tokens and give all others the logit -inf, which is probability 0.
@@ -225,8 +225,8 @@ for top_p in (0.4, 0.6, 0.8, 0.95):
 assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token more, or as many"
 
 # %% [markdown]
-# They differ by one token wherever the first token alone does not reach p. "top-p 0.9" in one
-# program is not "top-p 0.9" in another.
+# They differ by one token wherever the first token alone does not reach p and no sum is exactly
+# p. "top-p 0.9" in one program is not "top-p 0.9" in another.
 #
 # **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
 # between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
@@ -561,10 +561,11 @@ coin.legend(loc="upper left")
 plot.save(coin_figure, "12_coin.png")
 
 # %% [markdown]
-# The likeliest sequence is practically never seen. What we see is *typical*: its surprise per throw
-# is near the entropy. This is Shannon's theorem, and it holds for texts as for coins. A rule that
-# searches for the likeliest text searches for 100 heads. Greedy choice does, and beam search, which
-# follows several texts at once and keeps the likeliest, searches harder.
+# The likeliest sequence is practically never seen. What we see is *typical*: its surprise per
+# throw is near the entropy. This is Shannon's theorem, and it holds for texts as for coins. A
+# rule that searches for the likeliest text searches for 100 heads. Greedy choice does so step by
+# step, without any promise to find it; beam search, which follows several texts at once and keeps
+# the likeliest, searches harder.
 #
 # Now we measure it. Take unseen stories, give the model their first 9 tokens, and let it go on in
 # different ways. Then compute the model's own surprise, in nats per token, for each continuation
@@ -631,10 +632,11 @@ print(f"real stories: {per_text['real'].min():.2f} to {per_text['real'].max():.2
 # are two parts to it.
 #
 # The first part is section 4: at the best temperature the expected logit equals the real one.
-# Subtract F from both sides: at the best temperature, the average entropy equals the average loss.
-# That holds for *one* draw in a real context. The second part no pencil can give: in its own text
-# the model goes on after its own mistakes, which it never met in training. If that did harm, the
-# surprise would grow from draw to draw:
+# Subtract F from both sides: at the best temperature, the average entropy equals the average
+# loss. That holds for *one* draw in a real context. The second part no pencil can give: in its
+# own text the model goes on after its own mistakes, which it never met in training. If this led
+# it to places that it does not know, its surprise would grow from draw to draw (this cannot show
+# every kind of harm: lesson 11 counts faults):
 
 # %%
 real_logits = model.forward(real[:, :-1], grad=False)[0].astype(np.float64)
@@ -647,10 +649,12 @@ print(f"own text minus real text: {first_half.mean():+.2f} in its first half, "
       f"{second_half.mean():+.2f} in its second")
 assert abs(one_draw / mean["real"] - 1) < 0.1, "entropy and loss agree, as section 4 says"
 assert abs(mean["T = 1"] / mean["real"] - 1) < 0.15, "its own text is as surprising as real text"
-assert abs(second_half.mean()) < 0.1, "the surprise does not grow from draw to draw"
+growth = second_half.mean() - first_half.mean()
+assert abs(growth) < 0.1, "the surprise does not grow from draw to draw"
 
 # %% [markdown]
-# It does not grow, in a world as small as this, whose sentences the model knows well.
+# It does not grow here. (A guess at the reason: the world is small, and the model knows its
+# sentences well.)
 #
 # And where is the surprise? Here is one real story and the greedy text from the same beginning:
 
@@ -683,10 +687,10 @@ for name, ids in texts.items():
     print(f"{name}:\n{textwrap.fill(textwrap.shorten(told, 280, placeholder=' …'), 96)}\n")
 
 # %% [markdown]
-# Read them aloud. At T = 1.5 sentences begin that cannot be finished. At low temperature the
-# sentences are in order, and they are always the same ones. At T = 1 text is *typical*. Whether you
-# want that depends on the purpose: a translation has nearly one right answer, a story has none.
-# (`minigpt sample` writes at 0.8: fewer accidents.)
+# Read them aloud. At T = 1.5 sentences begin that cannot be finished. Greedy sentences are in
+# order, and they are always the same ones. At T = 1 text is *typical*. Whether you want that
+# depends on the purpose: a translation has nearly one right answer, a story has none. (`minigpt
+# sample` writes at 0.8: fewer accidents.)
 #
 # ## 7. In the library
 #

@@ -176,8 +176,8 @@ print(short_ids, "the extract tokens (9) stand at", short_last)
 assert (short_ids[np.arange(3), short_last] == 9).all(), "each row is read at its extract token"
 
 # %% [markdown]
-# **The auxiliary loss.** A few hundred updates now pull the model towards something new, and it may
-# lose what it knew. So the paper keeps the old loss too, on the labelled texts themselves:
+# **The auxiliary loss.** The paper keeps the old loss too, on the labelled texts themselves. Its
+# reasons (section 3.2): the model generalises better, and learns faster.
 #
 # $$
 # L_3 = L_2 + \lambda L_1, \qquad \lambda = 0.5
@@ -342,9 +342,9 @@ assert (reached == 1).all(), "the task reaches one position of each sequence"
 # db = \sum_k (p_k - [k = y]) = 1 - 1 = 0
 # $$
 #
-# This is exactly 0, for every model and every example. The bias raises the scores of all candidates
-# alike, and a softmax only sees differences. So this parameter never learns anything. (It is in
-# OpenAI's code all the same.)
+# This is exactly 0, for every model and every example. The bias raises the scores of all
+# candidates alike, and a softmax only sees differences. So this parameter learns nothing (in
+# float32, rounding may move it a little). (It is in OpenAI's code all the same.)
 
 # %%
 def choice_forward(states, w, b, labels, weights):
@@ -462,11 +462,11 @@ for lm_weight in (0.0, 0.5):
 #
 # ## 6. See it: a few hundred labels
 #
-# Now the real model. The training loop is that of lesson 11, with batches of labelled examples. The
-# recipe is GPT-1's: its own Adam, a rate that rises over 0.2 % of the updates and then falls in a
-# straight line to 0. Our model is small and we have few labels, so the rate is higher than the
-# paper's 6.25e-5. Beside it learns a model of the same size with fresh weights: what *it* learns is
-# what the labels alone can teach.
+# Now the real model. The training loop is that of lesson 11, with batches of labelled examples.
+# The recipe is GPT-1's: its own Adam, a rate that rises over 0.2 % of the updates and then falls
+# in a straight line to 0. Our model is small and we have few labels, so the rate is higher than
+# the paper's 6.25e-5. Beside it learns a model of the same size with fresh weights: what *it*
+# learns is what these labels alone teach in as many updates, at the same rate.
 
 # %%
 from minigpt.data.input_transformations import SPECIAL

@@ -648,7 +648,7 @@ one_layer, same_mapping = train_on(1, 1250), train_on(2, 250, FIXED)
 n = np.arange(PAIRS)
 best = 1 - 0.5 * (7 / 8) ** n
 ones = new_documents[:, 1::2] - K
-frequent = np.cumsum(ones, axis=1) - ones > (n + 1) // 2  # more than half of the labels before
+frequent = 2 * (np.cumsum(ones, axis=1) - ones) > n  # more than half of the labels before
 curves = {"best possible": best, "two layers": curve,
           "one layer": accuracy(one_layer, new_documents),
           "the more frequent label": (frequent == ones).mean(axis=0),
