@@ -98,6 +98,18 @@ def test_the_candidates_of_a_pronoun_differ_in_who_is_meant_only():
             assert one.split()[-2:] == two.split()[-2:]
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_of_two_names_each_is_right_as_often_as_the_other(split):
+    """Or once more, at any size: no name, and no length of a name, gives a pronoun away."""
+    for n in (200, 400):
+        leads = Counter()
+        for example in tasks.examples("pronouns", n, split):
+            one, two = (" ".join(sorted(set(a.split()) - set(b.split())))
+                        for a, b in (example.choices, example.choices[::-1]))
+            leads[tuple(sorted((one, two)))] += 1 if (one, two)[example.label] < (one, two)[1 - example.label] else -1
+        assert len(leads) > 20 and max(map(abs, leads.values())) <= 1
+
+
 # --- the labels are not to be had from words -------------------------------------------------------------------------
 
 
@@ -155,16 +167,18 @@ def test_a_bag_of_words_does_not_give_the_answer(name):
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_words_and_length_do_not_give_the_answer(name, variety):
     found = shallow(made(name, 2000, "train", variety), made(name, 1000, "test", variety))
-    length = 0.58 if (name, variety) == ("pronouns", 3) else 0.56  # as the data sheet says
-    assert found[0] <= 0.58 and found[1] <= 0.56 and found[2] <= length, found
+    assert found[0] <= 0.58 and max(found[1:]) <= 0.56, found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, share", [("endings", 0.75), ("pronouns", 0.68), ("entailment", 0.62)])
-def test_two_words_of_the_answer_give_as_much_as_the_data_sheet_says(name, share):
+@pytest.mark.parametrize("name, shares", [("endings", (0.75, 0.90)), ("pronouns", (0.64, 0.79)),
+                                          ("entailment", (0.62, 0.71))])
+def test_two_words_of_the_answer_give_as_much_as_the_data_sheet_says(name, shares):
     """What every reader knows can be had from the answer alone: `the dog ate the bone`."""
-    found = shallow(made(name, 1000, "train", 1), made(name, 600, "test", 1), pairs_of_the_answer)[0]
-    assert abs(found - share) < 0.02, found
+    for variety, share in zip((1, 3), shares, strict=True):
+        examples = made(name, 1000, "train", variety), made(name, 600, "test", variety)
+        found = shallow(*examples, pairs_of_the_answer)[0]
+        assert abs(found - share) < 0.02, (variety, found)
 
 
 def test_a_bag_of_words_does_find_what_is_in_words():

@@ -10,6 +10,7 @@ its text decides where it belongs, and each sentence of an example is drawn unti
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -60,6 +61,7 @@ def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: in
     script = Script(key, variety, split, same_gender=name == "pronouns")
     labels = _labels(n, Chance(key + " labels"))
     made = {}
+    leads = Counter()  # of a pair of names: how much more often the one is right than the other
     n_failed = 0  # in a row
     while len(made) < n:
         script.clear()
@@ -67,9 +69,9 @@ def examples(name: str, n: int, split: str = "train", seed: int = 0, variety: in
             example = MAKERS[name](script, labels[len(made)])
         except Stuck:
             example = None
-        if example and _content(example) not in made and _n_words(example) <= MOST_WORDS:
-            content = _content(example)
-            made[content] = example
+        is_new = example and _content(example) not in made
+        if is_new and _n_words(example) <= MOST_WORDS and (name != "pronouns" or _is_balanced(example, leads)):
+            made[_content(example)] = example
             n_failed = 0
         else:
             n_failed += 1
@@ -107,6 +109,22 @@ def _labels(n: int, coin: Chance) -> list[int]:
 def _content(example: Example) -> tuple:
     """What makes an example differ from another: everything but the label."""
     return example.texts, example.choices
+
+
+def _is_balanced(example: Example, leads: Counter) -> bool:
+    """Is each of the two names of a pronoun right as often as the other, or once more? Then count this example too.
+
+    Some questions have words in one split only: `The flour is beside the stove` may be there, and `The apples are on
+    the stall` not. Then flour would be right more often than apples, and a name would give the answer away.
+    """
+    one, two = (set(choice.split()) for choice in example.choices)
+    names = [tuple(sorted(one - two)), tuple(sorted(two - one))]
+    pair = tuple(sorted(names))
+    lead = leads[pair] + (1 if names[example.label] == pair[0] else -1)
+    if abs(lead) > 1:
+        return False
+    leads[pair] = lead
+    return True
 
 
 def _n_words(example: Example) -> int:
