@@ -31,6 +31,9 @@ COLUMNS = {
 }  # fmt: skip
 
 
+OF_STORIES = ("continuation", "cloze")  # the tasks that are cut out of whole stories
+
+
 @lru_cache
 def made(name: str, n: int, split: str, variety: int) -> tuple[Example, ...]:
     return tuple(tasks.examples(name, n, split, variety=variety))
@@ -70,14 +73,42 @@ def test_examples_have_the_form_of_their_task(name, variety):
 
 @pytest.mark.parametrize("variety", [1, 3])
 def test_no_sentence_is_in_two_splits(variety):
-    """Of all tasks together."""
+    """Of all tasks together, but for the two that are cut out of whole stories."""
     found = {}
+    names = [name for name in tasks.TASKS if name not in OF_STORIES]
     for split in ("train", "valid", "test"):
-        some = [example for name in tasks.TASKS for example in made(name, 150, split, variety)]
+        some = [example for name in names for example in made(name, 150, split, variety)]
         found[split] = {sentence for example in some for text in fields(example) for sentence in sentences(text)}
     assert all(len(found[split]) > 500 for split in found)
     for one, two in combinations(found, 2):
         assert not found[one] & found[two]
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("name", OF_STORIES)
+def test_an_ending_is_that_of_its_story_and_no_ending_is_right_more_often(name, split, monkeypatch):
+    told = {}
+
+    def recorded(index, variety):
+        one = stories.story(index, variety=variety)
+        texts = [sentence.text for sentence in one.sentences]
+        told[" ".join(texts[-5:-1])] = (texts[-1], stories.split_of(one.text))
+        return one
+
+    monkeypatch.setattr(tasks, "story", recorded)
+    n_right, n_wrong = Counter(), Counter()
+    for example in tasks.examples(name, 150, split):
+        ending, belongs_to = told[example.texts[0]]
+        assert belongs_to == split
+        if name == "continuation":
+            assert (example.texts[1] == ending) == example.label
+            (n_right if example.label else n_wrong)[example.texts[1]] += 1
+        else:
+            assert example.choices[example.label] == ending != example.choices[1 - example.label]
+            n_right[ending] += 1
+            n_wrong[example.choices[1 - example.label]] += 1
+    if name == "cloze":  # but for the first and the last ending of each child
+        assert sum(abs(n_right[text] - n_wrong[text]) for text in n_right | n_wrong) <= 50  # 300 if drawn freely
 
 
 def test_sentences_are_cut_where_they_end():

@@ -48,6 +48,7 @@ class Script(Teller):
         self.split = split
         self.same_gender = same_gender
         self.unused = []  # sentences of a story that the task "acceptability" has not used yet
+        self.endings: dict[str, str] = {}  # {child: the ending of its last story}, for "continuation" and "cloze"
         self.children = w.GIRLS[:variety] + w.BOYS[:variety]
         self.people = self.children + w.FAMILY + w.WORKERS
         self.foods = tuple(w.FOODS.values())

@@ -1,4 +1,4 @@
-"""Labelled tasks from the story world: six kinds of question whose answers follow from what a text tells.
+"""Labelled tasks from the story world: eight kinds of question whose answers follow from what a text tells.
 
     >>> from minigpt.data.stories import tasks
     >>> train = tasks.examples("entailment", 2000)           # a list of `minigpt.data.examples.Example`
@@ -6,7 +6,8 @@
 
 No single word gives an answer away. What decides is told in the text, who did what to whom, or it is what every reader
 of the stories knows, which animal eats what: see `stories.scripts`. No sentence is ever in two splits: a checksum of
-its text decides where it belongs, and each sentence of an example is drawn until it fits.
+its text decides where it belongs, and each sentence of an example is drawn until it fits. Two tasks are cut out of
+whole stories (continuation, cloze): of these, no story is in two splits.
 """
 
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from minigpt.data.examples import Example, Task
 from minigpt.data.stories import VARIETY, story
+from minigpt.data.stories import split_of as split_of_story
 from minigpt.data.stories import words as w
 from minigpt.data.stories.scripts import KNOWING, N_TRIES, SCRIPTS, SPLITS, Script, Stuck, others, sentences
 from minigpt.data.stories.teller import PATTERNS, Chance, Form, Pattern, Slot
@@ -31,6 +33,8 @@ TASKS = {
     "similarity": Task("similarity", ("different", "same"), "f1"),
     "endings": Task("choice"),
     "pronouns": Task("choice"),
+    "continuation": Task("entailment", ("no", "yes")),
+    "cloze": Task("choice"),
 }
 MOST_EXAMPLES = 20_000
 MOST_WORDS = 64  # of the longest example, with one choice
@@ -205,6 +209,36 @@ def _endings(t: Script, label: int) -> Example:
     return Example((t.text(), question), label, _in_order(label, right, wrong))
 
 
+def _continuation(t: Script, label: int) -> Example:
+    """Four sentences of a story, and the sentence that ended it, or that ended another story of the same child."""
+    context, right, wrong = _two_endings(t)
+    return Example((context, right if label else wrong), label)
+
+
+def _cloze(t: Script, label: int) -> Example:
+    """Four sentences of a story, the sentence that ended it, and the one that ended another story of the same child."""
+    context, right, wrong = _two_endings(t)
+    return Example((context,), label, _in_order(label, right, wrong))
+
+
+def _two_endings(t: Script) -> tuple[str, str, str]:
+    """The last sentences of a story of this split, its ending, and that of the last such story about the same child.
+
+    What is right here is wrong for the next story. So no ending is right more often than it is wrong.
+    """
+    told = story(int(t.random() * 2**32), variety=t.variety or VARIETY)
+    *_, one, two, three, four, right = (sentence.text for sentence in told.sentences)
+    context = " ".join((one, two, three, four))
+    children = [child.name for child in w.CHILDREN if child.name in context]
+    if not children or split_of_story(told.text) != t.split:
+        raise Stuck
+    wrong = t.endings.get(children[0], right)
+    t.endings[children[0]] = right
+    if wrong == right:
+        raise Stuck
+    return context, right, wrong
+
+
 def _sentiment(t: Script, label: int) -> Example:
     """A child has luck with one thing, and none with another. What came last decides how it feels."""
     hero, place = t.scene()
@@ -329,4 +363,6 @@ MAKERS = {
     "similarity": _similarity,
     "endings": _endings,
     "pronouns": _pronouns,
+    "continuation": _continuation,
+    "cloze": _cloze,
 }
