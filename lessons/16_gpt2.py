@@ -637,7 +637,7 @@ for n in DEPTHS[1:]:
 #
 # **Pre-LN adds.** There the common vectors add up on the stream, beside what was there. Each branch
 # divides by the size of the stream *once*, not 46 times, and the path dn = dout + … has no
-# division at all. So a pre-LN model can recover.
+# division at all. (That this is the reason why it bears larger rates is a guess.)
 
 # %% [markdown]
 # ### The largest learning rate

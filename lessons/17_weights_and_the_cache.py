@@ -409,6 +409,14 @@ def add_up(model):
     return sum(parameter.data.sum() for parameter in model.parameters())
 
 
+def next_token_time(model, n_texts):
+    """The median time of one more token for each of so many texts, after four tokens."""
+    four_tokens, past = np.zeros((n_texts, 4), int), model.new_past()
+    model.forward(four_tokens, past, grad=False)
+    column = four_tokens[:, :1]
+    return np.median([seconds(model.forward, column, past, grad=False)[1] for _ in range(3)])
+
+
 print(f"a small model is added up in {1e6 * seconds(add_up, model)[1]:.0f} microseconds")
 
 # %%
@@ -420,6 +428,8 @@ _, read_time = seconds(full.forward, prompt, full_past, grad=False)
 token_times = [seconds(full.forward, prompt[:, :1], full_past, grad=False)[1] for _ in range(8)]
 memory_time = float(np.median([seconds(add_up, full)[1] for _ in range(5)]))
 token_time = float(np.median(token_times))
+of_texts = {n: next_token_time(full, n) for n in (1, 2, 4, 8)}  # for the next cell
+del full, full_past
 print(f"{n_parameters:,} parameters, {4 * n_parameters / 1e6:.0f} MB, built in {build_time:.1f} s")
 print(f"a prompt of 64 tokens: {1000 * read_time:.0f} ms")
 print(f"one token more:        {1000 * token_time:.0f} ms")
@@ -435,24 +445,14 @@ assert token_time < 5 * memory_time, "a token costs no more than five times touc
 # all of them, and the arithmetic is done for each:
 
 # %%
-def next_token_time(n_texts):
-    """The median time of one more token for each of so many texts, after four tokens."""
-    past = full.new_past()
-    full.forward(np.repeat(prompt[:, :4], n_texts, axis=0), past, grad=False)
-    column = np.repeat(prompt[:, :1], n_texts, axis=0)
-    return np.median([seconds(full.forward, column, past, grad=False)[1] for _ in range(3)])
-
-
-of_texts = {n: next_token_time(n) for n in (1, 2, 4, 8)}
 for n, took in of_texts.items():
     print(f"{n} texts, one token more: {1000 * took:4.0f} ms, {1000 * took / n:4.0f} for each text")
 assert of_texts[8] < 5 * of_texts[1], "eight times the arithmetic, less than five times as long"
-del full, full_past
 
 # %% [markdown]
-# Eight times the arithmetic takes about twice the time. So for one text most of the time does not
-# go into arithmetic, but into what all texts share: reading the weights. How can the model write
-# a token *without reading the prompt again*?
+# Eight times the arithmetic takes two to three times as long. So for one text most of the time does
+# not go into arithmetic, but into what all texts share: reading the weights. How can the model
+# write a token *without reading the prompt again*?
 
 # %% [markdown]
 # ## 4. One head, token by token

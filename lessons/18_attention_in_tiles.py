@@ -415,7 +415,7 @@ axes.legend(loc="upper left")
 plot.save(figure, "18_memory.png")
 
 # %% [markdown]
-# The slopes become 2 and 1: memory grows with T² and with T. **The cost** is arithmetic. Forward and
+# The slopes become 2 and 1: memory grows with T² and T. **The cost** is arithmetic. Forward and
 # backward of lesson 03 make six products of the size T x T x D: two forward, four backward. Tiles
 # make a seventh, because the scores are computed again. On the other hand, tiles skip what the
 # mask hides, which is nearly half. Count the pairs of a query and a key that are computed:
