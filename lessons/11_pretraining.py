@@ -7,7 +7,7 @@
 # explanation by an intervention. At the end you will read what the model of the next lessons
 # writes.
 #
-# Reading: 50 minutes. Running: 40 seconds. Before it: lessons 02 (the loss), 08 (the model), 09
+# Reading: 55 minutes. Running: 40 seconds. Before it: lessons 02 (the loss), 08 (the model), 09
 # (the optimiser) and 10 (tokens).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
@@ -17,8 +17,9 @@
 #
 # For most tasks, people have to write the right answers by hand. For one task the answers are
 # already there: hide a token of a text, and let the model say which token it is. GPT-1 is trained
-# on this task alone. For every token $u_i$ it makes the probability large that it gives to $u_i$
-# after the $k$ tokens before it (equation 1):
+# on this task alone. For every token $u_i$, training makes large the probability that the model
+# gives to $u_i$ when it has read the $k$ tokens before it ($k$ is the length of the context;
+# equation 1):
 #
 # $$
 # L_1 = \sum_i \log P(u_i \mid u_{i-k}, \dots, u_{i-1})
@@ -42,7 +43,7 @@ from minigpt.device.threads import set_threads
 from minigpt.learn import reference
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-shipped, text = models.open_both(reference.folder())
+shipped, text = models.open_both(reference.folder())  # a trained model, and its tokenizer
 V = text.vocab_size
 one_story = stories.story(2).text
 story_ids = np.array(text.encode(one_story))
@@ -51,9 +52,10 @@ print("\n" + "|".join(text.decode([i]) for i in story_ids[:14]))
 assert text.decode(story_ids.tolist()) == one_story, "no capital and no space is lost"
 
 # %% [markdown]
-# The vocabulary is that of the **reference model**: a model that comes with this repository, and
-# that this lesson and later ones use. It has 1,200 tokens, learnt as in lesson 10, with two
-# differences, which lesson 15 explains: capitals are kept, and a token may begin with a space.
+# The vocabulary is that of the **reference model** (`shipped`): a trained model that comes with
+# this repository, and that this lesson and later ones use. It has 1,200 tokens, learnt as in lesson
+# 10, with two differences, which lesson 15 explains: capitals are kept, and a token may begin with
+# a space.
 #
 # One text gives many examples at once. The inputs are the tokens, and the targets are *the same
 # tokens, one place further*. The causal mask (lesson 03) hides all later tokens from each position,
@@ -99,6 +101,7 @@ def count(tokens, held_out, V):
     ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each: nothing is impossible
     share = ones / ones.sum()
     pairs = np.bincount(tokens[:-1].astype(int) * V + tokens[1:], minlength=V * V).reshape(V, V)
+    # every token gets 0.1 of an imagined follower, spread like `share`: no pair is impossible
     follows = (pairs + 0.1 * share) / (pairs.sum(axis=1, keepdims=True) + 0.1)
     two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
     return {"guessing": math.log(V), "one token": -np.log(share[held_out[1:]]).mean(),
@@ -113,8 +116,8 @@ for name, loss in rivals.items():
 assert rivals["two tokens"] < rivals["one token"] - 1 < rivals["guessing"] - 2, "each knows more"
 
 # %% [markdown]
-# Two tokens are hard to beat at first: they know that "Once" is followed by "upon". A lower loss is
-# possible only for a model that looks further back.
+# The rival *two tokens* is hard to beat at first: it knows that "Once" is followed by "upon". A
+# much lower loss is possible only for a model that looks further back.
 
 # %% [markdown]
 # ## 2. Forward: from a text to a batch
@@ -147,9 +150,10 @@ assert all((mine == theirs).all() for mine, theirs in zip(
 # %% [markdown]
 # ## 3. Backward: the training loop
 #
-# You know every line of the loop. The batch goes forward to a loss; `loss_backward` puts the
-# gradient of each parameter into `.grad` (lesson 08); the optimiser clips the gradient and moves
-# the weights, with the learning rate of this update (lesson 09).
+# You know every line of the loop. The batch goes forward to a loss; `loss_backward` adds the
+# gradient of each parameter to its `.grad` (lesson 08); the optimiser clips the gradient and moves
+# the weights, with the learning rate of this update: it rises during the first tenth of the
+# updates, then it falls (lesson 09).
 
 # %%
 from minigpt import GPT1, GPT1Config
@@ -188,19 +192,24 @@ three_losses = pretrain(small(), 3, lambda step: batch(tokens, 8, T, seed=0, ste
 print("three updates, loss before each:", [round(loss, 2) for loss in three_losses])
 
 # %% [markdown]
-# Now train it, on your machine. It takes about ten seconds. (Its first weights are drawn with a
-# standard deviation of 0.06, not 0.02 as in the paper. Exercise 4 tries 0.02.)
+# Now train it, on your machine. It takes about ten seconds. (Its highest rate, 6e-3, is 24 times
+# GPT-1's; it works for this small model, and need not be the best. Its first weights are drawn with
+# a standard deviation of 0.06, not 0.02 as in the paper: with 0.02 a model that is only 64 wide
+# learns badly, as exercise 4 shows.)
 
 # %%
 UPDATES = 600
-honest = pretrain(small(), UPDATES, lambda step: batch(tokens, 8, T, seed=0, step=step))
+moved_losses = pretrain(small(), UPDATES, lambda step: batch(tokens, 8, T, seed=0, step=step))
 print("updates   loss")
 for done in (0, 25, 50, 100, 200, 400, 599):
-    print(f"{done:7}   {honest[done]:.2f}")
-honest_end = np.mean(honest[-20:])
-print(f"mean of the last 20: {honest_end:.2f}")
-assert honest[0] > rivals["one token"] > honest[200] > honest_end, "the loss falls"
-assert honest_end < rivals["two tokens"], "it has beaten two tokens: it looks further back"
+    print(f"{done:7}   {moved_losses[done]:.2f}")
+moved_end = np.mean(moved_losses[-20:])
+print(f"mean of the last 20: {moved_end:.2f}")
+assert moved_losses[0] > rivals["one token"] > moved_losses[200] > moved_end, "the loss falls"
+assert moved_end < rivals["two tokens"], "it has beaten two tokens: it looks further back"
+read = UPDATES * 8 * T / len(tokens)
+print(f"these updates read {read:.0%} as many tokens as the text has")
+assert read < 0.2, "most windows are new to the model"
 
 # %%
 def draw_rivals(axes, right):
@@ -212,18 +221,19 @@ def draw_rivals(axes, right):
 
 
 figure, axes = plot.plt.subplots(figsize=(8, 4.4))
-axes.plot(honest, color="tab:blue")
+axes.plot(moved_losses, color="tab:blue")
 draw_rivals(axes, UPDATES)
 axes.set(xlabel="updates of the weights", ylabel="loss (nats per token)", ylim=(0, 7.9))
 axes.set_title("The loss of a small model on your machine")
 plot.save(figure, "11_small.png")
 for name, line in rivals.items():
-    first = np.argmax(np.array(honest) < line)
+    first = np.argmax(np.array(moved_losses) < line)
     print(f"below {name:10} for the first time after {first:3} updates")
 
 # %% [markdown]
-# First the model learns how often each token occurs, then which token follows which. After that
-# the curve is flat, and that is where the model learns what counting pairs cannot know.
+# The loss passes the three rivals in this sequence. Below the last line the model must use more
+# than one token, and there the loss falls more slowly. (These are losses of training batches, and
+# the rivals were tested on held-out text. The comparison is fair, because most windows are new.)
 
 # %% [markdown]
 # ## 4. Collapse: a batch that does not fit
@@ -281,7 +291,8 @@ assert off["each its own, averaged"] > 1e-2, "another gradient"
 #    answers.
 # 2. **The gradient** of every parameter, on real tokens, against finite differences. (A vocabulary
 #    of 23 makes it quick: ids modulo 23.)
-# 3. **One batch by heart.** A model that cannot learn 80 fixed targets will not learn a language.
+# 3. **One batch by heart.** A model that cannot learn 80 fixed targets (5 windows of 16) will not
+#    learn a language.
 #
 # The trap is a common mistake: the targets are not moved by one place. Then each target is the
 # token that the model is looking at. Let us make the checks for both.
@@ -334,26 +345,27 @@ assert abs(start_with(tied) - trap_start) < 1e-4, "the model of the table above"
 assert abs(start_with(other) - math.log(V)) < 0.3, "without weight tying the start shows nothing"
 
 # %% [markdown]
-# So without weight tying, all three checks pass. And the curve looks better than the honest one:
+# So without weight tying the first check passes too. (The other two do not depend on the tying; we
+# have not run them without it.) And the curve of the mistake looks better than the right one:
 
 # %%
 trapped = pretrain(small(), 200, lambda step: (batch(tokens, 8, T, 0, step)[0],) * 2)
 figure, axes = plot.plt.subplots(figsize=(8, 4.4))
-axes.plot(honest[:200], color="tab:blue", label="targets moved by one place")
+axes.plot(moved_losses[:200], color="tab:blue", label="targets moved by one place")
 axes.plot(trapped, color="tab:red", label="targets not moved")
 draw_rivals(axes, 200)
 axes.set(xlabel="updates of the weights", ylabel="loss (nats per token)", ylim=(-0.2, 7.9))
 axes.set_title("A loss that is too good to be true")
 axes.legend(loc=(0.3, 0.73))
 plot.save(figure, "11_trap.png")
-print(f"after 200 updates: {trapped[-1]:.3f}, and {honest[199]:.2f} with targets that are moved")
+print(f"after 200 updates: {trapped[-1]:.3f}, and {moved_losses[199]:.2f} with moved targets")
 assert trapped[-1] < 0.3 < rivals["two tokens"] - 1, "too good"
 
 # %% [markdown]
-# The red curve falls through the line of two tokens as if nothing were there. After 200 updates its
-# loss is nearly 0, which for a text with free choices in it is impossible: in a story, the colour
-# of a new kite cannot be known. **Compare every loss with one that you understand.** That is what
-# the rivals are for.
+# The red curve falls far below the line of two tokens. After 200 updates its loss is nearly 0,
+# which for a text with free choices in it is impossible: in a story, the colour of a new kite
+# cannot be known. **Compare every loss with one that you understand.** That is what the rivals are
+# for.
 
 # %% [markdown]
 # ## 6. See it: what is learnt when, and one cause tested
@@ -375,6 +387,10 @@ assert trapped[-1] < 0.3 < rivals["two tokens"] - 1, "too good"
 # A model that guesses among the $n$ words has a relative loss of 1. A model that knows has 0.
 
 # %%
+import re
+
+from minigpt.data.stories import words
+
 record = reference.recorded("names.json")["rows"]
 SEEDS = [seed for seed in range(3) if f"free, seed {seed}" in record]
 run = record["free, seed 0"]
@@ -382,8 +398,10 @@ KINDS = {"toys": "which toy", "animals": "which animal", "places": "which place"
          "names": "Mia or Tom", "pronouns": "she or he"}  # fmt: skip
 small_story = stories.story(2, variety=1).text
 print(textwrap.fill(small_story, 95))
-named = small_story.count("Mia") + small_story.count("Tom")
-print(f"({named} names, {small_story.count('ball')} toys)\n")
+hundred = re.findall(r"\w+", stories.corpus(100, split="valid", variety=1))
+n_names, n_toys = (sum(word in kind for word in hundred) for kind in (("Mia", "Tom"), words.TOYS))
+print(f"in 100 held-out stories: {n_names} names, {n_toys} toys\n")
+assert n_names > 3 * n_toys, "names come far more often"
 chosen = [run["step"].index(step) for step in (0, 50, 100, 200, 300, 400, 500, 600, 800, 1000)]
 print("updates         " + "".join(f"{run['step'][i]:7}" for i in chosen))
 print("loss, all tokens" + "".join(f"{run['loss'][i]:7.2f}" for i in chosen))
@@ -393,8 +411,7 @@ for seed in SEEDS:
     free = record[f"free, seed {seed}"]
     at = {step: i for i, step in enumerate(free["step"])}
     assert free["toys"][at[150]] < 0.3, "toys are learnt in 150 updates"
-    assert min(free["names"][: at[300]]) > 0.9, "names are not learnt in 300"
-    assert min(free["pronouns"][: at[300]]) > 0.9, "and pronouns are not"
+    assert min(free["names"][: at[300]] + free["pronouns"][: at[300]]) > 0.9, "names are not yet"
 
 # %%
 figure, (above, below) = plot.plt.subplots(2, 1, figsize=(8, 7.2), sharex=True)
@@ -417,11 +434,11 @@ for i in range(names_fall - 4, names_fall + 2):
 assert change[names_fall - 1] < change[names_fall - 4], "where the names fall, there is no jump"
 
 # %% [markdown]
-# Names come more often in these stories than toys. Yet **for hundreds of updates the model guesses
-# between Mia and Tom**, long after it knows the toys. Then names and pronouns are learnt together.
-# In the loss, the one number that we would have watched, we would not have noticed it: it falls
-# less there than 150 updates earlier. (Places stay near 1. Most of them are named for the first
-# time, and the program draws them at random.)
+# Names come far more often in these stories than toys. Yet **for hundreds of updates the model
+# guesses between Mia and Tom**, long after it knows the toys. Then names and pronouns are learnt
+# together. The loss does not show it: where the names are learnt, the loss falls less than it did
+# 150 updates earlier. (Places are learnt least. A place that is named for the first time is drawn
+# at random.)
 #
 # Why so late? Here is an explanation that is easy to believe. What can follow "Mia" can follow
 # "Tom". So the model should give the two names similar vectors. But the table is tied: two names
@@ -436,16 +453,20 @@ for seed in SEEDS:
     print(f"vectors, seed {seed}   " + "".join(f"{free['cosine'][i]:7.2f}" for i in chosen))
     assert abs(free["cosine"][0]) < 0.3, "new vectors are random: they are not similar"
     assert max(free["cosine"]) > 0.95 and free["cosine"][-1] < 0.9, "similar, then less so"
+    learnt = next(i for i, value in enumerate(free["names"]) if value < 0.9)
+    assert free["cosine"][learnt] > 0.9, "when the names begin to be learnt, they are still similar"
 
 print("gradients, seed 0 " + "".join(f"{run['gradients'][i]:7.2f}" for i in chosen))
 assert run["gradients"][0] > 0.5, "the first gradients move both vectors in one direction"
+assert min(run["gradients"]) < -0.5, "later gradients can be opposite"
 
 # %% [markdown]
 # In the first update, the gradients of the two vectors point in nearly the same direction, and
-# after 100 updates the vectors are almost parallel. They separate again when the names are learnt.
-# It fits. But it is only a **correlation**: two things happen at the same time. Do the names come
-# late *because* the vectors are similar? Or are the vectors similar because the names are not
-# learnt yet?
+# after 100 updates the vectors are almost parallel. (In later updates the two gradients often point
+# in opposite directions; why the vectors stay similar all the same, we cannot say.) When the names
+# begin to be learnt, the vectors are still nearly parallel; after that, they separate. It fits. But
+# it is only a **correlation**: two things happen at the same time. Do the names come late *because*
+# the vectors are similar? Or are the vectors similar because the names are not learnt yet?
 #
 # To find out, change one thing and leave everything else: an **intervention**. After every update,
 # we turn the two vectors until their cosine has a fixed value. Their lengths stay, and so does the
@@ -455,6 +476,7 @@ assert run["gradients"][0] > 0.5, "the first gradients move both vectors in one 
 def hold(a, b, wanted):
     """a (C,), b (C,) -> both turned in their plane, so that their cosine is `wanted`"""
     long_a, long_b = np.linalg.norm(a), np.linalg.norm(b)
+    # the sum and the difference of unit vectors u, v are at a right angle: (u+v)(u-v) = 1 - 1
     middle = a / long_a + b / long_b
     across = a / long_a - b / long_b
     middle = middle / np.linalg.norm(middle)
@@ -477,10 +499,11 @@ for wanted in (0.95, 0.6, 0.0):
     assert abs(cosine(*held) - wanted) < 1e-12, "the cosine is the one we want"
 
 # %% [markdown]
-# If the explanation is right, a model whose vectors are held apart must learn the names as early as
-# the toys. And a model whose vectors are held close together must never learn them. Both can be
-# tested. The table says after how many updates the relative loss of the names was below 0.9 for the
-# first time:
+# Suppose that the explanation is the whole cause: with vectors as similar as 0.95 the names cannot
+# be learnt, and with other vectors nothing delays them. Then a model whose vectors are held at 0.95
+# must not learn the names, and a model whose vectors are held apart must learn them as early as the
+# toys. Both can be tested. The table says after how many updates the relative loss of the names was
+# below 0.9 for the first time:
 
 # %%
 CONDITIONS = ("free", "held at 0.95", "held at 0.6", "held at 0")
@@ -526,6 +549,8 @@ close = names_at["held at 0.95"].items()
 assert all(step > free_at[seed] for seed, step in close), "held close together, they come later"
 assert mean_at["held at 0"] > mean_at["free"] / 2, "the larger part of the delay remains"
 assert 300 <= min(apart.values()) and max(apart.values()) <= 500, "as the text below says"
+with_names = learnt_at("free", "pronouns")
+assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pronouns come too"
 
 # %% [markdown]
 # Neither prediction comes true, and yet a part of the explanation does:
@@ -546,9 +571,11 @@ assert 300 <= min(apart.values()) and max(apart.values()) <= 500, "as the text b
 # %% [markdown]
 # ## 7. In the library: the same loop, and the reference model
 #
-# `minigpt train` runs this loop with care around it: it keeps the best model, can be stopped and
-# resumed, and warns of a loss that stays where the rival "one token" is. This is its update, with
-# the accumulation of section 4 in it:
+# `minigpt train` runs the same loop, and also does the following: it keeps the best model, can be
+# stopped and resumed, and warns of a loss that stays where the rival "one token" is. This is its
+# update, with the accumulation of section 4 in it. (The first `...` stands for the arguments of
+# `model.loss`: the inputs, the targets, and the number of targets of the whole batch as
+# `normalizer`.)
 #
 #     # minigpt/jobs/pretrain/step.py
 #     for row in range(job.rows.start, job.rows.stop, job.part):
@@ -621,12 +648,15 @@ plot.save(figure, "11_reference.png")
 for name, line in rivals.items():
     passed = next(step for step, loss in curve.items() if loss < line)
     print(f"below {name:10} at the latest after {passed:.0f} updates")
-assert curve[max(curve)] < 1.1 * best and tested[max(tested)] < 1.1 * best, "it did not overfit"
+trained_end, tested_end = curve[max(curve)], tested[max(tested)]
+print(f"at the end: training loss {trained_end:.3f}, held-out loss {tested_end:.3f}")
+assert tested_end < trained_end < 1.2 * best, "no sign that it overfits"
 
 # %% [markdown]
-# It passes all three rivals in the first part of the run, as the small model did. At the end the
+# The file has one training loss for every 80 updates, so we know only "at the latest". The model
+# passes all three rivals in the first part of the run, as the small model did. At the end the
 # held-out loss is not above the training loss (their windows are cut in different ways, so the two
-# are not exactly comparable). So the model has not learnt its stories by heart.
+# are not exactly comparable). So we see no sign that the model learns its stories by heart.
 #
 # Now let it write. We start with the token that ends a story, and let each next token be drawn with
 # the probability that the model gives it (lesson 12 is about better ways). These are the first two
@@ -647,13 +677,17 @@ for one in shipped.generate(begin, 250, stop=text.start_id, seed=0)[:, 1:]:
 # Two stories prove little. A strict reader, `minigpt/data/stories/reader.py`, accepts a story
 # only if the program could have told it, sentence after sentence. `benchmarks/stories.py` has let
 # it read the first hundred stories of this model, drawn in two ways that lesson 12 explains, and
-# `data/README.md` shows ten of them, unchosen.
+# `data/README.md` shows ten of them, unchosen. (A hundred stories do not give the true share of
+# stories without a fault. Of 100 such experiments, about 95 give an interval that contains it: the
+# *95 % interval*.)
 
 # %%
 judged = reference.recorded("stories.json")["rows"]
 for setting, row in judged.items():
     print(f"{setting}: {row['without fault']} of {row['stories']} stories have no fault "
           f"(95 % interval {100 * row['low']:.0f} to {100 * row['high']:.0f} %)")
+    for kind, n in row["kinds"].items():
+        print(f"{n:6} of the others, their first fault: {kind}")
 assert judged["temperature 0.8"]["low"] > 0.6, "most stories at a low temperature have no fault"
 
 # %% [markdown]
@@ -678,7 +712,7 @@ print(f"{len(sixty)} held-out stories, {(following >= 0).sum():,} tokens")
 # %%
 print("relative loss of the reference model")
 print("              named before in this story   named for the first time")
-again, found = {}, 0
+again, found, known, wrong = {}, 0, 0, 0
 for title, members in GROUPS.items():
     ids_of = np.array([text.encode(" " + word)[0] for word in members.split()])
     r, p = np.nonzero(np.isin(following, ids_of))  # rows and places of these words
@@ -688,19 +722,25 @@ for title, members in GROUPS.items():
     right = ids_of == following[r, p][:, None]
     relative = -log_p[right] / math.log(len(ids_of))
     before = np.array([following[a, b] in sixty[a, : b + 1] for a, b in zip(r, p, strict=True)])
+    known, wrong = known + before.sum(), wrong + (1 - np.exp(log_p[right][before])).sum()
     again[title] = relative[before].mean()
     print(f"{title:12} {again[title]:27.3f} {relative[~before].mean():26.3f}")
-print(f"{found / len(sixty):.1f} such words in a story")
+print(f"such words in a story: {found / len(sixty):.1f}; named before: {known / len(sixty):.1f}; "
+      f"of these drawn wrongly: {wrong / len(sixty):.2f}")  # fmt: skip
 assert max(again.values()) < 0.1, "what was named before is known"
 assert max(again, key=again.get) == "which place", "places least of all"
+faulty = 1 - judged["temperature 1.0"]["without fault"] / judged["temperature 1.0"]["stories"]
+assert wrong / len(sixty) < faulty / 2, "such words cannot explain all faults"
 
 # %% [markdown]
 # What was named before, the model nearly always knows: here it uses the story so far. It is least
 # sure of places, and a wrong place spoiled the second story. What comes for the first time stays
 # uncertain, and must: the program draws it at random. In part it can be known, though: each child
-# has one best friend, for example. (Whether the model uses this, the table does not say.) The
-# mistakes that remain are rare for each word. But a story has about fifteen such words, and one
-# wrong choice spoils it.
+# has one best friend, for example. (Whether the model uses this, the table does not say.)
+#
+# A story has about ten such words that were named before, and one wrong choice spoils it. In these
+# held-out stories the model would draw one of them wrongly in about one story of eight. But 43 of
+# the 100 stories that it wrote have a fault. So these words explain only a part of the faults.
 
 # %% [markdown]
 # ## 8. Paper and code
