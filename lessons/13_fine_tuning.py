@@ -189,7 +189,7 @@ assert np.abs(states[0] - states[1]).max() < 1e-6, "the filling is not read"
 # L_3 = L_2 + \lambda L_1, \qquad \lambda = 0.5
 # $$
 #
-# (equation 5). Whether it helps must be measured; lesson 14 does. L1 is averaged over the tokens of
+# (equation 5). Whether it helps must be measured (exercise 4). L1 is averaged over the tokens of
 # each sequence first, and then over the sequences. The paper does not say so, but OpenAI's code
 # does. So a long story does not count more than a short one. Each prediction gets its *share*:
 
@@ -563,7 +563,7 @@ plot.save(curve_figure, "13_sentiment.png")
 # This is one task, one draw of labels, one seed: an anecdote. With 200 test texts, one standard
 # deviation is 3.5 points where half of the answers are right, and 1.1 points at 97.5 %. And it does
 # not say that the labels are too few for fresh weights: 45 updates are too few (exercise 5 makes
-# 180). Lesson 14 takes all six tasks and five seeds, and finds out what caused the difference.
+# 180). Lesson 14 takes five tasks and five seeds, and takes away one thing at a time.
 #
 # ## 7. In the library
 #

@@ -852,7 +852,7 @@ for measure, ours in zip(measured, (of_name + of_rest, of_rest), strict=True):
 #   (` @-@ `, ` , `) and the list of stop words were never published, nor the stride.
 # - GPT-1 (section 5) scored such questions during pre-training: acceptability by the mean token
 #   log-probability, sentiment by `very` and then "positive" or "negative", multiple choice by the
-#   mean, pronouns by partial scoring. All rose with training. Lesson 14 draws that curve.
+#   mean, pronouns by partial scoring. All rose with training. Lesson 14 uses the four methods.
 #
 # ## 9. Exercises
 #

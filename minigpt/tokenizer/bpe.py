@@ -77,7 +77,7 @@ def learn(
 
     `ties` decides between pairs that are equally frequent, and so which vocabulary comes out:
 
-    - "subword-nmt": the pair whose strings come last in the dictionary, as Sennrich's own trainer does.
+    - "subword-nmt": the pair whose strings come last in alphabetical order, as Sennrich's own trainer does.
     - "tokenizers": the pair whose ids come first, as Hugging Face's trainer does. The id of a base symbol is its place
       in `alphabet` (default: `base_symbols`); merged symbols follow in the order in which they were made.
 
@@ -94,7 +94,7 @@ def learn(
         raise InputError(f"ties {ties!r} is not known: choose {' or '.join(map(repr, TIES))}")
     names = list(base_symbols(word_counts, suffix) if alphabet is None else alphabet)
     if ties == "subword-nmt":
-        tie_key = _last_in_the_dictionary(names)
+        tie_key = _last_in_the_alphabet(names)
     else:
         tie_key = str  # the pair itself, which is two ids
     words, frequencies = _to_letters(word_counts, names, suffix)
@@ -231,8 +231,8 @@ def _to_letters(word_counts: Mapping[str, int], names: list[str], suffix: str) -
     return words, list(word_counts.values())
 
 
-def _last_in_the_dictionary(names: list[str]) -> Callable[[str], str]:
-    """The key by which the pair of strings that is last in the dictionary sorts first.
+def _last_in_the_alphabet(names: list[str]) -> Callable[[str], str]:
+    """The key by which the pair of strings that is last in alphabetical order sorts first.
 
     Characters are numbered from the last to the first, and the end of a string comes after them all.
     """

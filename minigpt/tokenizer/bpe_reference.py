@@ -19,8 +19,8 @@ from minigpt.tokenizer.bpe import END_OF_WORD, Pair
 def train(word_counts: dict[str, int], n_merges: int) -> list[Pair]:
     """Learn merges: again and again, join the pair of neighbours that is seen most often into a new symbol.
 
-    word_counts {word: how often it occurs}. Of pairs that are equally frequent the one that is last in the dictionary
-    wins. Returns the pairs, first learnt first; fewer than `n_merges` where no word has two symbols left.
+    word_counts {word: how often it occurs}. Of equally frequent pairs the one that is last in alphabetical order wins.
+    Returns the pairs, first learnt first; fewer than `n_merges` where no word has two symbols left.
     """
     words = {word: start_symbols(word) for word in word_counts}
     merges = []
