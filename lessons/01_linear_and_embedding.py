@@ -243,7 +243,8 @@ plot.save(shapes.figure, "01_shapes.png")
 #
 # The picture also shows the cost. All three products need N times I times O multiplications. **The
 # backward pass of a linear layer costs two forward passes.** Almost all work of a Transformer is in
-# such products, so backpropagation costs about two more runs of the model, as lesson 00 said.
+# such products, so, in multiplications, backpropagation costs about two more runs
+# of the model, as lesson 00 said.
 #
 # Now line by line, for a batch:
 
@@ -351,6 +352,11 @@ for name, given in (("all ids different", all_different), ("token 2 three times"
     print(gradcheck.table([trapped]))
     expected = "happy" if given is all_different else "wrong"
     assert trapped.word == expected, "only repeated ids show the mistake"
+drows = np.random.default_rng(5).normal(size=(*ids.shape, table.shape[1]))
+kept = trapped_backward(drows, (table, ids))[2]
+last = drows[ids == 2][-1]
+print("row 2 of the wrong gradient:", kept.round(2), "the last copy:", last.round(2))
+assert np.array_equal(kept, last), "only the last copy remains"
 
 # %% [markdown]
 # NumPy executes `dw[ids] += dout` in three steps: take the rows, add, put the rows back. Three
@@ -497,7 +503,7 @@ print("on the line:", "".join(LETTERS[i] for i in along(letters).argsort()).repl
 print(f"gap between consonants and vowels: {gap(letters):.2f}; control {gap(control):.2f}")
 assert gap(letters) > 0 > gap(control), "only real text parts vowels from consonants"
 y_along = along(letters)[LETTERS.index("y")]
-assert y_along > along(letters)[consonants].max(), "y comes after all consonants"
+assert y_along > along(letters)[vowels].min(), "y stands among the vowels"
 
 # %%
 from itertools import combinations
@@ -527,7 +533,8 @@ letter_axes.set_title("What the table learnt: vowels (red) are together")
 plot.save(letter_figure, "01_letters.png")
 
 # %% [markdown]
-# On a straight line, all consonants come first and all vowels last. The `y`, which English uses as
+# On the line from the mean consonant to the mean vowel, all consonants come first and all vowels
+# last. (One training; another seed gives another picture.) The `y`, which English uses as
 # both, stands among the vowels. But the model was not told about vowels. It had to predict the next
 # letter, and two numbers were all that it could keep of a letter. The control shows that the order
 # of the letters is the cause: without it, the same letters do not part. Why do they part just along
@@ -549,9 +556,16 @@ print(f"of {len(groups):,} groups of five letters, those with the most different
 print(" ".join(ranking[:6]))
 assert ranking.index("aeiou") < 10, "the vowels are among the first ten of 65,780 groups"
 
+first, second = np.triu_indices(26, 1)  # all pairs of letters
+use = np.abs(next_letter[first] - next_letter[second]).sum(axis=1) / 2
+near = np.linalg.norm(letters[1:][first] - letters[1:][second], axis=1)
+rank_correlation = np.corrcoef(use.argsort().argsort(), near.argsort().argsort())[0, 1]
+print(f"rank correlation of difference in use and distance: {rank_correlation:.2f}")
+assert rank_correlation > 0.3, "similar use, similar vector"
+
 # %% [markdown]
-# **Similar use, similar vector**: this is what a table learns, of letters here, of 40,478 tokens in
-# GPT-1.
+# **Similar use, similar vector**: letters that are followed by similar letters have vectors that
+# lie close together. In GPT-1 the rows are 40,478 tokens.
 #
 # ### The wrong gradient learns, too
 #
@@ -571,7 +585,7 @@ def mean_backward(dout, cache):
 for letter in "eq":
     copies_of = ROWS * (text_ids == LETTERS.index(letter)).mean()
     print(f"copies of {letter} in a batch of {ROWS}, on average: {copies_of:.1f}")
-    assert (copies_of > 40) == (letter == "e"), "a frequent letter has about fifty copies"
+    assert 45 < copies_of < 60 or letter == "q", "a frequent letter has about fifty copies"
 
 # %%
 _, trapped_losses = train(trapped_backward)
@@ -590,7 +604,7 @@ late = [curve[-500:].mean() for curve in loss_curves.values()]
 assert trapped_losses[early].mean() > losses[early].mean() + 0.1, "the wrong gradient is slower"
 assert max(late) - min(late) < 0.02, "at the end all three have the same loss"
 same = abs(trapped_losses[early].mean() - mean_losses[early].mean())
-assert same < 0.05, "the mean gives the curve of the wrong gradient: it is too short, no more"
+assert same < 0.05, "the mean of all copies gives the curve of the wrong gradient"
 
 # %%
 curve_figure, curve_axes = plot.plt.subplots(figsize=(8, 4.5))
@@ -603,11 +617,12 @@ curve_axes.legend()
 plot.save(curve_figure, "01_wrong_gradient.png")
 
 # %% [markdown]
-# **This is the surprise of the lesson.** The wrong gradient arrives at the same loss, and the test
-# confirms the explanation: it is only too short, for frequent letters most of all. If we had seen
-# only the curve of the wrong gradient, we would have called it a success, and perhaps changed the
-# learning rate. *A falling loss is no proof of a right gradient.* A gradient check takes
-# milliseconds.
+# **This is the surprise of the lesson.** The wrong gradient arrives at the same loss (within
+# 0.02, in this one run). And the test confirms the explanation: that it is too short, for
+# frequent letters most of all, is enough to explain the curve. (It is also noisier; that does not
+# show here.) If we had seen only the curve of the wrong gradient, we would have called it a
+# success, and perhaps changed the learning rate. *A falling loss is no proof of a right
+# gradient.*
 
 # %% [markdown]
 # ## 7. In the library
@@ -650,8 +665,8 @@ assert ops.ledger(embedding_cache)["ids"] == ids.nbytes, "an embedding keeps its
 # %% [markdown]
 # The weights cost nothing more: they exist anyway, and the cache only refers to them. What a linear
 # layer costs is **x**: it stays in memory until the backward pass, because dw needs it. An
-# embedding keeps only its ids. So a large part of the memory that a Transformer needs between its
-# two passes is inputs of linear layers.
+# embedding keeps only its ids. For each position, one block of GPT-1 keeps 768 + 768 +
+# 768 + 3,072 numbers as inputs of its four linear layers.
 
 # %% [markdown]
 # ## 8. Paper and code
