@@ -481,7 +481,7 @@ scores, share = echoes(h_full, table)
 full_loss = np.mean(np.log(np.exp(scores).sum(axis=-1)) - scores[at, following])
 print(f"loss {full_loss:.2f}; ln 40478 is {math.log(40478):.2f}")
 print(f"the token just read is the likeliest next one at {100 * share:.0f} % of the positions")
-assert abs(full_loss - math.log(40478) - 0.15) < 0.15 and share > 0.9, "it repeats what it reads"
+assert 0.05 < full_loss - math.log(40478) < 0.25 and share > 0.9, "it repeats what it reads"
 
 # %% [markdown]
 # **Why?** An explanation: the residual stream begins with the token's own row of the table, and

@@ -2,8 +2,8 @@
 # # Lesson 09: Adam, or how the weights move
 #
 # You will see why plain gradient descent is slow, build Adam line by line, and derive its two
-# corrections. You will write down the exact rule by which OpenAI's GPT-1 was trained; it is not
-# quite the one in the books. And you will find out what makes a warm-up of the learning rate
+# corrections. You will write down the rule of OpenAI's released code for GPT-1; it is not quite the
+# one in the books. And you will find out what makes a warm-up of the learning rate
 # necessary, by changing one thing at a time.
 #
 # Reading: 50 minutes. Running: 20 seconds. Before it: lessons 07 and 08.
@@ -140,8 +140,8 @@ for name in ("h.0.attn.c_proj.bias", "tokens_embed.weight", "h.1.mlp.c_fc.weight
 assert typical["h.0.attn.c_proj.bias"] > 1e4 * typical[QUERIES], "very different sizes"
 
 # %% [markdown]
-# The first is more than 10,000 times as large as the last. A rate that suits the query weights
-# makes a bias jump across the valley.
+# The first is more than 10,000 times as large as the last. One rate for both cannot be right, if
+# their valleys are as different as their gradients (which we have not measured).
 
 # %% [markdown]
 # ## 2. Forward: Adam, line by line
@@ -302,7 +302,7 @@ assert [round(factor(t), 3) for t in (1, 10, 100, 1000)] == [0.316, 0.153, 0.309
 # fast for a thousand updates. The corrections shorten the steps.
 
 # %% [markdown]
-# ## 4. The rule that trained GPT-1
+# ## 4. The rule in GPT-1's released code
 #
 # ### Weight decay is added beside the gradient, not to it
 #
@@ -386,7 +386,7 @@ assert 1 - ten_updates(gpt1_adam) < 0.3 * (1 - ten_updates(adamw)), "GPT-1's dec
 # %%
 def warmup_cosine(x, w):
     """Pre-training: x/w up to w, then half a cosine wave that began at x = 0, not at x = w."""
-    return x / w if x < w else 0.5 * (1 + math.cos(math.pi * x))
+    return x / w if 0 < w and x <= w else 0.5 * (1 + math.cos(math.pi * x))
 
 
 def warmup_linear(x, w):
@@ -394,7 +394,7 @@ def warmup_linear(x, w):
     return (x / w if x < w else 1) * (1 - x)
 
 
-known = {0.001: (0.5, 0.4995), 0.01: (0.99975328, 0.99), 0.5: (0.5, 0.5), 1: (0, 0)}
+known = {0.001: (0.5, 0.4995), 0.002: (1, 0.998), 0.01: (0.99975328, 0.99), 0.5: (0.5, 0.5)}
 print("x        cosine    linear     (warm-up w = 0.002)")
 for x, (cosine, linear) in known.items():
     print(f"{x:<6} {warmup_cosine(x, 0.002):8.5f}  {warmup_linear(x, 0.002):8.5f}")
@@ -504,8 +504,8 @@ assert lengths[0] > 0.9 and lengths[99] < 0.5, "Adam's steps become shorter"
 # On this text and with this seed, momentum helps, and dividing by $\sqrt{v}$ helps more. Look at
 # the last column: in its first update AdamW moves every weight by the full rate, up or down,
 # because $\hat m / \sqrt{\hat v} = g / |g|$. Later its steps are shorter, although the rate is
-# divided out. Gradients of different batches that disagree do this. Compare gradients that are
-# always 1 with gradients that are pure noise:
+# divided out. Gradients of different batches that disagree *can* do this. Compare gradients that
+# are always 1 with gradients that are pure noise:
 
 # %%
 def step_lengths(mean, noise):

@@ -543,11 +543,18 @@ axes.set(xlabel="updates of the weights", ylabel="relative loss, Mia or Tom", yl
 axes.set_title("The names, with the cosine of their vectors held (thick: mean)")
 axes.legend(loc="lower left")
 plot.save(figure, "11_names.png")
+
+# %%
 saved = [free_at[seed] - apart[seed] for seed in apart]
 print("held at 0 instead of free: earlier by", *saved, "updates, seed by seed")
+remains = []  # of the delay of the names behind the toys
+for seed, step in apart.items():
+    delay_free = free_at[seed] - toys_at["free"][seed]
+    remains.append((step - toys_at["held at 0"][seed]) / delay_free)
+print("of the delay behind the toys remains:", *(f"{share:.0%}" for share in remains))
 close = names_at["held at 0.95"].items()
 assert all(step > free_at[seed] for seed, step in close), "held close together, they come later"
-assert mean_at["held at 0"] > mean_at["free"] / 2, "the larger part of the delay remains"
+assert 0.5 < np.mean(remains) < 0.8, "on average the larger part of the delay remains"
 assert 300 <= min(apart.values()) and max(apart.values()) <= 500, "as the text below says"
 with_names = learnt_at("free", "pronouns")
 assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pronouns come too"
@@ -555,12 +562,14 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # %% [markdown]
 # Neither prediction comes true, and yet a part of the explanation does:
 #
-# - **Held apart, the names are learnt earlier**, with each seed. Held close together, they are
-#   learnt later. So the similarity is a cause of the delay, and not only a sign of it.
-# - **But held apart they are not learnt early.** With vectors at a right angle the names still take
-#   300 to 500 updates, and the toys at most 100. So the larger part of the delay has another cause,
-#   which our runs do not show. (A guess: the heads that find the right child in the text must be
-#   learnt first. It is not tested here.)
+# - **Held apart, the names are learnt earlier**, with each of the three seeds. So the similarity
+#   is a cause of the delay, and not only a sign of it. Held at 0.95 they are learnt later,
+#   although the free vectors are even more alike before. There it delays them that they may not
+#   separate.
+# - **But held apart they are not learnt early.** With vectors at a right angle the names still
+#   take 300 to 500 updates, and the toys at most 100. So the larger part of the delay (on
+#   average) has another cause, which our runs do not show. (A guess: the heads that find the
+#   right child in the text must be learnt first. It is not tested here.)
 # - **Held close together, the names are learnt too.** So the vectors need not separate first: a
 #   cosine of 0.95 leaves a difference that is large enough.
 #
