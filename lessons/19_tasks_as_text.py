@@ -202,10 +202,9 @@ assert endings_right > names_right, "the model is better than the trick"
 assert names_right > 0.6, "and the trick is better than a coin"
 
 # %% [markdown]
-# The model was never told that stories have endings. Print the interval always: near 50 %, a
-# hundred items give a proportion with an error of ten points. The last row is a cheap trick: count
-# the names in an ending that are not in the story. It comes so far because our wrong endings are
-# from other stories. A coin is not the only rival; try the cheapest trick too.
+# The model was never told that stories have endings. Near 50 %, a hundred items give an error of
+# ten points. The last row is a cheap trick: count the names in an ending that are not in the story.
+# It comes so far because our wrong endings are from other stories. Try the cheapest trick too.
 #
 # ## 3. Sum or mean? What the length of an answer does
 #
@@ -306,7 +305,6 @@ print(f"appended to a wrong ending: {appended[1][2]!r}\n")
 
 
 def right_wins(right_scores, wrong_scores):
-    """How often the right ending wins, by the sum and by the mean."""
     both = list(zip(right_scores, wrong_scores, strict=True))
     return {way: np.mean([f(right) > f(wrong) for right, wrong in both]) for way, f in WAYS.items()}
 
@@ -467,10 +465,10 @@ assert any_place[-1] > 2 * story_place[-1], "but not as low as in a story from i
 # ## 5. Check: which child is meant, and the trap
 #
 # In a *Winograd schema* a pronoun can mean one of two people or things, and the texts are made so
-# that, if possible, only understanding tells which. Put each candidate in its place, and compare.
-# *Full* scoring takes P(the whole text). *Partial* scoring takes P(what follows | all up to and
-# with the candidate): the candidate itself is given, so a frequent name has no advantage (Trinh and
-# Le). By the chain rule, log P of the whole is log P of the candidate plus log P of what follows.
+# that only understanding tells which. Put each candidate in its place, and compare. *Full* scoring
+# takes P(the whole text). *Partial* scoring takes P(what follows | all up to and with the
+# candidate): the candidate itself is given, so a frequent name has no advantage (Trinh and Le). By
+# the chain rule, log P of the whole is log P of the candidate plus log P of what follows.
 #
 # We make such texts from stories with two children: one sentence names one of them, and with the
 # other name it would contradict the story.
@@ -689,7 +687,7 @@ assert sorted(highest["2 layers"])[1] > 0.85, "three of four with two layers hav
 # **That is in-context learning.** The weights are fixed; accuracy rises with the number of examples
 # nearly as fast as is possible. The controls say what it needs. Trained on *one* mapping, a model
 # stores it: it needs no example, and it does not learn from examples of another. And one layer in
-# place of two stays far below. That is not one unlucky seed: `benchmarks/in_context.py` has trained
+# place of two stays far below. `benchmarks/in_context.py` has trained
 # four models of each kind for 4,000 updates. (One of the four with two layers has not found it
 # either.)
 #
@@ -718,7 +716,7 @@ def read(tiny, ids, tables=(None, None)):
 
 some = new_documents[:200]
 shares, of_read = read(two_layers, some)
-assert np.allclose(of_read, accuracy(two_layers, some)), "this function computes what the model does"
+assert np.allclose(of_read, accuracy(two_layers, some)), "it computes what the model does"
 print("attention weights of layer 1 and 2:", shares[0].shape, shares[1].shape)
 
 # %%
@@ -781,11 +779,10 @@ print("one new document; rows look at columns")
 # heads in models of many sizes.) That *every* model with one layer must fail is not shown here: our
 # four did, with this width and this training.
 #
-# **In large models** the documents are not made for this purpose. (Text from the web often repeats
-# a pattern; that this is enough is a guess.) GPT-3 has 175 billion parameters. On TriviaQA,
-# questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot and 71.2 % few-shot
-# (table 3.3), without any update of its weights. On LAMBADA, the last word of a passage, it has
-# 86.4 % few-shot, 18 points above the best result before (table 3.2).
+# **In large models** the documents are not made for this purpose.  GPT-3 has 175 billion
+# parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
+# and 71.2 % few-shot (table 3.3), without any update of its weights. On LAMBADA, the last word of a
+# passage, it has 86.4 % few-shot, 18 points above the best result before (table 3.2).
 #
 # **GPT-2's prompts.** GPT-2 is a hundred times smaller. Its paper states the task by a prompt:
 #
@@ -828,7 +825,7 @@ print("\n--- answer\n" + prompts.answer_prompt("Who found it?", questions, "Tom 
 #     best = [math.isclose(score, highest, rel_tol=1e-6) for score in scores]
 #     return best[answer] / sum(best)
 #
-# `minigpt.evaluation.tasks_as_text` has the tasks, each a few lines on top.
+# `minigpt.evaluation.tasks_as_text` has the tasks.
 
 # %%
 from minigpt.evaluation import metrics, tasks_as_text
@@ -840,8 +837,7 @@ for measure, ours in zip(measured, (of_name + of_rest, of_rest), strict=True):
     own_value = shared(ours, [0] * len(ours)).mean()
     print(f"{measure.name:26} {measure.value:.3f}   ours {own_value:.3f}")
     assert math.isclose(measure.value, own_value), "the library's tasks"
-of_nothing = tasks_as_text.winograd(knows_nothing, text, masked).measures[1]
-assert of_nothing.value == 0.5, "in the library too, a model that knows nothing has 50 %"
+assert tasks_as_text.winograd(knows_nothing, text, masked).measures[1].value == 0.5, "fair"
 
 # %% [markdown]
 # On the command line, with any model, a downloaded GPT-2 too, and published files:
