@@ -53,7 +53,7 @@ print(f"\n  right: {ending}\n  wrong: {other_ending}")
 
 # %% [markdown]
 # What does the model expect? The picture shows the probability that it gives to each token of both
-# endings, after the story. (The next section computes it by hand.)
+# endings, after the story. 
 
 # %%
 from minigpt.evaluation import scoring
@@ -339,10 +339,10 @@ assert knowing["mean"] > 0.9, "strong evidence is not moved by eight tokens"
 # **That is the first surprise of this lesson.** The sum likes short answers. The mean was brought
 # in as the cure, and it has a leaning of its own: with eight likely tokens more, the wrong ending
 # wins five times out of six, and the right one nearly always. The control, random tokens, shows
-# what the mean likes: not length, but tokens that are easier than the answer's average. Neither way
-# is right. They fail in opposite directions. With strong evidence they did not fail: the reference
-# model still finds the right ending (the line under the table). All of this is one little model and
-# one set of endings. A task whose answers have one length, such as one word, is a cleaner test.
+# what the mean likes: not length, but tokens that are easier than the answer's average. They fail
+# in opposite directions. With strong evidence they did not fail: the reference model still finds
+# the right ending (the line under the table). All of this is one little model and one set of
+# endings. A task whose answers have one length, such as one word, is a cleaner test.
 #
 # ## 4. Perplexity: who counted, and where did the window begin?
 #
@@ -779,7 +779,7 @@ print("one new document; rows look at columns")
 # heads in models of many sizes.) That *every* model with one layer must fail is not shown here: our
 # four did, with this width and this training.
 #
-# **In large models** the documents are not made for this purpose.  GPT-3 has 175 billion
+# **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
 # and 71.2 % few-shot (table 3.3), without any update of its weights. On LAMBADA, the last word of a
 # passage, it has 86.4 % few-shot, 18 points above the best result before (table 3.2).
