@@ -52,7 +52,7 @@ print(textwrap.fill(told, 95))
 print(f"\n  right: {ending}\n  wrong: {other_ending}")
 
 # %% [markdown]
-# What does the model expect? The picture shows the probability that it gives to each token of both
+# The picture shows the probability that it gives to each token of both
 # endings, after the story. 
 
 # %%
@@ -204,7 +204,7 @@ assert names_right > 0.6, "and the trick is better than a coin"
 # %% [markdown]
 # The model was never told that stories have endings. Near 50 %, a hundred items give an error of
 # ten points. The last row is a cheap trick: count the names in an ending that are not in the story.
-# It comes so far because our wrong endings are from other stories. Try the cheapest trick too.
+# It comes so far because our wrong endings are from other stories. Try such tricks.
 #
 # ## 3. Sum or mean? What the length of an answer does
 #
