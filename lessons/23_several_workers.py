@@ -18,10 +18,10 @@
 # %% [markdown]
 # ## 1. Why: one batch, two workers
 #
-# GPT-1 was trained for a month on 8 GPUs. How can eight machines train *one* model? The simplest
-# way is **data parallelism**: each machine (each **worker**) holds a copy of the whole model and
-# takes an eighth of every batch. The loss is a mean over the batch. Is its gradient then the mean
-# of the eight gradients?
+# GPT-1 was trained for a month on 8 GPUs (OpenAI's announcement). How can eight machines train
+# *one* model? The simplest way is **data parallelism**: each machine (each **worker**) holds a copy
+# of the whole model and takes an eighth of every batch. The loss is a mean over the batch. Is its
+# gradient then the mean of the eight gradients?
 #
 # We start with numbers. Four targets have the losses 2, 4, 6 and 8. Worker 0 has the first three,
 # worker 1 has the last one.
@@ -132,7 +132,7 @@ assert off(added, whole) < 1e-12, "with the whole batch's normalizer the gradien
 # of *another* loss, in which a letter of a short sentence counts more than a letter of a long one:
 
 # %%
-right_weight = 1 / sum(counts)
+right_weight = 1 / sum(counts)  # in the mean of two means it is 1 / (2 * count)
 for name, count in zip(("long", "short"), counts, strict=True):
     print(f"a letter of the {name} sentences counts {1 / (2 * count) / right_weight:.2f} times"
           " what it should")
@@ -152,8 +152,8 @@ print(f"all rows full: the mean of the gradients is {passes:.0e} off")
 assert passes < 1e-12, "with full rows the mistake cannot be seen"
 
 # %% [markdown]
-# The mistake also passes in pre-training, as long as the text is cut into full windows. It begins
-# to do harm when somebody fine-tunes the model on sentences of different lengths.
+# The mistake also passes in pre-training, as long as the text is cut into full windows. It changes
+# the gradient when somebody fine-tunes the model on sentences of different lengths.
 #
 # ## 2. Dropout: each worker needs its own rows
 #
@@ -216,8 +216,10 @@ assert both_zero > 0.01, "with shared masks the gradient is a different one"
 # as random as before, and the loss falls. The objection overlooks this: noise becomes smaller when
 # the gradients of many rows are added, but only if the rows' noise is *independent*.
 #
-# For N workers, let sigma^2 be the variance of each gradient g_r over all masks, and rho the
-# **correlation** of two workers' gradients: 0 if their noise is independent, 1 if it is the same.
+# For N workers, let sigma^2 be the variance of each gradient g_r over all masks: the mean of |g_r -
+# mean of g_r|^2. Let rho be the **correlation** of two workers' gradients: 0 if their noise is
+# independent, 1 if it is the same. As in (a + b)^2 = a^2 + b^2 + 2 a b, the variance of a sum has
+# mixed terms. If sigma is the same for all workers, and rho for all pairs (if not, take means):
 #
 # $$
 # \mathrm{Var}\Big(\sum_{r} g_r\Big)
@@ -265,7 +267,7 @@ for row in different[:3]:
 # %%
 def noise(g, n):
     """The standard deviation over keys of the sum over n workers; the mean of W/n groups."""
-    sums = g.reshape(KEYS, W // n, n, -1).sum(axis=2)
+    sums = g.reshape(len(g), W // n, n, -1).sum(axis=2)  # variance over keys, of all parameters
     return np.sqrt(sums.var(axis=0).sum(axis=-1).mean())
 
 
@@ -273,23 +275,26 @@ def correlation(g):
     """The mean correlation of the gradients of two different workers."""
     g = g - g.mean(axis=0)
     products = np.einsum("kap,kbp->ab", g, g)
-    lengths = np.sqrt(np.diag(products))
-    pairs = products / np.outer(lengths, lengths)
+    pairs = products / np.sqrt(np.outer(np.diag(products), np.diag(products)))
     return (pairs.sum() - W) / (W * (W - 1))
 
 
-found = {}
+found, rhos, halves_of_keys = {}, {}, {}
 print("text        workers   rho    predicted  measured: noise with shared / with own masks")
 for name, rows in (("different", different), ("same", same)):
-    rho = correlation(gradients(rows, 0, shared=True))
+    rho = rhos[name] = correlation(gradients(rows, 0, shared=True))
     own, shared = gradients(rows, 100, shared=False), gradients(rows, 200, shared=True)
     for n in (2, 4, 8):
         predicted = np.sqrt(1 + (n - 1) * rho)
         found[name, n] = noise(shared, n) / noise(own, n)
         print(f"{name:9}{n:8}{rho:10.3f}{predicted:9.2f}{found[name, n]:11.2f}")
         assert abs(found[name, n] / predicted - 1) < 0.15, "the formula predicts the noise"
+    halves_of_keys[name] = [noise(shared[k::2], W) / noise(own[k::2], W) for k in (0, 1)]
 
 # %%
+print("eight workers, different text, each half of the keys alone:", end="")
+print("".join(f"{value:6.2f}" for value in halves_of_keys["different"]))
+assert min(halves_of_keys["different"]) > 1.03, "more noise than with own masks, in each half"
 assert 2.4 < found["same", 8] < 3.2, "the same text for all: sqrt(8) = 2.8 times the noise"
 assert 0.9 < found["different", 2] < 1.2, "two workers with different text: a few percent"
 assert found["different", 8] < 1.35, "eight workers with different text: little more"
@@ -308,20 +313,23 @@ plot.save(figure, "23_shared_masks.png")
 # noise: rho = 1, and eight workers have 2.8 = sqrt(8) times as much noise as with their own masks.
 # If the text differs, the same mask disturbs each gradient in another direction: rho is a few
 # hundredths, two workers have a few percent more noise, and eight about 15 percent. Real batches
-# are of the second kind. So in ordinary training with a few workers **this mistake costs little**.
-# A demonstration with copies of one sentence would exaggerate it.
+# are of the second kind. So with a few workers **this mistake adds little noise**. (We measured a
+# small model before its training, and no loss after a training with the mistake.) A demonstration
+# with copies of one sentence would exaggerate it.
 #
-# It is a mistake all the same, for two reasons. First, the formula has N in it: with rho = 0.04
-# and 1,000 workers the noise is 6.4 times as large. Second, two workers no longer compute what
-# one computes. Then the only test of the whole, "the parts equal the whole", fails, and any other
-# mistake can hide behind this one. Neither a loss curve nor a gradient check of one worker
-# shows it. What shows it is the test of section 2: two halves against the whole, *with dropout*.
+# It is a mistake all the same, for two reasons. First, the formula has N in it: if rho stayed the
+# same, 1,000 workers would have about seven times the noise (next cell). Second, two workers no
+# longer compute what one computes. Then the only test of the whole, "the parts equal the whole",
+# fails, and any other mistake can hide behind this one. Neither a loss curve nor a gradient check
+# of one worker shows it. What shows it is the test of section 2: two halves against the whole,
+# *with dropout*.
 
 # %%
-print("workers   noise with shared masks, if rho = 0.04")
+rho = rhos["different"]
+print(f"workers   noise with shared masks, if rho = {rho:.3f} for any number of workers")
 for n in (2, 8, 64, 1000):
-    print(f"{n:7,}   {np.sqrt(1 + (n - 1) * 0.04):.2f} times")
-assert round(np.sqrt(1 + 999 * 0.04), 1) == 6.4, "a thousand workers: 6.4 times the noise"
+    print(f"{n:7,}   {np.sqrt(1 + (n - 1) * rho):.2f} times")
+assert 5 < np.sqrt(1 + 999 * rho) < 9, "a thousand workers: about seven times the noise"
 
 # %% [markdown]
 # One more rule about the sum. Two steps of the training loop are not linear, so they must come
@@ -360,7 +368,8 @@ assert abs(clipped(part_0) + clipped(part_1))[0] < 0.05, "clipped first, one dir
 # - **All-gather**, N-1 steps. Send the complete chunk to the right neighbour, which copies it and
 #   sends it on.
 #
-# In each step the workers send different chunks: worker r sends chunk r - step, modulo N.
+# In each step the workers send different chunks: worker r sends chunk r - step, modulo N. (step
+# counts from 0 to 2N - 3, through both parts.)
 
 # %%
 def ring(vectors, show=lambda action: None):
@@ -449,7 +458,7 @@ plot.save(figure, "23_cables.png")
 # gradients.** Less than 2(N-1)/N is not possible (Patarasuk and Yuan prove it). In short: to add N
 # numbers, N-1 of them must be sent at least once, and N-1 more must be sent to tell all workers the
 # sum. That is 2(N-1) n numbers, shared by N cables. What does grow with N is the number of *steps*.
-# For many workers and short vectors a tree is better: it has fewer steps and sends larger parts.
+# For many workers and short vectors another way is better, with fewer steps: see exercise 4.
 #
 # **The last bits.** Why not let every worker send to every other, and let each add what arrives?
 # Because a sum of floats depends on the sequence in which it is added.
@@ -504,14 +513,14 @@ print("steps   each worker in its own sequence   all in one sequence")
 differences = {steps: apart(steps, own_sequence=True) for steps in (1, 10, 100)}
 for steps, difference in differences.items():
     print(f"{steps:5}{difference:20.0e}{apart(steps, own_sequence=False):29.0e}")
-assert 0 < differences[1] <= differences[10] <= differences[100], "the copies do not come together"
-assert differences[100] > 2 * differences[1], "they move apart"
+assert min(differences.values()) > 0, "the copies differ, and do not come together again"
 assert apart(10, own_sequence=False) == 0, "with one sum for all, they stay equal to the bit"
 
 # %% [markdown]
-# The copies move apart, and then each worker computes the gradient of a *different* model. In the
-# ring each sum is made once, in one sequence, and then copied. Note the line of two workers above:
-# a + b = b + a. A test with two workers passes. The mistake needs three.
+# The copies differ, and each worker then computes the gradient of a *different* model. The
+# difference is small here. What matters is that nothing makes the copies equal again. In the ring
+# each sum is made once, in one sequence, and then copied. Note the line of two workers above: a + b
+# = b + a. A test with two workers passes. The mistake needs three.
 #
 # Between one worker and four, the last bits differ in any case: other parts, another sequence. So
 # between different N we require equality to rounding; between the workers of one run, equal bits.
@@ -538,8 +547,9 @@ print(inspect.getsource(ring_worker.all_reduce))
 
 # %% [markdown]
 # One thing is new here. If all workers first sent and then received, each would wait until its
-# neighbour receives. With long vectors all would wait for ever, a **deadlock**. So the workers
-# with odd numbers receive first.
+# neighbour receives. With long vectors all would wait for ever, a **deadlock**. So the workers with
+# odd numbers receive first. (If N is odd, workers N-1 and 0 are neighbours and both send first.
+# Worker N-1 then waits until worker 0 has been served by worker 1.)
 #
 # The next cell starts the processes, each with one thread, and reads what they print: the losses,
 # and for each step the seconds for computing, for adding up and for updating.
@@ -559,7 +569,7 @@ import subprocess
 
 
 def start(stack, job):
-    """Start the processes of a job and tell each the address of its right neighbour."""
+    """Start the processes of a job. Each prints its address, and is told its right neighbour's."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
     processes = []
     for rank in range(job["size"]):
@@ -630,7 +640,9 @@ assert of_three < 1e-10, "parts of unequal size are no difficulty"
 # $$
 #
 # c and u are taken from the run with one worker, s from the run with two, in which each worker
-# sends one gradient. **Efficiency** is the speed divided by N times the speed of one worker. The
+# sends one gradient. So for two workers the formula predicts only that computing takes c / 2. (It
+# leaves out the latency of the 2(N-1) steps, which grows with N; for N = 2 it is a part of s.)
+# **Efficiency** is the speed divided by N times the speed of one worker. The
 # speeds below are measured here and now, on a machine that may have other work to do. So nothing
 # is asserted about them.
 
@@ -638,7 +650,7 @@ assert of_three < 1e-10, "parts of unequal size are no difficulty"
 three_numbers = {}
 print("            computing, ms, by                       letters a second, by")
 print(f"{'':8}{'one':>10}{'each of 2':>11}{'update':>8}{'adding':>8}{'one':>9}{'two':>9}", end="")
-print(f"{'predicted':>11}{'efficiency':>12}")
+print(f"{'formula':>11}{'efficiency':>12}")
 for batch in (32, 2):
     (c1, _, u1), (c2, s2, u2) = measured[batch, 1][1], measured[batch, 2][1]
     three_numbers[batch] = c1, u1, s2, c2 + s2 + u2
@@ -648,11 +660,10 @@ for batch in (32, 2):
     print(f"{one:9,.0f}{two:9,.0f}{predicted_two:11,.0f}{t1 / t2 / 2:12.0%}")
 
 # %% [markdown]
-# When this was written, on two cores without other work, a second worker raised the speed of the
-# large batch from 24,443 to 44,323 letters a second, an efficiency of 91 %. It lowered the speed
-# of the small batch from 17,861 to 13,783: **two workers were slower than one.** (If your first
-# line is bad too, compare its first two columns. A worker that must share its core is late, and in
-# a ring all others wait for the slowest.)
+# On two cores without other work, a second worker nearly doubles the speed of the large batch. For
+# the small batch it brings little, and in some of our runs **two workers were slower than one.**
+# (If your first line is bad too, compare its first two columns. A worker that must share its core
+# is late, and in a ring all others wait for the slowest.)
 #
 # The formula says what more workers cannot do. However large N is, t(N) stays above u:
 #
@@ -684,20 +695,19 @@ row_seconds = np.array([seconds_of(rows) for rows in row_counts])
 print("rows          " + "".join(f"{rows:8}" for rows in row_counts))
 print("milliseconds  " + "".join(f"{1e3 * t:8.2f}" for t in row_seconds))
 print("  for a row   " + "".join(f"{1e3 * t:8.2f}" for t in row_seconds / row_counts))
-assert row_seconds[0] > row_seconds[-1] / 32, "a row alone takes longer than a row among 32"
 
 # %% [markdown]
-# One row alone takes longer than one row among 32 (last line). So a part of c is not divided
-# either: it is the same for 1 row as for 32. (We guess that it is the time to call each operation,
-# and the work on the weights.) That part belongs to u. For small batches the formula therefore
-# predicts too high a speed.
+# Without other work on the machine, one row alone takes longer than one row among 32 (last line).
+# So a part of c is not divided either: it is the same for 1 row as for 32. (We guess that it is the
+# time to call each operation, and the work on the weights.) That part belongs to u. For small
+# batches the formula therefore predicts too high a speed.
 
 # %%
 figure, axes = plot.plt.subplots()
 for batch, color in ((32, "tab:blue"), (2, "tab:orange")):
     c1, u1, s2, t2 = three_numbers[batch]
     step_seconds = c1 / N_axis + u1 + s2 * 2 * (N_axis - 1) / N_axis
-    axes.plot(N_axis, (c1 + u1) / step_seconds, color=color, label=f"batch {batch}: formula")
+    axes.plot(N_axis, (c1 + u1) / step_seconds, "--", color=color, label=f"batch {batch}: formula")
     axes.plot([1, 2], [1, (c1 + u1) / t2], "o", color=color, label=f"batch {batch}: measured")
 axes.plot(N_axis, N_axis, color="gray", linestyle=":", label="N times as fast")
 axes.set(xlabel="workers N", ylabel="t(1) / t(N)", xscale="log", yscale="log", ylim=(0.4, 16))
@@ -709,11 +719,13 @@ axes.legend(fontsize="small")
 plot.save(figure, "23_amdahl.png")
 
 # %% [markdown]
-# Two questions are often confused. **Strong scaling**: the same batch, more workers. It ends at
-# u + 2 s. **Weak scaling**: more workers, and each has as many rows as before. Then nothing has to
-# be divided, and it goes on much longer. But the batch grows with N, and a larger batch is another
-# training: fewer updates for the same text. Goyal et al. raise the learning rate in proportion to
-# the batch, after a warm-up, and find that this works up to a certain size.
+# (The dashed lines beyond two workers are the formula alone: nothing was measured there, and the
+# latency is left out.) Two questions are often confused. **Strong scaling**: the same batch, more
+# workers. By the formula no step is shorter than u, and for many workers it is near u + 2 s. **Weak
+# scaling**: more workers, and each has as many rows as before. Then c is not divided. But the batch
+# grows with N, and a larger batch is another training: fewer updates for the same text. Goyal et
+# al. raise the learning rate in proportion to the batch, after a warm-up, and find that this works
+# up to a certain size.
 #
 # ## 6. In the library
 #
@@ -731,7 +743,8 @@ plot.save(figure, "23_amdahl.png")
 #     total = np.empty_like(mine)
 #     self.comm.Allreduce(mine, total)
 #
-# MPI is not needed to try it. Here a small class takes its place, once for each process:
+# MPI is not needed to try the rows. Here a small class takes its place, once for each process. (It
+# cannot add: `Allreduce` itself is not run here, and we add the two gradients ourselves.)
 
 # %%
 from minigpt.device.parallel import Ranks
@@ -765,8 +778,8 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 # - **The normalizer.** Goyal et al., section 3, list it among the pitfalls: divide the loss by the
 #   size of the whole batch, not by the worker's. In their images each example has one target. With
 #   sentences it is the number of targets that counts.
-# - **All-reduce** is MPI's name. For long vectors the ring is the usual choice, for short ones a
-#   tree; MPI and NCCL (for GPUs) choose by themselves.
+# - **All-reduce** is MPI's name. MPI and NCCL (for GPUs) know several ways to compute it, the ring
+#   among them, and choose by themselves.
 # - **Overlap.** Large training runs send the gradient of a layer while the layers below it are
 #   still in their backward pass. Then most of s happens during c. `ring_worker.py` does not do
 #   this.
