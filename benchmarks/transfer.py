@@ -1,238 +1,260 @@
-"""GPT-1's analyses (section 5: figure 2, table 5) on the story world: what transfers, and from where.
+"""What pre-training is worth (GPT-1, table 5 and figure 2, left): the reference model, fine-tuned for six tasks.
 
-    python benchmarks/transfer.py                     # three seeds, under 30 minutes on two cores
-    python benchmarks/transfer.py --seeds 1 --quick   # a look at it, in a few minutes
+    python benchmarks/transfer.py               # five seeds, some hours on two cores; goes on where it was stopped
+    python benchmarks/transfer.py --tasks endings --seeds 2
+    python benchmarks/transfer.py --show         # the table of what is recorded
 
-For each seed a GPT-1 and an LSTM are pre-trained on the same stories. While they learn, their zero-shot scores are
-taken; then they are fine-tuned on six tasks: with the auxiliary loss and without, without pre-training, and with some
-of the layers only. Table and curves go to `results/transfer.json`, and as pictures to `results/transfer_*.png`.
+There is one pre-trained model, as GPT-1 was one. A seed draws the labelled examples, the new head's weights, the
+sequence of the batches and dropout; all rows of a seed share them. The recipe (epochs, rate, labels) is the same for
+all rows of a task, and was chosen by validation scores of seed 100, which is not among the seeds. The epoch is chosen
+by validation too. The test examples are judged once.
 
-Every job is one process with one thread. Scores are 100 x accuracy, F1 or Matthews' correlation, on the test split.
+Each job is one process with one thread. Scores are 100 x accuracy, F1 of "same", or Matthews' correlation.
 """
 
 import argparse
-import functools
 import json
+import math
 import multiprocessing
 import statistics
-import tempfile
 import time
-from dataclasses import replace
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable
+from itertools import combinations
+from typing import NamedTuple
 
 import machine
 import numpy as np
 
-from minigpt import load_tokenizer, open_model, plot
+from minigpt import models
+from minigpt.data.examples import Example
 from minigpt.data.input_transformations import SPECIAL
 from minigpt.data.stories import tasks
 from minigpt.device.threads import set_threads
 from minigpt.evaluation import metrics
-from minigpt.evaluation.zero_shot import (
-    acceptability_scores,
-    best_threshold,
-    choice_scores,
-    pronoun_scores,
-    sentiment_scores,
-)
-from minigpt.jobs import finetune, pretrain
+from minigpt.jobs import finetune
+from minigpt.learn import reference
 from minigpt.models.classifier import Classifier, transfer
-from minigpt.plot import plt
 
-VARIETY = 1
-PRETRAINING = pretrain.PretrainOptions(
-    layers=2, heads=4, embd=128, context=128, batch=12, steps=1600, lr=4e-3, beta2=0.99, align=1.0, eval_every=1600,
-    warmup=160, init_std=0.02, data=f"stories:10000:{VARIETY}", tokenizer="bpe:1500",
-)  # fmt: skip
-# 256 cells; 466,496 weights, and the GPT-1 has 520,064
-LSTM = {"model": "lstm", "layers": None, "heads": None, "embd": 96, "lr": 8e-3, "init_std": None}
-STATES = (0, 100, 200, 400, 800, 1600)  # the updates of pre-training after which zero-shot scores are taken
-ROWS = {  # of table 5: the pre-trained model, layers taken over (None: all), weight of the auxiliary loss
-    "full": ("gpt1", None, 0.5),
-    "no auxiliary LM": ("gpt1", None, 0.0),
-    "no pre-training": ("gpt1", -1, 0.5),
-    "LSTM": ("lstm", None, 0.5),
+
+class Recipe(NamedTuple):
+    """How a task is learnt: the number of labelled examples, how often they are read, the highest rate."""
+
+    labels: int
+    epochs: int
+    rate: float
+
+
+RECIPES = {
+    "sentiment": Recipe(240, 3, 5e-4),
+    "acceptability": Recipe(4000, 3, 5e-4),
+    "continuation": Recipe(1600, 3, 5e-4),
+    "similarity": Recipe(3000, 3, 5e-4),
+    "cloze": Recipe(800, 3, 5e-4),
+    "endings": Recipe(800, 3, 5e-4),
 }
-LAYERS = (0, 1)  # beside -1 and all, which the table has, for these tasks:
-CURVES = ("acceptability", "endings")
-LABELS = ("sentiment", (100, 200, 400, 800))  # of this task's labels, so many: what is pre-training worth in labels?
-TUNING = {"epochs": 5, "batch": 16, "lr": 2e-3}
-# With 800 labels every model solves sentiment, and a task that all solve tells nothing; so it has fewer. The others
-# have as many as half an hour allows.
-TRAIN = {"acceptability": 800, "sentiment": 200, "entailment": 400, "similarity": 800, "endings": 800, "pronouns": 600}
-SIZES = {"valid": 200, "test": 600}
+BATCH = 16
+ROWS = {  # of table 5: how many layers are taken over (None: all; -1: nothing), the weight of the auxiliary loss
+    "full": (None, 0.5),
+    "no auxiliary loss": (None, 0.0),
+    "no pre-training": (-1, 0.5),
+}
+LONGER = {"no pre-training (12 epochs)": (-1, 0.5)}  # are three epochs too few for a new model?
+LAYERS = {"0 layers": (0, 0.5), "2 layers": (2, 0.5), "4 layers": (4, 0.5)}  # of figure 2
+CURVES = ("sentiment", "cloze")  # the tasks of these rows
+FEW_LABELS = ("sentiment", "cloze")  # the tasks of the rows with more epochs, and without the auxiliary loss
+ANSWERS = ("continuation", "cloze", "endings")  # tasks with an answer that can be judged without the text
+N_VALID, N_TEST = 200, 1000
+T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # Student's t, n - 1 degrees of freedom
 
 
-def pretrain(model: str, seed: int, folder: str, quick: bool) -> dict:
-    """Train a model on the stories, and keep its states; returns its losses and what it can do unasked, at each."""
-    kept = Path(folder, f"{model}-{seed}.json")
-    if kept.is_file():
-        return json.loads(kept.read_text(encoding="utf-8"))
-    options = replace(PRETRAINING, seed=seed, out=f"{folder}/{model}-{seed}", steps=200 if quick else PRETRAINING.steps)
+class Job(NamedTuple):
+    """One number of the table."""
+
+    task: str
+    row: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Under which it is recorded."""
+        return f"{self.task}, {self.row}, seed {self.seed}"
+
+
+def run(job: Job) -> tuple[Job, dict]:
+    """Fine-tune once, and judge the test examples."""
     started = time.perf_counter()
-    job = pretrain.prepare(replace(options, **LSTM) if model == "lstm" else options)
-    starts = job.starts[1][: len(job.starts[1]) // 5]  # the loss over a fifth of the stories is sure enough
-    job.valid, job.starts = job.valid[: starts[-1] + 1], (job.starts[0], starts[:-1])
-    found = {}
-    for step in [step for step in STATES if step <= options.steps]:
-        pretrain.loop(job, lambda step=step: job.step >= step)
-        loss = pretrain.evaluate(job.model, job.valid, 12, job.starts[1])
-        found[str(step)] = {"loss": loss} | zero_shot(job.model, job.text)
-    learnt = {"states": found, "minutes": (time.perf_counter() - started) / 60}
-    kept.write_text(json.dumps(learnt), encoding="utf-8")
-    return learnt
+    recipe = RECIPES[job.task]
+    if job.row in LONGER:
+        recipe = recipe._replace(epochs=4 * recipe.epochs)
+    layers, lm_weight = (ROWS | LONGER | LAYERS)[job.row]
+    body, text = models.open_both(reference.folder())
+    text = text.with_special(SPECIAL)
+    task = tasks.TASKS[job.task]
+
+    def encode(examples: list[Example]) -> finetune.Data:
+        return finetune.encode(examples, task, text, body.config.n_positions)
+
+    options = finetune.FinetuneOptions(
+        model="", task=job.task, train="", lm_weight=lm_weight, epochs=recipe.epochs, batch=BATCH, lr=recipe.rate
+    )
+    classifier = Classifier(transfer(body, len(SPECIAL), layers, seed=job.seed), task, seed=job.seed)
+    train = tasks.examples(job.task, recipe.labels, "train", job.seed)
+    valid = tasks.examples(job.task, N_VALID, "valid")
+    test = tasks.examples(job.task, N_TEST, "test")
+    best = finetune.tune(classifier, encode(train), encode(valid), options, job.seed)
+    points = {"points": 100 * finetune.evaluate(classifier, encode(test)).score, "valid": 100 * best.score}
+    if job.task in ANSWERS:
+        points["with another text"] = 100 * finetune.evaluate(classifier, encode(with_another_text(test))).score
+    points["minutes"] = (time.perf_counter() - started) / 60
+    return job, points | recipe._asdict()
 
 
-@functools.cache
-def examples(name: str, split: str, n: int) -> list:
-    """Of a task; every job of a process takes the same ones."""
-    return tasks.examples(name, n, split, variety=VARIETY)
+def with_another_text(examples: list[Example]) -> list[Example]:
+    """The same answers and labels, each behind the text of the next example. If the score stays, no text was read."""
+    changed = []
+    for example, other in zip(examples, examples[1:] + examples[:1], strict=True):
+        changed.append(Example((other.texts[0], *example.texts[1:]), example.label, example.choices))
+    return changed
 
 
-@functools.cache
-def encoded(name: str, split: str, n: int, model: str) -> finetune.Data:
-    """The examples of a task as sequences. The tokenizer is that of every model: all have learnt the same stories."""
-    text = load_tokenizer(model).with_special(SPECIAL)
-    return finetune.encode(examples(name, split, n), tasks.TASKS[name], text, PRETRAINING.context)
+def baselines(name: str, seed: int) -> dict[str, float]:
+    """Points on test of what reads no sentence: the best constant answer, and logistic regressions on counts.
+
+    One counts all words; one, where a task has an answer, all pairs of words of the answer, without the text.
+    """
+    task = tasks.TASKS[name]
+    train = tasks.examples(name, RECIPES[name].labels, "train", seed)
+    test = tasks.examples(name, N_TEST, "test")
+    labels = np.array([example.label for example in train])
+    right = np.array([example.label for example in test])
+    constant = metrics.best_constant(task, labels, right)[1]
+    points = {"constant": 100 * constant}
+    kinds = {"bag of words": words_of}
+    if name in ANSWERS:
+        kinds["pairs of the answer"] = pairs_of_the_answer
+    for kind, things_of in kinds.items():
+        predicted = regression(train, test, things_of)
+        points[kind] = 100 * metrics.judge(task, predicted, right)
+    return points
 
 
-def zero_shot(model, text, n: int = 240) -> dict[str, float]:
-    """The four heuristics of GPT-1's section 5, in points."""
-    data = {name: examples(name, "valid", n) for name in tasks.TASKS}
-    labels = {name: np.array([example.label for example in examples]) for name, examples in data.items()}
-    texts = {name: [example.texts[0] for example in examples] for name, examples in data.items()}
-    scores = acceptability_scores(model, text, texts["acceptability"])
-    third = n // 3  # the threshold is chosen on these, and judged on the others
-    above = scores > best_threshold(scores[:third], labels["acceptability"][:third])
-    found = {"acceptability": metrics.matthews(above[third:].astype(int), labels["acceptability"][third:])}
-    asked = [one + tasks.prompt(one) for one in texts["sentiment"]]
-    answers = {"sentiment": sentiment_scores(model, text, asked, ("sad", "happy"), prompt=""),
-               "endings": choice_scores(model, text, data["endings"]),
-               "pronouns": pronoun_scores(model, text, data["pronouns"])}  # fmt: skip
-    found |= {name: metrics.accuracy(p.argmax(axis=1), labels[name]) for name, p in answers.items()}
-    return {name: 100 * value for name, value in found.items()}
+def words_of(example: Example) -> Counter:
+    """How often each word is in each text; of a choice: how much more often the second candidate has it."""
+    if example.choices:
+        first, second = (Counter(choice.lower().split()) for choice in example.choices)
+        second.subtract(first)
+        return second
+    counts = Counter()
+    for field, text in enumerate(example.texts):
+        counts.update((field, word) for word in text.lower().split())
+    return counts
 
 
-def tune(name: str, row: str, n_labels: int, seed: int, folder: str, quick: bool) -> float:
-    """Fine-tune for a task, a row of the table or a number of layers; returns the points on test."""
-    model, layers, lm_weight = ROWS.get(row) or ("gpt1", int(row), 0.5)
-    pretrained, task = open_model(f"{folder}/{model}-{seed}"), tasks.TASKS[name]
-    sizes = {"train": n_labels} | SIZES
-    data = {split: encoded(name, split, n // 10 if quick else n, f"{folder}/{model}-0") for split, n in sizes.items()}
-    options = finetune.FinetuneOptions(model="", task=name, train="", lm_weight=lm_weight, **TUNING)
-    classifier = Classifier(transfer(pretrained, len(SPECIAL), layers, seed=seed), task, seed=seed)
-    finetune.tune(classifier, data["train"], data["valid"], options, seed)
-    return 100 * finetune.evaluate(classifier, data["test"]).score
+def pairs_of_the_answer(example: Example) -> Counter:
+    """The pairs of words of the last text; of a choice: those of the second candidate, less those of the first."""
+    one, two = example.choices or ("", example.texts[-1])
+    first, second = (Counter(combinations(sorted(set(answer.lower().split())), 2)) for answer in (one, two))
+    second.subtract(first)
+    return second
 
 
-def run(job: tuple) -> tuple:
-    """(job, what it found); a job is (function, its arguments)."""
-    function, *arguments = job
-    return job, {"pretrain": pretrain, "tune": tune}[function](*arguments)
+def regression(train: list[Example], test: list[Example], things_of: Callable[[Example], Counter]) -> np.ndarray:
+    """Answers to the test examples, by a logistic regression on counts: 500 steps of gradient descent."""
+    vocabulary: dict = {}
+    for example in train:
+        for thing in things_of(example):
+            vocabulary.setdefault(thing, len(vocabulary))
+
+    def features(examples: list[Example]) -> np.ndarray:
+        counts = np.zeros((len(examples), len(vocabulary) + 1), np.float32)
+        counts[:, -1] = 1
+        for row, example in enumerate(examples):
+            for thing, n in things_of(example).items():
+                if thing in vocabulary:
+                    counts[row, vocabulary[thing]] = n
+        return counts
+
+    x, y = features(train), np.array([example.label for example in train])
+    w = np.zeros(x.shape[1], np.float32)
+    for _ in range(500):
+        p = 1 / (1 + np.exp(-np.clip(x @ w, -30, 30)))
+        w -= 0.5 * (x.T @ (p - y) / len(y) + 1e-3 * w)
+    return (features(test) @ w > 0).astype(int)
 
 
-def spawned(workers: int):
-    """Processes side by side, each with one thread."""
-    return multiprocessing.get_context("spawn").Pool(workers, set_threads, (1,))
+def wanted(names: list[str], seeds: int) -> list[Job]:
+    """All jobs, the most telling ones first."""
+    jobs = []
+    for row in ("full", "no pre-training", *LONGER, "no auxiliary loss", *LAYERS):
+        if row in LAYERS:
+            names_of_row = CURVES
+        elif row in LONGER or row == "no auxiliary loss":
+            names_of_row = FEW_LABELS
+        else:
+            names_of_row = tuple(RECIPES)
+        jobs += [Job(name, row, seed) for seed in range(seeds) for name in names if name in names_of_row]
+    return jobs
 
 
-def study(seeds: int, workers: int, quick: bool, folder: str) -> dict:
-    """Everything, in processes side by side: what was learnt, and the points of every task and row, seed by seed."""
-    rows = dict.fromkeys(ROWS, tasks.TASKS) | {str(n): CURVES for n in LAYERS}
-    asked = [(name, row, TRAIN[name]) for row in rows for name in rows[row]]
-    few = [(LABELS[0], row, n) for row in ("full", "no pre-training") for n in LABELS[1]]
-    with spawned(workers) as pool:
-        first = [("pretrain", model, seed, folder, quick) for model in ("lstm", "gpt1") for seed in range(seeds)]
-        learnt = {f"{model} {seed}": found for (_, model, seed, *_), found in pool.imap_unordered(run, first)}
-        second = [("tune", *one, seed, folder, quick) for seed in range(seeds) for one in dict.fromkeys(asked + few)]
-        found = {}
-        for (_, name, row, n, seed, *_), points in pool.imap_unordered(run, second):
-            found[name, row, n, seed] = points
-            print(f"{row:16} {name:14} {n:4} labels, seed {seed}: {points:5.1f}", flush=True)
-
-    def points(name, row, n):
-        return [found[name, row, n, seed] for seed in range(seeds)]
-
-    table = {row: {name: points(name, row, TRAIN[name]) for name in names} for row, names in rows.items()}
-    curves = {row: {str(n): points(name, row, n) for name, other, n in few if other == row} for _, row, _ in few}
-    return {"labels": TRAIN, "pretraining": learnt, "points": table, "by labels": {"task": LABELS[0]} | curves}
+def recorded() -> dict[str, dict]:
+    """What is measured already."""
+    path = machine.RESULTS / "transfer.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
 
 
-def summary(points: dict) -> dict[str, dict]:
-    """Rows for the table: the mean over seeds of each task and of all, and the deviation of the last."""
-    rows = {}
-    for row, scores in points.items():
-        name = f"{row} layers" if row.isdecimal() else row
-        rows[name] = {task: statistics.mean(values) for task, values in scores.items()}
-        averages = [statistics.mean(column) for column in zip(*scores.values(), strict=True)]
-        rows[name] |= {"average": statistics.mean(averages)}
-        rows[name] |= {"deviation": statistics.stdev(averages) if len(averages) > 1 else 0.0}
-    return rows
+def mean_and_half(values: list[float]) -> tuple[float, float]:
+    """The mean over seeds, and half of its 95 % interval (Student's t)."""
+    mean = statistics.mean(values)
+    if len(values) < 2:
+        return mean, math.nan
+    return mean, T_95[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def draw(found: dict) -> None:
-    """The two curves of figure 2, and that of the labels."""
-    n_layer, points = PRETRAINING.layers, found["points"]
-    by_layers = [(layers, points[row]) for layers, row in ((-1, "no pre-training"), *((i, str(i)) for i in LAYERS),
-                                                           (n_layer, "full"))]  # fmt: skip
-    figure, axes = plt.subplots()
-    for name in CURVES:
-        values = np.array([scores[name] for _, scores in by_layers])
-        axes.errorbar([n for n, _ in by_layers], values.mean(axis=1), values.std(axis=1), label=name, capsize=3)
-    labels = ["nothing", "embeddings", *(f"and {i} layer{'s' * (i > 1)}" for i in range(1, n_layer + 1))]
-    axes.set_xticks(range(-1, n_layer + 1), labels)
-    axes.set(title="what a fine-tuned model began with", ylabel="points on test, mean and deviation of the seeds")
-    axes.legend()
-    plot.save(figure, "transfer_layers.png", machine.RESULTS)
-    figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
-    for axes, model in zip(panels, ("gpt1", "lstm"), strict=True):
-        runs = [one["states"] for name, one in found["pretraining"].items() if name.startswith(model)]
-        for name in [key for key in runs[0]["0"] if key != "loss"]:
-            values = np.array([[states[step][name] for step in runs[0]] for states in runs])
-            axes.plot([int(step) for step in runs[0]], values.mean(axis=0), "o-", label=name, markersize=3)
-        axes.set(title=model, xlabel="updates of pre-training", ylabel="points, unasked")
-    panels[0].legend()
-    plot.save(figure, "transfer_zeroshot.png", machine.RESULTS)
-    figure, axes = plt.subplots()
-    curves = dict(found["by labels"])
-    axes.set_title(f"what pre-training is worth in labels: {curves.pop('task')}")
-    for row, by_labels in curves.items():
-        values = np.array(list(by_labels.values()))
-        numbers = [int(n) for n in by_labels]
-        axes.errorbar(numbers, values.mean(axis=1), values.std(axis=1), label=row, capsize=3)
-    axes.set(xscale="log", xlabel="labels", ylabel="points on test, mean and deviation of the seeds")
-    axes.set_xticks(numbers, numbers)
-    axes.minorticks_off()
-    axes.legend()
-    plot.save(figure, "transfer_labels.png", machine.RESULTS)
+def show(rows: dict[str, dict]) -> None:
+    """The table: points with their intervals, and the paired difference to the row without pre-training."""
+    names = [name for name in RECIPES if any(key.startswith(f"{name}, ") for key in rows)]
+    print(" " * 18 + "".join(f"{name:>16}" for name in names))
+    points: dict[tuple[str, str], dict[int, float]] = {}
+    for key, row in rows.items():
+        task, kind, seed = key.split(", ")
+        points.setdefault((kind, task), {})[int(seed.removeprefix("seed "))] = row["points"]
+    for kind in dict.fromkeys(kind for kind, _ in points):
+        cells = []
+        for name in names:
+            values = list(points.get((kind, name), {}).values())
+            mean, half = mean_and_half(values) if values else (math.nan, math.nan)
+            cells.append(f"{mean:8.1f} ±{half:5.1f}" if values else "")
+        print(f"{kind:18}" + "".join(f"{cell:>16}" for cell in cells))
+    for name in names:
+        full, fresh = points.get(("full", name), {}), points.get(("no pre-training", name), {})
+        both = sorted(full.keys() & fresh.keys())
+        if both:
+            mean, half = mean_and_half([full[seed] - fresh[seed] for seed in both])
+            print(f"{name}: pre-training is worth {mean:+.1f} ± {half:.1f} points ({len(both)} seeds)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=machine.cores())
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything, nothing is written")
-    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
-    parser.add_argument("--models", help="a folder where pre-trained models are kept, and found again")
+    parser.add_argument("--tasks", nargs="+", default=list(RECIPES), choices=RECIPES)
+    parser.add_argument("--show", action="store_true", help="only print what is recorded")
     options = parser.parse_args()
-    if options.draw:
-        draw(json.loads((machine.RESULTS / "transfer.json").read_text(encoding="utf-8"))["rows"]["study"])
-        return
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as scratch:
-        found = study(options.seeds, options.workers, options.quick, options.models or scratch)
-    found["minutes"] = (time.perf_counter() - started) / 60
-    print(machine.table(summary(found["points"]), [*tasks.TASKS, "average", "deviation"]))
-    curves = {f"{LABELS[0]}, {row}": {n: statistics.mean(values) for n, values in found["by labels"][row].items()}
-              for row in ("full", "no pre-training")}  # fmt: skip
-    print(machine.table(curves, [str(n) for n in LABELS[1]]))
-    for name, one in found["pretraining"].items():
-        rows = {f"{name}, {step} updates": scores for step, scores in one["states"].items()}
-        print(machine.table(rows, list(one["states"]["0"])))
-    print(f"{found['minutes']:.1f} minutes with {options.workers} processes of one thread")
-    if not options.quick:
-        machine.save("transfer", {"study": found}, options.workers)
-        draw(found)
+    if options.show:
+        return show(recorded())
+    for name in options.tasks:
+        for seed in range(options.seeds):
+            for kind, score in baselines(name, seed).items():
+                key = f"{name}, {kind}, seed {seed}"
+                if key not in recorded():
+                    machine.save("transfer", {key: {"points": score}}, 1)
+    todo = [job for job in wanted(options.tasks, options.seeds) if job.name not in recorded()]
+    with multiprocessing.get_context("spawn").Pool(options.workers, set_threads, (1,)) as pool:
+        for job, found in pool.imap_unordered(run, todo):
+            print(f"{job.name}: {found['points']:.1f} on test, {found['minutes']:.1f} minutes", flush=True)
+            machine.save("transfer", {job.name: found}, 1)
+    show(recorded())
 
 
 if __name__ == "__main__":

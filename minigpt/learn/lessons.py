@@ -25,6 +25,7 @@ PATTERNS = (
     "data/tasks/*.tsv",
     "data/reference/*",
     "benchmarks/results/in_context.json",
+    "benchmarks/results/long_range.json",
     "benchmarks/results/names.json",
     "benchmarks/results/scaling.json",
     "benchmarks/results/stories.json",
