@@ -53,7 +53,7 @@ print(f"\n  right: {ending}\n  wrong: {other_ending}")
 
 # %% [markdown]
 # The picture shows the probability that it gives to each token of both
-# endings, after the story. 
+# endings, after the story.
 
 # %%
 from minigpt.evaluation import scoring

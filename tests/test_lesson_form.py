@@ -1,7 +1,4 @@
-"""Every lesson has the form of a lesson: short cells that speak and can be run again, pictures early, plain words.
-
-`NOT_YET` names the lessons that do not have it yet.
-"""
+"""Every lesson has the form of a lesson: short cells that speak and can be run again, pictures early, plain words."""
 
 import re
 import tomllib
@@ -14,16 +11,12 @@ from minigpt.learn.cells import cells
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
-NOT_YET = {
-    "14",
-}  # fmt: skip
-DONE = [path for path in LESSONS if path.name[:2] not in NOT_YET]
 LONG = 5.0  # seconds: a cell that takes longer is not run a second time
 
 BANNED = r"\b(hears?|heard|hearing|nobody|whoever|wish(?:es|ed)?|asks?|asked|asking|guests?|dust)\b"
 QUOTED = r"\"[^\"]*\"|`[^`]*`|\*[^*]*\*"  # what somebody says, code, and examples may use any word
 
-each_lesson = pytest.mark.parametrize("path", DONE, ids=lambda path: path.stem)
+each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 
 
 def code(path):

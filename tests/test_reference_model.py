@@ -15,7 +15,6 @@ from minigpt.learn.cells import cells
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 INSTALLED = {"minigpt", "numpy", "matplotlib", "regex"}
-NOT_YET = {"14"}  # still trains a small model of its own, by a file that lies beside it
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_one_is_trained_by_the_same_command(elsewhere, monkeypatch, tmp_path):
     assert ran[2:] == [reference.MODEL]
 
 
-@pytest.mark.parametrize("path", [path for path in LESSONS if path.name[:2] not in NOT_YET], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_that_was_copied_alone_has_all_it_needs(path):
     """It imports the package and its libraries; what lies beside it is guarded by a message."""
     allowed = sys.stdlib_module_names | INSTALLED

@@ -1,4 +1,4 @@
-"""Exercise 14: find the bug. A study of models that know nothing, in which nearly all of them beat the coin.
+"""Exercise 14: find the bug. A study of models that know nothing, in which nearly all of them are above chance.
 
 Run the file. Four hundred models answer at random, each after every one of ten epochs; a validation set and a test set
 are judged by the same rule. How can the mean of what is reported be so far above 50 %? Mend `report`; one line is
@@ -27,4 +27,4 @@ if __name__ == "__main__":
     valid, test = np.array([0.5, 0.7, 0.6]), np.array([0.9, 0.8, 0.4])
     if report(valid, test) != 0.8:
         raise SystemExit(f"now {report(valid, test)} is reported: which epoch would you keep without a test set?")
-    print("right: whoever chooses must not be the one who is asked")
+    print("right: the scores that choose the epoch are not the scores that are reported")
