@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Lesson 17: the released weights, and the key-value cache
 #
-# You will open a file of weights with ten lines of Python and no library, account for every byte of
-# GPT-2's 548,105,171 and find fifty million among them that hold no information. You will run a
-# GPT-2 on what you opened. Then you will let it write without reading its whole text again for each
-# token: the keys and values of the past are kept. You will see why this is allowed, count what it
-# saves, measure it, and see where it ends.
+# You will open a file of weights with ten lines of Python and no library, account for the
+# 548,105,171 bytes of GPT-2's file and find fifty million among them that hold no information. You
+# will run a GPT-2 on what you opened. Then you will let it write without reading its whole text
+# again for each token: the keys and values of the past are kept. You will see why this is allowed,
+# count what it saves, measure it, and see where it ends.
 #
 # Reading: 60 minutes. Running: 30 seconds. Before it: lessons 03, 04 (attention), 12 (sampling) and
 # 16 (GPT-2).
@@ -40,10 +40,11 @@ bar.set_title("The released file of GPT-2 small: 548,105,171 bytes")
 plot.save(file_figure, "17_file.png")
 
 # %% [markdown]
-# Half of the questions of this lesson are in the picture: what is a header, which parameters are
-# there, and what are the red masks?
+# The picture leads to three questions: what is a header, which parameters are there, and what are
+# the red masks?
 #
-# To open such a file by hand we need one. A small GPT-2 with random weights goes into a folder:
+# To open such a file by hand we need one. A small GPT-2 with random weights goes into a folder.
+# (The weights have a larger spread than usual: then a mistake changes the logits visibly.)
 
 # %%
 import json
@@ -60,7 +61,7 @@ set_threads(1)  # one token at a time is little work; we guess that a second thr
 
 SIZES = {"vocab_size": 50, "n_positions": 16, "n_embd": 24, "n_layer": 3, "n_head": 4}
 V, CONTEXT, C, L, NH = SIZES.values()
-model = GPT2(GPT2Config(**SIZES, initializer_range=0.25), seed=1)  # ten times the usual spread
+model = GPT2(GPT2Config(**SIZES, initializer_range=0.25), seed=1)  # usual: 0.02
 noise = np.random.default_rng(0)
 for parameter in model.parameters():  # so that no bias is 0 and no gain is 1
     parameter.data = parameter.data + noise.normal(0, 0.1, parameter.data.shape).astype(np.float32)
@@ -84,7 +85,8 @@ assert files == ["config.json", "model.safetensors"], "a model is two files"
 # tensor after the other, the low byte of each number first.
 
 # %%
-KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # NumPy has no bfloat16
+KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+# NumPy has no bfloat16: of these we get the bit patterns; later they are turned into numbers.
 
 
 def open_by_hand(raw):
@@ -145,17 +147,17 @@ def released_shapes(layers=12, c=768, vocabulary=50257, context=1024):
 
 
 gpt2_shapes = released_shapes()
-print("tensor                  shape              offset of its numbers, in this order")
-offset = 0
+print("tensor                  shape                     bytes")
+n_bytes = {name: 4 * math.prod(shape) for name, shape in gpt2_shapes.items()}
 for number, (name, shape) in enumerate(gpt2_shapes.items()):
     if number < 6 or number > 157:
-        print(f"{name:22}  {shape!s:18} {offset:12,}")
-    offset += 4 * math.prod(shape)
-print(f"{len(gpt2_shapes)} tensors, {offset:,} bytes of numbers")
+        print(f"{name:22}  {shape!s:18} {n_bytes[name]:12,}")
+print(f"{len(gpt2_shapes)} tensors, {sum(n_bytes.values()):,} bytes of numbers")
 
 # %% [markdown]
 # (The real file has its tensors in another order; readers must use its offsets and nothing else.)
-# The length of the header was read in the file. With it, all bytes of the picture add up:
+# We do not derive how the header is written: its length, 14,283, was read in the file. With it, all
+# bytes of the picture add up:
 
 # %%
 masks = [math.prod(shape) for shape in gpt2_shapes.values() if len(shape) == 4]
@@ -220,12 +222,12 @@ assert all(np.array_equal(again[name], named[name]) for name in named), "the sam
 def meaning(bits, e_bits, f_bits):
     """Unsigned numbers -> what they mean as floating-point numbers, in float64"""
     bits = bits.astype(np.int32)
-    sign = np.where(bits >> e_bits + f_bits, -1, 1)
-    e = bits >> f_bits & 2**e_bits - 1
-    f = (bits & 2**f_bits - 1) / 2**f_bits
+    sign = np.where(bits >> (e_bits + f_bits), -1, 1)
+    e = (bits >> f_bits) & (2**e_bits - 1)
+    fraction = (bits & (2**f_bits - 1)) / 2**f_bits
     bias = 2 ** (e_bits - 1) - 1
-    size = np.where(e == 0, np.ldexp(f, 1 - bias), np.ldexp(1 + f, e - bias))
-    special = np.where(f == 0, np.inf, np.nan)
+    size = np.where(e == 0, np.ldexp(fraction, 1 - bias), np.ldexp(1 + fraction, e - bias))
+    special = np.where(fraction == 0, np.inf, np.nan)
     return sign * np.where(e == 2**e_bits - 1, special, size)
 
 
@@ -254,8 +256,8 @@ with tempfile.TemporaryDirectory() as folder:
     half_file.write_bytes(write_by_hand({"wte.weight": upper_half}, "BF16"))
     widened = checkpoint.load_tensors(half_file)[0]["wte.weight"]
 bits = values.view(np.uint32)
-rounded_bits = bits + 0x7FFF + (bits >> 16 & 1) >> 16 << 16  # to the nearest, ties to even
-not_tiny = np.abs(values) > 1e-4
+rounded_bits = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) << 16  # to the nearest, ties to even
+not_tiny = np.abs(values) > 1e-4  # below 6e-5 float16 has fewer digits
 losses = {}
 for kind, found, bound in (("bfloat16, cut off", widened, 128),
                            ("bfloat16, rounded", rounded_bits.view(np.float32), 256),
@@ -321,8 +323,8 @@ print(np.tri(3, 5, 5 - 3, dtype=int))
 def gpt2(p, ids, heads=NH, causal=True):
     """ids (B,T) -> logits (B,T,V), and the keys and values (B,NH,T,D) of each layer"""
     x = p["wte.weight"][ids] + p["wpe.weight"][np.arange(ids.shape[1])]
-    seen = []
-    for i in range(sum(name.endswith("ln_1.bias") for name in p)):
+    seen, layers = [], sum(name.endswith("ln_1.bias") for name in p)  # one ln_1 in each block
+    for i in range(layers):
         a = layernorm(p, f"h.{i}.ln_1", x)
         qkv = np.split(linear(p, f"h.{i}.attn.c_attn", a), 3, axis=-1)
         q, k, v = (split(part, heads) for part in qkv)
@@ -423,7 +425,7 @@ print(f"a small model is added up in {1e6 * seconds(add_up, model)[1]:.0f} micro
 full, build_time = seconds(GPT2, GPT2Config(), seed=0)
 n_parameters = sum(p.data.size for p in full.parameters())
 prompt = np.random.default_rng(4).integers(50257, size=(1, 64))
-full_past = full.new_past()
+full_past = full.new_past()  # keeps what section 4 explains
 _, read_time = seconds(full.forward, prompt, full_past, grad=False)
 token_times = [seconds(full.forward, prompt[:, :1], full_past, grad=False)[1] for _ in range(8)]
 memory_time = float(np.median([seconds(add_up, full)[1] for _ in range(5)]))
@@ -439,10 +441,10 @@ assert token_time < read_time, "a token with a cache does not read the prompt ag
 assert token_time < 5 * memory_time, "a token costs no more than five times touching every weight"
 
 # %% [markdown]
-# Compare the last two rows. To write one token takes about as long as it takes to touch every
-# weight once (on our machine; the assert allows a factor of 5). Is it the reading that takes the
-# time, or the arithmetic? Let us write several texts at once. Then the weights are read once for
-# all of them, and the arithmetic is done for each:
+# Compare the last two rows. To write one token takes a small multiple of the time that it takes to
+# touch every weight once (the assert allows a factor of 5). Is it the reading that takes the time,
+# or the arithmetic? Let us write several texts at once. Then the weights are read once for all of
+# them, and the arithmetic is done for each:
 
 # %%
 for n, took in of_texts.items():
@@ -450,9 +452,9 @@ for n, took in of_texts.items():
 assert of_texts[8] < 5 * of_texts[1], "eight times the arithmetic, less than five times as long"
 
 # %% [markdown]
-# Eight times the arithmetic takes two to three times as long. So for one text most of the time does
-# not go into arithmetic, but into what all texts share: reading the weights. How can the model
-# write a token *without reading the prompt again*?
+# On our machine eight times the arithmetic takes two to three times as long. So for one text most
+# of the time does not go into arithmetic, but into what all texts share: reading the weights. How
+# can the model write a token *without reading the prompt again*?
 
 # %% [markdown]
 # ## 4. One head, token by token
@@ -553,8 +555,8 @@ def gpt2_cached(p, ids, past=None, heads=NH, restart=False):
     """ids (B,T) that follow the past -> logits (B,T,V), the past with them. restart: see below."""
     read = past[0][0].shape[2] if past and not restart else 0
     x = p["wte.weight"][ids] + p["wpe.weight"][read + np.arange(ids.shape[1])]  # 1
-    new_past = []
-    for i in range(sum(name.endswith("ln_1.bias") for name in p)):
+    new_past, layers = [], sum(name.endswith("ln_1.bias") for name in p)
+    for i in range(layers):
         a = layernorm(p, f"h.{i}.ln_1", x)
         qkv = np.split(linear(p, f"h.{i}.attn.c_attn", a), 3, axis=-1)
         q, k, v = (split(part, heads) for part in qkv)
@@ -664,10 +666,10 @@ def bytes_of_past(t, layers=12, c=768):
 share = bytes_of_past(1024) / (4 * 12 * 12 * 768**2)
 print(f"GPT-2 small, T = 1,024: {bytes_of_past(1024) / 1e6:.1f} MB, {share:.0%} of its blocks")
 print(f"as large as the blocks at T = 6 C = {6 * 768:,}")
-bags, all_weights = 32 * bytes_of_past(1024), 4 * sum(learned)
-print(f"32 texts at once: {bags / 1e9:.1f} GB of past, {all_weights / 1e9:.1f} GB of parameters")
+pasts, all_weights = 32 * bytes_of_past(1024), 4 * sum(learned)
+print(f"32 texts at once: {pasts / 1e9:.1f} GB of past, {all_weights / 1e9:.1f} GB of parameters")
 assert bytes_of_past(1024) == 75_497_472 and math.isclose(share, 1024 / (6 * 768)), "T / (6 C)"
-assert 4.5 < bags / all_weights < 5, "for 32 texts the past is nearly five times as large"
+assert 4.5 < pasts / all_weights < 5, "for 32 texts the past is nearly five times as large"
 
 # %% [markdown]
 # The number of layers cancels. Within GPT-2's context the past is small beside the weights, so **a
@@ -693,14 +695,14 @@ def milliseconds(ids, past=None):
 
 
 milliseconds(long_text)  # the first call of anything is slow
-without = np.median([[milliseconds(long_text[:, :n]) for n in POINTS] for _ in range(3)], axis=0)
+without = np.min([[milliseconds(long_text[:, :n]) for n in POINTS] for _ in range(3)], axis=0)
 timed_past = timed.new_past()
 each = [milliseconds(long_text[:, [n]], timed_past) for n in range(N)]
 typical = np.median(np.reshape(each, (-1, STEP)), axis=1)  # of 128 positions
 print("position   with the cache   without, in milliseconds")
 for point, fast, slow in zip(POINTS, typical, without, strict=True):
     print(f"{point:8} {fast:16.2f} {slow:9.1f}")
-assert (np.diff(without) > -0.25 * without[1:]).all(), "without: no later point is much cheaper"
+assert without[4:].mean() > 1.5 * without[:4].mean(), "without: the second half costs more"
 growth = without[-1] / without[0], typical[-1] / typical[0]
 assert growth[0] > 3 and growth[1] < growth[0] / 2, "without it grows, with it it grows little"
 
@@ -795,18 +797,21 @@ for (k, v), layer in zip(seen, library_past, strict=True):
 # %% [markdown]
 # `model.stream` and `model.generate` use it until the window slides; then they read the window
 # again. The same seed gives the same tokens with and without the cache, also beyond the context,
-# and for prompts of different lengths. (Short prompts are padded at the left, and a mask hides the
-# padding.)
+# and for prompts of different lengths. (Short prompts are padded at the left, because the next
+# token must stand at the right end of each row. A mask hides the padding, and positions are counted
+# from the first real token. So a padded text is continued as it would be alone.)
 
 # %%
 prompts = [[7, 3, 9, 4, 4], [11], [5, 2, 8]]
 with_cache = model.generate(prompts, CONTEXT + 6, seed=5)
 reading_again = model.generate(prompts, CONTEXT + 6, seed=5, cache=False)
-alone = model.generate(prompts[:1], CONTEXT + 6, seed=5)
+greedy = model.generate(prompts, CONTEXT + 6, temperature=0)
 for row, again_row in zip(with_cache, reading_again, strict=True):
     print(len(row), "tokens:", *row[:16], "...")
     assert np.array_equal(row, again_row), "the same tokens, with the cache and without"
-assert np.array_equal(with_cache[0], alone[0]), "a text does not depend on its neighbours"
+for prompt, row in zip(prompts, greedy, strict=True):
+    alone = model.generate([prompt], CONTEXT + 6, temperature=0)[0]
+    assert np.array_equal(row, alone), "a text does not depend on its neighbours, padded or not"
 
 # %% [markdown]
 # ## 9. Paper and code
@@ -819,8 +824,8 @@ assert np.array_equal(with_cache[0], alone[0]), "a text does not depend on its n
 # - TensorFlow's matrices are stored as (1, in, out), because they were convolutions of width 1
 #   (hence the name Conv1D). Hugging Face's file drops the 1. Some of its files have `transformer.`
 #   in front of the names and some do not.
-# - The released header has 14,283 bytes, which is no multiple of 8. So its numbers begin at an odd
-#   place. NumPy can read them there, but arrays that are not aligned are refused by some code, so a
+# - The released header has 14,283 bytes, so its numbers begin at byte 14,291, which is no multiple
+#   of 4. NumPy can read them there, but arrays that are not aligned are refused by some code, so a
 #   reader should copy them, as `open_by_hand` does. Our writer fills the header up with spaces.
 # - Many later models share one key and one value among several heads (Shazeer 2019, arXiv
 #   1911.02150; Ainslie et al. 2023, arXiv 2305.13245). The past is then smaller by that factor.
@@ -842,4 +847,4 @@ assert int.from_bytes(raw[:8], "little") % 8 == 0 and (8 + 14_283) % 4 == 3, "ou
 
 # %%
 faster = f"{without[-1] / typical[-1]:.0f} times faster at position {N:,}"
-print(f"lesson 17: every check is happy ({sum(explained.values()):,} bytes explained, {faster})")
+print(f"lesson 17: every check is happy ({sum(explained.values()):,} bytes added up, {faster})")

@@ -157,7 +157,8 @@ print("o / z after each tile:", " ".join(f"{value:.2f}" for value in so_far))
 #
 # Now for all queries of a head. The loop goes over tiles of keys. Queries look back, so a tile
 # whose first key is at position `first` concerns only the queries from `first` on. All arrays in
-# the loop have at most T rows and `keys` columns.
+# the loop have at most T rows and `keys` columns. (`np.s_[...]` keeps a slice in a variable. Row 0
+# and column 0 of a tile are the same position, so the triangle of the mask starts in its corner.)
 
 
 # %%
@@ -213,8 +214,8 @@ for width in (1, 2, 3, 5, 11, 16):
 # because the weighted mean can be moved inside the product with v:
 #
 # $$
-# \delta_t = \sum_j p_{tj}\,dp_{tj} = \sum_j p_{tj} \sum_d dout_{td}\,v_{jd}
-# = \sum_d dout_{td} \sum_j p_{tj}\,v_{jd} = \sum_d dout_{td}\,out_{td}.
+# \delta_t = \sum_j p_{tj}\,dp_{tj} = \sum_j p_{tj} \sum_c dout_{tc}\,v_{jc}
+# = \sum_c dout_{tc} \sum_j p_{tj}\,v_{jc} = \sum_c dout_{tc}\,out_{tc}.
 # $$
 #
 # We check this line by line, with two tiles of three and two keys, and without a mask. The
@@ -273,20 +274,22 @@ assert all(result.word == "happy" for result in by_lines), "each gradient of bot
 # The last lines name what a cache must keep: q, keys, values, out, and m2 and z2, from which lse
 # is made. No score and no share is among them. Two things deserve a second look:
 #
-# - `m1`, `rescale` and `z1` have no gradient in this backward. They cancel: out does not depend on
-#   which number was subtracted. This is the argument of lesson 02, where the largest logit was
-#   subtracted.
+# - The gradient of `m1` is 0: `z1` and `o1` are sums of exp(s - m1), they are multiplied by
+#   exp(m1 - m2), and m1 cancels (as the largest logit in lesson 02). `z1`, `o1` and `rescale` have
+#   gradients, but we do not need them: the backward undoes the softmax of the whole row at once.
 # - The tiles meet only in dq. Each tile adds its part. dk and dv of a tile belong to it alone.
 
 # %% [markdown]
 # ## 5. Collapse: the loop
 #
 # For any number of tiles, with the causal mask, these lines become a loop. Each line is a line of
-# lesson 03 for the keys of one tile. The finite differences of lesson 00 judge it:
+# lesson 03 for the keys of one tile:
 #
 # $$
-# ds_{tj} = p_{tj}\,(dp_{tj} - \delta_t), \qquad dp_{tj} = \sum_d dout_{td}\,v_{jd}.
+# ds_{tj} = p_{tj}\,(dp_{tj} - \delta_t), \qquad dp_{tj} = \sum_c dout_{tc}\,v_{jc}.
 # $$
+#
+# The finite differences of lesson 00 judge the loop.
 
 
 # %%
@@ -294,7 +297,7 @@ def tiled_backward(dout, cache):
     """dout (*,T,D) -> dq (*,T,D), dk (*,T,D), dv (*,T,D)"""
     q, k, v, out, lse, keys = cache
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    mean_dp = (dout * out).sum(axis=-1, keepdims=True)
+    mean_dp, root_d = (dout * out).sum(axis=-1, keepdims=True), math.sqrt(q.shape[-1])
     for first in range(0, q.shape[-2], keys):
         tile, rows = np.s_[..., first : first + keys, :], np.s_[..., first:, :]
         p = np.exp(tile_scores(q[rows], k[tile]) - lse[rows])  # computed again
@@ -302,10 +305,10 @@ def tiled_backward(dout, cache):
         dp = dout[rows] @ v[tile].swapaxes(-1, -2)
         dv[tile] = p.swapaxes(-1, -2) @ dout[rows]
         # p = softmax(s)
-        ds = p * (dp - mean_dp[rows]) * (1 / math.sqrt(q.shape[-1]))
+        ds = p * (dp - mean_dp[rows])
         # s = q @ k^T / sqrt(D)
-        dq[rows] += ds @ k[tile]
-        dk[tile] = ds.swapaxes(-1, -2) @ q[rows]
+        dq[rows] += ds @ k[tile] / root_d
+        dk[tile] = ds.swapaxes(-1, -2) @ q[rows] / root_d
     return dq, dk, dv
 
 
@@ -449,7 +452,8 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 #
 # The library has attention in tiles twice. On a processor (`minigpt/ops/fast/attention.py`) a tile
 # has 64 *queries*, and they meet all their keys at once. So each row is complete, and an ordinary
-# softmax is enough. What is kept is lse:
+# softmax is enough. What is kept is lse. (`_exp(e)` puts exp(e) in the place of e and returns the
+# sum of each row.)
 #
 #     # minigpt/ops/fast/attention.py
 #     z = _exp(e)
@@ -460,8 +464,9 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 #     o /= z
 #
 # On a GPU a tile must fit into a very small memory close to the arithmetic (lesson 21), so keys
-# come in tiles too, 16 at a time, and the online softmax is needed. These lines are C; `s[j][me]`
-# is the score of key j, and `before` is our `rescale`:
+# come in tiles too, 16 at a time, and the online softmax is needed. These lines are C. `wide` is
+# the type of a number (float for float32), `s[j][me]` is the score of key j, and `before` is our
+# `rescale`. `blind` is true for a query that sees no key:
 #
 #     # minigpt/ops/cuda/attention.cu
 #     wide before = exp(m - larger);
@@ -511,6 +516,7 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 #   and give the same bits every time.
 # - **How much is moved.** The paper's theorem 2: with a fast memory for M numbers, about T²D²/M
 #   numbers are moved between the slow and the fast memory; ordinary attention moves about TD + T².
+#   With D = 64 and a fast memory of 100 KB, M = 25,000 in float32, D²/M is a sixth.
 # - **Dropout** of shares works in tiles, because a key and a position give its random bits again
 #   (lesson 07).
 
