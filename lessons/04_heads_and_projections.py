@@ -57,12 +57,15 @@ def draw_why():
 plot.save(draw_why(), "04_why.png")
 
 # %% [markdown]
-# The mixture of one head has lost which letter stood where. Two heads have two sets of shares, and
-# their results stand side by side, so nothing is mixed that must stay apart. Unequal shares do not
-# help as long as they depend on places only: section 6 shows it with pencil and by experiment.
+# The mixture of one head has lost which letter stood where. Two heads have two sets of shares,
+# and their results stand side by side, so nothing is mixed that must stay apart. Unequal shares
+# do not help as long as they depend on places only: with 0.7 and 0.3 the two mixtures differ, but
+# the stronger letter then also wins where the weaker one is the answer. Section 6 shows with
+# pencil that no shares serve both answers, and by experiment.
 #
-# The cost must not grow with the number of heads. So the width C is *cut*: NH heads work on C / NH
-# columns each, the size D of a head. GPT-1 has C = 768, NH = 12, D = 64.
+# We want to choose the number of heads freely, so the cost should not grow with it. So the width
+# C is *cut*: NH heads work on C / NH columns each, the size D of a head. GPT-1 has C = 768, NH =
+# 12, D = 64.
 
 # %% [markdown]
 # ## 2. Forward: cut, attend, join
@@ -185,6 +188,7 @@ def example():
     """x (B,T,C), w (C,3C), b (3C,), w_o (C,C), b_o (C,)"""
     rng = np.random.default_rng(0)
     shapes = (B, T, C), (C, 3 * C), (3 * C,), (C, C), (C,)
+    # divided by sqrt(C), a product with a matrix has the size of its input (lesson 03)
     return [rng.normal(size=shape) / (math.sqrt(C) if shape[0] == C else 1) for shape in shapes]
 
 
@@ -205,6 +209,7 @@ assert np.allclose(kept.merged[1, :, 8:12], by_hand, rtol=0, atol=1e-14), "colum
 def backward(dout, kept):
     # out = merged @ w_o + b_o
     dmerged = dout @ kept.w_o.T
+    # merged^T dout of lesson 01, summed over texts and positions (axes 0 and 1)
     dw_o = np.tensordot(kept.merged, dout, axes=([0, 1], [0, 1]))
     db_o = dout.sum(axis=(0, 1))
     # merged = merge_heads(mixed), mixed = p @ v
@@ -240,7 +245,8 @@ assert all(result.word == "happy" for result in results), "each line is right"
 # $$
 #
 # So each head has its own output matrix W_O,h of shape (D, C). **No head depends on another: each
-# adds its part to the same sum.** That sum is then added to the stream of the block (lesson 07).
+# adds its part to the same sum.** That sum is then added to the vector that the layer received
+# (lesson 07).
 
 # %%
 w_o_blocks = arrays[3].reshape(NH, D, C)
@@ -275,7 +281,8 @@ plot.save(draw_sum(), "04_sum_of_heads.png")
 
 # %% [markdown]
 # A head needs W_V and W_O only as a product: mixed_h W_O,h = p (x W_V,h) W_O,h. The matrix W_V,h
-# W_O,h has shape (C, C), but its rank is at most D: a head carries D numbers from one position to
+# W_O,h has shape (C, C), but its rank is at most D, because every x must first become the D numbers
+# x W_V,h: a head carries D numbers from one position to
 # another, not C. In the same way, its scores need only the product of W_Q,h and W_K,h transposed.
 
 # %%
@@ -382,8 +389,10 @@ assert np.abs(dbk).max() < 1e-13 and careless > 0.1, "dbk is 0; the careless che
 # Nothing is wrong: the gradient of the key bias is exactly 0, and the check divided one rounding
 # error by another. Add a vector c to *every* key: all scores of row t rise by the same number,
 # q[t] . c / sqrt(D), and softmax does not change when all scores of a row rise together (lesson
-# 03). GPT-1 has 12 layers with 768 such numbers, 9,216 parameters that no text can teach.
-# `lines.check` measures a gradient that is zero against the size of the others.
+# 03). GPT-1 has 12 layers with 768 such numbers, 9,216 parameters that no text can teach. (Their
+# gradient is rounding noise. They may move, since Adam enlarges it, but to no effect.)
+# `lines.check` measures a gradient that is zero against the size of the others. So a rounding
+# error of 1e-16 counts as nothing beside gradients near 1.
 
 # %%
 def with_key_bias(amount):
@@ -395,7 +404,7 @@ def with_key_bias(amount):
 change = np.abs(with_key_bias(100.0) - kept.out).max()
 print(f"100 is added to every key bias: the output moves by {change:.0e}")
 assert change < 1e-10, "the key bias has no effect"
-assert 12 * 768 == 9216, "GPT-1's key biases"
+print("key biases of GPT-1:", 12 * 768)
 
 # %% [markdown]
 # ## 6. See it: copy two letters at once
@@ -408,7 +417,7 @@ assert 12 * 768 == 9216, "GPT-1's key biases"
 
 # %%
 def make_texts(rng, n, wanted):
-    """n texts x (n,8,C), and the letters at the wanted places (n,K); C = 8 K"""
+    """n texts x (n,8,C), and the letters at the wanted places (n,K); C = 8 K, 8 logits an answer"""
     letters = rng.integers(8, size=(n, 8))
     x = np.zeros((n, 8, 8 * len(wanted)))
     x[..., :8] = np.eye(8)[letters]
@@ -504,17 +513,20 @@ assert max(pure[1]) < 0.7 and min(pure[2]) == 1, "two letters: one head fails, t
 # with the same number of parameters make no mistake. This does not depend on the training.
 #
 # **With pencil.** Let x stand at place 2 and y at place 5, and let the other letters stay the
-# same. The shares p_2 and p_5 depend on places only, and so does everything else in the sum. The
-# logit of letter c for the second answer is then p_2 M[x,c] + p_5 M[y,c] + k[c] with a fixed
-# matrix M and fixed numbers k. Write A = M[x,x] - M[x,y], B = M[y,y] - M[y,x] and K = k[x] - k[y].
-# The second answer is right for the texts xx and yy if
+# same. The shares p_2 and p_5 depend on places only, and so does everything else in the sum. Let
+# M[x,c] be what the letter x, passed through W_V and W_O, adds to the logit of letter c (of the
+# second answer), and k[c] what all other places add. The logit of c is then p_2 M[x,c] + p_5
+# M[y,c] + k[c]. Write A = M[x,x] - M[x,y], B = M[y,y] - M[y,x] and K = k[x] - k[y]. For the text
+# xx, the logit of x must be above that of y: (p_2 + p_5) M[x,x] + k[x] > (p_2 + p_5) M[x,y] +
+# k[y]. This is the first condition below, and the other three are found in the same way. The
+# second answer is right for the texts xx and yy only if
 #
 # $$
 # (p_2 + p_5) A + K > 0 \quad\text{and}\quad (p_2 + p_5) B - K > 0,
 # \quad\text{so the sum gives}\quad A + B > 0
 # $$
 #
-# It is right for the texts xy (answer y) and yx (answer x) if
+# It is right for the texts xy (answer y) and yx (answer x) only if
 #
 # $$
 # p_5 B - p_2 A - K > 0 \quad\text{and}\quad p_5 A - p_2 B + K > 0,
@@ -559,7 +571,7 @@ def silenced(weights, head):
     return [w, np.where(block[:, None], 0, w_o)]
 
 
-print("                     letter at 2    letter at 5")
+print("seed 0               letter at 2    letter at 5")
 without = [rights(silenced(two_heads, head), 2) for head in (0, 1)]
 for name, found in zip(
     ("both heads", "head 0 silenced", "head 1 silenced"),
@@ -567,12 +579,21 @@ for name, found in zip(
     strict=True,
 ):
     print(f"{name:18} {found[0]:12.1%} {found[1]:14.1%}")
-lost = [int(np.argmin(found[:2])) for found in without]
-assert sorted(lost) == [0, 1], "each head is needed for another answer"
-assert all(min(found[:2]) < 0.4 and max(found[:2]) > 0.9 for found in without), "and only for it"
+
+# %%
+print("seed   right without head 0 (places 2, 5)   without head 1")
+for seed in range(5):
+    weights = train(2, seed=seed, places_only=True)
+    without = [rights(silenced(weights, head), 2)[:2] for head in (0, 1)]
+    one, other = (f"{first:.0%}, {second:.0%}" for first, second in without)
+    print(f"{seed:4}   {one:>35}   {other:>15}")
+    lost = [int(np.argmin(found)) for found in without]
+    assert sorted(lost) == [0, 1], "each head is needed for another answer"
+    assert all(min(found) < 0.3 and max(found) > 0.9 for found in without), "and only for it"
 
 # %% [markdown]
-# Each head carries one letter. Now the free models, whose scores may depend on letters too:
+# In all five models each head carries one letter. Now the free models, whose scores may depend on
+# letters too:
 
 # %%
 free = {n_head: experiment(n_head) for n_head in (1, 2)}
@@ -592,11 +613,11 @@ assert max(four[1]) < min(four[2]) and max(four[2]) < min(four[4]), "more heads,
 # %% [markdown]
 # One free head answers 92 to 97 % of the texts about two letters. It must use the letters in its
 # scores: when they may depend on places only, it fails, and nothing else was changed. With 1,000
-# steps in place of 300, one free head makes no mistake either (`experiment(1, steps=1000)`, five
-# seeds). With four letters and 300 steps, one head answers about half of the texts, two heads
-# answer nearly all, and four heads all or nearly all. So this experiment shows: at equal
-# parameters and equal steps, a task that needs several looks is learned better with several heads.
-# It does not show that one wide head can never do it.
+# steps in place of 300, one free head makes no mistake either (`experiment(1, steps=1000)`: our
+# run of five seeds, not repeated here). With four letters and 300 steps, one head answers about
+# half of the texts, two heads answer nearly all, and four heads all or nearly all. So this
+# experiment shows: at equal parameters, equal steps and one learning rate (0.02), these tasks are
+# learned better with several heads. It does not show that one wide head can never do it.
 
 # %% [markdown]
 # ## 7. In the library
@@ -607,8 +628,9 @@ assert max(four[1]) < min(four[2]) and max(four[2]) < min(four[4]), "more heads,
 #     heads = x.reshape(b, t, n_head, size)
 #     return heads.swapaxes(1, 2)
 #
-# What do heads cost? The products need 2 T T C multiplications for any NH: NH heads of D = C / NH
-# columns. But each head has its own shares, so p has NH T T numbers:
+# What do heads cost? q k^T needs T T D multiplications for each head, and p v as many: together 2
+# T T D NH = 2 T T C for any NH (pairs that the mask hides included). But each head has its own
+# shares, so p has NH T T numbers:
 
 # %%
 def megabytes_of_p(n_head):
@@ -629,11 +651,10 @@ for n_head in (1, 4, 12):
     size = 768 // n_head
     work = n_head * 2 * 512 * 512 * size
     print(f"{n_head:5} {size:6} {work:17,} {megabytes_of_p(n_head):14.1f}")
-    assert work == 2 * 512 * 512 * 768, "the same work for any number of heads"
     assert np.isclose(megabytes_of_p(n_head), n_head * 512 * 512 * 4 / 1e6), "p grows with heads"
 
 # %% [markdown]
-# In 12 layers, for GPT-1's batch of 64, p alone has 12.6 MB x 12 x 64 = 9.7 GB. Lesson 18 computes
+# In 12 layers, for GPT-1's batch of 64, p alone has 12.58 MB x 12 x 64 = 9.7 GB. Lesson 18 computes
 # attention without keeping it.
 
 # %% [markdown]
@@ -646,7 +667,7 @@ for n_head in (1, 4, 12):
 #   64: from 12 heads of 64 (C = 768) to 25 heads of 64 (C = 1600).
 # - **The key bias** is in GPT-1's code, and has no effect (section 5).
 # - **Fewer keys than queries.** Later models let several query heads share one head of keys and
-#   values (grouped-query attention). Exercise 1 is its backward pass.
+#   values (grouped-query attention, Ainslie et al. 2023). Exercise 1 is its backward pass.
 
 # %%
 widths = {"GPT-1": (768, 12), "GPT-2 medium": (1024, 16), "GPT-2 XL": (1600, 25)}
