@@ -2,9 +2,9 @@
 # # Lesson 05: GELU and the MLP
 #
 # You will see why a network needs a function that is not linear between its linear maps. You will
-# build the one that GPT-1 uses, GELU, with its backward pass, and find that its slope is above 1 in
-# one place and below 0 in another. Then you will put together two thirds of a Transformer block:
-# the MLP.
+# build the one that GPT-1 uses, GELU, with its backward pass, and find that its slope is above 1
+# in one place and below 0 in another. Then you will put together the MLP, the part that holds two
+# thirds of a Transformer block's parameters.
 #
 # Reading: 40 minutes. Running: 5 seconds. Before it: lessons 00 (the backward pass) and
 # 01 (linear).
@@ -72,11 +72,13 @@ assert np.allclose(best_linear(AB, WANTED), 0.5), "the best line says one half f
 assert np.array_equal(bent_ab, WANTED), "two units with a bend are right"
 
 # %% [markdown]
-# The best linear map gives 0.5 in all four cases: it has learned nothing. The last column puts the
-# function ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a bend:
-# it is flat left of 0 and rises right of 0. With s = a + b, two units are enough:
-# ReLU(s) - 2 ReLU(s - 1). One is not enough: c + k ReLU(ws + b) only rises or only falls, and the
-# answer has to do both.
+# The best linear map gives 0.5 in all four cases: it has learned nothing. The last column puts
+# the function ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a
+# bend: it is flat left of 0 and rises right of 0. With s = a + b, two units are enough: ReLU(s) -
+# 2 ReLU(s - 1). One is not enough: c + k ReLU(z), where z is linear in a and b, only rises or
+# only falls with z. It would have to give the same for (0, 0) and (1, 1), and another number for
+# (0, 1) and (1, 0). So both z of one pair would lie above both z of the other pair (or all of one
+# pair on the flat side). But z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0), because z is linear.
 
 # %%
 from minigpt import plot
@@ -97,7 +99,7 @@ plot.save(figure, "05_two_bends.png")
 # %% [markdown]
 # **What ReLU costs.** Left of 0 its slope is 0, so no gradient passes. Suppose that the bias of a
 # unit has drifted so far down that the unit is negative on every example. Then its weights get the
-# gradient 0, and no update can bring it back. Such a unit is called *dead*.
+# gradient 0, and no update of this unit can bring it back. Such a unit is called *dead*.
 
 # %%
 noise = np.random.default_rng(0).normal(size=1000)  # one weight of 1, and 1,000 inputs
@@ -108,8 +110,9 @@ for bias, number in passing.items():
 assert passing[-4] == 0, "with a bias of -4 the unit is dead"
 
 # %% [markdown]
-# **GELU** makes the switch smooth. Draw a random number n from the normal distribution, and let x
-# pass if n < x; otherwise the output is 0. A large x nearly always passes, a very negative x nearly
+# **GELU** makes the switch smooth. The authors think of a switch that is thrown at random, and is
+# on more often for a large x. Draw a random number n from the normal distribution, and let x pass
+# if n < x; otherwise the output is 0. A large x nearly always passes, a very negative x nearly
 # never, and x = 0 in half of all cases. GELU is the *average* output:
 #
 # $$
@@ -117,8 +120,9 @@ assert passing[-4] == 0, "with a bias of -4 the unit is dead"
 # \qquad \Phi(x) = \tfrac12\left(1 + \mathrm{erf}\!\left(\tfrac{x}{\sqrt2}\right)\right).
 # $$
 #
-# $\Phi$ is the cumulative distribution function of the normal distribution. The name says it:
-# *Gaussian error linear unit*. We check the formula by half a million random numbers for each x.
+# $\Phi$ is the cumulative distribution function of the normal distribution, and $\mathrm{erf}(z)
+# = \frac{2}{\sqrt\pi} \int_0^z e^{-t^2} dt$ (in Python `math.erf`). The name says it: *Gaussian
+# error linear unit*. We check the formula by half a million random numbers for each x.
 
 # %%
 erf = np.vectorize(math.erf)
@@ -161,6 +165,7 @@ plot.save(figure, "05_gelu_and_relu.png")
 # \qquad u = \sqrt{2/\pi}\,\bigl(x + 0.044715\,x^3\bigr).
 # $$
 #
+# The factor $\sqrt{2/\pi}$ gives the tanh form the right slope of $\Phi$ at 0; 0.044715 was fitted.
 # OpenAI's code computes the tanh form, in GPT-1 and in GPT-2, so the released weights were trained
 # with it. How far apart are the two?
 
@@ -179,9 +184,9 @@ print(f"largest difference of the two forms: {gap.max():.2e} at |x| = {widest:.2
 assert abs(gap.max() - 4.73e-4) < 1e-6 and abs(widest - 2.70) < 0.01, "half a thousandth"
 
 # %% [markdown]
-# Half a thousandth is small, but it is no rounding error. If you load released weights into a model
-# with the erf form, all logits differ slightly, and no error message says why. From here on, GELU
-# means the tanh form.
+# Half a thousandth is small, but it is no rounding error. If you load released weights into a
+# model with the erf form, the difference goes into every following layer, and no error message
+# says why. From here on, GELU means the tanh form.
 
 # %% [markdown]
 # ## 2. Forward: one operation per line
@@ -322,7 +327,7 @@ dent = tanh_form(grid).min()
 print(f"steepest: slope {slope(grid).max():.3f} at {steepest:.2f}")
 print(f"mirrored: slope {slope(grid).min():.3f} at {-steepest:.2f}")
 print(f"lowest point: GELU({lowest:.2f}) = {dent:.3f}; left of it, GELU falls while x rises")
-print(f"of normal random numbers, {100 * cdf(lowest):.1f} % lie left of it, on a negative slope")
+print(f"of N(0, 1) numbers, {100 * cdf(lowest):.1f} % lie left of it, on a negative slope")
 assert np.abs(slope(grid) + slope(-grid) - 1).max() < 1e-14, "slope(x) + slope(-x) = 1"
 assert abs(slope(grid).max() - 1.129) < 1e-3, "the steepest slope is 1.129"
 assert abs(lowest + 0.7525) < 1e-3 and abs(dent + 0.1700) < 1e-4, "where the dent is lowest"
@@ -347,8 +352,9 @@ plot.save(figure, "05_slope.png")
 # sets negative slopes to 0 is wrong.
 #
 # Does GELU rescue the dead unit with a bias of -4? A gradient passes now. But look at its
-# direction. The table shows the average slope over the 1,000 examples of section 1. A positive
-# number means that the bias moves up when more output is wanted.
+# direction. The table shows the average slope over the 1,000 examples of section 1. Suppose that
+# more output lowers the loss. Then `dout` is negative, and the step against the gradient moves
+# the bias by the rate times this slope: up if it is positive.
 
 # %%
 print("bias of the unit   average slope: ReLU     GELU")
@@ -362,7 +368,8 @@ assert average_slopes[-4][0] == 0 > average_slopes[-4][1], "no longer stuck, but
 
 # %% [markdown]
 # At -4 the ReLU unit cannot move. The GELU unit can move, but if more output is wanted it moves the
-# wrong way, away from the examples. GELU removes the exact zero. It does not revive dead units.
+# wrong way, away from the examples. GELU removes the exact zero. In this example it does not
+# revive the dead unit.
 
 # %% [markdown]
 # ## 5. The MLP, its check, and the trap
@@ -445,10 +452,12 @@ results = by_lines + mlp_by_lines + of_gelu + of_mlp
 assert all(result.error < 1e-8 for result in results), "GELU and the MLP are right"
 
 # %% [markdown]
-# **The trap: a tolerance that is made for noise.** This mistake is plausible: the tanh form in the
-# forward pass, and the slope of the *erf* form, which is the simpler formula, in the backward pass.
-# In float32, finite differences are noisy, so a careless check uses eps = 1e-3 and accepts an error
-# of 1 %. Both slopes pass such a check.
+# **The trap: a tolerance that is made for noise.** This mistake is plausible: the tanh form in
+# the forward pass, and the slope of the *erf* form, which is the simpler formula, in the backward
+# pass. In float32, finite differences are noisy: the rounding error is the last digit divided by
+# eps (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. Both slopes
+# pass such a check. In float64 both would pass with 1 % too. But there a tolerance of 1e-7 is
+# possible.
 
 # %%
 def erf_slope_backward(dout, cache):
@@ -465,13 +474,21 @@ def careless_error(backward, x, dout):
 
 
 few, dfew = np.random.default_rng(2).normal(size=(2, 30)).astype(np.float32)
+careful_errors = {}
 print("slope in the backward   careless error, float32   careful error, float64   verdict")
 for name, some in (("of the tanh form", gelu_backward), ("of the erf form", erf_slope_backward)):
     careless = careless_error(some, few, dfew)
     [careful] = gradcheck.check(gelu_forward, some, (few.astype(np.float64),))
     print(f"{name:21}   {careless:23.0e}   {careful.error:22.0e}   {careful.word}")
     expected = "happy" if some is gelu_backward else "wrong"
-    assert careless < 0.01 and careful.word == expected, "only float64 tells them apart"
+    careful_errors[name] = careful.error
+    assert careless < 0.01 and careful.error < 0.01, "a tolerance of 1 % hides the mistake"
+    assert careful.word == expected, "a tolerance of 1e-7, in float64, does not"
+
+# %%
+tanh_error, erf_error = careful_errors.values()
+print(f"in float64 the second error is {erf_error / tanh_error:.0e} times the first")
+assert erf_error > 1e6 * tanh_error, "a million times"
 
 # %% [markdown]
 # In float64 one error is more than a million times the other. If a check needs a loose tolerance,
@@ -492,8 +509,8 @@ SINE = np.sin(2 * line)
 def fit(bend_forward, bend_backward, rate):
     """Returns the output, what each unit adds to it, and the mean squared error."""
     draw = np.random.default_rng(2)
-    u1, c1 = draw.normal(size=(1, 6)), 1.5 * draw.normal(size=6)
-    u2, c2 = draw.normal(size=(6, 1)) / 5, np.zeros(1)
+    u1, c1 = draw.normal(size=(1, 6)), 1.5 * draw.normal(size=6)  # the bends are spread out
+    u2, c2 = draw.normal(size=(6, 1)) / 5, np.zeros(1)  # the output begins small
     for _ in range(2000):
         inner, fc = ops.linear_forward(line, u1, c1)
         a, bend = bend_forward(inner)
@@ -507,6 +524,7 @@ def fit(bend_forward, bend_backward, rate):
 
 
 bent, pieces, bent_error = fit(gelu_forward, gelu_backward, rate=0.1)
+# without a bend the rate 0.1 diverges; 0.02 reaches the best line, and no rate can do better
 straight, _, straight_error = fit(lambda x: (x, None), lambda dout, cache: dout, rate=0.02)
 print(f"mean squared error: with GELU {bent_error:.5f}, without {straight_error:.3f}")
 
@@ -527,11 +545,11 @@ plot.save(figure, "05_six_units.png")
 print(f"without GELU, six units draw the best line: error {straight_error:.3f}")
 
 # %% [markdown]
-# The right panel shows a second way to read an MLP. Its output is a sum over hidden units. Column j
-# of w1 decides how strongly unit j reacts to the input, and row j of w2 is the vector that it adds
-# to the output. This much is arithmetic, and it is checked below. Geva et al. 2021 (arXiv
-# 2012.14913) find units in trained models that react to something a person can name. That is a
-# finding about trained models. It does not follow from the formula.
+# The right panel shows a second way to read an MLP. Its output is a sum over hidden units. Column
+# j of w1 decides how strongly unit j reacts to the input, and row j of w2 is the vector that it
+# adds to the output. That the output is this sum is arithmetic, and it is checked below. Geva et
+# al. 2021 (arXiv 2012.14913) find units in trained models that react to something a person can
+# name. That is a finding about trained models. It does not follow from the formula.
 
 # %%
 by_units = b2 + np.zeros((N, C))
@@ -579,9 +597,10 @@ for path, size in kept.items():
 assert sum(kept.values()) == 8 * N * (C + 3 * F), "C + 3 F numbers for each position"
 
 # %% [markdown]
-# C + 3 F numbers for each position: the input, and three arrays of the inner width. (The cache
-# holds the weights too, but only refers to them: they cost no further memory, so they are left out
-# of the table.) Now the same for GPT-1, with 64 sequences of 512 positions in float32.
+# C + 3 F numbers for each position: the input, and three arrays of the inner width (f, t and a).
+# (The cache holds the weights too, but only refers to them: they cost no further memory, so they
+# are left out of the table.) Now the same for GPT-1, with 64 sequences of 512 positions in
+# float32.
 
 # %%
 C1, F1, positions = 768, 3072, 64 * 512
@@ -598,7 +617,7 @@ assert block == 7_087_872 and parameters == 4_722_432, "the sizes of GPT-1"
 # %% [markdown]
 # Two thirds of a block: about $8C^2$ parameters in the MLP, against $4C^2$ in the attention. Why
 # four times as wide? Vaswani et al. chose it (512 and 2,048). In their table 3 they tried other
-# inner widths, and wider was better. It is a choice, not a law.
+# inner widths, and wider (which is also larger) was better. It is a choice, not a law.
 
 # %% [markdown]
 # ## 8. Paper and code
@@ -609,7 +628,7 @@ assert block == 7_087_872 and parameters == 4_722_432, "the sizes of GPT-1"
 #   unless it is made with `approximate="tanh"`.
 # - The papers call the MLP "position-wise": it sees one position at a time and moves nothing
 #   between positions. That is the attention's work. In GPT-1, dropout (lesson 07) follows the
-#   second linear map; in our code the module adds it.
+#   second linear map; in our code the part that calls the MLP adds it.
 
 # %% [markdown]
 # ## 9. Exercises

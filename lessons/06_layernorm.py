@@ -21,10 +21,11 @@
 # factor of 2 in each layer gives 2^12 = 4,096. A deep network is a long product, and a long product
 # is nearly always close to zero or very large.
 #
-# We measure it. Each layer has 64 channels and a matrix whose entries are drawn from N(0, s^2/64).
-# If s = 1, the product has about the scale of its input, and GELU then makes it smaller. We compare
-# a network without LayerNorm with one that has it in front of each matrix. LayerNorm without its
-# two learned arrays is one line, `normalize`:
+# We measure it. Each layer has 64 channels and a matrix whose entries are drawn from N(0,
+# s^2/64). If s = 1, the product has about the scale of its input: each of its entries is a sum of
+# 64 terms, and each term has 1/64 of the variance of an input number. GELU then makes it smaller.
+# We compare a network without LayerNorm with one that has it in front of each matrix. LayerNorm
+# without its two learned arrays is one line, `normalize`:
 
 # %%
 import math
@@ -75,11 +76,12 @@ for s in (0.5, 1, 2):
     assert bare[s][11] < 1e-2 if s < 2 else bare[s][11] > 10, "without it: vanishes, or grows"
 
 # %% [markdown]
-# Without LayerNorm, s would have to have exactly the right value, and keep it while training
-# changes every matrix. With LayerNorm the scale is about the same at every depth: what one layer
-# makes of numbers of scale 1. GPT-1 draws its weights from N(0, 0.02^2) at width 768, which is
-# s = 0.02 sqrt(768) = 0.55. That is close to the lowest curve: twelve such layers alone would pass
-# on almost nothing. GPT-1 has LayerNorm, and the residual connections of lesson 07.
+# Without LayerNorm, s would have to have nearly the right value (5 % too large gives 1.05^24 =
+# 3.2), and keep it while training changes every matrix. With LayerNorm the scale is about the
+# same at every depth: what one layer makes of numbers of scale 1. GPT-1 draws its weights from
+# N(0, 0.02^2) at width 768, which is s = 0.02 sqrt(768) = 0.55. That is close to the lowest
+# curve: twelve layers of the kind that is measured here would pass on almost nothing. GPT-1 has
+# LayerNorm, and the residual connections of lesson 07.
 #
 # **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
 # standard deviation. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75, so the deviations are
@@ -224,7 +226,8 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # \qquad d\hat x = dout\cdot g.
 # $$
 #
-# The lines from `dx_mean` to `dx` have become one. Note where g stands: *inside* both means.
+# All lines from the first `dx_mean` to `dx` have become one. Note where g stands: *inside* both
+# means.
 
 # %%
 def layernorm_forward(x, g, b, *, eps=1e-5):
@@ -257,27 +260,30 @@ assert difference < 1e-13 and np.allclose(out, v.out, rtol=0, atol=1e-14), "the 
 _, hand_cache = layernorm_forward(row, np.ones(4), np.zeros(4))
 dx_hand, _, _ = layernorm_backward(np.array([1.0, 0, 0, 0]), hand_cache)
 print("x = (1, 2, 4, 8) and dout = (1, 0, 0, 0): dx =", dx_hand.round(3))
-published = [0.18163573, -0.15568756, -0.08433082, 0.05838266]
-assert np.allclose(dx_hand, published, rtol=0, atol=1e-8), "the numbers of the derivation"
+by_pencil = [0.18163573, -0.15568756, -0.08433082, 0.05838266]
+assert np.allclose(dx_hand, by_pencil, rtol=0, atol=1e-8), "the numbers of the derivation"
 
 # %% [markdown]
-# Look at the last number. To make the *first* output larger, increase also the *largest input*.
+# Look at the last number. To make the *first* output larger, increase the first input (0.182), but
+# also, a little, the *largest input* (0.058).
 # That raises the mean, which alone would lower the first output, and it raises the standard
 # deviation, which brings the first output, a negative number, nearer to 0. Here the second effect
 # is the stronger one. In a row, every output depends on every input.
 #
-# **What the formula says.** mean(u) measures the component of u along the vector of ones, and
-# mean(u x_hat) the component along x_hat. Both components are subtracted. As a matrix:
+# **What the formula says.** For any vector u (here u is `dx_hat`), mean(u) measures its component
+# along the vector of ones, and mean(u x_hat) its component along x_hat. Both are subtracted. Now
+# mean(u) is $\mathbf 1^T u / C$, so mean(u) times the vector of ones is $\frac1C \mathbf 1
+# \mathbf 1^T u$. As a matrix:
 #
 # $$
 # dx = r\,P\,d\hat x, \qquad
 # P = I - \frac1C\,\mathbf 1\,\mathbf 1^{T} - \frac1C\,\hat x\,\hat x^{T}.
 # $$
 #
-# The two vectors are orthogonal, and both have the squared length C (x_hat but for eps). So P is a
-# **projection** in the sense of geometry: applied twice, it does the same as once. (The projections
-# of lesson 04 are linear maps of any kind.) It removes two directions and leaves the others as they
-# are.
+# The two vectors are orthogonal, because the sum of x_hat is 0. Both have the squared length C,
+# since the mean of the squares of x_hat is 1 (but for eps). So P is a **projection** in the sense
+# of geometry: applied twice, it does the same as once. (The projections of lesson 04 are linear
+# maps of any kind.) It removes two directions and leaves the others as they are.
 
 # %%
 one, unit = np.ones(C), v.x_hat[1, 2]
@@ -296,12 +302,13 @@ assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone
 
 # %% [markdown]
 # **The surprise.** *Whatever* dout is, dx is orthogonal to the vector of ones and to x_hat. No
-# gradient can shift a row as a whole, and none can stretch it. This is as it must be: a row that is
-# shifted or stretched has the same output, so the derivative of the loss in these two directions is
-# zero.
+# gradient points in the direction that shifts a row as a whole, and none in the direction that
+# stretches it. (A step of finite length goes along the tangent, so it makes the row a little
+# longer: exercise 3.) This is as it must be: a row that is shifted or stretched has the same
+# output, so the derivative of the loss in these two directions is zero.
 #
-# (Along x_hat a little is left because of eps: the fraction eps/(var + eps) of dx_hat's component.
-# Without eps it is exactly zero.)
+# (Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps),
+# so the fraction eps / (var + eps) of dx_hat's component stays. Without eps it is exactly zero.)
 
 # %%
 left_over = (v.rstd * EPS / (v.var + EPS))[..., 0] * (dx_hat * v.x_hat).sum(axis=-1)
@@ -361,9 +368,10 @@ assert verdicts == {"at g = 1": "happy", "at a random g": "wrong"}, "wrong, but 
 # changed. So check at random gains.
 #
 # The second trap was met in lesson 00: a dout for which the true gradient is zero. At g = 1 there
-# are two of them here, the vector of ones, and x itself. (A dout equal to x is what you get if you
-# draw both from generators with the same seed.) The true dx is then about 0, so a backward whose dx
-# is seven times too large also passes:
+# are two of them here, the vector of ones, and x itself. (A dout equal to x is what you get if
+# you draw both from generators with the same seed.) The true dx is then about 0. So a backward
+# whose dx is seven times too large passes every check with an absolute tolerance, such as the
+# careless one of lesson 00:
 
 # %%
 gain, start = np.ones(C), layernorm_forward(x, np.ones(C), b)[1]
@@ -421,11 +429,11 @@ right.set_title("Backward: dout points up, dx turns")
 plot.save(figure, "06_circle.png")
 
 # %% [markdown]
-# Left: the forward removes the distance from the centre. Right: so no gradient can change it. Every
-# arrow is the dx of one x, for the same dout, which points up. Each arrow goes round the circle,
-# none goes in or out. At the top, where x_hat is as far up as it can be, and at the bottom, where
-# both ways round are equally good, the arrows vanish. Farther out they are shorter. How much
-# shorter, and where that ends, the next picture shows:
+# Left: the forward removes the distance from the centre. Right: so no gradient points along it.
+# Every arrow is the dx of one x, for the same dout, which points up. Each arrow goes round the
+# circle, none goes in or out. At the top, where x_hat is as far up as it can be, and at the
+# bottom, where both ways round are equally good, the arrows vanish. Farther out they are shorter.
+# How much shorter, and where that ends, the next picture shows:
 
 # %%
 sizes = 10.0 ** np.arange(-5, 3.1, 0.25)
@@ -437,7 +445,7 @@ spread = sizes * np.median(v.std)
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
 axes.loglog(spread, largest, "o-", markersize=4)
 axes.axvline(math.sqrt(EPS), color="gray", linestyle=":")
-axes.text(1.4 * math.sqrt(EPS), 2e-3, "sqrt(eps)", color="gray")
+axes.text(1.4 * math.sqrt(EPS), 2e-3, "std = sqrt(eps)", color="gray")
 axes.set(title="The larger x, the smaller its gradient", xlabel="standard deviation of x")
 axes.set_ylabel("length of dx / length of dx_hat")
 plot.save(figure, "06_size_of_the_gradient.png")
@@ -477,15 +485,15 @@ assert round(each / 1e6) == 101 and round(24 * each / 1e9, 2) == 2.42, "x_hat is
 # x_hat is as large as x, and rstd is one number for each position. An implementation can keep x,
 # the mean and rstd instead, and compute x_hat again. That saves memory only where x is kept anyway.
 #
-# **A relative: RMSNorm** (Zhang and Sennrich 2019) leaves two things out: it does not subtract the
-# mean, and it has no bias. It divides by the root of the mean square:
+# **A relative: RMSNorm** (Zhang and Sennrich 2019), as it is used today, leaves two things out:
+# it does not subtract the mean, and it has no bias. It divides by the root of the mean square:
 #
 # $$
 # out = \frac{g\,x}{\sqrt{\mathrm{mean}(x^2) + eps}}.
 # $$
 #
-# So each row needs one mean where LayerNorm needs two, one after the other, and each RMSNorm has C
-# parameters where LayerNorm has 2C. Many models after GPT-2 use it. Is it still independent of a
+# So each row needs one mean where LayerNorm needs two, and each RMSNorm has C parameters where
+# LayerNorm has 2C. Many models after GPT-2 use it, such as Llama. Is it still independent of a
 # shift and of a stretch?
 
 # %%
