@@ -120,8 +120,8 @@ plot.save(figure, "08_parts.png")
 assert sum(SIZES.values()) == sum(PAPER.values()), "the parts are the whole"
 
 # %% [markdown]
-# Half of GPT-1 is MLP, a quarter is attention, and a quarter is one table of tokens. "117M", the
-# name that the model got later, is this total, rounded up.
+# Half of GPT-1 is MLP, a quarter is attention, and a quarter is one table of tokens. "117M", a
+# name that the model got later, agrees with this total.
 #
 # The table $W_e$ stands in equation 2 *twice*: at the bottom it turns tokens into vectors, at the
 # top it turns a vector into scores of tokens. This is called **weight tying**. A separate matrix at
@@ -130,7 +130,7 @@ assert sum(SIZES.values()) == sum(PAPER.values()), "the parts are the whole"
 # %% [markdown]
 # ## 2. Forward
 #
-# First the weights: matrices and tables are drawn from N(0, 0.02), biases are 0, gains are 1
+# First the weights: matrices and tables are drawn from N(0, 0.02^2), biases are 0, gains are 1
 # (section 4.1). Then the block of lesson 07; `w` are its 12 arrays, in the order of `BLOCK`. A
 # `key` switches dropout on, and `key.fold(n)` makes a different key from it for each place (lesson
 # 07).
@@ -229,8 +229,8 @@ tiny_dx, tiny_gradients = block_backward(np.ones_like(tiny_out), tiny_cache)
 print(f"dx {tiny_dx.shape}, and {len(tiny_gradients)} gradients")
 
 # %% [markdown]
-# Before the whole model, look at its two ends, with one block between them. Every line of `ends` is
-# undone by one line of `ends_backward`. Three of them are new:
+# Before the whole model, look at its two ends, with one block between them. Every line of `ends`
+# has its line in `ends_backward`. Three of them are new:
 #
 # - `h_0 = e + p` is a sum. Both tables get the same upstream gradient.
 # - `p` (T,C) is added to all B sequences. Its gradient is the sum over the batch.
@@ -334,7 +334,7 @@ print(f"a gradient for each of {len(gpt1_backward(1.0, tiny_caches))} arrays")
 # $n$ (lesson 02):
 #
 # $$
-# dW[v] = \underbrace{\frac{1}{N} \sum_n (p_{nv} - [y_n = v])\, h_n}_{\text{head: every row}}
+# dW[v] = \underbrace{\frac{1}{N} \sum_n (p_{nv} - 1[y_n = v])\, h_n}_{\text{head: every row}}
 #       + \underbrace{\sum_{n:\, u_n = v} dh_{0,n}}_{\text{input: rows of tokens that were read}}
 # $$
 
@@ -417,11 +417,11 @@ assert max(ours, true) < 1e-9 < 1e-4 < np.abs(of_bias).max(), "the key part is z
 # rounding errors: **the true gradient of the key bias is exactly zero.** A key bias $b$ adds the
 # same number $q \cdot b$ to all scores of a row, and softmax ignores what is added to a whole row
 # (lesson 03). So a checker must compare such a gradient with the size of its neighbours, and ours
-# does: it judged the bias as a whole.
+# does: it judged queries, keys and values of the bias as one array.
 #
 # ### No position sees the future
 #
-# A loss at position 1 may have no gradient at the positions after it. (A target of -100 is not
+# A loss at position 1 must not have a gradient at the positions after it. (A target of -100 is not
 # predicted.)
 
 # %%
@@ -512,20 +512,23 @@ for what, rate_of in (("GPT-1", share), ("a head of its own", untied), ("no resi
 assert untied < 0.02 and no_plus < 0.02, "without either cause, there is no repetition"
 
 # %% [markdown]
-# Both are needed. (Later lessons call this *the echo*.)
+# In this model, taking away either one ends the repetition. (Without residuals much else in h
+# changes as well. Later lessons call the repetition *the echo*.)
 #
-# And why is the loss 10.78, a little above ln 40478? LayerNorm gives $h$ the length $\sqrt{768}$,
-# and the numbers of a row have standard deviation 0.02. So the score of a row that has nothing to
-# do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the mean of
-# exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$. A first
-# loss of 12 would mean that the weights are too large.
+# And why is the loss 10.78, a little above ln 40478? The echo hardly changes it: its score is the
+# highest of 40,478, but its exp is small beside the sum of all others. LayerNorm gives $h$ the
+# length $\sqrt{768}$, and the numbers of a row have standard deviation 0.02. So the score of a
+# row that has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are
+# normal, the mean of exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 =
+# 10.61 + 0.15$. A first loss of 12 most often means that the weights are too large.
 
 # %% [markdown]
 # ## 6. See it: what a token costs
 #
-# The parameters are counted. Arithmetic: a weight of a matrix product costs two operations for each
-# token, and attention compares each token with up to T others, once for the scores and once for the
-# weighted sum: $4TC$. Memory: we run one block of the real size with the library's reference
+# The parameters are counted. Arithmetic of a forward pass: a weight of a matrix product costs two
+# operations for each token. The scores of attention cost T C multiplications and as many
+# additions, and so does the weighted sum: together $4TC$ (an upper bound: the mask hides half of
+# it on average). Memory: we run one block of the real size with the library's reference
 # operations and measure its caches, that is, what the forward pass keeps for the backward pass.
 
 # %%
@@ -534,17 +537,19 @@ with ops.using("reference"):
     _, kept = block_forward(np.concatenate([h_full, h_full])[None], block_0, 12)  # 512 positions
 is_weight = {id(array) for array in block_0}
 activations = [[a for a in ops.arrays(c).values() if id(a) not in is_weight] for c in kept]
-b = [12 * sum(a.nbytes for a in arrays) // T for arrays in activations]  # of 12 blocks
+# of 12 blocks; caches 0 to 3: attention, 4: LayerNorm, 5 and 6: MLP, 7: LayerNorm
+b = [12 * sum(a.nbytes for a in arrays) // T for arrays in activations]
 COST = {  # parameters; operations for each token; bytes to keep for each token
     "tables": (V * C + T * C, 0, 0),  # to take a row out of a table is no arithmetic
     "attention": (SIZES["attention"], 12 * (2 * 4 * C * C + 4 * T * C), sum(b[:4])),
     "MLP": (SIZES["MLP"], 12 * 2 * 8 * C * C, sum(b[5:7])),
-    "LayerNorm": (SIZES["LayerNorms"], 12 * 2 * 10 * C, b[4] + b[7]),
+    "LayerNorm": (SIZES["LayerNorms"], 12 * 2 * 10 * C, b[4] + b[7]),  # about 10 a number
     "head": (0, 2 * V * C, 4 * (V + C)),  # no parameters of its own
 }
 totals = np.sum(list(COST.values()), axis=0)
 print(f"{totals[0]:,} parameters; for each token {totals[1]:,} operations, {totals[2]:,} bytes")
 assert tuple(totals) == (116_534_784, 251_102_208, 1_197_272), "what a token costs"
+print(f"to keep for a batch of 64 x 512 tokens: {64 * 512 * totals[2] / 1e9:.0f} GB")
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(9, 4.6))
@@ -559,12 +564,12 @@ axes.set(title="Where GPT-1's numbers, work and memory are", ylabel="percent")
 plot.save(figure, "08_costs.png")
 
 # %% [markdown]
-# A token costs 251 million operations and 1.2 MB of memory; the paper's batch of 64 sequences of
-# 512 tokens would need 39 GB.
+# In a forward pass a token costs 251 million operations and 1.2 MB of memory (training costs three
+# times the operations). The paper's batch of 64 sequences of 512 tokens would need 39 GB.
 #
 # As parameters the table is a quarter of GPT-1. As input it costs no arithmetic; as head it costs a
 # quarter of all arithmetic. LayerNorm has hardly any parameters and does hardly any arithmetic, but
-# its inputs must be kept.
+# an array as large as its input must be kept (x_hat, lesson 06).
 
 # %% [markdown]
 # ## 7. In the library: the same functions, as modules
@@ -687,7 +692,8 @@ assert [n for n, _ in library.named_parameters()] == list(w), "names and order a
 
 # %% [markdown]
 # **A block.** Beside our `block_forward`, these are the lines of the library. `a, c = f(x)` has
-# become `a = cache.keep("attn", f(x))`: the cache of each part is stored under its name.
+# become `a = cache.keep("attn", f(x))`: the cache of each part is stored under its name. (`past`
+# comes in lesson 17; `grad=False` keeps no cache; `mask` hides padding.)
 #
 #     # minigpt/models/gpt1.py
 #     cache = Cache(self, grad)
@@ -806,7 +812,8 @@ assert max(apart) < 1e-12, "the functions and the modules are the same model"
 #   not of the vectors that were looked up. A dropped number is then missing wherever its token
 #   occurs, and in the head too, because it is the same matrix. With $m$ the mask, the gradient is
 #   (input part + head part) $m / 0.9$. Hugging Face's model drops $e + p$ instead, and so do we.
-# - Its causal mask sets hidden scores to -1e9; ours removes them. The difference is below rounding.
+# - Its causal mask sets hidden scores to -1e9; ours removes them. For a row that sees at least one
+#   position, the difference is below rounding (lesson 03).
 # - Unlike Vaswani et al. (section 3.4), GPT-1 does not multiply embeddings by $\sqrt{C}$, and its
 #   positions are learned.
 # - Kernels are stored with shape [1, in, out], because the code calls a linear map a convolution of
@@ -822,7 +829,7 @@ assert max(apart) < 1e-12, "the functions and the modules are the same model"
 #    for a batch of two.
 # 3. With a pencil: GPT-2 has 50,257 tokens, 1,024 positions, and one LayerNorm more, after the last
 #    block. How many parameters has its smallest model (12 blocks, width 768)?
-# 4. Draw the weights of the full-size model from N(0, 0.1) instead of N(0, 0.02). Will it still
+# 4. Draw the weights of the full-size model from N(0, 0.1^2) instead of N(0, 0.02^2). Will it still
 #    repeat what it reads? What will its loss be? Guess first, then run `new_gpt1(..., std=0.1)`.
 
 # %%

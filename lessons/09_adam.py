@@ -156,7 +156,8 @@ assert typical["h.0.attn.c_proj.bias"] > 1e4 * typical[QUERIES], "very different
 #   all weights have about the same size.
 
 # %%
-B1, B2, EPS = 0.9, 0.999, 1e-8  # how much of each average is kept: about 10 and 1,000 updates
+# how much of each average is kept. 0.9 + 0.81 + ... is about 10 updates, with 0.999 about 1,000
+B1, B2, EPS = 0.9, 0.999, 1e-8
 
 
 def adam_direction(g, m, v, t):
@@ -208,7 +209,7 @@ for rule in (plain, with_momentum, adamw):
     print(f"{rule.__name__:14} first point at rate 0.019: {walk(rule, 0.019, steps=1)[1]}")
 
 # %%
-paths = {
+paths = {  # Adam's rate is a length of step, so it cannot be compared with the others
     "gradient descent": walk(plain, 0.019),
     "with momentum": walk(with_momentum, 0.019),
     "Adam": walk(adamw, 0.05),
@@ -228,10 +229,11 @@ assert np.allclose(paths["Adam"][:, 0], paths["Adam"][:, 1], rtol=0, atol=1e-6),
 # Momentum first goes too far in both directions, past the minimum. Its gain comes later, in $b$, of
 # which gradient descent still has 15 % after 100 updates.
 #
-# Adam's path is a straight diagonal: $a$ and $b$ take *the same* steps, to six digits, although one
-# direction is a hundred times as steep. The division by $\sqrt{v}$ removes the scale of each
-# weight's gradient. It also removes the scale of the whole loss: multiply the loss by 1,000, and
-# the weights are the same.
+# Adam's path is a straight diagonal: $a$ and $b$ take *the same* steps, to six digits, although
+# one direction is a hundred times as steep. The division by $\sqrt{v}$ removes the scale of each
+# weight's gradient. (This valley lies along the two weights. For a valley that lies across them
+# Adam has no such help.) It also removes the scale of the whole loss: multiply the loss by 1,000,
+# and the weights are the same, as long as eps is small beside $\sqrt{v}$.
 
 # %%
 def final_weights(scale):
@@ -298,19 +300,20 @@ for t in (1, 10, 100, 1000):
 assert [round(factor(t), 3) for t in (1, 10, 100, 1000)] == [0.316, 0.153, 0.309, 0.795], "by hand"
 
 # %% [markdown]
-# **Without its corrections Adam starts too fast**, by a factor of 3, then of 6.5, and it is too
-# fast for a thousand updates. The corrections shorten the steps.
+# **Without its corrections Adam starts faster, not slower**, by a factor of 3, then of 6.5, for
+# about a thousand updates. The corrections shorten the steps.
 
 # %% [markdown]
 # ## 4. The rule in GPT-1's released code
 #
 # ### Weight decay is added beside the gradient, not to it
 #
-# **Weight decay** pulls every weight towards 0, p = p - lr decay p, so that only those weights stay
-# large that the data keep large. For plain gradient descent this is the same as adding decay · p to
-# the gradient. For Adam it is not: what is added to $g$ is divided by $\sqrt{v}$ together with it.
-# We take weights that start at 1, and gradients that are pure noise of three sizes. All these
-# weights should decay alike.
+# **Weight decay** pulls every weight towards 0, p = p - lr decay p, so that only those weights
+# stay large that the data keep large. For plain gradient descent this is the same as adding decay
+# · p to the gradient. For Adam it is not: what is added to $g$ is divided by $\sqrt{v}$ together
+# with it. We take weights that start at 1, and gradients that are pure noise of three sizes. All
+# these weights should decay alike: the mean of the noise is 0, so it says nothing about where a
+# weight should be.
 
 # %%
 def after_noise(size, inside, steps=2000, lr=1e-3, decay=0.1):
@@ -337,8 +340,8 @@ for where, inside in (("decay inside the gradient", True), ("decay beside it", F
 #
 # ### GPT-1's own rule
 #
-# The paper says "Adam" and "a modified version of L2 regularization". OpenAI's released code says
-# this, next to AdamW:
+# The paper says "Adam" and "a modified version of L2 regularization". Here is the rule of OpenAI's
+# released code, below AdamW for comparison, with the decay $\lambda$:
 #
 # $$
 # \text{AdamW:} \quad p \leftarrow p - lr \left( \frac{\hat m}{\sqrt{\hat v} + \epsilon}
@@ -350,10 +353,11 @@ for where, inside in (("decay inside the gradient", True), ("decay beside it", F
 #   + \lambda p \right), \qquad lr_t = lr\, \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t}
 # $$
 #
-# Both corrections have moved out of the fraction into the rate. This is a shortcut from Kingma and
-# Ba's paper (end of section 2). It makes two differences. $\epsilon$ stands beside the uncorrected
-# root, so it counts more: 32 times as much at the first update. And the decay is multiplied by the
-# correction as well: at update 10, GPT-1's weights decay only 0.153 times as fast.
+# Both corrections have moved out of the fraction into the rate. This is a shortcut from Kingma
+# and Ba's paper (end of section 2). It makes two differences. $\epsilon$ stands beside the
+# uncorrected root, so it counts more: 32 times as much at the first update, since $\sqrt{1 -
+# 0.999} = 1/32$. And the decay is multiplied by the correction as well: at update 10, GPT-1's
+# weights decay only 0.153 times as fast.
 #
 # Only matrices and tables decay. Biases and gains do not.
 
@@ -410,12 +414,13 @@ for x, (cosine, linear) in known.items():
 #
 # Now and then a batch has a gradient ten times as long as usual. **Clipping by global norm**: take
 # all gradients of the model as one long vector. If it is longer than 1, make it 1 long. One factor
-# for all parameters keeps the direction. It is done before $m$ and $v$ are changed.
+# for all parameters keeps the direction. It is done before $m$ and $v$ are changed: a single long
+# gradient would otherwise fill both averages for many updates.
 
 # %%
 def clip(gradients, max_norm=1.0):
     norm = math.sqrt(sum(float((g * g).sum()) for g in gradients))
-    return [g * min(1, max_norm / norm) for g in gradients]
+    return [g * max_norm / max(norm, max_norm) for g in gradients]
 
 
 clipped = clip([np.array([3.0]), np.array([4.0])])
@@ -451,7 +456,7 @@ for (name, rule, decay), expected in EXPECTED.items():
 # %% [markdown]
 # **The trap: "after an update, the weights must have changed".** It is the natural first test of an
 # optimiser, and the right one fails it: look at the first column. If you "repair" that by computing
-# the schedule at t/T, you have another optimiser. (A well-known port of the code does so.)
+# the schedule at t/T, you have another optimiser. (Hugging Face's port of the code does so.)
 #
 # ### Three optimisers on the small GPT-1
 #
@@ -501,7 +506,8 @@ assert ends["AdamW"] < ends["with momentum"] - 0.1 < ends["gradient descent"] - 
 assert lengths[0] > 0.9 and lengths[99] < 0.5, "Adam's steps become shorter"
 
 # %% [markdown]
-# On this text and with this seed, momentum helps, and dividing by $\sqrt{v}$ helps more. Look at
+# With the better of two rates, on this text and with this seed, momentum helps, and dividing by
+# $\sqrt{v}$ helps more. Look at
 # the last column: in its first update AdamW moves every weight by the full rate, up or down,
 # because $\hat m / \sqrt{\hat v} = g / |g|$. Later its steps are shorter, although the rate is
 # divided out. Gradients of different batches that disagree *can* do this. Compare gradients that
@@ -521,24 +527,25 @@ print("length of the direction after updates 1, 10 and 300")
 for name, mean, noise in (("always 1", 1, 0), ("noise", 0, 1)):
     print(f"{name:9}", *(f"{length:6.2f}" for length in step_lengths(mean, noise)))
 assert np.allclose(step_lengths(1, 0), 1, atol=1e-6), "steps of the full length"
+# the squared weights of m add up to 0.1² (1 + 0.81 + 0.81² + ...) = 0.1² / 0.19 = 0.1 / 1.9
 assert abs(step_lengths(0, 1)[-1] - math.sqrt(0.1 / 1.9)) < 0.02, "0.23: noise cancels in m"
 
 # %% [markdown]
 # ## 6. See it: what makes warm-up necessary?
 #
-# We take a GPT-1 of *twelve* blocks and the high rate 0.008. (Its weights are drawn from N(0, 0.1),
-# because at width 32 this stretches vectors as much as 0.02 does at width 768, as in lesson 07.) If
-# a loss ends near that of letter frequencies, the model has not learnt to look at its input.
-# `sameness` is lesson 07's: the mean cosine between two positions at the top.
+# We take a GPT-1 of *twelve* blocks and the high rate 0.008. (Its weights are drawn from N(0,
+# 0.1^2): 0.1 sqrt(32) = 0.57, and 0.02 sqrt(768) = 0.55. So they stretch vectors as much as
+# GPT-1's.) If a loss ends near that of letter frequencies, the model has not learnt to look at
+# its input. `sameness` is lesson 07's: the mean cosine between two positions at the top.
 
 # %%
 def half_warmup(x):
-    return warmup_cosine(x, 0.5)
+    return warmup_cosine(x, 0.5)  # the cosine began at x = 0, so the rate falls from 1 to 0.5 here
 
 
 def full_first(n):
     """The first n updates at the full rate; all later ones as in half_warmup."""
-    return lambda x: 1.0 if 150 * x < n - 0.5 else half_warmup(x)
+    return lambda x: 1.0 if 150 * x < n - 0.5 else half_warmup(x)  # t - 1 < n, but for rounding
 
 
 def sameness(model):
@@ -588,12 +595,12 @@ axes.legend(loc="lower left")
 plot.save(figure, "09_warmup.png")
 
 # %% [markdown]
-# Without warm-up, all positions at the top become the same, as in lesson 07, and the loss stays at
-# that of letter frequencies. One update at the full rate is enough to make the positions alike. It
-# would be natural to conclude that this one update decides. **It does not**: after it, the model
-# recovers if the next updates are small. After ten full updates it does not recover, although all
-# later rates are those of the run that learns. At the end, the gradient of its first block is more
-# than 1,000 times smaller than in that run.
+# Without warm-up, all positions at the top become the same, as in lesson 07, and the loss stays
+# at that of letter frequencies. One update at the full rate is enough to make the positions
+# alike. It would be natural to conclude that this one update decides. **This conclusion is
+# wrong**: after that update, the model recovers if the next updates are small. After ten full
+# updates it does not recover, although all later rates are those of the run that learns. At the
+# end, the gradient of its first block is more than 1,000 times smaller than in that run.
 #
 # One run is an anecdote. `benchmarks/warmup.py` has made each of these runs, and others that differ
 # from the first one in one thing only, with eight seeds (3 minutes). Its results are recorded:
@@ -624,7 +631,8 @@ axes.set(title="Eight seeds each; red: stuck", xlabel="loss at the end")
 plot.save(figure, "09_controls.png")
 
 # %% [markdown]
-# What these runs show, for this text, this width and this rate:
+# What these runs show, for this text, this width and this rate. (With eight seeds, "none" means a
+# share of at most 37 %, and "one" of at most 53 %, each with 95 % confidence.)
 #
 # - **How many updates.** One update at the full rate leaves one of eight models stuck, ten leave
 #   all of them. A warm-up over the first tenth is too short for five of eight.
@@ -640,8 +648,9 @@ plot.save(figure, "09_controls.png")
 #   start, one of eight is stuck instead of eight. Warm-up improves pre-norm models too, from 2.05
 #   to 1.58.
 #
-# So a high rate, many blocks and post-norm are needed *together*: change one of the three, and at
-# most one of eight models is stuck. GPT-1 has twelve post-norm blocks.
+# So, at the values tried here, a high rate, many blocks and post-norm are needed *together*:
+# change one of the three, and at most one of eight models is stuck. GPT-1 has twelve post-norm
+# blocks.
 #
 # **Why** do several large updates make the positions alike for good? Here is a natural explanation.
 # What a new model learns first is that some letters are frequent. This is the same for every
@@ -730,8 +739,8 @@ for x in np.linspace(0, 1, 12):
 #   and 2,000 updates are the 0.2 % that the released code uses for warm-up.
 # - In the released code the cosine starts at x = 0, not at the end of the warm-up. So the rate
 #   falls from 1 to 0.99999 just after the warm-up.
-# - A well-known port clips each tensor by itself, computes the schedule one update later, and
-#   decays without the correction. It is another optimiser.
+# - Hugging Face's first port clips each tensor by itself, computes the schedule one update
+#   later, and decays without the correction. It is another optimiser.
 # - Some frameworks clip with max_norm / (norm + 1e-6). BERT's Adam has no corrections; it has a
 #   warm-up.
 
