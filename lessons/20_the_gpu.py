@@ -6,7 +6,7 @@
 # training step, and find that a small model leaves a GPU idle. Then you will draw the *roofline*,
 # and find that most operations of a GPT wait for memory, not for arithmetic.
 #
-# Reading: 40 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
+# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
 # (attention in tiles).
 #
 # Papers: Williams, Waterman and Patterson 2009 (Communications of the ACM 52, 4): the roofline.
@@ -60,12 +60,13 @@ for device in ("cpu", "cuda") if HAS_GPU else ("cpu",):
 
 # %% [markdown]
 # Nothing in `line` says where it runs. The array decides. The reference of every operation in this
-# book is written in this way.
+# course is written in this way.
 #
-# How long does it take? On the processor we measure. For a GPU we compute: the two launches take
-# 10 microseconds, and the memory of a T4, a GPU that free notebooks offer, moves at most 320 GB in
-# a second. Whichever takes longer decides. `x * x` reads x and writes a new array, and `.sum()`
-# reads that one: 12 bytes for each number.
+# How long does it take? On the processor we measure, with one thread. For a GPU we compute: the two
+# launches take 10 microseconds (µs), and the memory of a T4, a GPU that free notebooks offer, moves
+# at most 320 GB in a second. The longer of the two times decides; section 2 says why they are not
+# added. `x * x` reads x and writes a new array, and `.sum()` reads that one: 12 bytes for each
+# number. (The numbers are in the GPU's memory already. To bring them there takes longer.)
 
 
 # %%
@@ -90,26 +91,29 @@ for n in COUNTS:
     halves = np.full(n, 0.5, np.float32)
     on_cpu.append(seconds(lambda halves=halves: line(halves)))
     on_gpu.append(max(2 * LAUNCH, 12 * n / 320e9))
-    print(f"{n:10,}   {1e6 * on_cpu[-1]:16,.0f} us   {1e6 * on_gpu[-1]:9,.0f} us")
+    print(f"{n:10,}   {1e6 * on_cpu[-1]:16,.0f} µs   {1e6 * on_gpu[-1]:9,.0f} µs")
 assert on_cpu[7] > 100 * on_cpu[2] and on_gpu[7] < on_cpu[7] / 2, "flat at first, apart at the end"
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
 axes.loglog(COUNTS, 1e6 * np.array(on_cpu), "o-", label="processor, measured")
 axes.loglog(COUNTS, 1e6 * np.array(on_gpu), "s--", label="T4, computed")
-crossing = float(np.exp(np.interp(math.log(2 * LAUNCH), np.log(on_cpu), np.log(COUNTS))))
+rising = np.log(np.maximum.accumulate(on_cpu))  # as `interp` needs it
+crossing = float(np.exp(np.interp(math.log(2 * LAUNCH), rising, np.log(COUNTS))))
 axes.axvline(crossing, color="gray", linestyle=":")
 axes.set(title="(x * x).sum() for one to ten million numbers", xlabel="numbers")
 axes.set_ylabel("microseconds")
 axes.legend(loc="upper left")
 plot.save(figure, "20_two_machines.png")
 print(f"during two launches the processor finishes about {crossing:,.0f} numbers")
-assert crossing < 1e6, "below thousands of numbers the processor has finished first"
+assert crossing < 1e6, "for a million numbers and more, the two launches are the shorter time"
 
 # %% [markdown]
-# Both curves begin flat: there the time to *start* the work decides, whatever the size. Starting
-# takes longer on a GPU. For large arrays the GPU is much faster. This lesson is about these two
-# ends: launches (sections 2 and 3) and memory (sections 4 to 6).
+# Both curves begin flat: there the time to *start* the work decides, whatever the size. On the
+# processor that is measured. On the GPU it is our assumption of 5 microseconds for a launch
+# (section 8 measures it). For large arrays the GPU is much faster: its peak against one measured
+# thread. This lesson is about these two ends: launches (sections 2 and 3) and memory (sections 4
+# to 6).
 
 # %% [markdown]
 # ## 2. The queue
@@ -172,15 +176,39 @@ for axes, length in zip(panels, (12, 2), strict=True):
     axes.broken_barh([(5 * i, 4.6) for i in range(8)], (1, 0.7), color="tab:blue")
     axes.broken_barh([(a, b - a - 0.2) for a, b in runs], (0, 0.7), color="tab:orange", ec="white")
     axes.set(yticks=(0.35, 1.35), yticklabels=("kernels", "launches"))
-    axes.set_title(f"kernels of {length} us, launches of 5 us: {ends[-1]:.0f} us")
+    axes.set_title(f"kernels of {length} µs, launches of 5 µs: {ends[-1]:.0f} µs")
 panels[1].set_xlabel("microseconds")
 plot.save(figure, "20_queue.png")
-print(f"8 kernels of 12 us: {ends[0]:.0f} us; 8 kernels of 2 us: {ends[1]:.0f} us")
-assert ends == [5 + 8 * 12, 8 * 5 + 2], "the longer of the two sums, and one start"
+print(f"8 kernels of 12 µs: {ends[0]:.0f} µs; 8 kernels of 2 µs: {ends[1]:.0f} µs")
 
 # %% [markdown]
-# Above, the GPU is always busy, and the launches cost only 5 microseconds at the start. Below, the
-# GPU waits for launches more than half of the time. There a faster GPU would change nothing.
+# Above, the GPU is always busy, and the launches cost only 5 microseconds at the start. Below,
+# the GPU waits for launches more than half of the time. There a faster GPU would change nothing.
+# Is the model right? Our own queue can tell. A launch and a kernel only wait here, a thousand
+# times as long:
+
+
+# %%
+def measured_queue(kernel, launch):
+    """Seconds for 8 launches, each followed by its kernel in a second thread."""
+    pieces = queue.Queue()
+    threading.Thread(target=serve, args=(pieces,), daemon=True).start()
+    began = time.perf_counter()
+    for _ in range(8):
+        time.sleep(launch)
+        pieces.put(lambda: time.sleep(kernel))
+    pieces.join()
+    took = time.perf_counter() - began
+    pieces.put(None)
+    return took
+
+
+print("kernel   launch   by the model   measured   the sum of all")
+for kernel_ms, model_ms in zip((12, 2), ends, strict=True):
+    found_ms = min(1e3 * measured_queue(kernel_ms / 1e3, 5e-3) for _ in range(3))
+    print(f"{kernel_ms:3} ms     5 ms {model_ms:11.0f} ms {found_ms:7.0f} ms", end=" ")
+    print(f"{8 * (kernel_ms + 5):13} ms")
+    assert model_ms - 1 < found_ms < 1.25 * model_ms, "the longer of the two sums, not both"
 
 # %% [markdown]
 # ## 3. Count the launches of a training step
@@ -227,13 +255,13 @@ def count_step(config, batch, length, together=False):
     return np.diff([*marks, len(LAUNCHES)])
 
 
-THIN = GPT2Config(vocab_size=9, **SIZES["nano"] | {"n_embd": 8})
+THIN = GPT2Config(vocab_size=9, **(SIZES["nano"] | {"n_embd": 8}))
 with ops.using("reference"):
     print("launches of nano, 8 wide instead of 128:", count_step(THIN, 2, 3).sum())
 
 # %%
 NANO, SMALL = GPT2Config(vocab_size=65, **SIZES["nano"]), GPT2Config(**SIZES["small"])
-NARROW = GPT2Config(**SIZES["small"] | {"n_embd": 24, "vocab_size": 65})
+NARROW = GPT2Config(**(SIZES["small"] | {"n_embd": 24, "vocab_size": 65}))
 with ops.using("reference"):
     steps = {"nano": count_step(NANO, 2, 64), "small": count_step(NARROW, 2, 3)}
     assert (steps["nano"] == count_step(THIN, 2, 3)).all(), "the width does not matter"
@@ -265,17 +293,18 @@ assert longer == {"nano": "launches", "small": "arithmetic"}, "the small model w
 # %% [markdown]
 # For GPT-2 small the launches are hidden behind the arithmetic. For nano they are not, and then
 # **the GPU's speed does not matter at all**: on this count a T4, an H100 and an infinitely fast
-# GPU take the same time. There are two ways out: more work in each launch (a larger batch, a
-# larger model), or fewer launches. One kernel in place of several is called **fusing**. Lesson 22
-# has a third way, recorded graphs.
+# GPU take the same time. (Section 5 adds the time of memory.) There are two ways out: more work in
+# each launch (a larger batch, a larger model), or fewer launches. One kernel in place of several is
+# called **fusing**. Lesson 22 has a third way, recorded graphs.
 
 # %% [markdown]
 # ## 4. Memory: bandwidth and latency
 #
-# Here are three GPUs by their published figures. The *bandwidth* is how many bytes the memory can
-# deliver in a second. The rate is cores x clock x 2, because a core does a multiplication and an
-# addition at once. (These are float32 rates without the special units for products of matrices;
-# lesson 22 has those. All are peaks. A real kernel stays below.)
+# Here are three GPUs by NVIDIA's data sheets and its white papers on their three architectures
+# (Turing, Ampere, Hopper). The *bandwidth* is how many bytes the memory can deliver in a second.
+# The rate is cores x clock x 2, because a core does a multiplication and an addition at once.
+# (These are float32 rates without the special units for products of matrices; lesson 22 has
+# those. All are peaks. A real kernel stays below.)
 
 # %%
 DEVICES = {  # cores, clock in GHz, bytes per second, operations per second, threads held at once
@@ -295,27 +324,29 @@ for name, (cores, ghz, memory, rate, _) in DEVICES.items():
 # 50 to 100 operations.** A kernel that does less with each number leaves the cores idle.
 #
 # Bandwidth is one side of memory. The other is **latency**: the time between a request and the
-# arrival of the bytes. On a GPU it is hundreds of clock ticks; we assume 300 nanoseconds. To use
-# the full bandwidth, many requests must be under way at the same time. How many bytes? This is
-# **Little's law**: what is under way = rate x time.
+# arrival of the bytes. On a GPU it is hundreds of clock ticks; we compute with 300 nanoseconds and
+# with 600. To use the full bandwidth, many requests must be under way at the same time. How many
+# bytes? This is **Little's law**: what is under way = rate x time.
 #
 # $$
 # \text{bytes in flight} = \text{bandwidth} \times \text{latency}
 # $$
 
 # %%
-LATENCY = 300e-9  # seconds: our assumption
-print("device       bytes in flight   threads held at once   bytes for each thread")
+LATENCIES = (300e-9, 600e-9)  # seconds: our assumptions
+print("             bytes in flight at   threads held   bytes for each thread at")
+print("device         300 ns     600 ns        at once       300 ns     600 ns")
 for name, (_, _, memory, _, threads) in DEVICES.items():
-    in_flight = memory * LATENCY
-    print(f"{name:10} {in_flight:17,.0f} {threads:22,} {in_flight / threads:23.1f}")
-    assert 2 < in_flight / threads < 4, "two to four bytes for each thread"
+    in_flight = [memory * latency for latency in LATENCIES]
+    print(f"{name:10} {in_flight[0]:10,.0f} {in_flight[1]:10,.0f} {threads:14,}", end=" ")
+    print(f"{in_flight[0] / threads:12.1f} {in_flight[1] / threads:10.1f}")
 
 # %% [markdown]
 # So a GPU holds many more threads than it has cores: while some wait for memory, others compute.
 # (The share of its places for threads that is filled is called *occupancy*.) If every place is
-# filled, one float32 for each thread is just enough. If some places are empty, or if numbers have
-# 16 bits, it is not. Then each thread must request more at once. Lesson 21 does that.
+# filled, one float32 for each thread is just enough at 300 nanoseconds, and too little at 600. If
+# some places are empty, or if numbers have 16 bits, it is less still. Then each thread must request
+# more at once. Lesson 21 does that.
 
 # %% [markdown]
 # ## 5. The roofline
@@ -355,8 +386,8 @@ def block_launches():
             "4 linear": launches_of(lambda: [ops.linear_forward(*given) for given in maps]),
             "attention": launches_of(lambda: ops.self_attention_forward(qkv, NH)),
             "gelu": launches_of(lambda: ops.gelu_forward(f)),
-            "2 layernorm": launches_of(lambda: [ops.layernorm_forward(x, g, g) for _ in "12"]),
-            "2 residual": launches_of(lambda: [x + y for _ in "12"]),
+            "2 layernorm": launches_of(lambda: [ops.layernorm_forward(x, g, g) for _ in range(2)]),
+            "2 residual": launches_of(lambda: [x + y for _ in range(2)]),
         }
 
 
@@ -382,6 +413,8 @@ for name, launches in BLOCK.items():
     moved, work = moved_and_work(launches)
     print(f"{name:12} {len(launches):9} {moved / 1e6:6,.0f} {work / 1e6:20,.0f}", end=" ")
     print(f"{work / moved:10.2f} {1e3 * least_seconds(launches):10.2f}")
+
+# %%
 everything = [one for launches in BLOCK.values() for one in launches]
 by_memory = [one for one in everything if one.work / one.nbytes < RIDGE]
 of_work = moved_and_work(by_memory)[1] / moved_and_work(everything)[1]
@@ -389,19 +422,34 @@ of_time = least_seconds(by_memory) / least_seconds(everything)
 print(f"{len(by_memory)} of {len(everything)} launches are limited by memory:")
 print(f"{of_work:.1%} of the arithmetic, {of_time:.0%} of the time")
 assert of_work < 0.02 and of_time > 0.5, "hardly any arithmetic, more than half of the time"
+slow = sum(one.work for one in everything if one.name in ("exp", "tanh", "sqrt"))
+of_work_10 = 1 - (1 - of_work) / (1 + 9 * slow / moved_and_work(everything)[1])
+print(f"with 10 operations for each exp, tanh and root: {of_work_10:.1%} of the arithmetic")
+assert slow > 0 and of_work_10 < 0.04, "still hardly any"
 assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "only products"
 
 # %% [markdown]
 # Only products of matrices reach the ridge. **Everything else is less than 2 % of the arithmetic,
-# and more than half of the time** (computed, at the published peaks). Cores that are twice as fast
-# would not help these launches.
+# and more than half of the time** (computed for the reference, at the published peaks, with nothing
+# in a cache). Cores that are twice as fast would not help these launches. A cache would: x has 3.1
+# MB, and the caches of a T4, an A100 and an H100 have 4, 40 and 50 MB.
+#
+# Section 3 compared nano's launches with its arithmetic alone. Here is the roofline of its step:
+
+# %%
+with ops.using("reference"):
+    count_step(NANO, 12, 64)
+of_nano = least_seconds(LAUNCHES)
+launching_nano = LAUNCH * steps["nano"].sum()
+print(f"a step of nano: memory or arithmetic {1e3 * of_nano:.1f} ms,", end=" ")
+print(f"launches {1e3 * launching_nano:.1f} ms")
+assert of_nano < launching_nano, "launches still take longer"
 
 # %% [markdown]
 # ## 6. Fusing: fewer passes over memory
 #
 # Where do LayerNorm's bytes come from? Each of its ten launches reads arrays from memory and
-# writes one, which the next launch reads again. Count in *passes*: how often as many bytes as x
-# has are moved.
+# writes one, which the next launch reads again. One *pass* is as many bytes as x has.
 
 # %%
 one_layernorm = BLOCK["2 layernorm"][:10]
@@ -415,24 +463,32 @@ assert len(BLOCK["2 layernorm"]) == 20 and abs(passes - 12) < 0.1, "twelve passe
 
 # %% [markdown]
 # This is the better reason to fuse. Numbers that stay in the cores between two operations need no
-# trip to memory and back. It is not special to GPUs. Your processor has a roofline too, and the
-# library's fast LayerNorm takes x in pieces that fit into the processor's cache. Measured here,
-# with one thread and 25 MB of x:
+# trip to memory and back. It is not special to GPUs. The library's fast LayerNorm takes x in
+# pieces that fit into the processor's cache. Measured here, with one thread: 25 MB of x, and 64
+# rows, which are so small that the reference, too, finds them in the cache.
 
 # %%
-MANY_ROWS = np.random.default_rng(3).standard_normal((8192, C), dtype=np.float32)
 GAIN, SHIFT = np.ones(C, np.float32), np.zeros(C, np.float32)
-took = dict.fromkeys(("reference", "fast"), math.inf)
-for _ in range(3):  # in turns: another program disturbs both
-    for way in took:
-        with ops.using(way):
-            once = seconds(lambda: ops.layernorm_forward(MANY_ROWS, GAIN, SHIFT))
-        took[way] = min(took[way], once)
-for way, time_of_way in took.items():
-    print(f"layernorm on this processor, {way:9}: {1e3 * time_of_way:5.1f} ms, measured")
-assert took["fast"] < took["reference"], "the same arithmetic, fewer passes"
+gains = {}
+print("layernorm on this processor     reference        fast   (measured)")
+for n_rows in (8192, 64):
+    given = np.random.default_rng(3).standard_normal((n_rows, C), dtype=np.float32)
+    took = dict.fromkeys(("reference", "fast"), math.inf)
+    for _ in range(4):  # in turns: another program disturbs both
+        for way in took:
+            with ops.using(way):
+                once = seconds(lambda given=given: ops.layernorm_forward(given, GAIN, SHIFT))
+            took[way] = min(took[way], once)
+    print(f"{n_rows:5,} rows, µs for each row  ", end="")
+    print("".join(f"{1e6 * time_of_way / n_rows:12.2f}" for time_of_way in took.values()))
+    gains[n_rows] = took["reference"] / took["fast"]
+print(f"the fast one is {gains[8192]:.1f} times as fast, or {gains[64]:.1f} times with few rows")
+assert gains[8192] > max(1, gains[64]), "where x fits the cache, there is less to gain"
 
 # %% [markdown]
+# The arithmetic of a row is the same, and the gain is larger where x is large. (Fewer passes are
+# one reason. Fewer large new arrays may be another; we have not separated the two.)
+#
 # Now the picture of the whole lesson. Each red point is one operation of the block, with all its
 # launches. The blue triangle is the same operation as a single kernel that reads its input once
 # and writes its output once. For attention, that is the kernel of lesson 18, in tiles: it brings
@@ -444,6 +500,7 @@ def fused_costs(queries=64):
     """{operation: (bytes, operations)} of one kernel each."""
     d, pairs = C // NH, NH * T * (T + 1) // 2
     keys_read = sum(min(T, first + queries) for first in range(0, T, queries))
+    # keys and values of each tile; queries and out; one lse (lesson 18) for each row
     attention = 4 * NH * (2 * keys_read * d + 2 * T * d + T)
     return {
         "attention": (attention, pairs * (4 * d + 5)),  # 5: scale and softmax of a pair
@@ -471,7 +528,7 @@ for name, color in (("T4", "0.3"), ("H100 SXM", "0.65")):
     axes.text(950, rate / 0.9e9, name, ha="right", va="bottom", color=color)
 RED = {"4 linear": (-6, -22), "attention": (12, -12), "2 layernorm": (12, -12)}
 RED |= {"gelu": (-34, 12), "2 residual": (-12, -24)}
-BLUE = {"attention": (-92, 8), "2 layernorm": (12, -16), "gelu": (-46, 8)}
+BLUE = {"attention": (-92, 8), "2 layernorm": (-88, 5), "gelu": (10, -14)}
 for name, launches in BLOCK.items():
     moved, work = moved_and_work(launches)
     spot = work / moved, work / least_seconds(launches) / 1e9
@@ -482,7 +539,7 @@ for name, launches in BLOCK.items():
         up = intensity, min(T4_RATE, T4_MEMORY * intensity) / 1e9
         axes.plot(*up, "^", color="tab:blue", markersize=9)
         axes.annotate(name, up, BLUE[name], textcoords="offset points", color="tab:blue")
-axes.plot([], [], "o", color="tab:red", label="reference: several launches")
+axes.plot([], [], "o", color="tab:red", label="reference: several launches (computed)")
 axes.plot([], [], "^", color="tab:blue", label="one kernel (computed)")
 axes.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
 axes.set(title="A block of GPT-2 small under the roofline of a T4", ylim=(8, 2e5))
@@ -531,7 +588,8 @@ for name, parts in fused_steps.items():
 #     long long i = my_pack();
 #     if (i >= n) return;
 #
-# Lesson 21 explains every word of these lines.
+# Lesson 21 explains most of these words. (A thread takes several neighbouring numbers here;
+# `my_pack()` is the place of the first.)
 
 # %% [markdown]
 # ## 8. If you have a GPU: measure
@@ -563,15 +621,15 @@ def measured_on_gpu():
 
 if HAS_GPU:
     a_launch, bandwidth = measured_on_gpu()
-    print(f"measured: a launch {1e6 * a_launch:.1f} us, a copy {bandwidth / 1e9:,.0f} GB/s")
+    print(f"measured: a launch {1e6 * a_launch:.1f} µs, a copy {bandwidth / 1e9:,.0f} GB/s")
 else:
-    print("no GPU here: a launch of 5 us and the published bandwidths are used")
+    print("no GPU here: a launch of 5 µs and the published bandwidths are used")
 
 # %% [markdown]
 # ## 9. Paper and code
 #
-# - Williams, Waterman and Patterson drew the roofline for processors with several cores. Section 6
-#   shows that the argument holds for yours as well.
+# - Williams, Waterman and Patterson drew the roofline for processors with several cores. In section
+#   6 fewer passes over memory help your processor as well.
 # - Their "operational intensity" counts bytes between the caches and the memory, and so do we.
 # - Little's law is about any queue: the average number of things inside is their rate of arrival
 #   times the time that each stays.
@@ -584,9 +642,9 @@ else:
 #    lesson did not count: Adam, the embedding, and one token of generation. Run it: it judges you.
 # 2. `exercises/20_find_the_bug.py`: a benchmark that says that the slower of two functions is the
 #    faster one. Its device has a queue.
-# 3. With pencil: a linear map of N rows from C to 4C moves 4 (N C + 4 C² + 4 N C) bytes. From
-#    which N on does it stand right of a T4's ridge, for C = 768? What does this say about one
-#    token at a time (lesson 17)?
+# 3. With pencil: a linear map of N rows from C to 4C moves 4 (N C + 4 C² + 4 N C) bytes (without
+#    the bias). From which N on does it stand right of a T4's ridge, for C = 768? What does this
+#    say about one token at a time (lesson 17)?
 # 4. With pencil: nano needs as many launches as section 3 counts. From how many tokens in a batch
 #    on is its step limited by a T4's arithmetic?
 
