@@ -153,8 +153,10 @@ for sequence in sequences_of("endings", tasks.examples("endings", 2)[0]):
 # \end{aligned}
 # $$
 #
-# A softmax turns scores into probabilities: over the labels, or over the *candidates*. The
-# cross-entropy with the right answer is the loss of the task, L2 (GPT-1 equation 4).
+# where h'_e is the state of the second sequence. A softmax turns scores into probabilities: over
+# the labels, or over the *candidates*. The cross-entropy with the right answer is the loss of the
+# task, L2 (GPT-1 equation 4). (L1 and L2 are the paper's names of two losses; they are not
+# norms.)
 #
 # Sequences of one batch have different lengths, so the shorter ones are filled up at the right. A
 # causal model at the extract token never sees what stands to its right: another filling gives the
@@ -191,7 +193,8 @@ assert np.abs(states[0] - states[1]).max() < 1e-6, "the filling is not read"
 #
 # (equation 5). Whether it helps must be measured (exercise 4). L1 is averaged over the tokens of
 # each sequence first, and then over the sequences. The paper does not say so, but OpenAI's code
-# does. So a long story does not count more than a short one. Each prediction gets its *share*:
+# does. So a long story does not count more than a short one. (The special tokens count as targets
+# too, except the first.) Each prediction gets its *share*:
 
 # %%
 def shares(last, T):
@@ -204,9 +207,10 @@ print(shares(short_last, 5).round(3))
 assert np.isclose(shares(short_last, 5).sum(), 1), "an average"
 
 # %% [markdown]
-# Now the whole forward pass behind the model's last state h, for one sequence an example. It uses
-# the cross-entropy of lesson 02 twice, with a weight for each prediction. `table` is the embedding
-# table, which is also the output matrix (lesson 08).
+# Here is everything that comes after the model's last state h, for a task with one sequence for
+# each example. It uses the cross-entropy of lesson 02 twice, with a weight for each prediction:
+# `following` (N,T) are the next ids, `share` (N,T) their weights in L1, and `rows` the numbers 0
+# to N - 1. `table` is the embedding table, which is also the output matrix (lesson 08).
 
 # %%
 def softmax(z):
@@ -256,7 +260,8 @@ def small_case():
     rng = np.random.default_rng(3)
     floats = rng.normal(size=(3, 5, 4)), rng.normal(size=(4, 2)), rng.normal(size=2)
     table = rng.normal(size=(10, 4))
-    integers = np.arange(3), short_last, np.array([1, 0, 1]), np.roll(short_ids, -1, axis=1)
+    following = np.roll(short_ids, -1, axis=1)  # the last column wraps around: its share is 0
+    integers = np.arange(3), short_last, np.array([1, 0, 1]), following
     constants = {"weights": np.full(3, 1 / 3), "share": shares(short_last, 5), "lm_weight": 0.5}
     return (*floats, table, *integers), constants
 
@@ -348,14 +353,14 @@ assert np.array_equal(from_l1, before_extract), "L1 enters at all places before 
 # candidates k:
 #
 # $$
-# db = \sum_k (p_k - [k = y]) = 1 - 1 = 0
+# db = \sum_k (p_k - 1[k = y]) = 1 - 1 = 0
 # $$
 #
-# This is exactly 0, for every model and every example. The bias raises the scores of all
-# candidates alike, and a softmax only sees differences. So this parameter learns nothing. (With
-# rounding the sum is about 1e-17 in the check below; in float32 it is larger, and Adam, which
-# divides by the size of a gradient, may then move the bias. That does no harm. OpenAI's code has
-# this bias all the same.)
+# where 1[k = y] is 1 for the right candidate and 0 else. This is exactly 0, for every model and
+# every example. The bias raises the scores of all candidates alike, and a softmax only sees
+# differences. So this parameter learns nothing. (With rounding the sum is about 1e-17 in the
+# check below. In float32 it is larger, and Adam, which divides by the size of a gradient, may
+# then move the bias. That does no harm.) OpenAI's code has this bias all the same.
 
 # %%
 def choice_forward(states, w, b, labels, weights):
@@ -403,7 +408,7 @@ from minigpt.models.classifier import Classifier
 from minigpt.ops.random_keys import Key
 
 
-class Judged:
+class AsModel:
     """A classifier with the interface of a model, as gradcheck.check_model needs it"""
 
     def __init__(self, classifier, lengths, lm_weight):
@@ -432,8 +437,8 @@ def check_whole(name, lm_weight, dropout=0.0):
     lengths = chance.integers(4, 9, size=(4, n_sequences))
     token_ids = chance.integers(0, 8, size=(4, n_sequences, lengths.max()))
     body = GPT1(tiny_config, dtype=np.float64)
-    judged = Judged(Classifier(body, tasks.TASKS[name], dropout=dropout), lengths, lm_weight)
-    found = gradcheck.check_model(judged, token_ids, np.array([0, 1, 1, 0]))
+    as_model = AsModel(Classifier(body, tasks.TASKS[name], dropout=dropout), lengths, lm_weight)
+    found = gradcheck.check_model(as_model, token_ids, np.array([0, 1, 1, 0]))
     return gradcheck.worst(found).error
 
 
@@ -459,7 +464,7 @@ def careless(dout, v):
     if v.lm_weight:
         dlogits = dout * v.lm_weight * cross_entropy_backward(v.logits, v.following, v.share)
         dtable = np.einsum("ntv,ntc->vc", dlogits, v.h)
-        dh = dlogits @ v.table  # one character is missing
+        dh = dlogits @ v.table  # the trap: += should stand here
     return dh, dw, db, dtable
 
 
@@ -480,8 +485,8 @@ for lm_weight in (0.0, 0.5):
 # Now the real model. The training loop is that of lesson 11, with batches of labelled examples.
 # The recipe is GPT-1's: its own Adam, a rate that rises over 0.2 % of the updates and then falls
 # in a straight line to 0. We make only 45 updates; the rate 1e-3 was found by trial, and the
-# paper's 6.25e-5 is too small for so few (exercise 5). Beside it learns a model of the same size
-# with fresh weights, from the same labels, in as many updates, at the same rate.
+# paper's 6.25e-5 is too small for so few (exercise 5). A second model of the same size, with
+# fresh weights, gets the same labels, updates and rate. It shows what they alone teach.
 
 # %%
 from minigpt.data.input_transformations import SPECIAL
@@ -525,7 +530,7 @@ print("ids", first_ids.shape, "lengths", first_lengths[:, 0], "labels", first_la
 
 # %%
 def learn(layers, rate=1e-3):
-    """Fine-tune; layers: None takes over the pre-trained model, -1 nothing of it"""
+    """Fine-tune with lambda 0.5; layers: None takes over the pre-trained model, -1 nothing of it"""
     model = Classifier(transfer(pretrained, len(SPECIAL), layers), tasks.TASKS[TASK])
     optimizer = GPT1Adam(model.named_parameters())
     chance, curve = np.random.default_rng(0), [share_right(model)]
@@ -534,7 +539,8 @@ def learn(layers, rate=1e-3):
         for rows in chance.permutation(N_TRAIN).reshape(-1, BATCH):
             ids, lengths, labels = collate_rows(rows)
             model.zero_grad()
-            _, cache = model.loss(ids, lengths, labels, key=Key.of(0, optimizer.t))
+            key = Key.of(0, optimizer.t)
+            _, cache = model.loss(ids, lengths, labels, lm_weight=0.5, key=key)
             model.loss_backward(cache)
             clip_by_global_norm(model.named_parameters(), 1.0)
             optimizer.step(rate * warmup_linear(optimizer.t / n_updates, 0.002))
@@ -619,9 +625,9 @@ print(f"ours {ours.loss:.6f}, the library {float(theirs.total):.6f}")
 assert np.isclose(ours.loss, theirs.total), "the same loss"
 
 # %% [markdown]
-# What does the head's cache keep? The states at the extract tokens, N C numbers for N examples, and
-# where they stood. The body keeps several arrays of N T C numbers for each block. On the command
-# line, with a model of yours and a file of labels:
+# What does the head's cache keep? The states at the extract tokens, N C numbers for N examples,
+# and where they stood. This is very little: the body keeps several arrays of N T C numbers for
+# each block. On the command line, with a model of yours and a file of labels:
 #
 #     minigpt finetune MODEL --task classification --train train.tsv --valid valid.tsv --seeds 3
 #     minigpt predict runs/... new.tsv
@@ -631,22 +637,23 @@ assert np.isclose(ours.loss, theirs.total), "the same loss"
 # - The paper (equation 3) has W alone. OpenAI's code adds a bias, which starts at 0. The paper
 #   draws start and extract at random; in the code all three special tokens are.
 # - The code keeps the first 254 tokens of a story and of an ending. Ours drops the front of the
-#   longest text, so that the end of a story is never lost. The code's softmax for L1 runs over the
-#   rows of the positions too.
+#   longest text, so that the end of a story is never lost. In the code one table
+#   holds the tokens and the positions, and the softmax of L1 runs over all its rows.
 # - Dropout of 0.1 before the head. In a multiple choice *one* mask serves all candidates of an
 #   example. (The reason is a guess: with a mask each, the candidates would differ by chance.)
 # - Rate 6.25e-5, batches of 32, three epochs, linear decay, warm-up over 0.2 % of the updates.
-#   For the Story Cloze test, the one task whose code was released, these are 138 updates: a
-#   warm-up of a quarter of one.
-# - There, training is on the 1,871 items of the *validation* file (four fifths of them; the
-#   training file has no wrong endings), and the best of the epochs on the rest is kept. The paper
-#   prints 86.5 %; the README of the code says that the median of ten runs is 85.8 %.
+#   For the Story Cloze test, the one task whose code was released, these are 46 full batches in
+#   each epoch, 138 updates: a warm-up of a quarter of one.
+# - The code trains on four fifths of the 1,871 items of the *validation* file (the training file
+#   has no wrong endings), and keeps the epoch that is best on the other fifth. The paper prints
+#   86.5 %; the README of the code says that the median of ten runs is 85.8 %.
 # - Scores from 0 to 5 (STS-B): the paper does not say how. A helper in the released code makes them
 #   six classes. A score of 3.4 is 0.6 of class 3 and 0.4 of class 4, and the answer is the expected
 #   class. The head stays a softmax (Tai et al. 2015).
 # - Results of the paper (tables 2 to 4): MNLI 82.1, SNLI 89.9, SciTail 88.3, QNLI 88.1, RTE 56.0;
 #   Story Cloze 86.5, RACE 59.0; SST-2 91.3, CoLA 45.4 (Matthews), MRPC 82.3 and QQP 70.3 (F1),
-#   STS-B 82.0 (Pearson). A new best on 9 of 12, against models made for each.
+#   STS-B 82.0 (Pearson). (Matthews, F1 and Pearson are measures other than the share of right
+#   answers; all are times 100.) A new best on 9 of 12, against models made for each.
 #
 # ## 9. Exercises
 #
