@@ -2,9 +2,9 @@
 # # Lesson 15: byte-level BPE, GPT-2's tokenizer
 #
 # You will build the tokenizer that can read every text: it starts from bytes instead of characters,
-# keeps the space in front of a word, and has a decoder that never fails. You will measure why
-# Korean costs three times as many tokens as it must in an English vocabulary, and you will find
-# tokens that are not text.
+# keeps the space in front of a word, and has a decoder that never fails. You will measure
+# that Korean costs three times as many tokens as necessary where the vocabulary was learnt from
+# English, and see why. And you will find tokens that are not text.
 #
 # Reading: 45 minutes. Running: 10 seconds. Before it: lesson 10, whose merging we use.
 #
@@ -81,9 +81,9 @@ def utf8(code):
         following, mark = 2, 0b11100000
     else:
         following, mark = 3, 0b11110000
-    encoded = [mark | code >> 6 * following]
+    encoded = [mark | (code >> (6 * following))]
     for place in reversed(range(following)):
-        six_bits = code >> 6 * place & 0b111111
+        six_bits = (code >> (6 * place)) & 0b111111
         encoded.append(0b10000000 | six_bits)
     return bytes(encoded)
 
@@ -126,9 +126,10 @@ for line in ("It's the 3rd dog!", "if x:\n    return", "고양이는 2마리."):
     assert "".join(pieces) == line, "the words, one after another, are the text"
 
 # %% [markdown]
-# Nothing is thrown away, so the decoder has nothing to guess. Look at the second line: `\s+(?!\S)`
-# matches white space that is *not* followed by a word. It therefore leaves the last space for the
-# word ` return`.
+# Nothing is thrown away, so the decoder has nothing to guess. Look at the second line:
+# `\s+(?!\S)` matches white space that is *not* followed by a word. It first takes all the white
+# space, then gives back one character, so that no word follows: the last space stays for the word
+# ` return`.
 #
 # Does the pattern do what the paper says? We learn 1,000 merges from Python's manual three times:
 # from words that are cut at spaces only, from words of the pattern, and from words of the pattern
@@ -208,9 +209,10 @@ assert spell(" the") == "Ġthe" and spell("가") == "ê°Ģ", "the published way
 assert len(BYTE_OF) == 256, "no two bytes share a character"
 
 # %% [markdown]
-# **Step 3: learn merges, and give ids.** Learning is lesson 10's, applied to the spelled words. The
-# mark `</w>` is not needed: the space in front already shows where a word begins. The ids 0 to 255
-# are the bytes; after them comes one id for each merge.
+# **Step 3: learn merges, and give ids.** Learning is lesson 10's, applied to the spelled words.
+# (One thing differs: of equally frequent pairs, the one with the smaller ids is taken. See
+# section 8.) The mark `</w>` is not needed: the space in front already shows where a word begins.
+# The ids 0 to 255 are the bytes; after them comes one id for each merge.
 
 # %%
 def learn(text, n):
@@ -226,10 +228,11 @@ print("the last ones:   ", "  ".join(f"{left}+{right}" for left, right in some_m
 assert some_merges[0] == ("Ġ", "Ġ"), "the manual is indented: its most frequent pair is two spaces"
 
 # %% [markdown]
-# **Step 4: encode and decode.** Each line of the decoder undoes one line of the encoder, in reverse
-# order, as a backward pass does. There is one difference. The encoder starts from text, but the
-# decoder may get *any* ids, and their bytes may not be text. UTF-8 has rules; bytes that break them
-# become U+FFFD, the replacement character `\N{REPLACEMENT CHARACTER}`.
+# **Step 4: encode and decode.** Each line of the decoder undoes one line of the encoder, in
+# reverse order, as a backward pass does. There is one difference. The encoder starts from text,
+# but the decoder may get *any* ids, and their bytes may not be text. UTF-8 has rules; bytes that
+# break them become U+FFFD, the replacement character (in Python `"\ufffd"`), often drawn as a
+# question mark in a black diamond.
 
 # %%
 class Vocabulary:
@@ -337,8 +340,8 @@ assert len(cut_groups) == 150, "150 of 399 groups have two first pairs"
 # %% [markdown]
 # They do not: 175 pairs cannot name 399 groups, and 150 groups have two pairs. Only all three bytes
 # together tell the letters. (With a pencil: among the 11,172 numbers there are 174 borders, the
-# multiples of 64. Every seventh border is also a multiple of 28, where a new group begins: 24 of
-# them. The other 150 cut a group.)
+# multiples of 64. Every seventh border is also a multiple of 28, where a new group begins, because
+# 7 x 64 = 16 x 28: 24 of them. The other 150 cut a group.)
 #
 # An English text does not contain these bytes, so no English merge joins them: a syllable costs
 # three tokens, and the space before a word is one more. To compare, here is a short Korean text to
@@ -384,7 +387,7 @@ def per_syllable(vocabulary, text=NEW):
 
 
 cost = {}
-print("learnt from   merges   tokens for a syllable")
+print("learnt from   merges   tokens of the whole text for each syllable")
 for name, vocabulary in (
     ("nothing", bytes_only), ("English", english), ("Korean", korean), ("a mixture", mixed)
 ):
@@ -394,9 +397,9 @@ assert cost["English"] > 3.2, "English merges leave Korean at its bytes"
 assert cost["Korean"] < 1.2 and 1.5 < cost["a mixture"] < 2.5, "Korean text makes Korean cheap"
 
 # %% [markdown]
-# Thirteen lines of a story reduce the cost of Korean to a third. (The test is an easy one: it is
-# about the same cat.) In the mixture both languages compete for the same number of merges. Let us
-# change only the share of Korean:
+# Thirteen lines of a story reduce the cost of a new paragraph about the same cat to a third.
+# Other Korean text would gain less. In the mixture both languages compete for the same number of
+# merges. Let us change only the share of Korean:
 
 # %%
 n_merges, by_share = len(from_story), []
@@ -459,7 +462,7 @@ print(f"{len(sample):,} characters of all scripts: each comes back, alone and in
 
 # %% [markdown]
 # **The trap: show the text token by token.** A program should show what a model writes while it
-# writes. The careless way is to decode each token alone. On plain English this works for ever, so a
+# writes. The careless way is to decode each token alone. On plain English this always works, so a
 # test with English text passes:
 
 # %%
@@ -621,7 +624,8 @@ print("\n".join(listing[256:262]))
 # %% [markdown]
 # **The end of a text.** The token `<|endoftext|>` (id 50256 in GPT-2) stands between documents. It
 # is not text. If somebody types these thirteen characters, they are encoded as plain text, unless
-# the program allows the special token by name. Otherwise a web page could end your document.
+# the program allows the special token by name. Otherwise a web page that contains these characters,
+# copied into your document, would end it.
 
 # %%
 typed = "one<|endoftext|>two"
@@ -647,9 +651,9 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 #   frequent enough. 344 of the 50,256 text tokens are not text.
 # - The pattern lists `'s` but not `'S`. So `I'M` is cut into `I`, `'`, `M`. We keep this, because
 #   another cut would give other ids.
-# - A combining accent is not a letter for the pattern. `é` written as one character belongs to its
-#   word; `e` followed by a combining accent is cut. The paper says nothing about this. If it
-#   matters, normalise the text (NFC) first.
+# - A combining accent is not a letter for the pattern. `é` as one character (U+00E9) belongs to
+#   its word; `e` followed by a combining accent (U+0065, U+0301) is cut. The paper says nothing
+#   about this. If it matters, normalise the text (NFC) first.
 # - The paper says that such a model "can assign a probability to any Unicode string". More exactly,
 #   it gives one to each row of *tokens*. A string can be cut into tokens in many ways; its own
 #   probability is the sum over all of them, and in practice one takes the cut of the encoder. (Our
