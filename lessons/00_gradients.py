@@ -619,9 +619,10 @@ assert 50 < error_at(1e-2) / error_at(1e-3) < 200, "central: the error falls as 
 forward_ratio = error_at(1e-2, central=False) / error_at(1e-3, central=False)
 assert 5 < forward_ratio < 20, "forward: the error falls as eps"
 tiny = EPS < 1e-7
-slope = np.polyfit(np.log(EPS[tiny]), np.log(np.array(curves["float64, central"])[tiny]), 1)[0]
-print(f"slope of the central difference below 1e-7: {slope:.2f}")
-assert abs(slope + 1) < 0.15, "rounding: the error grows as 1 / eps"
+tiny_errors = np.array(curves["float64, central"])[tiny]
+rounding_slope = np.polyfit(np.log(EPS[tiny]), np.log(tiny_errors), 1)[0]
+print(f"slope of the central difference below 1e-7: {rounding_slope:.2f}")
+assert abs(rounding_slope + 1) < 0.15, "rounding: the error grows as 1 / eps"
 assert 1e-6 < best["float64, central"][0] < 1e-4, "the best eps is near 1e-5"
 
 # %% [markdown]

@@ -56,7 +56,6 @@ def log_probabilities(model, given, judged):
 from minigpt import plot
 
 ending_figure, panels = plot.plt.subplots(2, 1, figsize=(9, 6), sharey=True)
-ending_figure.subplots_adjust(hspace=0.6)
 for axes, ending in zip(panels, ENDINGS, strict=True):
     nats = -log_probabilities(model, STORY, ending)
     axes.bar(range(len(nats)), nats)
@@ -127,6 +126,12 @@ def sentiment(model, examples):
     return scores(model, pairs)[:, 0].reshape(-1, 2)
 
 
+one_example = tasks.examples("sentiment", 1, "valid")
+prompt = one_example[0].texts[0] + tasks.prompt(one_example[0].texts[0])
+print(textwrap.fill(prompt + " …", 96))
+print("log-probability of sad, happy:", sentiment(model, one_example)[0].round(2))
+
+# %%
 def cloze(model, examples):
     pairs = []
     for example in examples:
@@ -134,13 +139,6 @@ def cloze(model, examples):
     return scores(model, pairs)[:, 1].reshape(-1, 2)
 
 
-# %%
-one_example = tasks.examples("sentiment", 1, "valid")
-prompt = one_example[0].texts[0] + tasks.prompt(one_example[0].texts[0])
-print(textwrap.fill(prompt + " …", 96))
-print("log-probability of sad, happy:", sentiment(model, one_example)[0].round(2))
-
-# %%
 def pronouns(model, examples):
     pairs = []
     for example in examples:
@@ -315,6 +313,8 @@ def step_backward(dout, v):
     dw = v.x.T @ dz
     return dx, dh_before, dc_before, dw, du, db
 
+
+print("six gradients: of x, h_before, c_before, w, u and b")
 
 # %%
 results = lines.check(step, step_backward, *step_inputs())
