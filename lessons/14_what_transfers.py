@@ -313,7 +313,6 @@ def step_backward(dout, v):
     dw = v.x.T @ dz
     return dx, dh_before, dc_before, dw, du, db
 
-
 print("six gradients: of x, h_before, c_before, w, u and b")
 
 # %%
