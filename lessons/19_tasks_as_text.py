@@ -52,8 +52,8 @@ print(textwrap.fill(told, 95))
 print(f"\n  right: {ending}\n  wrong: {other_ending}")
 
 # %% [markdown]
-# The picture shows the probability that it gives to each token of both
-# endings, after the story.
+# The picture shows the probability that the model gives to each token of both endings, after the
+# story.
 
 # %%
 from minigpt.evaluation import scoring
@@ -203,8 +203,8 @@ assert names_right > 0.6, "and the trick is better than a coin"
 
 # %% [markdown]
 # The model was never told that stories have endings. Near 50 %, a hundred items give an error of
-# ten points. The last row is a cheap trick: count the names in an ending that are not in the story.
-# It comes so far because our wrong endings are from other stories. Try such tricks.
+# ten points. The last row is a cheap trick: count the names in an ending that are not in the
+# story. It comes so far because our wrong endings are from other stories.
 #
 # ## 3. Sum or mean? What the length of an answer does
 #
@@ -224,7 +224,7 @@ assert names_right > 0.6, "and the trick is better than a coin"
 # So the mean *rises* with every token that is likelier than the mean so far. An answer can gain by
 # words that say nothing.
 #
-# If the evidence is strong, a leaning should matter little. So we need a second model, which knows
+# If the evidence is clear, a leaning should matter little. So we need a second model, which knows
 # little: a GPT-2 with two layers of width 64, trained for 200 updates.
 
 # %%
@@ -333,16 +333,16 @@ for way in WAYS:
 assert cost["8 likely tokens"] < cost["the endings"] < cost["8 random tokens"], "easy and hard"
 knowing = right_wins([right for right, _ in ending_scores], append(endings, 1, model)[0])
 print(f"reference model, 8 likely tokens after the wrong ending: {knowing['mean']:.0%}")
-assert knowing["mean"] > 0.9, "strong evidence is not moved by eight tokens"
+assert knowing["mean"] > 0.9, "clear evidence is not moved by eight tokens"
 
 # %% [markdown]
 # **That is the first surprise of this lesson.** The sum likes short answers. The mean was brought
 # in as the cure, and it has a leaning of its own: with eight likely tokens more, the wrong ending
 # wins five times out of six, and the right one nearly always. The control, random tokens, shows
-# what the mean likes: not length, but tokens that are easier than the answer's average. They fail
-# in opposite directions. With strong evidence they did not fail: the reference model still finds
-# the right ending (the line under the table). All of this is one little model and one set of
-# endings. A task whose answers have one length, such as one word, is a cleaner test.
+# what the mean likes: not length, but tokens that are easier than the answer's average. Sum and
+# mean fail in opposite directions. With clear evidence they did not fail: the reference model
+# still finds the right ending. All of this is for one little model. A task whose answers have one
+# length, such as one word, is a cleaner test.
 #
 # ## 4. Perplexity: who counted, and where did the window begin?
 #
@@ -460,15 +460,15 @@ assert any_place[-1] > 2 * story_place[-1], "but not as low as in a story from i
 # A story's first sentence is easy to predict, and a piece from the middle is not. The red curve
 # stays above the blue one: who began the story, and with what, is missed to the end. Hugging Face's
 # documentation has a larger example: GPT-2 large on WikiText-2 has 19.44 with a stride of 1,024 and
-# 16.45 with 512. A perplexity without its stride is half a number.
+# 16.45 with 512. Always give the stride.
 #
 # ## 5. Check: which child is meant, and the trap
 #
 # In a *Winograd schema* a pronoun can mean one of two people or things, and the texts are made so
-# that only understanding tells which. Put each candidate in its place, and compare. *Full* scoring
-# takes P(the whole text). *Partial* scoring takes P(what follows | all up to and with the
-# candidate): the candidate itself is given, so a frequent name has no advantage (Trinh and Le). By
-# the chain rule, log P of the whole is log P of the candidate plus log P of what follows.
+# that counting words should not tell which. Put each candidate in its place, and compare. *Full*
+# scoring takes P(the whole text). *Partial* scoring takes P(what follows | all up to and with the
+# candidate): the candidate itself is given, so a frequent name has no advantage (Trinh and Le).
+# By the chain rule, log P of the whole is log P of the candidate plus log P of what follows.
 #
 # We make such texts from stories with two children: one sentence names one of them, and with the
 # other name it would contradict the story.
@@ -512,9 +512,11 @@ def candidates_and_rest(model, schemas):
 
 of_name, of_rest = candidates_and_rest(model, schemas)
 print(f"{'which child is meant':32} right    95 % interval     n")
-named_more = [before.count(right) - before.count(wrong) for before, right, wrong, _ in schemas]
-trick_child = np.mean([0.5 + 0.5 * np.sign(difference) for difference in named_more])
-print(f"{'a trick: the more frequent name':32} {trick_child:5.0%}")
+for trick, of in (("the more frequent name", str.count), ("the name named last", str.rfind)):
+    apart = [of(before, right) - of(before, wrong) for before, right, wrong, _ in schemas]
+    trick_child = np.mean(0.5 + 0.5 * np.sign(apart))
+    print(f"a trick: {trick:23} {trick_child:5.0%}")
+    assert trick_child < 0.8, "names alone are not enough"
 by_score = {}
 for name, values in (("the candidate alone", of_name), ("partial: what follows", of_rest),
                      ("full: both", of_name + of_rest)):
@@ -522,7 +524,6 @@ for name, values in (("the candidate alone", of_name), ("partial: what follows",
 assert by_score["full: both"] > 0.85, "full scoring finds the child"
 assert by_score["full: both"] > by_score["partial: what follows"] + 0.2, "partial scoring does not"
 assert by_score["the candidate alone"] > 0.85, "the evidence stands before the name"
-assert trick_child < 0.8, "counting names is not enough"
 
 # %% [markdown]
 # Partial scoring cannot be told from a coin here. The row of the candidate alone shows why: the
@@ -559,9 +560,9 @@ assert careful == 0.5, "shared points are fair"
 
 # %% [markdown]
 # **That is the second surprise.** All 273 records of that file name the right candidate first (we
-# counted), and argmax takes the first of equal scores. Only a model that cannot tell shows the
-# mistake. So give every new test to a model that knows nothing: **if it scores above chance, the
-# test is broken.**
+# counted them in the copy of Kocijan et al., arXiv 1905.06290), and argmax takes the first of
+# equal scores. Only a model that cannot tell shows the mistake. So give every new test to a model
+# that knows nothing: **if it scores above chance, the test is broken.**
 #
 # ## 6. See it: a task that stands only in the prompt
 #
@@ -684,18 +685,17 @@ assert max(highest["1 layer"]) < 0.7, "no model with one layer has found it"
 assert sorted(highest["2 layers"])[1] > 0.85, "three of four with two layers have"
 
 # %% [markdown]
-# **That is in-context learning.** The weights are fixed; accuracy rises with the number of examples
-# nearly as fast as is possible. The controls say what it needs. Trained on *one* mapping, a model
-# stores it: it needs no example, and it does not learn from examples of another. And one layer in
-# place of two stays far below. `benchmarks/in_context.py` has trained
-# four models of each kind for 4,000 updates. (One of the four with two layers has not found it
-# either.)
+# **That is in-context learning.** The weights are fixed; accuracy rises with the number of
+# examples nearly as fast as is possible. The controls say what it needs. Trained on *one*
+# mapping, a model stores it: it needs no example, and it does not learn from examples of another.
+# And one layer in place of two stays far below. `benchmarks/in_context.py` has trained four
+# models of each kind for 4,000 updates. (One of the four with two layers did not find it either.)
 #
 # **How do two layers do it?** At a symbol, the model must find the *label* after an earlier equal
 # symbol. But attention compares a query with a key (lesson 03), and the key at a label knows only
 # the label and its position. So the symbol must first be copied to the place of its label: that
-# takes one attention. Then the second can look for it. Does the model do this? We look at its
-# attention weights, and add up those that lie where we expect them.
+# takes one attention. Then the second can look for it. Does the model do this? We add up the
+# attention weights that lie where we expect them.
 
 # %%
 def read(tiny, ids, tables=(None, None)):
@@ -733,10 +733,9 @@ assert to_own[0] > 0.5 and to_answer[1] > 0.7, "layer 1 copies the symbol, layer
 
 # %% [markdown]
 # The first layer looks from a label to its symbol, the second from a symbol to the labels of its
-# equals. That is still a correlation. So we intervene: the model keeps all its weights, but its
-# *attention weights* are replaced by tables that we write. In layer 1 each place looks at the place
-# before (or, as a control, equally at all places). In layer 2 a symbol looks equally at the labels
-# of its equals.
+# equals. To test this, we intervene: the model keeps all its weights, but its *attention weights*
+# are replaced by tables that we write. In layer 1 each place looks at the place before (or, as a
+# control, equally at all places). In layer 2 a symbol looks equally at the labels of its equals.
 
 # %%
 everywhere = (np.tri(2 * PAIRS) / np.arange(1, 2 * PAIRS + 1)[:, None]).astype(np.float32)
@@ -784,7 +783,7 @@ print("one new document; rows look at columns")
 # and 71.2 % few-shot (table 3.3), without any update of its weights. On LAMBADA, the last word of a
 # passage, it has 86.4 % few-shot, 18 points above the best result before (table 3.2).
 #
-# **GPT-2's prompts.** GPT-2 is a hundred times smaller. Its paper states the task by a prompt:
+# **GPT-2's prompts.** The paper states the task by a prompt:
 #
 # - *Summaries* (section 3.6): `TL;DR:` after an article, because people write it before a summary.
 # - *Translation* (3.7): lines `english sentence = french sentence`, then `english sentence =`.

@@ -721,11 +721,11 @@ plot.save(figure, "23_amdahl.png")
 # %% [markdown]
 # (The dashed lines beyond two workers are the formula alone: nothing was measured there, and the
 # latency is left out.) Two questions are often confused. **Strong scaling**: the same batch, more
-# workers. By the formula no step is shorter than u, and for many workers it is near u + 2 s. **Weak
-# scaling**: more workers, and each has as many rows as before. Then c is not divided. But the batch
-# grows with N, and a larger batch is another training: fewer updates for the same text. Goyal et
-# al. raise the learning rate in proportion to the batch, after a warm-up, and find that this works
-# up to a certain size.
+# workers. By the formula no step is shorter than u, and for many workers it is near u + 2 s.
+# **Weak scaling**: more workers, and each has as many rows as before. Then c is not divided. But
+# the batch grows with N, and a larger batch is another training: fewer updates for the same text.
+# Goyal et al. raise the learning rate in proportion to the batch, after a warm-up, and find that
+# this works up to a certain size.
 #
 # ## 6. In the library
 #
