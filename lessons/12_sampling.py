@@ -74,10 +74,10 @@ plot.save(next_figure, "12_next_token.png")
 assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure, and not sure"
 
 # %% [markdown]
-# On the right the model is not in doubt because it is weak. The stories really go on in different
-# ways, and the model has learnt how often. Here are its probabilities beside what 4,000 stories do.
-# A share that was counted n times has a standard deviation of about itself divided by the square
-# root of n.
+# On the right the model is in doubt, but not because it is weak. The stories really go on in
+# different ways, and the model has learnt how often. Here are its probabilities beside what 4,000
+# stories do. A share that was counted n times has a standard deviation of about itself divided by
+# the square root of n.
 
 # %%
 import re
@@ -97,7 +97,7 @@ for token in p_open.argsort()[::-1][:6]:
 # %% [markdown]
 # The shares are near; the sequence of the six words is not the same. **Greedy** choice is the
 # simplest rule: take the likeliest token. Then every story is the same story, although the model
-# knows better:
+# gives other stories a probability too:
 
 # %%
 import textwrap
@@ -158,7 +158,8 @@ assert len(path) < 60, "the circle closes early"
 #
 # ## 2. Forward: four steps from scores to a token
 #
-# **Temperature.** Divide the logits by a number T. Since p is proportional to exp(logit), this
+# **Temperature.** Divide the logits by a number, the temperature T. (In shapes such as (B,T) the
+# letter is the length, as before.) Since p is proportional to exp(logit), this
 # turns p into p^(1/T), up to a constant. At T = 1/2 what was twice as likely becomes four times
 # as likely. The *entropy* is the surprise to expect, $-\sum_v p_v \ln p_v$: 0 where one token is
 # certain, ln V where all are equally likely.
@@ -212,7 +213,7 @@ def keep_nucleus(logits, p, paper=False):
         last = (mass < p).sum(axis=-1)  # all that do not reach p yet, and one more
         last = np.minimum(last, logits.shape[-1] - 1)
     else:
-        last = (mass <= p).sum(axis=-1) - 1
+        last = (mass <= p).sum(axis=-1) - 1  # the last token at which the sum is at most p
         last = np.maximum(last, 0)
     smallest_kept = np.take_along_axis(descending, last[:, None], axis=-1)
     return np.where(logits < smallest_kept, -np.inf, logits)
@@ -228,8 +229,8 @@ for top_p in (0.4, 0.6, 0.8, 0.95):
 assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token more, or as many"
 
 # %% [markdown]
-# They differ by one token wherever the first token alone does not reach p and no sum is exactly
-# p. "top-p 0.9" in one program is not "top-p 0.9" in another.
+# In most cases they differ by one token. They agree where the first token alone reaches p, or where
+# a sum is exactly p. "top-p 0.9" in one program is not "top-p 0.9" in another.
 #
 # **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
 # between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
@@ -298,11 +299,13 @@ def count(logits):
     return int(np.isfinite(logits).sum())
 
 
-cold_first = count(keep_nucleus(four_logits / 0.5, 0.8)), count(keep_nucleus(four_logits, 0.8))
-cut_first = count(keep_nucleus(keep_top_k(four_logits, 3), 0.8)), cold_first[1]
-print(f"top-p 0.8 keeps {cold_first[0]} after a temperature of 0.5, {cold_first[1]} before it")
-print(f"top-p 0.8 keeps {cut_first[0]} after a top-k of 3, {cut_first[1]} before it")
-assert cold_first == cut_first == (1, 2), "another sequence of steps is another sampler"
+top_p_first = count(keep_nucleus(four_logits, 0.8))
+temperature_first = count(keep_nucleus(four_logits / 0.5, 0.8))
+top_k_first = count(keep_nucleus(keep_top_k(four_logits, 3), 0.8))
+print(f"top-p 0.8 keeps {top_p_first} tokens where it comes first")
+print(f"after a temperature of 0.5 it keeps {temperature_first}, after a top-k of 3 {top_k_first}")
+assert top_p_first == 2, "0.5 and 0.25 together are at most 0.8"
+assert temperature_first == top_k_first == 1, "another sequence of steps is another sampler"
 
 # %% [markdown]
 # **The same loop, faster.** Our `write` runs the whole text again for every token. The library's
@@ -324,8 +327,8 @@ assert np.array_equal(slow_ids, fast_ids), "the library's generate writes the sa
 # ## 3. Backward: there is none
 #
 # Change a logit a little: for almost every u the token stays the same. So the derivative of the
-# draw is 0 almost everywhere, and no gradient can pass through it. Training does not need to:
-# there, the tokens come from the text.
+# draw is 0 almost everywhere, and no gradient can pass through it. Training does not need such a
+# gradient: there, the tokens come from the text.
 #
 # This has a good side. Another device computes logits that differ in their last digits (float32 has
 # about seven). Then the pieces of the stick move a little, and the token changes only if u lies in
@@ -346,7 +349,7 @@ assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 # %% [markdown]
 # ## 4. Collapse: what temperature does to the entropy, and which temperature fits
 #
-# Write b = 1/T, and let F be the logarithm of the softmax's denominator:
+# Write z_v for the logits and b for 1/T, and let F be the logarithm of the softmax's denominator:
 #
 # $$
 # F(b) = \ln \sum_v e^{b z_v}, \qquad \ln p_v = b z_v - F(b)
@@ -375,7 +378,7 @@ assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 # $$
 #
 # A variance is never negative. So entropy can only rise with the temperature. At a given
-# temperature it rises fastest where likely tokens have different scores.
+# temperature, it rises fastest for a model whose likely tokens have different logits.
 
 # %%
 print("   T    dH/dT by differences   Var(z) / T^3")
@@ -473,8 +476,8 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 # $$
 #
 # For a right sampler this **chi-square** is about d, the number of terms minus one, with a
-# standard deviation of about the square root of 2d. Tokens expected fewer than 5 times count
-# together as one.
+# standard deviation of about the square root of 2d. (Both facts are from statistics. The next table
+# shows that they fit.) Tokens expected fewer than 5 times count together as one.
 
 # %%
 def deviation(tokens, p):
@@ -496,10 +499,10 @@ def many_draws(choose, scores, n=20_000, at_once=2000):
     return np.concatenate([choose(rows, chance.random(at_once)) for _ in range(n // at_once)])
 
 
-print("standard deviations that 20,000 draws with T = 1 are off, if T was")
+print("20,000 draws with T = 1")
 for claimed in (1.0, 1.1):
     off = deviation(many_draws(sampler(), np.log(p_open)), softmax(np.log(p_open) / claimed))
-    print(f"  {claimed}: {off:+.1f}")
+    print(f"  if we claim that T was {claimed}: {off:+.1f} standard deviations off")
     assert (abs(off) < 5) == (claimed == 1.0), "chi-square accepts the right T and refuses another"
 
 # %% [markdown]
@@ -675,12 +678,13 @@ assert ends["real"][0] < ends["greedy"][0], "some real story costs less than any
 # costs about what real stories cost, and varies as they do. So does T = 0.7: 24 texts are too few
 # to tell the two apart. Why do they come near to the real cost?
 #
-# The first part is section 4: at the best temperature the expected logit equals the real one.
-# Subtract F from both sides: at the best temperature, the average entropy equals the average
-# loss. T = 1 is near it. That holds for *one* draw in a real context. The second part no pencil can
-# give: in its own text the model goes on after its own mistakes, which it never met in training. If
-# this made it unsure, its surprise would grow from draw to draw. (A text can also become wrong
-# while the model is sure of it. This test cannot see that; lesson 11 counts faults.)
+# The first part is section 4: at the best temperature the expected logit equals, on average, the
+# real one. Multiply both by b, and subtract both from F: one side becomes the entropy F - b E[z],
+# the other the loss F - b z_y. So at the best temperature the average entropy equals the average
+# loss. T = 1 is near it. That holds for *one* draw in a real context. The second part must be
+# measured: in its own text the model goes on after its own mistakes, which it never met in
+# training. If this made it unsure, its surprise would grow from draw to draw. (A text can also
+# become wrong while the model is sure of it. This test cannot see that; lesson 11 counts faults.)
 
 # %%
 real_logits = model.forward(real[:, :-1], grad=False)[0].astype(np.float64)
@@ -737,7 +741,8 @@ assert easy.mean() > 0.6 and hard.mean() < 0.1 < 0.3 < held_by_hard, "few tokens
 # %% [markdown]
 # Most of a real story can be predicted. One token in twenty costs more than 2 nats: a place, a
 # quality, the first word of a sentence. There the story could go on in several ways. Greedy choice
-# takes the cheapest token each time. How does each way read?
+# takes the cheapest token each time, which is not free: where eight words are equally likely, each
+# costs about 2 nats. How does each way read?
 
 # %%
 for name, ids in texts.items():
@@ -747,8 +752,8 @@ for name, ids in texts.items():
 # %% [markdown]
 # Read them aloud. At T = 1.5 a word stands in a wrong place ("Every windy morning, word, Zoe").
 # Greedy sentences are in order, and they are always the same ones. At T = 1 text is *typical*.
-# Whether you want that depends on the purpose: a translation has nearly one right answer, a story
-# has none. (`minigpt sample` writes at 0.8; lesson 11 counts the faults at both temperatures.)
+# Whether you want that depends on the purpose: a sum has one right answer, a story has none.
+# (`minigpt sample` writes at 0.8; lesson 11 counts the faults at both temperatures.)
 #
 # ## 7. In the library
 #
@@ -854,8 +859,9 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 # ## 8. Paper and code
 #
 # - The GPT-1 paper prints no sample: the model was made to be fine-tuned. Can it write? A test in
-#   Hugging Face transformers lets the released weights go on greedily after "the president is": `a
-#   very good man . " " i 'm sure he is , " said the`.
+#   Hugging Face transformers (`tests/models/openai/test_modeling_openai.py`) lets the released
+#   weights go on greedily after "the president is": `a very good man . " " i 'm sure he is , " said
+#   the`.
 # - GPT-2's paper uses k = 40 for its samples (appendix A). Its summaries are drawn with k = 2
 #   (section 3.6), its answers (3.5) and translations (3.7) are greedy: the fewer right answers a
 #   task has, the smaller the k (our reading). In the released code the defaults are T = 1,

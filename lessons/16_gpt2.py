@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Lesson 16: GPT-2, what moved and why
 #
-# You will read section 2.3 of the GPT-2 paper beside the difference of two files, and find each of
-# its sentences there. You will write the backward pass of the new block and see what is new: one
-# path on which the gradient passes unchanged. You will measure how large a learning rate models of
-# 2 to 24 blocks can bear, before and after the move. And you will see that a simple explanation, a
-# vanishing gradient in the fresh model, is not true of our models.
+# You will compare the library's files of GPT-1 and GPT-2 line by line, and find each sentence of
+# the paper's section 2.3 in the difference. You will write the backward pass of the new block and
+# see what is new: one path on which the gradient passes unchanged. You will measure how large a
+# learning rate models of 2 to 24 blocks can bear, before and after the move. And you will see
+# that a simple explanation, a vanishing gradient in the fresh model, is not true of our models.
 #
 # Reading: 60 minutes. Running: 30 seconds. Before it: lessons 06 to 09.
 #
@@ -81,7 +81,8 @@ def code_lines(text):
 
 models = Path(minigpt.__file__).with_name("models")
 file_one, file_two = ((models / f"gpt{n}.py").read_text(encoding="utf-8") for n in (1, 2))
-for old, new in ("GPT1", "GPT2"), ("tokens_embed", "wte"), ("positions_embed", "wpe"):
+SPELLED = {"GPT1": "GPT2", "GPT2Adam": "GPT1Adam", "tokens_embed": "wte", "positions_embed": "wpe"}
+for old, new in SPELLED.items():  # of the names with GPT1, that of the optimiser stays
     file_one = file_one.replace(old, new)
 lines_one, lines_two = code_lines(file_one), code_lines(file_two)
 changes = difflib.unified_diff(lines_one, lines_two, n=0, lineterm="")
@@ -107,8 +108,8 @@ for line in changes:
     lines_of[fits[0]].append(line)
 for sentence, lines in lines_of.items():
     print(f"{sentence}: {len(lines)} lines")
-    for line in lines if sentence != "names" else []:
-        print("   ", line[0], line[1:].strip())
+    for line in lines:
+        print("   ", line[0], line[1:].strip()[:90])
 
 # %%
 moved = lines_of["the norm moved to the input of each sub-block"]
@@ -128,7 +129,7 @@ assert kept > len(lines_one) / 2, "most lines stay"
 # - **The scale** is one line. Here N = 2L: a block has two layers that write to the stream, the
 #   `c_proj` of attention and that of the MLP, and there are L blocks. Only these layers get `std`.
 # - **Vocabulary and context** are two numbers. They change what the model costs.
-# - **Names**, not printed: imports, the optimiser that each file recommends, and names of
+# - **Names**: imports, the optimiser that each file recommends, and names of
 #   settings. For example, the checkpoints say "gelu" and "gelu_new" for one tanh form (lesson 05).
 #
 # What did it cost? The smallest GPT-2 has GPT-1's width C and number of blocks L.
@@ -195,7 +196,7 @@ def block_by_lines(
 
 
 def example_arrays():
-    """x (2,3,4), and the twelve arrays of a block, away from any special point."""
+    """x (2,3,4), and twelve arrays that are not small, so no gradient is near 0 by chance."""
     rng = np.random.default_rng(0)
     weights = [0.6 * rng.normal(size=shape) for shape in SHAPES]
     return rng.normal(size=(2, 3, 4)), weights
@@ -263,10 +264,10 @@ assert all(result.error < 1e-8 for result in line_results), "every line is right
 # \text{pre-LN:}\quad dx = (1 + \mathrm{LN1}'\mathrm{Attn}')\,(1 + \mathrm{LN2}'\mathrm{MLP}')\,dout
 # $$
 #
-# These two lines are the heart of the lesson. In the first, two LN' stand between the brackets, and
-# every path through the block must pass both. In the second there are only brackets. If you
-# multiply them out, you get four paths, and one of them is 1: *dout* itself, unchanged. Through 48
-# blocks it is still *dout*, one of 4^48 terms.
+# These two lines are the heart of the lesson. In the first, LN1' and LN2' stand outside the
+# brackets, and every path through the block must pass both. In the second there are only
+# brackets. If you multiply them out, you get four paths, and one of them is 1: *dout* itself,
+# unchanged. Through 48 blocks it is still *dout*, one of 4^48 terms.
 
 # %%
 def pre_forward(x, g1, b1, w_qkv, b_qkv, w_o, b_o, g2, b2, w_fc, b_fc, w_proj, b_proj, *, n_head):
@@ -432,7 +433,7 @@ def run_forward(w, x, y, kind):
     """The loss, the stream below each block and at the top, and what the backward needs."""
     h, table = ops.embedding_forward(w[0], x)
     stream, caches = [h + w[1]], []
-    for i in range(2, len(w) - 2, 12):
+    for i in range(2, len(w) - 2, 12):  # after the tables; the -2 leaves out pre-LN's last norm
         h, block_cache = BLOCKS[kind][0](stream[-1], *w[i : i + 12], n_head=NH)
         stream.append(h)
         caches.append(block_cache)
@@ -468,7 +469,7 @@ print(len(first_gradients), "gradients: 2 tables, 4 x 12 arrays, 2 of the norm")
 
 # %%
 def block_norms(w, kind):
-    """The norm of the gradient of each block's 12 arrays; the stream's gradient, bottom and top."""
+    """The norm of each block's 12 gradients; of the stream's, above block 1 and at the top."""
     _, _, cache = run_forward(w, *batch(0), kind)
     gradients, dstream = run_backward(cache, kind)
     blocks = [gradients[i : i + 12] for i in range(2, len(w) - 2, 12)]
@@ -491,7 +492,7 @@ def differences(w, kind):
     """The share of the stream at the top that is not the same at all positions."""
     _, stream, _ = run_forward(w, *batch(0), kind)
     h = stream[-1].astype(np.float64)
-    h = h - h.mean(axis=-1, keepdims=True)
+    h = h - h.mean(axis=-1, keepdims=True)  # LayerNorm takes this mean away: no reader sees it
     own = h - h.mean(axis=(0, 1))
     return float((own**2).sum() / (h**2).sum())
 
@@ -518,17 +519,18 @@ shares = [at_start["post-LN", n_layer][1] for n_layer in DEPTHS]
 assert 0.7 < min(shares) and max(shares) < 1.4, "post-LN: the gradient is as large below as above"
 all_norms = np.concatenate([norms for norms, _, _ in at_start.values()])
 assert 0.2 < all_norms.min() and all_norms.max() < 4, "no block's gradient is small or large"
+assert 1.5 < at_start["pre-LN", 24][1] < 3, "pre-LN: it is about twice as large below"
 
 # %% [markdown]
-# **Here is the surprise: nothing is wrong with fresh post-LN models.** The gradient arrives at the
-# bottom as large as it left the top, at every depth. In pre-LN it even doubles. "The gradient of
-# post-LN vanishes" is not true of these fresh weights. And a small gradient alone would do no harm:
-# Adam divides its size out, as long as it is far above eps (lesson 09).
+# **Here is the surprise: the gradient of fresh post-LN models does not vanish.** It arrives at
+# the bottom about as large as it left the top, at every depth. In pre-LN with 24 blocks it even
+# doubles. And a small gradient alone would do no harm: Adam divides its size out, as long as it
+# is far above eps (lesson 09).
 
 # %% [markdown]
 # ### Ten updates later
 #
-# The same table after ten updates of Adam with the rate 1/128.
+# The same table after ten updates of Adam (AdamW without weight decay) with the rate 1/128.
 
 # %%
 from minigpt.nn import Parameter
@@ -564,10 +566,11 @@ assert all(later["pre-LN", n][1] > 0.5 for n in DEPTHS), "pre-LN's has not"
 assert later["post-LN", 24][2] < 1e-6 < later["pre-LN", 24][2], "positions are all alike in post-LN"
 
 # %% [markdown]
-# **Now it has vanished**: with 24 blocks, by a factor of about 10^11. Not at the start, but after a
-# few updates. In both kinds the last column has become small. (A guess at the reason: the first
-# thing that can be learned is how frequent each letter is, and for that every block adds the same
-# vector at every position.) The kinds differ in what this common vector does to everything else.
+# **Now it has vanished**: with 24 blocks, by a factor of about 10^11. Not at the start, but after
+# a few updates. In both kinds the last column has become small. (A guess at the reason: the first
+# thing that can be learned is how frequent each letter is, and for that every block can add the
+# same vector at every position.) The kinds differ in what this common vector does to everything
+# else.
 #
 # Is that the learning itself, or the large rate? The deepest post-LN model, at smaller rates:
 
@@ -607,10 +610,11 @@ plot.save(gradient_figure, "16_gradients.png")
 # nearly flat. But depth matters to pre-LN too: with more blocks the whole green line lies lower. In
 # the last block it falls from 0.29 to 0.014 between 2 and 24 blocks; red falls from 0.22 to 0.14.
 #
-# **Post-LN multiplies.** Each sum is divided by its size s in the LayerNorm that follows. If the
-# common vector is as large as the stream, s is sqrt(2), and everything else is divided by it, in
-# the forward and in the backward. The next LayerNorm divides again. We can read s in the caches,
-# where `rstd` is 1/s, and compare the product of all divisions with the gradient that we measured.
+# **Post-LN multiplies.** Each sum is divided by its size s in the LayerNorm that follows. If a
+# branch writes a vector as large as the stream, s is sqrt(2) where the two are at a right angle,
+# and 2 where they are parallel. Everything is divided by s, in the forward and in the backward.
+# The next LayerNorm divides again. We can read s in the caches, where `rstd` is 1/s, and compare
+# the product of all divisions with the gradient that we measured.
 
 # %%
 def sizes_on_the_way(w):
@@ -695,9 +699,9 @@ for scaled in (False, True):
 # u, and the other the mean square v, has the variance C u v.
 #
 # - The stream begins as the sum of a token's row and a position's row: variance 2 s² = 0.02 in our
-#   small model.
+#   small model, where s² = 0.0096. (In GPT-2, s² = 0.0004.)
 # - A branch reads LayerNorm's output: variance 1, *however large the stream is*. One linear map of
-#   width C makes it a = C s² = 768 · 0.0004 = 0.31 (ours is the same by the choice of s).
+#   width C makes it a = C s² = 32 · 0.0096 = 0.31 (in GPT-2 768 · 0.0004, the same by our choice).
 # - Fresh attention is a plain average. Over t positions it divides a by t, which on average over
 #   our 16 positions is a division by 4.7. The output map multiplies by a: 0.02 is written.
 # - In the MLP, GELU turns the variance 0.31 into a mean square of 0.107. The output map has 4C
@@ -710,7 +714,8 @@ for scaled in (False, True):
 # 2 s^2 + \frac{0.15\, L}{2L} = 2 s^2 + 0.075
 # $$
 #
-# at *any* depth. This is the paper's sentence about "the accumulation on the residual path".
+# at *any* depth. The paper says of its scale that it "accounts for the accumulation on the residual
+# path with model depth". This sum is the accumulation.
 
 # %%
 def variances(n_layer, scaled):
@@ -735,16 +740,17 @@ for (n_layer, scaled), heights in growth.items():
     assert abs(heights[-1] / rule - 1) < 0.35, "the rule is right within a third"
 
 # %% [markdown]
-# (The measured numbers are a little larger. A guess: letters repeat, so what attention averages is
-# not independent.) There is a price for a stream that is never divided. By the rule block n writes
-# 0.15 to a stream that then has 0.02 + 0.15 n: late blocks change it less and less.
+# (The measured numbers are a little larger. A guess: letters repeat, so what attention averages
+# is not independent.) A stream that is never divided has a consequence. By the rule block n
+# writes 0.15 to a stream that then has 0.02 + 0.15 n: late blocks change it less and less.
 #
 # ### A second surprise: LayerNorm does not see size
 #
-# Every reader of the stream is a LayerNorm. If the whole stream were ten times as small, no reader
-# would notice. So dividing all that is *written* by sqrt(2L) must be the same as multiplying what
-# was there *before*, the embeddings, by sqrt(2L). Let us test this: a fresh GPT-2 with the scale,
-# and one without it whose embeddings are larger. (eps is multiplied too.)
+# Every reader of the stream is a LayerNorm. If the whole stream were ten times as small, no
+# reader would notice. So dividing all that is *written* by sqrt(2L) must be the same as
+# multiplying what was there *before*, the embeddings, by sqrt(2L). Let us test this: a fresh
+# GPT-2 with the scale, and one without it whose embeddings are larger. (eps is added to a
+# variance, so it is multiplied by 2L.)
 
 # %%
 def stream_at_top(w, k=1.0, eps=1e-5):
@@ -761,7 +767,8 @@ def stream_at_top(w, k=1.0, eps=1e-5):
 
 drawn = [array.astype(np.float64) for array in new_model("pre-LN", 24, scaled=False)]
 k = math.sqrt(2 * 24)
-with_scale = [w / k if i >= 2 and (i - 2) % 12 in (4, 10) else w for i, w in enumerate(drawn)]
+is_proj = [i >= 2 and (i - 2) % 12 in (4, 10) for i in range(len(drawn))]  # the two `c_proj`
+with_scale = [w / k if writes else w for w, writes in zip(drawn, is_proj, strict=True)]
 larger = stream_at_top(drawn, k, eps=1e-5 * k * k)
 difference = np.abs(stream_at_top(with_scale) - larger).max()
 print(f"weights / sqrt(2L), or embeddings * sqrt(2L): outputs differ by {difference:.0e}")
@@ -870,10 +877,11 @@ for (width, depth), printed in TABLE_2.items():
     assert round(small / 1e6) == printed, "GPT-1's vocabulary explains the printed number"
 
 # %% [markdown]
-# - Xiong et al. argue from the fresh model: the gradient of the last block shrinks as 1/sqrt(L) in
-#   pre-LN and does not in post-LN (their theorem 1; weights as drawn, without GPT-2's scale). They
-#   say that warm-up is needed because post-LN's gradient is large there. Exercise 4 measures it. We
-#   have seen what one large update then does to the model.
+# - Xiong et al. argue from the fresh model: the gradient of the last block shrinks as 1/sqrt(L)
+#   in pre-LN and does not in post-LN (their theorem 1; weights as drawn, without GPT-2's scale).
+#   They say that warm-up is needed because post-LN's gradient is large there. Exercise 4 measures
+#   it. Our tables do not contradict the theorem: they show another effect, after the first
+#   updates.
 
 # %% [markdown]
 # ## 9. Exercises
