@@ -73,7 +73,7 @@ def code_lines(text):
     """The lines of a Python file without its docstrings and empty lines."""
     words = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             words |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return [x for i, x in enumerate(text.splitlines(), 1) if x.strip() and i not in words]
 
