@@ -72,9 +72,9 @@ import minigpt
 def code_lines(text):
     """The lines of a Python file without its docstrings and empty lines."""
     words = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
-            words |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    for part in ast.walk(ast.parse(text)):
+        if isinstance(part, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(part):
+            words |= set(range(part.body[0].lineno, part.body[0].end_lineno + 1))
     return [x for i, x in enumerate(text.splitlines(), 1) if x.strip() and i not in words]
 
 
