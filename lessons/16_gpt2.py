@@ -68,25 +68,31 @@ from pathlib import Path
 
 import minigpt
 
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
+
 
 def code_lines(text):
     """The lines of a Python file without its docstrings and empty lines."""
     words = set()
-    for part in ast.walk(ast.parse(text)):
-        if isinstance(part, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(part):
-            words |= set(range(part.body[0].lineno, part.body[0].end_lineno + 1))
+    for tree in ast.walk(ast.parse(text)):
+        if isinstance(tree, DOCUMENTED) and ast.get_docstring(tree):
+            words |= set(range(tree.body[0].lineno, tree.body[0].end_lineno + 1))
     return [x for i, x in enumerate(text.splitlines(), 1) if x.strip() and i not in words]
 
 
 models = Path(minigpt.__file__).with_name("models")
 file_one, file_two = ((models / f"gpt{n}.py").read_text(encoding="utf-8") for n in (1, 2))
+for n, whole in enumerate((file_one, file_two), start=1):
+    print(f"gpt{n}.py: {len(whole.splitlines())} lines, {len(code_lines(whole))} of them code")
+
+# %%
 SPELLED = {"GPT1": "GPT2", "GPT2Adam": "GPT1Adam", "tokens_embed": "wte", "positions_embed": "wpe"}
 for old, new in SPELLED.items():  # of the names with GPT1, that of the optimiser stays
     file_one = file_one.replace(old, new)
 lines_one, lines_two = code_lines(file_one), code_lines(file_two)
 changes = difflib.unified_diff(lines_one, lines_two, n=0, lineterm="")
 changes = [line for line in changes if line[:3] not in ("---", "+++", "@@ ")]
-print(f"GPT-1: {len(lines_one)} lines of code; GPT-2: {len(lines_two)}; {len(changes)} changes")
+print(f"{len(changes)} lines were removed or added")
 
 # %% [markdown]
 # Each changed line belongs to one of the sentences. We sort them by words that occur in them.
