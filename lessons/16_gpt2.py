@@ -82,8 +82,7 @@ def code_lines(text):
 
 models = Path(minigpt.__file__).with_name("models")
 file_one, file_two = ((models / f"gpt{n}.py").read_text(encoding="utf-8") for n in (1, 2))
-for n, whole in enumerate((file_one, file_two), start=1):
-    print(f"gpt{n}.py: {len(whole.splitlines())} lines, {len(code_lines(whole))} of them code")
+print(f"code lines: GPT-1 {len(code_lines(file_one))}, GPT-2 {len(code_lines(file_two))}")
 
 # %%
 SPELLED = {"GPT1": "GPT2", "GPT2Adam": "GPT1Adam", "tokens_embed": "wte", "positions_embed": "wpe"}
@@ -407,8 +406,7 @@ only_letters = -(frequency * np.log(frequency)).sum()
 V, T, B, C, NH = len(letters), 16, 8, 32, 4
 STD = 0.02 * math.sqrt(768 / C)
 DEPTHS = (2, 4, 8, 12, 24)
-print(f"{len(TEXT)} letters, {V} different; knowing only how frequent each is: "
-      f"loss {only_letters:.2f}")
+print(f"{len(TEXT)} letters, {V} different; by their frequencies alone: loss {only_letters:.2f}")
 
 # %%
 def batch(step):
@@ -469,8 +467,7 @@ def run_backward(cache, kind):
     return [dtokens, dh.sum(axis=0), *gradients], dstream[::-1]
 
 
-first_gradients, _ = run_backward(first_cache, "pre-LN")
-print(len(first_gradients), "gradients: 2 tables, 4 x 12 arrays, 2 of the norm")
+print(len(run_backward(first_cache, "pre-LN")[0]), "gradients: 2 tables, 48 arrays, 2 of a norm")
 
 # %%
 def block_norms(w, kind):
@@ -674,9 +671,6 @@ def largest_rates(kind, scaled, depths=(2, 8, 24)):
     return found
 
 
-print("rates for 2 blocks, as drawn:", *(largest_rates(kind, False, (2,)) for kind in BLOCKS))
-
-# %%
 largest = {(k, s): largest_rates(k, s) for k in BLOCKS for s in (False, True)}
 print("kind       scaled    2 blocks    8 blocks   24 blocks")
 for (kind, scaled), rates in largest.items():
@@ -772,8 +766,8 @@ def stream_at_top(w, k=1.0, eps=1e-5):
 
 drawn = [array.astype(np.float64) for array in new_model("pre-LN", 24, scaled=False)]
 k = math.sqrt(2 * 24)
-is_proj = [i >= 2 and (i - 2) % 12 in (4, 10) for i in range(len(drawn))]  # the two `c_proj`
-with_scale = [w / k if writes else w for w, writes in zip(drawn, is_proj, strict=True)]
+# two tables, then twelve arrays for each block; numbers 4 and 10 of these are the two `c_proj`
+with_scale = [w / k if i >= 2 and (i - 2) % 12 in (4, 10) else w for i, w in enumerate(drawn)]
 larger = stream_at_top(drawn, k, eps=1e-5 * k * k)
 difference = np.abs(stream_at_top(with_scale) - larger).max()
 print(f"weights / sqrt(2L), or embeddings * sqrt(2L): outputs differ by {difference:.0e}")
