@@ -766,7 +766,6 @@ def stream_at_top(w, k=1.0, eps=1e-5):
 
 drawn = [array.astype(np.float64) for array in new_model("pre-LN", 24, scaled=False)]
 k = math.sqrt(2 * 24)
-# two tables, then twelve arrays for each block; numbers 4 and 10 of these are the two `c_proj`
 with_scale = [w / k if i >= 2 and (i - 2) % 12 in (4, 10) else w for i, w in enumerate(drawn)]
 larger = stream_at_top(drawn, k, eps=1e-5 * k * k)
 difference = np.abs(stream_at_top(with_scale) - larger).max()
