@@ -749,7 +749,8 @@ for (n_layer, scaled), heights in growth.items():
 # reader would notice. So dividing all that is *written* by sqrt(2L) must be the same as
 # multiplying what was there *before*, the embeddings, by sqrt(2L). Let us test this: a fresh
 # GPT-2 with the scale, and one without it whose embeddings are larger. (eps is added to a
-# variance, so it is multiplied by 2L.)
+# variance, so it is multiplied by 2L. In the code, 4 and 10 are the places of the two `c_proj`
+# among a block's twelve arrays.)
 
 # %%
 def stream_at_top(w, k=1.0, eps=1e-5):
