@@ -455,10 +455,9 @@ for seed in SEEDS:
     assert max(free["cosine"]) > 0.95 and free["cosine"][-1] < 0.9, "similar, then less so"
     learnt = next(i for i, value in enumerate(free["names"]) if value < 0.9)
     assert free["cosine"][learnt] > 0.9, "when the names begin to be learnt, they are still similar"
-
-print("gradients, seed 0 " + "".join(f"{run['gradients'][i]:7.2f}" for i in chosen))
-assert run["gradients"][0] > 0.5, "the first gradients move both vectors in one direction"
-assert min(run["gradients"]) < -0.5, "later gradients can be opposite"
+    print(f"gradients, seed {seed} " + "".join(f"{free['gradients'][i]:7.2f}" for i in chosen))
+    assert free["gradients"][0] > 0.5, "the first gradients move both vectors in one direction"
+    assert min(free["gradients"]) < -0.5, "later gradients can be opposite"
 
 # %% [markdown]
 # In the first update, the gradients of the two vectors point in nearly the same direction, and
