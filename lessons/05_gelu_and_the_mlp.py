@@ -3,8 +3,8 @@
 #
 # You will see why a network needs a function that is not linear between its linear maps. You will
 # build the one that GPT-1 uses, GELU, with its backward pass, and find that its slope is above 1
-# in one place and below 0 in another. Then you will put together the MLP, the part that holds two
-# thirds of a Transformer block's parameters.
+# for some inputs and below 0 for others. Then you will put together the MLP, the part that holds
+# two thirds of a Transformer block's parameters.
 #
 # Reading: 40 minutes. Running: 5 seconds. Before it: lessons 00 (the backward pass) and
 # 01 (linear).
@@ -76,9 +76,9 @@ assert np.array_equal(bent_ab, WANTED), "two units with a bend are right"
 # the function ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a
 # bend: it is flat left of 0 and rises right of 0. With s = a + b, two units are enough: ReLU(s) -
 # 2 ReLU(s - 1). One is not enough: c + k ReLU(z), where z is linear in a and b, only rises or
-# only falls with z. It would have to give the same for (0, 0) and (1, 1), and another number for
-# (0, 1) and (1, 0). So both z of one pair would lie above both z of the other pair (or all of one
-# pair on the flat side). But z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0), because z is linear.
+# only falls with z. It would have to give one number for (0, 0) and (1, 1), and another number for
+# (0, 1) and (1, 0). So both z of one pair would lie above both z of the other pair, and their sums
+# would differ. But z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0), because z is linear.
 
 # %%
 from minigpt import plot
@@ -110,9 +110,10 @@ for bias, number in passing.items():
 assert passing[-4] == 0, "with a bias of -4 the unit is dead"
 
 # %% [markdown]
-# **GELU** makes the switch smooth. The authors think of a switch that is thrown at random, and is
-# on more often for a large x. Draw a random number n from the normal distribution, and let x pass
-# if n < x; otherwise the output is 0. A large x nearly always passes, a very negative x nearly
+# ReLU is x times a switch, which is 1 (on) for x > 0 and else 0 (off). **GELU** makes the switch
+# smooth. The authors think of a switch that is on or off at random, and on more often for a large
+# x. Draw a random number n from the normal distribution (mean 0, variance 1), and let x pass if
+# n < x; otherwise the output is 0. A large x nearly always passes, a very negative x nearly
 # never, and x = 0 in half of all cases. GELU is the *average* output:
 #
 # $$
@@ -122,7 +123,7 @@ assert passing[-4] == 0, "with a bias of -4 the unit is dead"
 #
 # $\Phi$ is the cumulative distribution function of the normal distribution, and $\mathrm{erf}(z)
 # = \frac{2}{\sqrt\pi} \int_0^z e^{-t^2} dt$ (in Python `math.erf`). The name says it: *Gaussian
-# error linear unit*. We check the formula by half a million random numbers for each x.
+# error linear unit*. We check the formula with half a million random numbers for each x.
 
 # %%
 erf = np.vectorize(math.erf)
@@ -165,9 +166,10 @@ plot.save(figure, "05_gelu_and_relu.png")
 # \qquad u = \sqrt{2/\pi}\,\bigl(x + 0.044715\,x^3\bigr).
 # $$
 #
-# The factor $\sqrt{2/\pi}$ gives the tanh form the right slope of $\Phi$ at 0; 0.044715 was fitted.
-# OpenAI's code computes the tanh form, in GPT-1 and in GPT-2, so the released weights were trained
-# with it. How far apart are the two?
+# With the factor $\sqrt{2/\pi}$, the switch $(1 + \tanh u)/2$ has the same slope at 0 as $\Phi$.
+# The term with 0.044715 brings it near $\Phi$ farther out too. OpenAI's code computes the tanh
+# form, in GPT-1 and in GPT-2, so the released weights were trained with it. How far apart are the
+# two?
 
 # %%
 SQRT_2_PI, A = math.sqrt(2 / math.pi), 0.044715
@@ -180,13 +182,16 @@ def tanh_form(x):
 grid = np.linspace(-8, 8, 160_001)
 gap = np.abs(tanh_form(grid) - erf_form(grid))
 widest = abs(grid[gap.argmax()])
+no_cube = np.abs(0.5 * grid * (1 + np.tanh(SQRT_2_PI * grid)) - erf_form(grid)).max()
 print(f"largest difference of the two forms: {gap.max():.2e} at |x| = {widest:.2f}")
+print(f"without the term 0.044715 x^3: {no_cube:.2e}")
 assert abs(gap.max() - 4.73e-4) < 1e-6 and abs(widest - 2.70) < 0.01, "half a thousandth"
+assert no_cube > 50 * gap.max(), "the cubic term brings the forms together"
 
 # %% [markdown]
 # Half a thousandth is small, but it is no rounding error. If you load released weights into a
-# model with the erf form, the difference goes into every following layer, and no error message
-# says why. From here on, GELU means the tanh form.
+# model with the erf form, the difference goes into every following layer, and there is no error
+# message. From here on, GELU means the tanh form.
 
 # %% [markdown]
 # ## 2. Forward: one operation per line
@@ -327,7 +332,7 @@ dent = tanh_form(grid).min()
 print(f"steepest: slope {slope(grid).max():.3f} at {steepest:.2f}")
 print(f"mirrored: slope {slope(grid).min():.3f} at {-steepest:.2f}")
 print(f"lowest point: GELU({lowest:.2f}) = {dent:.3f}; left of it, GELU falls while x rises")
-print(f"of N(0, 1) numbers, {100 * cdf(lowest):.1f} % lie left of it, on a negative slope")
+print(f"of normal numbers, {100 * cdf(lowest):.1f} % lie left of it, on a negative slope")
 assert np.abs(slope(grid) + slope(-grid) - 1).max() < 1e-14, "slope(x) + slope(-x) = 1"
 assert abs(slope(grid).max() - 1.129) < 1e-3, "the steepest slope is 1.129"
 assert abs(lowest + 0.7525) < 1e-3 and abs(dent + 0.1700) < 1e-4, "where the dent is lowest"
@@ -347,36 +352,53 @@ axes.legend(loc="upper left")
 plot.save(figure, "05_slope.png")
 
 # %% [markdown]
-# So GELU is *not monotone*. If the loss wants more output from a unit at x = -1, the gradient moves
+# So GELU is *not monotone*. If more output from a unit at x = -1 lowers the loss, the update moves
 # x further *down*. That is no sign error: it is the true derivative there, and a backward pass that
 # sets negative slopes to 0 is wrong.
 #
 # Does GELU rescue the dead unit with a bias of -4? A gradient passes now. But look at its
 # direction. The table shows the average slope over the 1,000 examples of section 1. Suppose that
-# more output lowers the loss. Then `dout` is negative, and the step against the gradient moves
-# the bias by the rate times this slope: up if it is positive.
+# more output lowers the loss equally on every example: `dout` is -1. Then the step against the
+# gradient moves the bias by the rate times the average slope: up if it is positive. The last two
+# columns show where 1,000 such updates lead (with the rate 0.1).
 
 # %%
-print("bias of the unit   average slope: ReLU     GELU")
-average_slopes = {}
+def relu_slope(x):
+    return (x > 0).astype(float)
+
+
+def pushed(bias, slope_of):
+    """The bias after 1,000 updates for more output; the weight stays 1."""
+    for _ in range(1000):
+        bias = bias + 0.1 * slope_of(noise + bias).mean()
+    return bias
+
+
+print("           average slope       after 1,000 updates")
+print("bias       ReLU     GELU       ReLU     GELU")
+average_slopes, later = {}, {}
 for bias in (0, -1, -2, -4):
-    before = noise + bias
-    average_slopes[bias] = (before > 0).mean(), slope(before).mean()
-    print(f"{bias:16}   {average_slopes[bias][0]:19.3f}   {average_slopes[bias][1]:6.3f}")
+    average_slopes[bias] = relu_slope(noise + bias).mean(), slope(noise + bias).mean()
+    later[bias] = pushed(bias, relu_slope), pushed(bias, slope)
+    print(f"{bias:4}   {average_slopes[bias][0]:8.3f} {average_slopes[bias][1]:8.3f}", end="   ")
+    print(f"{later[bias][0]:8.2f} {later[bias][1]:8.2f}")
 assert average_slopes[-1][1] > 0 > average_slopes[-2][1], "between -1 and -2 the sign changes"
 assert average_slopes[-4][0] == 0 > average_slopes[-4][1], "no longer stuck, but pushed away"
+assert later[-4][0] == -4 and -5 < later[-4][1] < -4.1, "ReLU stays, GELU moves farther down"
+assert later[-2][1] < -2 < 0 < later[-2][0], "at -2 ReLU comes back, and GELU does not"
 
 # %% [markdown]
-# At -4 the ReLU unit cannot move. The GELU unit can move, but if more output is wanted it moves the
-# wrong way, away from the examples. GELU removes the exact zero. In this example it does not
-# revive the dead unit.
+# At -4 the ReLU unit cannot move. The GELU unit can move, but it moves the wrong way, away from the
+# examples. GELU removes the exact zero. In this example it does not revive the dead unit. At -2 it
+# is even the other way round: the ReLU unit, which 17 examples still reach, comes back, and the
+# GELU unit goes down. (Here only the bias learns. In a model the weights learn too.)
 
 # %% [markdown]
 # ## 5. The MLP, its check, and the trap
 #
 # The MLP of a Transformer is a linear map to four times the width, GELU, and a linear map back.
 # MLP stands for *multi-layer perceptron*; Vaswani et al. call it the feed-forward network. Each row
-# is one position of a text, and each position is treated alone.
+# is one position of a text, and each position is treated by itself.
 
 # %%
 drawing = plot.Diagram(8.6, 3, "The MLP of GPT-1: the shapes of its values, and its weights")
@@ -499,14 +521,14 @@ assert erf_error > 1e6 * tanh_error, "a million times"
 #
 # An MLP with one input, six hidden units and one output learns sin(2x) by 2,000 updates of plain
 # gradient descent, with the backward pass from above. Once it has GELU, and once nothing between
-# its two linear maps.
+# its two linear maps. (This is one start; exercise 4 tries others.)
 
 # %%
 line = np.linspace(-2, 2, 41)[:, None]
 SINE = np.sin(2 * line)
 
 
-def fit(bend_forward, bend_backward, rate):
+def fit(bend_forward, bend_backward):
     """Returns the output, what each unit adds to it, and the mean squared error."""
     draw = np.random.default_rng(2)
     u1, c1 = draw.normal(size=(1, 6)), 1.5 * draw.normal(size=6)  # the bends are spread out
@@ -519,13 +541,12 @@ def fit(bend_forward, bend_backward, rate):
         da, du2, dc2 = ops.linear_backward(dy, proj)
         _, du1, dc1 = ops.linear_backward(bend_backward(da, bend), fc)
         for weight, gradient in ((u1, du1), (c1, dc1), (u2, du2), (c2, dc2)):
-            weight -= rate * gradient
+            weight -= 0.1 * gradient
     return y, a * u2[:, 0], ((y - SINE) ** 2).mean()
 
 
-bent, pieces, bent_error = fit(gelu_forward, gelu_backward, rate=0.1)
-# without a bend the rate 0.1 diverges; 0.02 reaches the best line, and no rate can do better
-straight, _, straight_error = fit(lambda x: (x, None), lambda dout, cache: dout, rate=0.02)
+bent, pieces, bent_error = fit(gelu_forward, gelu_backward)
+straight, _, straight_error = fit(lambda x: (x, None), lambda dout, cache: dout)
 print(f"mean squared error: with GELU {bent_error:.5f}, without {straight_error:.3f}")
 
 # %%
@@ -573,7 +594,7 @@ assert np.allclose(by_units, whole_y, rtol=0, atol=1e-12), "an MLP is a sum over
 #     # out = 0.5 * x * (1 + t)
 #     dx = dout * (0.5 * (1 + t) + 0.5 * x * dt_dx)
 #
-# The MLP is a *composite*: an operation whose reference calls other operations of the table.
+# The MLP is a *composite*: an operation that calls other operations of the table.
 #
 #     # minigpt/ops/reference/composites.py
 #     f, fc = ops.linear_forward(x, w1, b1)
@@ -597,10 +618,10 @@ for path, size in kept.items():
 assert sum(kept.values()) == 8 * N * (C + 3 * F), "C + 3 F numbers for each position"
 
 # %% [markdown]
-# C + 3 F numbers for each position: the input, and three arrays of the inner width (f, t and a).
-# (The cache holds the weights too, but only refers to them: they cost no further memory, so they
-# are left out of the table.) Now the same for GPT-1, with 64 sequences of 512 positions in
-# float32.
+# C + 3 F numbers for each position: the input, and three arrays of the inner width: f, t and a
+# (in the table `gelu.x`, `gelu.t` and `proj.x`). (The cache holds the weights too, but only
+# refers to them: they cost no further memory, so they are left out of the table.) Now the same
+# for GPT-1, with 64 sequences of 512 positions in float32.
 
 # %%
 C1, F1, positions = 768, 3072, 64 * 512
