@@ -1,10 +1,11 @@
 # %% [markdown]
 # # Lesson 06: LayerNorm
 #
-# You will see numbers vanish and grow in a deep network, and build the layer that prevents both:
-# LayerNorm. You will derive its backward pass with a pencil, until ten lines have become one. That
-# line is a projection: two components of every gradient are removed, whatever the layers above
-# compute. With three channels you can draw it: all that an input can do is turn.
+# You will see the numbers of a fresh deep network vanish and grow, and build the layer that keeps
+# their scale: LayerNorm. You will derive its backward pass with a pencil, until eight lines have
+# become one. That line is a projection: two components of every gradient are removed, whatever the
+# layers above compute. With three channels you can draw it: one angle is all that is left of an
+# input.
 #
 # Reading: 40 minutes. Running: 4 seconds. Before it: lessons 00 (the backward pass), 01 (linear)
 # and 05 (GELU, for the experiment).
@@ -18,14 +19,15 @@
 #
 # A layer multiplies by a matrix and applies GELU. Suppose that its output is half as large as its
 # input. One such layer does little harm. Twelve of them leave 0.5^12 = 0.0002 of the input, and a
-# factor of 2 in each layer gives 2^12 = 4,096. A deep network is a long product, and a long product
-# is nearly always close to zero or very large.
+# factor of 2 in each layer gives 2^12 = 4,096. A deep network is a long product. If its factors
+# are not close to 1, it is close to zero or very large.
 #
 # We measure it. Each layer has 64 channels and a matrix whose entries are drawn from N(0,
-# s^2/64). If s = 1, the product has about the scale of its input: each of its entries is a sum of
-# 64 terms, and each term has 1/64 of the variance of an input number. GELU then makes it smaller.
-# We compare a network without LayerNorm with one that has it in front of each matrix. LayerNorm
-# without its two learned arrays is one line, `normalize`:
+# s^2/64): normal random numbers with the mean 0 and the variance s^2/64. If s = 1, the product
+# has about the scale of its input: each of its entries is a sum of 64 terms, and each term has
+# 1/64 of the variance of an input number. GELU then makes it smaller. We compare a network
+# without LayerNorm with one that has it in front of each matrix. LayerNorm without its two
+# learned arrays is one line, `normalize`:
 
 # %%
 import math
@@ -59,6 +61,9 @@ for s in (0.5, 1, 2):
     without, with_norm = bare[s][[0, 11, 23]], normed[s][[0, 11, 23]]
     print(f"s = {s:3}                      ", *(f"{v:7.0e}" for v in without), end=" " * 18)
     print(*(f"{v:5.2f}" for v in with_norm))
+as_gpt1 = scales(0.02 * math.sqrt(768), norm=False)[11]
+print(f"s = {0.02 * math.sqrt(768):.2f}, without LayerNorm, after layer 12: {as_gpt1:.0e}")
+assert as_gpt1 < 1e-5, "almost nothing is passed on"
 
 # %%
 from minigpt import plot
@@ -76,11 +81,11 @@ for s in (0.5, 1, 2):
     assert bare[s][11] < 1e-2 if s < 2 else bare[s][11] > 10, "without it: vanishes, or grows"
 
 # %% [markdown]
-# Without LayerNorm, s would have to have nearly the right value (5 % too large gives 1.05^24 =
-# 3.2), and keep it while training changes every matrix. With LayerNorm the scale is about the
-# same at every depth: what one layer makes of numbers of scale 1. GPT-1 draws its weights from
-# N(0, 0.02^2) at width 768, which is s = 0.02 sqrt(768) = 0.55. That is close to the lowest
-# curve: twelve layers of the kind that is measured here would pass on almost nothing. GPT-1 has
+# Without LayerNorm, s would have to have nearly the right value (a factor of 1.05 in each layer
+# gives 1.05^24 = 3.2), and keep it while training changes every matrix. With LayerNorm the scale is
+# about the same at every depth: each layer receives numbers of scale 1. GPT-1 draws its weights
+# from N(0, 0.02^2) at width 768, which is s = 0.02 sqrt(768) = 0.55. Twelve layers of the kind
+# that is measured here would then pass on almost nothing (the last line of the table). GPT-1 has
 # LayerNorm, and the residual connections of lesson 07.
 #
 # **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
@@ -327,8 +332,9 @@ assert np.abs(flat).max() == 0, "no deviation, no output"
 assert abs(flat_rstd.item() - 1 / math.sqrt(EPS)) < 1e-6, "eps limits rstd"
 
 # %% [markdown]
-# The second half of the surprise is the factor r = 1/std. The larger x is, the *smaller* is its
-# gradient: a large x must move farther to turn by the same angle. For small x, eps sets a limit:
+# The second half of the surprise is the factor r = 1/std. The larger the deviations of x from its
+# mean are, the *smaller* is its gradient: a large vector must move farther to turn by the same
+# angle. For small deviations, eps sets a limit:
 # rstd is never larger than 1/sqrt(1e-5) = 316, so dx is never more than 316 times as long as
 # dx_hat.
 
@@ -369,20 +375,26 @@ assert verdicts == {"at g = 1": "happy", "at a random g": "wrong"}, "wrong, but 
 #
 # The second trap was met in lesson 00: a dout for which the true gradient is zero. At g = 1 there
 # are two of them here, the vector of ones, and x itself. (A dout equal to x is what you get if
-# you draw both from generators with the same seed.) The true dx is then about 0. So a backward
-# whose dx is seven times too large passes every check with an absolute tolerance, such as the
-# careless one of lesson 00:
+# you draw both from generators with the same seed.) The true dx is then 0, or nearly 0 because of
+# eps. Take a backward whose dx is seven times too large. A check that allows an absolute error of
+# 1e-4 cannot see it there:
 
 # %%
-gain, start = np.ones(C), layernorm_forward(x, np.ones(C), b)[1]
-print("dout             7 times dx differs from dx by at most")
-differences = {}
+def absolute_check(upstream, times):
+    """A careless check: may no entry of dx be off by more than 1e-4?"""
+    gain = np.ones(C)
+    true = gradcheck.numeric(lambda x: layernorm_forward(x, gain, b)[0], x.copy(), upstream)
+    own, _, _ = layernorm_backward(upstream, layernorm_forward(x, gain, b)[1])
+    return "passes" if np.abs(times * own - true).max() < 1e-4 else "fails"
+
+
+print("dout               dx       7 times dx")
+found = {}
 for name, upstream in (("ones", np.ones_like(x)), ("x", x), ("drawn for itself", dout)):
-    own, _, _ = layernorm_backward(upstream, start)
-    differences[name] = np.abs(7 * own - own).max()
-    print(f"{name:16} {differences[name]:10.0e}")
-assert max(differences["ones"], differences["x"]) < 1e-4, "two choices of dout that see nothing"
-assert differences["drawn for itself"] > 0.1, "an independent one sees the mistake"
+    found[name] = absolute_check(upstream, 1), absolute_check(upstream, 7)
+    print(f"{name:18} {found[name][0]:8} {found[name][1]}")
+assert found["ones"] == found["x"] == ("passes", "passes"), "two choices of dout that see nothing"
+assert found["drawn for itself"] == ("passes", "fails"), "an independent one sees the mistake"
 
 # %% [markdown]
 # ## 6. See it: all that is left is to turn
@@ -408,6 +420,9 @@ print(f"length of x_hat: {length.min():.3f} to {length.max():.3f}; sqrt(3) = {ma
 print(f"largest component of an arrow along its own x: {outwards:.0e}")
 assert np.allclose(length, math.sqrt(3), atol=0.01), "all x_hat lie on a circle"
 assert outwards < 1e-4, "every arrow is at a right angle to its x"
+lengths = np.linalg.norm(field, axis=-1)  # ticks[5] is 0, above and below the centre
+assert np.nanmax(lengths[:, 5]) < 1e-4, "at the top and at the bottom the arrows vanish"
+assert np.all(np.diff(lengths[5, 7:]) < 0), "farther to the right they are shorter"
 
 # %%
 figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10, 5.2))
@@ -429,11 +444,12 @@ right.set_title("Backward: dout points up, dx turns")
 plot.save(figure, "06_circle.png")
 
 # %% [markdown]
-# Left: the forward removes the distance from the centre. Right: so no gradient points along it.
-# Every arrow is the dx of one x, for the same dout, which points up. Each arrow goes round the
-# circle, none goes in or out. At the top, where x_hat is as far up as it can be, and at the
-# bottom, where both ways round are equally good, the arrows vanish. Farther out they are shorter.
-# How much shorter, and where that ends, the next picture shows:
+# Left: the forward removes the distance from the centre. Right: so no gradient changes this
+# distance. Every arrow is the dx of one x, for the same dout, which points up. Each arrow goes
+# round the circle, none goes in or out. At the top, where x_hat is as far up as it can be, and at
+# the bottom, where both ways round are equally good, the arrows vanish. Farther out they are
+# shorter. The next picture shows how their length falls with the standard deviation of x, and how
+# eps limits it: below std = sqrt(eps) = 0.003 they hardly grow.
 
 # %%
 sizes = 10.0 ** np.arange(-5, 3.1, 0.25)
@@ -493,8 +509,8 @@ assert round(each / 1e6) == 101 and round(24 * each / 1e9, 2) == 2.42, "x_hat is
 # $$
 #
 # So each row needs one mean where LayerNorm needs two, and each RMSNorm has C parameters where
-# LayerNorm has 2C. Many models after GPT-2 use it, such as Llama. Is it still independent of a
-# shift and of a stretch?
+# LayerNorm has 2C. Many models after GPT-2 use it, such as Llama (Touvron et al. 2023). Is it
+# still independent of a shift and of a stretch?
 
 # %%
 def rmsnorm_forward(x, g, *, eps=1e-5):
