@@ -388,10 +388,10 @@ assert later[-4][0] == -4 and -5 < later[-4][1] < -4.1, "ReLU stays, GELU moves 
 assert later[-2][1] < -2 < 0 < later[-2][0], "at -2 ReLU comes back, and GELU does not"
 
 # %% [markdown]
-# At -4 the ReLU unit cannot move. The GELU unit can move, but it moves the wrong way, away from the
-# examples. GELU removes the exact zero. In this example it does not revive the dead unit. At -2 it
-# is even the other way round: the ReLU unit, which 17 examples still reach, comes back, and the
-# GELU unit goes down. (Here only the bias learns. In a model the weights learn too.)
+# At -4 the ReLU unit cannot move. The GELU unit can move, but it moves the wrong way, away from
+# the examples. GELU removes the exact zero. In this example it does not revive the dead unit. At
+# -2 the ReLU unit does better: 17 examples still reach it, and it comes back, while the GELU unit
+# goes down. (Here only the bias learns. In a model the weights learn too.)
 
 # %% [markdown]
 # ## 5. The MLP, its check, and the trap

@@ -449,7 +449,7 @@ plot.save(figure, "06_circle.png")
 # round the circle, none goes in or out. At the top, where x_hat is as far up as it can be, and at
 # the bottom, where both ways round are equally good, the arrows vanish. Farther out they are
 # shorter. The next picture shows how their length falls with the standard deviation of x, and how
-# eps limits it: below std = sqrt(eps) = 0.003 they hardly grow.
+# eps limits it: far below std = sqrt(eps) = 0.003 the curve is flat.
 
 # %%
 sizes = 10.0 ** np.arange(-5, 3.1, 0.25)
