@@ -72,9 +72,9 @@ right.legend(loc="upper right")
 plot.save(figure, "02_probability_of_a_text.png")
 
 # %% [markdown]
-# The slope of that line is the average of ln p over the letters. For this model it does not
-# change with the length of the text, so long and short texts can be compared. This is the number
-# that we want.
+# The slope of that line is the average of ln p over the letters. For this model it hardly changes
+# with the length once the text is long, so texts of different lengths can be compared. This is
+# the number that we want.
 #
 # The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for
 # one that the model held to be nearly impossible. Its unit is the **nat**; with the logarithm to
@@ -116,9 +116,11 @@ assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the othe
 # %% [markdown]
 # The average surprisal is lowest at the truth. This holds for all probabilities, not only for
 # these: move a little probability from token a to token b. With the true probabilities q, the
-# average surprisal changes by $q_a / p_a - q_b / p_b$ times the amount. That is zero for every
-# pair only if p = q. The average of p is highest at the model that gives as much as the grid
-# allows to the letter a. It rewards exaggeration.
+# average surprisal changes by $q_a / p_a - q_b / p_b$ times the amount. If that is zero for every
+# pair, q / p is the same for all tokens, and so p = q, because both have the sum 1. And it is the
+# lowest point, because the curve of $-\ln p$ bends upwards everywhere. The average of p is
+# highest at the model that gives as much as the grid allows to the letter a. It rewards
+# exaggeration.
 #
 # With the true probabilities q and the model's probabilities p, the number $-\sum_v q_v \ln p_v$
 # is called the **cross-entropy**. We estimate it by the average over the tokens of a text. That
@@ -187,7 +189,7 @@ for row, target in zip(logits, targets, strict=True):
         direct.append(-math.log(np.exp(row[target]) / np.exp(row).sum()))
 print("surprisals, one by one:", " ".join(f"{one:.3f}" for one in direct))
 print(f"their mean: {np.mean(direct):.6f}; the loss above: {values.loss:.6f}")
-assert math.isclose(values.loss, np.mean(direct), rel_tol=1e-14), "the loss is that mean"
+assert math.isclose(values.loss, np.mean(direct), rel_tol=1e-13), "the loss is that mean"
 
 # %% [markdown]
 # ## 3. Backward: one line for each, in reverse
@@ -236,7 +238,7 @@ print("dlogits: a row for each position, a column for each token")
 print(np.array2string(dlogits_by_lines, precision=3, suppress_small=True))
 assert all(result.word == "happy" for result in by_lines), "every line of the backward is right"
 assert not dlogits_by_lines[4].any(), "the row of the target -100 has gradient 0"
-assert np.abs(dlogits_by_lines.sum(axis=-1)).max() < 1e-16, "each row sums to 0"
+assert np.abs(dlogits_by_lines.sum(axis=-1)).max() < 1e-15, "each row sums to 0"
 
 # %% [markdown]
 # ## 4. Collapse: p minus one-hot
@@ -282,7 +284,7 @@ def cross_entropy_backward(dloss, cache):
 collapsed = cross_entropy_backward(1.0, cross_entropy_forward(logits, targets)[1])
 difference = np.abs(collapsed - dlogits_by_lines).max()
 print(f"closed form against lines: largest difference {difference:.0e}")
-assert np.allclose(collapsed, dlogits_by_lines, rtol=0, atol=1e-16), "the two agree"
+assert np.allclose(collapsed, dlogits_by_lines, rtol=0, atol=1e-15), "the two agree"
 
 # %% [markdown]
 # Read the gradient as a push. If the logits themselves were the parameters, gradient descent
@@ -328,7 +330,8 @@ for p in (0.9, 0.5, 0.1, 0.0001):
 
 # %% [markdown]
 # Does it matter for learning? We start two tokens at p = 0.0001 for the right one, and follow each
-# gradient with a rate of 1 until p is above one half. Only the logit of the right token moves.
+# gradient until p is above one half. Only the logit of the right token moves. The rate is 1 for
+# both losses; with other rates the numbers of updates are others.
 
 # %%
 chances = np.logspace(-4, -0.001, 200)
@@ -407,9 +410,9 @@ print(f"the whole batch at once            {values.loss:.4f}")
 print(f"mean of the two means              {np.mean(own_means):.4f}")
 print(f"sum, with the common normalizer 5  {sum(common_shares):.4f}")
 assert abs(np.mean(own_means) - values.loss) > 1e-3, "the mean of means is another number"
-assert math.isclose(sum(common_shares), values.loss, rel_tol=1e-14), "the shares add up"
+assert math.isclose(sum(common_shares), values.loss, rel_tol=1e-13), "the shares add up"
 joined = np.concatenate(part_gradients)
-assert np.allclose(joined, collapsed, rtol=0, atol=1e-16), "so do their gradients"
+assert np.allclose(joined, collapsed, rtol=0, atol=1e-15), "so do their gradients"
 
 # %% [markdown]
 # ## 6. See it, and read the number
@@ -531,7 +534,8 @@ assert first_loss > math.log(V1) + 0.05, "and not at chance"
 # %% [markdown]
 # **Per token, per word, per character: different numbers.** The surprisal of a *whole text* is
 # one number. We choose what to divide it by. Our table predicts 48 letters of the sentence
-# (spaces count), which are 24 pairs of letters, or 12 words with their spaces. Nothing about the
+# (spaces count). They are 24 pairs of letters. They are also about 12 words: the sentence has 13,
+# but the first letter is given, so we leave out one word. Nothing about the
 # model changes if we call each pair of letters, or each word, a token: the probability of a long
 # token is the product for its letters.
 
@@ -559,8 +563,11 @@ assert math.isclose(np.exp(of_pairs.mean()), per_unit["pair of letters"], rel_to
 # %%
 per_word = math.exp(1000 * math.log(18.4) / 800)
 print(f"perplexity per word: {per_word:.1f}")
-print(f"18.4 times 1,000/800 = {18.4 * 1000 / 800:.1f} is the perplexity of nothing")
-assert 38 < per_word < 38.2 and per_word > 1.5 * 23, "the ratio stands in the exponent"
+print(f"18.4 times 1,000/800 = {18.4 * 1000 / 800:.1f} would be wrong")
+by_rule = per_unit["letter"] ** (48 / 24)
+counted_pairs = np.exp(of_pairs.mean())
+print(f"our table, per pair of letters: by this rule {by_rule:.2f}, counted {counted_pairs:.2f}")
+assert math.isclose(by_rule, counted_pairs, rel_tol=1e-3), "the ratio stands in the exponent"
 
 # %% [markdown]
 # So two models that cut text differently can only be compared per word, per character or per byte.
@@ -586,14 +593,14 @@ library_dlogits = ops.cross_entropy_backward(1.0, library_cache)
 print("bytes in its cache:", ops.ledger(library_cache))
 gigabytes = 64 * 512 * V1 * 4 / 1e9
 print(f"p for one batch of GPT-1 (64 x 512 positions, float32): {gigabytes:.2f} GB")
-assert math.isclose(library_loss, values.loss, rel_tol=1e-14), "the same loss as ours"
-assert np.allclose(library_dlogits, collapsed, rtol=0, atol=1e-16), "the same gradient"
+assert math.isclose(library_loss, values.loss, rel_tol=1e-13), "the same loss as ours"
+assert np.allclose(library_dlogits, collapsed, rtol=0, atol=1e-15), "the same gradient"
 assert ops.ledger(library_cache)["p"] == logits.nbytes, "p is as large as the logits"
 
 # %% [markdown]
 # Positions times vocabulary: 5.31 GB for p, as much for the logits, and as much for their gradient.
-# These are the largest single arrays of a GPT-1 in training, and they are needed for a moment only.
-# (The attention probabilities of one block have 64 · 12 · 512² numbers: 0.81 GB.)
+# They are needed for a moment only. (For comparison: the attention probabilities of one block,
+# lesson 03, have 64 · 12 · 512² numbers: 0.81 GB.)
 #
 # The logits are a product, $h\,w^T$: h (N, C) is what the model computed for each position, and w
 # (V, C) is a table with a row for each token (GPT-1, equation 2). So we can work **in pieces**. We
