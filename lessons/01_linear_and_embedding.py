@@ -61,7 +61,7 @@ assert by_hand == unit_inputs @ unit_weights + unit_bias == 4.75, "a unit is a w
 # Many units side by side, all with the same inputs, are a **linear** layer. How much of GPT-1 is
 # made of these two operations? It has 12 **blocks**, groups of the same operations one after the
 # other. Each block has four linear layers with the sizes below (width 768): two for attention
-# (lesson 04), and two for the operation of lesson 05.
+# (lesson 04), and two for the part that lesson 05 builds.
 
 # %%
 layers = [(768, 3 * 768), (768, 768), (768, 4 * 768), (4 * 768, 768)]  # (inputs, outputs)
@@ -453,7 +453,7 @@ from pydoc_data.topics import topics
 manual = re.sub("[^a-z]+", " ", " ".join(topics[name] for name in sorted(topics)).lower())
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
 text_ids = np.array([LETTERS.index(letter) for letter in manual])
-STEPS, ROWS, RATE = 2500, 512, 2.0  # found by trying
+STEPS, ROWS, RATE = 2500, 512, 2.0  # our choice
 print(f"{len(text_ids):,} letters, such as {manual[:60]!r}")
 
 
