@@ -199,16 +199,17 @@ def _in_latin(letter: str) -> str:
 
 def loss_curve(
     rows: list[dict],
-    vocab_size: int,
+    vocab_size: int | None,
     path: str | Path,
-    unigram_entropy: float,
+    unigram_entropy: float | None,
     at_plateau: bool = False,
 ) -> None:
-    """The picture of a run: training and validation loss (nats per token) against the step, and two levels.
+    """The picture of a run: training and validation loss against the step, and two levels.
 
     rows: one dict for each line of loss.csv, with step, train_loss and val_loss; a loss may be None. vocab_size: the
     number of tokens V, of which guessing has the loss ln V. unigram_entropy: the loss of a table of token frequencies.
-    at_plateau: has the run come to rest there? Then the title warns of it.
+    at_plateau: has the run come to rest there? Then the title warns of it. Without these two numbers the loss is a sum
+    of several, which has no such levels.
     """
     figure, axes = plt.subplots()
     train_steps, train_losses = _points(rows, "train_loss")
@@ -217,10 +218,12 @@ def loss_curve(
         axes.plot(train_steps, train_losses, "-", label="training", markersize=3, linewidth=1.2)
     if valid_losses:
         axes.plot(valid_steps, valid_losses, "o-", label="validation", markersize=3, linewidth=1.2)
-    chance = math.log(vocab_size)
-    axes.axhline(chance, color="gray", linestyle=":", label=f"guessing: ln {vocab_size} = {chance:.2f}")
-    frequencies = f"token frequencies: {unigram_entropy:.2f}"
-    axes.axhline(unigram_entropy, color="gray", linestyle="--", label=frequencies)
+    if vocab_size is not None:
+        chance = math.log(vocab_size)
+        axes.axhline(chance, color="gray", linestyle=":", label=f"guessing: ln {vocab_size} = {chance:.2f}")
+    if unigram_entropy is not None:
+        frequencies = f"token frequencies: {unigram_entropy:.2f}"
+        axes.axhline(unigram_entropy, color="gray", linestyle="--", label=frequencies)
     if at_plateau:
         axes.set_title("warning: the model knows token frequencies and no more", color="firebrick")
     elif valid_losses:
@@ -228,7 +231,7 @@ def loss_curve(
     else:
         axes.set_title("training loss")
     axes.set_xlabel("step (updates of the weights)")
-    axes.set_ylabel("loss (nats per token)")
+    axes.set_ylabel("loss" if unigram_entropy is None else "loss (nats per token)")
     axes.legend()
     _write(figure, Path(path))
     plt.close(figure)

@@ -7,7 +7,7 @@ import pytest
 from helpers import error, same, snapshot
 
 from minigpt import gradcheck, models, open_model, ops
-from minigpt.data.objectives import masked
+from minigpt.data.objectives import masked, sentence_pairs
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
 from minigpt.models import costs
@@ -181,3 +181,14 @@ def test_its_costs_are_foretold():
     own = {id(p.data) for p in model.parameters()}
     kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
     assert costs.activations(BERT, config, 2, 7) == kept
+
+
+def test_the_parts_of_a_batch_have_the_loss_of_the_whole():
+    model = small(n_positions=12, vocab_size=25)
+    rows = np.random.default_rng(3).integers(5, 25, size=(4, 13))
+    batch = sentence_pairs(mask_id=4, vocab_size=25, start_id=2, separator_id=3)(rows, np.random.default_rng(0))
+    whole = model.loss(batch.ids, batch.targets, **batch.inputs)[0]
+    parts = 0.0
+    for part in (batch.rows(slice(0, 1)), batch.rows(slice(1, 4))):
+        parts += model.loss(part.ids, part.targets, normalizer=batch.n_targets, **part.inputs)[0]
+    assert parts == pytest.approx(whole, rel=1e-12)

@@ -25,6 +25,15 @@ def same(one: Batch, other: Batch) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+def test_a_part_of_a_batch_knows_its_share():
+    batch = OBJECTIVES["sentence pairs"](windows(b=8), np.random.default_rng(0))
+    assert batch.share == 1 and batch.inputs["share"] == 1
+    half = batch.rows(slice(4, 8))
+    assert half.share == 0.5 and np.array_equal(half.sentence_labels, batch.sentence_labels[4:])
+    assert half.rows(slice(0, 1)).share == 0.125
+    assert "share" not in OBJECTIVES["masked"](windows(b=8), np.random.default_rng(0)).inputs
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_an_objective_is_a_pure_function_of_ids_and_seed(name):
     ids = windows()

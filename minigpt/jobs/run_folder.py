@@ -159,7 +159,7 @@ class Run:
         self.rows.append({column: _rounded(row.get(column)) for column in self.kind.columns})
         self._write()
 
-    def draw(self, vocab_size: int, unigram_entropy: float, at_plateau: bool = False) -> None:
+    def draw(self, vocab_size: int | None, unigram_entropy: float | None, at_plateau: bool = False) -> None:
         """Write loss.png. The parameters are those of `plot.loss_curve`."""
         from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 

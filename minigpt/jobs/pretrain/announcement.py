@@ -38,12 +38,18 @@ def _about_time(job: Job) -> str:
     at_once = threads()
     plural = "" if at_once == 1 else "s"
     each = f"each of {job.ranks.size} processes has " if job.ranks.size > 1 else ""
+    if job.in_nats:
+        levels = (
+            f"loss {math.log(config.vocab_size):.2f} is guessing among {config.vocab_size:,} tokens, "
+            f"{job.entropy:.2f} a table of token frequencies"
+        )
+    else:
+        levels = "a loss that is the sum of several: it is compared only with that of another run"
     return (
         f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "
         f"about {minutes:.1f} minutes on {job.model.device}, {each}{at_once} "
         f"thread{plural} ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
-        f"expect   loss {math.log(config.vocab_size):.2f} is guessing among {config.vocab_size:,} tokens, "
-        f"{job.entropy:.2f} a table of token frequencies; {_about_rate(options)}\n"
+        f"expect   {levels}; {_about_rate(options)}\n"
         f"folder   {job.run.folder}"
     )
 

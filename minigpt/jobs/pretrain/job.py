@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from minigpt import models
 from minigpt.data.objectives import Objective
 from minigpt.device.arrays import to_device
 from minigpt.device.parallel import ALONE, Ranks
@@ -72,9 +73,14 @@ class Job:
         return plateau.unigram_entropy(self.train, self.model.config.vocab_size)
 
     @property
+    def in_nats(self) -> bool:
+        """Is the loss nats per token, which can be compared with guessing and with this table?"""
+        return models.card(self.options.model).loss_in_nats
+
+    @property
     def at_plateau(self) -> bool:
         """Does the training loss stay at that of this table?"""
-        return plateau.is_at_plateau(self.run.rows, self.entropy, self.options.steps)
+        return self.in_nats and plateau.is_at_plateau(self.run.rows, self.entropy, self.options.steps)
 
     @property
     def memory(self) -> costs.Memory:

@@ -193,8 +193,11 @@ def _vocabulary_size(wanted: str) -> int:
 
 def _new_model(options: PretrainOptions, text: Tokenizer, device: str, ranks: Ranks) -> LanguageModel:
     """A model with new weights, of the size that the options name, for this vocabulary."""
-    kind = models.card(options.model).model
+    card = models.card(options.model)
+    kind = card.model
     ends = {"bos_token_id": text.end_of_text_id, "eos_token_id": text.end_of_text_id}
+    if card.token_settings:
+        ends |= card.token_settings(text)
     config = new_config(options, vocab_size=text.vocab_size, **ends)
     check_size(options, kind, config, device, ranks)
     return kind(config, seed=options.seed)

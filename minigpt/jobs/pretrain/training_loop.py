@@ -64,7 +64,8 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
             if not job.run.exported:
                 _replace_lost(job)
     if job.finished:
-        print(f"best validation loss {job.best:.4f} (perplexity {math.exp(job.best):.2f} per token): {job.run.folder}")
+        perplexity = f" (perplexity {math.exp(job.best):.2f} per token)" if job.in_nats else ""
+        print(f"best validation loss {job.best:.4f}{perplexity}: {job.run.folder}")
     if job.at_plateau and job.ranks.first:
         print(f"warning: {plateau.warning(job.entropy, job.options)}")
     if job.finished and job.ranks.first:
@@ -112,7 +113,7 @@ def _train(job: Job) -> None:
         job.save()
         raise
     if not job.finished:
-        job.run.draw(job.model.config.vocab_size, job.entropy, job.at_plateau)
+        _draw(job)
         again = f"minigpt train --resume --out {typed(job.run.folder)}"
         print(f"stopped at step {job.step}; everything is kept. Go on: {again}")
 
@@ -238,10 +239,17 @@ def assess(
         job.run.export(job.model)
     _log(job, train_loss=train_loss, val_loss=loss, lr=lr, tokens_per_second=speed)
     if job.finished:  # before the run is kept as finished, for what comes after that may never come
-        job.run.draw(job.model.config.vocab_size, job.entropy, job.at_plateau)
+        _draw(job)
     job.save()
     if job.ranks.first:
         write(f"step {job.step}: validation loss {loss:.4f}   {_sample(job)}".rstrip())
+
+
+def _draw(job: Job) -> None:
+    """loss.png, with the levels that the loss can be compared with."""
+    vocab_size = job.model.config.vocab_size if job.in_nats else None
+    entropy = job.entropy if job.in_nats else None
+    job.run.draw(vocab_size, entropy, job.at_plateau)
 
 
 def _until(batches: Iterable[Batch], stops: Callable[[], int], job: Job) -> Iterator[Batch]:

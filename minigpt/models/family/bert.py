@@ -227,13 +227,14 @@ class BERT(LanguageModel):
 
     def loss(
         self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
-        key: Key | None = None, grad: bool = True, *, sentence_labels: Array | None = None, **inputs
+        key: Key | None = None, grad: bool = True, *, sentence_labels: Array | None = None, share: float = 1.0, **inputs
     ) -> tuple[Array, Cache]:
         """ids (B,T) int with covered words, targets (B,T) int with the words that were covered, else -100 -> loss ()
 
         The mean cross-entropy of the covered words, in nats; with sentence_labels (B,) int, 0 where the second sentence
-        follows the first and 1 where it does not, plus the mean cross-entropy of these (section 3.1). normalizer,
-        weights, key, grad: as in `LanguageModel.loss`. inputs: mask, positions, segments, see `hidden`.
+        follows the first and 1 where it does not, plus the mean cross-entropy of these (section 3.1), times share:
+        the part of a whole batch that these rows are. normalizer, weights, key, grad: as in `LanguageModel.loss`.
+        inputs: mask, positions, segments, see `hidden`.
         """
         h, cache = self.hidden(ids, None, key, grad, **inputs)
         targets, weights = self.place_targets(targets, weights, h.shape[:2])
@@ -244,7 +245,9 @@ class BERT(LanguageModel):
         if sentence_labels is not None:
             labels = to_device(as_array(sentence_labels, "sentence_labels are"), self.device)
             scores = cache.keep("sentences", self.sentences.forward(h))
-            loss = loss + cache.keep("sentence_loss", ops.cross_entropy_forward(scores, labels))
+            loss = loss + cache.keep("sentence_loss", ops.cross_entropy_forward(
+                scores, labels, normalizer=len(labels) / share,
+            ))  # fmt: skip
         return loss, cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:

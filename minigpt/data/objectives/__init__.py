@@ -1,0 +1,19 @@
+"""Objectives: what a model learns to predict, as values.
+
+An objective is a pure function `(ids, rng) -> Batch`:
+
+    ids (B,T+1) int     windows of a text, as they come: one token more than the model sees
+    rng                 all chance comes from here: the same ids and the same seed give the same batch
+
+It never writes to ids. NumPy only; the caller moves the batch to the device of the model.
+
+batch       what an objective gives, and the simplest one: predict the next token
+covering    tell what stood at covered places
+sentences   tell whether two sentences belong together
+"""
+
+from minigpt.data.objectives.batch import Batch, Objective, causal
+from minigpt.data.objectives.covering import masked
+from minigpt.data.objectives.sentences import sentence_pairs
+
+__all__ = ["Batch", "Objective", "causal", "masked", "sentence_pairs"]
