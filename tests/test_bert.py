@@ -11,7 +11,7 @@ from minigpt.data.objectives import masked, sentence_pairs
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
 from minigpt.models import costs
-from minigpt.models.family.bert import BERT, BERTConfig, published_names
+from minigpt.models.family.bert import BERT, BERTConfig
 from minigpt.nn.optim import AdamW
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
@@ -108,7 +108,7 @@ def test_saved_under_the_published_names_and_opened_again(tmp_path):
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert config["hidden_size"] == 6 and config["type_vocab_size"] == 2 and "n_embd" not in config
-    assert set(published_names(2)) == {name for name, _ in model.named_parameters()}
+    assert set(model.published_names()) == {name for name, _ in model.named_parameters()}
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_it_trains_by_the_same_pipeline_as_gpt(tmp_path):
         batch=8, lr=3e-3, out=str(tmp_path / "run"),
     )  # fmt: skip
     job = prepare(options)
-    assert job.text.tokens[-1] == "_mask_" and job.model.config.vocab_size == 301
+    assert job.text.tokens[-3:] == ["_mask_", "_start_", "_delimiter_"] and job.model.config.vocab_size == 303
     job = train(options)
-    assert job.step == 30 and job.best < np.log(301)
+    assert job.step == 30 and job.best < np.log(303) + np.log(2)
     model, text = models.open_both(tmp_path / "run")
-    assert type(model) is BERT and text.vocab_size == 301
+    assert type(model) is BERT and text.vocab_size == 303
     resumed = train(PretrainOptions(out=str(tmp_path / "run"), resume=True))
     assert resumed.step == 30
 

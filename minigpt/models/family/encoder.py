@@ -1,0 +1,263 @@
+"""The body that BERT and its relatives share: GPT-1's blocks, and every position sees both sides.
+
+What differs from GPT-1: the mask, a table of segments and a LayerNorm on the embeddings, and a transform and a bias
+before the tied head (Devlin, Chang, Lee and Toutanova 2019, section 3). Whoever builds on it says what differs again.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.errors import InputError
+from minigpt.models.config import Config
+from minigpt.models.family import published
+from minigpt.models.family.heads import PairHead, WordHead
+from minigpt.models.gpt1 import Block
+from minigpt.models.language_model import LanguageModel
+from minigpt.models.token_ids import as_array, check_range
+from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, PositionEmbedding, accumulate
+from minigpt.ops.random_keys import Key, fold
+
+MASK = "_mask_"  # the token that covers a word
+
+
+class Encoder(LanguageModel):
+    """Embeddings, blocks that see both sides, and a head that tells the word at each place. seed: as for GPT1.
+
+    It fills in words that are covered, and cannot go on from a text. A subclass has a `Config`, which is a
+    `PublishedConfig`, and `published_names`; it overrides the parts that differ.
+    """
+
+    can_generate = False
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        rng = self.begin(config, seed, dtype)
+        self.build_embeddings(rng, dtype)
+        self.h = self.build_blocks(rng, dtype)
+        self.words = self.build_word_head(rng, dtype)
+
+    # ------------------------------------------------------------------------------------------ parts, for subclasses
+
+    def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
+        """Tables of tokens, positions and segments, their LayerNorm, and what widens them to the blocks' width."""
+        config = self.config
+        width = config.table_width
+        std = config.initializer_range
+        n_segments = getattr(config, "n_segments", 0)
+        self.tokens_embed = Embedding(config.vocab_size, width, rng, std, dtype)
+        self.positions_embed = PositionEmbedding(config.n_positions, width, rng, std, dtype)
+        self.segments_embed = Embedding(n_segments, width, rng, std, dtype) if n_segments else None
+        self.ln_embed = LayerNorm(width, config.layer_norm_epsilon, dtype)
+        self.widen = None if width == config.n_embd else Linear(width, config.n_embd, rng, std, dtype)
+
+    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
+        """The blocks: n_layer of GPT-1's."""
+        return [Block(self.config, rng, dtype) for _ in range(self.config.n_layer)]
+
+    def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
+        """What stands before the tied head; it has a `bias` for each word."""
+        return WordHead(self.config, rng, dtype)
+
+    @property
+    def embeddings(self) -> tuple[Embedding, ...]:
+        """Of tokens, of positions, and of segments where there are any."""
+        tables = self.tokens_embed, self.positions_embed, self.segments_embed
+        return tuple(table for table in tables if table is not None)
+
+    # --------------------------------------------------------------------------------------------------- hidden states
+
+    def hidden(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, positions=None,
+        segments=None,
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C)
+
+        mask: (B,T) boolean, False where a row is padding, or any mask of `LanguageModel.hidden`; None: every position
+        sees every other. segments: (B,T) int, 0 for the first sentence and 1 for the second; None: 0 everywhere.
+        Raises InputError for a past, and for segments of another shape or out of range.
+        """
+        if past is not None:
+            kind = type(self).__name__
+            raise InputError(f"{kind} sees both sides of a word, so it cannot go on from a past: use gpt1 or gpt2")
+        cache = Cache(self, grad)
+        ids, positions = self.place(ids, None, positions)
+        segments = self.place_segments(segments, ids)
+        mask = self.place_mask(mask, ids)
+        x = self.embed(ids, positions, segments, key, cache)
+        for i, block in enumerate(self.h):
+            x = cache.keep(f"h.{i}", self.through(block, x, None, fold(key, i + 1), grad, mask))
+        return x, cache
+
+    def hidden_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
+        cache = self.own(cache)
+        for i, block in reversed(list(enumerate(self.h))):
+            dh = block.backward(dh, cache.pop(f"h.{i}"))
+        self.embed_backward(dh, cache)
+
+    def embed(self, ids: Array, positions: Array, segments: Array | None, key: Key | None, cache: Cache) -> Array:
+        """ids, positions, segments (B,T) -> x (B,T,C): the sum of the tables' rows, normalised, and dropout"""
+        x = cache.keep("tokens", self.tokens_embed.forward(ids))
+        x = x + cache.keep("positions", self.positions_embed.forward(positions))
+        if segments is not None:
+            x = x + cache.keep("segments", self.segments_embed.forward(segments))
+        x = cache.keep("ln_embed", self.ln_embed.forward(x))
+        x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        if self.widen is not None:
+            x = cache.keep("widen", self.widen.forward(x))
+        return x
+
+    def embed_backward(self, dx: Array, cache: Cache) -> None:
+        """dx (B,T,C) -> nothing: the gradients arrive in the tables"""
+        if self.widen is not None:
+            dx = self.widen.backward(dx, cache.pop("widen"))
+        dx = ops.dropout_backward(dx, cache.pop("dropout"))
+        dx = self.ln_embed.backward(dx, cache.pop("ln_embed"))
+        if self.segments_embed is not None:
+            self.segments_embed.backward(dx, cache.pop("segments"))
+        self.positions_embed.backward(dx, cache.pop("positions"))
+        self.tokens_embed.backward(dx, cache.pop("tokens"))
+
+    # ----------------------------------------------------------------------------------------------- logits and loss
+
+    def forward(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> logits (B,T,V): the scores of the word at each position itself"""
+        h, cache = self.hidden(ids, past, key, grad, **inputs)
+        x = cache.keep("words", self.words.forward(h))
+        logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
+        return logits, cache
+
+    def backward(self, dlogits: Array, cache: Cache) -> None:
+        """dlogits (B,T,V) -> nothing: the gradients arrive in the parameters"""
+        cache = self.own(cache)
+        dx, dw_t, dbias = ops.linear_backward(dlogits, cache.pop("head"))
+        accumulate(self.head, dw_t.T)
+        accumulate(self.words.bias, dbias)
+        dh = self.words.backward(dx, cache.pop("words"))
+        self.hidden_backward(dh, cache)
+
+    def loss(
+        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
+        key: Key | None = None, grad: bool = True, **inputs,
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int with covered words, targets (B,T) int with the words that were covered, else -100 -> loss ()
+
+        The mean cross-entropy of the covered words, in nats. normalizer, weights, key, grad: as in
+        `LanguageModel.loss`. inputs: mask, positions, segments, see `hidden`.
+        """
+        h, cache = self.hidden(ids, None, key, grad, **inputs)
+        loss = self.word_loss(h, targets, weights, normalizer, cache)
+        return loss, cache
+
+    def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
+        """The gradient of dloss * loss arrives in the parameters."""
+        cache = self.own(cache)
+        dh = self.word_loss_backward(dloss, cache)
+        self.hidden_backward(dh, cache)
+
+    def word_loss(self, h: Array, targets: Array, weights, normalizer: float | None, cache: Cache) -> Array:
+        """h (B,T,C), targets (B,T) -> loss (): the mean cross-entropy of the words at the places with a target"""
+        targets, weights = self.place_targets(targets, weights, h.shape[:2])
+        x = cache.keep("words", self.words.forward(h))
+        return cache.keep("head", ops.linear_cross_entropy_forward(
+            x, self.head.value, targets, self.words.bias.value,
+            weights=weights, normalizer=normalizer, grad=cache.grad,
+        ))  # fmt: skip
+
+    def word_loss_backward(self, dloss: float, cache: Cache) -> Array:
+        """dloss () -> dh (B,T,C)"""
+        dx, dw, dbias = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+        accumulate(self.head, dw)
+        accumulate(self.words.bias, dbias)
+        return self.words.backward(dx, cache.pop("words"))
+
+    # ----------------------------------------------------------------------------------------------------- what it sees
+
+    def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None):
+        """Raises InputError: text cannot be generated from left to right by a model that sees both sides."""
+        kind = type(self).__name__
+        raise InputError(f"{kind} fills in covered words and cannot continue a text: use gpt1, gpt2 or lstm")
+
+    def place_segments(self, segments: Array | None, ids: Array) -> Array | None:
+        """Segments (B,T) on the model's device, 0 everywhere where none are given; None for a model without a table.
+
+        Raises InputError for segments of another shape or out of range, and for those of a model without a table.
+        """
+        n = getattr(self.config, "n_segments", 0)
+        if segments is None:
+            return array_module(ids).zeros_like(ids) if n else None
+        if not n:
+            raise InputError(f"{type(self).__name__} has no segments: leave them out, and part the texts by a token")
+        segments = as_array(segments, "segments are")
+        if segments.shape != ids.shape:
+            raise InputError(f"segments have shape {segments.shape}, and the ids {ids.shape}: give one for each id")
+        check_range(segments, n, f"segment {{}} is out of range: this model has {n}")
+        return to_device(segments, self.device)
+
+    def place_mask(self, mask: Array | None, ids: Array) -> Array:
+        """The mask on the model's device: all is seen where none is given, and (B,T) hides padding from every query."""
+        if mask is None:
+            return array_module(ids).ones((1, ids.shape[1]), bool)
+        mask = to_device(as_array(mask, "mask is"), self.device)
+        if mask.shape == ids.shape:
+            return mask[:, None, None, :]
+        return mask
+
+    # -------------------------------------------------------------------------------------------------------- files
+
+    def published_names(self) -> published.Names:
+        """{name here: its names in a file of Hugging Face transformers}."""
+        raise TypeError(f"{type(self).__name__} does not say what its parameters are called in files")
+
+    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Tensors under the names that transformers has for them; see `published`."""
+        return published.to_published(tensors, self.published_names())
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """The other way round. Raises InputError for a tensor that is missing."""
+        return published.from_published(tensors, self.published_names(), folder)
+
+
+class PairEncoder(Encoder):
+    """An encoder that also judges two sentences, from the state of the first token (BERT section 3.1)."""
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        super().__init__(config, seed, dtype)
+        rng = None if seed is None else np.random.default_rng([seed, 1])
+        self.sentences = PairHead(config, rng, dtype)
+
+    def loss(
+        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
+        key: Key | None = None, grad: bool = True, *,
+        sentence_labels: Array | None = None, share: float = 1.0, **inputs,
+    ) -> tuple[Array, Cache]:
+        """As `Encoder.loss`, and with sentence_labels (B,) int, 0 or 1, plus the mean cross-entropy of these.
+
+        The second term is multiplied by share: the part of a whole batch that these rows are.
+        """
+        h, cache = self.hidden(ids, None, key, grad, **inputs)
+        loss = self.word_loss(h, targets, weights, normalizer, cache)
+        if sentence_labels is not None:
+            labels = to_device(as_array(sentence_labels, "sentence_labels are"), self.device)
+            scores = cache.keep("sentences", self.sentences.forward(h))
+            whole = len(labels) / share
+            loss = loss + cache.keep("judged", ops.cross_entropy_forward(scores, labels, normalizer=whole))
+        return loss, cache
+
+    def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
+        """The gradient of dloss * loss arrives in the parameters."""
+        cache = self.own(cache)
+        dh = self.word_loss_backward(dloss, cache)
+        if "sentences" in cache:
+            dscores = ops.cross_entropy_backward(dloss, cache.pop("judged"))
+            dh = dh + self.sentences.backward(dscores, cache.pop("sentences"))
+        self.hidden_backward(dh, cache)
+
+    def sentence_scores(self, ids: Array, **inputs) -> Array:
+        """ids (B,T) int -> scores (B,2): label 0, or label 1"""
+        h, _ = self.hidden(ids, grad=False, **inputs)
+        return self.sentences.forward(h)[0]

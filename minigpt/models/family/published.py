@@ -1,0 +1,131 @@
+"""How the relatives of BERT stand in files: their keys in a config.json, their names of tensors, and matrices (out,in).
+
+Here q, k and v are one matrix, and every matrix is (in,out). In files of Hugging Face transformers they are three, and
+turned. A model says which names belong together; the rest is the same for all.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.errors import InputError
+from minigpt.models.config import Config
+from minigpt.models.config_file import ONLY, TANH_FORMS
+
+Names = dict[str, list[str]]  # name of a parameter here -> its published names, three of them for q, k and v
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedConfig(Config):
+    """A configuration whose config.json has other keys than GPT's. A subclass says which.
+
+    keys: {key here: key in the file}. architecture: the class of transformers that opens the file. inner_key: its key
+    for the inner width of an MLP, which is 4 C.
+    """
+
+    keys: ClassVar[dict[str, str]]
+    architecture: ClassVar[str]
+    inner_key: ClassVar[str] = "intermediate_size"
+    only: ClassVar[dict[str, Any]] = ONLY | {"is_decoder": False, "position_embedding_type": "absolute"}
+
+    hidden_act: str = "gelu_new"
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    resid_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-12
+    initializer_range: float = 0.02
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "keys" in cls.__dict__:
+            cls.aliases = {key: (name,) for key, name in cls.keys.items()}
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.hidden_act not in TANH_FORMS:
+            forms = " or ".join(map(repr, TANH_FORMS))
+            raise InputError(f"hidden_act is {self.hidden_act!r}: only GELU in its tanh form is built here, {forms}")
+
+    @property
+    def table_width(self) -> int:
+        """The width of the embeddings, C unless a model has tables that are narrower than its blocks."""
+        return self.n_embd
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "PublishedConfig":
+        """From a config.json. Raises InputError as every model's does, and for an inner width that is not 4 times C."""
+        dropout = values.get(cls.keys["resid_pdrop"])
+        if dropout is not None:
+            values = {"embd_pdrop": dropout} | values
+        config = super().from_dict(values)
+        wanted = 4 * config.n_embd
+        inner = values.get(cls.inner_key, wanted)
+        if inner != wanted:
+            width = cls.keys["n_embd"]
+            raise InputError(f"{cls.inner_key} is {inner}: only 4 times {width}, {wanted}, is built here")
+        return config
+
+    def to_dict(self) -> dict:
+        """For a config.json, under the published keys."""
+        values = super().to_dict()
+        values |= {name: values.pop(key) for key, name in self.keys.items()}
+        values[self.inner_key] = 4 * self.n_embd
+        values["architectures"] = [self.architecture]
+        return values
+
+
+def of_modules(pairs: list[tuple[str, list[str]]], without_bias: tuple[str, ...] = ()) -> Names:
+    """{name of a parameter: its published names} of modules, given as pairs: a weight, and a bias where there is one.
+
+    Embeddings, whose names end in "s_embed", have none. without_bias: other modules that have none.
+    """
+    names = {}
+    for module, published in pairs:
+        names[f"{module}.weight"] = [f"{name}.weight" for name in published]
+        if not module.endswith("s_embed") and module not in without_bias:
+            names[f"{module}.bias"] = [f"{name}.bias" for name in published]
+    return names
+
+
+def of_block(block: str, layer: str, parts: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Pairs for `of_modules`: the modules of one block here, and those of one published layer.
+
+    parts: {module of the block: its published name, or the three of them for q, k and v}, without the layer's own name.
+    """
+    pairs = []
+    for module, published in parts.items():
+        several = [published] if isinstance(published, str) else published
+        pairs.append((f"{block}.{module}", [f"{layer}.{name}" for name in several]))
+    return pairs
+
+
+def to_published(tensors: dict[str, np.ndarray], names: Names) -> dict[str, np.ndarray]:
+    """Tensors under the names of the parameters here -> under the published ones."""
+    published = {}
+    for name, several in names.items():
+        tensor = tensors[name]
+        parts = np.split(tensor, len(several), axis=-1) if len(several) > 1 else [tensor]
+        for published_name, part in zip(several, parts, strict=True):
+            published[published_name] = part.T.copy() if is_turned(name, part) else part.copy()
+    return published
+
+
+def from_published(tensors: dict[str, np.ndarray], names: Names, folder: Path) -> dict[str, np.ndarray]:
+    """The other way round; a tensor that has no name here is left out. Raises InputError for one that is missing."""
+    plain = {}
+    for name, several in names.items():
+        parts = []
+        for published_name in several:
+            if published_name not in tensors:
+                raise InputError(f"{folder}: tensor {published_name} is missing")
+            part = tensors[published_name]
+            parts.append(part.T if is_turned(name, part) else part)
+        plain[name] = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
+    return plain
+
+
+def is_turned(name: str, tensor: np.ndarray) -> bool:
+    """Is this parameter a matrix of a linear layer, which is (out,in) in files? Tables are not."""
+    return tensor.ndim == 2 and not name.endswith("s_embed.weight")
