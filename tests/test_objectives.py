@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from minigpt import data, ops
-from minigpt.data.objectives import Batch, causal, masked, sentence_pairs
+from minigpt.data.objectives import (
+    Batch,
+    causal,
+    fixed,
+    masked,
+    sentence_order,
+    sentence_pairs,
+    spans,
+    whole_words,
+)  # fmt: skip
 from minigpt.errors import InputError
 
 VOCAB, MASK, START, SEPARATOR = 1000, 999, 998, 997
@@ -12,7 +21,10 @@ OBJECTIVES = {
     "causal": causal,
     "masked": masked(MASK, VOCAB),
     "masked, special": masked(MASK, VOCAB, special_ids=(3, 5)),
+    "whole words": masked(MASK, VOCAB, places=whole_words(np.arange(VOCAB) % 3 == 0)),
+    "spans": spans(MASK, VOCAB),
     "sentence pairs": sentence_pairs(MASK, VOCAB, START, SEPARATOR),
+    "sentence order": sentence_order(MASK, VOCAB, START, SEPARATOR),
 }
 
 
@@ -110,6 +122,76 @@ def test_special_tokens_are_never_covered_even_where_there_is_little_else():
     covered = batch.targets != ops.IGNORED
     assert not (covered & special).any()
     assert covered[1:][~special[1:]].all(), "36 places of 40 are wanted, and only 20 are free"
+
+
+def test_a_word_is_covered_whole_or_not_at_all():
+    ends_word = np.arange(VOCAB) % 3 == 0
+    ids = windows(b=200)
+    batch = masked(MASK, VOCAB, 0.3, special_ids=(5,), places=whole_words(ends_word))(ids, np.random.default_rng(0))
+    covered = batch.targets != ops.IGNORED
+    seen = ids[:, :-1]
+    assert not covered[seen == 5].any()
+    same_word = ~ends_word[seen[:, :-1]] & (seen[:, :-1] != 5) & (seen[:, 1:] != 5)
+    assert same_word.sum() > 1000
+    assert np.array_equal(covered[:, :-1][same_word], covered[:, 1:][same_word]), "neighbours in a word"
+    assert 0.25 < covered.mean() <= 0.3 and (covered.sum(axis=1) <= 12).all()
+
+
+def test_fixed_places_are_those_of_the_window_whatever_the_seed():
+    ids = windows(b=6)
+    objective = fixed(masked(MASK, VOCAB))
+    first = objective(ids, np.random.default_rng(0))
+    again = objective(ids[::-1], np.random.default_rng(1))
+    assert np.array_equal(first.ids, again.ids[::-1]) and np.array_equal(first.targets, again.targets[::-1])
+    redrawn = masked(MASK, VOCAB)(ids, np.random.default_rng(1))
+    assert not np.array_equal(first.targets, redrawn.targets)
+    assert len({row.tobytes() for row in first.targets != ops.IGNORED}) == 6, "another window has other places"
+
+
+def test_spans_have_the_paper_s_lengths_and_share_their_fate():
+    ids = windows(b=3000, t=128)
+    batch = spans(MASK, VOCAB)(ids, np.random.default_rng(0))
+    covered = batch.targets != ops.IGNORED
+    assert (covered.sum(axis=1) == 19).all(), "15 % of 128"
+    assert not covered[:, 0].any() and not covered[:, -1].any(), "each span has a token on both sides"
+    starts = covered & ~np.roll(covered, 1, axis=1)
+    rows, begins = np.nonzero(starts)
+    ends = np.nonzero(covered & ~np.roll(covered, -1, axis=1))[1] + 1
+    lengths = ends - begins
+    assert lengths.max() == 10 and lengths.min() == 1
+    assert lengths.mean() == pytest.approx(3.4, abs=0.1), "3.8, but the last span of a row is cut"
+    for row, start, end in list(zip(rows, begins, ends, strict=True))[:500]:
+        assert (batch.span_edges[row, start:end] == [start - 1, end]).all()
+        assert batch.span_places[row, start:end].tolist() == list(range(end - start))
+    inside = covered[:, 1:] & covered[:, :-1]
+    is_mask = batch.ids == MASK
+    apart = is_mask[:, 1:][inside] != is_mask[:, :-1][inside]
+    assert apart.mean() < 0.001, "a span is covered whole; one random token in a thousand is the mask"
+    assert is_mask[covered].mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_where_few_tokens_are_free_there_are_fewer_spans():
+    ids = np.full((2, 12), 5)
+    ids[0, 4] = 7
+    batch = spans(MASK, VOCAB, rate=0.5, special_ids=(5,))(ids, np.random.default_rng(0))
+    assert np.argwhere(batch.targets != ops.IGNORED).tolist() == [[0, 4]]
+    assert batch.span_edges[0, 4].tolist() == [3, 5]
+    assert (spans(MASK, VOCAB)(windows(t=2), np.random.default_rng(0)).targets == ops.IGNORED).all(), "no room for one"
+
+
+@pytest.mark.parametrize("t", [20, 21])
+def test_sentence_order_exchanges_half_of_the_pairs(t):
+    ids = windows(b=400, t=t)
+    batch = sentence_order(MASK, VOCAB, START, SEPARATOR, rate=0.001)(ids, np.random.default_rng(0))
+    true = np.where(batch.targets == ops.IGNORED, batch.ids, batch.targets)
+    middle = (t - 3) // 2
+    first, second = ids[:, :middle], ids[:, middle : t - 3]
+    assert batch.sentence_labels.mean() == pytest.approx(0.5, abs=0.1)
+    for row, label in enumerate(batch.sentence_labels):
+        parts = (second[row], first[row]) if label else (first[row], second[row])
+        expected = [START, *parts[0], SEPARATOR, *parts[1], SEPARATOR]
+        assert true[row].tolist() == expected
+        assert batch.segments[row].tolist() == [0] * (len(parts[0]) + 2) + [1] * (len(parts[1]) + 1)
 
 
 @pytest.mark.parametrize(("b", "t"), [(64, 20), (3, 21), (2, 9)])

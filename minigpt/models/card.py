@@ -33,8 +33,9 @@ class Card(NamedTuple):
     is known by. tokenizer: its own kind, for a vocabulary that is learned from a text. optimizer: its own update rule.
     objective: a function of the tokenizer that gives what the model learns to predict. special_tokens: what its
     vocabulary needs beside, such as a token that covers others. init_std: the standard deviation of new weights as a
-    function of the width; None: that of the configuration at every width. token_settings: configuration values that
-    are tokens of the vocabulary, such as the one that a decoder starts with, as a function of the tokenizer.
+    function of the width; None: that of the configuration at every width. mask_rate: which part of the tokens the
+    objective covers where nothing else is said, its second argument; None: it covers none. token_settings: values
+    of a configuration that are tokens, such as the one that a decoder starts with, as a function of the tokenizer.
     loss_in_nats: is the loss nats per token, so that it can be compared with guessing and with a table of frequencies?
     """
 
@@ -44,8 +45,9 @@ class Card(NamedTuple):
     usual_size: str
     tokenizer: type[Tokenizer]
     optimizer: type[Optimizer]
-    objective: Callable[[Tokenizer], Objective] = next_token
+    objective: Callable[..., Objective] = next_token
     special_tokens: tuple[str, ...] = ()
     init_std: Callable[[int], float] | None = None
     token_settings: Callable[[Tokenizer], dict[str, int]] | None = None
     loss_in_nats: bool = True
+    mask_rate: float | None = None

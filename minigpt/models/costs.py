@@ -82,7 +82,7 @@ def largest_batch(
 # which sizes it is made of: 33 = 3 * 11 is three times the number of heads. The same axes with the real sizes give the
 # real bytes.
 
-BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23, 29
+BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER, TABLE = 5, 13, 11, 17, 19, 23, 29, 31
 
 
 def activations(
@@ -104,6 +104,7 @@ def activations(
         VOCABULARY: config.vocab_size,
         HIDDEN: getattr(config, "n_hidden", 1),
         INNER: getattr(config, "n_inner", 1),
+        TABLE: getattr(config, "embedding_size", 1),
     }
     in_block = outside = 0
     for path, array in _traced(model_class, config):
@@ -128,6 +129,7 @@ def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[
         "n_layer": 1,
         "n_hidden": HIDDEN,
         "n_inner": INNER,
+        "embedding_size": TABLE,
     }
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}

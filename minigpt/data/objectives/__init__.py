@@ -13,7 +13,9 @@ sentences   tell whether two sentences belong together
 """
 
 from minigpt.data.objectives.batch import Batch, Objective, causal
-from minigpt.data.objectives.covering import masked
-from minigpt.data.objectives.sentences import sentence_pairs
+from minigpt.data.objectives.covering import fixed, masked, spans, whole_words
+from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
 
-__all__ = ["Batch", "Objective", "causal", "masked", "sentence_pairs"]
+__all__ = [
+    "Batch", "Objective", "causal", "fixed", "masked", "sentence_order", "sentence_pairs", "spans", "whole_words",
+]  # fmt: skip

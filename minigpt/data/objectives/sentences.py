@@ -23,26 +23,64 @@ def sentence_pairs(
     cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id))
 
     def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
-        b, t = len(ids), ids.shape[1] - 1
-        _check_pairs(b, t)
-        middle = (t - 3) // 2
+        b = len(ids)
+        if b < 2:
+            raise InputError(f"{b} row: a second part may come from another row, so give 2 or more")
+        first, second = _halves(ids)
         labels = rng.integers(2, size=b)
         away = labels * rng.integers(1, b, size=b)  # how many rows further down the second part comes from
-        second_rows = (np.arange(b) + away) % b
-        start = np.full((b, 1), start_id)
-        separator = np.full((b, 1), separator_id)
-        first = ids[:, :middle]
-        second = ids[second_rows, middle : t - 3]
-        pairs = np.concatenate([start, first, separator, second, separator, separator], axis=1)
-        segments = np.where(np.arange(t) > middle + 1, 1, 0)
-        segments = np.broadcast_to(segments, (b, t))
+        second = second[(np.arange(b) + away) % b]
+        pairs, segments = _joined(first, second, start_id, separator_id)
         return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels)
 
     return objective
 
 
-def _check_pairs(n_rows: int, n_tokens: int) -> None:
-    if n_rows < 2:
-        raise InputError(f"{n_rows} row: a second part may come from another row, so give 2 or more")
-    if n_tokens < 5:
-        raise InputError(f"{n_tokens} tokens: two parts and three special tokens need room, so give 5 or more")
+def sentence_order(
+    mask_id: int,
+    vocab_size: int,
+    start_id: int,
+    separator_id: int,
+    rate: float = 0.15,
+) -> Objective:
+    """ALBERT's two tasks (Lan et al. 2020, section 3.1): covered tokens, and which of two neighbouring parts was first?
+
+    As `sentence_pairs`, but both parts come from one row: half of them in their sequence (label 0), half exchanged
+    (label 1). Raises InputError for fewer than 5 tokens, and as `masked` does.
+    """
+    cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id))
+
+    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
+        first, second = _halves(ids)
+        labels = rng.integers(2, size=len(ids))
+        is_exchanged = labels[:, None] == 1
+        pairs, segments = _joined(first, second, start_id, separator_id)
+        exchanged_pairs, exchanged_segments = _joined(second, first, start_id, separator_id)
+        pairs = np.where(is_exchanged, exchanged_pairs, pairs)
+        segments = np.where(is_exchanged, exchanged_segments, segments)
+        return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels)
+
+    return objective
+
+
+def _halves(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ids (B,T+1) -> two parts with T - 3 tokens together, so that three special tokens have room"""
+    t = ids.shape[1] - 1
+    if t < 5:
+        raise InputError(f"{t} tokens: two parts and three special tokens need room, so give 5 or more")
+    middle = (t - 3) // 2
+    return ids[:, :middle], ids[:, middle : t - 3]
+
+
+def _joined(
+    first: np.ndarray, second: np.ndarray, start_id: int, separator_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows `start, first, separator, second, separator`, with one token more, for `masked`; and their segments."""
+    b = len(first)
+    start = np.full((b, 1), start_id)
+    separator = np.full((b, 1), separator_id)
+    pairs = np.concatenate([start, first, separator, second, separator, separator], axis=1)
+    n_tokens = pairs.shape[1] - 1
+    is_second = np.arange(n_tokens) > first.shape[1] + 1
+    segments = np.broadcast_to(is_second.astype(np.int64), (b, n_tokens))
+    return pairs, segments

@@ -11,6 +11,7 @@ import numpy as np
 
 from minigpt import data, models, tokenizer
 from minigpt.data.corpus import Corpus
+from minigpt.data.objectives import Objective
 from minigpt.device.arrays import check_precision
 from minigpt.device.gpu import available_memory, choose_device
 from minigpt.device.parallel import ALONE, Ranks
@@ -32,6 +33,7 @@ from minigpt.jobs.pretrain.settings import (
 from minigpt.jobs.pretrain.size_check import check_size
 from minigpt.jobs.run_folder import RESUME, Run, holds_a_run
 from minigpt.models import costs
+from minigpt.models.card import Card
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops.cuda import attention
 from minigpt.tokenizer import Tokenizer
@@ -267,7 +269,7 @@ def _assemble(
         text=text,
         train=train,
         valid=valid,
-        objective=card.objective(text),
+        objective=_objective(card, options, text),
         optimizer=optimizer,
         run=run,
         text_mark=data.fingerprint(train, valid),
@@ -276,6 +278,13 @@ def _assemble(
     if options.align:
         job.starts = _line_starts(job)
     return job
+
+
+def _objective(card: Card, options: PretrainOptions, text: Tokenizer) -> Objective:
+    """What the model learns to predict, with the part of the tokens that is covered, if any is."""
+    if options.mask_rate is None:
+        return card.objective(text)
+    return card.objective(text, options.mask_rate)
 
 
 def _line_starts(job: Job) -> tuple[np.ndarray, np.ndarray]:

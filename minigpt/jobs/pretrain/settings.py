@@ -76,6 +76,9 @@ class PretrainOptions(OnDevice):
         f"to {WARMUP}; none below {SHORT} steps)",
         metavar="N",
     )
+    mask_rate: float | None = option(
+        None, "which part of the tokens is covered, of a model that learns to tell them", metavar="P"
+    )
     init_std: float | None = option(
         None,
         "spread of new weights (default: that of the paper, wider where a GPT-1 or a BERT is narrower)",
@@ -155,8 +158,9 @@ def _in_options(message: str) -> str:
 
 
 def resolve(options: PretrainOptions, config: Config) -> None:
-    """Fill in the defaults that depend on the model and on the length of the run. Raises InputError for a --min-lr
-    above --lr.
+    """Fill in the defaults that depend on the model and on the length of the run.
+
+    Raises InputError for a --min-lr above --lr, and for a --mask-rate that the model cannot use.
 
     The rate was measured on the sizes nano and mini; at the paper's width it is close to the paper's 2.5e-4.
     """
@@ -166,7 +170,21 @@ def resolve(options: PretrainOptions, config: Config) -> None:
     options.embd = config.n_embd
     options.context = config.n_positions
     options.dropout = config.resid_pdrop
+    options.mask_rate = _mask_rate(options)
     _resolve_schedule(options)
+
+
+def _mask_rate(options: PretrainOptions) -> float | None:
+    """Which part of the tokens is covered. Raises InputError for a rate outside (0, 1), and where none are covered."""
+    usual = models.card(options.model).mask_rate
+    given = options.mask_rate
+    if given is None:
+        return usual
+    if usual is None:
+        raise InputError(f"--mask-rate {given}: {options.model} covers no tokens: leave it out")
+    if not 0 < given < 1:
+        raise InputError(f"--mask-rate {given}: give a share of the tokens above 0 and below 1, such as {usual}")
+    return given
 
 
 def _resolve_schedule(options: PretrainOptions) -> None:

@@ -11,7 +11,7 @@ from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, sentence_pairs
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family import published
-from minigpt.models.family.encoder import MASK, PairEncoder
+from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
@@ -93,13 +93,13 @@ SIZES = {
 }
 
 
-def covered_words_and_pairs(text: Tokenizer) -> Objective:
-    """BERT's two tasks: 15 % of the tokens are covered, and half of the second parts do not follow the first.
+def covered_words_and_pairs(text: Tokenizer, rate: float) -> Objective:
+    """BERT's two tasks: some tokens are covered, and half of the second parts do not follow the first.
 
     The token that begins a text stands for [CLS], the delimiter for [SEP].
     """
     ids = text.ids
-    return sentence_pairs(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER])
+    return sentence_pairs(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate)
 
 
 CARD = Card(
@@ -113,4 +113,5 @@ CARD = Card(
     special_tokens=(MASK, START, DELIMITER),
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
+    mask_rate=MASK_RATE,
 )

@@ -1,0 +1,119 @@
+"""ALBERT (Lan et al. 2020): BERT with one block that runs n_layer times, and with narrow tables that are widened.
+
+Its second task is harder than BERT's: both parts come from one text, and it must tell which came first (section 3.1).
+Parameters that all layers share are one parameter: each use adds to its gradient.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from minigpt.data.input_transformations import DELIMITER, START
+from minigpt.data.objectives import Objective, sentence_order
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.family import published
+from minigpt.models.family.bert import BERTConfig, embeddings_of
+from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
+from minigpt.models.gpt1 import Block
+from minigpt.nn import Linear, Module
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0"
+
+BLOCK = {  # modules of the block here -> in the one layer of Hugging Face's ALBERT
+    "attn.c_attn": ["attention.query", "attention.key", "attention.value"],
+    "attn.c_proj": "attention.dense",
+    "ln_1": "attention.LayerNorm",
+    "mlp.c_fc": "ffn",
+    "mlp.c_proj": "ffn_output",
+    "ln_2": "full_layer_layer_norm",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ALBERTConfig(BERTConfig):
+    """Sizes and rates; the defaults are those of ALBERT-base. embedding_size: E, the width of the tables."""
+
+    architecture: ClassVar[str] = "AlbertForPreTraining"
+    only: ClassVar = BERTConfig.only | {"num_hidden_groups": 1, "inner_group_num": 1}
+
+    model_type: str = "albert"
+    vocab_size: int = 30000
+    embedding_size: int = 128
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._check_size("embedding_size")
+
+    @property
+    def table_width(self) -> int:
+        """E: narrower than the blocks, or as wide."""
+        return self.embedding_size
+
+
+class ALBERT(PairEncoder):
+    """The encoder of ALBERT with both heads of its pre-training. seed: as for GPT1."""
+
+    Config = ALBERTConfig
+
+    def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
+        """As in BERT; tables that are as wide as the blocks have a matrix behind them all the same, as in its files."""
+        super().build_embeddings(rng, dtype)
+        c = self.config.n_embd
+        if self.widen is None:
+            self.widen = Linear(c, c, rng, self.config.initializer_range, dtype)
+
+    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
+        """One block, n_layer times."""
+        block = Block(self.config, rng, dtype)
+        return [block] * self.config.n_layer
+
+    @classmethod
+    def least_size(cls, config: ALBERTConfig) -> int:
+        """The numbers in its matrices: its tables, and 12 C^2 in the one block."""
+        c = config.n_embd
+        return (config.vocab_size + config.n_positions) * config.embedding_size + 12 * c * c
+
+    def published_names(self) -> published.Names:
+        """Those of AlbertForPreTraining; the head that is stored again is left out."""
+        pairs = embeddings_of("albert")
+        pairs.append(("widen", ["albert.encoder.embedding_hidden_mapping_in"]))
+        pairs += published.of_block("h.0", LAYER, BLOCK)
+        pairs += [
+            ("words.dense", ["predictions.dense"]),
+            ("words.ln", ["predictions.LayerNorm"]),
+            ("sentences.pooler", ["albert.pooler"]),
+            ("sentences.scores", ["sop_classifier.classifier"]),
+        ]
+        return published.of_modules(pairs) | {"words.bias": ["predictions.bias"]}
+
+
+SIZES = {
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "embedding_size": 32, "n_positions": 64},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "embedding_size": 64, "n_positions": 256},
+    "base": {"n_layer": 12, "n_head": 12, "n_embd": 768, "embedding_size": 128, "n_positions": 512},
+    "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "embedding_size": 128, "n_positions": 512},
+}
+
+
+def covered_words_and_order(text: Tokenizer, rate: float) -> Objective:
+    """ALBERT's two tasks: some tokens are covered, and half of the pairs are exchanged."""
+    ids = text.ids
+    return sentence_order(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate)
+
+
+CARD = Card(
+    "albert",
+    ALBERT,
+    SIZES,
+    usual_size="base",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=covered_words_and_order,
+    special_tokens=(MASK, START, DELIMITER),
+    init_std=as_wide_as_the_paper,
+    loss_in_nats=False,
+    mask_rate=MASK_RATE,
+)

@@ -1,0 +1,182 @@
+"""SpanBERT (Joshi et al. 2020): RoBERTa, but spans of neighbouring tokens are covered, and their edges must know them.
+
+The boundary objective (section 3.2) predicts each token of a span from the two tokens beside it and from its place in
+the span: no state inside the span is used.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.data.objectives import Objective, spans
+from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.errors import InputError
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.config import Config
+from minigpt.models.family import published
+from minigpt.models.family.bert import BLOCK, SIZES, BERTConfig, embeddings_of
+from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder
+from minigpt.models.token_ids import as_array, check_range
+from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, accumulate
+from minigpt.nn.optim import AdamW
+from minigpt.ops.random_keys import Key
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+PLACES = 10  # tokens in the longest span
+PLACE_WIDTH = 200  # of the vector for a place in a span, at most (section 4.2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanBERTConfig(BERTConfig):
+    """Sizes and rates; the defaults are those of SpanBERT-base, which is BERT-base with one segment."""
+
+    model_type: str = "spanbert"
+    n_segments: int = 1
+
+
+class EdgeCache(NamedTuple):
+    shape: tuple[int, ...]
+    rows: Array
+    left: Array
+    right: Array
+
+
+class BoundaryHead(Module):
+    """A span's token from its edges: y = f(f([h_left; h_right; p])) with f(x) = LN(gelu(x W + b)) (equation in 3.2)."""
+
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        c = config.n_embd
+        width = min(PLACE_WIDTH, c)
+        std = config.initializer_range
+        self.places_embed = Embedding(PLACES, width, rng, std, dtype)
+        self.first = Linear(2 * c + width, c, rng, std, dtype)
+        self.ln_first = LayerNorm(c, config.layer_norm_epsilon, dtype)
+        self.second = Linear(c, c, rng, std, dtype)
+        self.ln_second = LayerNorm(c, config.layer_norm_epsilon, dtype)
+
+    def forward(self, h: Array, edges: Array, places: Array) -> tuple[Array, Cache]:
+        """h (B,T,C), edges (B,T,2) int, places (B,T) int -> out (B,T,C)"""
+        xp = array_module(h)
+        cache = Cache(self)
+        rows = xp.arange(len(h))[:, None]
+        left, right = edges[..., 0], edges[..., 1]
+        cache["edges"] = EdgeCache(h.shape, rows, left, right)
+        p = cache.keep("places", self.places_embed.forward(places))
+        x = xp.concatenate([h[rows, left], h[rows, right], p], axis=-1)
+        x = cache.keep("first", self.first.forward(x))
+        x = cache.keep("gelu_first", ops.gelu_forward(x))
+        x = cache.keep("ln_first", self.ln_first.forward(x))
+        x = cache.keep("second", self.second.forward(x))
+        x = cache.keep("gelu_second", ops.gelu_forward(x))
+        out = cache.keep("ln_second", self.ln_second.forward(x))
+        return out, cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dh (B,T,C): what comes back through the edges"""
+        xp = array_module(dout)
+        cache = self.own(cache)
+        dx = self.ln_second.backward(dout, cache.pop("ln_second"))
+        dx = ops.gelu_backward(dx, cache.pop("gelu_second"))
+        dx = self.second.backward(dx, cache.pop("second"))
+        dx = self.ln_first.backward(dx, cache.pop("ln_first"))
+        dx = ops.gelu_backward(dx, cache.pop("gelu_first"))
+        dx = self.first.backward(dx, cache.pop("first"))
+        # x = [h[left]; h[right]; p]: one position can be an edge of many tokens, whose gradients are added
+        shape, rows, left, right = cache.pop("edges")
+        c = shape[-1]
+        self.places_embed.backward(dx[..., 2 * c :], cache.pop("places"))
+        dh = xp.zeros(shape, dx.dtype)
+        xp.add.at(dh, (rows, left), dx[..., :c])
+        xp.add.at(dh, (rows, right), dx[..., c : 2 * c])
+        return dh
+
+
+class SpanBERT(Encoder):
+    """The encoder of SpanBERT with both heads of its pre-training. seed: as for GPT1."""
+
+    Config = SpanBERTConfig
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        super().__init__(config, seed, dtype)
+        rng = None if seed is None else np.random.default_rng([seed, 1])
+        self.boundary = BoundaryHead(config, rng, dtype)
+
+    def loss(
+        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
+        key: Key | None = None, grad: bool = True, *,
+        span_edges: Array | None = None, span_places: Array | None = None, **inputs,
+    ) -> tuple[Array, Cache]:
+        """As `Encoder.loss`; with span_edges (B,T,2) and span_places (B,T) plus the boundary objective (equation 1).
+
+        Both predict the same targets with the same token table and bias. Raises InputError for edges outside the text
+        and for places outside a span.
+        """
+        h, cache = self.hidden(ids, None, key, grad, **inputs)
+        loss = self.word_loss(h, targets, weights, normalizer, cache)
+        if span_edges is None:
+            return loss, cache
+        edges, places = self._placed_spans(span_edges, span_places, h.shape)
+        targets, weights = self.place_targets(targets, weights, h.shape[:2])
+        y = cache.keep("boundary", self.boundary.forward(h, edges, places))
+        loss = loss + cache.keep("boundary_loss", ops.linear_cross_entropy_forward(
+            y, self.head.value, targets, self.words.bias.value,
+            weights=weights, normalizer=normalizer, grad=grad,
+        ))  # fmt: skip
+        return loss, cache
+
+    def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
+        """The gradient of dloss * loss arrives in the parameters."""
+        cache = self.own(cache)
+        dh = self.word_loss_backward(dloss, cache)
+        if "boundary" in cache:
+            dy, dw, dbias = ops.linear_cross_entropy_backward(dloss, cache.pop("boundary_loss"))
+            accumulate(self.head, dw)
+            accumulate(self.words.bias, dbias)
+            dh = dh + self.boundary.backward(dy, cache.pop("boundary"))
+        self.hidden_backward(dh, cache)
+
+    def _placed_spans(self, edges: Array, places: Array | None, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        b, t, _ = shape
+        edges = as_array(edges, "span_edges are")
+        places = as_array(places, "span_places are")
+        if edges.shape != (b, t, 2) or places.shape != (b, t):
+            given = f"span_edges have shape {edges.shape} and span_places {places.shape}"
+            raise InputError(f"{given}: give {(b, t, 2)} and {(b, t)}, one pair and one place for each id")
+        check_range(edges, t, f"edge {{}} is out of range: the text has {t} tokens")
+        check_range(places, PLACES, f"place {{}} is out of range: a span has at most {PLACES} tokens")
+        return to_device(edges, self.device), to_device(places, self.device)
+
+    def published_names(self) -> published.Names:
+        """Those of BERT's encoder and of its first head; the boundary's own have no name in transformers."""
+        pairs = embeddings_of("bert")
+        for i in range(self.config.n_layer):
+            pairs += published.of_block(f"h.{i}", f"bert.encoder.layer.{i}", BLOCK)
+        pairs += [
+            ("words.dense", ["cls.predictions.transform.dense"]),
+            ("words.ln", ["cls.predictions.transform.LayerNorm"]),
+        ]
+        for module in ("places_embed", "first", "ln_first", "second", "ln_second"):
+            pairs.append((f"boundary.{module}", [f"boundary.{module}"]))
+        return published.of_modules(pairs) | {"words.bias": ["cls.predictions.bias"]}
+
+
+def covered_spans(text: Tokenizer, rate: float) -> Objective:
+    """The objective of SpanBERT for this vocabulary: tell the tokens of covered spans, inside and from their edges."""
+    return spans(text.ids[MASK], text.vocab_size, rate)
+
+
+CARD = Card(
+    "spanbert",
+    SpanBERT,
+    SIZES,
+    usual_size="base",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=covered_spans,
+    special_tokens=(MASK,),
+    init_std=as_wide_as_the_paper,
+    loss_in_nats=False,
+    mask_rate=MASK_RATE,
+)

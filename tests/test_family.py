@@ -1,0 +1,233 @@
+"""The encoders of the family: every gradient, what each sees, its files, and what it refuses."""
+
+import numpy as np
+import pytest
+from helpers import same, snapshot
+
+from minigpt import gradcheck, models, open_model, ops
+from minigpt.data.objectives import sentence_order, spans
+from minigpt.errors import InputError
+from minigpt.jobs.pretrain import PretrainOptions, train
+from minigpt.models import costs
+from minigpt.models.family.albert import ALBERT
+from minigpt.models.family.encoder import Encoder
+from minigpt.models.family.roberta import RoBERTa
+from minigpt.models.family.spanbert import SpanBERT
+
+SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
+OWN = {"albert": {"embedding_size": 4}}
+ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
+
+
+def small(name: str, dtype=np.float64, dropout=0.0, **sizes):
+    """A model of odd sizes, with every parameter off its initial point."""
+    kind = models.card(name).model
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
+    model = kind(kind.Config(**(SIZES | OWN.get(name, {}) | sizes), **rates), seed=0, dtype=dtype)
+    rng = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
+    return model
+
+
+def inputs(name: str, rows=3, length=5, seed=0) -> dict:
+    """Ids, targets of which some are not predicted, padding at the right of the last row, and what the model has."""
+    rng = np.random.default_rng(seed)
+    ids, targets = rng.integers(11, size=(2, rows, length))
+    targets[rng.random(targets.shape) < 0.5] = ops.IGNORED
+    targets[0, 0] = 3
+    mask = np.ones((rows, length), bool)
+    mask[-1, -2:] = False
+    given = {"ids": ids, "targets": targets, "mask": mask}
+    if hasattr(models.card(name).model, "sentence_scores"):
+        given["segments"] = (np.arange(length) >= 3).astype(int) * np.ones((rows, 1), int)
+        given["sentence_labels"] = np.array([0, 1, 1])
+    if name == "spanbert":
+        given["span_edges"] = rng.integers(length, size=(rows, length, 2))
+        given["span_places"] = rng.integers(10, size=(rows, length))
+    return given
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize(
+    ("dropout", "checkpoint_blocks"), [(0.2, False), pytest.param(0.2, True, marks=pytest.mark.slow)]
+)
+def test_every_gradient(name, dropout, checkpoint_blocks):
+    model = small(name, dropout=dropout)
+    model.checkpoint_blocks = checkpoint_blocks
+    given = inputs(name)
+    ids, targets = given.pop("ids"), given.pop("targets")
+    results = gradcheck.check_model(model, ids, targets, key=ops.Key.of(1, 2), **given)
+    assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
+    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_position_sees_both_sides_and_no_padding(name):
+    model = small(name)
+    ids = np.arange(5)[None]
+    mask = np.array([[True, True, True, True, False]])
+    before, _ = model.hidden(ids, grad=False, mask=mask)
+    changed = ids.copy()
+    changed[0, 3] = 9
+    after, _ = model.hidden(changed, grad=False, mask=mask)
+    assert (np.abs(after - before).max(axis=-1) > 1e-6).all(), "a later token moves the first position"
+    changed = ids.copy()
+    changed[0, 4] = 9
+    after, _ = model.hidden(changed, grad=False, mask=mask)
+    assert same(snapshot([after[:, :4]]), snapshot([before[:, :4]])), "padding moves no other position"
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_parts_of_a_batch_have_the_loss_of_the_whole(name):
+    model, given = small(name), inputs(name)
+    whole, _ = model.loss(**given)
+    n_targets = int((given["targets"] != ops.IGNORED).sum())
+    parts = 0.0
+    for part in (slice(0, 1), slice(1, 3)):
+        rows = {key: value[part] for key, value in given.items()}
+        if "sentence_labels" in rows:
+            rows["share"] = len(rows["ids"]) / 3
+        parts += model.loss(normalizer=n_targets, **rows)[0]
+    assert parts == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_saved_under_the_published_names_and_opened_again(name, tmp_path):
+    model = small(name, np.float32)
+    model.save(tmp_path)
+    again = open_model(tmp_path)
+    assert type(again) is type(model) and again.config == model.config
+    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert set(model.published_names()) == {name for name, _ in model.named_parameters()}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_it_trains_by_the_same_pipeline_as_gpt(name, tmp_path):
+    options = PretrainOptions(
+        model=name, data="stories:200", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=12,
+        batch=6, accumulate=2, lr=3e-3, out=str(tmp_path / "run"),
+    )  # fmt: skip
+    job = train(options)
+    assert job.step == 12 and job.run.rows[-1]["val_loss"] < job.run.rows[0]["val_loss"]
+    model, text = models.open_both(tmp_path / "run")
+    assert type(model) is models.card(name).model and text.vocab_size == model.config.vocab_size
+    assert job.options.mask_rate == models.card(name).mask_rate
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_its_costs_are_foretold(name):
+    model = small(name, np.float32, n_layer=3)
+    ids = np.zeros((2, 7), int)
+    _, cache = model.loss(ids, ids)
+    own = {id(p.data) for p in model.parameters()}
+    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    assert costs.activations(type(model), model.config, 2, 7) == kept
+
+
+def test_a_shared_block_is_one_parameter_whose_gradients_add_up():
+    model = small("albert")
+    names = [name for name, _ in model.named_parameters()]
+    assert any(name.startswith("h.0.") for name in names) and not any(name.startswith("h.1.") for name in names)
+    twice = small("albert", n_layer=4)
+    assert len(list(twice.parameters())) == len(list(model.parameters())), "more layers are no more parameters"
+    ids = np.arange(5)[None]
+    one, _ = model.hidden(ids, grad=False)
+    two, _ = twice.hidden(ids, grad=False)
+    assert np.abs(one - two).max() > 1e-3, "yet they compute something else"
+
+
+def test_albert_s_second_task_is_learned_from_one_batch():
+    rows = np.random.default_rng(0).integers(8, size=(6, 9))
+    batch = sentence_order(10, 11, 8, 9)(rows, np.random.default_rng(0))
+    model = ALBERT(ALBERT.Config(**(SIZES | OWN["albert"] | {"n_embd": 16})), seed=0)
+    _fit(model, batch, 150)
+    scores = model.sentence_scores(batch.ids, mask=batch.mask, segments=batch.segments)
+    assert (scores.argmax(axis=1) == batch.sentence_labels).all()
+
+
+def test_the_boundary_objective_uses_no_state_inside_the_span():
+    """The boundary's loss of a span does not change when the states inside it are replaced."""
+    model = small("spanbert")
+    rng = np.random.default_rng(0)
+    h = rng.standard_normal((1, 8, 6))
+    edges = np.zeros((1, 8, 2), int)
+    edges[0, 2:5] = 1, 5
+    places = np.zeros((1, 8), int)
+    places[0, 2:5] = 0, 1, 2
+    before, _ = model.boundary.forward(h, edges, places)
+    h[0, 2:5] = rng.standard_normal((3, 6))
+    after, _ = model.boundary.forward(h, edges, places)
+    assert same(snapshot([before[0, 2:5]]), snapshot([after[0, 2:5]]))
+    assert len({row.tobytes() for row in before[0, 2:5]}) == 3, "the places tell its tokens apart"
+
+
+def test_spanbert_learns_one_batch_from_the_edges_alone():
+    rows = np.random.default_rng(0).integers(10, size=(4, 9))
+    batch = spans(10, 11, rate=0.3)(rows, np.random.default_rng(0))
+    model = SpanBERT(SpanBERT.Config(**(SIZES | {"n_embd": 16})), seed=0)
+    _fit(model, batch, 200)
+    h, _ = model.hidden(batch.ids, grad=False, mask=batch.mask)
+    y, _ = model.boundary.forward(h, batch.span_edges, batch.span_places)
+    loss, _ = ops.linear_cross_entropy_forward(y, model.head.value, batch.targets, model.words.bias.value)
+    assert loss < 0.2
+
+
+def _fit(model, batch, steps: int) -> None:
+    optimizer = models.card("bert").optimizer(model.named_parameters())
+    for _ in range(steps):
+        model.zero_grad()
+        _, cache = model.loss(batch.ids, batch.targets, **batch.inputs)
+        model.loss_backward(cache)
+        optimizer.step(1e-2)
+
+
+def test_roberta_s_files_count_two_positions_more():
+    model = small("roberta")
+    tensors = {name: parameter.data for name, parameter in model.named_parameters()}
+    published = model.to_published(tensors)["roberta.embeddings.position_embeddings.weight"]
+    assert published.shape == (10, 6) and not published[:2].any()
+    assert model.config.to_dict()["max_position_embeddings"] == 10
+    assert RoBERTa.Config.from_dict(model.config.to_dict()) == model.config
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("roberta", {"segments": np.ones((1, 5), int)}, "segment 1 is out of range: this model has 1"),
+        ("distilbert", {"segments": np.zeros((1, 5), int)}, "DistilBERT has no segments"),
+        ("albert", {"past": []}, "so it cannot go on from a past"),
+    ],
+)
+def test_wrong_calls_have_one_clear_line(name, given, words):
+    with pytest.raises(InputError, match=words):
+        small(name).hidden(np.arange(5)[None], **given)
+
+
+@pytest.mark.parametrize(
+    ("edges", "places", "words"),
+    [
+        (np.full((3, 5, 2), 5), np.zeros((3, 5), int), "edge 5 is out of range: the text has 5 tokens"),
+        (np.zeros((3, 5, 2), int), np.full((3, 5), 10), "a span has at most 10 tokens"),
+        (np.zeros((3, 5), int), np.zeros((3, 5), int), "one pair and one place for each id"),
+    ],
+)
+def test_wrong_spans_have_one_clear_line(edges, places, words):
+    given = inputs("spanbert") | {"span_edges": edges, "span_places": places}
+    with pytest.raises(InputError, match=words):
+        small("spanbert").loss(**given)
+
+
+@pytest.mark.parametrize(
+    ("model", "rate", "words"),
+    [
+        ("bert", 1.0, "--mask-rate 1.0: give a share of the tokens above 0 and below 1"),
+        ("bert", 0.0, "--mask-rate 0.0: give a share"),
+        ("gpt1", 0.2, "gpt1 covers no tokens"),
+    ],
+)
+def test_a_rate_that_cannot_be_is_refused(model, rate, words, tmp_path):
+    options = PretrainOptions(model=model, data="stories:50", steps=1, mask_rate=rate, out=str(tmp_path / "run"))
+    with pytest.raises(InputError, match=words):
+        train(options)
+    assert not (tmp_path / "run").exists()
