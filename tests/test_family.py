@@ -5,17 +5,18 @@ import pytest
 from helpers import same, snapshot
 
 from minigpt import gradcheck, models, open_model, ops
-from minigpt.data.objectives import sentence_order, spans
+from minigpt.data.objectives import masked, sentence_order, spans
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, train
 from minigpt.models import costs
 from minigpt.models.family.albert import ALBERT
+from minigpt.models.family.electra import ELECTRA
 from minigpt.models.family.encoder import Encoder
 from minigpt.models.family.roberta import RoBERTa
 from minigpt.models.family.spanbert import SpanBERT
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
-OWN = {"albert": {"embedding_size": 4}}
+OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1}}
 ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
 
 
@@ -81,14 +82,17 @@ def test_every_position_sees_both_sides_and_no_padding(name):
 @pytest.mark.parametrize("name", ENCODERS)
 def test_the_parts_of_a_batch_have_the_loss_of_the_whole(name):
     model, given = small(name), inputs(name)
-    whole, _ = model.loss(**given)
+    key = ops.Key.of(1, 2)
+    if name == "electra":  # its mean is over all tokens, of which a part knows only its own
+        del given["mask"]
+    whole, _ = model.loss(key=key, **given)
     n_targets = int((given["targets"] != ops.IGNORED).sum())
     parts = 0.0
     for part in (slice(0, 1), slice(1, 3)):
         rows = {key: value[part] for key, value in given.items()}
-        if "sentence_labels" in rows:
+        if "sentence_labels" in rows or name == "electra":
             rows["share"] = len(rows["ids"]) / 3
-        parts += model.loss(normalizer=n_targets, **rows)[0]
+        parts += model.loss(normalizer=n_targets, key=key._replace(row=part.start), **rows)[0]
     assert parts == pytest.approx(whole, rel=1e-12)
 
 
@@ -144,6 +148,56 @@ def test_albert_s_second_task_is_learned_from_one_batch():
     _fit(model, batch, 150)
     scores = model.sentence_scores(batch.ids, mask=batch.mask, segments=batch.segments)
     assert (scores.argmax(axis=1) == batch.sentence_labels).all()
+
+
+def test_the_generator_s_words_are_drawn_from_its_probabilities():
+    model = small("electra")
+    ids = np.full((4000, 5), 7)
+    targets = np.full((4000, 5), ops.IGNORED)
+    targets[:, 2] = 3
+    seen, replaced = model.filled_in(ids, targets, ops.Key.of(0))
+    logits, _ = model.forward(ids[:1], grad=False)
+    p, _ = ops.softmax_forward(logits[0, 2])
+    found = np.bincount(seen[:, 2], minlength=11) / 4000
+    assert np.abs(found - p).max() < 0.04, "five standard deviations of 4,000 draws"
+    assert (seen[:, [0, 1, 3, 4]] == 7).all(), "what was not covered stays"
+    assert np.array_equal(replaced[:, 2], seen[:, 2] != 3) and not replaced[:, [0, 1, 3, 4]].any()
+    again, _ = model.filled_in(ids, targets, ops.Key.of(0))
+    other, _ = model.filled_in(ids, targets, ops.Key.of(1))
+    assert np.array_equal(again, seen) and not np.array_equal(other, seen)
+
+
+def test_electra_has_a_gradient_at_every_token_and_none_through_the_drawing():
+    """The discriminator's loss alone leaves the generator's own weights without a gradient."""
+    model, given = small("electra"), inputs("electra")
+    _, cache = model.loss(**given)
+    dpairs = ops.cross_entropy_backward(1.0, cache["told"])
+    real = given["mask"]
+    assert (dpairs[..., 1][real] != 0).all() and (dpairs[..., 1][~real] == 0).all()
+    dh = model.words.backward(dpairs[..., 1], cache["replaced"])
+    model.hidden_backward(dh, cache["hidden"])
+    own = [name for name, p in model.generator.named_parameters() if p.grad is not None]
+    assert own and all(name.startswith(("tokens", "positions", "segments", "ln_embed")) for name in own), own
+
+
+def test_electra_tells_replaced_words_of_one_batch():
+    model = ELECTRA(ELECTRA.Config(**(SIZES | {"n_embd": 16, "embedding_size": 16, "generator_heads": 1})), seed=0)
+    rows = np.random.default_rng(0).integers(10, size=(4, 9))
+    batch = masked(10, 11, 0.3)(rows, np.random.default_rng(0))._replace(share=1.0)
+    _fit(model, batch, 200)
+    seen, replaced = model.filled_in(batch.ids, batch.targets)
+    scores = model.replaced_scores(seen)
+    assert ((scores > 0) == replaced).mean() > 0.9
+
+
+def test_a_discriminator_without_its_generator_is_opened_with_a_warning(tmp_path):
+    model = small("electra")
+    tensors = {name: parameter.data for name, parameter in model.named_parameters()}
+    published = {name: t for name, t in model.to_published(tensors).items() if not name.startswith("generator.")}
+    with pytest.warns(UserWarning, match="a discriminator without its generator"):
+        plain = model.from_published(published, tmp_path)
+    assert set(plain) == set(tensors)
+    assert not plain["generator.h.0.attn.c_attn.weight"].any() and plain["h.0.attn.c_attn.weight"].any()
 
 
 def test_the_boundary_objective_uses_no_state_inside_the_span():

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from minigpt.ops.random_keys import Key, fold, keep_mask
+from minigpt.ops.random_keys import Key, fold, keep_mask, uniform
 
 N = 1 << 17
 KEYS = [Key.of(seed, step).fold(layer, site) for seed, step, layer, site in product((0, 1), (0, 1, 2), (0, 1), (0, 1))]
@@ -209,3 +209,14 @@ def test_a_mask_is_drawn_without_hidden_state():
     before = np.random.get_state()[1].copy()
     first, second = bits(Key.of(1)), bits(Key.of(1))
     assert (first == second).all() and (np.random.get_state()[1] == before).all()
+
+
+def test_uniform_numbers_are_the_hash_itself_and_keep_their_place_in_a_divided_batch():
+    key = Key.of(3, 4)
+    numbers = uniform(key, (6, 5), np)
+    assert numbers.dtype == np.float64 and (0 <= numbers).all() and (numbers < 1).all()
+    assert numbers[1, 2] == by_hand(key, 7) / 2**32
+    assert np.array_equal(uniform(key._replace(row=4), (2, 5), np), numbers[4:])
+    assert np.array_equal(keep_mask(key, 0.3, (6, 5), np), numbers >= int(0.3 * 2**32) / 2**32)
+    many = uniform(key, (N,), np)
+    assert abs(many.mean() - 0.5) < FIVE_SIGMA / math.sqrt(12 * N)

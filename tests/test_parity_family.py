@@ -17,8 +17,8 @@ SHAPES = [
     {"vocab_size": 13, "n_positions": 7, "n_embd": 15, "n_layer": 2, "n_head": 3},
     {"vocab_size": 101, "n_positions": 11, "n_embd": 36, "n_layer": 3, "n_head": 4},
 ]
-OWN = {"albert": {"embedding_size": 10}}
-NAMES = ["bert", "roberta", "albert", "distilbert"]
+OWN = {"albert": {"embedding_size": 10}, "electra": {"embedding_size": 10, "generator_heads": 1}}
+NAMES = ["bert", "roberta", "albert", "distilbert"]  # ELECTRA has a test of its own
 PADDING = 1  # the id that RoBERTa's tables keep for padding: the inputs leave it out
 
 
@@ -144,3 +144,82 @@ def test_each_opens_what_the_other_writes(name, torch, transformers, tmp_path):
     again = open_model(tmp_path / "theirs", dtype=np.float64)
     logits, _ = again.forward(ids, grad=False)
     assert error(logits, expected) < 1e-9
+
+
+def test_both_networks_of_electra(torch, transformers, monkeypatch):
+    """The generator against ElectraForMaskedLM, the discriminator against ElectraForPreTraining, with shared tables."""
+    activations = transformers.models.electra.modeling_electra
+    tanh = torch.nn.GELU(approximate="tanh")
+    exact = activations.get_activation
+    monkeypatch.setattr(activations, "get_activation", lambda name: tanh if name == "gelu" else exact(name))
+    discriminator, ours = theirs_and_ours_of_electra(torch, transformers, SHAPES[1])
+    config = dict(ours.config.of_generator.to_dict(), architectures=["ElectraForMaskedLM"])
+    generator = transformers.ElectraForMaskedLM(transformers.ElectraConfig(**config)).eval().double()
+    tensors = {name: parameter.data for name, parameter in ours.named_parameters()}
+    published = ours.to_published(tensors)
+    state = {name.removeprefix("generator."): t for name, t in published.items() if name.startswith("generator.")}
+    state |= {name: t for name, t in published.items() if name.startswith("electra.embeddings.")}
+    state["generator_lm_head.weight"] = published["electra.embeddings.word_embeddings.weight"]
+    generator.load_state_dict({name: torch.from_numpy(t.copy()) for name, t in state.items()})
+
+    given = inputs(ours)
+    given.pop("mask")
+    key = ops.Key.of(0)
+    seen, replaced = ours.filled_in(given["ids"], given["targets"], key)
+    covered = generator(input_ids=torch.from_numpy(given["ids"]), labels=torch.from_numpy(given["targets"]))
+    told = discriminator(input_ids=torch.from_numpy(seen))
+    labels = torch.from_numpy(replaced).double()  # transformers makes them float32, and with them the loss
+    total = covered.loss + 50 * torch.nn.functional.binary_cross_entropy_with_logits(told.logits, labels)
+    total.backward()
+    logits, _ = ours.forward(given["ids"], grad=False)
+    assert error(logits, covered.logits.detach().numpy()) < 1e-9
+    assert error(ours.replaced_scores(seen), told.logits.detach().numpy()) < 1e-9
+    loss, cache = ours.loss(**given, key=key)
+    assert error(loss, total.item()) < 1e-9
+    ours.zero_grad()
+    ours.loss_backward(cache)
+    gradients = {f"generator.{name}": p.grad.numpy() for name, p in generator.named_parameters()}
+    for name, parameter in discriminator.named_parameters():
+        shared = gradients.get(f"generator.{name}", 0) if name.startswith("electra.embeddings.") else 0
+        gradients[name] = parameter.grad.numpy() + shared
+    expected = ours.from_published(gradients, Path("theirs"))
+    for name, parameter in ours.named_parameters():
+        if not name.endswith("c_attn.bias"):
+            assert error(parameter.grad, expected[name]) < 1e-9, name
+
+
+def theirs_and_ours_of_electra(torch, transformers, sizes):
+    """Their discriminator, and ours with the same weights and a random generator."""
+    torch.manual_seed(0)
+    kind = models.card("electra").model
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    config = kind.Config(**sizes, **OWN["electra"], **rates)
+    theirs = transformers.ElectraForPreTraining(transformers.ElectraConfig(**config.to_dict())).eval().double()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    ours = kind(config, seed=0, dtype=np.float64)
+    with pytest.warns(UserWarning, match="without its generator"):
+        plain = ours.from_published(numbers(theirs.state_dict()), Path("theirs"))
+    for name, parameter in ours.named_parameters():
+        if not name.startswith("generator."):
+            parameter.data[...] = plain[name]
+    return theirs, ours
+
+
+def test_electra_s_files(torch, transformers, tmp_path):
+    """transformers opens our discriminator; we open theirs, which comes without a generator."""
+    theirs, ours = theirs_and_ours_of_electra(torch, transformers, SHAPES[0])
+    ids = np.random.default_rng(0).integers(2, 13, size=(2, 6))
+    expected = ours.replaced_scores(ids)
+    ours.save(tmp_path / "ours")
+    opened, report = transformers.ElectraForPreTraining.from_pretrained(
+        tmp_path / "ours", dtype=torch.float64, output_loading_info=True
+    )
+    assert not report["missing_keys"]
+    assert all(name.startswith("generator.") for name in report["unexpected_keys"])
+    assert error(opened.eval()(input_ids=torch.from_numpy(ids)).logits.detach().numpy(), expected) < 1e-9
+    theirs.save_pretrained(tmp_path / "theirs")
+    with pytest.warns(UserWarning, match="without its generator"):
+        again = open_model(tmp_path / "theirs", dtype=np.float64)
+    assert error(again.replaced_scores(ids), expected) < 1e-9

@@ -82,7 +82,7 @@ def largest_batch(
 # which sizes it is made of: 33 = 3 * 11 is three times the number of heads. The same axes with the real sizes give the
 # real bytes.
 
-BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER, TABLE = 5, 13, 11, 17, 19, 23, 29, 31
+BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER, TABLE, GENERATOR = 5, 13, 11, 17, 19, 23, 29, 31, 37
 
 
 def activations(
@@ -105,11 +105,12 @@ def activations(
         HIDDEN: getattr(config, "n_hidden", 1),
         INNER: getattr(config, "n_inner", 1),
         TABLE: getattr(config, "embedding_size", 1),
+        GENERATOR: getattr(config, "generator_heads", 1),
     }
     in_block = outside = 0
     for path, array in _traced(model_class, config):
         numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
-        if path.startswith("h.0."):
+        if ".h.0." in f".{path}":
             in_block += numbers * array.itemsize
         else:
             outside += numbers * array.itemsize
@@ -130,6 +131,7 @@ def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[
         "n_hidden": HIDDEN,
         "n_inner": INNER,
         "embedding_size": TABLE,
+        "generator_heads": GENERATOR,
     }
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}

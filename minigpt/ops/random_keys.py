@@ -134,6 +134,18 @@ def keep_part(key: Key, rate: float, shape: tuple[int, ...], part: slice, xp):
 
 def keep_at(key: Key, rate: float, index):
     """index (*) uint32, numbers of elements in the whole batch -> keep (*) bool. The array index is overwritten."""
+    return _hashed(key, index) >= drop_below(rate)
+
+
+def uniform(key: Key, shape: tuple[int, ...], xp):
+    """An array of `shape`, float64, of numbers from 0 up to, but not including, 1; otherwise as `keep_mask`."""
+    index = xp.arange(math.prod(shape), dtype=xp.uint32)
+    index += first_index(key, shape) & LOW_32_BITS
+    return (_hashed(key, index) / 2.0**32).reshape(shape)
+
+
+def _hashed(key: Key, index):
+    """index (*) uint32 -> the 32 bits of each element, uint32. The array index is overwritten."""
     x = index
     # Mixed as by _mix, with the key put in twice, so that two keys never give shifted copies of one mask.
     x ^= key.seed_bits
@@ -143,4 +155,4 @@ def keep_at(key: Key, rate: float, index):
     x += key.seed_bits
     x *= 0x846CA68B
     x ^= x >> 16
-    return x >= drop_below(rate)
+    return x

@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     source (B,S) int64: a text that ids depend on, such as the one to translate (an encoder-decoder's first input).
     source_mask (B,S) boolean: False where the source is padding. None: it is all text.
 
-    share: which part of a whole batch these rows are, above 0 and at most 1, for losses that are means over rows.
+    share: which part of a whole batch these rows are, at most 1, for losses that are means over rows or all tokens.
     """
 
     ids: np.ndarray
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     query_mask: np.ndarray | None = None
     source: np.ndarray | None = None
     source_mask: np.ndarray | None = None
-    share: float = 1.0
+    share: float | None = None
 
     @property
     def n_targets(self) -> int:
@@ -49,13 +49,8 @@ class Batch(NamedTuple):
 
     @property
     def inputs(self) -> dict[str, np.ndarray | float]:
-        """What a model is given beside ids and targets, by name: of the other fields those that are not None.
-
-        The share only beside labels of sentences, the one loss that is a mean over rows.
-        """
+        """What a model is given beside ids and targets, by name: of the other fields those that are not None."""
         others = {name: getattr(self, name) for name in self._fields[2:]}
-        if self.sentence_labels is None:
-            del others["share"]
         return {name: value for name, value in others.items() if value is not None}
 
     def rows(self, part: slice) -> "Batch":
@@ -66,8 +61,9 @@ class Batch(NamedTuple):
             is_array = value is not None and name != "share"
             if is_array and len(value) == n_rows:
                 values[name] = value[part]
-        share = self.share * len(values["ids"]) / n_rows
-        return self._replace(**values, share=share)
+        if self.share is not None:
+            values["share"] = self.share * len(values["ids"]) / n_rows
+        return self._replace(**values)
 
 
 Objective = Callable[[np.ndarray, np.random.Generator], Batch]

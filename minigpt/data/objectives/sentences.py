@@ -31,7 +31,7 @@ def sentence_pairs(
         away = labels * rng.integers(1, b, size=b)  # how many rows further down the second part comes from
         second = second[(np.arange(b) + away) % b]
         pairs, segments = _joined(first, second, start_id, separator_id)
-        return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels)
+        return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels, share=1.0)
 
     return objective
 
@@ -58,7 +58,7 @@ def sentence_order(
         exchanged_pairs, exchanged_segments = _joined(second, first, start_id, separator_id)
         pairs = np.where(is_exchanged, exchanged_pairs, pairs)
         segments = np.where(is_exchanged, exchanged_segments, segments)
-        return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels)
+        return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels, share=1.0)
 
     return objective
 

@@ -126,7 +126,8 @@ def evaluate(model: LanguageModel, batches: Iterable[Batch], ranks: Ranks = ALON
     count = 0
     mine = itertools.islice(batches, ranks.rank, None, ranks.size)
     for batch in tqdm(mine, "evaluating", leave=False, delay=2, disable=None):
-        batch = batch._replace(share=batch.n_targets)  # a mean over rows counts as often as the targets beside it
+        if batch.share is not None:
+            batch = batch._replace(share=batch.n_targets)  # a mean over rows counts as often as the targets beside it
         loss, _ = model.loss(batch.ids, batch.targets, normalizer=1, grad=False, **batch.inputs)
         total += float(loss)
         count += batch.n_targets

@@ -43,15 +43,6 @@ class ALBERTConfig(BERTConfig):
     vocab_size: int = 30000
     embedding_size: int = 128
 
-    def __post_init__(self):
-        super().__post_init__()
-        self._check_size("embedding_size")
-
-    @property
-    def table_width(self) -> int:
-        """E: narrower than the blocks, or as wide."""
-        return self.embedding_size
-
 
 class ALBERT(PairEncoder):
     """The encoder of ALBERT with both heads of its pre-training. seed: as for GPT1."""

@@ -44,14 +44,16 @@ class PublishedConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
+        if hasattr(self, "embedding_size"):
+            self._check_size("embedding_size")
         if self.hidden_act not in TANH_FORMS:
             forms = " or ".join(map(repr, TANH_FORMS))
             raise InputError(f"hidden_act is {self.hidden_act!r}: only GELU in its tanh form is built here, {forms}")
 
     @property
     def table_width(self) -> int:
-        """The width of the embeddings, C unless a model has tables that are narrower than its blocks."""
-        return self.n_embd
+        """The width of the embeddings: C, or the embedding_size of a model that has one."""
+        return getattr(self, "embedding_size", self.n_embd)
 
     @classmethod
     def from_dict(cls, values: dict) -> "PublishedConfig":

@@ -1,0 +1,287 @@
+"""ELECTRA (Clark, Luong, Le and Manning 2020): a small generator fills in covered words, the model tells which are new.
+
+So it learns from every token, not only from those that are covered (section 3). The generator's words are drawn, and no
+gradient goes back through the drawing; the two share their tables. transformers has the exact GELU in the generator's
+head, here it is the tanh form.
+"""
+
+import dataclasses
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.data.objectives import Batch, Objective
+from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.family import published
+from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
+from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.token_ids import as_array
+from minigpt.nn import Cache, Linear, Module
+from minigpt.nn.optim import AdamW
+from minigpt.ops.random_keys import Key, fold, uniform
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+DISCRIMINATOR_WEIGHT = 50.0  # of its loss beside the generator's (section 3.1)
+IN_GENERATOR, IN_DRAWING = 1 << 20, 1 << 21  # places in the computation, beyond the layers, that a key is folded with
+
+
+@dataclass(frozen=True, kw_only=True)
+class ELECTRAConfig(BERTConfig):
+    """Sizes and rates; the defaults are those of ELECTRA-base.
+
+    embedding_size: E, the width of the tables that both networks share. generator_heads: heads of the generator, each
+    as large as one of the model; so they are its width too.
+    """
+
+    architecture: ClassVar[str] = "ElectraForPreTraining"
+
+    model_type: str = "electra"
+    embedding_size: int = 768
+    generator_heads: int = 4
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._check_size("generator_heads")
+
+    @property
+    def of_generator(self) -> "ELECTRAConfig":
+        """The generator's configuration: fewer heads of the same size, as many layers."""
+        head_size = self.n_embd // self.n_head
+        return dataclasses.replace(self, n_head=self.generator_heads, n_embd=self.generator_heads * head_size)
+
+
+class Generator(Encoder):
+    """The network that fills in covered words. Its tables are those of the model that it is made for."""
+
+    Config = ELECTRAConfig
+
+    def __init__(self, of_model: Encoder, seed: int | None, dtype):
+        self.of_model = (of_model,)  # in a tuple: a generator does not own the model that it belongs to
+        super().__init__(of_model.config.of_generator, seed, dtype)
+
+    def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
+        """The tables of the model, and a matrix of its own behind them where the widths differ."""
+        (model,) = self.of_model
+        config = self.config
+        self.tokens_embed = model.tokens_embed
+        self.positions_embed = model.positions_embed
+        self.segments_embed = model.segments_embed
+        self.ln_embed = model.ln_embed
+        same = config.table_width == config.n_embd
+        self.widen = None if same else Linear(config.table_width, config.n_embd, rng, config.initializer_range, dtype)
+
+
+class ReplacedHead(Module):
+    """Is a word the text's own? One score for each position: gelu(h W + b) w + c (section 3)."""
+
+    def __init__(self, config: ELECTRAConfig, rng: np.random.Generator | None, dtype):
+        self.dense = Linear(config.n_embd, config.n_embd, rng, config.initializer_range, dtype)
+        self.score = Linear(config.n_embd, 1, rng, config.initializer_range, dtype)
+
+    def forward(self, h: Array) -> tuple[Array, Cache]:
+        """h (B,T,C) -> scores (B,T), above 0 where a word was probably replaced"""
+        cache = Cache(self)
+        x = cache.keep("dense", self.dense.forward(h))
+        x = cache.keep("gelu", ops.gelu_forward(x))
+        scores = cache.keep("score", self.score.forward(x))
+        return scores[..., 0], cache
+
+    def backward(self, dscores: Array, cache: Cache) -> Array:
+        """dscores (B,T) -> dh (B,T,C)"""
+        cache = self.own(cache)
+        dx = self.score.backward(dscores[..., None], cache.pop("score"))
+        dx = ops.gelu_backward(dx, cache.pop("gelu"))
+        return self.dense.backward(dx, cache.pop("dense"))
+
+
+class ELECTRA(Encoder):
+    """The discriminator of ELECTRA, which is the model, and its generator. seed: as for GPT1.
+
+    `hidden` is the discriminator's; `forward` gives the generator's words, `replaced_scores` the model's own answer.
+    """
+
+    Config = ELECTRAConfig
+    repeats_its_step = False  # which words are drawn differs
+
+    def __init__(self, config: ELECTRAConfig, seed: int | None = 0, dtype=np.float32):
+        super().__init__(config, seed, dtype)
+        self.generator = Generator(self, None if seed is None else seed + 1, dtype)
+
+    def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
+        """No words: one score for each position."""
+        return ReplacedHead(self.config, rng, dtype)
+
+    def forward(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> logits (B,T,V): the generator's scores of the word at each position"""
+        cache = Cache(self, grad)
+        logits = cache.keep("generator", self.generator.forward(ids, past, key, grad, **inputs))
+        return logits, cache
+
+    def backward(self, dlogits: Array, cache: Cache) -> None:
+        """dlogits (B,T,V) -> nothing: the gradients arrive in the parameters"""
+        self.generator.backward(dlogits, self.own(cache).pop("generator"))
+
+    def loss(
+        self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
+        key: Key | None = None, grad: bool = True, *, share: float = 1.0, mask: Array | None = None, **inputs,
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int with covered words, targets (B,T) int with the words that were covered, else -100 -> loss ()
+
+        The generator's loss, as `Encoder.loss`, plus 50 times the mean over all tokens of the discriminator's, which
+        is multiplied by share, the part of a whole batch that these rows are. key: also of the words that are drawn;
+        without one they are the same each time. mask: padding (B,T) counts in no mean.
+        """
+        cache = Cache(self, grad)
+        loss = cache.keep("generator", self.generator.loss(
+            ids, targets, normalizer, weights, fold(key, IN_GENERATOR), grad, mask=mask, **inputs,
+        ))  # fmt: skip
+        seen, replaced = self.filled_in(ids, targets, key, mask=mask, **inputs)
+        real = _real_tokens(mask, seen)
+        h = cache.keep("hidden", self.hidden(seen, None, key, grad, mask=mask, **inputs))
+        scores = cache.keep("replaced", self.words.forward(h))
+        pairs = _as_pairs(scores)
+        labels = array_module(seen).where(real, replaced, ops.IGNORED)
+        n_tokens = float(real.sum()) / share
+        told = ops.cross_entropy_forward(pairs, labels, normalizer=n_tokens)
+        loss = loss + DISCRIMINATOR_WEIGHT * cache.keep("told", told)
+        return loss, cache
+
+    def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
+        """The gradient of dloss * loss arrives in the parameters of both networks."""
+        cache = self.own(cache)
+        dpairs = ops.cross_entropy_backward(DISCRIMINATOR_WEIGHT * dloss, cache.pop("told"))
+        dscores = dpairs[..., 1]  # the other one of a pair is the constant 0
+        dh = self.words.backward(dscores, cache.pop("replaced"))
+        self.hidden_backward(dh, cache.pop("hidden"))
+        self.generator.loss_backward(cache.pop("generator"), dloss)
+
+    def filled_in(
+        self, ids: Array, targets: Array, key: Key | None = None, **inputs
+    ) -> tuple[Array, Array]:
+        """ids, targets (B,T) int, as in `loss` -> ids (B,T) with the generator's words, and which differ (B,T) 0 or 1
+
+        A drawn word that happens to be the text's own counts as the text's own.
+        """
+        logits, _ = self.generator.forward(ids, grad=False, **inputs)
+        xp = array_module(logits)
+        ids = to_device(as_array(ids, "ids are"), self.device)
+        targets = to_device(as_array(targets, "targets are"), self.device)
+        p, _ = ops.softmax_forward(logits)
+        place = fold(key if key is not None else Key.of(0), IN_DRAWING)
+        chance = uniform(place, ids.shape, xp)
+        below = p.cumsum(axis=-1) <= chance[..., None] * p.sum(axis=-1, keepdims=True)
+        drawn = xp.minimum(below.sum(axis=-1), logits.shape[-1] - 1)
+        covered = targets != ops.IGNORED
+        seen = xp.where(covered, drawn, ids)
+        replaced = covered & (drawn != targets)
+        return seen, replaced.astype(xp.int64)
+
+    def replaced_scores(self, ids: Array, **inputs) -> Array:
+        """ids (B,T) int -> scores (B,T), above 0 where a word was probably replaced"""
+        h, _ = self.hidden(ids, grad=False, **inputs)
+        return self.words.forward(h)[0]
+
+    # -------------------------------------------------------------------------------------------------------- files
+
+    @classmethod
+    def least_size(cls, config: ELECTRAConfig) -> int:
+        """The numbers in its matrices: its tables, and 12 C^2 in each block of the discriminator."""
+        c = config.n_embd
+        return (config.vocab_size + config.n_positions) * config.embedding_size + 12 * config.n_layer * c * c
+
+    def published_names(self) -> published.Names:
+        """Those of ElectraForPreTraining; the generator has those of ElectraForMaskedLM behind `generator.`."""
+        pairs = embeddings_of("electra")
+        pairs += _names_of_body("", "electra", self)
+        pairs += [
+            ("words.dense", ["discriminator_predictions.dense"]),
+            ("words.score", ["discriminator_predictions.dense_prediction"]),
+        ]
+        pairs += _names_of_body("generator.", "generator.electra", self.generator)
+        pairs += [
+            ("generator.words.dense", ["generator.generator_predictions.dense"]),
+            ("generator.words.ln", ["generator.generator_predictions.LayerNorm"]),
+        ]
+        return published.of_modules(pairs) | {"generator.words.bias": ["generator.generator_lm_head.bias"]}
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """The other way round. A published discriminator comes without its generator, whose weights are zero then.
+
+        Raises InputError for a tensor that is missing.
+        """
+        if any(name.startswith("generator.") for name in tensors):
+            return super().from_published(tensors, folder)
+        warnings.warn(f"{folder} holds a discriminator without its generator: fine-tune it, but do not pre-train it "
+                      "further", stacklevel=2)  # fmt: skip
+        names = self.published_names()
+        own = {name: several for name, several in names.items() if not name.startswith("generator.")}
+        plain = published.from_published(tensors, own, folder)
+        for name, parameter in self.generator.named_parameters("generator."):
+            if name in names:
+                plain[name] = np.zeros_like(parameter.data)
+        return plain
+
+
+def _as_pairs(scores: Array) -> Array:
+    """scores (*) -> (*,2): with the constant 0 before each, so that softmax of a pair is the sigmoid of the score"""
+    xp = array_module(scores)
+    return xp.stack([xp.zeros_like(scores), scores], axis=-1)
+
+
+def _real_tokens(mask: Array | None, ids: Array) -> Array:
+    """(B,T) boolean: False at padding."""
+    xp = array_module(ids)
+    if mask is None or mask.shape != ids.shape:
+        return xp.ones(ids.shape, bool)
+    return to_device(as_array(mask, "mask is"), "cpu" if xp is np else "cuda")
+
+
+def _names_of_body(prefix: str, body: str, model: Encoder) -> list[tuple[str, list[str]]]:
+    """The modules of one of the two networks, but for the tables that both share."""
+    pairs = []
+    if model.widen is not None:
+        pairs.append((f"{prefix}widen", [f"{body}.embeddings_project"]))
+    for i in range(model.config.n_layer):
+        pairs += published.of_block(f"{prefix}h.{i}", f"{body}.encoder.layer.{i}", BLOCK)
+    return pairs
+
+
+SIZES = {
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "embedding_size": 128, "n_positions": 64, "generator_heads": 1},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "embedding_size": 384, "n_positions": 256, "generator_heads": 2},
+    "small": {"n_layer": 12, "n_head": 4, "n_embd": 256, "embedding_size": 128, "generator_heads": 1},
+    "base": {"n_layer": 12, "n_head": 12, "n_embd": 768, "embedding_size": 768, "generator_heads": 4},
+    "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "embedding_size": 1024, "generator_heads": 4},
+}
+
+
+def replaced_words(text: Tokenizer, rate: float) -> Objective:
+    """The objective of ELECTRA for this vocabulary: covered words, and a loss at every position."""
+    cover = covered_words(text, rate)
+
+    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
+        return cover(ids, rng)._replace(share=1.0)
+
+    return objective
+
+
+CARD = Card(
+    "electra",
+    ELECTRA,
+    SIZES,
+    usual_size="base",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=replaced_words,
+    special_tokens=(MASK,),
+    init_std=as_wide_as_the_paper,
+    loss_in_nats=False,
+    mask_rate=MASK_RATE,
+)
