@@ -81,8 +81,8 @@ def evaluate(options: EvaluateOptions) -> Report:
     """Do one of TASKS with the model in a folder and the items of a file; print the report, and return it.
 
     Raises InputError for an unknown task, for an option that the task does not have, for a file that is not in the
-    form of the task, and for a `json_file` that exists already or cannot be written. All this is known before the work
-    begins.
+    form of the task, for a model that writes beside a source, and for a `json_file` that exists already or cannot be
+    written. All this is known before the work begins.
     """
     options.check()
     if options.json_file is not None:
@@ -90,6 +90,10 @@ def evaluate(options: EvaluateOptions) -> Report:
     evaluation = TASKS[options.task]
     items = evaluation.read(options.file)[: options.limit]
     model, tokenizer = models.open_both(options.folder)
+    if model.reads_a_source:
+        name = type(model).__name__
+        advice = "take a model that continues a text, such as gpt1, gpt2 or lstm"
+        raise InputError(f"eval: {options.folder} holds a {name}, which writes beside a source: {advice}")
     model.to(choose_device(options.device))
     chosen = options.chosen()
     limit = chosen.pop("limit", None)

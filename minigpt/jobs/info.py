@@ -109,7 +109,7 @@ def show_operations(kind: type[LanguageModel], config: Config) -> None:
     optimizer = next(card.optimizer for card in models.CARDS if card.model is kind)(model.named_parameters())
     ids = np.zeros((1, 8), int)
     with ops.tracing() as calls:
-        _, cache = model.loss(ids, ids, key=ops.Key.of(0, 0))
+        _, cache = model.loss(ids, ids, key=ops.Key.of(0, 0), **model.trial_inputs(ids))
         model.loss_backward(cache)
         optimizer.step(0.0, max_norm=1.0)
     print(f"{'operation':<22} {'implementation':<16} {'calls':>5}   on {device}, with one block")

@@ -1,5 +1,6 @@
 """Writing text with a trained model."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ class SampleOptions(OnDevice):
     """What `minigpt sample` can be told."""
 
     folder: str = argument("a model directory", metavar="MODEL")
-    prompt: str | None = option(None, "what the text begins with (default: nothing)", metavar="TEXT")
+    prompt: str | None = option(
+        None, "what the text begins with (default: nothing); of a bart, mass or t5 the source", metavar="TEXT"
+    )
     tokens: int = option(200, "how many to write", metavar="N")
     samples: int = option(1, "how many texts, in one batch", metavar="N")
     temperature: float = option(0.8, "0 is always the likeliest")
@@ -47,55 +50,65 @@ def sample(options: SampleOptions, write: Callable[[str], object] = _print) -> l
 
     One text is written piece by piece as it comes; several are drawn together and written when all are done. Number i
     is the same however many there are. Each ends after `options.tokens`, or where the model ends it, if its vocabulary
-    has a token for that. Without a prompt a text begins after the end of another, or at a line break. Raises InputError
+    has a token for that. Without a prompt a text begins after the end of another, or at a line break. Of a model that
+    reads a source the prompt is the source, and the text what it writes beside it. Raises InputError
     for options outside their range, and for a prompt without tokens or with more of them than the model can see.
     """
     options.check()
     model, text = models.open_both(options.folder)
     model.to(choose_device(options.device))
-    start = _start(text, options.prompt, model.config.n_positions)
-    _warn_of_sliding(len(start) + options.tokens - 1, model.config.n_positions)
-    steps = model.stream(
-        np.tile(start, (options.samples, 1)),
-        options.tokens,
+    if model.reads_a_source:
+        start, stop = [], model.config.eos_token_id
+        prompt = _source(text, options, model.config.n_positions)
+        n_tokens = min(options.tokens, model.config.n_positions)
+    else:
+        start, stop = _start(text, options.prompt, model.config.n_positions), text.end_of_text_id
+        prompt, n_tokens = start, options.tokens
+        _warn_of_sliding(len(start) + n_tokens - 1, model.config.n_positions)
+    writer, begin = model.continuing(np.tile(prompt, (options.samples, 1)))
+    steps = writer.stream(
+        begin,
+        n_tokens,
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
         seed=options.seed,
-        stop=text.end_of_text_id,
+        stop=stop,
     )
     if options.samples == 1:
-        row = _write_one(text, start, steps, write)
+        row = _write_one(text, start, steps, stop, write)
         return [text.decode(row)]
-    progress = tqdm(steps, total=options.tokens, unit="token", leave=False, disable=None)
-    rows = _collect(text, start, progress, options.samples)
+    progress = tqdm(steps, total=n_tokens, unit="token", leave=False, disable=None)
+    rows = _collect(start, progress, stop, options.samples)
     texts = [text.decode(row) for row in rows]
     write("\n\n".join(texts) + "\n")
     return texts
 
 
-def _write_one(text: Tokenizer, start: list[int], steps: Iterable[np.ndarray], write: Callable[[str], object]) -> list:
-    """Write a text while it is drawn; returns its ids, without the end of a text."""
+def _write_one(
+    text: Tokenizer, start: list[int], steps: Iterable[np.ndarray], stop: int | None, write: Callable[[str], object]
+) -> list[int]:
+    """Write a text while it is drawn; returns its ids, without the end of a text, `stop`."""
     terminal = text.streaming()
-    row = [token for token in start if token != text.end_of_text_id]
+    row = [token for token in start if token != stop]
     pieces = [terminal.feed(token) for token in row]
     write("".join(pieces))
     for step in steps:
         token = int(step[0])
-        if token != text.end_of_text_id:
+        if token != stop:
             row.append(token)
             write(terminal.feed(token))
     write(terminal.end() + "\n")
     return row
 
 
-def _collect(text: Tokenizer, start: list[int], steps: Iterable[np.ndarray], samples: int) -> list[list[int]]:
-    """The ids of several texts that are drawn together, without the end of a text."""
-    begin = [token for token in start if token != text.end_of_text_id]
+def _collect(start: list[int], steps: Iterable[np.ndarray], stop: int | None, samples: int) -> list[list[int]]:
+    """The ids of several texts that are drawn together, without the end of a text, `stop`."""
+    begin = [token for token in start if token != stop]
     rows = [list(begin) for _ in range(samples)]
     for step in steps:
         for row, token in zip(rows, step.tolist(), strict=True):
-            if token != text.end_of_text_id:  # a finished row repeats its end
+            if token != stop:  # a finished row repeats its end
                 row.append(token)
     return rows
 
@@ -126,6 +139,26 @@ def _start(text: Tokenizer, prompt: str | None, context: int) -> list[int]:
         _warn_of_unknown(text, prompt)
     if not start:
         raise InputError(f"the prompt {prompt!r} holds no token: give some text, or no prompt at all")
-    if len(start) > context:
-        raise InputError(f"the prompt has {len(start)} tokens and the model sees {context}: give only its last part")
+    _check_length(start, context)
     return start
+
+
+def _source(text: Tokenizer, options: SampleOptions, context: int) -> list[int]:
+    """The ids of a prompt that is a source: it may name the special tokens of its model, such as `_mask_`."""
+    if options.prompt is None:
+        raise InputError("this model writes beside a source: give it with --prompt")
+    special = models.card_in(options.folder).special_tokens
+    pieces = re.split("(" + "|".join(map(re.escape, special)) + ")", options.prompt)
+    _warn_of_unknown(text, " ".join(piece for piece in pieces if piece not in special))
+    source = []
+    for piece in pieces:
+        source += [text.ids[piece]] if piece in special else text.encode(piece)
+    if not source:
+        raise InputError(f"the prompt {options.prompt!r} holds no token: give some text")
+    _check_length(source, context)
+    return source
+
+
+def _check_length(prompt: list[int], context: int) -> None:
+    if len(prompt) > context:
+        raise InputError(f"the prompt has {len(prompt)} tokens and the model sees {context}: give only its last part")

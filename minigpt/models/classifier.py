@@ -76,10 +76,15 @@ class ScoresCache(NamedTuple):
 
 
 def check_body(body: LanguageModel) -> None:
-    """Raises InputError for a body that sees what follows a token: it would read what fills up a shorter sequence."""
+    """Raises InputError for a body that sees what follows a token: it would read what fills up a shorter sequence.
+
+    And for one that reads a source: the head is built for one text.
+    """
+    name = type(body).__name__
+    advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
+    if body.reads_a_source:
+        raise InputError(f"a {name} writes beside a source, and cannot be fine-tuned here: {advice}")
     if not body.can_generate:
-        name = type(body).__name__
-        advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
         raise InputError(f"a {name} sees every token of a sequence, and cannot be fine-tuned here: {advice}")
 
 

@@ -139,7 +139,7 @@ def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[
     tiny = {name: value for name, value in tiny.items() if name in fields}
     model = model_class(dataclasses.replace(config, **tiny), seed=None)
     ids = np.zeros((BATCH, TIME), int)
-    _, cache = model.loss(ids, ids)
+    _, cache = model.loss(ids, ids, **model.trial_inputs(ids))
     parameters = {id(parameter.data) for parameter in model.parameters()}
     for path, array in ops.arrays(cache).items():
         if id(array) not in parameters and id(array.base) not in parameters:
@@ -180,12 +180,12 @@ def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[i
     model = model_class(config, seed=None)
     in_products = model.head.data.size
     in_attention = 0
-    for block in model.h:
+    for block in model.blocks:
         for parameter in block.parameters():
             if parameter.data.ndim == 2:
                 in_products += parameter.data.size
-        if hasattr(block, "attn"):
-            in_attention += config.n_positions * config.n_embd
+        n_attentions = hasattr(block, "attn") + hasattr(block, "crossattention")
+        in_attention += n_attentions * config.n_positions * config.n_embd
     forward = 2 * in_products + 4 * in_attention
     backward = 2 * forward
     return forward, forward + backward

@@ -29,6 +29,7 @@ class LanguageModel(SavedModel):
     checkpoint_blocks = False
     can_checkpoint_blocks = True
     can_generate = True
+    reads_a_source = False  # does it write beside a text of its own, the source, as an encoder-decoder does?
     computes_in_bfloat16 = True
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
     dropout_sites = 3  # places of dropout in a block
@@ -152,18 +153,27 @@ class LanguageModel(SavedModel):
     # --------------------------------------------------------------------------------------------------- for subclasses
 
     def through(
-        self, block: Module, x: Array, past: Past | None, key: Key | None, grad: bool, mask: Array | None = None
+        self, block: Module, x: Array, past: Past | None, key: Key | None, grad: bool, mask: Array | None = None, **more
     ) -> tuple[Array, Cache]:
-        """block.forward(x, past, key, grad, mask), whose cache is x alone with `checkpoint_blocks`.
+        """block.forward(x, past, key, grad, mask, **more), whose cache is x alone with `checkpoint_blocks`.
 
         A block that is given a past is not run again: it would store the same positions twice.
         """
         recompute = self.checkpoint_blocks and grad and past is None
         if not recompute:
-            return block.forward(x, past, key, grad, mask)
-        forward = functools.partial(block.forward, key=key, mask=mask)
+            return block.forward(x, past, key, grad, mask, **more)
+        forward = functools.partial(block.forward, key=key, mask=mask, **more)
         out, _ = forward(x)
         return out, Recomputed(block, forward, x)
+
+    @property
+    def blocks(self) -> list[Module]:
+        """All blocks, also those that are not in `h`."""
+        return self.h
+
+    def trial_inputs(self, ids: Array) -> dict[str, Array]:
+        """What a loss needs beside ids and targets, for a trial with these ids (B,T): nothing."""
+        return {}
 
     @property
     def device(self) -> str:
@@ -252,6 +262,10 @@ class LanguageModel(SavedModel):
         if padding is not None:
             padding = to_device(padding, self.device) if padding.any() else None
         return [Past(capacity, padding) for _ in self.h]
+
+    def continuing(self, prompts: np.ndarray, mask: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+        """prompts (B,T) -> what writes on, and the ids that it begins with: this model, and the prompts."""
+        return self, prompts
 
     def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
         """ids (B,T) -> (B,T+N): the prompts and what follows them. See `generation.generate`."""

@@ -76,6 +76,20 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> Array:
     return weights
 
 
+def pad_right(texts: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Texts (B,S), or a list of B texts of different lengths -> ids (B,S) int64, and where they are text, (B,S) bool
+
+    All texts begin in the first column; shorter ones are filled up with the id 0. The second is None where all have one
+    length. Raises InputError as `pad_left` does.
+    """
+    if not _have_different_lengths(texts):
+        return to_numpy(check_ids(texts)).astype(np.int64), None
+    rows = [_checked_prompt(i, text) for i, text in enumerate(texts)]
+    lengths = np.array([len(row) for row in rows])
+    padded = [np.pad(row, (0, lengths.max() - len(row))) for row in rows]
+    return np.stack(padded), np.arange(lengths.max()) < lengths[:, None]
+
+
 def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:
     """Prompts (B,T), or a list of B prompts of different lengths -> ids (B,T) int64, padding (B,) int
 

@@ -10,12 +10,24 @@ It never writes to ids. NumPy only; the caller moves the batch to the device of 
 batch       what an objective gives, and the simplest one: predict the next token
 covering    tell what stood at covered places
 sentences   tell whether two sentences belong together
+restoring   write the text that a source has lost, for an encoder-decoder
 """
 
 from minigpt.data.objectives.batch import Batch, Objective, causal
 from minigpt.data.objectives.covering import fixed, masked, spans, whole_words
+from minigpt.data.objectives.restoring import (
+    document_rotation,
+    one_after_the_other,
+    restored,
+    sentence_permutation,
+    text_infilling,
+    token_deletion,
+    token_masking,
+)
 from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
 
 __all__ = [
-    "Batch", "Objective", "causal", "fixed", "masked", "sentence_order", "sentence_pairs", "spans", "whole_words",
+    "Batch", "Objective", "causal", "document_rotation", "fixed", "masked", "one_after_the_other", "restored",
+    "sentence_order", "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion",
+    "token_masking", "whole_words",
 ]  # fmt: skip

@@ -86,7 +86,8 @@ def measure(job: Job) -> tuple[float, float]:
         job.model.loss_backward(cache)
         float(loss)  # a GPU has done everything that was launched before
         update = (time.perf_counter() - start) * job.options.accumulate
-        evaluation = forward * len(job.valid) / batch.ids.size / job.ranks.size
+        windows = len(job.valid) / job.model.config.n_positions
+        evaluation = forward * windows / len(batch.ids) / job.ranks.size
         measured.append((update, evaluation))
         job.model.zero_grad()
     return min(measured)

@@ -224,8 +224,7 @@ def assess(
 
     Raises InputError for a loss that is not finite, and Stopped where a signal came meanwhile.
     """
-    context = job.model.config.n_positions
-    batches = validation_batches(job.valid, context, job.options.batch, job.starts[1], job.objective)
+    batches = _validation_batches(job)
     if job.ranks.size == 1:  # several processes stop together, after the evaluation
         batches = _until(batches, stops, job)
     loss = evaluate(job.model, batches, job.ranks)
@@ -243,6 +242,12 @@ def assess(
     job.save()
     if job.ranks.first:
         write(f"step {job.step}: validation loss {loss:.4f}   {_sample(job)}".rstrip())
+
+
+def _validation_batches(job: Job) -> Iterator[Batch]:
+    """All of the validation text."""
+    context = job.model.config.n_positions
+    return validation_batches(job.valid, context, job.options.batch, job.starts[1], job.objective)
 
 
 def _draw(job: Job) -> None:
@@ -265,10 +270,25 @@ def _sample(job: Job) -> str:
     """A few tokens of the model as it is now; nothing of a model that cannot write."""
     if not job.model.can_generate:
         return ""
+    if job.model.reads_a_source:
+        return _written(job)
     start_id = job.text.start_id
     start = job.valid[:1][None] if start_id is None else np.array([[start_id]])
     ids = job.model.generate(start, SAMPLE, temperature=0.8, seed=job.step)
     return repr(job.text.decode(to_numpy(ids)[0].tolist()))
+
+
+def _written(job: Job) -> str:
+    """What the model writes beside the first source of the validation text."""
+    batch = next(_validation_batches(job))
+    mask = None if batch.source_mask is None else batch.source_mask[:1]
+    writer, start = job.model.continuing(batch.source[:1], mask)
+    config = job.model.config
+    stop = config.eos_token_id
+    length = min(SAMPLE, config.n_positions)
+    steps = writer.stream(start, length, temperature=0.8, seed=job.step, stop=stop)
+    tokens = [int(step[0]) for step in steps]
+    return repr(job.text.decode([token for token in tokens if token != stop]))
 
 
 def _not_finite(job: Job, step: int, what: str) -> str:

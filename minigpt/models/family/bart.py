@@ -1,0 +1,174 @@
+"""BART (Lewis et al. 2020): a text with noise goes in, the whole text comes out.
+
+What differs from MASS: a LayerNorm on the embeddings, and above all what is predicted: all of the text, from a source
+that may be shorter, because a span of any length becomes a single mask (section 2.2).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.data.input_transformations import START
+from minigpt.data.objectives import Objective, one_after_the_other, restored, sentence_permutation, text_infilling
+from minigpt.errors import InputError
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.family import published
+from minigpt.models.family.encoder import MASK
+from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder
+from minigpt.models.family.published import PublishedConfig
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+BOTH_SIDES = {"layers": "n_layer", "attention_heads": "n_head"}  # what a file says of the encoder and of the decoder
+UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no position has
+
+
+@dataclass(frozen=True, kw_only=True)
+class BARTConfig(PublishedConfig):
+    """Sizes and rates; the defaults are those of BART-base. In a config.json they have Hugging Face's keys for BART.
+
+    n_layer: of each side.
+    """
+
+    keys: ClassVar[dict[str, str]] = {
+        "n_positions": "max_position_embeddings",
+        "n_embd": "d_model",
+        "n_layer": "encoder_layers",
+        "n_head": "encoder_attention_heads",
+        "hidden_act": "activation_function",
+        "resid_pdrop": "dropout",
+        "attn_pdrop": "attention_dropout",
+        "initializer_range": "init_std",
+    }
+    architecture: ClassVar[str] = "BartForConditionalGeneration"
+    inner_key: ClassVar[str] = "encoder_ffn_dim"
+    only: ClassVar[dict[str, Any]] = {"is_encoder_decoder": True, "scale_embedding": False, "activation_dropout": 0.0}
+
+    model_type: str = "bart"
+    vocab_size: int = 50265
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 6
+    n_head: int = 12
+    layer_norm_epsilon: float = 1e-5
+    pad_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "BARTConfig":
+        """From a config.json. Raises InputError as every model's does, and for a decoder of another size."""
+        config = super().from_dict(values)
+        expected = {f"decoder_{name}": getattr(config, key) for name, key in BOTH_SIDES.items()}
+        expected["decoder_ffn_dim"] = 4 * config.n_embd
+        for key, wanted in expected.items():
+            if values.get(key, wanted) != wanted:
+                what = f"{key} is {values[key]}, and that of the encoder {wanted}"
+                raise InputError(f"{what}: only an encoder and a decoder of one size are built here")
+        return config
+
+    def to_dict(self) -> dict:
+        """For a config.json, under Hugging Face's keys."""
+        values = super().to_dict()
+        values |= {f"decoder_{name}": getattr(self, key) for name, key in BOTH_SIDES.items()}
+        values["decoder_ffn_dim"] = 4 * self.n_embd
+        values |= {"is_encoder_decoder": True, "scale_embedding": False, "forced_eos_token_id": None}
+        return values
+
+
+class BART(EncoderDecoder):
+    """The encoder and the decoder of BART. seed: as for GPT1."""
+
+    Config = BARTConfig
+    normalises_embeddings = True
+
+    def published_names(self) -> published.Names:
+        """Those of BartForConditionalGeneration."""
+        pairs = [("tokens_embed", ["model.shared"])]
+        for side, own in (("encoder", {}), ("decoder", CROSS)):
+            pairs.append((f"{side}.positions_embed", [f"model.{side}.embed_positions"]))
+            pairs.append((f"{side}.ln_embed", [f"model.{side}.layernorm_embedding"]))
+            for i in range(self.config.n_layer):
+                pairs += published.of_block(f"{side}.h.{i}", f"model.{side}.layers.{i}", BLOCK | own)
+        return published.of_modules(pairs)
+
+    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Hugging Face's names; its unused rows of the tables of positions, and its bias of the head, are zeros."""
+        found = super().to_published(tensors)
+        for name in POSITIONS:
+            found[name] = np.pad(found[name], ((UNUSED_ROWS, 0), (0, 0)))
+        table = found["model.shared.weight"]
+        return found | {HEAD_BIAS: np.zeros((1, len(table)), table.dtype)}
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """The other way round. The tables of tokens that are stored again are left out.
+
+        Raises InputError for a tensor that is missing, and for a bias of the head that is not zero.
+        """
+        if np.any(tensors.get(HEAD_BIAS, 0)):
+            raise InputError(f"{folder}: {HEAD_BIAS} is not zero: only a head without a bias is built here")
+        without = {name: tensors[name][UNUSED_ROWS:] for name in POSITIONS if name in tensors}
+        return super().from_published(tensors | without, folder)
+
+
+BLOCK = {  # modules of a block here -> in a layer of Hugging Face's BART
+    "attn.c_attn": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    "attn.c_proj": "self_attn.out_proj",
+    "ln_1": "self_attn_layer_norm",
+    "mlp.c_fc": "fc1",
+    "mlp.c_proj": "fc2",
+    "ln_2": "final_layer_norm",
+}
+CROSS = {  # what a layer of the decoder has beside
+    "crossattention.q_attn": "encoder_attn.q_proj",
+    "crossattention.c_attn": ["encoder_attn.k_proj", "encoder_attn.v_proj"],
+    "crossattention.c_proj": "encoder_attn.out_proj",
+    "ln_cross_attn": "encoder_attn_layer_norm",
+}
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+HEAD_BIAS = "final_logits_bias"
+
+SIZES = {
+    "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256},
+    "base": {"n_layer": 6, "n_head": 12, "n_embd": 768, "n_positions": 1024},
+    "large": {"n_layer": 12, "n_head": 16, "n_embd": 1024, "n_positions": 1024},
+}
+
+
+def restored_text(text: Tokenizer, rate: float) -> Objective:
+    """BART's objective (section 2.2, and the choice of section 5): spans become masks, sentences change places."""
+    noise = one_after_the_other(text_infilling(text.ids[MASK], rate), sentence_permutation(sentence_ends(text)))
+    return restored(noise, text.ids[START], text.ids[END], text.ids[PAD])
+
+
+def sentence_ends(text: Tokenizer) -> list[int]:
+    """The tokens with which a sentence ends: those whose text ends with a full stop, or the like."""
+    return [i for i in range(text.vocab_size) if text.decode([i]).rstrip().endswith((".", "!", "?"))]
+
+
+def token_settings(text: Tokenizer) -> dict[str, int]:
+    """What a configuration says of the vocabulary's special tokens."""
+    ids = text.ids
+    return {
+        "pad_token_id": ids[PAD],
+        "bos_token_id": ids[START],
+        "eos_token_id": ids[END],
+        "decoder_start_token_id": ids[START],
+    }
+
+
+CARD = Card(
+    "bart",
+    BART,
+    SIZES,
+    usual_size="base",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=restored_text,
+    special_tokens=(PAD, START, END, MASK),
+    init_std=as_wide_as_the_paper,
+    token_settings=token_settings,
+    mask_rate=0.3,
+)

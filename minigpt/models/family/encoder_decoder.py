@@ -1,0 +1,361 @@
+"""The body that MASS, BART and T5 share: an encoder reads a source, and a decoder writes beside it.
+
+What differs from GPT-1: a second stack of blocks, whose positions see all of the source (Vaswani et al. 2017, section
+3.1), and in each block of the decoder an attention to what that stack has read (section 3.2.3). A decoder together with
+the states of one source is a causal language model: see `Reading`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.errors import InputError, shown
+from minigpt.models import generation
+from minigpt.models.config import Config
+from minigpt.models.family import published
+from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
+from minigpt.models.gpt1 import Block
+from minigpt.models.language_model import LanguageModel
+from minigpt.models.token_ids import as_array, pad_right
+from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.ops.random_keys import Key, fold
+
+PAD = "_pad_"  # fills up the shorter rows of a batch
+END = "_end_"  # ends what a decoder writes
+
+Gradients = dict[str, Array]  # of what all blocks of a stack share, by name
+
+
+class EncoderBlock(Block):
+    """GPT-1's block, whose positions see both sides by their mask."""
+
+    def backward(self, dout: Array, cache: Cache) -> tuple[Array, Gradients]:
+        """dout (B,S,C) -> dx (B,S,C), and nothing beside"""
+        return super().backward(dout, cache), {}
+
+
+class DecoderBlock(Block):
+    """x = LN1(x + Attn(x)),   x = LN(x + CrossAttn(x, states)),   x = LN2(x + MLP(x))"""
+
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        super().__init__(config, rng, dtype)
+        self.crossattention = CrossAttention(config, rng, dtype)
+        self.ln_cross_attn = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
+
+    def forward(
+        self, x: Array, past: DecoderPast | None = None, key: Key | None = None, grad: bool = True, mask=None, *,
+        states: Array | None = None, source_mask: Array | None = None,
+    ) -> tuple[Array, Cache]:
+        """x (B,T,C), states (B,S,C) -> out (B,T,C). A past has the keys and values of the states already."""
+        cache = Cache(self, grad)
+        a = cache.keep("attn", self.attn.forward(x, past, key, grad, mask))
+        x = cache.keep("ln_1", self.ln_1.forward(ops.add(x, a)))
+        read = self.crossattention.forward(x, states, past, key, grad, source_mask)
+        c = cache.keep("crossattention", read)
+        x = cache.keep("ln_cross_attn", self.ln_cross_attn.forward(ops.add(x, c)))
+        m = cache.keep("mlp", self.mlp.forward(x, key, grad))
+        x = cache.keep("ln_2", self.ln_2.forward(ops.add(x, m)))
+        return x, cache
+
+    def backward(self, dout: Array, cache: Cache) -> tuple[Array, Gradients]:
+        """dout (B,T,C) -> dx (B,T,C), and dstates (B,S,C)"""
+        cache = self.own(cache)
+        dx = self.ln_2.backward(dout, cache.pop("ln_2"))
+        dx = ops.add(dx, self.mlp.backward(dx, cache.pop("mlp")))
+        dx = self.ln_cross_attn.backward(dx, cache.pop("ln_cross_attn"))
+        dc, dstates = self.crossattention.backward(dx, cache.pop("crossattention"))
+        dx = self.ln_1.backward(ops.add(dx, dc), cache.pop("ln_1"))
+        dx = ops.add(dx, self.attn.backward(dx, cache.pop("attn")))
+        return dx, {"states": dstates}
+
+
+class Stack(Module):
+    """The blocks of one side, and what stands before and behind them: positions, and a LayerNorm if `normalises`."""
+
+    def __init__(
+        self, config: Config, block: type[Module], rng: np.random.Generator | None, dtype, normalises: bool
+    ):  # fmt: skip
+        c = config.n_embd
+        self.positions_embed = PositionEmbedding(config.n_positions, c, rng, config.initializer_range, dtype)
+        self.ln_embed = LayerNorm(c, config.layer_norm_epsilon, dtype) if normalises else None
+        self.h = [block(config, rng, dtype) for _ in range(config.n_layer)]
+        self.config = config
+
+    def forward(
+        self, x: Array, positions: Array, past: list[DecoderPast] | None, key: Key | None, grad: bool, mask, through,
+        **shared,
+    ) -> tuple[Array, Cache]:
+        """x (B,T,C), the rows of the tokens -> out (B,T,C)
+
+        through: how a block is run, `LanguageModel.through`. shared: what every block is given beside x.
+        """
+        cache = Cache(self, grad)
+        x = self.enter(x, positions, fold(key, 0), cache)
+        for i, block in enumerate(self.h):
+            past_of_block = past[i] if past else None
+            x = cache.keep(f"h.{i}", through(block, x, past_of_block, fold(key, i + 1), grad, mask, **shared))
+        x = self.leave(x, fold(key, len(self.h) + 1), cache)
+        return x, cache
+
+    def backward(self, dout: Array, cache: Cache) -> tuple[Array, Gradients]:
+        """dout (B,T,C) -> dx (B,T,C), and the gradients of what the blocks share, each the sum over all blocks"""
+        cache = self.own(cache)
+        sums = {}
+        dx = self.leave_backward(dout, cache)
+        for i, block in reversed(list(enumerate(self.h))):
+            dx, gradients = block.backward(dx, cache.pop(f"h.{i}"))
+            for name, gradient in gradients.items():
+                sums[name] = sums[name] + gradient if name in sums else gradient
+        dx = self.enter_backward(dx, cache)
+        return dx, sums
+
+    def enter(self, x: Array, positions: Array, key: Key | None, cache: Cache) -> Array:
+        """x (B,T,C), positions (T,) or (B,T) -> x (B,T,C): what stands before the first block"""
+        x = x + cache.keep("positions", self.positions_embed.forward(positions))
+        if self.ln_embed is not None:
+            x = cache.keep("ln_embed", self.ln_embed.forward(x))
+        return cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=key))
+
+    def enter_backward(self, dx: Array, cache: Cache) -> Array:
+        """dx (B,T,C) -> dx (B,T,C), the gradient of the rows of the tokens"""
+        dx = ops.dropout_backward(dx, cache.pop("dropout"))
+        if self.ln_embed is not None:
+            dx = self.ln_embed.backward(dx, cache.pop("ln_embed"))
+        self.positions_embed.backward(dx, cache.pop("positions"))
+        return dx
+
+    def leave(self, x: Array, key: Key | None, cache: Cache) -> Array:
+        """x (B,T,C) -> out (B,T,C): what stands behind the last block, here nothing, for its LayerNorm is the end"""
+        return x
+
+    def leave_backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dx (B,T,C)"""
+        return dout
+
+
+class EncoderDecoder(LanguageModel):
+    """An encoder, a decoder, and one table of tokens for both, which is the head too. seed: as for GPT1.
+
+    `hidden`, and with it `forward` and `loss`, takes the decoder's ids, and as `source` those of the encoder. A
+    subclass has a `Config` with `decoder_start_token_id`; it overrides the parts that differ.
+    """
+
+    reads_a_source = True
+    repeats_its_step = False  # the sources of one batch are longer than those of another
+    dropout_sites = 5
+    normalises_embeddings = False
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        rng = self.begin(config, seed, dtype)
+        self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
+        self.encoder = self.build_stack(EncoderBlock, rng, dtype)
+        self.decoder = self.build_stack(DecoderBlock, rng, dtype)
+
+    def build_stack(self, block: type[Module], rng: np.random.Generator | None, dtype) -> Module:
+        """The stack of one side, of this kind of blocks."""
+        return Stack(self.config, block, rng, dtype, self.normalises_embeddings)
+
+    @property
+    def embeddings(self) -> tuple[Embedding, ...]:
+        """Of tokens."""
+        return (self.tokens_embed,)
+
+    @property
+    def h(self) -> list[Module]:
+        """The blocks of the decoder: those that a past is for."""
+        return self.decoder.h
+
+    @property
+    def blocks(self) -> list[Module]:
+        """Those of both sides."""
+        return [*self.encoder.h, *self.decoder.h]
+
+    # --------------------------------------------------------------------------------------------------- hidden states
+
+    def hidden(
+        self, ids: Array, past: list[DecoderPast] | None = None, key: Key | None = None, grad: bool = True, *,
+        source: Array | None = None, source_mask: Array | None = None, mask=None, positions=None,
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int, source (B,S) int -> h (B,T,C), the output of the decoder
+
+        source_mask: (B,S) boolean, False where the source is padding; None: it is all text. mask: (B,T) boolean, False
+        where the ids are padding, or any mask of `LanguageModel.hidden`; positions: those of the ids. past: of
+        `Reading.new_past`, which stands in place of the source. Raises InputError for a source that is missing or has
+        other rows, for masks of another shape, and as `LanguageModel.hidden` does.
+        """
+        cache = Cache(self, grad)
+        ids, positions = self.place(ids, past, positions)
+        if past:
+            states, source_mask = None, past[0].source_mask
+        else:
+            self._check_source(source, ids)
+            source_mask = self._placed_source_mask(source_mask, source)
+            states = cache.keep("encoder", self._encoded(source, source_mask, fold(key, 0), grad))
+            cache.keep("states", (states, states))  # every block of the decoder reads them: in a ledger they come once
+        x = cache.keep("tokens", self.tokens_embed.forward(ids))
+        h = cache.keep("decoder", self.decoder.forward(
+            x, positions, past, fold(key, 1), grad, self._placed_mask(mask, ids), self.through,
+            states=states, source_mask=source_mask,
+        ))  # fmt: skip
+        return h, cache
+
+    def hidden_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
+        cache = self.own(cache)
+        cache.pop("states")
+        dx, gradients = self.decoder.backward(dh, cache.pop("decoder"))
+        self.tokens_embed.backward(dx, cache.pop("tokens"))
+        encoder = cache.pop("encoder")
+        dx, _ = self.encoder.backward(gradients["states"], encoder.pop("stack"))
+        self.tokens_embed.backward(dx, encoder.pop("tokens"))
+
+    def encode(self, source: Array, source_mask: Array | None = None) -> Array:
+        """source (B,S) int -> states (B,S,C), what the encoder has read; source_mask: see `hidden`.
+
+        Raises InputError as `hidden` does. Nothing is kept for a backward.
+        """
+        states, _ = self._encoded(source, self._placed_source_mask(source_mask, source), None, grad=False)
+        return states
+
+    def _encoded(self, source: Array, mask: Array | None, key: Key | None, grad: bool) -> tuple[Array, Cache]:
+        """source (B,S), mask (B,1,1,S) or None -> states (B,S,C)"""
+        cache = Cache(self, grad)
+        source, positions = self.place(source)
+        if mask is None:
+            mask = array_module(source).ones((1, source.shape[1]), bool)  # without a mask it would be causal
+        x = cache.keep("tokens", self.tokens_embed.forward(source))
+        states = cache.keep("stack", self.encoder.forward(x, positions, None, key, grad, mask, self.through))
+        return states, cache
+
+    def _check_source(self, source: Array | None, ids: Array) -> None:
+        if source is None:
+            name = type(self).__name__
+            raise InputError(f"{name} reads a source and writes beside it: give source=ids of shape (batch, time)")
+        n = len(as_array(source, "source is"))
+        if n != len(ids):
+            raise InputError(f"there are {n} sources for {len(ids)} rows of ids: give one source for each row")
+
+    def _placed_source_mask(self, mask: Array | None, source: Array) -> Array | None:
+        """(B,S) -> (B,1,1,S) on the model's device: every query sees what is text. None stays None."""
+        if mask is None:
+            return None
+        mask = as_array(mask, "source_mask is")
+        shape = as_array(source, "source is").shape
+        if mask.shape != shape or mask.dtype != bool:
+            given = f"source_mask is {mask.dtype} of shape {mask.shape}"
+            raise InputError(f"{given}: give a boolean for each token of the source, {shape}")
+        return to_device(mask, self.device)[:, None, None, :]
+
+    def _placed_mask(self, mask: Array | None, ids: Array) -> Array | None:
+        """The decoder's mask on the model's device: of (B,T), what is text and no later than the query."""
+        if mask is None:
+            return None
+        mask = to_device(as_array(mask, "mask is"), self.device)
+        if mask.shape != ids.shape:
+            return mask
+        t = ids.shape[1]
+        return mask[:, None, None, :] & ops.causal_mask(t, t, array_module(ids))
+
+    def trial_inputs(self, ids: Array) -> dict[str, Array]:
+        """For a trial the source may be anything."""
+        return {"source": ids}
+
+    # ------------------------------------------------------------------------------------------------------ generating
+
+    def reading(self, source: Any, source_mask: Array | None = None) -> "Reading":
+        """This model beside a source (1,S), or one for each row that will be written, (B,S): a causal language model.
+
+        Sources may be B lists of different lengths. Raises InputError as `hidden` does.
+        """
+        if source_mask is None:
+            source, source_mask = pad_right(source)
+        return Reading(self, source, source_mask)
+
+    def continuing(self, prompts: Array, mask: Array | None = None) -> tuple["Reading", np.ndarray]:
+        """The prompts are sources: a reading of them, and the token that the decoder starts with, (B,1).
+
+        Raises InputError where the configuration does not say which token that is.
+        """
+        start = self.config.decoder_start_token_id
+        if start is None:
+            raise InputError("the configuration has no decoder_start_token_id: say which token a decoder starts with")
+        return self.reading(prompts, mask), np.full((len(prompts), 1), start)
+
+    def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None):
+        """Raises InputError: a decoder writes beside a source."""
+        raise InputError(f"{type(self).__name__} writes beside a source: take model.reading(source).generate(ids, …)")
+
+    def _check_past(self, past: Any) -> None:
+        super()._check_past(past)
+        if past and not isinstance(past[0], DecoderPast):
+            raise InputError(f"past is {shown(past)}: give what new_past() of model.reading(source) returned, or None")
+
+    # -------------------------------------------------------------------------------------------------------- files
+
+    @classmethod
+    def least_size(cls, config: Config) -> int:
+        """The numbers in its matrices: the tables, 12 C^2 in a block of the encoder, 16 C^2 in one of the decoder."""
+        c = config.n_embd
+        return (config.vocab_size + 2 * config.n_positions) * c + 28 * config.n_layer * c * c
+
+    def published_names(self) -> published.Names:
+        """{name here: its names in a file}: the same, for a model that transformers does not have."""
+        return {name: [name] for name, _ in self.named_parameters()}
+
+    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Tensors under the names that transformers has for them; see `published`."""
+        return published.to_published(tensors, self.published_names())
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """The other way round. Raises InputError for a tensor that is missing."""
+        return published.from_published(tensors, self.published_names(), folder)
+
+
+class Reading:
+    """A decoder beside one source, or beside one for each row: a causal language model, which can generate.
+
+    The source is read once: each layer's keys and values of it are computed here, and every past holds them.
+    """
+
+    def __init__(self, model: EncoderDecoder, source: Array, source_mask: Array | None):
+        self.model = model
+        self.config = model.config
+        self.device = model.device
+        self.exact = model.exact
+        self.named_parameters = model.named_parameters
+        with model.exact():
+            states = model.encode(source, source_mask)
+            self.kv = [block.crossattention.keys_and_values(states) for block in model.h]
+        self.source_mask = model._placed_source_mask(source_mask, source)
+
+    def __repr__(self) -> str:
+        n, length, _ = self.kv[0].shape
+        return f"Reading({type(self.model).__name__} beside {n} sources of {length} tokens)"
+
+    def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[DecoderPast]:
+        """As `LanguageModel.new_past`; with the source in it."""
+        pasts = LanguageModel.new_past(self.model, capacity, padding)
+        both = zip(pasts, self.kv, strict=True)
+        return [DecoderPast(past.capacity, past.padding, kv, self.source_mask) for past, kv in both]
+
+    def next_logits(self, ids: Array, past: list[DecoderPast]) -> Array:
+        """ids (B,T) int -> logits (B,V) of the token that follows; past: of `new_past`, to which the ids are added
+
+        Raises InputError for another number of rows than there are sources, unless there is one source.
+        """
+        n_sources = len(self.kv[0])
+        if n_sources not in (1, len(ids)):
+            raise InputError(f"there are {n_sources} sources for {len(ids)} rows of ids: give one, or one for each row")
+        return self.model.next_logits(ids, past)
+
+    def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
+        """ids (B,T) -> (B,T+N): what the decoder begins with, and what follows. See `generation.generate`."""
+        return generation.generate(self, ids, n_tokens, **options)
+
+    def stream(self, ids: Any, n_tokens: int, **options) -> Iterator[np.ndarray]:
+        """Yields the next token of each row, (B,) int, n_tokens times. See `generation.stream`."""
+        return generation.stream(self, ids, n_tokens, **options)

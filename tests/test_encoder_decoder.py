@@ -1,0 +1,356 @@
+"""MASS, BART and T5: the source is seen whole, every gradient is right, and they write."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers import error, same, snapshot
+
+from minigpt import gradcheck, models, open_model, ops
+from minigpt.errors import InputError
+from minigpt.jobs.pretrain import PretrainOptions, prepare, train
+from minigpt.models import costs
+from minigpt.models.family.bart import BART
+from minigpt.models.family.encoder_decoder import EncoderDecoder
+from minigpt.models.language_model import LanguageModel
+from minigpt.nn.optim import AdamW
+
+KINDS = {"bart": BART}
+SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2, "decoder_start_token_id": 3}
+OWN_SIZES = {}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def small(kind, dtype=np.float64, dropout=0.0, spread=0.3, **sizes) -> EncoderDecoder:
+    """A model of odd sizes, with every parameter off its initial point."""
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
+    model = kind(kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | sizes), **rates), seed=0, dtype=dtype)
+    rng = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data += spread * rng.standard_normal(parameter.data.shape).astype(dtype)
+    return model
+
+
+def inputs(rows=3, length=5, source_length=6, seed=0) -> dict:
+    """Ids, targets of which some are not predicted, and sources, the last of which is padded at its right."""
+    rng = np.random.default_rng(seed)
+    ids, targets = rng.integers(11, size=(2, rows, length))
+    targets[0, -2:] = ops.IGNORED
+    source = rng.integers(11, size=(rows, source_length))
+    source_mask = np.ones(source.shape, bool)
+    source_mask[-1, -2:] = False
+    return {"ids": ids, "targets": targets, "source": source, "source_mask": source_mask}
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("dropout", "checkpoint_blocks"),
+    [
+        (0.2, False),
+        pytest.param(0.0, False, marks=pytest.mark.slow),
+        pytest.param(0.2, True, marks=pytest.mark.slow),
+    ],
+)
+def test_every_gradient(kind, dropout, checkpoint_blocks):
+    model = small(kind, dropout=dropout, n_embd=4, n_layer=1 if dropout else 2, vocab_size=7, n_positions=4)
+    model.checkpoint_blocks = checkpoint_blocks
+    given = {name: value % 7 if name == "source" else value for name, value in inputs(2, 3, 4).items()}
+    ids, targets = given.pop("ids") % 7, np.minimum(given.pop("targets"), 6)
+    key = ops.Key.of(1, 2) if dropout else None
+    results = gradcheck.check_model(model, ids, targets, key=key, **given)
+    assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
+    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+
+
+@every_kind
+def test_the_same_bits_with_checkpointed_blocks(kind):
+    model, given = small(kind, dropout=0.2), inputs()
+    found = []
+    for again in (False, True):
+        model.checkpoint_blocks = again
+        model.zero_grad()
+        loss, cache = model.loss(**given, key=ops.Key.of(3))
+        assert (list(cache.decoder["h.1"]) == ["x"]) == again
+        model.loss_backward(cache)
+        found.append(snapshot([loss, *(p.grad for p in model.parameters())]))
+    assert same(*found)
+
+
+@every_kind
+def test_logits_and_loss_are_one_model(kind):
+    model, given = small(kind), inputs()
+    targets = given.pop("targets")
+    logits, cache = model.forward(**given)
+    loss, by_logits = ops.cross_entropy_forward(logits, targets)
+    model.zero_grad()
+    model.backward(ops.cross_entropy_backward(1.0, by_logits), cache)
+    expected = snapshot([p.grad for p in model.parameters()])
+    model.zero_grad()
+    whole, cache = model.loss(targets=targets, **given)
+    model.loss_backward(cache)
+    assert error(loss, whole) < 1e-12
+    assert max(error(p.grad, e) for p, e in zip(model.parameters(), expected, strict=True)) < 1e-9
+
+
+# ------------------------------------------------------------------------------------------------------ who sees whom
+
+
+@every_kind
+def test_the_decoder_sees_no_later_token_and_all_of_the_source(kind):
+    model, given = small(kind), inputs()
+    del given["targets"]
+    before, _ = model.forward(**given, grad=False)
+    later = given | {"ids": given["ids"].copy()}
+    later["ids"][:, 3] += 1
+    later["ids"] %= 11
+    after, _ = model.forward(**later, grad=False)
+    assert same(snapshot([after[:, :3]]), snapshot([before[:, :3]]))
+    assert (np.abs(after - before)[:, 3:].max(axis=-1) > 1e-6).all()
+    for place in range(given["source"].shape[1]):
+        other = given | {"source": given["source"].copy()}
+        other["source"][0, place] = (other["source"][0, place] + 1) % 11
+        after, _ = model.forward(**other, grad=False)
+        assert (np.abs(after - before)[0].max(axis=-1) > 1e-6).all(), f"the source at {place} moves every position"
+        assert same(snapshot([after[1:]]), snapshot([before[1:]])), "and no other row"
+
+
+@every_kind
+def test_padding_of_the_source_never_matters(kind):
+    model, given = small(kind), inputs()
+    del given["targets"]
+    before, _ = model.forward(**given, grad=False)
+    other = given | {"source": np.where(given["source_mask"], given["source"], 0)}
+    assert not np.array_equal(other["source"], given["source"])
+    assert same(snapshot(model.forward(**other, grad=False)[0]), snapshot(before))
+    alone = {"ids": given["ids"][-1:], "source": given["source"][-1:, :4]}
+    assert error(model.forward(**alone, grad=False)[0], before[-1:]) < 1e-12
+
+
+@every_kind
+def test_padding_of_the_decoder_is_hidden_by_its_mask(kind):
+    model, given = small(kind), inputs()
+    del given["targets"]
+    mask = np.ones((3, 5), bool)
+    mask[0, 1] = False
+    before, _ = model.forward(**given, mask=mask, grad=False)
+    given["ids"][0, 1] = (given["ids"][0, 1] + 1) % 11
+    after, _ = model.forward(**given, mask=mask, grad=False)
+    others = [0, 2, 3, 4]
+    assert same(snapshot([after[:, others]]), snapshot([before[:, others]]))
+    assert error(after[0, 1], before[0, 1]) > 1e-6
+
+
+@every_kind
+def test_the_parts_of_a_batch_have_the_loss_of_the_whole(kind):
+    model, given = small(kind), inputs()
+    n_targets = int((given["targets"] != ops.IGNORED).sum())
+    whole = model.loss(**given)[0]
+    parts = 0.0
+    for rows in (slice(0, 1), slice(1, 3)):
+        part = {name: value[rows] for name, value in given.items()}
+        parts += model.loss(**part, normalizer=n_targets)[0]
+    assert parts == pytest.approx(whole, rel=1e-12)
+
+
+@every_kind
+def test_no_attention_falls_back_to_the_reference(kind):
+    model, given = small(kind, np.float32), inputs()
+    with ops.tracing() as calls:
+        model.loss(**given)
+    attention = [call for call in calls if call.op.endswith("_attention")]
+    assert len(attention) == 6 and {call.implementation for call in attention} == {"fast"}
+
+
+# --------------------------------------------------------------------------------------------------------- generating
+
+
+@every_kind
+def test_it_writes_the_same_with_and_without_the_past(kind):
+    model, given = small(kind), inputs()
+    reading = model.reading(given["source"], given["source_mask"])
+    start = given["ids"][:, :1]
+    options = {"temperature": 1.0, "seed": 3}
+    quick = reading.generate(start, 12, **options)  # 12 are more than the 8 positions: the window slides
+    assert np.array_equal(quick, reading.generate(start, 12, **options, cache=False))
+    rows = [model.reading(given["source"][[i]], given["source_mask"][[i]]) for i in range(3)]
+    alone = rows[0].generate(start[:1], 12, **options)
+    assert np.array_equal(alone, quick[:1]), "a row does not depend on the others"
+    past, ids = reading.new_past(), start
+    while ids.shape[1] < 8:  # and it is what the whole model says, one position after the other
+        logits, _ = model.forward(ids, source=given["source"], source_mask=given["source_mask"], grad=False)
+        found = reading.next_logits(ids[:, -1:], past)
+        assert error(found, logits[:, -1]) < 1e-12
+        ids = np.concatenate([ids, logits[:, -1].argmax(-1)[:, None]], axis=1)
+    assert np.array_equal(reading.generate(start, 7, temperature=0), ids)
+
+
+@every_kind
+def test_the_source_is_read_once(kind, monkeypatch):
+    model, given = small(kind), inputs()
+    reading = model.reading(given["source"])
+    monkeypatch.setattr(kind, "encode", None)
+    for block in model.h:
+        monkeypatch.setattr(block.crossattention.c_attn, "forward", None)
+    assert reading.generate(given["ids"], 3).shape == (3, 8)
+
+
+@every_kind
+def test_one_source_for_several_rows_and_sources_of_several_lengths(kind):
+    model, given = small(kind), inputs()
+    source, start = given["source"], given["ids"][:, :1]
+    one = model.reading(source[:1]).generate(np.tile(start[:1], (3, 1)), 6, seed=1)
+    each = model.reading(np.tile(source[:1], (3, 1))).generate(np.tile(start[:1], (3, 1)), 6, seed=1)
+    assert np.array_equal(one, each) and len({tuple(row) for row in one}) > 1
+    rows = [source[0], source[1, :2], source[2, :5]]
+    together = model.reading(rows).generate(start, 4, temperature=0)
+    alone = [model.reading(row[None]).generate(start[[i]], 4, temperature=0)[0] for i, row in enumerate(rows)]
+    assert np.array_equal(together, alone)
+
+
+@every_kind
+def test_beginnings_of_different_lengths(kind):
+    model, given = small(kind), inputs()
+    reading = model.reading(given["source"], given["source_mask"])
+    starts = [[1, 2, 3], [4], [5, 6]]
+    together = reading.generate(starts, 4, temperature=0)
+    for i, start in enumerate(starts):
+        one = model.reading(given["source"][[i]], given["source_mask"][[i]])
+        assert np.array_equal(together[i], one.generate([start], 4, temperature=0)[0])
+
+
+@every_kind
+def test_continuing_begins_with_the_token_of_the_configuration(kind):
+    model, given = small(kind), inputs()
+    writer, start = model.continuing(given["source"])
+    assert np.array_equal(start, [[3], [3], [3]])
+    expected = model.reading(given["source"]).generate(start, 3, temperature=0)
+    assert np.array_equal(writer.generate(start, 3, temperature=0), expected)
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+@every_kind
+def test_saved_and_opened_again(kind, tmp_path):
+    model = small(kind, np.float32)
+    model.save(tmp_path)
+    again = open_model(tmp_path)
+    assert type(again) is kind and again.config == model.config
+    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert config["d_model"] == 6 and config["is_encoder_decoder"] is True and "n_embd" not in config
+    assert set(model.published_names()) == {name for name, _ in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("bart", {"activation_function": "gelu"}, "only GELU in its tanh form"),
+        ("bart", {"encoder_ffn_dim": 7}, "only 4 times d_model, 24"),
+        ("bart", {"decoder_ffn_dim": 7}, "decoder_ffn_dim is 7, and that of the encoder 24: only an encoder and a de"),
+        ("bart", {"decoder_layers": 3}, "decoder_layers is 3, and that of the encoder 2"),
+        ("bart", {"scale_embedding": True}, "only models with False are built here"),
+        ("bart", {"is_encoder_decoder": False}, "only models with True are built here"),
+        ("bart", {"decoder_start_token_id": -1}, "decoder_start_token_id -1: give the id of a token"),
+    ],
+)
+def test_what_is_not_built_is_refused(name, values, words):
+    kind = KINDS[name]
+    written = small(kind).config.to_dict()
+    assert kind.Config.from_dict(written) == small(kind).config
+    with pytest.raises(InputError, match=words):
+        kind.Config.from_dict(written | values)
+
+
+def test_a_bias_of_the_head_is_refused(tmp_path):
+    model = small(BART)
+    published = model.to_published({name: p.data for name, p in model.named_parameters()})
+    assert not published["final_logits_bias"].any() and published["final_logits_bias"].shape == (1, 11)
+    published["final_logits_bias"][0, 3] = 1
+    with pytest.raises(InputError, match="final_logits_bias is not zero"):
+        model.from_published(published, tmp_path)
+
+
+@every_kind
+def test_wrong_calls_have_one_clear_line(kind):
+    model, given = small(kind), inputs()
+    ids, source, mask = given["ids"], given["source"], given["source_mask"]
+    with pytest.raises(InputError, match=f"{kind.__name__} reads a source and writes beside it: give source=ids"):
+        model.hidden(ids)
+    with pytest.raises(InputError, match="there are 2 sources for 3 rows of ids"):
+        model.hidden(ids, source=source[:2])
+    with pytest.raises(InputError, match=r"source_mask is bool of shape \(2, 6\): give a boolean for each token"):
+        model.hidden(ids, source=source, source_mask=mask[:2])
+    with pytest.raises(InputError, match="source_mask is int64"):
+        model.hidden(ids, source=source, source_mask=mask.astype(int))
+    with pytest.raises(InputError, match="9 tokens are more than the 8 positions"):
+        model.hidden(ids, source=np.zeros((3, 9), int))
+    with pytest.raises(InputError, match="token id 11 is out of range"):
+        model.hidden(ids, source=np.full((3, 4), 11))
+    with pytest.raises(InputError, match=f"{kind.__name__} writes beside a source: take model.reading"):
+        model.generate(ids, 3)
+    with pytest.raises(InputError, match=r"give what new_past\(\) of model.reading\(source\) returned"):
+        model.hidden(ids, LanguageModel.new_past(model))
+    with pytest.raises(InputError, match="there are 3 sources for 2 rows of ids: give one, or one for each row"):
+        model.reading(source).generate(ids[:2], 1)
+    nameless = small(kind, decoder_start_token_id=None)
+    with pytest.raises(InputError, match="has no decoder_start_token_id"):
+        nameless.continuing(source)
+
+
+# ----------------------------------------------------------------------------------------------------------- training
+
+
+@every_kind
+def test_it_learns_one_batch_by_heart(kind):
+    """Overfitted: every gradient that is needed for it arrives, and has the right sign. The first words differ by row,
+    so they can only come from the source."""
+    given = inputs(rows=4, length=6)
+    given["targets"] = np.array([[4, 1, 2, 3, 5, 6], [7, 2, 1, 3, 6, 5], [8, 3, 2, 1, 5, 6], [9, 1, 3, 2, 6, 5]])
+    given["ids"] = np.concatenate([np.full((4, 1), 3), given["targets"][:, :-1]], axis=1)
+    model = kind(kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | {"n_embd": 16})), seed=0)
+    optimizer = AdamW(model.named_parameters())
+    for _ in range(200):
+        model.zero_grad()
+        loss, cache = model.loss(**given)
+        model.loss_backward(cache)
+        optimizer.step(1e-2)
+    assert loss < 0.05, f"the loss is {loss:.3f}"
+    writer, start = model.continuing(given["source"], given["source_mask"])
+    assert np.array_equal(writer.generate(start, 6, temperature=0)[:, 1:], given["targets"])
+
+
+@every_kind
+@pytest.mark.parametrize("again", [False, True])
+def test_its_costs_are_foretold(kind, again):
+    config = kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | {"n_layer": 3}))
+    model = kind(config)
+    model.checkpoint_blocks = again
+    ids = np.zeros((2, 7), int)
+    _, cache = model.loss(ids, ids, source=ids)
+    own = {id(p.data) for p in model.parameters()}
+    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    foretold = costs.activations(kind, config, 2, 7, checkpoint_blocks=again)
+    if not again:
+        assert foretold == kept
+    else:  # and the most that the cache of one block of each side adds
+        assert kept < foretold < costs.activations(kind, config, 2, 7)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_it_trains_by_the_same_pipeline_as_gpt(name, tmp_path):
+    """The run does better than chance, and ends in a folder that opens, that --resume finds finished, that writes."""
+    options = PretrainOptions(
+        model=name, data="stories:300", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
+        batch=8, lr=3e-3, out=str(tmp_path / "run"),
+    )  # fmt: skip
+    job = prepare(options)
+    special = models.card(name).special_tokens
+    assert tuple(job.text.tokens[-len(special) :]) == special
+    assert job.model.config.decoder_start_token_id in [job.text.ids[token] for token in special]
+    job = train(options)
+    assert job.step == 30 and job.best < np.log(job.text.vocab_size)
+    model, text = models.open_both(tmp_path / "run")
+    assert type(model) is KINDS[name] and model.config == job.model.config
+    resumed = train(PretrainOptions(out=str(tmp_path / "run"), resume=True))
+    assert resumed.step == 30
