@@ -5,13 +5,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from lesson_cells import Session
+from lesson_notebook import notebook
 
 from minigpt.learn.cells import cells
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
-LONG = 5.0  # seconds: a cell that takes longer is not run a second time
+LONG = 3.0  # seconds: a cell that takes longer is not run a second time
 
 BANNED = r"\b(hears?|heard|hearing|nobody|whoever|wish(?:es|ed)?|asks?|asked|asking|guests?|dust)\b"
 QUOTED = r"\"[^\"]*\"|`[^`]*`|\*[^*]*\*"  # what somebody says, code, and examples may use any word
@@ -137,35 +137,22 @@ def test_what_a_lesson_leaves_open_has_hints_and_an_answer(path):
 
 @pytest.mark.slow
 @each_lesson
-def test_every_cell_shows_something_and_can_be_run_again(path, tmp_path, monkeypatch):
-    session = Session(path, tmp_path, monkeypatch)
-    seconds = {}
-    for cell in code(path):
-        ran = session.run(cell)
-        seconds[cell.line] = ran.seconds
-        assert ran.printed.strip() or ran.pictures, f"the cell at line {cell.line} shows nothing"
-        wide = [line for line in ran.printed.splitlines() if len(line) > 100 and not line.startswith("picture: ")]
-        assert not wide, f"the cell at line {cell.line} prints a line of {max(map(len, wide))} columns"
-        if ran.seconds < LONG:
-            session.run(cell)
-    assert sum(seconds.values()) < 180
-    for cell in reversed(code(path)):  # a reader goes back after the end
-        if seconds[cell.line] < LONG:
-            session.run(cell)
-
-
-@pytest.mark.slow
-@each_lesson
-def test_a_lesson_is_a_notebook_with_its_pictures_in_it(path, tmp_path, monkeypatch):
-    jupytext = pytest.importorskip("jupytext")
-    nbclient = pytest.importorskip("nbclient")
+def test_a_lesson_is_a_notebook_whose_cells_show_something_and_can_run_again(path, monkeypatch):
+    """Each cell runs once; a quick one a second time, and once more after the end, where a reader may go back."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    notebook = jupytext.read(path, fmt="py:percent")
-    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
-    client.execute()
-    shown = []
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            assert output.output_type != "error"
-            shown += [name for name in output.get("data", {}) if name == "image/png"]
-    assert len(shown) >= 2, f"{len(shown)} pictures are shown"
+    pictures = 0
+    quick = []
+    with notebook(path) as lesson:
+        for number in lesson.cells:
+            ran = lesson.run(number)
+            name = f"the cell that begins with {lesson.source(number)!r}"
+            assert ran.printed.strip() or ran.pictures, f"{name} shows nothing"
+            wide = [line for line in ran.printed.splitlines() if len(line) > 100 and not line.startswith("picture: ")]
+            assert not wide, f"{name} prints a line of {max(map(len, wide))} columns"
+            pictures += ran.pictures
+            if ran.seconds < LONG:
+                quick.append(number)
+                lesson.run(number)
+        for number in reversed(quick):
+            lesson.run(number)
+    assert pictures >= 2, f"{pictures} pictures are shown"

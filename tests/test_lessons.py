@@ -96,7 +96,7 @@ def test_the_readme_has_the_two_commands_that_are_run():
     block = re.search(r"<!-- commands -->(.*?)<!-- end -->", text, re.DOTALL).group(1)
     commands = [line.strip() for line in block.splitlines() if line.startswith("    ")]
     assert len(commands) == 2
-    assert commands[0].endswith("python lessons/03_attention.py") and commands[1].endswith("python -m pytest")
+    assert commands[0].endswith("python lessons/03_attention.py") and commands[1].endswith("python -m pytest -n auto")
 
 
 def commands():
