@@ -19,7 +19,7 @@ from minigpt.errors import InputError
 from minigpt.files import checkpoint
 from minigpt.jobs.pretrain import PretrainOptions, size_check
 from minigpt.jobs.pretrain.settings import new_config
-from minigpt.models import costs
+from minigpt.models import costs, names
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
 SMALL = [word for name, value in SIZES.items() for word in (f"--{name}", str(value))]
@@ -453,7 +453,7 @@ def test_help_of_a_command_shows_the_same_by_two_names(capsys):
         ("tokenizer trian", "tokenizer has no command 'trian': choose train, encode, decode, list; did you"),
         ("help samle", "did you mean sample?"),
         ("train --modle gpt2", "minigpt: train has no option --modle; did you mean --model?"),
-        ("train --model gtp2", "'gtp2' is none of its values: choose gpt1, gpt2, lstm, bert; did you mean gpt2?"),
+        ("train --model gtp2", f"none of its values: choose {', '.join(names())}; did you mean gpt2?"),
         ("train --data {text} --size nanno", "did you mean nano?"),
         ("train --data {text} --tokenizer chr", "did you mean char?"),
         ("train --data storeis", "did you mean stories?"),

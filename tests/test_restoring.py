@@ -9,6 +9,7 @@ from minigpt import ops
 from minigpt.data.objectives import (
     Batch,
     document_rotation,
+    lost_fragment,
     one_after_the_other,
     restored,
     sentence_permutation,
@@ -30,6 +31,7 @@ NOISES = {
     "two": one_after_the_other(text_infilling(MASK), sentence_permutation(STOPS)),
 }
 OBJECTIVES = {name: restored(noise, START, END, PAD) for name, noise in NOISES.items()}
+OBJECTIVES["fragment"] = lost_fragment(MASK, VOCAB)
 
 
 def windows(b: int = 64, t: int = 40, seed: int = 0) -> np.ndarray:
@@ -66,9 +68,13 @@ def test_shapes_and_types_and_padding(name, t, dtype):
         batch = OBJECTIVES[name](windows(6, t).astype(dtype), rng(seed))
         assert batch.ids.shape == batch.targets.shape and len(batch.ids) == 6
         assert batch.ids.shape[1] <= t and batch.source.shape[1] <= t, "both fit into the positions of a model"
+        if batch.source_mask is None:
+            batch = batch._replace(source_mask=np.ones(batch.source.shape, bool))
         assert batch.source.shape == batch.source_mask.shape and batch.source_mask.dtype == bool
         for field in (batch.ids, batch.targets, batch.source):
             assert field.dtype == np.int64 and (((0 <= field) & (field < VOCAB)) | (field == ops.IGNORED)).all()
+        if batch.positions is not None:
+            assert batch.positions.shape == batch.ids.shape and batch.positions.max() < t
         lengths = batch.source_mask.sum(axis=1)
         assert (lengths >= 1).all() and lengths.max() == batch.source.shape[1], "no longer than the longest needs"
         assert np.array_equal(batch.source_mask, np.arange(batch.source.shape[1]) < lengths[:, None])
@@ -91,7 +97,7 @@ def test_a_part_of_a_batch_has_its_own_sources():
 # --------------------------------------------------------------------------------------------------------------- BART
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NOISES)
 def test_the_decoder_writes_the_whole_text_and_sees_it_one_place_late(name):
     ids = windows()
     batch = OBJECTIVES[name](ids, rng())
@@ -198,6 +204,42 @@ def test_one_noise_after_the_other():
     assert np.array_equal(both(row, rng(3)), expected)
 
 
+# --------------------------------------------------------------------------------------------------------------- MASS
+
+
+@pytest.mark.parametrize(("t", "rate", "n"), [(40, 0.5, 20), (7, 0.5, 4), (9, 0.1, 1), (9, 1.0, 9), (1, 0.5, 1)])
+def test_the_decoder_writes_what_the_source_has_lost(t, rate, n):
+    ids = windows(t=t)
+    batch = lost_fragment(MASK, VOCAB, rate)(ids, rng())
+    text = ids[:, :-1]
+    assert batch.targets.shape == (64, n) and batch.source.shape == text.shape
+    assert (np.diff(batch.positions, axis=1) == 1).all(), "one fragment, at the positions of the text"
+    assert np.array_equal(batch.targets, np.take_along_axis(text, batch.positions, axis=1))
+    assert (batch.ids[:, 0] == MASK).all() and np.array_equal(batch.ids[:, 1:], batch.targets[:, :-1])
+    outside = np.ones(text.shape, bool)
+    np.put_along_axis(outside, batch.positions, False, axis=1)
+    assert np.array_equal(batch.source[outside], text[outside])
+
+
+def test_of_a_fragment_80_percent_are_masked_10_random_and_10_unchanged():
+    batch = OBJECTIVES["fragment"](windows(b=2000, t=40), rng(1))
+    lost = np.take_along_axis(batch.source, batch.positions, axis=1)
+    is_mask, unchanged = lost == MASK, lost == batch.targets
+    assert is_mask.mean() == pytest.approx(0.8, abs=0.01)  # 40,000 tokens: a standard deviation is 0.002
+    assert unchanged.mean() == pytest.approx(0.1, abs=0.01)
+    others = lost[~is_mask & ~unchanged]
+    assert others.min() < 20 and others.max() > 980, "from the whole vocabulary"
+
+
+def test_a_fifth_of_the_fragments_begin_the_text_and_a_fifth_end_it():
+    first = OBJECTIVES["fragment"](windows(b=20_000, t=20), rng(2)).positions[:, 0]
+    assert first.min() == 0 and first.max() == 10
+    share = np.bincount(first) / len(first)
+    expected = np.full(11, 0.6 / 11)  # anywhere, the ends too
+    expected[[0, 10]] += 0.2
+    assert np.allclose(share, expected, atol=0.012)  # a standard deviation is at most 0.0031
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -205,6 +247,8 @@ def test_one_noise_after_the_other():
         (lambda: token_deletion(-0.1), "rate is -0.1: give a share from 0 to 1"),
         (lambda: text_infilling(MASK, 2), "rate is 2: give a share from 0 to 1"),
         (lambda: text_infilling(MASK, mean_length=0), "mean_length is 0: give a number above 0"),
+        (lambda: lost_fragment(VOCAB, VOCAB), "mask_id is 1000: give a token of the vocabulary, 0 to 999"),
+        (lambda: lost_fragment(MASK, VOCAB, 0), "rate 0: choose a share"),
         (lambda: OBJECTIVES["two"](windows(t=1), rng()), "1 tokens: a source and what is written .* 2 or more"),
     ],
 )

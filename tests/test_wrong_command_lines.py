@@ -202,7 +202,7 @@ LINES = {
         train --tokenizer gpt2-smal T
         train --init gpt-2 --data words.txt
         train --init nowhere --data words.txt
-        info --model bart
+        info --model gpt5
         info --size papr
         info --model gpt2 --size paper
         stories --task sentimnt

@@ -17,6 +17,7 @@ from minigpt.data.objectives.batch import Batch, Objective, causal
 from minigpt.data.objectives.covering import fixed, masked, spans, whole_words
 from minigpt.data.objectives.restoring import (
     document_rotation,
+    lost_fragment,
     one_after_the_other,
     restored,
     sentence_permutation,
@@ -27,7 +28,7 @@ from minigpt.data.objectives.restoring import (
 from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
 
 __all__ = [
-    "Batch", "Objective", "causal", "document_rotation", "fixed", "masked", "one_after_the_other", "restored",
-    "sentence_order", "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion",
+    "Batch", "Objective", "causal", "document_rotation", "fixed", "lost_fragment", "masked", "one_after_the_other",
+    "restored", "sentence_order", "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion",
     "token_masking", "whole_words",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from minigpt.data.objectives.batch import Batch, Objective
+from minigpt.data.objectives.covering import check_covering, corrupted
 from minigpt.errors import InputError, check_number, check_share
 
 Noise = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -143,3 +144,40 @@ def one_after_the_other(*noises: Noise) -> Noise:
         return row
 
     return noise
+
+
+# ---------------------------------------------------------------------------------------------------- MASS: a fragment
+
+
+def lost_fragment(mask_id: int, vocab_size: int, rate: float = 0.5) -> Objective:
+    """MASS's objective (Song et al. 2019, section 3.2): write the fragment that the source has lost.
+
+    The objective maps ids (B,T+1) to a batch whose sources are their first T tokens. A fragment of round(rate * T) of
+    them is covered as in `masked`: 80 % become mask_id, 10 % a random token, 10 % stay. The decoder sees mask_id, and
+    then the fragment one place late, at the positions that its targets have in the text. Raises InputError as `masked`.
+    """
+    check_covering(mask_id, vocab_size, rate)
+
+    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
+        text = ids[:, :-1].astype(np.int64)
+        b, t = text.shape
+        n = max(1, round(rate * t))
+        places = fragment_starts(b, t - n, rng)[:, None] + np.arange(n)
+        covered = np.zeros((b, t), bool)
+        np.put_along_axis(covered, places, True, axis=1)
+        source = corrupted(text, covered, rng.random((b, t)), mask_id, vocab_size, rng)
+        fragment = np.take_along_axis(text, places, axis=1)
+        start = np.full((b, 1), mask_id)
+        seen = np.concatenate([start, fragment[:, :-1]], axis=1)
+        return Batch(seen, fragment, positions=places, source=source)
+
+    return objective
+
+
+def fragment_starts(b: int, last: int, rng: np.random.Generator) -> np.ndarray:
+    """(B,) int: 20 % of the fragments begin the text, 20 % end it, the others begin anywhere from 0 to last."""
+    chance = rng.random(b)
+    starts = rng.integers(last + 1, size=b)
+    starts[chance < 0.2] = 0
+    starts[chance >= 0.8] = last
+    return starts

@@ -6,7 +6,7 @@ that may be shorter, because a span of any length becomes a single mask (section
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,65 +16,27 @@ from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family import published
 from minigpt.models.family.encoder import MASK
-from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder
-from minigpt.models.family.published import PublishedConfig
+from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
-BOTH_SIDES = {"layers": "n_layer", "attention_heads": "n_head"}  # what a file says of the encoder and of the decoder
 UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no position has
 
 
 @dataclass(frozen=True, kw_only=True)
-class BARTConfig(PublishedConfig):
-    """Sizes and rates; the defaults are those of BART-base. In a config.json they have Hugging Face's keys for BART.
+class BARTConfig(EncoderDecoderConfig):
+    """Sizes and rates; the defaults are those of BART-base."""
 
-    n_layer: of each side.
-    """
-
-    keys: ClassVar[dict[str, str]] = {
-        "n_positions": "max_position_embeddings",
-        "n_embd": "d_model",
-        "n_layer": "encoder_layers",
-        "n_head": "encoder_attention_heads",
-        "hidden_act": "activation_function",
-        "resid_pdrop": "dropout",
-        "attn_pdrop": "attention_dropout",
-        "initializer_range": "init_std",
-    }
     architecture: ClassVar[str] = "BartForConditionalGeneration"
-    inner_key: ClassVar[str] = "encoder_ffn_dim"
-    only: ClassVar[dict[str, Any]] = {"is_encoder_decoder": True, "scale_embedding": False, "activation_dropout": 0.0}
 
     model_type: str = "bart"
-    vocab_size: int = 50265
     n_positions: int = 1024
     n_embd: int = 768
     n_layer: int = 6
     n_head: int = 12
-    layer_norm_epsilon: float = 1e-5
-    pad_token_id: int | None = None
-    decoder_start_token_id: int | None = None
 
-    @classmethod
-    def from_dict(cls, values: dict) -> "BARTConfig":
-        """From a config.json. Raises InputError as every model's does, and for a decoder of another size."""
-        config = super().from_dict(values)
-        expected = {f"decoder_{name}": getattr(config, key) for name, key in BOTH_SIDES.items()}
-        expected["decoder_ffn_dim"] = 4 * config.n_embd
-        for key, wanted in expected.items():
-            if values.get(key, wanted) != wanted:
-                what = f"{key} is {values[key]}, and that of the encoder {wanted}"
-                raise InputError(f"{what}: only an encoder and a decoder of one size are built here")
-        return config
 
-    def to_dict(self) -> dict:
-        """For a config.json, under Hugging Face's keys."""
-        values = super().to_dict()
-        values |= {f"decoder_{name}": getattr(self, key) for name, key in BOTH_SIDES.items()}
-        values["decoder_ffn_dim"] = 4 * self.n_embd
-        values |= {"is_encoder_decoder": True, "scale_embedding": False, "forced_eos_token_id": None}
-        return values
+
 
 
 class BART(EncoderDecoder):

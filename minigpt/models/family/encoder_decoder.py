@@ -5,19 +5,20 @@ What differs from GPT-1: a second stack of blocks, whose positions see all of th
 the states of one source is a causal language model: see `Reading`.
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, shown
-from minigpt.models import generation
 from minigpt.models.config import Config
 from minigpt.models.family import published
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
+from minigpt.models.family.published import PublishedConfig
+from minigpt.models.family.reading import Reading
 from minigpt.models.gpt1 import Block
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.token_ids import as_array, pad_right
@@ -28,6 +29,51 @@ PAD = "_pad_"  # fills up the shorter rows of a batch
 END = "_end_"  # ends what a decoder writes
 
 Gradients = dict[str, Array]  # of what all blocks of a stack share, by name
+
+BOTH_SIDES = {"layers": "n_layer", "attention_heads": "n_head"}  # what a file says of the encoder and of the decoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(PublishedConfig):
+    """Sizes and rates. In a config.json they have the keys that Hugging Face has for BART. n_layer: of each side."""
+
+    keys: ClassVar[dict[str, str]] = {
+        "n_positions": "max_position_embeddings",
+        "n_embd": "d_model",
+        "n_layer": "encoder_layers",
+        "n_head": "encoder_attention_heads",
+        "hidden_act": "activation_function",
+        "resid_pdrop": "dropout",
+        "attn_pdrop": "attention_dropout",
+        "initializer_range": "init_std",
+    }
+    inner_key: ClassVar[str] = "encoder_ffn_dim"
+    only: ClassVar[dict[str, Any]] = {"is_encoder_decoder": True, "scale_embedding": False, "activation_dropout": 0.0}
+
+    vocab_size: int = 50265
+    layer_norm_epsilon: float = 1e-5
+    pad_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "EncoderDecoderConfig":
+        """From a config.json. Raises InputError as every model's does, and for a decoder of another size."""
+        config = super().from_dict(values)
+        expected = {f"decoder_{name}": getattr(config, key) for name, key in BOTH_SIDES.items()}
+        expected["decoder_ffn_dim"] = 4 * config.n_embd
+        for key, wanted in expected.items():
+            if values.get(key, wanted) != wanted:
+                what = f"{key} is {values[key]}, and that of the encoder {wanted}"
+                raise InputError(f"{what}: only an encoder and a decoder of one size are built here")
+        return config
+
+    def to_dict(self) -> dict:
+        """For a config.json, under Hugging Face's keys."""
+        values = super().to_dict()
+        values |= {f"decoder_{name}": getattr(self, key) for name, key in BOTH_SIDES.items()}
+        values["decoder_ffn_dim"] = 4 * self.n_embd
+        values |= {"is_encoder_decoder": True, "scale_embedding": False, "forced_eos_token_id": None}
+        return values
 
 
 class EncoderBlock(Block):
@@ -193,7 +239,7 @@ class EncoderDecoder(LanguageModel):
             states, source_mask = None, past[0].source_mask
         else:
             self._check_source(source, ids)
-            source_mask = self._placed_source_mask(source_mask, source)
+            source_mask = self.place_source_mask(source_mask, source)
             states = cache.keep("encoder", self._encoded(source, source_mask, fold(key, 0), grad))
             cache.keep("states", (states, states))  # every block of the decoder reads them: in a ledger they come once
         x = cache.keep("tokens", self.tokens_embed.forward(ids))
@@ -218,7 +264,7 @@ class EncoderDecoder(LanguageModel):
 
         Raises InputError as `hidden` does. Nothing is kept for a backward.
         """
-        states, _ = self._encoded(source, self._placed_source_mask(source_mask, source), None, grad=False)
+        states, _ = self._encoded(source, self.place_source_mask(source_mask, source), None, grad=False)
         return states
 
     def _encoded(self, source: Array, mask: Array | None, key: Key | None, grad: bool) -> tuple[Array, Cache]:
@@ -239,8 +285,11 @@ class EncoderDecoder(LanguageModel):
         if n != len(ids):
             raise InputError(f"there are {n} sources for {len(ids)} rows of ids: give one source for each row")
 
-    def _placed_source_mask(self, mask: Array | None, source: Array) -> Array | None:
-        """(B,S) -> (B,1,1,S) on the model's device: every query sees what is text. None stays None."""
+    def place_source_mask(self, mask: Array | None, source: Array) -> Array | None:
+        """(B,S) -> (B,1,1,S) on the model's device: every query sees what is text. None stays None.
+
+        Raises InputError for a mask that is not boolean, or of another shape than the source.
+        """
         if mask is None:
             return None
         mask = as_array(mask, "source_mask is")
@@ -266,7 +315,7 @@ class EncoderDecoder(LanguageModel):
 
     # ------------------------------------------------------------------------------------------------------ generating
 
-    def reading(self, source: Any, source_mask: Array | None = None) -> "Reading":
+    def reading(self, source: Any, source_mask: Array | None = None) -> Reading:
         """This model beside a source (1,S), or one for each row that will be written, (B,S): a causal language model.
 
         Sources may be B lists of different lengths. Raises InputError as `hidden` does.
@@ -275,7 +324,7 @@ class EncoderDecoder(LanguageModel):
             source, source_mask = pad_right(source)
         return Reading(self, source, source_mask)
 
-    def continuing(self, prompts: Array, mask: Array | None = None) -> tuple["Reading", np.ndarray]:
+    def continuing(self, prompts: Array, mask: Array | None = None) -> tuple[Reading, np.ndarray]:
         """The prompts are sources: a reading of them, and the token that the decoder starts with, (B,1).
 
         Raises InputError where the configuration does not say which token that is.
@@ -302,60 +351,16 @@ class EncoderDecoder(LanguageModel):
         c = config.n_embd
         return (config.vocab_size + 2 * config.n_positions) * c + 28 * config.n_layer * c * c
 
-    def published_names(self) -> published.Names:
-        """{name here: its names in a file}: the same, for a model that transformers does not have."""
-        return {name: [name] for name, _ in self.named_parameters()}
+    def published_names(self) -> published.Names | None:
+        """{name here: its names in a file of Hugging Face transformers}; None for a model that it does not have."""
+        return None
 
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Tensors under the names that transformers has for them; see `published`."""
-        return published.to_published(tensors, self.published_names())
+        names = self.published_names()
+        return tensors if names is None else published.to_published(tensors, names)
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
         """The other way round. Raises InputError for a tensor that is missing."""
-        return published.from_published(tensors, self.published_names(), folder)
-
-
-class Reading:
-    """A decoder beside one source, or beside one for each row: a causal language model, which can generate.
-
-    The source is read once: each layer's keys and values of it are computed here, and every past holds them.
-    """
-
-    def __init__(self, model: EncoderDecoder, source: Array, source_mask: Array | None):
-        self.model = model
-        self.config = model.config
-        self.device = model.device
-        self.exact = model.exact
-        self.named_parameters = model.named_parameters
-        with model.exact():
-            states = model.encode(source, source_mask)
-            self.kv = [block.crossattention.keys_and_values(states) for block in model.h]
-        self.source_mask = model._placed_source_mask(source_mask, source)
-
-    def __repr__(self) -> str:
-        n, length, _ = self.kv[0].shape
-        return f"Reading({type(self.model).__name__} beside {n} sources of {length} tokens)"
-
-    def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None) -> list[DecoderPast]:
-        """As `LanguageModel.new_past`; with the source in it."""
-        pasts = LanguageModel.new_past(self.model, capacity, padding)
-        both = zip(pasts, self.kv, strict=True)
-        return [DecoderPast(past.capacity, past.padding, kv, self.source_mask) for past, kv in both]
-
-    def next_logits(self, ids: Array, past: list[DecoderPast]) -> Array:
-        """ids (B,T) int -> logits (B,V) of the token that follows; past: of `new_past`, to which the ids are added
-
-        Raises InputError for another number of rows than there are sources, unless there is one source.
-        """
-        n_sources = len(self.kv[0])
-        if n_sources not in (1, len(ids)):
-            raise InputError(f"there are {n_sources} sources for {len(ids)} rows of ids: give one, or one for each row")
-        return self.model.next_logits(ids, past)
-
-    def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
-        """ids (B,T) -> (B,T+N): what the decoder begins with, and what follows. See `generation.generate`."""
-        return generation.generate(self, ids, n_tokens, **options)
-
-    def stream(self, ids: Any, n_tokens: int, **options) -> Iterator[np.ndarray]:
-        """Yields the next token of each row, (B,) int, n_tokens times. See `generation.stream`."""
-        return generation.stream(self, ids, n_tokens, **options)
+        names = self.published_names()
+        return tensors if names is None else published.from_published(tensors, names, folder)

@@ -1,0 +1,70 @@
+"""MASS (Song, Tan, Qin, Lu and Liu 2019): the encoder reads a text without a fragment, the decoder writes the fragment.
+
+The model is the encoder-decoder of Vaswani et al. (2017) with GPT-1's blocks. What is new is what it learns: whatever
+the encoder sees, the decoder does not, so it has to read (section 3.2). A fragment of one token is BERT's task, one
+that is the whole text is GPT's.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minigpt.data.objectives import Objective, lost_fragment
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.family.encoder import MASK
+from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MASSConfig(EncoderDecoderConfig):
+    """Sizes and rates; the defaults are the paper's (section 4.1). In a config.json they have the keys of BART."""
+
+    architecture: ClassVar[str] = "MASS"
+
+    model_type: str = "mass"
+    n_embd: int = 1024
+    n_layer: int = 6
+    n_head: int = 8
+    n_positions: int = 512
+
+
+class MASS(EncoderDecoder):
+    """The encoder and the decoder of MASS. seed: as for GPT1. transformers has no such model: only this library opens
+    its files.
+    """
+
+    Config = MASSConfig
+
+
+SIZES = {
+    "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256},
+    "paper": {"n_layer": 6, "n_head": 8, "n_embd": 1024, "n_positions": 512},
+}
+
+
+def fragment(text: Tokenizer, rate: float) -> Objective:
+    """MASS's objective for this vocabulary: the fragment is half of the text (section 3.2)."""
+    return lost_fragment(text.ids[MASK], text.vocab_size, rate)
+
+
+def token_settings(text: Tokenizer) -> dict[str, int]:
+    """What a configuration says of the vocabulary's special tokens. A decoder starts with the mask, as in figure 1."""
+    ids = text.ids
+    return {"pad_token_id": ids[PAD], "eos_token_id": ids[END], "decoder_start_token_id": ids[MASK]}
+
+
+CARD = Card(
+    "mass",
+    MASS,
+    SIZES,
+    usual_size="paper",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=fragment,
+    special_tokens=(PAD, END, MASK),
+    init_std=as_wide_as_the_paper,
+    token_settings=token_settings,
+    mask_rate=0.5,
+)
