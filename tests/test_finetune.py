@@ -18,7 +18,6 @@ from minigpt.files.lock import locked
 from minigpt.jobs import finetune
 from minigpt.jobs.finetune import FinetuneOptions, cost, preparation
 from minigpt.jobs.predict import PredictOptions, predict
-from minigpt.models.family.bert import BERT, BERTConfig
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
 DRAW = plot.finetuning_curves
@@ -306,19 +305,6 @@ def test_two_do_not_write_to_one_folder(pretrained, tmp_path, capsys):
     with locked(out):
         assert main(["finetune", pretrained, "--task", "classification", "--train", train, "--out", str(out)]) == 2
         assert "another process is writing to" in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_a_model_that_sees_every_token_is_refused(tmp_path, capsys):
-    """It would read the ids that fill up a shorter sequence, and the token that it is to predict."""
-    config = BERTConfig(vocab_size=9, n_positions=8, n_embd=4, n_layer=1, n_head=1)
-    BERT(config).save(tmp_path / "bert")
-    CharTokenizer("abcdefghi").save(tmp_path / "bert")
-    train = write(tmp_path / "train.tsv", [{"text": "abc", "label": 0}, {"text": "fed", "label": 1}] * 10)
-    out = tmp_path / "out"
-    words = ["finetune", str(tmp_path / "bert"), "--task", "classification", "--train", train, "--out", str(out)]
-    assert main(words) == 2
-    assert "a BERT sees every token of a sequence, and cannot be fine-tuned here: take" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -120,9 +120,19 @@ def test_drawing_shows_every_token_and_every_part():
 
 
 def test_a_vocabulary_without_room_says_so():
-    taken = tokenizer.GPT1Tokenizer([*TEXT.tokens, "_delimiter_"], TEXT.merges, "rules")
+    taken = tokenizer.GPT1Tokenizer([*TEXT.tokens, "_delimiter_"], [*TEXT.merges, ("_deli", "miter_")], "rules")
     with pytest.raises(InputError, match="_delimiter_"):
         taken.with_special(SPECIAL)
+
+
+def test_special_tokens_that_a_vocabulary_has_are_used_again():
+    """BERT's vocabulary has two of the three, in another sequence and before others."""
+    some = TEXT.with_special(("_mask_", DELIMITER, START))
+    wider = some.with_special(SPECIAL)
+    assert wider.tokens == [*some.tokens, EXTRACT]
+    assert wider.with_special(SPECIAL) is wider
+    chars = tokenizer.CharTokenizer.train("ab_").with_special((START,))
+    assert chars.with_special((DELIMITER, START)).tokens == [*chars.tokens, DELIMITER]
 
 
 def test_a_byte_level_vocabulary_takes_them_too(tmp_path):

@@ -65,27 +65,36 @@ class Losses(NamedTuple):
 
 
 class ScoresCache(NamedTuple):
-    """What the backward of the head needs: the shape of h, where each extract token stood, and the dropout mask."""
+    """What the backward of the head needs: the shape of h, where each state was read, and the dropout mask."""
 
     shape: tuple[int, ...]
     rows: Array
-    last: Array
+    places: Array
     n_sequences: int
     mask: Array
     head: Cache
 
 
-def check_body(body: LanguageModel) -> None:
-    """Raises InputError for a body that sees what follows a token: it would read what fills up a shorter sequence.
+LM_WEIGHT = 0.5  # of the auxiliary loss beside the task's (GPT-1 section 4.1)
 
-    And for one that reads a source: the head is built for one text.
+
+def check_body(body: LanguageModel, lm_weight: float | None = None) -> None:
+    """Raises InputError for a body that reads a source, and for an auxiliary loss of one that predicts no next token.
+
+    lm_weight: of that loss, where it was given.
     """
     name = type(body).__name__
-    advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
     if body.reads_a_source:
+        advice = "take a model that reads one text, such as gpt1, gpt2, lstm or bert"
         raise InputError(f"a {name} writes beside a source, and cannot be fine-tuned here: {advice}")
-    if not body.can_generate:
-        raise InputError(f"a {name} sees every token of a sequence, and cannot be fine-tuned here: {advice}")
+    if lm_weight and not body.learns_the_next_token:
+        raise InputError(f"lm_weight is {lm_weight}: a {name} sees the next token, so there is nothing to predict: "
+                         "leave it out")  # fmt: skip
+
+
+def usual_lm_weight(body: LanguageModel) -> float:
+    """The weight of the auxiliary loss where nothing else is said: none, where a body sees the next token."""
+    return LM_WEIGHT if body.learns_the_next_token else 0.0
 
 
 def outputs(task: Task) -> int:
@@ -98,12 +107,20 @@ def outputs(task: Task) -> int:
 class Classifier(Module):
     """A language model with a head for one task.
 
-    body: with the special tokens in its vocabulary (`widen`); dropout: on the state that the head reads; seed: of the
-    head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled. files: how
-    the files are laid out that it learns from; None where it learns from none. Raises InputError as `check_body` does.
+    body: with the special tokens in its vocabulary (`transfer`); dropout: on the state that the head reads; seed: of
+    the head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled.
+    delimiter: the token between two texts, for a body with segments. files: how the files are laid out that it learns
+    from; None where it learns from none. Raises InputError as `check_body` does.
     """
 
-    def __init__(self, body: LanguageModel, task: Task, dropout: float = 0.1, seed: int | None = 0):
+    def __init__(
+        self,
+        body: LanguageModel,
+        task: Task,
+        dropout: float = 0.1,
+        seed: int | None = 0,
+        delimiter: int | None = None,
+    ):
         check_task(task)
         check_body(body)
         rng = None
@@ -112,6 +129,7 @@ class Classifier(Module):
         self.body = body
         self.task = task
         self.dropout = dropout
+        self.delimiter = delimiter
         self.files: FileLayout | None = None
         dtype = body.head.data.dtype
         self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, dtype)
@@ -119,12 +137,13 @@ class Classifier(Module):
     def forward(self, ids: Any, lengths: Any, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (N,S,T) int, lengths (N,S) int -> scores (N,K) of the labels, or of the S candidates
 
-        A sequence ends with its extract token, at lengths - 1. The S states of a similarity are added; those of a
-        multiple choice share one dropout mask. key: switches dropout on.
+        A sequence ends with its extract token, at lengths - 1, whose state the head reads; of a body that sees both
+        sides it reads the first one. The S states of a similarity are added; those of a multiple choice share one
+        dropout mask. key: switches dropout on.
         """
         cache = Cache(self, grad)
         lengths = to_device(lengths, self.body.device)
-        h = cache.keep("body", self._hidden(ids, key, grad))
+        h = cache.keep("body", self._hidden(ids, lengths, key, grad))
         scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
         return scores, cache
 
@@ -139,7 +158,7 @@ class Classifier(Module):
         ids: Any,
         lengths: Any,
         labels: Any,
-        lm_weight: float = 0.5,
+        lm_weight: float | None = None,
         normalizer: int | None = None,
         key: Key | None = None,
         grad: bool = True,
@@ -148,8 +167,12 @@ class Classifier(Module):
 
         labels: int, or float scores from 0 to 5 where the task has none. L2 is the mean cross-entropy of the answers;
         L1 the mean over all sequences of the mean over their tokens: each token after the start is predicted, the
-        special ones too. normalizer: the number of examples in the whole batch, where this is a part of it.
+        special ones too. lm_weight: None is 0.5, or 0 for a body that sees the next token. normalizer: the number of
+        examples in the whole batch, where this is a part of it. Raises InputError as `check_body` does.
         """
+        if lm_weight is None:
+            lm_weight = usual_lm_weight(self.body)
+        check_body(self.body, lm_weight)
         normalizer = normalizer or len(ids)
         device = self.body.device
         ids = to_device(ids, device)
@@ -159,7 +182,7 @@ class Classifier(Module):
         weights = to_device(weights, device)
         xp = array_module(ids)
         cache = Cache(self, grad)
-        h = cache.keep("body", self._hidden(ids, key, grad))
+        h = cache.keep("body", self._hidden(ids, lengths, key, grad))
 
         scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
         n_targets = targets.shape[1]
@@ -199,17 +222,18 @@ class Classifier(Module):
             dh += dh_lm
         self.body.hidden_backward(dh, cache.pop("body"))
 
-    def _hidden(self, ids: Array, key: Key | None, grad: bool) -> tuple[Array, Cache]:
-        """ids (N,S,T) -> h (N*S,T,C)"""
+    def _hidden(self, ids: Array, lengths: Array, key: Key | None, grad: bool) -> tuple[Array, Cache]:
+        """ids (N,S,T), lengths (N,S) -> h (N*S,T,C)"""
         rows = ids.reshape(-1, ids.shape[-1])
-        return self.body.hidden(rows, None, fold(key, 0), grad)
+        inputs = self.body.inputs_of(rows, lengths.reshape(-1), self.delimiter)
+        return self.body.hidden(rows, None, fold(key, 0), grad, **inputs)
 
     def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, ScoresCache]:
         """h (N*S,T,C), lengths (N,S) -> scores (N,K)"""
         xp = array_module(h)
         rows = xp.arange(len(h))
-        last = lengths.reshape(-1) - 1
-        states = h[rows, last]
+        places = self.body.place_of_state(lengths.reshape(-1))
+        states = h[rows, places]
         states = states.reshape(*lengths.shape, -1)
         if self.task.kind == "similarity":
             states = states.sum(axis=1, keepdims=True)
@@ -217,12 +241,12 @@ class Classifier(Module):
         mask, _ = ops.dropout_forward(ones, rate=self.dropout, key=key)  # one for all candidates of an example
         scores, head = self.head.forward(states * mask)
         n_sequences = lengths.shape[1]
-        cache = ScoresCache(h.shape, rows, last, n_sequences, mask, head)
+        cache = ScoresCache(h.shape, rows, places, n_sequences, mask, head)
         return scores.reshape(len(states), -1), cache
 
     def _scores_backward(self, dscores: Array, cache: ScoresCache) -> Array:
-        """dscores (N,K) -> dh (N*S,T,C), which is 0 except where an extract token stood"""
-        shape, rows, last, n_sequences, mask, head = cache
+        """dscores (N,K) -> dh (N*S,T,C), which is 0 except where a state was read"""
+        shape, rows, places, n_sequences, mask, head = cache
         xp = array_module(dscores)
         # scores = head(states * mask)
         n_outputs = len(self.head.bias.data)
@@ -232,9 +256,9 @@ class Classifier(Module):
         # states = states.sum(axis=1): each of the terms gets the whole gradient
         if self.task.kind == "similarity":
             dstates = xp.repeat(dstates, n_sequences, axis=1)
-        # states = h[rows, last]
+        # states = h[rows, places]
         dh = xp.zeros(shape, dscores.dtype)
-        dh[rows, last] = dstates.reshape(-1, shape[-1])
+        dh[rows, places] = dstates.reshape(-1, shape[-1])
         return dh
 
     def _targets(self, labels: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -266,6 +290,8 @@ class Classifier(Module):
         for name, parameter in self.head.named_parameters():
             tensors[name] = to_numpy(parameter.data)
         about = self.task._asdict() | {"dropout": self.dropout}
+        if self.delimiter is not None:
+            about["delimiter"] = self.delimiter
         if self.files is not None:
             about["files"] = self.files._asdict()
         checkpoint.save_tensors(path, tensors, {"task": json.dumps(about)})
@@ -280,7 +306,8 @@ class Classifier(Module):
         try:
             about = json.loads(about["task"])
             task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
-            model = cls(body, task, _checked_rate(about["dropout"]), seed=None)
+            delimiter = about.get("delimiter")
+            model = cls(body, task, _checked_rate(about["dropout"]), seed=None, delimiter=delimiter)
             if "files" in about:
                 files = about["files"]
                 model.files = FileLayout(str(files["task"]), dict(files["columns"]))

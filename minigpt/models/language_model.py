@@ -33,6 +33,7 @@ class LanguageModel(SavedModel):
     computes_in_bfloat16 = True
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
     dropout_sites = 3  # places of dropout in a block
+    learns_the_next_token = True  # does each position predict the next token, also while another task is learned?
 
     def begin(self, config: Config, seed: int | None, dtype) -> np.random.Generator | None:
         """Keep the configuration; returns the generator of the initial weights, None where seed is None.
@@ -245,6 +246,19 @@ class LanguageModel(SavedModel):
             if other.startswith("h."):
                 break
         return len(self.h)
+
+    # ----------------------------------------------------------------------------------------- reading whole sequences
+
+    def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
+        """What `hidden` needs beside ids (N,T) that are filled up at the right: of a model that sees the left, nothing.
+
+        lengths (N,) int: how many of them are text. delimiter: the token between two texts, where there is one.
+        """
+        return {}
+
+    def place_of_state(self, lengths: Array) -> Array:
+        """lengths (N,) int -> (N,) int: where the state stands that has seen the whole sequence: at the last token"""
+        return lengths - 1
 
     # ------------------------------------------------------------------------------------------------------ generating
 

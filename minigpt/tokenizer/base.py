@@ -115,18 +115,26 @@ class Tokenizer:
     def with_special(self, names: Sequence[str]) -> Tokenizer:
         """The same tokenizer with these tokens at the end of its vocabulary; no text is encoded as one of them.
 
-        Names that stand at the end already are not added again. Raises InputError where the vocabulary has no room for
-        them, because it uses one of the names for something else.
+        Those that the vocabulary has already, wherever they stand, are used again. Raises InputError where it has no
+        room for them, because it uses one of the names for something else.
         """
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             raise InputError(f"special tokens must be a list of names, not {_given(names)}")
-        last = self.tokens[len(self.tokens) - len(names) :]
-        if tuple(last) == tuple(names):
-            return self
+        missing = [name for name in names if name not in self.ids]
         for name in names:
-            if name in self.ids:
+            if name in self.ids and not self._stands_for_no_text(name):
                 raise InputError(f"the vocabulary has no room for the special token {name}: it means another there")
-        return self._extended(self.tokens + list(names), names)
+        if not missing:
+            return self
+        return self._extended(self.tokens + missing, missing)
+
+    def _stands_for_no_text(self, token: str) -> bool:
+        """Is this token of the vocabulary special? It is by name, or because no merge makes a token of its length."""
+        merges = getattr(self, "merges", None)
+        if token in self.special or not merges:
+            return token in self.special
+        made = {left + right for left, right in merges}
+        return len(token) > 1 and token not in made
 
     def _extended(self, tokens: list[str], names: Sequence[str]) -> Tokenizer:
         """A tokenizer with these tokens, of which the last ones, `names`, are special."""

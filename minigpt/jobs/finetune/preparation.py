@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from minigpt import models
 from minigpt.data.examples import Task
-from minigpt.data.input_transformations import SPECIAL
+from minigpt.data.input_transformations import DELIMITER, SPECIAL
 from minigpt.device.arrays import to_numpy
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
@@ -18,7 +18,7 @@ from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, 
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.run_folder import RESUME, holds_a_run, option_text
-from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer
+from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer, usual_lm_weight
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
@@ -59,7 +59,8 @@ class Job:
         """The classifier that a seed begins with."""
         options = self.options
         body = transfer(self.pretrained, self.new_rows, options.transfer, options.dropout, seed)
-        classifier = Classifier(body, self.task, options.head_dropout, seed)
+        delimiter = None if body.learns_the_next_token else self.text.ids[DELIMITER]
+        classifier = Classifier(body, self.task, options.head_dropout, seed, delimiter)
         if not is_stories(options.train):
             classifier.files = FileLayout(layout_of(options.task), options.columns or {})
         return classifier.to(self.device)
@@ -71,7 +72,9 @@ def prepare(options: FinetuneOptions) -> Job:
     folder = Path(options.out or default_folder(options.model, options.task))
     device = choose_device(options.device)
     pretrained, plain = models.open_both(options.model)
-    check_body(pretrained)
+    check_body(pretrained, options.lm_weight)
+    if options.lm_weight is None:
+        options = replace(options, lm_weight=usual_lm_weight(pretrained))
     check_layers(pretrained, options.transfer)
     text = plain.with_special(SPECIAL)
     task, splits = load_splits(options)

@@ -57,7 +57,9 @@ class FinetuneOptions(OnDevice):
     resume: bool = option(
         False, "go on with the run in --out, exactly where it was last kept; so does the same command once more"
     )
-    lm_weight: float = option(0.5, "of the auxiliary language-model loss", metavar="W")
+    lm_weight: float | None = option(
+        None, "of the auxiliary language-model loss (default: 0.5; 0 for a model that sees both sides)", metavar="W"
+    )
     epochs: int = option(3, metavar="N")
     batch: int = option(32, "examples in an update", metavar="B")
     lr: float | None = option(None, f"highest learning rate (default: {RATE} / width)", metavar="RATE")

@@ -39,6 +39,7 @@ class Encoder(LanguageModel):
     """
 
     can_generate = False
+    learns_the_next_token = False
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
@@ -214,6 +215,19 @@ class Encoder(LanguageModel):
         if mask.shape == ids.shape:
             return mask[:, None, None, :]
         return mask
+
+    def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
+        """A mask that hides what fills up a row, and segments: 1 for what stands behind the first delimiter."""
+        xp = array_module(ids)
+        inputs = {"mask": xp.arange(ids.shape[1]) < lengths[:, None]}
+        if getattr(self.config, "n_segments", 0) > 1 and delimiter is not None:
+            n_before = xp.cumsum(ids == delimiter, axis=1) - (ids == delimiter)
+            inputs["segments"] = xp.minimum(n_before, 1)
+        return inputs
+
+    def place_of_state(self, lengths: Array) -> Array:
+        """At the first token, which sees all others (BERT section 3.2)."""
+        return array_module(lengths).zeros_like(lengths)
 
     # -------------------------------------------------------------------------------------------------------- files
 

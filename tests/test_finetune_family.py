@@ -1,0 +1,144 @@
+"""Fine-tuning models that see both sides: padding is hidden, segments are set, the first state is read."""
+
+import numpy as np
+import pytest
+from helpers import same, snapshot
+
+from minigpt import gradcheck, models
+from minigpt.data.examples import Task
+from minigpt.errors import InputError
+from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
+from minigpt.jobs.pretrain import PretrainOptions, train
+from minigpt.models.classifier import Classifier, transfer
+from minigpt.models.family.encoder import Encoder
+
+ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
+SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
+OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1}}
+TASK = Task("entailment", ("no", "yes"))
+DELIMITER = 9
+IDS = np.array([[[8, 1, 2, 9, 3, 10, 0]], [[8, 4, 9, 5, 10, 0, 0]], [[8, 1, 1, 9, 2, 2, 10]]])
+LENGTHS = np.array([[6], [5], [7]])
+LABELS = np.array([0, 1, 1])
+
+
+def classifier(name: str) -> Classifier:
+    kind = models.card(name).model
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    body = kind(kind.Config(**SIZES, **OWN.get(name, {}), **rates), seed=0, dtype=np.float64)
+    model = Classifier(body, TASK, dropout=0.0, delimiter=DELIMITER)
+    rng = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
+    return model
+
+
+class Total:
+    """A classifier as the gradient check knows models: loss and loss_backward."""
+
+    def __init__(self, model: Classifier):
+        self.model = model
+        self.named_parameters, self.zero_grad = model.named_parameters, model.zero_grad
+        self.loss_backward = model.loss_backward
+
+    def loss(self, ids, targets, **options):
+        losses, cache = self.model.loss(ids, LENGTHS, targets, **options)
+        return losses.total, cache
+
+
+@pytest.mark.parametrize("name", ["bert", "albert"])
+def test_every_gradient_that_the_task_needs(name):
+    """What only pre-training uses has none: its true gradient is zero."""
+    model = classifier(name)
+    losses, cache = model.loss(IDS, LENGTHS, LABELS)
+    assert losses.lm == 0 and losses.total == losses.task
+    model.loss_backward(cache)
+    unused = [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    assert unused and all(name.startswith(("body.words", "body.sentences")) for name in unused)
+    results = gradcheck.check_model(Total(model), IDS, LABELS)
+    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_what_fills_up_a_row_moves_no_answer(name):
+    model = classifier(name)
+    before, _ = model.forward(IDS, LENGTHS, grad=False)
+    changed = IDS.copy()
+    changed[0, 0, 6:] = 7
+    changed[1, 0, 5:] = 7
+    after, _ = model.forward(changed, LENGTHS, grad=False)
+    assert same(snapshot([before]), snapshot([after]))
+    changed[0, 0, 4] = 7
+    moved, _ = model.forward(changed, LENGTHS, grad=False)
+    assert np.abs(moved[0] - before[0]).max() > 1e-9, "the first state sees the second text"
+
+
+def test_segments_begin_behind_the_first_delimiter():
+    body = classifier("bert").body
+    inputs = body.inputs_of(IDS[:, 0], LENGTHS[:, 0], DELIMITER)
+    assert inputs["segments"].tolist() == [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1]]
+    assert inputs["mask"].sum(axis=1).tolist() == [6, 5, 7]
+    assert "segments" not in body.inputs_of(IDS[:, 0], LENGTHS[:, 0]), "one text is one segment"
+    assert "segments" not in classifier("roberta").body.inputs_of(IDS[:, 0], LENGTHS[:, 0], DELIMITER)
+
+
+def test_an_auxiliary_loss_is_refused_where_there_is_no_next_token():
+    model = classifier("bert")
+    with pytest.raises(InputError, match="a BERT sees the next token, so there is nothing to predict"):
+        model.loss(IDS, LENGTHS, LABELS, lm_weight=0.5)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A function that gives the folder of a small pre-trained encoder."""
+    folders = {}
+
+    def folder(name: str) -> str:
+        if name not in folders:
+            out = str(tmp_path_factory.mktemp(name) / "run")
+            train(PretrainOptions(
+                model=name, data="stories:200", tokenizer="bpe:400", layers=2, heads=2, embd=32, context=64, steps=2,
+                batch=4, out=out,
+            ))  # fmt: skip
+            folders[name] = out
+        return folders[name]
+
+    return folder
+
+
+@pytest.mark.parametrize("name", ["bert", "electra"])
+def test_the_command_fine_tunes_saves_and_opens_again(name, pretrained, tmp_path):
+    out = str(tmp_path / "tuned")
+    finetune(FinetuneOptions(model=pretrained(name), task="entailment", train="stories:40", epochs=1, out=out))
+    model, text = open_classifier(out)
+    assert model.delimiter == text.ids["_delimiter_"] and text.tokens[-1] == "_classify_"
+    assert len(set(text.tokens)) == len(text.tokens) == model.body.config.vocab_size
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_three_examples_are_learned_by_heart(name):
+    model = classifier(name)
+    optimizer = models.card("bert").optimizer(model.named_parameters())
+    for _ in range(60):
+        model.zero_grad()
+        losses, cache = model.loss(IDS, LENGTHS, LABELS)
+        model.loss_backward(cache)
+        optimizer.step(1e-2)
+    assert (model.probabilities(IDS, LENGTHS).argmax(axis=1) == LABELS).all() and losses.task < 0.1
+
+
+def test_the_command_refuses_an_auxiliary_loss_before_anything_is_written(pretrained, tmp_path):
+    options = FinetuneOptions(
+        model=pretrained("bert"), task="sentiment", train="stories:20", lm_weight=0.5, out=str(tmp_path / "x")
+    )
+    with pytest.raises(InputError, match="lm_weight is 0.5"):
+        finetune(options)
+    assert not (tmp_path / "x").exists()
+
+
+def test_new_rows_of_the_vocabulary_reach_table_and_bias():
+    body = classifier("electra").body
+    wider = transfer(body, 2)
+    shapes = {name: parameter.data.shape for name, parameter in wider.named_parameters()}
+    assert shapes["tokens_embed.weight"] == (13, 4) and shapes["generator.words.bias"] == (13,)
+    assert same(snapshot([wider.head.data[:11]]), snapshot([body.head.data]))
