@@ -5,7 +5,7 @@
 # temperature, top-k, nucleus, draw. You will test a random function in such a way that the test can
 # fail. And you will see why the likeliest text is not the right text.
 #
-# Reading: 60 minutes. Running: 30 seconds. Before it: lessons 02 (softmax, surprise), 08 (the
+# Reading: 60 minutes. Running: 30 seconds. Before it: lessons 02 (softmax, surprisal), 08 (the
 # model) and 11 (pre-training).
 #
 # Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv
@@ -76,8 +76,8 @@ assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure
 # %% [markdown]
 # On the right the model is in doubt, but not because it is weak. The stories really go on in
 # different ways, and the model has learnt how often. Here are its probabilities beside what 4,000
-# stories do. A share that was counted n times has a standard deviation of about itself divided by
-# the square root of n.
+# stories do. If a word was counted n times, the standard deviation of its share is about the share
+# divided by the square root of n.
 
 # %%
 import re
@@ -92,19 +92,19 @@ for token in p_open.argsort()[::-1][:6]:
     share = following[word] / following.total()
     deviation_of_share = share / np.sqrt(following[word])
     print(f"{word:>10} {p_open[token]:10.1%} {share:12.1%} +- {deviation_of_share:.1%}")
-    assert 0.7 < p_open[token] / share < 1.4, "the model's probability is near the real share"
+    assert abs(p_open[token] - share) < 3 * deviation_of_share, "as near as the count can tell"
 
 # %% [markdown]
-# The shares are near; the sequence of the six words is not the same. **Greedy** choice is the
-# simplest rule: take the likeliest token. Then every story is the same story, although the model
-# gives other stories a probability too:
+# The count cannot tell the model's shares from the real ones. **Greedy** choice is the simplest
+# rule: take the likeliest token. Then every story is the same story, although the model gives other
+# stories a probability too:
 
 # %%
 import textwrap
 
 
 def write(ids, n_tokens, choose, seed=0):
-    """ids (B,T) -> (B,T+N). choose: logits (B,V), u (B,) -> tokens (B,); u: a random number each"""
+    """ids (B,T) -> (B,T+N). choose: logits (B,V), u (B,) -> tokens (B,); u is random, in [0, 1)"""
     generators = [np.random.default_rng([seed, row]) for row in range(len(ids))]
     for _ in range(n_tokens):
         u = np.array([generator.random() for generator in generators])
@@ -124,12 +124,14 @@ def show(ids):
 two_texts = write(np.full((2, 1), START), 40, greedy)
 show(two_texts[0])
 show(two_texts[1])
+assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown]
-# There is a second danger. Greedy choice depends only on the tokens that the model reads. If those
-# tokens come a second time, then all that followed them follows again, and so on without an end.
-# How soon does this happen? That depends on how far back the model looks. A table of pairs (lesson
-# 11) looks at one token. So as soon as it writes a token for the second time, it runs in a circle:
+# There is a second danger. Greedy choice depends only on the tokens that the model reads. If the
+# same tokens are read a second time, then all that followed them follows again, and so on without
+# an end. How soon does this happen? That depends on how far back the model looks. A table of pairs
+# (lesson 11) looks at one token. So as soon as it writes a token for the second time, it runs in a
+# circle. (`seen` are stories that the model was trained on, `unseen` are others.)
 
 # %%
 def greedy_pairs(ids, first):
@@ -142,8 +144,8 @@ def greedy_pairs(ids, first):
     return path
 
 
-pair_ids = data.encode(data.load("stories:1000"), text, context=CONTEXT)[0]
-path = greedy_pairs(pair_ids, text.encode("Once")[0])
+seen, unseen = data.encode(data.load("stories:1000"), text, context=CONTEXT)
+path = greedy_pairs(seen, text.encode("Once")[0])
 back = path.index(path[-1])
 print(f"{text.decode(path[:back])}[{text.decode(path[back:-1])}][{text.decode(path[back:-1])}] …")
 print(f"it needs {len(path) - 1} steps to come back to a token; there are {V:,} tokens")
@@ -159,14 +161,14 @@ assert len(path) < 60, "the circle closes early"
 # ## 2. Forward: four steps from scores to a token
 #
 # **Temperature.** Divide the logits by a number, the temperature T. (In shapes such as (B,T) the
-# letter is the length, as before.) Since p is proportional to exp(logit), this
-# turns p into p^(1/T), up to a constant. At T = 1/2 what was twice as likely becomes four times
-# as likely. The *entropy* is the surprise to expect, $-\sum_v p_v \ln p_v$: 0 where one token is
-# certain, ln V where all are equally likely.
+# letter is the length, as before.) Since p is proportional to exp(logit), this turns p into
+# p^(1/T), up to a constant. At T = 1/2, a token that was twice as likely as another becomes four
+# times as likely. The *entropy* is the mean surprisal of what is drawn, $-\sum_v p_v \ln p_v$: 0
+# where one token is certain, ln V where all are equally likely.
 
 # %%
 def entropy(p):
-    """The surprise to expect, in nats; 0 ln 0 counts as 0"""
+    """The mean surprisal of a draw, in nats; 0 ln 0 counts as 0"""
     return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
 
 
@@ -186,7 +188,8 @@ assert np.allclose(softmax(four_logits / 1e-3), [1, 0, 0, 0]), "a low T is greed
 # Temperature never changes which of two tokens is likelier.
 #
 # **Top-k.** Keep the k likeliest tokens and give all others the logit -inf, which is probability 0.
-# Tokens equal to the k-th stay too. Otherwise the result would depend on how a sort treats equals.
+# Tokens with the same logit as the k-th stay too. Otherwise the result would depend on how a sort
+# treats equal numbers.
 
 # %%
 def keep_top_k(logits, k):
@@ -198,19 +201,19 @@ print(keep_top_k(np.array([[2.0, 1.0, 1.0, 0.0]]), 2), "three stay: the second a
 assert np.isfinite(keep_top_k(np.array([[2.0, 1.0, 1.0, 0.0]]), 2)).sum() == 3, "ties stay"
 
 # %% [markdown]
-# **Nucleus, or top-p.** A fixed k is too many tokens after "Once upon a" and too few after "there
-# was a". So fix a share p of the probability instead: go down from the likeliest token until this
-# share is covered. There are two definitions, and both are in use:
+# **Nucleus, or top-p.** After "Once upon a" one token is enough, after "there was a" eight are
+# likely: no fixed k suits both. So fix a share p of the probability instead: go down from the
+# likeliest token until this share is covered. There are two definitions, and both are in use:
 #
 # - Holtzman et al. keep the smallest set whose sum *reaches* p.
-# - GPT-2's code goes on as long as the sum is *at most* p, and keeps at least one token.
+# - GPT-2's code keeps tokens as long as their sum is *at most* p, and at least one.
 
 # %%
 def keep_nucleus(logits, p, paper=False):
     descending = np.sort(logits, axis=-1)[:, ::-1]
     mass = softmax(descending).cumsum(axis=-1)
     if paper:
-        last = (mass < p).sum(axis=-1)  # all that do not reach p yet, and one more
+        last = (mass < p).sum(axis=-1)  # the first token at which the sum reaches p
         last = np.minimum(last, logits.shape[-1] - 1)
     else:
         last = (mass <= p).sum(axis=-1) - 1  # the last token at which the sum is at most p
@@ -229,8 +232,9 @@ for top_p in (0.4, 0.6, 0.8, 0.95):
 assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token more, or as many"
 
 # %% [markdown]
-# In most cases they differ by one token. They agree where the first token alone reaches p, or where
-# a sum is exactly p. "top-p 0.9" in one program is not "top-p 0.9" in another.
+# They agree where the first token alone reaches p, or where a sum is exactly p. Otherwise the paper
+# keeps one token more (if no two are equal). "top-p 0.9" in one program is not "top-p 0.9" in
+# another.
 #
 # **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
 # between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
@@ -327,12 +331,12 @@ assert np.array_equal(slow_ids, fast_ids), "the library's generate writes the sa
 # ## 3. Backward: there is none
 #
 # Change a logit a little: for almost every u the token stays the same. So the derivative of the
-# draw is 0 almost everywhere, and no gradient can pass through it. Training does not need such a
+# draw is 0 almost everywhere, and no gradient passes through it. Training does not need such a
 # gradient: there, the tokens come from the text.
 #
 # This has a good side. Another device computes logits that differ in their last digits (float32 has
-# about seven). Then the pieces of the stick move a little, and the token changes only if u lies in
-# such a gap. (After one changed token the rest of the text differs.)
+# about seven). Then the pieces of the stick move a little, and the token changes only if u lies
+# where a border has moved. (After one changed token, the rest is another text.)
 
 # %%
 noise = np.random.default_rng(11)
@@ -377,8 +381,7 @@ assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 # \frac{dH}{dT} = \frac{dH}{db} \cdot \frac{-1}{T^2} = \frac{\mathrm{Var}(z)}{T^3}
 # $$
 #
-# A variance is never negative. So entropy can only rise with the temperature. At a given
-# temperature, it rises fastest for a model whose likely tokens have different logits.
+# A variance is never negative. So the entropy never falls when the temperature rises.
 
 # %%
 print("   T    dH/dT by differences   Var(z) / T^3")
@@ -404,65 +407,86 @@ for temperature in (0.5, 1.0, 2.0):
 # can find its zero by halving an interval, on stories that the model has not seen:
 
 # %%
-unseen = data.encode(data.load("stories:400"), text, context=CONTEXT)[1]
-begins = np.flatnonzero(unseen == START)
-lengths = np.diff(begins)
-long_ones = [(begin, n) for begin, n in zip(begins, lengths, strict=False) if 100 <= n <= CONTEXT]
-contexts = np.array([unseen[begin : begin + 101] for begin, _ in long_ones])  # (B,101)
-all_logits = model.forward(contexts[:, :-1], grad=False)[0].astype(np.float64)
-z = all_logits.reshape(-1, V)
-y = contexts[:, 1:].reshape(-1, 1)
-z_real = np.take_along_axis(z, y, axis=-1)[:, 0]
+def beginnings(ids):
+    """The first 101 tokens of each story that has 100 or more and fits into the context"""
+    begins = np.flatnonzero(ids == START)
+    lengths = np.diff(begins)
+    fits = (lengths >= 100) & (lengths <= CONTEXT)
+    return np.array([ids[begin : begin + 101] for begin in begins[:-1][fits]])
 
-low, high = 0.5, 2.0
-for _ in range(8):
-    b = (low + high) / 2
-    slope = (softmax(b * z) * z).sum(axis=-1).mean() - z_real.mean()
-    low, high = (low, b) if slope > 0 else (b, high)
-BEST = 1 / b
-print(f"{len(contexts)} unseen stories, {z_real.size:,} tokens: the best temperature is {BEST:.2f}")
-assert 0.8 < BEST < 1.2, "the scale of the logits is nearly right for unseen stories"
+
+def logits_of(rows):
+    """Stories (B,101) -> all logits (N,V), and those of the tokens that really came (N,)"""
+    z = model.forward(rows[:, :-1], grad=False)[0].astype(np.float64).reshape(-1, V)
+    return z, np.take_along_axis(z, rows[:, 1:].reshape(-1, 1), axis=-1)[:, 0]
+
+
+contexts = beginnings(unseen)  # (B,101)
+z, z_real = logits_of(contexts)
+print(f"{len(contexts)} unseen stories, {z_real.size:,} tokens")
+
+# %%
+def best_b(z, z_real):
+    low, high = 0.5, 2.0
+    for _ in range(8):
+        b = (low + high) / 2
+        slope = (softmax(b * z) * z).sum(axis=-1).mean() - z_real.mean()
+        low, high = (low, b) if slope > 0 else (b, high)
+    return b
+
+
+BEST = 1 / best_b(z, z_real)
+print(f"the best temperature is {BEST:.2f}")
 
 # %% [markdown]
 # How sure is that number? Stories are independent of each other, tokens are not. So take the slope
-# of each story, and the standard error of their mean; divided by F'' it is the standard error of b.
+# of each story, and the standard error of their mean. Divided by F'' it is the standard error of b;
+# times T^2 it is that of T. For comparison, the same for stories that the model was trained on:
 
 # %%
-q = softmax(b * z)
-expected_logit = (q * z).sum(axis=-1)
-slopes = (expected_logit - z_real).reshape(len(contexts), -1).mean(axis=-1)
-curvature = ((q * z**2).sum(axis=-1) - expected_logit**2).mean()
-error_of_best = BEST**2 * slopes.std(ddof=1) / np.sqrt(len(contexts)) / curvature
-print(f"the best temperature: {BEST:.2f} +- {error_of_best:.2f}")
-assert BEST + 2 * error_of_best < 1, "below 1, by more than two standard errors"
+def error_of(best, z, z_real):
+    """The standard error of the best temperature; every 100 tokens are a story"""
+    q = softmax(z / best)
+    expected_logit = (q * z).sum(axis=-1)
+    slopes = (expected_logit - z_real).reshape(-1, 100).mean(axis=-1)
+    curvature = ((q * z**2).sum(axis=-1) - expected_logit**2).mean()
+    return best**2 * slopes.std(ddof=1) / np.sqrt(len(slopes)) / curvature
+
+
+known, known_real = logits_of(beginnings(seen)[: len(contexts)])
+BEST_KNOWN = 1 / best_b(known, known_real)
+print(f"unseen stories:          {BEST:.2f} +- {error_of(BEST, z, z_real):.2f}")
+print(f"stories of the training: {BEST_KNOWN:.2f} +- {error_of(BEST_KNOWN, known, known_real):.2f}")
+assert 0.85 < min(BEST, BEST_KNOWN) and max(BEST, BEST_KNOWN) < 1.05, "both are nearly 1"
+assert BEST_KNOWN + 2 * error_of(BEST_KNOWN, known, known_real) < 1, "a little too unsure"
 
 # %% [markdown]
-# Below 1 means that the model is a little too unsure of what it knows; above 1 would be too sure.
-# On the text of the training, training itself moves this slope towards 0 at T = 1. On unseen text
-# nothing promises it: a model that has learnt its text by heart is too sure there.
+# Below 1 means too unsure: with sharper probabilities the loss would be lower. Above 1 means too
+# sure, as a model can be of unseen text if it has learnt its own text by heart. This one has not:
+# it is a little too unsure even of the stories that it was trained on.
 #
-# And what do top-k and top-p cut away? Here are both at the real places of unseen stories:
+# And what do top-k and top-p cut away? Here are both, at all places of the unseen stories:
 
 # %%
 P = softmax(z)
 mass = (-np.sort(-P, axis=-1)).cumsum(axis=-1)
 nucleus = np.maximum((mass <= 0.9).sum(axis=-1), 1)
-real_rank = (np.take_along_axis(P, y, axis=-1) < P).sum(axis=-1)  # how many tokens were likelier
+real_rank = (z_real[:, None] < z).sum(axis=-1)  # how many tokens were likelier
 tail, real_tail = 1 - mass[:, 4].mean(), (real_rank >= 5).mean()
 print(f"top-p 0.9 keeps {nucleus.min()} to {nucleus.max()} tokens, median {np.median(nucleus):.0f}")
 print(f"top-k 5 cuts away {tail:.2%} of the probability, in one place {1 - mass[:, 4].min():.0%}")
 print(f"the real token is not among the first 5 in {real_tail:.2%} of all places")
 without_tail = mass[:, 4].reshape(len(contexts), -1).prod(axis=-1)  # no such draw in 100 places
-print(f"draw at 100 places: {1 - without_tail.mean():.0%} of such texts hold such a token")
+print(f"of texts of 100 draws, {1 - without_tail.mean():.0%} have a token outside the first 5")
 assert nucleus.min() == 1 and nucleus.max() > 5, "a nucleus fits its size to the place"
 assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the real one"
 
 # %% [markdown]
-# Two conclusions. A fixed k is too many in one place and too few in the next. And the tail, in
-# which hundreds of tokens share what is left, is *not* empty in real text: to cut it removes real
-# surprises too. Then why cut? A reason that is often given, and a guess here: an author who writes
-# a rare word knows how to go on; a model that has drawn one by chance has seldom seen such a
-# beginning. Then cutting is a trade: fewer accidents for fewer surprises.
+# Two conclusions. A fixed k is too many in one place and too few in the next. And the tail, the
+# tokens behind the first five, is *not* empty in real text: to cut it removes real words too. Then
+# why cut? A reason that is often given, and a guess here: an author who writes a rare word knows
+# how to go on; a model that has drawn one by chance has seldom seen such a beginning. Then
+# something is paid for fewer accidents: rare words that are right are lost too.
 #
 # ## 5. Check: how can a random function be wrong?
 #
@@ -475,9 +499,9 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 # \chi^2 = \sum_v \frac{(\mathrm{observed}_v - \mathrm{expected}_v)^2}{\mathrm{expected}_v}
 # $$
 #
-# For a right sampler this **chi-square** is about d, the number of terms minus one, with a
-# standard deviation of about the square root of 2d. (Both facts are from statistics. The next table
-# shows that they fit.) Tokens expected fewer than 5 times count together as one.
+# For a right sampler this **chi-square** is about d, the number of terms minus one, with a standard
+# deviation of about the square root of 2d. Tokens expected fewer than 5 times count together as
+# one.
 
 # %%
 def deviation(tokens, p):
@@ -506,7 +530,8 @@ for claimed in (1.0, 1.1):
     assert (abs(off) < 5) == (claimed == 1.0), "chi-square accepts the right T and refuses another"
 
 # %% [markdown]
-# The second line matters most: a check that cannot refuse anything is no check. The other rules:
+# The second line matters most: a check that cannot refuse anything is no check. Now the other
+# rules:
 
 # %%
 warm = p_open ** (1 / 1.5)
@@ -525,8 +550,8 @@ for name, choose, wanted in (
     assert wanted[drawn].min() > 0, f"{name}: no token of probability 0"
 
 # %% [markdown]
-# **The trap: an error that this test does not show.** A shorter draw is found in much code: "the
-# first sum that exceeds u". Models give float32, so we try it in float32. Chi-square accepts it:
+# **The trap: an error that this test does not show.** A shorter draw suggests itself: "the first
+# sum that exceeds u". Models give float32, so we try it in float32. Chi-square accepts it:
 
 # %%
 def short_draw(p, u):
@@ -543,18 +568,20 @@ end = float(equal.cumsum(axis=-1)[0, -1])
 print(f"but 40,478 equal probabilities add up to {end:.5f} in float32, and u = 0.9999 gives")
 print("  token", short_draw(equal, np.array([0.9999]))[0], "with the shorter draw,", end=" ")
 print("token", draw(equal, np.array([0.9999]))[0], "with ours")
-times = 1 + (1 - end) * 40_478
-print(f"so token 0 comes {times:.0f} times as often as it should")
+u_long = np.random.default_rng(6).random(400_000)
+zeros = int(((u_long < equal[0, 0]) | (u_long >= end)).sum())  # where token 0 is the short draw
+print(f"of 400,000 draws, token 0 should get about 10, and gets {zeros}")
 assert abs(deviation(many_draws(short, np.log(p_open)), p_open)) < 5, "chi-square sees nothing"
 assert short_draw(equal, np.array([0.9999]))[0] == 0, "no sum exceeds u: argmax of False is 0"
 assert draw(equal, np.array([0.9999]))[0] == 40_473, "near the end of the stick, as it should be"
-assert 20 < times < 26, "a frequency that would show the error, had we tested this vocabulary"
+assert zeros > 100, "with these probabilities, a frequency shows the error"
 
 # %% [markdown]
-# Where u is larger than the last sum, the shorter draw gives token 0. With 40,478 equal tokens
-# this happens once in 1,800 draws, and in GPT-1's vocabulary token 0 is `<unk>`. It looks as if
-# the model had done it. Frequencies show it only in a vocabulary like this one. So: test chance by
-# frequencies, and test edges at the edges (u = 0 and the largest u, as in section 2).
+# Where u is larger than the last sum, the shorter draw gives token 0. With 40,478 equal tokens this
+# happens once in 1,800 draws, and in GPT-1's vocabulary token 0 is `<unk>`. It looks as if the
+# model had chosen it. Frequencies show the error only where the last sum is far enough from 1. So:
+# test chance by frequencies, and test edges at the edges (u = 0 and the largest u, as in section
+# 2).
 #
 # ## 6. See it: the likeliest text is not a typical text
 #
@@ -573,7 +600,7 @@ coin_entropy = entropy(np.array([0.6, 0.4]))
 print(f"all heads: {one_sequence[100]:.1e}; one sequence with 60 heads: {one_sequence[60]:.1e}")
 print(f"but there are {how_many[60]:.1e} sequences with 60 heads")
 print(f"50 to 70 heads have the probability {together[50:71].sum():.1%} together")
-print(f"surprise per throw: {-math.log(0.6):.3f} for all heads, "
+print(f"surprisal per throw: {-math.log(0.6):.3f} for all heads, "
       f"{-math.log(one_sequence[60]) / 100:.3f} for 60 heads; the entropy is {coin_entropy:.3f}")
 assert one_sequence.argmax() == 100 and together.argmax() == 60, "likeliest, and most frequent"
 assert abs(-math.log(one_sequence[60]) / 100 - coin_entropy) < 1e-9, "typical: as the entropy says"
@@ -593,20 +620,19 @@ coin.legend(loc="upper left")
 plot.save(coin_figure, "12_coin.png")
 
 # %% [markdown]
-# The likeliest sequence is practically never seen. What we see is *typical*: its surprise per
+# The likeliest sequence is practically never seen. What we see is *typical*: its surprisal per
 # throw is near the entropy. This is Shannon's theorem. It holds for texts too, if they are long and
-# come from a source that does not change (stationary and ergodic). A rule that searches for the
-# likeliest text searches for 100 heads. Greedy choice does so step by step, without any promise to
-# find it. Beam search follows several texts at once and keeps the likeliest: it searches harder.
+# come from a source that does not change (stationary and ergodic). To search for the likeliest text
+# is to search for 100 heads. Greedy choice searches step by step, and may miss it. Beam search
+# follows several texts at once and keeps the likeliest: it searches harder.
 #
-# Now we measure it. Take unseen stories, give the model their first 9 tokens, and let it go on in
-# different ways. Then compute the model's own surprise, in nats per token, for each continuation
-# and for the real one.
+# Now we measure it. Take unseen stories, give the model their first 9 tokens (the start token is
+# one of them), and let it go on in different ways. Then compute the model's own surprisal, in nats
+# per token, for each continuation and for the real one.
 
 # %%
-LENGTH, GIVEN, N_TEXTS = 100, 9, 24
-chosen_rows = np.arange(N_TEXTS) * len(contexts) // N_TEXTS  # evenly spread
-real = contexts[chosen_rows, :LENGTH]
+LENGTH, GIVEN, N_TEXTS = 100, 9, 96
+real = contexts[:N_TEXTS, :LENGTH]
 WAYS = {
     "greedy": {"temperature": 0},
     "T = 0.7": {"temperature": 0.7},
@@ -620,7 +646,7 @@ texts["real"] = real
 print(f"{len(texts)} kinds of text:", ", ".join(texts), "- each", real.shape)
 
 # %%
-def surprise(ids):
+def surprisal(ids):
     """ids (B,T) -> (B,T-1): -ln p of each token, given those before it"""
     q = softmax(model.forward(ids[:, :-1], grad=False)[0].astype(np.float64))
     return -np.log(np.take_along_axis(q, ids[:, 1:, None], axis=-1)[..., 0])
@@ -635,14 +661,14 @@ def different_runs(ids):
 print(f"greedy and real text differ in {(texts['greedy'] != real).mean():.0%} of their tokens")
 
 # %%
-costs = {name: surprise(ids)[:, GIVEN - 1 :] for name, ids in texts.items()}  # (24,91) each
+costs = {name: surprisal(ids)[:, GIVEN - 1 :] for name, ids in texts.items()}  # (96,91) each
 mean = {name: cost.mean() for name, cost in costs.items()}
 variety = {name: different_runs(ids[:, GIVEN:]) for name, ids in texts.items()}
 print("different runs of 4 tokens:                    in all texts   within one text")
 for name, ids in texts.items():
     error = costs[name].mean(axis=-1).std(ddof=1) / np.sqrt(N_TEXTS)
     within = np.mean([different_runs(row[None, GIVEN:]) for row in ids])
-    line = f"{name:9} {mean[name]:.2f} +- {error:.2f} nats per token"
+    line = f"{name:9} {mean[name]:.3f} +- {error:.3f} nats per token"
     print(f"{line:46} {variety[name]:12.0%} {within:17.0%}")
 less = (costs["real"] - costs["greedy"]).mean(axis=-1)  # in pairs with the same beginning
 error_of_less = less.std(ddof=1) / np.sqrt(N_TEXTS)
@@ -650,7 +676,7 @@ print(f"greedy costs less than its real story by {less.mean():.2f} +- {error_of_
       f"in {(less > 0).sum()} of {N_TEXTS} pairs")
 assert less.mean() > 3 * error_of_less, "the model finds greedy text likelier than real text"
 assert variety["greedy"] < 0.8 * variety["real"], "and greedy texts repeat one another"
-assert mean["greedy"] < mean["T = 0.7"] < mean["T = 1"] < mean["T = 1.5"], "warmer is less likely"
+assert mean["greedy"] < mean["T = 1"] < mean["T = 1.5"], "warmer is less likely"
 
 # %%
 strip_figure, strips = plot.plt.subplots(figsize=(9, 4.5))
@@ -658,32 +684,34 @@ per_text = {name: cost.mean(axis=-1) for name, cost in costs.items()}
 sideways = np.linspace(-0.2, 0.2, N_TEXTS)
 for place, (name, values) in enumerate(per_text.items()):
     color = "black" if name == "real" else f"C{place}"
-    strips.plot(place + sideways, values, "o", color=color, alpha=0.6)
+    strips.plot(place + sideways, values, "o", color=color, alpha=0.4, markersize=4)
     strips.plot([place - 0.3, place + 0.3], [values.mean()] * 2, color=color, linewidth=3)
 strips.axhspan(per_text["real"].min(), per_text["real"].max(), color="black", alpha=0.08)
 strips.set_xticks(range(len(texts)), texts)
-strips.set(ylabel="surprise, nats per token", ylim=(0, None))
-strips.set_title("24 texts of each kind; the grey band is what real stories do")
+strips.set(ylabel="surprisal, nats per token", ylim=(0, None))
+strips.set_title(f"{N_TEXTS} texts of each kind; the grey band is as wide as the real stories")
 plot.save(strip_figure, "12_typical.png")
-ends = {name: (per_text[name].min(), per_text[name].max()) for name in ("real", "greedy")}
-for name, (least, most) in ends.items():
-    print(f"{name:6} {least:.2f} to {most:.2f} nats per token")
-assert ends["real"][0] < ends["greedy"][0], "some real story costs less than any greedy text"
+spread = {name: values.std(ddof=1) for name, values in per_text.items()}
+for name in ("real", "greedy", "T = 1"):
+    values = per_text[name]
+    print(f"{name:6} {values.min():.2f} to {values.max():.2f}, deviation {spread[name]:.3f}")
+assert per_text["real"].min() < per_text["greedy"].min(), "a real story costs less than any greedy"
+assert spread["greedy"] < spread["real"] / 2 < spread["T = 1"] < 2 * spread["real"], "the spread"
 
 # %% [markdown]
-# Greedy text is *too good*: it costs less than most real stories from the same beginning. In one
-# place this is arithmetic: the surprise of the likeliest token is never above the mean surprise
-# of a draw. Some real stories are cheap too, so greedy texts lie within the grey band. But they
-# are all alike: the texts hardly repeat themselves, they repeat one another. What is drawn at T = 1
-# costs about what real stories cost, and varies as they do. So does T = 0.7: 24 texts are too few
-# to tell the two apart. Why do they come near to the real cost?
+# Greedy text is *too good*: it costs less than most real stories from the same beginning. At a
+# single place this must be so: the surprisal of the likeliest token is never above the mean
+# surprisal of a draw. Some real stories are cheap too, so greedy texts lie within the grey band.
+# But greedy texts are all alike: each hardly repeats itself, they repeat one another. Texts drawn
+# at T = 1 cost about what real stories cost, and vary about as much. (So do texts at T = 0.7.) Why
+# do drawn texts come near to the real cost?
 #
 # The first part is section 4: at the best temperature the expected logit equals, on average, the
 # real one. Multiply both by b, and subtract both from F: one side becomes the entropy F - b E[z],
 # the other the loss F - b z_y. So at the best temperature the average entropy equals the average
-# loss. T = 1 is near it. That holds for *one* draw in a real context. The second part must be
+# loss, and T = 1 is near it. This is about *one* draw in a real context. The second part must be
 # measured: in its own text the model goes on after its own mistakes, which it never met in
-# training. If this made it unsure, its surprise would grow from draw to draw. (A text can also
+# training. If this made it unsure, its surprisal would grow from draw to draw. (A text can also
 # become wrong while the model is sure of it. This test cannot see that; lesson 11 counts faults.)
 
 # %%
@@ -700,13 +728,13 @@ print(f"own text minus real text: {first_half.mean():+.2f} in its first half, "
 print(f"it grows by {growth:+.2f} +- {error_of_growth:.2f}")
 assert abs(one_draw / mean["real"] - 1) < 0.1, "entropy and loss agree, as section 4 says"
 assert abs(mean["T = 1"] / mean["real"] - 1) < 0.15, "its own text is as surprising as real text"
-assert growth < 2 * error_of_growth < 0.2, "the surprise does not grow from draw to draw"
+assert growth < 2 * error_of_growth < 0.2, "no growth that these texts could show"
 
 # %% [markdown]
-# It does not grow here. (A guess at the reason: the world is small, and the model knows its
-# sentences well.)
+# No growth is seen. (A guess at the reason: the world is small, and the model knows its sentences
+# well.)
 #
-# And where is the surprise? Here is one real story and the greedy text from the same beginning:
+# And which tokens surprise? One real story, and the greedy text from the same beginning:
 
 # %%
 story_figure, panels = plot.plt.subplots(2, 1, figsize=(10, 6), sharex=True, sharey=True)
@@ -719,22 +747,22 @@ for axes, name in zip(panels, ("real", "greedy"), strict=True):
             named.append(i)
             word = text.decode([int(texts[name][0, GIVEN + i])]).strip()
             axes.text(GIVEN + i, cost[i] + 0.1, word, ha="center")
-    axes.set(ylabel="nats", ylim=(0, costs["real"][0].max() + 1), xlim=(GIVEN - 3, LENGTH))
+    axes.set(ylabel="nats", ylim=(0, costs["real"][0].max() + 1), xlim=(GIVEN - 5, LENGTH + 1))
     axes.set_title("a real story" if name == "real" else "greedy, from the same beginning")
 panels[1].set_xlabel("token of the story; some surprising ones with their text")
 plot.save(story_figure, "12_story.png")
 largest = {name: costs[name][0].max() for name in ("real", "greedy")}
-print(f"the largest surprise: {largest['real']:.1f} nats (real), {largest['greedy']:.1f} (greedy)")
+print(f"the largest surprisal: {largest['real']:.1f} nats (real), {largest['greedy']:.1f} (greedy)")
 
 # %% [markdown]
-# One story is an example. What do all 24 say?
+# One story is an example. What do all 96 show?
 
 # %%
 easy, hard = costs["real"] < 0.1, costs["real"] > 2
 hard_words = Counter(text.decode([int(i)]).strip() for i in real[:, GIVEN:][hard])
 held_by_hard = costs["real"][hard].sum() / costs["real"].sum()
 print(f"{easy.mean():.0%} of all tokens cost less than 0.1 nats")
-print(f"{hard.mean():.0%} cost more than 2 nats; these hold {held_by_hard:.0%} of all surprise")
+print(f"{hard.mean():.0%} cost more than 2 nats; these hold {held_by_hard:.0%} of all surprisal")
 print("most frequent:", ", ".join(f"{word} {n}" for word, n in hard_words.most_common(10)))
 assert easy.mean() > 0.6 and hard.mean() < 0.1 < 0.3 < held_by_hard, "few tokens hold much"
 
@@ -742,7 +770,7 @@ assert easy.mean() > 0.6 and hard.mean() < 0.1 < 0.3 < held_by_hard, "few tokens
 # Most of a real story can be predicted. One token in twenty costs more than 2 nats: a place, a
 # quality, the first word of a sentence. There the story could go on in several ways. Greedy choice
 # takes the cheapest token each time, which is not free: where eight words are equally likely, each
-# costs about 2 nats. How does each way read?
+# costs about 2 nats. Now read one text of each kind:
 
 # %%
 for name, ids in texts.items():
@@ -750,10 +778,10 @@ for name, ids in texts.items():
     print(f"{name}:\n{textwrap.fill(textwrap.shorten(told, 280, placeholder=' …'), 96)}\n")
 
 # %% [markdown]
-# Read them aloud. At T = 1.5 a word stands in a wrong place ("Every windy morning, word, Zoe").
+# At T = 1.5 a word stands in a wrong place ("Every windy morning, word, Zoe").
 # Greedy sentences are in order, and they are always the same ones. At T = 1 text is *typical*.
-# Whether you want that depends on the purpose: a sum has one right answer, a story has none.
-# (`minigpt sample` writes at 0.8; lesson 11 counts the faults at both temperatures.)
+# Whether you want that depends on the purpose: a sum has one right answer, a story may go on in
+# many ways. (`minigpt sample` writes at 0.8; lesson 11 counts the faults at both temperatures.)
 #
 # ## 7. In the library
 #
@@ -790,8 +818,7 @@ assert np.array_equal(again[:, GIVEN:], streamed), "generate is stream, collecte
 assert not np.array_equal(again, model.generate(real[:2, :GIVEN], 12, seed=4)), "another seed"
 
 # %% [markdown]
-# On the command line, `minigpt sample FOLDER --prompt "Once upon a time" --temperature 0.7 --seed
-# 3` does the same.
+# (On the command line: `minigpt sample FOLDER --prompt "Once upon a time" --temperature 0.7`.)
 #
 # **Past the context the window slides.** The model reads at most CONTEXT tokens. What lies before
 # them is forgotten:
@@ -808,17 +835,18 @@ print(f"and with token 21 erased too? {one_more}")
 assert same and not one_more, "the slice in `next_logits` forgets the first 20, and no more"
 
 # %% [markdown]
-# What does that cost? Late in a story, take away its first 40 tokens. Then two things change: what
-# they said is missing, and all others have another position. To separate the two, we also leave
-# all others in their place and put the first 40 tokens of *another* story before them:
+# What does that cost? Late in a story, take away its first 40 tokens. Then three things change:
+# what they said is missing, the start token is missing, and all others have another position. To
+# separate the first from the other two, we also leave all others in their place and put the first
+# 40 tokens of *another* story before them:
 
 # %%
 SLID, LATE = 40, 80
 with_all = costs["real"][:, LATE - GIVEN :].mean()
-without_first = surprise(real[:, SLID:])[:, LATE - SLID - 1 :].mean()
+without_first = surprisal(real[:, SLID:])[:, LATE - SLID - 1 :].mean()
 other_first = np.concatenate([np.roll(real[:, :SLID], 1, axis=0), real[:, SLID:]], axis=1)
-with_other = surprise(other_first)[:, LATE - 1 :].mean()
-print(f"surprise of tokens {LATE} to {LENGTH - 1}")
+with_other = surprisal(other_first)[:, LATE - 1 :].mean()
+print(f"surprisal of tokens {LATE} to {LENGTH - 1}")
 print(f"with the whole story before them:  {with_all:.2f}")
 print(f"without its first {SLID} tokens:      {without_first:.2f}")
 print(f"with those of another story there: {with_other:.2f}")
@@ -831,14 +859,15 @@ assert with_other > 1.2 * with_all, "what the first tokens said is missed"
 # and the whole window is computed anew for each token. GPT-2's released code does not slide: it
 # stops at 1,024 tokens.
 #
-# **A text as a whole.** Surprises add up. The log-likelihood of a text is minus their sum, which
+# **A text as a whole.** Surprisals add up. The log-likelihood of a text is minus their sum, which
 # is minus the loss times the number of tokens. Texts of different lengths are compared by their
 # *mean*, because each further token makes the sum smaller. With no more than that, a model can
-# judge. In each story with one of four names we replace its last one by another, and compare:
+# judge. Four names are looked for in each story. The last one that stands there is replaced by
+# another:
 
 # %%
 loss, _ = model.loss(real[:1, :-1], real[:1, 1:], grad=False)
-total = -surprise(real[:1]).sum()
+total = -surprisal(real[:1]).sum()
 print(f"a real story: ln p = {total:.0f}, that is {total / (LENGTH - 1):.2f} per token")
 names = np.array([text.encode(" " + name)[0] for name in ("Zoe", "Max", "Anna", "Leo")])
 renamed = real.copy()
@@ -846,7 +875,7 @@ for row in renamed:
     last_name = np.flatnonzero(np.isin(row, names))[-1:]
     row[last_name] = names[(names[None] == row[last_name, None]).argmax(axis=-1) - 1]
 changed = (renamed != real).any(axis=1)  # the stories in which one of these names stands
-worse = surprise(renamed[changed]).sum(axis=-1) - surprise(real[changed]).sum(axis=-1)
+worse = surprisal(renamed[changed]).sum(axis=-1) - surprisal(real[changed]).sum(axis=-1)
 print(f"another name: ln p falls in {(worse > 0).sum()} of {changed.sum()} stories, "
       f"by {np.median(worse):.1f} (median)")
 assert abs(total / (-float(loss) * (LENGTH - 1)) - 1) < 1e-4, "minus the loss, times the tokens"
@@ -870,18 +899,18 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 #   top-k, as we do, and in the nucleus too: with ties there, more than p may be kept.
 # - Holtzman et al.: the smallest set that reaches p. Hugging Face transformers follows the paper,
 #   our library follows GPT-2's code.
-# - They also make the point of our section 6: human text is not the likeliest text.
+# - Holtzman et al. also make the point of our section 6: human text is not the likeliest text.
 #
 # ## 9. Exercises
 #
 # 1. `exercises/12_min_p.py`: two rules that the lesson did not print. *Min-p* keeps each token
 #    whose probability is at least a share of the largest one; *typical sampling* keeps the tokens
-#    whose surprise is nearest to the entropy. Run it.
+#    whose surprisal is nearest to the entropy. Run it.
 # 2. `exercises/12_find_the_bug.py`: a nucleus whose author tried it on four probabilities, largest
 #    first. Run it.
-# 3. With pencil: there is another way to draw. Add to each logit a random number of its own,
-#    g = -ln(-ln u), and take the largest sum. Show that token v wins with the probability
-#    softmax(z)_v. What would happen to "the same text on every device"?
+# 3. With pencil: there is another way to draw. Add to each logit a random number of its own, g =
+#    -ln(-ln u), and take the largest sum. Show that token v wins with the probability softmax(z)_v.
+#    Would a text still be nearly the same on another device (section 3)?
 # 4. On a computer: `write` all WAYS again with top-k 5. Where does it lie in the picture of section
 #    6, and why is "as surprising as real text" not enough to call a rule good?
 

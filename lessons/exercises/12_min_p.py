@@ -3,7 +3,7 @@
 Top-k fixes a number of tokens, the nucleus a share of the probability. Two newer rules fix something else:
 
 * min-p (Nguyen et al. 2024): keep a token where its probability is at least `share` times the largest one.
-* typical sampling (Meister et al. 2022): keep the tokens whose surprise -ln p is nearest to the entropy. Sort by this
+* typical sampling (Meister et al. 2022): keep the tokens whose surprisal -ln p is nearest to the entropy. Sort by this
   distance, and keep the smallest set whose probability reaches `mass`.
 
 Write both for a batch: logits (B,V), a row for each text, no loop over rows or tokens. What is not kept becomes -inf.
@@ -51,9 +51,9 @@ def faults_of_typical(logits, mass, kept):
     for row, stays in zip(p, kept, strict=True):
         if not stays.any() or row[stays].min() == 0:
             return f"of {row.round(3)}: no token stays, or one that is impossible"
-        surprise = -np.log(row[row > 0])
+        surprisal = -np.log(row[row > 0])
         distance = np.full(len(row), np.inf)
-        distance[row > 0] = np.abs(surprise - (row[row > 0] * surprise).sum())
+        distance[row > 0] = np.abs(surprisal - (row[row > 0] * surprisal).sum())
         farthest = distance[stays].max()
         if farthest > distance[~stays].min(initial=np.inf) + 1e-9:
             return f"of {row.round(3)}: a token stays that is less typical than one that goes"
