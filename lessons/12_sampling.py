@@ -263,7 +263,6 @@ def draw(p, u):
 
 only_1_and_3 = np.array([[0, 0.5, 0, 0.5, 0]])
 largest_u = 1 - 2**-53  # the largest float64 below 1
-print("u = 0.8 gives token", draw(four[None], np.array([0.8]))[0])
 for u, name in ((0.0, "0"), (largest_u, "1 - 2**-53")):
     print(f"of the tokens 1 and 3, u = {name} gives token", draw(only_1_and_3, np.array([u]))[0])
 assert draw(four[None], np.array([0.8]))[0] == 2, "the piece in which u lies"
@@ -485,8 +484,7 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 # Two conclusions. A fixed k is too many in one place and too few in the next. And the tail, the
 # tokens behind the first five, is *not* empty in real text: to cut it removes real words too. Then
 # why cut? A reason that is often given, and a guess here: an author who writes a rare word knows
-# how to go on; a model that has drawn one by chance has seldom seen such a beginning. Then
-# something is paid for fewer accidents: rare words that are right are lost too.
+# how to go on; a model that has drawn one by chance has seldom seen such a beginning.
 #
 # ## 5. Check: how can a random function be wrong?
 #
