@@ -13,12 +13,14 @@ from minigpt.models import costs
 from minigpt.models.family.bart import BART
 from minigpt.models.family.encoder_decoder import EncoderDecoder
 from minigpt.models.family.mass import MASS
+from minigpt.models.family.relative import buckets
+from minigpt.models.family.t5 import T5
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import AdamW
 
-KINDS = {"mass": MASS, "bart": BART}
+KINDS = {"mass": MASS, "bart": BART, "t5": T5}
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2, "decoder_start_token_id": 3}
-OWN_SIZES = {}
+OWN_SIZES = {T5: {"d_kv": 2, "d_ff": 5, "n_buckets": 6, "max_distance": 7}}
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
@@ -72,7 +74,8 @@ def test_the_same_bits_with_checkpointed_blocks(kind):
         model.checkpoint_blocks = again
         model.zero_grad()
         loss, cache = model.loss(**given, key=ops.Key.of(3))
-        assert (list(cache.decoder["h.1"]) == ["x"]) == again
+        blocks = cache.decoder.get("blocks", cache.decoder)
+        assert (list(blocks["h.1"]) == ["x"]) == again
         model.loss_backward(cache)
         found.append(snapshot([loss, *(p.grad for p in model.parameters())]))
     assert same(*found)
@@ -255,6 +258,12 @@ def test_saved_and_opened_again(kind, tmp_path):
         ("bart", {"scale_embedding": True}, "only models with False are built here"),
         ("bart", {"is_encoder_decoder": False}, "only models with True are built here"),
         ("bart", {"decoder_start_token_id": -1}, "decoder_start_token_id -1: give the id of a token"),
+        ("t5", {"feed_forward_proj": "gated-gelu"}, "feed_forward_proj 'gated-gelu': only models with 'relu'"),
+        ("t5", {"tie_word_embeddings": False}, "tie_word_embeddings False: only models with True are built here"),
+        ("t5", {"num_decoder_layers": 3}, "num_decoder_layers is 3, and the encoder has 2: only an encoder and a deco"),
+        ("t5", {"d_kv": 0}, "d_kv is 0: give a whole number"),
+        ("t5", {"relative_attention_num_buckets": 7}, "n_buckets is 7 and max_distance 7: give an even number of 4"),
+        ("t5", {"relative_attention_max_distance": 6}, "n_buckets is 6 and max_distance 6: give an even number of 4"),
     ],
 )
 def test_what_is_not_built_is_refused(name, values, words):
@@ -316,6 +325,51 @@ def test_positions_of_a_fragment_are_those_of_its_text():
         mask = np.arange(start + 3)[None] >= start
         expected, _ = model.forward(longer, source=source[[i]], mask=mask, grad=False)
         assert error(found[i], expected[0, start:]) < 1e-12
+
+
+def test_buckets_are_narrow_near_and_wide_far_away():
+    near = buckets(np.arange(-8, 1), 32, 128, both_sides=False)
+    assert np.array_equal(near, [8, 7, 6, 5, 4, 3, 2, 1, 0])
+    assert np.array_equal(buckets(np.arange(1, 9), 32, 128, both_sides=False), np.zeros(8, int)), "what is hidden"
+    far = buckets(-np.array([15, 16, 18, 19, 127, 128, 5000]), 32, 128, both_sides=False)
+    assert np.array_equal(far, [15, 16, 16, 17, 31, 31, 31])
+    both = buckets(np.array([-128, -16, -8, -7, -1, 0, 1, 7, 8, 16, 128]), 32, 128, both_sides=True)
+    assert np.array_equal(both, [15, 10, 8, 7, 1, 0, 17, 23, 24, 26, 31])
+
+
+def test_all_blocks_of_a_side_share_one_table_of_distances():
+    model = small(T5)
+    tables = [name for name, _ in model.named_parameters() if "distances" in name]
+    assert tables == ["encoder.distances_embed.weight", "decoder.distances_embed.weight"]
+    assert not any(name.endswith("bias") for name, _ in model.named_parameters())
+
+
+def test_only_distances_matter_to_t5():
+    """The same source after other text that it does not see, and the same beginning, give the same."""
+    model, given = small(T5), inputs()
+    ids, source = given["ids"], given["source"][:, :4]
+    before, _ = model.forward(ids, source=source, grad=False)
+    longer = np.concatenate([given["source"][:, 4:], source], axis=1)
+    mask = np.arange(6) >= np.full((3, 1), 2)
+    after, _ = model.forward(ids, source=longer, source_mask=mask, grad=False)
+    assert error(before, after) < 1e-12
+    with pytest.raises(InputError, match="T5 has distances in place of positions: leave positions out"):
+        model.forward(ids, source=source, positions=np.arange(5))
+
+
+def test_the_new_weights_of_t5_follow_from_its_sizes():
+    """Scores have no scale: the queries' weights are smaller by the square root of a head's size instead."""
+    model = T5(T5.Config(vocab_size=500, n_embd=64, n_layer=1, n_head=4, d_kv=25, d_ff=300))
+    block = model.decoder.h[0]
+    q, k, v = np.split(block.attn.c_attn.weight.data, 3, axis=1)
+    expected = [
+        (model.tokens_embed.weight.data, 1), (q, (64 * 25) ** -0.5), (k, 64**-0.5), (v, 64**-0.5),
+        (block.attn.c_proj.weight.data, 100**-0.5), (block.mlp.wi.weight.data, 64**-0.5),
+        (block.mlp.wo.weight.data, 300**-0.5), (block.crossattention.q_attn.weight.data, (64 * 25) ** -0.5),
+        (block.crossattention.c_attn.weight.data, 64**-0.5), (block.crossattention.c_proj.weight.data, 100**-0.5),
+    ]  # fmt: skip
+    for weights, std in expected:
+        assert weights.std() == pytest.approx(std, rel=0.05)  # 6,400 numbers or more: a standard deviation is 1 %
 
 
 # ----------------------------------------------------------------------------------------------------------- training

@@ -3,6 +3,7 @@
     pytest -m parity tests/test_parity_encoder_decoder.py       (needs the extra "parity")
 """
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from helpers import error
 
 from minigpt import open_model, ops
 from minigpt.models.family.bart import BART, BARTConfig
+from minigpt.models.family.relative import buckets
+from minigpt.models.family.t5 import T5, T5Config
 
 pytestmark = pytest.mark.parity
 
@@ -39,13 +42,32 @@ def bart(torch, transformers, sizes):
     return moved(torch, theirs, 0.2), BART(config, seed=None, dtype=np.float64)
 
 
-MAKERS = {"bart": bart}
+def t5(torch, transformers, sizes):
+    """The same of T5."""
+    own = {"d_kv": 4, "d_ff": 17, "n_buckets": 6, "max_distance": 7}
+    config = T5Config(**sizes, **own, **RATES)
+    theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**config.to_dict()))
+    return moved(torch, theirs, 0.2), T5(config, seed=None, dtype=np.float64)
+
+
+MAKERS = {"bart": bart, "t5": t5}
 every_model = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
+def in_float64(torch, theirs):
+    """Their model in float64, also where T5's normalisation computes a part in float32, whatever the weights are."""
+
+    def normalised(module, x):
+        return module.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
+
+    for module in theirs.modules():
+        if type(module).__name__ == "T5LayerNorm":
+            module.forward = functools.partial(normalised, module)
+    return theirs.eval().double()
+
+
 def moved(torch, theirs, spread):
-    theirs = theirs.eval().double()
-    torch.manual_seed(0)
+    theirs = in_float64(torch, theirs)
     with torch.no_grad():
         for parameter in theirs.parameters():
             parameter.add_(spread * torch.randn_like(parameter))
@@ -53,6 +75,7 @@ def moved(torch, theirs, spread):
 
 
 def theirs_and_ours(make, torch, transformers, sizes):
+    torch.manual_seed(0)
     theirs, ours = make(torch, transformers, sizes)
     tensors = {name: tensor.detach().numpy() for name, tensor in theirs.state_dict().items()}
     plain = ours.from_published(tensors, Path("theirs"))
@@ -118,7 +141,7 @@ def test_each_opens_what_the_other_writes(make, torch, transformers, tmp_path):
         tmp_path / "ours", dtype=torch.float64, output_loading_info=True
     )  # fmt: skip
     assert not any(about[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    found = opened.eval()(
+    found = in_float64(torch, opened)(
         input_ids=torch.from_numpy(source), attention_mask=torch.from_numpy(mask).long(),
         decoder_input_ids=torch.from_numpy(ids),
     )  # fmt: skip
@@ -133,8 +156,8 @@ def test_each_opens_what_the_other_writes(make, torch, transformers, tmp_path):
 
 @every_model
 def test_the_likeliest_texts_are_the_same(make, torch, transformers):
-    theirs, ours = theirs_and_ours(make, torch, transformers, SIZES)
-    _, _, source, mask = a_batch(SIZES)
+    theirs, ours = theirs_and_ours(make, torch, transformers, OTHER_SIZES)
+    _, _, source, mask = a_batch(OTHER_SIZES)
     written = theirs.generate(
         torch.from_numpy(source), attention_mask=torch.from_numpy(mask).long(),
         max_new_tokens=7, do_sample=False, num_beams=1,
@@ -147,3 +170,15 @@ def test_the_likeliest_texts_are_the_same(make, torch, transformers):
         if SIZES["eos_token_id"] in mine:
             until = list(mine).index(SIZES["eos_token_id"]) + 1
         assert np.array_equal(mine[:until], yours[:until])
+
+
+@pytest.mark.parametrize("both_sides", [True, False])
+@pytest.mark.parametrize(("n_buckets", "max_distance"), [(32, 128), (6, 7), (8, 20), (64, 1000)])
+def test_buckets_of_distances(both_sides, n_buckets, max_distance, torch):
+    modeling = pytest.importorskip("transformers.models.t5.modeling_t5")
+    distances = np.arange(-1200, 1201)
+    expected = modeling.T5Attention._relative_position_bucket(
+        torch.from_numpy(distances), both_sides, n_buckets, max_distance
+    ).numpy()
+    found = buckets(distances, n_buckets, max_distance, both_sides)
+    assert np.array_equal(found, expected), distances[found != expected]

@@ -1,5 +1,6 @@
 """Objectives of encoder-decoders: what a source has lost, how often, and what the decoder must write."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -10,6 +11,7 @@ from minigpt.data.objectives import (
     Batch,
     document_rotation,
     lost_fragment,
+    lost_spans,
     one_after_the_other,
     restored,
     sentence_permutation,
@@ -17,7 +19,7 @@ from minigpt.data.objectives import (
     token_deletion,
     token_masking,
 )
-from minigpt.data.objectives.restoring import filled_up, span_lengths
+from minigpt.data.objectives.restoring import filled_up, random_parts, span_lengths
 from minigpt.errors import InputError
 
 VOCAB, MASK, START, END, PAD = 1000, 999, 998, 997, 996
@@ -32,6 +34,8 @@ NOISES = {
 }
 OBJECTIVES = {name: restored(noise, START, END, PAD) for name, noise in NOISES.items()}
 OBJECTIVES["fragment"] = lost_fragment(MASK, VOCAB)
+SENTINELS = [990 - i for i in range(32)]
+OBJECTIVES["spans"] = lost_spans(SENTINELS, START, END)
 
 
 def windows(b: int = 64, t: int = 40, seed: int = 0) -> np.ndarray:
@@ -240,6 +244,57 @@ def test_a_fifth_of_the_fragments_begin_the_text_and_a_fifth_end_it():
     assert np.allclose(share, expected, atol=0.012)  # a standard deviation is at most 0.0031
 
 
+# ----------------------------------------------------------------------------------------------------------------- T5
+
+
+def told_apart(row) -> list[tuple[int, list[int]]]:
+    """[(sentinel, the tokens behind it), ...]; what stands before the first one has the sentinel 0."""
+    parts = [(0, [])]
+    for token in row.tolist():
+        if token in SENTINELS:
+            parts.append((token, []))
+        else:
+            parts[-1][1].append(token)
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("t", "rate", "n_lost", "n_spans"), [(101, 0.15, 15, 5), (41, 0.15, 6, 2), (21, 0.5, 10, 3), (3, 0.15, 1, 1),
+                                         (9, 1.0, 7, 1), (512, 0.15, 77, 26)],
+)  # fmt: skip
+def test_source_and_targets_together_are_the_text(t, rate, n_lost, n_spans):
+    ids = windows(t=t)
+    batch = lost_spans(SENTINELS, START, END, rate)(ids, rng())
+    assert (batch.source[:, -1] == END).all() and (batch.targets[:, -1] == END).all()
+    assert (batch.ids[:, 0] == START).all() and np.array_equal(batch.ids[:, 1:], batch.targets[:, :-1])
+    for row, source, targets in zip(ids, batch.source[:, :-1], batch.targets[:, :-1], strict=True):
+        left, lost = told_apart(source), told_apart(targets)
+        assert [sentinel for sentinel, _ in left] == [sentinel for sentinel, _ in lost] == [0, *SENTINELS[:n_spans]]
+        spans = [span for _, span in lost[1:]]
+        texts = [text for _, text in left]
+        assert lost[0][1] == [] and texts.pop() == [], "text comes first, and a span last"
+        assert sum(map(len, spans)) == n_lost and all(spans) and all(texts)
+        whole = [token for text, span in zip(texts, spans, strict=True) for token in text + span]
+        assert whole == row[:-2].tolist()
+
+
+def test_the_lengths_of_lost_spans():
+    batch = OBJECTIVES["spans"](windows(b=4000, t=101), rng(1))
+    lengths = [len(span) for row in batch.targets[:, :-1] for _, span in told_apart(row)[1:]]
+    assert np.mean(lengths) == 3
+    shares = np.bincount(lengths, minlength=12)[1:12] / len(lengths)
+    parts = np.arange(1, 12)  # one of 5 parts of 15: the other 4 share what is left, in comb(14 - n, 3) ways
+    expected = [math.comb(14 - n, 3) / math.comb(14, 4) for n in parts]
+    assert np.allclose(shares, expected, atol=0.015)  # 20,000 spans: a standard deviation is at most 0.0032
+
+
+def test_all_divisions_into_parts_are_alike():
+    divisions = Counter(tuple(random_parts(5, 3, rng(seed)).tolist()) for seed in range(6000))
+    assert set(divisions) == {(1, 1, 3), (1, 2, 2), (1, 3, 1), (2, 1, 2), (2, 2, 1), (3, 1, 1)}
+    assert all(abs(n - 1000) < 150 for n in divisions.values())  # a standard deviation is 29
+    assert random_parts(4, 1, rng()).tolist() == [4] and random_parts(3, 3, rng()).tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -249,6 +304,10 @@ def test_a_fifth_of_the_fragments_begin_the_text_and_a_fifth_end_it():
         (lambda: text_infilling(MASK, mean_length=0), "mean_length is 0: give a number above 0"),
         (lambda: lost_fragment(VOCAB, VOCAB), "mask_id is 1000: give a token of the vocabulary, 0 to 999"),
         (lambda: lost_fragment(MASK, VOCAB, 0), "rate 0: choose a share"),
+        (lambda: lost_spans(SENTINELS, START, END, 2), "rate is 2: give a share from 0 to 1"),
+        (lambda: lost_spans(SENTINELS, START, END, mean_length=0.5), "mean_length is 0.5: give a number of 1 or more"),
+        (lambda: OBJECTIVES["spans"](windows(t=2), rng()), "2 tokens: a source and what is written .* 3 or more"),
+        (lambda: OBJECTIVES["spans"](windows(t=900), rng()), "899 tokens lose 45 spans, and there are 32 sentinels"),
         (lambda: OBJECTIVES["two"](windows(t=1), rng()), "1 tokens: a source and what is written .* 2 or more"),
     ],
 )

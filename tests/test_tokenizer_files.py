@@ -59,7 +59,7 @@ def test_a_merge_in_the_middle_that_is_missing_is_named(tmp_path):
 
 
 def test_names_in_brackets_need_no_merge_and_other_words_do(tmp_path):
-    tokens = [*GPT2.tokens, "<s>", "[SEP]", "_start_", "<|한|>"]
+    tokens = [*GPT2.tokens, "<s>", "[SEP]", "_start_", "_extra_10_", "<|한|>"]
     write(tmp_path / "vocab.json", {token: i for i, token in enumerate(tokens)})
     merges = "\n".join(f"{left} {right}" for left, right in GPT2.merges)
     (tmp_path / "merges.txt").write_text(merges, encoding="utf-8")

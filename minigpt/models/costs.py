@@ -83,6 +83,7 @@ def largest_batch(
 # real bytes.
 
 BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER, TABLE, GENERATOR = 5, 13, 11, 17, 19, 23, 29, 31, 37
+KEY_SIZE, FORWARD = 41, 43  # where a head, and the inside of a network, have a size of their own
 
 
 def activations(
@@ -106,16 +107,21 @@ def activations(
         INNER: getattr(config, "n_inner", 1),
         TABLE: getattr(config, "embedding_size", 1),
         GENERATOR: getattr(config, "generator_heads", 1),
+        KEY_SIZE: getattr(config, "d_kv", 1),
+        FORWARD: getattr(config, "d_ff", 1),
     }
     in_block = outside = 0
+    stacks = set()
     for path, array in _traced(model_class, config):
         numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
-        if ".h.0." in f".{path}":
+        stack, is_block, _ = f".{path}".partition(".h.0.")
+        if is_block:
+            stacks.add(stack)
             in_block += numbers * array.itemsize
         else:
             outside += numbers * array.itemsize
-    more_blocks = config.n_layer - 1
     if checkpoint_blocks:
+        more_blocks = len(stacks) * (config.n_layer - 1)
         return outside + in_block + more_blocks * 4 * batch * time * config.n_embd
     return outside + in_block * config.n_layer
 
@@ -132,6 +138,8 @@ def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[
         "n_inner": INNER,
         "embedding_size": TABLE,
         "generator_heads": GENERATOR,
+        "d_kv": KEY_SIZE,
+        "d_ff": FORWARD,
     }
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}

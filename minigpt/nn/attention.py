@@ -90,12 +90,13 @@ class Attention(Module):
         key: Key | None = None,
         grad: bool = True,
         mask: Array | None = None,
+        **scores,
     ) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)
 
         past: the positions before x, to which those of x are added; a constant for the backward. mask: boolean,
-        broadcast to (B,NH,T,S), True where a query may see a key; None is causal. Raises InputError where the past has
-        no room.
+        broadcast to (B,NH,T,S), True where a query may see a key; None is causal. scores: the bias and the scale of a
+        subclass that has them. Raises InputError where the past has no room.
         """
         config = self.config
         before = None
@@ -114,6 +115,7 @@ class Attention(Module):
             rate=config.attn_pdrop,
             key=fold(key, 0),
             grad=grad,
+            **scores,
         )
         heads = cache.keep("heads", attention)
         out = cache.keep("proj", self.c_proj.forward(heads))

@@ -16,7 +16,7 @@ HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
 ALL_IN_ONE = all_in_one.FILE
 HEADER = "#version: 0.2"
 
-_NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+_")
+_NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+(?:_[0-9]+)?_")
 
 
 def tokens_from_ids(ids: Any, path: Path) -> list[str]:

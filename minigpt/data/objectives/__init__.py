@@ -18,6 +18,7 @@ from minigpt.data.objectives.covering import fixed, masked, spans, whole_words
 from minigpt.data.objectives.restoring import (
     document_rotation,
     lost_fragment,
+    lost_spans,
     one_after_the_other,
     restored,
     sentence_permutation,
@@ -28,7 +29,7 @@ from minigpt.data.objectives.restoring import (
 from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
 
 __all__ = [
-    "Batch", "Objective", "causal", "document_rotation", "fixed", "lost_fragment", "masked", "one_after_the_other",
-    "restored", "sentence_order", "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion",
-    "token_masking", "whole_words",
+    "Batch", "Objective", "causal", "document_rotation", "fixed", "lost_fragment", "lost_spans", "masked",
+    "one_after_the_other", "restored", "sentence_order", "sentence_pairs", "sentence_permutation", "spans",
+    "text_infilling", "token_deletion", "token_masking", "whole_words",
 ]  # fmt: skip

@@ -181,3 +181,68 @@ def fragment_starts(b: int, last: int, rng: np.random.Generator) -> np.ndarray:
     starts[chance < 0.2] = 0
     starts[chance >= 0.8] = last
     return starts
+
+
+# ------------------------------------------------------------------------------------------------------- T5: spans
+
+
+def lost_spans(
+    sentinel_ids: Sequence[int], start_id: int, end_id: int, rate: float = 0.15, mean_length: float = 3.0
+) -> Objective:
+    """T5's objective (Raffel et al. 2020, section 3.1.4): write the spans that the source has lost.
+
+    The objective maps ids (B,T+1) to a batch of their first T-1 tokens. A share `rate` of them is lost, in spans of
+    mean_length on average; the same number of tokens and of spans in each row, of random lengths. Text and spans take
+    turns, text first. In the source each span is one sentinel; the targets are sentinel, span, sentinel, span, ...;
+    both end with end_id. The decoder sees start_id, and then its targets one place late.
+
+    Raises InputError for a rate that is no share, for a mean length below 1, for windows of fewer than 3 tokens, and
+    where a row has more spans than there are sentinels.
+    """
+    check_share(rate=rate)
+    check_number("mean_length", mean_length, "a number of 1 or more, such as 3", least=1)
+
+    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
+        _check_room(ids.shape[1] - 1, least=3)
+        text = ids[:, :-2].astype(np.int64)
+        n, k = _lost_and_spans(text.shape[1], rate, mean_length, len(sentinel_ids))
+        both = [with_sentinels(row, n, sentinel_ids[:k], rng) for row in text]
+        end = np.full((len(text), 1), end_id)
+        source = np.concatenate([[one for one, _ in both], end], axis=1)
+        targets = np.concatenate([[other for _, other in both], end], axis=1)
+        start = np.full((len(text), 1), start_id)
+        seen = np.concatenate([start, targets[:, :-1]], axis=1)
+        return Batch(seen, targets, source=source)
+
+    return objective
+
+
+def _lost_and_spans(length: int, rate: float, mean_length: float, n_sentinels: int) -> tuple[int, int]:
+    """How many of so many tokens are lost, and in how many spans: at least one, with text before each."""
+    n = min(max(round(rate * length), 1), length - 1)
+    k = min(max(round(n / mean_length), 1), length - n)
+    if k > n_sentinels:
+        raise InputError(f"{length} tokens lose {k} spans, and there are {n_sentinels} sentinels: take shorter windows")
+    return n, k
+
+
+def with_sentinels(
+    row: np.ndarray, n: int, sentinels: Sequence[int], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """row (T,) -> what is left of it, and the n tokens that are lost, with a sentinel for each change between them."""
+    k = len(sentinels)
+    widths = np.empty(2 * k, np.int64)
+    widths[0::2] = random_parts(len(row) - n, k, rng)  # of text
+    widths[1::2] = random_parts(n, k, rng)  # of spans
+    pieces = np.split(row, np.cumsum(widths)[:-1])
+    left, lost = [], []
+    for text, span, sentinel in zip(pieces[0::2], pieces[1::2], sentinels, strict=True):
+        left += [text, [sentinel]]
+        lost += [[sentinel], span]
+    return np.concatenate(left), np.concatenate(lost)
+
+
+def random_parts(n: int, k: int, rng: np.random.Generator) -> np.ndarray:
+    """(k,) int: parts of 1 or more whose sum is n, all such divisions alike."""
+    cuts = 1 + rng.choice(n - 1, k - 1, replace=False)
+    return np.diff(np.sort(np.concatenate([[0], cuts, [n]])))

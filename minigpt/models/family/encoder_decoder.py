@@ -198,12 +198,16 @@ class EncoderDecoder(LanguageModel):
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
-        self.encoder = self.build_stack(EncoderBlock, rng, dtype)
-        self.decoder = self.build_stack(DecoderBlock, rng, dtype)
+        self.encoder = self.build_encoder(rng, dtype)
+        self.decoder = self.build_decoder(rng, dtype)
 
-    def build_stack(self, block: type[Module], rng: np.random.Generator | None, dtype) -> Module:
-        """The stack of one side, of this kind of blocks."""
-        return Stack(self.config, block, rng, dtype, self.normalises_embeddings)
+    def build_encoder(self, rng: np.random.Generator | None, dtype) -> Stack:
+        """The stack that reads."""
+        return Stack(self.config, EncoderBlock, rng, dtype, self.normalises_embeddings)
+
+    def build_decoder(self, rng: np.random.Generator | None, dtype) -> Stack:
+        """The stack that writes."""
+        return Stack(self.config, DecoderBlock, rng, dtype, self.normalises_embeddings)
 
     @property
     def embeddings(self) -> tuple[Embedding, ...]:

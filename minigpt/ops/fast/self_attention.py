@@ -203,9 +203,9 @@ def _rules(n_head, causal, mask, bias, rate, key) -> Rules:
 
 
 def _with_four_axes(array):
-    """The same numbers with axes of one number in front; None stays None."""
-    if array is None:
-        return None
+    """The same numbers with axes of one number in front, if any are missing; None stays None."""
+    if array is None or array.ndim == 4:
+        return array
     ones = (1,) * (4 - array.ndim)
     return array.reshape(ones + array.shape)
 

@@ -1,0 +1,197 @@
+"""T5 (Raffel et al. 2020): every task is text in, text out; here its pre-training, which fills in spans.
+
+What differs from BART: each block normalises before, and by the root mean square only; there are no biases, and no
+positions, but a table of distances that all blocks of a side share; scores have no scale; the feed-forward network has
+ReLU (section 2.1). The decoder writes only what the source has lost (section 3.1.4).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.data.objectives import Objective, lost_spans
+from minigpt.device.arrays import Array
+from minigpt.errors import InputError
+from minigpt.models.card import Card
+from minigpt.models.config import Config
+from minigpt.models.family import published
+from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack
+from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+KEYS = {  # key here -> that of a Hugging Face config.json of T5
+    "n_embd": "d_model",
+    "n_layer": "num_layers",
+    "n_head": "num_heads",
+    "n_buckets": "relative_attention_num_buckets",
+    "max_distance": "relative_attention_max_distance",
+    "resid_pdrop": "dropout_rate",
+    "initializer_range": "initializer_factor",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class T5Config(Config):
+    """Sizes and rates; the defaults are those of T5-small. In a config.json they have Hugging Face's keys for T5.
+
+    n_layer: of each side. d_kv: the size of a head. d_ff: the inner width of the feed-forward network. n_positions: how
+    many tokens are read at once, although nothing in the model depends on it. initializer_range: a factor of the
+    initial weights, whose standard deviation follows from the sizes.
+    """
+
+    aliases: ClassVar[dict[str, tuple[str, ...]]] = {key: (name,) for key, name in KEYS.items()}
+    only: ClassVar[dict[str, Any]] = {
+        "is_encoder_decoder": True, "feed_forward_proj": "relu", "tie_word_embeddings": True,
+        "scale_decoder_outputs": True,
+    }  # fmt: skip
+
+    model_type: str = "t5"
+    vocab_size: int = 32128
+    n_positions: int = 512
+    n_embd: int = 512
+    n_layer: int = 6
+    n_head: int = 8
+    d_kv: int = 64
+    d_ff: int = 2048
+    n_buckets: int = 32
+    max_distance: int = 128
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    resid_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-6
+    initializer_range: float = 1.0
+    pad_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("d_kv", "d_ff", "n_buckets", "max_distance"):
+            self._check_size(name)
+        if self.n_buckets < 4 or self.n_buckets % 2 or self.max_distance <= self.n_buckets:
+            given = f"n_buckets is {self.n_buckets} and max_distance {self.max_distance}"
+            raise InputError(f"{given}: give an even number of 4 or more, and a distance above it")
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "T5Config":
+        """From a config.json. Raises InputError as every model's does, and for a decoder of another depth."""
+        rate = values.get(KEYS["resid_pdrop"])
+        if rate is not None:
+            values = {"embd_pdrop": rate, "attn_pdrop": rate} | values
+        if "pad_token_id" in values:  # with which T5 starts what it writes
+            values = {"decoder_start_token_id": values["pad_token_id"]} | values
+        config = super().from_dict(values)
+        n_decoder = values.get("num_decoder_layers")
+        if n_decoder not in (None, config.n_layer):
+            what = f"num_decoder_layers is {n_decoder}, and the encoder has {config.n_layer}"
+            raise InputError(f"{what}: only an encoder and a decoder of one size are built here")
+        return config
+
+    def to_dict(self) -> dict:
+        """For a config.json, under Hugging Face's keys."""
+        values = super().to_dict()
+        values |= {name: values.pop(key) for key, name in KEYS.items()}
+        values |= {"num_decoder_layers": self.n_layer, "feed_forward_proj": "relu", "is_encoder_decoder": True}
+        values["architectures"] = ["T5ForConditionalGeneration"]
+        return values
+
+
+class T5(EncoderDecoder):
+    """The encoder and the decoder of T5, version 1.0. seed: as for GPT1.
+
+    The head is the embedding, whose input is divided by sqrt(C): so the embedding itself can begin as N(0, 1).
+    """
+
+    Config = T5Config
+    dropout_sites = 6
+
+    def build_encoder(self, rng: np.random.Generator | None, dtype) -> Stack:
+        """Its distances are on both sides."""
+        return T5Stack(self.config, EncoderBlock, rng, dtype, both_sides=True, scale=1.0)
+
+    def build_decoder(self, rng: np.random.Generator | None, dtype) -> Stack:
+        """Its output fits the head."""
+        return T5Stack(self.config, DecoderBlock, rng, dtype, both_sides=False, scale=self.config.n_embd**-0.5)
+
+    def place(self, ids: Array, past=None, positions: Array | None = None) -> tuple[Array, Array]:
+        """As `LanguageModel.place`. Raises InputError for positions too: T5 has none."""
+        if positions is not None:
+            raise InputError("T5 has distances in place of positions: leave positions out")
+        return super().place(ids, past, None)
+
+    @classmethod
+    def least_size(cls, config: T5Config) -> int:
+        """The numbers in its matrices: the table, and in a layer of both sides 12 C NH D of attention and 4 C F."""
+        c = config.n_embd
+        layer = 12 * config.n_head * config.d_kv + 4 * config.d_ff
+        return config.vocab_size * c + config.n_layer * layer * c
+
+    def published_names(self) -> published.Names:
+        """Those of T5ForConditionalGeneration; it has no biases."""
+        pairs = [("tokens_embed", ["shared"])]
+        for side, layer in (("encoder", ENCODER_LAYER), ("decoder", DECODER_LAYER)):
+            distances = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias"
+            pairs.append((f"{side}.distances_embed", [distances]))
+            pairs.append((f"{side}.ln_f", [f"{side}.final_layer_norm"]))
+            for i in range(self.config.n_layer):
+                pairs += published.of_block(f"{side}.h.{i}", f"{side}.block.{i}.layer", layer)
+        return published.of_modules(pairs, without_bias=tuple(module for module, _ in pairs))
+
+
+ATTENTION = {  # modules of a block here -> in a layer of Hugging Face's T5
+    "attn.c_attn": ["0.SelfAttention.q", "0.SelfAttention.k", "0.SelfAttention.v"],
+    "attn.c_proj": "0.SelfAttention.o",
+    "ln_1": "0.layer_norm",
+}
+ENCODER_LAYER = ATTENTION | {
+    "mlp.wi": "1.DenseReluDense.wi",
+    "mlp.wo": "1.DenseReluDense.wo",
+    "ln_2": "1.layer_norm",
+}
+DECODER_LAYER = ATTENTION | {
+    "crossattention.q_attn": "1.EncDecAttention.q",
+    "crossattention.c_attn": ["1.EncDecAttention.k", "1.EncDecAttention.v"],
+    "crossattention.c_proj": "1.EncDecAttention.o",
+    "ln_cross_attn": "1.layer_norm",
+    "mlp.wi": "2.DenseReluDense.wi",
+    "mlp.wo": "2.DenseReluDense.wo",
+    "ln_2": "2.layer_norm",
+}
+
+SIZES = {
+    "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64, "d_kv": 32, "d_ff": 512},
+    "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256, "d_kv": 64, "d_ff": 1536},
+    "small": {"n_layer": 6, "n_head": 8, "n_embd": 512, "n_positions": 512, "d_kv": 64, "d_ff": 2048},
+    "base": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 512, "d_kv": 64, "d_ff": 3072},
+    "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "n_positions": 512, "d_kv": 64, "d_ff": 4096},
+}
+
+N_SENTINELS = 32  # enough for 512 tokens, of which 77 are lost in 26 spans
+SENTINELS = tuple(f"_extra_{i}_" for i in range(N_SENTINELS))  # which span was here? _extra_0_ is the first
+
+
+def filled_spans(text: Tokenizer, rate: float) -> Objective:
+    """T5's objective for this vocabulary: write the spans that the source has lost (section 3.1.4)."""
+    sentinels = [text.ids[name] for name in SENTINELS]
+    return lost_spans(sentinels, text.ids[PAD], text.ids[END], rate)
+
+
+def token_settings(text: Tokenizer) -> dict[str, int]:
+    """What a configuration says of the vocabulary's special tokens. A decoder starts with the padding, as T5 does."""
+    ids = text.ids
+    return {"pad_token_id": ids[PAD], "eos_token_id": ids[END], "decoder_start_token_id": ids[PAD]}
+
+
+CARD = Card(
+    "t5",
+    T5,
+    SIZES,
+    usual_size="small",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=filled_spans,
+    special_tokens=(PAD, END, *reversed(SENTINELS)),  # the first one is the last of the vocabulary, as in T5's
+    token_settings=token_settings,
+    mask_rate=0.15,
+)
