@@ -30,7 +30,7 @@ AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
 TILE = value("fast_tile")
 FAST = (
     "linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "cross_attention", "linear_cross_entropy",
-    "lstm",
+    "lstm", "rmsnorm",
 )  # fmt: skip
 
 
@@ -82,6 +82,7 @@ def test_one_shape_above_each_real_tile(t, dtype):
     x, w, b = normal(rows, 48, dtype=dtype), normal(48, 50, dtype=dtype), normal(50, dtype=dtype)
     assert_agree("self_attention", [normal(2, t, 3 * 12, dtype=dtype), 3], {"rate": 0.2, "key": KEY}, tolerance)
     assert_agree("layernorm", [x, w[:, 0].copy(), w[:, 1].copy()], {}, tolerance)
+    assert_agree("rmsnorm", [x, w[:, 0].copy()], {}, tolerance)
     assert_agree("mlp", [x, w, b, w.T.copy(), w[:, 0].copy()], {}, tolerance)
     assert_agree("linear_cross_entropy", [x[:t], normal(900, 48, dtype=dtype), np.arange(t)], {}, tolerance)
 
@@ -117,6 +118,7 @@ def test_arrays_of_any_layout(views):
     x, w, b = views(normal(8, 6, 5)), normal(7, 5).T, normal(7)
     assert_agree("linear", [x, w, b])
     assert_agree("layernorm", [x, b[:5], b[1:6]])
+    assert_agree("rmsnorm", [x, b[:5]])
     assert_agree("dropout", [x], {"rate": 0.3, "key": KEY})
     assert_agree("mlp", [x, w, b, normal(5, 7).T, b[:5]])
     assert_agree("self_attention", [views(normal(8, 5, 18)), 3])

@@ -70,10 +70,14 @@ def theirs_and_ours(torch, transformers, sizes, dtype, seed=0):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", ["linear", "gelu", "layernorm", "softmax", "cross_entropy", "embedding", "attention"])
+@pytest.mark.parametrize("op", [
+    "linear", "gelu", "layernorm", "softmax", "cross_entropy", "embedding", "attention", "rmsnorm",
+    "soft_cross_entropy", "cosine_loss",
+])  # fmt: skip
 def test_operations_against_torch(op, dtype, torch):
     functional = torch.nn.functional
-    _, args, constants = case("attention, as many keys" if op == "attention" else op, 4, dtype).call
+    named = {"attention": "attention, as many keys", "soft_cross_entropy": "soft_cross_entropy, temperature"}
+    _, args, constants = case(named.get(op, op), 4, dtype).call
     if op == "cross_entropy":
         args[1][0, 1] = ops.IGNORED
     theirs = {
@@ -84,6 +88,13 @@ def test_operations_against_torch(op, dtype, torch):
         "cross_entropy": lambda z, y: functional.cross_entropy(z.reshape(-1, z.shape[-1]), y.reshape(-1)),
         "embedding": lambda w, ids: functional.embedding(ids, w),
         "attention": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+        "rmsnorm": lambda x, g: functional.rms_norm(x, x.shape[-1:], g, eps=1e-6),
+        "soft_cross_entropy": lambda z, t: 2.5**2 * functional.cross_entropy(
+            z.reshape(-1, z.shape[-1]) / 2.5, functional.softmax(t.reshape(-1, t.shape[-1]) / 2.5, dim=-1)
+        ),
+        "cosine_loss": lambda a, b: functional.cosine_embedding_loss(
+            a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), torch.ones(1)
+        ),
     }[op]
     tensors = [tensor(torch, a, grad=a.dtype.kind == "f") for a in args]
     expected = theirs(*tensors)

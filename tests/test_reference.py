@@ -59,6 +59,14 @@ def loop_layernorm(x, g, b, *, eps=1e-5):
     return by_row(one, x)
 
 
+def loop_rmsnorm(x, g, *, eps=1e-6):
+    def one(row):
+        mean_square = sum(v * v for v in row) / len(row)
+        return [g[i] * v / math.sqrt(mean_square + eps) for i, v in enumerate(row)]
+
+    return by_row(one, x)
+
+
 def loop_attention(q, k, v, bias=None, *, mask=None, scale=None, rate=0.0, key=None):
     """One query after the other; it looks only at the keys that it may see."""
     t, s, lead = q.shape[-2], k.shape[-2], q.shape[:-2]
@@ -92,6 +100,29 @@ def loop_cross_entropy(logits, targets, *, weights=None, normalizer=None):
             continue
         w = 1.0 if weights is None else weights[index]
         total += w * (math.log(sum(math.exp(z) for z in logits[index])) - logits[index][targets[index]])
+        count += w
+    return np.array(total / (count if normalizer is None else normalizer))
+
+
+def loop_soft_cross_entropy(logits, target_logits, *, temperature=1.0, weights=None, normalizer=None):
+    total, count = 0.0, 0.0
+    for index in np.ndindex(logits.shape[:-1]):
+        w = 1.0 if weights is None else weights[index]
+        p, q = (loop_softmax(z[index][None] / temperature)[0] for z in (logits, target_logits))
+        total -= w * sum(q[v] * math.log(p[v]) for v in range(len(p)))
+        count += w
+    return np.array(temperature**2 * total / (count if normalizer is None else normalizer))
+
+
+def loop_cosine_loss(a, b, *, weights=None, normalizer=None, eps=1e-12):
+    total, count = 0.0, 0.0
+    for index in np.ndindex(a.shape[:-1]):
+        w = 1.0 if weights is None else weights[index]
+        product, a_square, b_square = (
+            sum(float(v) * float(u) for v, u in zip(one[index], other[index], strict=True))
+            for one, other in ((a, b), (a, a), (b, b))
+        )
+        total += w * (1 - product / math.sqrt((a_square + eps) * (b_square + eps)))
         count += w
     return np.array(total / (count if normalizer is None else normalizer))
 
@@ -567,3 +598,24 @@ def test_heads_split_and_merge_are_inverse():
     heads = ops.split_heads(x, 4)
     assert heads.shape == (2, 4, 3, 2) and (heads[1, 2, 0] == x[1, 0, 4:6]).all()
     assert (ops.merge_heads(heads) == x).all()
+
+
+def test_a_student_moves_towards_its_teacher(move):
+    """At high temperatures the gradient of the logits is that of a squared error (Hinton et al. 2015, equation 4)."""
+    rng = np.random.default_rng(0)
+    z, t = (a - a.mean() for a in rng.standard_normal((2, 1, 7)))
+    _, cache = ops.soft_cross_entropy_forward(*move([z, t]), temperature=1e4)
+    dz = to_numpy(ops.soft_cross_entropy_backward(1.0, cache)[0])
+    assert np.allclose(dz, (z - t) / 7, rtol=1e-3, atol=0)
+    _, cache = ops.soft_cross_entropy_forward(*move([z, z]), temperature=2.0)
+    assert np.abs(to_numpy(ops.soft_cross_entropy_backward(1.0, cache)[0])).max() < 1e-12, "it is there"
+
+
+def test_the_cosine_loss_of_directions(move):
+    a = np.array([[3.0, 4.0]])
+    for b, loss in (([6.0, 8.0], 0.0), ([-3.0, -4.0], 2.0), ([4.0, -3.0], 1.0), ([0.0, 0.0], 1.0)):
+        found, cache = ops.cosine_loss_forward(*move([a, np.array([b])]))
+        assert abs(float(found) - loss) < 1e-9
+        da, db = (to_numpy(g) for g in ops.cosine_loss_backward(1.0, cache))
+        assert abs((da * a).sum()) < 1e-9, "no gradient along a"
+        assert np.isfinite(da).all() and np.isfinite(db).all()

@@ -20,6 +20,7 @@ from minigpt.ops.reference.composites import (
     self_attention_backward,
     self_attention_forward,
 )
+from minigpt.ops.reference.cosine_loss import cosine_loss_backward, cosine_loss_forward
 from minigpt.ops.reference.cross_entropy import cross_entropy_backward, cross_entropy_forward
 from minigpt.ops.reference.dropout import dropout_backward, dropout_forward
 from minigpt.ops.reference.embedding import embedding_backward, embedding_forward
@@ -28,6 +29,8 @@ from minigpt.ops.reference.layernorm import layernorm_backward, layernorm_forwar
 from minigpt.ops.reference.linear import linear_backward, linear_forward
 from minigpt.ops.reference.lstm import lstm_backward, lstm_forward
 from minigpt.ops.reference.residual import add
+from minigpt.ops.reference.rmsnorm import rmsnorm_backward, rmsnorm_forward
+from minigpt.ops.reference.soft_cross_entropy import soft_cross_entropy_backward, soft_cross_entropy_forward
 from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
 
 DEVICE = None  # any: arrays of NumPy and of CuPy
@@ -51,6 +54,9 @@ __all__ = [  # in the order of the book
     "dropout_forward", "dropout_backward",
     "cross_entropy_forward", "cross_entropy_backward",
     "lstm_forward", "lstm_backward",
+    "rmsnorm_forward", "rmsnorm_backward",
+    "soft_cross_entropy_forward", "soft_cross_entropy_backward",
+    "cosine_loss_forward", "cosine_loss_backward",
     "mlp_forward", "mlp_backward",
     "self_attention_forward", "self_attention_backward",
     "cross_attention_forward", "cross_attention_backward",

@@ -26,7 +26,7 @@ def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
     check_targets(logits, targets)
     ignored = y == IGNORED
     y = xp.where(ignored, 0, y)
-    share = _shares(ignored, weights, normalizer, logits.dtype, xp)
+    share = row_shares(ignored, weights, normalizer, logits.dtype, xp)
 
     rows = xp.arange(len(y))
     z = logits.reshape(-1, logits.shape[-1])
@@ -58,7 +58,7 @@ def cross_entropy_backward(dloss, cache: CrossEntropyCache):
     return dz.reshape(p.shape)
 
 
-def _shares(ignored, weights, normalizer, dtype, xp):
+def row_shares(ignored, weights, normalizer, dtype, xp):
     """The factor (N,) of each row in the loss: its weight divided by the normalizer, and 0 where it is ignored."""
     w = 1
     if weights is not None:
