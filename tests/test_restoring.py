@@ -13,13 +13,16 @@ from minigpt.data.objectives import (
     lost_fragment,
     lost_spans,
     one_after_the_other,
+    paired,
     restored,
     sentence_permutation,
     text_infilling,
     token_deletion,
     token_masking,
+    translated,
 )
 from minigpt.data.objectives.restoring import filled_up, random_parts, span_lengths
+from minigpt.data.objectives.translating import first_pair
 from minigpt.errors import InputError
 
 VOCAB, MASK, START, END, PAD = 1000, 999, 998, 997, 996
@@ -295,6 +298,49 @@ def test_all_divisions_into_parts_are_alike():
     assert random_parts(4, 1, rng()).tolist() == [4] and random_parts(3, 3, rng()).tolist() == [1, 1, 1]
 
 
+# --------------------------------------------------------------------------------------------------------- translation
+
+TAB, LINE = 8, 9
+
+
+def test_pairs_of_any_lengths_become_a_batch():
+    batch = paired([[11, 12, 13], [14]], [[21], [22, 23]], START, END, PAD)
+    assert batch.source.tolist() == [[11, 12, 13], [14, PAD, PAD]]
+    assert batch.source_mask.tolist() == [[True, True, True], [True, False, False]]
+    assert batch.ids.tolist() == [[START, 21, END], [START, 22, 23]]
+    assert batch.targets.tolist() == [[21, END, ops.IGNORED], [22, 23, END]]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([11, TAB, 21, LINE, 12, 13, TAB, 22, LINE, 14], ([12, 13], [22])),  # whole lines first
+        ([11, TAB, 21, 22, LINE, 12, TAB, 23], ([11], [21, 22])),  # the last is cut, the first may be whole
+        ([LINE, 11, TAB, 21, LINE], ([11], [21])),
+        ([11, 12, LINE, 13, TAB, LINE, TAB, 21, LINE, 14, TAB, 22, TAB, 23, LINE], None),  # no line has two sides
+        ([11, TAB, 21, 22], None),
+        ([LINE, LINE], None),
+    ],
+)
+def test_of_a_window_the_first_whole_line_is_taken(row, expected):
+    found = first_pair(np.array(row), TAB, LINE)
+    assert expected == (found and tuple(side.tolist() for side in found))
+
+
+def test_translation_takes_a_line_of_each_window():
+    ids = np.array([[11, TAB, 21, LINE, 12, 13, TAB, 22, 23, LINE], [14] * 10, [LINE, 15, TAB, 24, LINE] + [15] * 5])
+    before = ids.copy()
+    batch = translated(TAB, LINE, START, END, PAD)(ids.astype(np.uint16), rng())
+    assert batch.source.tolist() == [[12, 13], [PAD, PAD], [15, PAD]]
+    assert batch.source_mask.tolist() == [[True, True], [True, False], [True, False]]
+    none = ops.IGNORED
+    assert batch.targets.tolist() == [[22, 23, END], [none, none, none], [24, END, none]]
+    assert batch.ids[[0, 2]].tolist() == [[START, 22, 23], [START, 24, END]] and batch.ids.dtype == np.int64
+    assert np.array_equal(ids, before) and batch.n_targets == 5
+    nothing = translated(TAB, LINE, START, END, PAD)(ids[1:2], rng())
+    assert nothing.n_targets == 0 and nothing.ids.shape == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -304,6 +350,9 @@ def test_all_divisions_into_parts_are_alike():
         (lambda: text_infilling(MASK, mean_length=0), "mean_length is 0: give a number above 0"),
         (lambda: lost_fragment(VOCAB, VOCAB), "mask_id is 1000: give a token of the vocabulary, 0 to 999"),
         (lambda: lost_fragment(MASK, VOCAB, 0), "rate 0: choose a share"),
+        (lambda: paired([[1]], [[1], [2]], START, END, PAD), "1 sources and 2 targets: give one target for each"),
+        (lambda: paired([], [], START, END, PAD), "0 sources and 0 targets"),
+        (lambda: paired([[1], []], [[1], [2]], START, END, PAD), "source number 1, counted from 0, holds no token"),
         (lambda: lost_spans(SENTINELS, START, END, 2), "rate is 2: give a share from 0 to 1"),
         (lambda: lost_spans(SENTINELS, START, END, mean_length=0.5), "mean_length is 0.5: give a number of 1 or more"),
         (lambda: OBJECTIVES["spans"](windows(t=2), rng()), "2 tokens: a source and what is written .* 3 or more"),

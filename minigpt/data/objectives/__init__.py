@@ -11,6 +11,7 @@ batch       what an objective gives, and the simplest one: predict the next toke
 covering    tell what stood at covered places
 sentences   tell whether two sentences belong together
 restoring   write the text that a source has lost, for an encoder-decoder
+translating write what a source says in other words, for the same
 """
 
 from minigpt.data.objectives.batch import Batch, Objective, causal
@@ -27,9 +28,10 @@ from minigpt.data.objectives.restoring import (
     token_masking,
 )
 from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
+from minigpt.data.objectives.translating import paired, translated
 
 __all__ = [
     "Batch", "Objective", "causal", "document_rotation", "fixed", "lost_fragment", "lost_spans", "masked",
-    "one_after_the_other", "restored", "sentence_order", "sentence_pairs", "sentence_permutation", "spans",
-    "text_infilling", "token_deletion", "token_masking", "whole_words",
+    "one_after_the_other", "paired", "restored", "sentence_order", "sentence_pairs", "sentence_permutation", "spans",
+    "text_infilling", "token_deletion", "token_masking", "translated", "whole_words",
 ]  # fmt: skip
