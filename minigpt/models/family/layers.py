@@ -1,16 +1,10 @@
 """A layer of the family: RMS normalisation."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from minigpt.device.arrays import Array, array_module
+from minigpt import ops
+from minigpt.device.arrays import Array
 from minigpt.nn import Cache, Module, Parameter, accumulate
-
-
-class RMSNormCache(NamedTuple):
-    x_hat: Array
-    rstd: Array
 
 
 class RMSNorm(Module):
@@ -26,18 +20,12 @@ class RMSNorm(Module):
     def forward(self, x: Array) -> tuple[Array, Cache]:
         """x (*,C) -> out (*,C)"""
         cache = Cache(self)
-        xp = array_module(x)
-        rstd = 1 / xp.sqrt((x * x).mean(axis=-1, keepdims=True) + self.eps)
-        x_hat = x * rstd
-        cache[""] = RMSNormCache(x_hat, rstd)
-        return self.weight.value * x_hat, cache
+        out = cache.keep("", ops.rmsnorm_forward(x, self.weight.value, eps=self.eps))
+        return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (*,C) -> dx (*,C)"""
         cache = self.own(cache)
-        x_hat, rstd = cache.pop("")
-        dg = (dout * x_hat).sum(axis=tuple(range(dout.ndim - 1)))
+        dx, dg = ops.rmsnorm_backward(dout, cache.pop(""))
         accumulate(self.weight, dg)
-        dx_hat = dout * self.weight.value
-        stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
-        return rstd * (dx_hat - x_hat * stretch)
+        return dx
