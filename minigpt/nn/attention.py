@@ -114,9 +114,8 @@ class Attention(Module):
             past=before,
             rate=config.attn_pdrop,
             key=fold(key, 0),
-            grad=grad,
-            **scores,
-        )
+            grad=grad, **scores,
+        )  # fmt: skip
         heads = cache.keep("heads", attention)
         out = cache.keep("proj", self.c_proj.forward(heads))
         dropout = ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1))

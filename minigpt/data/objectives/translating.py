@@ -9,9 +9,15 @@ from minigpt.data.objectives.batch import Batch, Objective
 from minigpt.data.objectives.restoring import filled_up
 from minigpt.errors import InputError
 
+Texts = Iterable[Sequence[int]]
+
 
 def paired(
-    sources: Iterable[Sequence[int]], targets: Iterable[Sequence[int]], start_id: int, end_id: int, pad_id: int
+    sources: Texts,
+    targets: Texts,
+    start_id: int,
+    end_id: int,
+    pad_id: int,
 ) -> Batch:
     """B sources and B texts that they become, of any lengths -> a batch for an encoder-decoder.
 
@@ -26,18 +32,25 @@ def paired(
     wanted, is_text = filled_up(targets, pad_id)
     start = np.full((len(wanted), 1), start_id)
     seen = np.concatenate([start, wanted[:, :-1]], axis=1)
-    return Batch(seen, np.where(is_text, wanted, ops.IGNORED), source=source, source_mask=source_mask)
+    predicted = np.where(is_text, wanted, ops.IGNORED)
+    return Batch(seen, predicted, source=source, source_mask=source_mask)
 
 
 def _check_pairs(sources: list[np.ndarray], targets: list[np.ndarray]) -> None:
     if not sources or len(sources) != len(targets):
         raise InputError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source")
-    if not all(map(len, sources)):
-        number = list(map(len, sources)).index(0)
-        raise InputError(f"source number {number}, counted from 0, holds no token: leave the pair out")
+    for number, source in enumerate(sources):
+        if not len(source):
+            raise InputError(f"source number {number}, counted from 0, holds no token: leave the pair out")
 
 
-def translated(separator_id: int, line_end_id: int, start_id: int, end_id: int, pad_id: int) -> Objective:
+def translated(
+    separator_id: int,
+    line_end_id: int,
+    start_id: int,
+    end_id: int,
+    pad_id: int,
+) -> Objective:
     """Translation: each line of the text is `source separator target`, and the decoder writes the target.
 
     The objective maps ids (B,T+1) to a batch as `paired` does. Of each window it takes one line, the first that is
@@ -46,13 +59,16 @@ def translated(separator_id: int, line_end_id: int, start_id: int, end_id: int, 
     """
 
     def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
-        pairs = [first_pair(row, separator_id, line_end_id) for row in ids.astype(np.int64)]
-        nothing = np.array([pad_id])
-        sources = [nothing if pair is None else pair[0] for pair in pairs]
-        targets = [nothing[:0] if pair is None else pair[1] for pair in pairs]
+        sources, targets, has_pair = [], [], []
+        for row in ids:
+            pair = first_pair(row, separator_id, line_end_id)
+            source, target = pair or ([pad_id], [])
+            sources.append(source)
+            targets.append(target)
+            has_pair.append(pair is not None)
         batch = paired(sources, targets, start_id, end_id, pad_id)
-        has_pair = np.array([pair is not None for pair in pairs])
-        return batch._replace(targets=np.where(has_pair[:, None], batch.targets, ops.IGNORED))
+        predicted = np.where(np.array(has_pair)[:, None], batch.targets, ops.IGNORED)
+        return batch._replace(targets=predicted)
 
     return objective
 
@@ -65,7 +81,10 @@ def first_pair(row: np.ndarray, separator_id: int, line_end_id: int) -> tuple[np
     lines = np.split(row, np.flatnonzero(row == line_end_id) + 1)[:-1]  # what comes last has no line end
     for line in lines[1:] + lines[:1]:
         separators = np.flatnonzero(line == separator_id)
-        if len(separators) == 1 and 0 < separators[0] < len(line) - 2:
-            source, target = np.split(line[:-1], separators)
-            return source, target[1:]
+        if len(separators) != 1:
+            continue
+        source, target = np.split(line[:-1], separators)
+        target = target[1:]
+        if len(source) and len(target):
+            return source, target
     return None
