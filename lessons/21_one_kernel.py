@@ -195,6 +195,7 @@ extern "C" __global__ void by_row(
 """
 ROWS, COLUMNS = 40, 70  # neither is a multiple of 32
 XN = 1 + np.random.default_rng(2).standard_normal((ROWS, COLUMNS), dtype=np.float32)
+XN[0] *= 0.001  # a row whose variance is 1e-6: here 1e-5 decides, so a test sees it
 G, B = np.random.default_rng(3).standard_normal((2, COLUMNS), dtype=np.float32)
 EXPECTED, KEPT = ops.layernorm_forward(XN, G, B)
 by_row = np.full_like(XN, np.nan)
@@ -341,7 +342,9 @@ if play(WARP_SUM + BY_WARP, "by_warp", 10, (32, 4), by_warp, MEAN, RSTD, XN, G, 
 # 4). But dg and db are sums over all *rows*. If every thread adds to the same number, they disturb
 # each other: to add, a thread reads the old sum, adds, and writes the new sum, and between these
 # another thread may have written. This is called a **race condition**, or a race. The program that
-# plays kernels runs each launch twice, with its threads in two sequences, and compares.
+# plays kernels runs each launch twice, with its threads in two sequences, and compares. (It runs
+# one thread after the other, so no addition is lost here. But in another sequence the sum is
+# rounded differently, and its last bits show the race.)
 
 # %%
 RACE = """
@@ -362,7 +365,7 @@ assert not CHECKED["race"] or "race" in verdict, "the two sequences give other b
 # %% [markdown]
 # CUDA has an instruction for this, the *atomic addition*: the threads add one after the other, in
 # the sequence in which they happen to come. Then no addition is lost. But is the sum the same in
-# every sequence? In float32, 1e8 + 1 is 1e8, because 8 digits are not enough.
+# every sequence? float32 has about 7 digits, so 1e8 + 1 is 1e8.
 
 # %%
 large, one = np.float32(1e8), np.float32(1)
@@ -385,10 +388,10 @@ assert len(found) > 20, "the sum depends on the sequence"
 assert max(abs(value - math.fsum(column)) for value in found) < 1e-3, "the differences are small"
 
 # %% [markdown]
-# The differences are small. But with atomic additions two runs of the same training may not end in
+# The differences are small. But with atomic additions two runs of the same training need not end in
 # the same bits, and then a small mistake can look like rounding. **So no kernel of this library
-# adds atomically. Each sum has a fixed sequence**: the rows are divided into stripes. A thread
-# adds up one column of one stripe, row after row. A second launch adds up the stripes' sums.
+# adds atomically. Each sum has a fixed sequence**: the rows are divided into stripes. A thread adds
+# up one column of one stripe, row after row. A second launch adds up the stripes' sums.
 # Neighbouring threads take neighbouring columns, so the reads are coalesced. (A block has at most
 # 1,024 threads, so our kernel can have at most 32 stripes. The library's has more than one block.)
 
@@ -405,7 +408,7 @@ extern "C" __global__ void column_sums(float* sums, const float* x, int rows, in
 }
 """
 sources = sorted(Path(kernels.__file__).parent.glob("*.cu*"))
-atomic = [file.name for file in sources if re.search(r"atomic\w*\(", file.read_text())]
+atomic = [file.name for file in sources if re.search(r"atomic\w*\(", file.read_text("utf-8"))]
 print(f"of {len(sources)} files of kernels, {len(atomic)} add atomically")
 assert len(sources) > 5 and not atomic, "no kernel of the library adds atomically"
 
@@ -520,6 +523,7 @@ print("rows     rows of a stripe")
 for rows in (40, 8192, 65_536, 1_000_000):
     print(f"{rows:9,}   {kernels.stripe_of(rows):6,}")
 assert kernels.stripe_of(65_536) == 256, "256 stripes of 256 rows"
+assert 256 * kernels.stripe_of(1_000_000) >= 1_000_000, "256 stripes are enough for all rows"
 
 # %% [markdown]
 # ## 8. Paper and code
