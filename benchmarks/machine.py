@@ -75,6 +75,12 @@ def save(name: str, rows: dict, threads: int, quick: bool = False, **more: str) 
     return path
 
 
+def recorded(name: str) -> dict:
+    """The rows that `save` has written under this name; none where there is no file."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
+
+
 def require(*modules: str) -> None:
     """Leave with one line if a module that is only compared with is not installed."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]

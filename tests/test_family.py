@@ -10,6 +10,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, train
 from minigpt.models import costs
 from minigpt.models.family.albert import ALBERT
+from minigpt.models.family.distilbert import DistilBERT
 from minigpt.models.family.electra import ELECTRA
 from minigpt.models.family.encoder import Encoder
 from minigpt.models.family.roberta import RoBERTa
@@ -90,7 +91,7 @@ def test_the_parts_of_a_batch_have_the_loss_of_the_whole(name):
     parts = 0.0
     for part in (slice(0, 1), slice(1, 3)):
         rows = {key: value[part] for key, value in given.items()}
-        if "sentence_labels" in rows or name == "electra":
+        if "sentence_labels" in rows or name in ("electra", "distilbert"):
             rows["share"] = len(rows["ids"]) / 3
         parts += model.loss(normalizer=n_targets, key=key._replace(row=part.start), **rows)[0]
     assert parts == pytest.approx(whole, rel=1e-12)
@@ -148,6 +149,94 @@ def test_albert_s_second_task_is_learned_from_one_batch():
     _fit(model, batch, 150)
     scores = model.sentence_scores(batch.ids, mask=batch.mask, segments=batch.segments)
     assert (scores.argmax(axis=1) == batch.sentence_labels).all()
+
+
+def teacher_and_student(**rates):
+    """A teacher of four layers, and a student of it that was moved away from it; both as `small` makes them."""
+    teacher = small("bert", n_layer=4)
+    student = DistilBERT.student_of(teacher, **rates)
+    rng = np.random.default_rng(2)
+    for parameter in student.parameters():
+        parameter.data = parameter.data + 0.1 * rng.standard_normal(parameter.data.shape)
+    return teacher, student
+
+
+def test_every_gradient_of_a_student():
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.2)
+    teacher, student = teacher_and_student(**rates)
+    given = inputs("distilbert")
+    ids, targets = given.pop("ids"), given.pop("targets")
+    before = snapshot([p.data for p in teacher.parameters()])
+    results = gradcheck.check_model(student, ids, targets, key=ops.Key.of(1, 2), share=0.5, **given)
+    assert [result.name for result in results] == [name for name, _ in student.named_parameters()]
+    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+    assert same(before, snapshot([p.data for p in teacher.parameters()]))
+    assert all(p.grad is None for p in teacher.parameters()), "a teacher does not learn"
+
+
+def test_a_student_begins_with_every_second_layer_of_its_teacher():
+    teacher = small("bert", n_layer=4)
+    student = DistilBERT.student_of(teacher)
+    assert student.config.n_layer == 2 and len(list(student.parameters())) < len(list(teacher.parameters()))
+    for number in (0, 1):
+        ours, theirs = (list(block.parameters()) for block in (student.h[number], teacher.h[2 * number]))
+        assert same(*(snapshot([p.data for p in block]) for block in (ours, theirs)))
+    whole = DistilBERT(DistilBERT.Config(**(SIZES | {"n_layer": 1})), seed=None, dtype=np.float64)
+    assert whole.config.n_layer == 1
+    shallow = small("bert", n_layer=1)
+    same_depth = DistilBERT.student_of(shallow)
+    ids = np.arange(5)[None]
+    ours, _ = same_depth.forward(ids, grad=False)
+    theirs, _ = shallow.forward(ids, grad=False)
+    assert np.abs(ours - theirs).max() < 1e-12, "of one layer everything is taken, the first segment too"
+
+
+def test_a_student_s_loss_is_the_authors_sum_of_three():
+    teacher, student = teacher_and_student()
+    given = inputs("distilbert")
+    mask = given["mask"]
+    loss, _ = student.loss(**given)
+    seen = {"ids": given["ids"], "mask": mask}
+    ours, theirs = (model.forward(**seen, grad=False)[0] for model in (student, teacher))
+    h, h_teacher = (model.hidden(**seen, grad=False)[0] for model in (student, teacher))
+    words, _ = ops.cross_entropy_forward(ours, given["targets"])
+    p, q = (ops.softmax_forward(logits / 2)[0] for logits in (ours, theirs))
+    soft = -4 * (q * np.log(p)).sum(axis=-1)[mask].mean()
+    lengths = np.linalg.norm(h, axis=-1) * np.linalg.norm(h_teacher, axis=-1)
+    cosines = ((h * h_teacher).sum(axis=-1) / lengths)[mask]
+    assert loss == pytest.approx(5 * soft + 2 * words + (1 - cosines).mean(), rel=1e-9)
+
+
+def test_a_teacher_that_does_not_fit_its_student_is_refused():
+    student = small("distilbert")
+    with pytest.raises(InputError, match="a ALBERT cannot teach a DistilBERT: take a bert, a roberta"):
+        student.learn_from(small("albert"))
+    with pytest.raises(InputError, match="a GPT1 cannot teach"):
+        student.learn_from(small("gpt1"))
+    with pytest.raises(InputError, match="the teacher has vocab_size 12, and the student 11"):
+        student.learn_from(small("bert", vocab_size=12))
+    with pytest.raises(InputError, match="the teacher has 4 positions, and the student 8"):
+        student.learn_from(small("bert", n_positions=4))
+
+
+def test_the_command_trains_a_student_and_goes_on_with_it(tmp_path):
+    sizes = {"layers": 4, "heads": 2, "embd": 32, "context": 16, "tokenizer": "bpe:300"}
+    common = {"data": "stories:200", "batch": 6, "lr": 3e-3}
+    teacher = str(tmp_path / "teacher")
+    train(PretrainOptions(model="bert", **sizes, **common, steps=6, out=teacher))
+    out = str(tmp_path / "student")
+    job = train(PretrainOptions(model="distilbert", teacher=teacher, **common, steps=8, out=out))
+    assert job.model.config.n_layer == 2 and job.run.rows[-1]["val_loss"] < job.run.rows[0]["val_loss"]
+    resumed = train(PretrainOptions(out=out, resume=True))
+    assert resumed.step == 8 and resumed.model.teacher
+    for changes, words in (
+        ({"model": "roberta"}, "roberta learns from no teacher: give --model distilbert"),
+        ({"layers": 1}, "says what --layers is: leave --layers out"),
+    ):
+        wrong = {"model": "distilbert", "teacher": teacher, **common, "steps": 1, "out": str(tmp_path / "x")}
+        with pytest.raises(InputError, match=words):
+            train(PretrainOptions(**wrong | changes))
+        assert not (tmp_path / "x").exists()
 
 
 def test_the_generator_s_words_are_drawn_from_its_probabilities():

@@ -86,6 +86,8 @@ def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     check_precision(options.dtype, device)
     if options.init:
         text, model = _from_init(options)
+    elif options.teacher:
+        text, model = _from_teacher(options)
     else:
         options.tokenizer = options.tokenizer or corpus.tokenizer
         text = _tokenizer(options, corpus)
@@ -113,6 +115,8 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     corpus = data.load(kept.data)
     text = tokenizer.load(run.folder)
     model = kind(config, seed=None)
+    if kept.teacher:
+        model.learn_from(models.open_model(kept.teacher))
     _check_model(kept, model)
     try:
         job = _assemble(kept, model.to(device), text, corpus, run, ranks)
@@ -152,8 +156,9 @@ def _model_of(init: str | None) -> str:
 
 def _size_name(options: PretrainOptions) -> str:
     """What the folder of a run is called after its model and its data."""
-    if options.init:
-        return f"from-{Path(options.init).name}"
+    source = options.init or options.teacher
+    if source:
+        return f"from-{Path(source).name}"
     return options.size or SIZE
 
 
@@ -216,6 +221,21 @@ def _from_init(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
     changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
     model, text = models.open_both(options.init, **changes)
     return text, model
+
+
+def _from_teacher(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
+    """The tokenizer of the model that --teacher names, and a student of it. Raises InputError where none can be."""
+    kind = models.card(options.model).model
+    if not hasattr(kind, "student_of"):
+        able = " or ".join(card.name for card in models.CARDS if hasattr(card.model, "student_of"))
+        raise InputError(f"--teacher {options.teacher}: {options.model} learns from no teacher: give --model {able}")
+    for name in FIXED_BY_INIT:
+        if getattr(options, name) is not None:
+            told = f"--{name.replace('_', '-')}"
+            raise InputError(f"--teacher {options.teacher} says what {told} is: leave {told} out")
+    teacher, text = models.open_both(options.teacher)
+    changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
+    return text, kind.student_of(teacher, **changes)
 
 
 # ---------------------------------------------------------------------------------------------- checks, and the job

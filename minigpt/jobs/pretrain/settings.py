@@ -51,6 +51,9 @@ class PretrainOptions(OnDevice):
     init: str | None = option(
         None, "go on from this model, or from a downloaded one: gpt2; a new schedule", metavar="DIR"
     )
+    teacher: str | None = option(
+        None, "a trained model that this one, half as deep, learns from (distilbert)", metavar="DIR"
+    )
     out: str | None = option(None, "folder for the model (default: runs/MODEL-DATA-SIZE)", metavar="DIR")
     resume: bool = option(
         False, "go on with the run in the folder, where it was last kept; what else is given must agree with it"

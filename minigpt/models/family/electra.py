@@ -19,7 +19,7 @@ from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family import published
 from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Linear, Module
 from minigpt.nn.optim import AdamW
@@ -143,7 +143,7 @@ class ELECTRA(Encoder):
             ids, targets, normalizer, weights, fold(key, IN_GENERATOR), grad, mask=mask, **inputs,
         ))  # fmt: skip
         seen, replaced = self.filled_in(ids, targets, key, mask=mask, **inputs)
-        real = _real_tokens(mask, seen)
+        real = real_tokens(mask, seen)
         h = cache.keep("hidden", self.hidden(seen, None, key, grad, mask=mask, **inputs))
         scores = cache.keep("replaced", self.words.forward(h))
         pairs = _as_pairs(scores)
@@ -233,14 +233,6 @@ def _as_pairs(scores: Array) -> Array:
     """scores (*) -> (*,2): with the constant 0 before each, so that softmax of a pair is the sigmoid of the score"""
     xp = array_module(scores)
     return xp.stack([xp.zeros_like(scores), scores], axis=-1)
-
-
-def _real_tokens(mask: Array | None, ids: Array) -> Array:
-    """(B,T) boolean: False at padding."""
-    xp = array_module(ids)
-    if mask is None or mask.shape != ids.shape:
-        return xp.ones(ids.shape, bool)
-    return to_device(as_array(mask, "mask is"), "cpu" if xp is np else "cuda")
 
 
 def _names_of_body(prefix: str, body: str, model: Encoder) -> list[tuple[str, list[str]]]:

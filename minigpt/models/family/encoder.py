@@ -10,7 +10,7 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.data.objectives import Objective, masked
-from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError
 from minigpt.models.config import Config
 from minigpt.models.family import published
@@ -242,6 +242,15 @@ class Encoder(LanguageModel):
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
         """The other way round. Raises InputError for a tensor that is missing."""
         return published.from_published(tensors, self.published_names(), folder)
+
+
+def real_tokens(mask: Array | None, like: Array) -> Array:
+    """(B,T) boolean: False at padding. mask: as in `Encoder.hidden`; like: an array (B,T,...) on the model's device."""
+    xp = array_module(like)
+    shape = like.shape[:2]
+    if mask is None or mask.shape != shape:
+        return xp.ones(shape, bool)
+    return to_device(as_array(mask, "mask is"), device_of(like))
 
 
 class PairEncoder(Encoder):
