@@ -2,7 +2,7 @@
 # # Lesson 13: fine-tuning, one model for four kinds of task
 #
 # You will take a GPT-1 that has only learnt to predict the next token, and teach it tasks with a
-# few hundred labelled examples. Under a thousand numbers are new; all others are trained on too.
+# few hundred labelled examples. Under a thousand numbers are new; all others are trained further.
 # You will write the backward pass of two losses that meet in one array, and find a mistake in it
 # that the checks do not show while one of the two losses is switched off.
 #
@@ -42,7 +42,7 @@ for name in FOUR:
 # built two encoders and compared what they found. For reading questions one built attention between
 # question and text.
 #
-# GPT-1's idea: give the *text* the form of the task, not the model. Write everything into one
+# GPT-1's idea: change the *text* to suit the task, and not the model. Write everything into one
 # sequence, let the model read it, and look at its state at the end.
 
 # %%
@@ -67,9 +67,9 @@ for row, (form, parts) in enumerate(FORMS.items()):
 plot.save(drawing.figure, "13_forms.png")
 
 # %% [markdown]
-# The red boxes are three new tokens, which no text contains. Their embeddings are drawn at random,
-# and fine-tuning has to teach the model what they mean. What else is new? One matrix, W, with its
-# bias: from the state at the last token to a score for each label.
+# The red boxes are three new tokens (start, delimiter, extract), which no text contains. Their
+# embeddings are drawn at random, and fine-tuning has to teach the model what they mean. What else
+# is new? One matrix, W, with its bias: from the state at the last token to a score for each label.
 
 # %%
 from minigpt import models
@@ -114,10 +114,11 @@ for sequence in similarity(text.encode("Mia had a kite."), text.encode("Mia owne
 
 # %% [markdown]
 # Why twice? In a causal model the second text sees the first one, but the first never sees the
-# second. Read in both directions, neither text has an advantage.
+# second. The pair is read in both directions, so neither text has an advantage. (A word may be
+# several tokens: `own ed`.)
 #
-# A multiple choice is an entailment for each candidate. In the paper, context and question stand
-# together without a delimiter.
+# A multiple choice has the layout of an entailment, once for each candidate. In the paper, context
+# and question stand together without a delimiter.
 
 # %%
 def choice(given, *candidates):
@@ -158,9 +159,9 @@ for sequence in sequences_of("endings", tasks.examples("endings", 2)[0]):
 # task, L2 (GPT-1 equation 4). (L1 and L2 are the paper's names of two losses; they are not
 # norms.)
 #
-# Sequences of one batch have different lengths, so the shorter ones are filled up at the right. A
-# causal model at the extract token never sees what stands to its right: another filling gives the
-# same state.
+# Sequences of one batch have different lengths, so the shorter ones are filled up at the right
+# (padding). A causal model never sees what stands to the right of the extract token: another
+# filling gives the same state there.
 
 # %%
 import numpy as np
@@ -193,8 +194,8 @@ assert np.abs(states[0] - states[1]).max() < 1e-6, "the filling is not read"
 #
 # (equation 5). Whether it helps must be measured (exercise 4). L1 is averaged over the tokens of
 # each sequence first, and then over the sequences. The paper does not say so, but OpenAI's code
-# does. So a long story does not count more than a short one. (The special tokens count as targets
-# too, except the first.) Each prediction gets its *share*:
+# does. So a long story does not count more than a short one. (The special tokens are targets too,
+# except start, which nothing precedes.) Each prediction gets its *share*:
 
 # %%
 def shares(last, T):
@@ -273,7 +274,7 @@ print(f"L2 = {v.l2:.4f}, L1 = {v.l1:.4f}, L3 = {v.loss:.4f}")
 # %% [markdown]
 # ## 3. Backward: two gradients meet
 #
-# Each line undoes one forward line, in reverse. Note the last one. The head reads h at *one*
+# Each line undoes one forward line, in reverse. Note the last line. The head reads h at *one*
 # position of each sequence, the language model reads it at *all* positions. So h is used twice, and
 # its gradient is the sum of both parts.
 
@@ -334,7 +335,8 @@ assert np.array_equal(from_l1, before_extract), "L1 enters at all places before 
 
 # %% [markdown]
 # The task's gradient enters at one position of each sequence, the extract token. The gradient of L1
-# enters at all positions before it, and not at it or behind it: those zeros are the filling.
+# enters at all positions before it. The extract token itself has nothing to predict, and what
+# follows it is padding.
 #
 # ## 4. Collapse: what the head does to the state
 #
@@ -357,10 +359,10 @@ assert np.array_equal(from_l1, before_extract), "L1 enters at all places before 
 # $$
 #
 # where 1[k = y] is 1 for the right candidate and 0 else. This is exactly 0, for every model and
-# every example. The bias raises the scores of all candidates alike, and a softmax only sees
-# differences. So this parameter learns nothing. (With rounding the sum is about 1e-17 in the
-# check below. In float32 it is larger, and Adam, which divides by the size of a gradient, may
-# then move the bias. That does no harm.) OpenAI's code has this bias all the same.
+# every example. The bias raises the scores of all candidates alike, and a softmax depends only on
+# differences. So this parameter learns nothing. (With rounding the sum is about 1e-17 in the check
+# below. If rounding lets Adam move the bias, no probability changes.) OpenAI's code has this bias
+# all the same.
 
 # %%
 def choice_forward(states, w, b, labels, weights):
@@ -475,10 +477,11 @@ for lm_weight in (0.0, 0.5):
     assert all_right == (lm_weight == 0), "the check shows it only if lambda is not 0"
 
 # %% [markdown]
-# With lambda 0 the wrong line is not run (`if v.lm_weight:`), so no check can show it. A loss that
-# is a sum must be checked with every part switched on. And would training have told us? Look at dw
-# and db in the last table: they are right. So the head is trained all the same, on states that are
-# not adapted to the task. No error message says that it could be better (exercise 5 measures it).
+# With lambda 0 the wrong line is not run (`if v.lm_weight:`), so no check of the gradients can show
+# it. A loss that is a sum must be checked with every part switched on. And would training have told
+# us? Look at dw and db in the last table: they are right. So the head is trained all the same, but
+# no gradient of the task reaches the rest of the model. No error message says that it could be
+# better (exercise 5 measures how much).
 #
 # ## 6. See it: a few hundred labels
 #
@@ -567,9 +570,11 @@ plot.save(curve_figure, "13_sentiment.png")
 
 # %% [markdown]
 # This is one task, one draw of labels, one seed: an anecdote. With 200 test texts, one standard
-# deviation is 3.5 points where half of the answers are right, and 1.1 points at 97.5 %. And it does
-# not say that the labels are too few for fresh weights: 45 updates are too few (exercise 5 makes
-# 180). Lesson 14 takes five tasks and five seeds, and takes away one thing at a time.
+# deviation is 3.5 points where half of the answers are right, and 1.1 points at 97.5 %. The rate
+# was chosen for the pre-trained model; but fresh weights do no better with a rate of 3e-4, 3e-3 or
+# 1e-2. And it does not follow that the labels are too few for fresh weights: 45 updates are too few
+# (exercise 5 makes 180). Lesson 14 takes five tasks and five seeds, and takes away one thing at a
+# time.
 #
 # ## 7. In the library
 #
@@ -625,9 +630,9 @@ print(f"ours {ours.loss:.6f}, the library {float(theirs.total):.6f}")
 assert np.isclose(ours.loss, theirs.total), "the same loss"
 
 # %% [markdown]
-# What does the head's cache keep? The states at the extract tokens, N C numbers for N examples,
-# and where they stood. This is very little: the body keeps several arrays of N T C numbers for
-# each block. On the command line, with a model of yours and a file of labels:
+# What does the head's cache keep? The states at the extract tokens, N C numbers for N sequences,
+# and where they stood. That is little: for each block the body keeps several arrays of N T C
+# numbers (lesson 07). On the command line, with a model of yours and a file of labels:
 #
 #     minigpt finetune MODEL --task classification --train train.tsv --valid valid.tsv --seeds 3
 #     minigpt predict runs/... new.tsv
@@ -653,7 +658,7 @@ assert np.isclose(ours.loss, theirs.total), "the same loss"
 # - Results of the paper (tables 2 to 4): MNLI 82.1, SNLI 89.9, SciTail 88.3, QNLI 88.1, RTE 56.0;
 #   Story Cloze 86.5, RACE 59.0; SST-2 91.3, CoLA 45.4 (Matthews), MRPC 82.3 and QQP 70.3 (F1),
 #   STS-B 82.0 (Pearson). (Matthews, F1 and Pearson are measures other than the share of right
-#   answers; all are times 100.) A new best on 9 of 12, against models made for each.
+#   answers; all are times 100.) A new best on 9 of 12, against models made for each task.
 #
 # ## 9. Exercises
 #

@@ -29,4 +29,4 @@ if __name__ == "__main__":
     if wrong:
         seen = [int(states[n, 0]) for n in wrong]
         raise SystemExit(f"not yet: in the sequences {wrong} the head looks at the tokens {seen}, not at {EXTRACT}")
-    print("right: each sequence is asked where it ends")
+    print("right: each sequence is read where it ends")
