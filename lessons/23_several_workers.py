@@ -320,9 +320,9 @@ plot.save(figure, "23_shared_masks.png")
 # It is a mistake all the same, for two reasons. First, the formula has N in it: if rho stayed the
 # same, 1,000 workers would have about seven times the noise (next cell). Second, two workers no
 # longer compute what one computes. Then the only test of the whole, "the parts equal the whole",
-# fails, and any other mistake can hide behind this one. Neither a loss curve nor a gradient check
-# of one worker shows it. What shows it is the test of section 2: two halves against the whole,
-# *with dropout*.
+# fails, and any other mistake can hide behind this one. A gradient check of one worker cannot show
+# it. We expect that a loss curve does not either, but we have not tried. What shows it is the test
+# of section 2: two halves against the whole, *with dropout*.
 
 # %%
 rho = rhos["different"]
@@ -412,11 +412,14 @@ assert (stages[3][1] == 1111).sum() == 4, "after N-1 steps each worker has one c
 
 # %%
 d = plot.Diagram(7.4, 4.8, "how many workers' numbers are in each chunk (a row is a worker)")
+COLOR_OF = {1: "0.8", 2: "tab:cyan", 3: "tab:blue", 4: "tab:green"}
 for i, (action, chunks) in enumerate(stages):
     x, y = 0.95 + 1.83 * (i % 4), 3.35 if i < 4 else 1.0
-    in_it = [[sum(map(int, str(number))) for number in row] for row in chunks]
-    in_it = in_it if i else [["1"] * 4] * 4  # a text has no shade
-    d.grid(x, y, in_it, f"{i}. {action}", "tab:green" if action == "copy" else "tab:blue", 0.4)
+    d.text(x, y + 1.0, f"{i}. {action}")
+    for row, chunk in np.ndindex(4, 4):
+        in_it = sum(map(int, str(chunks[row, chunk])))
+        at = x + 0.4 * (chunk - 1.5), y + 0.4 * (1.5 - row)
+        d.grid(*at, [[in_it]], color=COLOR_OF[in_it], cell=0.4)
 plot.save(d.figure, "23_ring.png")
 
 # %% [markdown]
@@ -450,6 +453,7 @@ ring_curve = 2 * (N_axis - 1) / N_axis
 axes.plot(N_axis, ring_curve, "o-", color="tab:green", label="into every worker, in the ring")
 axes.axhline(2, color="gray", linestyle=":")
 axes.set(title="What passes through one cable", xlabel="workers N", ylabel="gradients")
+axes.set_yticks(range(0, 17, 2))
 axes.legend()
 plot.save(figure, "23_cables.png")
 
@@ -549,7 +553,7 @@ print(inspect.getsource(ring_worker.all_reduce))
 # One thing is new here. If all workers first sent and then received, each would wait until its
 # neighbour receives. With long vectors all would wait for ever, a **deadlock**. So the workers with
 # odd numbers receive first. (If N is odd, workers N-1 and 0 are neighbours and both send first.
-# Worker N-1 then waits until worker 0 has been served by worker 1.)
+# Worker N-1 then waits until worker 1 has received what worker 0 sends.)
 #
 # The next cell starts the processes, each with one thread, and reads what they print: the losses,
 # and for each step the seconds for computing, for adding up and for updating.
@@ -660,10 +664,10 @@ for batch in (32, 2):
     print(f"{one:9,.0f}{two:9,.0f}{predicted_two:11,.0f}{t1 / t2 / 2:12.0%}")
 
 # %% [markdown]
-# On two cores without other work, a second worker nearly doubles the speed of the large batch. For
-# the small batch it brings little, and in some of our runs **two workers were slower than one.**
-# (If your first line is bad too, compare its first two columns. A worker that must share its core
-# is late, and in a ring all others wait for the slowest.)
+# In our runs on two cores without other work, a second worker nearly doubled the speed of the large
+# batch. For the small batch it brought little, and in some runs **two workers were slower than
+# one.** (If your first line is bad too, compare its first two columns. A worker that must share its
+# core is late, and in a ring all others wait for the slowest.)
 #
 # The formula says what more workers cannot do. However large N is, t(N) stays above u:
 #
