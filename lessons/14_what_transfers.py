@@ -68,7 +68,7 @@ assert fish < honey, "the fish is likelier"
 
 # %% [markdown]
 # The fish is likelier. Because the model knows what cats eat? Or because `fish` is more frequent,
-# or stands nearer to the end of the story? To find out, change one thing: let the bear speak.
+# or stands nearer to the end of the story? To find out, change one thing: the hungry animal.
 
 # %%
 BEAR_STORY = STORY.replace("said the brown cat", "said the little bear")
