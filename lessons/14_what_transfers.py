@@ -424,7 +424,10 @@ print("points: accuracy, F1 of `same` (similarity), Matthews' correlation (accep
 # %% [markdown]
 # Read it as a referee does, column by column, and against the *baselines*: the best constant
 # answer, and a logistic regression on the counts of words. For a task that a bag of words solves,
-# no model is needed. The differences are paired: the same seed has the same labels in both rows.
+# no model is needed. (F1 of `same` is twice the number of right answers `same`, divided by the
+# answers `same` plus the examples that are `same`. Where half are, the answer "always `same`"
+# has 2 x 1/2 / (1 + 1/2), two thirds.) The differences are paired: the same seed has the same
+# labels in both rows.
 
 # %%
 def difference(task, one, other):
