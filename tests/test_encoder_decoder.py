@@ -1,18 +1,23 @@
 """MASS, BART and T5: the source is seen whole, every gradient is right, and they write."""
 
 import json
+import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers import error, same, snapshot
 
 from minigpt import gradcheck, models, open_model, ops
+from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
+from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models import costs
 from minigpt.models.family.bart import BART
 from minigpt.models.family.encoder_decoder import EncoderDecoder
 from minigpt.models.family.mass import MASS
+from minigpt.models.family.reading import Reading
 from minigpt.models.family.relative import buckets
 from minigpt.models.family.t5 import T5
 from minigpt.models.language_model import LanguageModel
@@ -394,37 +399,102 @@ def test_it_learns_one_batch_by_heart(kind):
     assert np.array_equal(writer.generate(start, 6, temperature=0)[:, 1:], given["targets"])
 
 
-@every_kind
-@pytest.mark.parametrize("again", [False, True])
-def test_its_costs_are_foretold(kind, again):
-    config = kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | {"n_layer": 3}))
+def kept(kind, config, checkpoint_blocks: bool) -> int:
+    """The bytes that the caches of one loss really keep."""
     model = kind(config)
-    model.checkpoint_blocks = again
+    model.checkpoint_blocks = checkpoint_blocks
     ids = np.zeros((2, 7), int)
     _, cache = model.loss(ids, ids, source=ids)
     own = {id(p.data) for p in model.parameters()}
-    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
-    foretold = costs.activations(kind, config, 2, 7, checkpoint_blocks=again)
-    if not again:
-        assert foretold == kept
-    else:  # and the most that the cache of one block of each side adds
-        assert kept < foretold < costs.activations(kind, config, 2, 7)
+    return sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_it_trains_by_the_same_pipeline_as_gpt(name, tmp_path):
-    """The run does better than chance, and ends in a folder that opens, that --resume finds finished, that writes."""
+@every_kind
+def test_its_costs_are_foretold(kind):
+    one, three = (kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | {"n_layer": n})) for n in (1, 3))
+    assert costs.activations(kind, three, 2, 7) == kept(kind, three, checkpoint_blocks=False)
+    foretold = [costs.activations(kind, config, 2, 7, checkpoint_blocks=True) for config in (one, three)]
+    found = [kept(kind, config, checkpoint_blocks=True) for config in (one, three)]
+    assert foretold[1] - foretold[0] == found[1] - found[0], "of each other block its input, on both sides"
+    assert foretold[0] == kept(kind, one, checkpoint_blocks=False), "and of one block on each side everything"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def trained(request, tmp_path_factory):
+    """The name of a model, and the folder of a short run of it."""
+    folder = tmp_path_factory.mktemp(request.param) / "run"
     options = PretrainOptions(
-        model=name, data="stories:300", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
-        batch=8, lr=3e-3, out=str(tmp_path / "run"),
+        model=request.param, data="stories:300", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
+        batch=8, lr=3e-3, out=str(folder),
     )  # fmt: skip
-    job = prepare(options)
+    return request.param, folder, prepare(options), train(options)
+
+
+def test_it_trains_by_the_same_pipeline_as_gpt(trained):
+    """The run does better than chance, and ends in a folder that opens, and that --resume finds finished."""
+    name, folder, prepared, job = trained
     special = models.card(name).special_tokens
-    assert tuple(job.text.tokens[-len(special) :]) == special
-    assert job.model.config.decoder_start_token_id in [job.text.ids[token] for token in special]
-    job = train(options)
+    assert tuple(prepared.text.tokens[-len(special) :]) == special
+    assert prepared.model.config.decoder_start_token_id in [prepared.text.ids[token] for token in special]
     assert job.step == 30 and job.best < np.log(job.text.vocab_size)
-    model, text = models.open_both(tmp_path / "run")
+    model, text = models.open_both(folder)
     assert type(model) is KINDS[name] and model.config == job.model.config
-    resumed = train(PretrainOptions(out=str(tmp_path / "run"), resume=True))
+    resumed = train(PretrainOptions(out=str(folder), resume=True))
     assert resumed.step == 30
+
+
+def test_a_prompt_is_its_source(trained, capsys):
+    """What is written depends on it, special tokens in it are those tokens, and it ends with the token for that."""
+    name, folder, _, _ = trained
+    model, text = models.open_both(folder)
+    cover = models.card(name).special_tokens[-1]
+    prompt = f"the girl {cover} the dog."
+    written = sample(SampleOptions(folder=str(folder), prompt=prompt, temperature=0, tokens=9), write=print)
+    source = [*text.encode("the girl"), text.ids[cover], *text.encode("the dog.")]
+    writer, start = model.continuing(np.array([source]))
+    ids = writer.generate(start, 9, temperature=0, stop=model.config.eos_token_id)[0, 1:].tolist()
+    assert written == [text.decode([i for i in ids if i != model.config.eos_token_id])]
+    drawn = SampleOptions(folder=str(folder), prompt=prompt, samples=3, seed=1)
+    several = sample(drawn, write=print)
+    assert len(several) == 3 and several[0] == sample(replace(drawn, samples=1), write=print)[0]
+    assert all(len(text.encode(one)) <= 3 * 16 for one in several), "no more than its positions"
+    capsys.readouterr()
+
+
+def test_where_it_stops_the_text_ends(trained, monkeypatch):
+    _, folder, _, _ = trained
+    model, text = models.open_both(folder)
+    end = model.config.eos_token_id
+    word = text.encode("dog")[0]
+    steps = [np.array([one]) for one in (word, word, end)]
+    monkeypatch.setattr(Reading, "stream", lambda *_, stop, **__: steps * (stop == end))
+    written = sample(SampleOptions(folder=str(folder), prompt="the girl"), write=lambda _: None)
+    assert written == [text.decode([word, word])]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("sample {0}", "this model writes beside a source: give it with --prompt"),
+        ("sample {0} --prompt ''", "the prompt '' holds no token: give some text"),
+        ("sample {0} --prompt 'a b a b a b a b a b a b a b a b a b'", "18 tokens and the model sees 16: give only"),
+        ("eval {0} perplexity {0}/merges.txt", "which writes beside a source: take a model that continues a text"),
+        ("finetune {0} --task sentiment --train stories:20", "writes beside a source, and cannot be fine-tuned here"),
+    ],
+)
+def test_what_it_cannot_do_is_answered_in_one_line(trained, line, words, capsys):
+    assert main(shlex.split(line.format(trained[1]))) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "total"),
+    [
+        ("t5 --size small", "60,506,624"),
+        ("t5 --size base", "222,903,552"),
+        ("bart --size base", "139,417,344"),  # transformers counts 3,072 more: two tables have two rows that none uses
+    ],
+)
+def test_the_published_sizes(line, total, capsys):
+    assert main(shlex.split(f"info --model {line}")) == 0
+    assert f"{total} parameters" in capsys.readouterr().out
