@@ -36,9 +36,9 @@ def calls_in_the_package(function, *arguments) -> int:
 
 @pytest.mark.parametrize("kind", [GPT1, GPT2])
 def test_a_step_costs_one_traced_step_to_foresee(kind):
-    """Half the calls trace a step of a tiny model, the others make a list of the parameters of the whole one."""
-    assert 0 < calls_in_the_package(costs.memory, kind, kind.Config(), 8) < 3000
-    assert 0 < calls_in_the_package(costs.activations, kind, kind.Config(), 8, 64) < 1500
+    """Half the calls trace a step of a tiny model of two blocks, the others list the parameters of the whole one."""
+    assert 0 < calls_in_the_package(costs.memory, kind, kind.Config(), 8) < 3600
+    assert 0 < calls_in_the_package(costs.activations, kind, kind.Config(), 8, 64) < 2000
 
 
 @pytest.mark.parametrize("changes", [{"n_embd": 3072}, {"n_positions": 4096}, {"vocab_size": 200_000}])

@@ -10,6 +10,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, train
 from minigpt.models import costs
 from minigpt.models.family.albert import ALBERT
+from minigpt.models.family.deberta import distances_between
 from minigpt.models.family.distilbert import DistilBERT
 from minigpt.models.family.electra import ELECTRA
 from minigpt.models.family.encoder import Encoder
@@ -17,7 +18,8 @@ from minigpt.models.family.roberta import RoBERTa
 from minigpt.models.family.spanbert import SpanBERT
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
-OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1}}
+OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1},
+       "deberta": {"n_distances": 4, "decoder_passes": 2}}  # fmt: skip
 ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
 
 
@@ -128,6 +130,28 @@ def test_its_costs_are_foretold(name):
     own = {id(p.data) for p in model.parameters()}
     kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
     assert costs.activations(type(model), model.config, 2, 7) == kept
+
+
+def test_deberta_s_vectors_do_not_know_where_they_stand():
+    """Without absolute positions a text that is moved has the same states; the decoder alone tells it apart."""
+    model = small("deberta", n_distances=16)
+    ids = np.array([[0, 5, 7, 2, 0, 0, 0]])
+    moved = np.array([[0, 0, 0, 5, 7, 2, 0]])
+    first = np.array([[False, True, True, True, False, False, False]])
+    second = np.array([[False, False, False, True, True, True, False]])
+    here, _ = model.hidden(ids, grad=False, mask=first)
+    there, _ = model.hidden(moved, grad=False, mask=second)
+    assert np.abs(here[0, 1:4] - there[0, 3:6]).max() < 1e-12
+    here, _ = model.forward(ids, grad=False, mask=first)
+    there, _ = model.forward(moved, grad=False, mask=second)
+    assert np.abs(here[0, 1:4] - there[0, 3:6]).max() > 1e-3, "the decoder has absolute positions"
+    turned, _ = model.hidden(ids[:, ::-1], grad=False)
+    assert np.abs(turned[:, ::-1] - model.hidden(ids, grad=False)[0]).max() > 1e-3, "a distance has a sign"
+
+
+def test_distances_that_are_too_far_share_a_row():
+    where = distances_between(6, 2, np)
+    assert where[0].tolist() == [2, 1, 0, 0, 0, 0] and where[5].tolist() == [3, 3, 3, 3, 3, 2]
 
 
 def test_a_shared_block_is_one_parameter_whose_gradients_add_up():

@@ -82,7 +82,8 @@ def largest_batch(
 # which sizes it is made of: 33 = 3 * 11 is three times the number of heads. The same axes with the real sizes give the
 # real bytes.
 
-BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER, TABLE, GENERATOR = 5, 13, 11, 17, 19, 23, 29, 31, 37
+BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23, 29
+TABLE, GENERATOR, DISTANCES = 31, 37, 47
 KEY_SIZE, FORWARD = 41, 43  # where a head, and the inside of a network, have a size of their own
 
 
@@ -107,37 +108,42 @@ def activations(
         INNER: getattr(config, "n_inner", 1),
         TABLE: getattr(config, "embedding_size", 1),
         GENERATOR: getattr(config, "generator_heads", 1),
+        DISTANCES: getattr(config, "n_distances", 1),
         KEY_SIZE: getattr(config, "d_kv", 1),
         FORWARD: getattr(config, "d_ff", 1),
     }
-    in_block = outside = 0
+    n_traced = min(2, config.n_layer)
+    everything = in_block = 0
     stacks = set()
-    for path, array in _traced(model_class, config):
+    second_blocks = False
+    for path, array in _traced(model_class, config, n_traced):
         numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
+        everything += numbers * array.itemsize
         stack, is_block, _ = f".{path}".partition(".h.0.")
         if is_block:
             stacks.add(stack)
             in_block += numbers * array.itemsize
-        else:
-            outside += numbers * array.itemsize
+        second_blocks |= ".h.1." in f".{path}"
+    more_blocks = config.n_layer - n_traced
     if checkpoint_blocks:
-        more_blocks = len(stacks) * (config.n_layer - 1)
-        return outside + in_block + more_blocks * 4 * batch * time * config.n_embd
-    return outside + in_block * config.n_layer
+        inputs = len(stacks) * 4 * batch * time * config.n_embd
+        return everything - second_blocks * in_block + (more_blocks + second_blocks) * inputs
+    return everything + more_blocks * in_block
 
 
-def _traced(model_class: type[LanguageModel], config: Config) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that the caches of a tiny model with one block hold, but for its parameters, with their paths."""
+def _traced(model_class: type[LanguageModel], config: Config, n_layer: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays that the caches of a tiny model with so many blocks hold, but for its parameters, with their paths."""
     tiny = {
         "vocab_size": VOCABULARY,
         "n_positions": TIME,
         "n_head": HEADS,
         "n_embd": HEADS * HEAD_SIZE,
-        "n_layer": 1,
+        "n_layer": n_layer,
         "n_hidden": HIDDEN,
         "n_inner": INNER,
         "embedding_size": TABLE,
         "generator_heads": GENERATOR,
+        "n_distances": DISTANCES,
         "d_kv": KEY_SIZE,
         "d_ff": FORWARD,
     }

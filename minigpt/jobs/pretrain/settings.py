@@ -80,7 +80,7 @@ class PretrainOptions(OnDevice):
         metavar="N",
     )
     mask_rate: float | None = option(
-        None, "which part of the tokens is covered, of a model that learns to tell them", metavar="P"
+        None, "which part of the tokens is covered, of a model that learns to tell them (default: 0.3)", metavar="P"
     )
     init_std: float | None = option(
         None,

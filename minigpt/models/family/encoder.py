@@ -69,6 +69,14 @@ class Encoder(LanguageModel):
         """What stands before the tied head; it has a `bias` for each word."""
         return WordHead(self.config, rng, dtype)
 
+    def states_for_words(self, ids: Array, key: Key | None = None, grad: bool = True, **inputs) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C), from which words are told: the last hidden states"""
+        return self.hidden(ids, None, key, grad, **inputs)
+
+    def states_for_words_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C) -> nothing: the gradients arrive in the parameters"""
+        self.hidden_backward(dh, cache)
+
     @property
     def embeddings(self) -> tuple[Embedding, ...]:
         """Of tokens, of positions, and of segments where there are any."""
@@ -87,9 +95,7 @@ class Encoder(LanguageModel):
         sees every other. segments: (B,T) int, 0 for the first sentence and 1 for the second; None: 0 everywhere.
         Raises InputError for a past, and for segments of another shape or out of range.
         """
-        if past is not None:
-            kind = type(self).__name__
-            raise InputError(f"{kind} sees both sides of a word, so it cannot go on from a past: use gpt1 or gpt2")
+        self.check_past(past)
         cache = Cache(self, grad)
         ids, positions = self.place(ids, None, positions)
         segments = self.place_segments(segments, ids)
@@ -135,7 +141,8 @@ class Encoder(LanguageModel):
         self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> logits (B,T,V): the scores of the word at each position itself"""
-        h, cache = self.hidden(ids, past, key, grad, **inputs)
+        self.check_past(past)
+        h, cache = self.states_for_words(ids, key, grad, **inputs)
         x = cache.keep("words", self.words.forward(h))
         logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
         return logits, cache
@@ -147,7 +154,7 @@ class Encoder(LanguageModel):
         accumulate(self.head, dw_t.T)
         accumulate(self.words.bias, dbias)
         dh = self.words.backward(dx, cache.pop("words"))
-        self.hidden_backward(dh, cache)
+        self.states_for_words_backward(dh, cache)
 
     def loss(
         self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
@@ -158,7 +165,7 @@ class Encoder(LanguageModel):
         The mean cross-entropy of the covered words, in nats. normalizer, weights, key, grad: as in
         `LanguageModel.loss`. inputs: mask, positions, segments, see `hidden`.
         """
-        h, cache = self.hidden(ids, None, key, grad, **inputs)
+        h, cache = self.states_for_words(ids, key, grad, **inputs)
         loss = self.word_loss(h, targets, weights, normalizer, cache)
         return loss, cache
 
@@ -166,7 +173,7 @@ class Encoder(LanguageModel):
         """The gradient of dloss * loss arrives in the parameters."""
         cache = self.own(cache)
         dh = self.word_loss_backward(dloss, cache)
-        self.hidden_backward(dh, cache)
+        self.states_for_words_backward(dh, cache)
 
     def word_loss(self, h: Array, targets: Array, weights, normalizer: float | None, cache: Cache) -> Array:
         """h (B,T,C), targets (B,T) -> loss (): the mean cross-entropy of the words at the places with a target"""
@@ -185,6 +192,12 @@ class Encoder(LanguageModel):
         return self.words.backward(dx, cache.pop("words"))
 
     # ----------------------------------------------------------------------------------------------------- what it sees
+
+    def check_past(self, past) -> None:
+        """Raises InputError for a past: a model that sees both sides cannot go on from one."""
+        if past is not None:
+            kind = type(self).__name__
+            raise InputError(f"{kind} sees both sides of a word, so it cannot go on from a past: use gpt1 or gpt2")
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None):
         """Raises InputError: text cannot be generated from left to right by a model that sees both sides."""
