@@ -7,6 +7,7 @@ from minigpt import data, ops
 from minigpt.data.objectives import (
     Batch,
     causal,
+    covered_translations,
     fixed,
     masked,
     sentence_order,
@@ -178,6 +179,23 @@ def test_where_few_tokens_are_free_there_are_fewer_spans():
     assert np.argwhere(batch.targets != ops.IGNORED).tolist() == [[0, 4]]
     assert batch.span_edges[0, 4].tolist() == [3, 5]
     assert (spans(MASK, VOCAB)(windows(t=2), np.random.default_rng(0)).targets == ops.IGNORED).all(), "no room for one"
+
+
+def test_a_pair_of_translations_counts_its_positions_twice_and_knows_its_languages():
+    tab, end = 3, 4
+    row = [7, 8, end, 20, 21, 22, tab, 30, 31, end, 9, 9, 9]
+    without = [7] * len(row)
+    cover = covered_translations(MASK, VOCAB, tab, end, rate=0.4)
+    batch = cover(np.array([row, without]), np.random.default_rng(0))
+    true = np.where(batch.targets == ops.IGNORED, batch.ids, batch.targets)
+    assert true[0].tolist() == [20, 21, 22, tab, 30, 31, end]
+    assert batch.segments[0].tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert batch.positions[0].tolist() == [0, 1, 2, 3, 0, 1, 2]
+    assert batch.mask.tolist() == [[True] * 7, [True] * 2 + [False] * 5]
+    assert (batch.targets[0] != ops.IGNORED).sum() == 3 and (batch.targets[1] == ops.IGNORED).all()
+    many = [cover(np.array([row]), np.random.default_rng(seed)).targets[0] for seed in range(200)]
+    covered = (np.array(many) != ops.IGNORED).mean(axis=0)
+    assert covered[[3, 6]].max() == 0 and covered[[0, 1, 2, 4, 5]].min() > 0.4, "words of both sides, no separator"
 
 
 @pytest.mark.parametrize("t", [20, 21])

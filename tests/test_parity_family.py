@@ -19,8 +19,8 @@ SHAPES = [
 ]
 OWN = {"albert": {"embedding_size": 10}, "electra": {"embedding_size": 10, "generator_heads": 1},
        "deberta": {"n_distances": 5}}  # fmt: skip
-NAMES = ["bert", "roberta", "albert", "distilbert", "deberta"]  # ELECTRA has a test of its own
-PADDING = 1  # the id that RoBERTa's tables keep for padding: the inputs leave it out
+NAMES = ["bert", "roberta", "albert", "distilbert", "deberta", "xlm"]  # ELECTRA has a test of its own
+PADDING = 1  # the id that RoBERTa keeps for padding; XLM keeps 2: the inputs leave both out
 
 
 @pytest.fixture
@@ -42,6 +42,11 @@ def as_it_is_here(monkeypatch, torch, transformers):
     And the scale of DeBERTa's scores is float32 there, whatever the model is.
     """
     gelu = torch.nn.GELU(approximate="tanh")
+    xlm = transformers.models.xlm.modeling_xlm
+    monkeypatch.setattr(xlm, "gelu", gelu)
+    softmax = torch.nn.functional.softmax
+    monkeypatch.setattr(xlm.nn.functional, "softmax", lambda x, **options: softmax(x.double(), **options))
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)  # XLM's softmax would be float32
     monkeypatch.setattr(transformers.models.roberta.modeling_roberta, "gelu", gelu)
     deberta = transformers.models.deberta_v2.modeling_deberta_v2
     monkeypatch.setattr(
@@ -76,9 +81,9 @@ def inputs(ours) -> dict[str, np.ndarray]:
     config = ours.config
     rng = np.random.default_rng(0)
     shape = 4, config.n_positions - 1
-    ids, targets = rng.integers(2, config.vocab_size, size=(2, *shape))
+    ids, targets = rng.integers(3, config.vocab_size, size=(2, *shape))
     targets[rng.random(shape) < 0.6] = ops.IGNORED
-    targets[0, 0] = 2
+    targets[0, 0] = 3
     mask = np.ones(shape, bool)
     mask[1, -2:] = mask[3, -1:] = False
     ids[~mask] = PADDING
@@ -100,7 +105,11 @@ def test_losses_and_every_gradient(name, sizes, torch, transformers):
         "attention_mask": torch.from_numpy(given["mask"]).long(),
         "labels": torch.from_numpy(given["targets"]),
     }
-    if "segments" in given:
+    if name == "xlm":
+        languages = np.arange(given["ids"].size).reshape(given["ids"].shape) % 2
+        given["segments"] = languages
+        asked["langs"] = torch.from_numpy(languages)
+    elif "segments" in given:
         label = "sentence_order_label" if name == "albert" else "next_sentence_label"
         asked["token_type_ids"] = torch.from_numpy(given["segments"])
         asked[label] = torch.from_numpy(given["sentence_labels"])
@@ -141,14 +150,15 @@ def compare_gradients(theirs, ours):
 @pytest.mark.parametrize("name", NAMES)
 def test_each_opens_what_the_other_writes(name, torch, transformers, tmp_path):
     theirs, ours = theirs_and_ours(torch, transformers, name, SHAPES[0])
-    ids = np.random.default_rng(0).integers(2, 13, size=(2, 6))
+    ids = np.random.default_rng(0).integers(3, 13, size=(2, 6))
     expected, _ = ours.forward(ids, grad=False)
     ours.save(tmp_path / "ours")
     architecture = getattr(transformers, ours.config.architecture)
     opened, report = architecture.from_pretrained(tmp_path / "ours", dtype=torch.float64, output_loading_info=True)
     assert not report["unexpected_keys"], report
     assert not report["missing_keys"], report
-    found = opened.eval()(input_ids=torch.from_numpy(ids))
+    languages = {"langs": torch.zeros(ids.shape, dtype=torch.long)} if name == "xlm" else {}
+    found = opened.eval()(input_ids=torch.from_numpy(ids), **languages)
     logits = found.logits if hasattr(found, "logits") else found.prediction_logits
     assert error(logits.detach().numpy(), expected) < 1e-9
     theirs.save_pretrained(tmp_path / "theirs")
@@ -221,7 +231,7 @@ def theirs_and_ours_of_electra(torch, transformers, sizes):
 def test_electra_s_files(torch, transformers, tmp_path):
     """transformers opens our discriminator; we open theirs, which comes without a generator."""
     theirs, ours = theirs_and_ours_of_electra(torch, transformers, SHAPES[0])
-    ids = np.random.default_rng(0).integers(2, 13, size=(2, 6))
+    ids = np.random.default_rng(0).integers(3, 13, size=(2, 6))
     expected = ours.replaced_scores(ids)
     ours.save(tmp_path / "ours")
     opened, report = transformers.ElectraForPreTraining.from_pretrained(

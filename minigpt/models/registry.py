@@ -10,7 +10,7 @@ from minigpt.errors import InputError
 from minigpt.files import checkpoint, hub
 from minigpt.models import gpt1, gpt2, lstm
 from minigpt.models.card import Card
-from minigpt.models.family import albert, bart, bert, deberta, distilbert, electra, mass, roberta, spanbert, t5
+from minigpt.models.family import albert, bart, bert, deberta, distilbert, electra, mass, roberta, spanbert, t5, xlm
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.saved_model import is_padded
 
@@ -25,6 +25,7 @@ CARDS = (
     distilbert.CARD,
     electra.CARD,
     deberta.CARD,
+    xlm.CARD,
     mass.CARD,
     bart.CARD,
     t5.CARD,

@@ -28,10 +28,10 @@ from minigpt.data.objectives.restoring import (
     token_masking,
 )
 from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
-from minigpt.data.objectives.translating import paired, translated
+from minigpt.data.objectives.translating import covered_translations, paired, translated
 
 __all__ = [
-    "Batch", "Objective", "causal", "document_rotation", "fixed", "lost_fragment", "lost_spans", "masked",
-    "one_after_the_other", "paired", "restored", "sentence_order", "sentence_pairs", "sentence_permutation", "spans",
-    "text_infilling", "token_deletion", "token_masking", "translated", "whole_words",
+    "Batch", "Objective", "causal", "covered_translations", "document_rotation", "fixed", "lost_fragment", "lost_spans",
+    "masked", "one_after_the_other", "paired", "restored", "sentence_order", "sentence_pairs", "sentence_permutation",
+    "spans", "text_infilling", "token_deletion", "token_masking", "translated", "whole_words",
 ]  # fmt: skip

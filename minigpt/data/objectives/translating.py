@@ -6,6 +6,7 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.data.objectives.batch import Batch, Objective
+from minigpt.data.objectives.covering import masked
 from minigpt.data.objectives.restoring import filled_up
 from minigpt.errors import InputError
 
@@ -69,6 +70,38 @@ def translated(
         batch = paired(sources, targets, start_id, end_id, pad_id)
         predicted = np.where(np.array(has_pair)[:, None], batch.targets, ops.IGNORED)
         return batch._replace(targets=predicted)
+
+    return objective
+
+
+def covered_translations(
+    mask_id: int,
+    vocab_size: int,
+    separator_id: int,
+    line_end_id: int,
+    rate: float = 0.15,
+) -> Objective:
+    """Translation language modelling (Conneau and Lample 2019, section 3.3): words of both sentences are covered.
+
+    Each line of the text is `sentence separator translation`. A row is the pair that `first_pair` finds, each of the
+    two with its line end or separator; segments tell the language, 0 or 1, and positions count from 0 in both. What
+    fills up a row is hidden by the mask; a window without a whole line is hidden but for its first token, and nothing
+    is predicted there. Raises InputError as `masked` does.
+    """
+    cover = masked(mask_id, vocab_size, rate, special_ids=(separator_id, line_end_id))
+
+    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
+        rows, first_lengths = [], []
+        for row in ids:
+            source, target = first_pair(row, separator_id, line_end_id) or ([], [])
+            rows.append(np.array([*source, separator_id, *target, line_end_id], np.int64))
+            first_lengths.append([len(source) + 1])
+        filled, is_text = filled_up(rows, line_end_id)
+        batch = cover(np.pad(filled, ((0, 0), (0, 1))), rng)
+        place = np.broadcast_to(np.arange(filled.shape[1]), filled.shape)
+        second = place >= first_lengths
+        positions = np.where(second, place - first_lengths, place)
+        return batch._replace(mask=is_text, segments=second.astype(np.int64), positions=positions)
 
     return objective
 

@@ -1,0 +1,133 @@
+"""XLM (Conneau and Lample 2019): one encoder for several languages, each with a vector that is added to its tokens.
+
+A sentence and its translation are read together, both with positions from 0 and with covered words, so that one side
+helps to fill in the other (section 3.3, translation language modelling: `data.objectives.covered_translations`).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.device.arrays import Array
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.config_file import ONLY
+from minigpt.models.family import published
+from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.published import PublishedConfig
+from minigpt.nn import Cache, Module, Parameter
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import GPT1Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class XLMConfig(PublishedConfig):
+    """Sizes and rates, under Hugging Face's keys for XLM; the defaults are those of its English and French model.
+
+    n_segments: of languages; segment i is language i. GELU has its tanh form here, in transformers the exact one.
+    """
+
+    keys: ClassVar[dict[str, str]] = {
+        "n_positions": "max_position_embeddings",
+        "n_segments": "n_langs",
+        "n_embd": "emb_dim",
+        "n_layer": "n_layers",
+        "n_head": "n_heads",
+        "resid_pdrop": "dropout",
+        "attn_pdrop": "attention_dropout",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "initializer_range": "init_std",
+    }
+    architecture: ClassVar[str] = "XLMWithLMHeadModel"
+    own: ClassVar[dict[str, Any]] = {
+        "sinusoidal_embeddings": False, "causal": False, "asm": False, "use_lang_emb": True, "gelu_activation": True,
+        "is_encoder": True,
+    }  # fmt: skip
+    only: ClassVar[dict[str, Any]] = ONLY | own
+
+    model_type: str = "xlm"
+    vocab_size: int = 64139
+    n_positions: int = 512
+    n_embd: int = 1024
+    n_layer: int = 6
+    n_head: int = 8
+    n_segments: int = 2
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._check_size("n_segments")
+
+    def to_dict(self) -> dict:
+        """For a config.json."""
+        return super().to_dict() | self.own
+
+
+class BiasHead(Module):
+    """Nothing stands before the tied head of XLM: only the bias for each word behind it."""
+
+    def __init__(self, vocab_size: int, dtype):
+        self.bias = Parameter(np.zeros(vocab_size, dtype))
+
+    def forward(self, h: Array) -> tuple[Array, Cache]:
+        """h (B,T,C) -> h"""
+        return h, Cache(self)
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dh (B,T,C)"""
+        self.own(cache)
+        return dout
+
+
+class XLM(Encoder):
+    """The encoder of XLM with the head of its pre-training. segments are languages. seed: as for GPT1."""
+
+    Config = XLMConfig
+
+    def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
+        """A bias alone."""
+        return BiasHead(self.config.vocab_size, dtype)
+
+    def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
+        """A mask that hides what fills up a row. Both texts of a task are in the first language."""
+        return super().inputs_of(ids, lengths, None)
+
+    def published_names(self) -> published.Names:
+        """Those of XLMWithLMHeadModel; the head that is stored again is left out."""
+        body = "transformer"
+        pairs = [
+            ("tokens_embed", [f"{body}.embeddings"]),
+            ("positions_embed", [f"{body}.position_embeddings"]),
+            ("segments_embed", [f"{body}.lang_embeddings"]),
+            ("ln_embed", [f"{body}.layer_norm_emb"]),
+        ]
+        for i in range(self.config.n_layer):
+            attention = f"{body}.attentions.{i}"
+            pairs += [
+                (f"h.{i}.attn.c_attn", [f"{attention}.{part}_lin" for part in ("q", "k", "v")]),
+                (f"h.{i}.attn.c_proj", [f"{attention}.out_lin"]),
+                (f"h.{i}.ln_1", [f"{body}.layer_norm1.{i}"]),
+                (f"h.{i}.mlp.c_fc", [f"{body}.ffns.{i}.lin1"]),
+                (f"h.{i}.mlp.c_proj", [f"{body}.ffns.{i}.lin2"]),
+                (f"h.{i}.ln_2", [f"{body}.layer_norm2.{i}"]),
+            ]
+        return published.of_modules(pairs) | {"words.bias": ["pred_layer.proj.bias"]}
+
+
+SIZES = {
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+    "base": {"n_layer": 6, "n_head": 8, "n_embd": 1024, "n_positions": 512},
+}
+
+CARD = Card(
+    "xlm",
+    XLM,
+    SIZES,
+    usual_size="base",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=covered_words,
+    special_tokens=(MASK,),
+    init_std=as_wide_as_the_paper,
+    mask_rate=MASK_RATE,
+)
