@@ -24,7 +24,7 @@ class SampleOptions(OnDevice):
 
     folder: str = argument("a model directory", metavar="MODEL")
     prompt: str | None = option(
-        None, "what the text begins with (default: nothing); of a bart, mass or t5 the source", metavar="TEXT"
+        None, "what the text begins with (default: nothing); of an encoder-decoder the source", metavar="TEXT"
     )
     tokens: int = option(200, "how many to write", metavar="N")
     samples: int = option(1, "how many texts, in one batch", metavar="N")
