@@ -55,7 +55,7 @@ assert rare > 0.7, "most of them are rare here too"
 
 # %% [markdown]
 # Of a hundred words, a few are missing, in a text by the same authors about the same subject. The
-# missing words are mostly rare ones, and a sentence may be about them. A larger
+# missing words are mostly rare ones, and a sentence may be about just such a word. A larger
 # vocabulary moves the limit, but there are always further names and numbers. Besides, `merge`,
 # `merged` and `merging` would be three unrelated numbers, and each would have to be learnt alone.
 #
@@ -417,9 +417,9 @@ for word in some_words[-3:]:
 # Why are they equal? A merge can only create pairs that contain its new symbol, and every merge
 # that uses this symbol was learnt later than the symbol itself. So after the merge of rank 7 no
 # pair with a rank below 7 can appear, and "lowest rank first" goes through the list in its
-# sequence. (This needs that no two merges make the same symbol, such as ab + c and a + bc. They
-# cannot: as long as no merge crosses the borders of a piece of text, the same merges happen in it,
-# in whatever word it stands.) Words repeat, so the library also remembers the symbols of each word.
+# sequence. (This needs that no two merges make the same symbol, such as ab + c and a + bc. The last
+# assertion shows it for our merges, and in GPT-1's released list each of the 40,000 merges makes a
+# symbol of its own.) Words repeat, so the library also remembers the symbols of each word.
 #
 # ## 5. Check, and the trap
 #
@@ -564,13 +564,14 @@ axes.set_xscale("log", base=2)
 ticks = [1, 4, 16, 64, 256, 1024]
 axes.set_xticks([0.5, *ticks], ["none", *map(str, ticks)])
 axes.minorticks_off()
-axes.set(xlabel="number of merges", ylabel="symbols for each word", ylim=(0.8, None))
+axes.set(xlabel="number of merges", ylabel="symbols for each word", ylim=(0.8, 4.9))
 axes.set_title("Merges help the text from which they were learnt")
-axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.05), fontsize="small")
+axes.text(0.5, 0.97, "a word is one symbol", va="top", color="gray")
+axes.legend(loc="upper right", fontsize="small")
 plot.save(figure, "10_symbols_per_word.png")
 
 # %% [markdown]
-# From 16 merges to 512, each doubling saves about 0.2 to 0.3 symbols for each word, in the four
+# From 16 merges to 512, each doubling saves about 0.2 to 0.35 symbols for each word, in the four
 # curves of text of the same kind. Later doublings save less: no word can have less than one symbol.
 # The story world has so few words that its learning ends early: no pair is left that occurs twice.
 # Its merges help the manual little; the red curve ends above 2. So a vocabulary cuts text of its
