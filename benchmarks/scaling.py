@@ -20,7 +20,7 @@ from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.nn.schedules import warmup_cosine
 from minigpt.tokenizer import CharTokenizer
 
-CONTEXT, LAYERS, WIDTHS, SIXTH = 64, 2, (8, 16, 24, 40, 64), 128
+CONTEXT, LAYERS, WIDTHS, SIXTH = 64, 2, (8, 16, 24, 40, 64), 96
 ROWS, STEPS = 4, 1200
 D = ROWS * CONTEXT * STEPS
 NO_DROPOUT = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
@@ -67,6 +67,7 @@ def plan():
     for letters in (4 * D, D):  # four times as many letters are read: new ones, or the same four times
         yield {"width": large, "rows": 4 * ROWS, "letters": letters}
     yield {"width": large, "steps": 4 * STEPS, "letters": D}
+    yield {"width": large, "steps": 4 * STEPS}
     for seed in (1, 2):
         for width in (*WIDTHS, SIXTH):
             yield {"width": width, "seed": seed}

@@ -6,8 +6,8 @@
 # why. You will count all operations of a training step. Then you will derive how to divide a fixed
 # number of operations between a larger model and more text, and compare two published answers.
 #
-# Reading: 45 minutes. Running: about three minutes; it trains twelve small models.
-# Before it: lessons 09 (Adam), 11 (pre-training) and 16 (GPT-2).
+# Reading: 45 minutes. Running: about a minute; it trains nine small models. Before it: lessons 09
+# (Adam), 11 (pre-training) and 16 (GPT-2).
 #
 # Papers: Kaplan et al. 2020 (arXiv 2001.08361), sections 1.2, 2.1 and 3. Hoffmann et al. 2022
 # ("Chinchilla", arXiv 2203.15556), section 3.3. Besiroglu et al. 2024 (arXiv 2404.10102): the same
@@ -59,6 +59,7 @@ for axes, scale in zip(panels, ("linear", "log"), strict=True):
     axes.set(xlabel="N, parameters", xscale=scale, yscale=scale)
     axes.set_title("logarithmic axes" if scale == "log" else "ordinary axes")
 panels[0].set_ylabel("loss (nats per token)")
+panels[0].set_xticks([0, 5e10, 1e11], ["0", "50 billion", "100 billion"])
 panels[1].set_yticks([2, 3, 4], ["2", "3", "4"])
 panels[1].minorticks_off()
 plot.save(figure, "24_power_law.png")
@@ -98,7 +99,7 @@ corpus = data.load("stories:4000:1")
 text = CharTokenizer.train(piece for part in ("train", "valid") for piece in corpus.pieces(part))
 CONTEXT = 64  # letters in a row
 tokens, held_out = data.encode(corpus, text, context=CONTEXT)
-V, LAYERS, WIDTHS, SIXTH = text.vocab_size, 2, (8, 16, 24, 40, 64), 128
+V, LAYERS, WIDTHS, SIXTH = text.vocab_size, 2, (8, 16, 24, 40, 64), 96
 
 
 def gpt2(width):
@@ -222,13 +223,12 @@ print(f"D = {D:,} letters in {STEPS:,} updates; {len(read) * CONTEXT:,} letters 
 assert len(sequence) > 4 * ROWS * STEPS, "there is enough text: nothing is read twice"
 
 # %%
-def train(width, steps=STEPS, rows=ROWS, times=1):
-    """Train a model of this width; the text is read so many times -> the loss of unread stories"""
+def train(width, steps=STEPS):
+    """Train a model of this width -> the loss of unread stories"""
     model, started = gpt2(width), time.perf_counter()
     optimizer = AdamW(model.named_parameters(), (0.9, 0.99))
     for step in range(steps):
-        in_text = np.arange(step * rows, (step + 1) * rows) % (steps * rows // times)
-        here = sequence[in_text]
+        here = sequence[step * ROWS : (step + 1) * ROWS]
         model.zero_grad()
         _, cache = model.loss(read[here], read_targets[here])
         model.loss_backward(cache)
@@ -236,7 +236,7 @@ def train(width, steps=STEPS, rows=ROWS, times=1):
         optimizer.step(0.256 / width * warmup_cosine(step / steps, 0.1))
     reached = float(model.loss(unseen, unseen_targets, grad=False)[0])
     seconds = time.perf_counter() - started
-    print(f"{width:5}{size_of(width):10,}{steps * rows * CONTEXT:12,}{reached:9.3f}{seconds:9.0f}")
+    print(f"{width:5}{size_of(width):10,}{steps * ROWS * CONTEXT:12,}{reached:9.3f}{seconds:9.0f}")
     return reached
 
 
@@ -315,15 +315,15 @@ assert np.median([fit[2] for fit in fits]) < 0.06, "and most floors fit well"
 #
 # ## 5. The check: a sixth model
 #
-# Now we have two predictions for a model four times as large as the largest, one by the line and
-# one by the curve. They are printed before the model is trained.
+# Now we have two predictions for a model more than twice as large as the largest, one by the line
+# and one by the curve. They are printed before the model is trained.
 
 # %%
 print(f"predicted for N = {far:,}: by the line {line(far):.3f}, by the curve {curve(far):.3f}")
 print("width         N           D     loss  seconds")
 truth = train(SIXTH)
 print(f"the line is {line(far) / truth - 1:+.1%} off, the curve {curve(far) / truth - 1:+.1%}")
-assert line(far) < 0.97 * truth, "the line predicts too small a loss"
+assert line(far) < (1 - 2 * misfit) * truth, "too small, by more than twice the line's misfit"
 assert abs(curve(far) - truth) < abs(line(far) - truth), "the curve predicts better"
 
 # %%
@@ -344,7 +344,7 @@ axes.legend(loc="lower left", fontsize="small")
 plot.save(figure, "24_loss_by_size.png")
 
 # %% [markdown]
-# **The line missed by a few percent where we had points, and by several times that at the next
+# **The line missed by a few percent where we had points, and by more than twice that at the next
 # size.** The curve did better, although the five points hardly preferred it. Was that luck?
 # `benchmarks/scaling.py` has done the same with other first weights:
 
@@ -361,6 +361,10 @@ def recorded(width, rows=ROWS, steps=STEPS, times=1, seed=0, rate=1.0):
     return next(row["loss"] for row in record if wanted.items() <= row.items())
 
 
+print(f"{len(record)} trainings are recorded")
+
+# %%
+seeds_of, points = [], [loss]  # (floor, loss of the longer training); the five losses
 print("first weights   line off   curve off   floor   loss with four times the text")
 for seed in (1, 2):
     its_loss = np.array([recorded(width, seed=seed) for width in WIDTHS])
@@ -368,7 +372,12 @@ for seed in (1, 2):
     its_floors, its_fits, its_best = with_floors(N, its_loss)
     offs = [law(far) / its_truth - 1 for law in (its_fits[0][1], its_fits[its_best][1])]
     print(f"seed {seed}{offs[0]:18.1%}{offs[1]:12.1%}{its_floors[its_best]:8.2f}{its_long:12.2f}")
-    assert offs[0] < -0.08 and abs(offs[1]) < abs(offs[0]), "the line is too low, the curve better"
+    seeds_of.append((its_floors[its_best], its_long))
+    points.append(its_loss)
+    assert offs[0] < -0.05 and abs(offs[1]) < abs(offs[0]), "the line is too low, the curve better"
+spread = np.ptp(points, axis=0) / loss
+print(f"other first weights move a single point by {min(spread):.1%} to {max(spread):.1%}")
+assert np.mean(spread) > fits[best][2], "more than the curve's misfit"
 
 # %% [markdown]
 # The curve is better each time, but do not trust its digits. A fit says how well it describes the
@@ -379,13 +388,16 @@ for seed in (1, 2):
 # Is the floor E the chance in the stories, which no model can foresee? Then *no* model of any kind
 # could go below it. We intervene: the size stays that of the largest of the five, and only the
 # length of the training changes. Each letter is still read once, so a longer training has more text
-# and more updates. (Each length is a training of its own, whose rate falls to 0 at its end.)
+# and more updates. (Each length is a training of its own, whose rate falls to 0 at its end.) The
+# longest takes more time than all others together, so it was made by the benchmark, with three
+# first weights. The last column of the table above shows it for two of them.
 
 # %%
 print("width         N           D     loss  seconds")
 texts = np.array([D // 8, D // 4, D // 2, D, 4 * D])
 with_less = [train(WIDTHS[-1], STEPS // part) for part in (8, 4, 2)]
-with_more = train(WIDTHS[-1], 4 * STEPS)
+with_more = recorded(WIDTHS[-1], steps=4 * STEPS)
+print(f"{WIDTHS[-1]:5}{N[-1]:10,}{4 * D:12,}{with_more:9.3f} recorded")
 by_text = np.array([*with_less, loss[-1], with_more])
 slopes = -np.diff(np.log(by_text)) / np.diff(np.log(texts))
 print("slopes from each length to the next:", *(f"{slope:.2f}" for slope in slopes))
@@ -393,20 +405,23 @@ print(f"the floor was {floors[best]:.2f}; after four times as long the loss is {
 assert (np.diff(by_text) < 0).all(), "a longer training, a smaller loss"
 assert by_text[-1] < 0.55 * loss[-1], "four times as long: about half of the loss"
 assert by_text[-1] < 0.9 * floors[best], "the same size goes below the floor"
+assert round(with_more, 2) == 0.41, "the number in the text below"
+assert all(its_floor > its_end + 0.1 for its_floor, its_end in seeds_of), "with each first weights"
 
 # %% [markdown]
 # **In a longer training the same model goes below "the floor".** So E was not the chance in the
-# stories. It was what our models do not learn in *so short a training*.
+# stories alone, which is at most 0.41. A part of E was what our models do not learn in *so short a
+# training*.
 #
 # But a longer training has more text *and* more updates. Which of the two is it? Two controls: a
 # quarter of the text, read four times in all 1,200 updates; and all of the text in 300 updates,
-# with batches four times as large. The benchmark has four more.
+# with batches four times as large. The benchmark has made these two and three more. (The two losses
+# of the last cell are in the table too, for comparison.)
 
 # %%
-print("width         N           D     loss  seconds")
-again = train(WIDTHS[-1], times=4)
-few_updates = train(WIDTHS[-1], STEPS // 4, 4 * ROWS)
-control = {(1, 4, 4): again, (1, 16, 1): few_updates, (1, 4, 1): loss[-1], (4, 4, 1): with_more}
+control = {(1, 4, 1): loss[-1], (4, 4, 1): with_more}
+control[1, 4, 4] = again = recorded(WIDTHS[-1], times=4)
+control[1, 16, 1] = few_updates = recorded(WIDTHS[-1], 4 * ROWS, STEPS // 4)
 for rows, steps, times in ((4, 4800, 4), (16, 1200, 1), (16, 1200, 4)):
     control[4, rows, times] = recorded(WIDTHS[-1], rows, steps, times)
 print("letters read   updates   batch      read once   a quarter, read four times")
@@ -439,12 +454,11 @@ half_long, of_width_24 = by_text[2], loss[2]
 operations_large = counted(WIDTHS[-1]) * D / 2
 operations_small = counted(WIDTHS[2]) * D
 print(f"from half of the training to all of it: multiplied by {loss[-1] / half_long:.2f}")
-print(f"from width {WIDTHS[-1]} to {SIXTH}, four times N: multiplied by {truth / loss[-1]:.2f}")
+print(f"from width {WIDTHS[2]} to {WIDTHS[-1]}, 7 times N: multiplied by {loss[-1] / loss[2]:.2f}")
 print("                             loss   operations")
 print(f"width {WIDTHS[2]}, the whole training{of_width_24:8.2f}{operations_small:13.1e}")
 print(f"width {WIDTHS[-1]}, half of the training{half_long:7.2f}{operations_large:13.1e}")
-assert loss[-1] / half_long < truth / loss[-1], "twice the training: more than four times N"
-assert of_width_24 < half_long, "the small model with the whole training is better"
+assert N[-1] > 7 * N[2] and of_width_24 < half_long, "twice the training: more than 7 times N"
 assert operations_small < 0.4 * operations_large, "for less than half the operations"
 
 # %%
@@ -465,10 +479,10 @@ plot.save(figure, "24_loss_by_text.png")
 
 # %% [markdown]
 # The points do not lie on a line, so one power law does not describe them. (Our guess: the model is
-# still learning to spell, and a short training does not suffice for that.) Two things can be read
-# off all the same. The last doubling before D brought more than four times the model did. And width
-# 24 with the whole training (the blue square) is better than width 64 with half of it, for less
-# than half the operations. **Our trainings were too short, and not our models too small.**
+# still learning to spell, and a short training does not suffice for that.) One thing can be read
+# off all the same. The last doubling before D brought more than seven times the size did: width 24
+# with the whole training (the blue square) is better than width 64 with half of it, for less than
+# half the operations. **Our trainings were too short, and not our models too small.**
 #
 # ## 7. How to spend a budget
 #
@@ -589,7 +603,7 @@ alphas = {name: power_law(N, np.array(losses))[0] for name, losses in recipes.it
 for name, its_alpha in alphas.items():
     print(f"  {name:52}{its_alpha:.2f}")
 print("the loss is multiplied by      half the rate   twice the rate")
-for width, its_loss in ((8, loss[0]), (64, loss[-1]), (128, truth)):
+for width, its_loss in ((8, loss[0]), (64, loss[-1]), (96, truth)):
     factors = [recorded(width, rate=rate) / its_loss for rate in (0.5, 2.0)]
     print(f"  width {width:3}{factors[0]:30.2f}{factors[1]:17.2f}")
 assert np.ptp(list(alphas.values())) > 0.05, "the exponent depends on the recipe"
