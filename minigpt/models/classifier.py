@@ -7,6 +7,7 @@ One backward pass goes through head and body, for the task's loss and for the au
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from minigpt.device.arrays import Array, array_module, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn import Cache, Linear, Module, accumulate
+from minigpt.nn import Cache, Linear, Module, Parameter, accumulate
 from minigpt.ops.random_keys import Key, fold
 
 FILE = "classifier.safetensors"
@@ -65,11 +66,10 @@ class Losses(NamedTuple):
 
 
 class ScoresCache(NamedTuple):
-    """What the backward of the head needs: the shape of h, where each state was read, and the dropout mask."""
+    """What the backward of the head needs: the shape of h, how long each sequence is, and the dropout mask."""
 
     shape: tuple[int, ...]
-    rows: Array
-    places: Array
+    lengths: Array
     n_sequences: int
     mask: Array
     head: Cache
@@ -109,8 +109,8 @@ class Classifier(Module):
 
     body: with the special tokens in its vocabulary (`transfer`); dropout: on the state that the head reads; seed: of
     the head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled.
-    delimiter: the token between two texts, for a body with segments. files: how the files are laid out that it learns
-    from; None where it learns from none. Raises InputError as `check_body` does.
+    delimiter: the token between two texts, for a body with segments. frozen: does the body stay as it is? files: how
+    the files are laid out that it learns from; None where it learns from none. Raises InputError as `check_body` does.
     """
 
     def __init__(
@@ -130,9 +130,10 @@ class Classifier(Module):
         self.task = task
         self.dropout = dropout
         self.delimiter = delimiter
+        self.frozen = False
         self.files: FileLayout | None = None
         dtype = body.head.data.dtype
-        self.head = Linear(body.config.n_embd, outputs(task), rng, 0.02, dtype)
+        self.head = Linear(body.state_width, outputs(task), rng, 0.02, dtype)
 
     def forward(self, ids: Any, lengths: Any, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """ids (N,S,T) int, lengths (N,S) int -> scores (N,K) of the labels, or of the S candidates
@@ -151,7 +152,7 @@ class Classifier(Module):
         """dscores (N,K) -> nothing: the gradients arrive in the parameters"""
         cache = self.own(cache)
         dh = self._scores_backward(dscores, cache.pop("scores"))
-        self.body.hidden_backward(dh, cache.pop("body"))
+        self._body_backward(dh, cache.pop("body"))
 
     def loss(
         self,
@@ -220,7 +221,21 @@ class Classifier(Module):
         dh = self._scores_backward(dscores, cache.pop("scores"))
         if dh_lm is not None:
             dh += dh_lm
-        self.body.hidden_backward(dh, cache.pop("body"))
+        self._body_backward(dh, cache.pop("body"))
+
+    def _body_backward(self, dh: Array, cache: Cache) -> None:
+        if self.frozen:
+            self.body.frozen_backward(dh, cache)
+        else:
+            self.body.hidden_backward(dh, cache)
+
+    def learned(self) -> Iterator[tuple[str, Parameter]]:
+        """(name, parameter) of all that learns: everything, or, with a frozen body, the head and what a task adds."""
+        own = {id(parameter) for module in self.body.learned_when_frozen() for parameter in module.parameters()}
+        own |= {id(parameter) for parameter in self.head.parameters()}
+        for name, parameter in self.named_parameters():
+            if not self.frozen or id(parameter) in own:
+                yield name, parameter
 
     def _hidden(self, ids: Array, lengths: Array, key: Key | None, grad: bool) -> tuple[Array, Cache]:
         """ids (N,S,T), lengths (N,S) -> h (N*S,T,C)"""
@@ -231,9 +246,7 @@ class Classifier(Module):
     def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, ScoresCache]:
         """h (N*S,T,C), lengths (N,S) -> scores (N,K)"""
         xp = array_module(h)
-        rows = xp.arange(len(h))
-        places = self.body.place_of_state(lengths.reshape(-1))
-        states = h[rows, places]
+        states = self.body.summary(h, lengths.reshape(-1))
         states = states.reshape(*lengths.shape, -1)
         if self.task.kind == "similarity":
             states = states.sum(axis=1, keepdims=True)
@@ -241,12 +254,12 @@ class Classifier(Module):
         mask, _ = ops.dropout_forward(ones, rate=self.dropout, key=key)  # one for all candidates of an example
         scores, head = self.head.forward(states * mask)
         n_sequences = lengths.shape[1]
-        cache = ScoresCache(h.shape, rows, places, n_sequences, mask, head)
+        cache = ScoresCache(h.shape, lengths.reshape(-1), n_sequences, mask, head)
         return scores.reshape(len(states), -1), cache
 
     def _scores_backward(self, dscores: Array, cache: ScoresCache) -> Array:
         """dscores (N,K) -> dh (N*S,T,C), which is 0 except where a state was read"""
-        shape, rows, places, n_sequences, mask, head = cache
+        shape, lengths, n_sequences, mask, head = cache
         xp = array_module(dscores)
         # scores = head(states * mask)
         n_outputs = len(self.head.bias.data)
@@ -256,10 +269,8 @@ class Classifier(Module):
         # states = states.sum(axis=1): each of the terms gets the whole gradient
         if self.task.kind == "similarity":
             dstates = xp.repeat(dstates, n_sequences, axis=1)
-        # states = h[rows, places]
-        dh = xp.zeros(shape, dscores.dtype)
-        dh[rows, places] = dstates.reshape(-1, shape[-1])
-        return dh
+        # states = summary(h)
+        return self.body.summary_backward(dstates.reshape(-1, shape[-1]), shape, lengths)
 
     def _targets(self, labels: Any) -> tuple[np.ndarray, np.ndarray]:
         """(N,) -> classes (N,J) int and their weights (N,J): J is 2 for scores, which lie between two classes."""

@@ -256,9 +256,34 @@ class LanguageModel(SavedModel):
         """
         return {}
 
+    @property
+    def state_width(self) -> int:
+        """Of a state of `hidden`, which the head of a task reads: C."""
+        return self.config.n_embd
+
     def place_of_state(self, lengths: Array) -> Array:
         """lengths (N,) int -> (N,) int: where the state stands that has seen the whole sequence: at the last token"""
         return lengths - 1
+
+    def summary(self, h: Array, lengths: Array) -> Array:
+        """h (N,T,C), lengths (N,) int -> (N,C), the state that has seen the whole sequence: what a head reads"""
+        rows = array_module(h).arange(len(h))
+        return h[rows, self.place_of_state(lengths)]
+
+    def summary_backward(self, dstates: Array, shape: tuple[int, ...], lengths: Array) -> Array:
+        """dstates (N,C) -> dh (N,T,C), of this shape, which is 0 except where a state was read"""
+        xp = array_module(dstates)
+        dh = xp.zeros(shape, dstates.dtype)
+        dh[xp.arange(len(dh)), self.place_of_state(lengths)] = dstates
+        return dh
+
+    def frozen_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (N,T,C) -> nothing: what learns of a model that a task leaves as it is. Here nothing does."""
+        self.own(cache).clear()
+
+    def learned_when_frozen(self) -> tuple[Module, ...]:
+        """The modules that belong to a task, and learn although the model stays as it is: none."""
+        return ()
 
     # ------------------------------------------------------------------------------------------------------ generating
 

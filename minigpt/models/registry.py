@@ -10,7 +10,20 @@ from minigpt.errors import InputError
 from minigpt.files import checkpoint, hub
 from minigpt.models import gpt1, gpt2, lstm
 from minigpt.models.card import Card
-from minigpt.models.family import albert, bart, bert, deberta, distilbert, electra, mass, roberta, spanbert, t5, xlm
+from minigpt.models.family import (
+    albert,
+    bart,
+    bert,
+    deberta,
+    distilbert,
+    electra,
+    elmo,
+    mass,
+    roberta,
+    spanbert,
+    t5,
+    xlm,
+)
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.saved_model import is_padded
 
@@ -18,6 +31,7 @@ CARDS = (
     gpt1.CARD,
     gpt2.CARD,
     lstm.CARD,
+    elmo.CARD,
     bert.CARD,
     roberta.CARD,
     spanbert.CARD,

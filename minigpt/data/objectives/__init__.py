@@ -8,6 +8,7 @@ An objective is a pure function `(ids, rng) -> Batch`:
 It never writes to ids. NumPy only; the caller moves the batch to the device of the model.
 
 batch       what an objective gives, and the simplest one: predict the next token
+both_directions  predict the next token, and the one before
 covering    tell what stood at covered places
 sentences   tell whether two sentences belong together
 restoring   write the text that a source has lost, for an encoder-decoder
@@ -15,6 +16,7 @@ translating write what a source says in other words, for the same
 """
 
 from minigpt.data.objectives.batch import Batch, Objective, causal
+from minigpt.data.objectives.both_directions import both_directions
 from minigpt.data.objectives.covering import fixed, masked, spans, whole_words
 from minigpt.data.objectives.restoring import (
     document_rotation,
@@ -31,7 +33,8 @@ from minigpt.data.objectives.sentences import sentence_order, sentence_pairs
 from minigpt.data.objectives.translating import covered_translations, paired, translated
 
 __all__ = [
-    "Batch", "Objective", "causal", "covered_translations", "document_rotation", "fixed", "lost_fragment", "lost_spans",
-    "masked", "one_after_the_other", "paired", "restored", "sentence_order", "sentence_pairs", "sentence_permutation",
-    "spans", "text_infilling", "token_deletion", "token_masking", "translated", "whole_words",
+    "Batch", "Objective", "both_directions", "causal", "covered_translations", "document_rotation", "fixed",
+    "lost_fragment", "lost_spans", "masked", "one_after_the_other", "paired", "restored", "sentence_order",
+    "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion", "token_masking",
+    "translated", "whole_words",
 ]  # fmt: skip

@@ -51,7 +51,7 @@ def measure(tuning: Tuning) -> Speed:
 def _try_update(tuning: Tuning, rows: np.ndarray) -> None:
     """An update with a rate of 0, by an optimiser of its own: every weight stays what it is, to the bit."""
     model = tuning.model
-    optimizer = GPT1Adam(model.named_parameters())
+    optimizer = GPT1Adam(model.learned())
     key = Key.of(tuning.seed, 0)
     with contextlib.suppress(NonFiniteGradient):  # the first update will tell
         losses = update(model, tuning.train, rows, tuning.options, key, optimizer, lr=0.0)

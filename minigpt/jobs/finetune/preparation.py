@@ -61,6 +61,7 @@ class Job:
         body = transfer(self.pretrained, self.new_rows, options.transfer, options.dropout, seed)
         delimiter = None if body.learns_the_next_token else self.text.ids[DELIMITER]
         classifier = Classifier(body, self.task, options.head_dropout, seed, delimiter)
+        classifier.frozen = options.freeze
         if not is_stories(options.train):
             classifier.files = FileLayout(layout_of(options.task), options.columns or {})
         return classifier.to(self.device)
@@ -72,9 +73,11 @@ def prepare(options: FinetuneOptions) -> Job:
     folder = Path(options.out or default_folder(options.model, options.task))
     device = choose_device(options.device)
     pretrained, plain = models.open_both(options.model)
+    if options.lm_weight and options.freeze:
+        raise InputError(f"--lm-weight {options.lm_weight}: of a frozen model nothing learns by it: leave it out")
     check_body(pretrained, options.lm_weight)
     if options.lm_weight is None:
-        options = replace(options, lm_weight=usual_lm_weight(pretrained))
+        options = replace(options, lm_weight=0.0 if options.freeze else usual_lm_weight(pretrained))
     check_layers(pretrained, options.transfer)
     text = plain.with_special(SPECIAL)
     task, splits = load_splits(options)

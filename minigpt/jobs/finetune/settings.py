@@ -71,6 +71,9 @@ class FinetuneOptions(OnDevice):
     transfer: int | None = option(
         None, "take over only the embeddings and K layers; -1: nothing at all (default: all layers)", metavar="K"
     )
+    freeze: bool = option(
+        False, "the model stays as it was pre-trained: only the head learns, and of an ELMo the weights of its layers"
+    )
     seed: int = option(0, "of new weights, order and dropout", metavar="S")
     seeds: int = option(1, "fine-tune N times, with seeds from S on", metavar="N")
 

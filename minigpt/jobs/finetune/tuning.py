@@ -63,7 +63,7 @@ class Tuning:
         self.valid = valid
         self.options = options
         self.seed = seed
-        self.optimizer = GPT1Adam(model.named_parameters(), weight_decay=options.weight_decay)
+        self.optimizer = GPT1Adam(model.learned(), weight_decay=options.weight_decay)
         self.rate = RATE / model.body.config.n_embd if options.lr is None else options.lr
         self.lengths = train.lengths
         self.in_epoch = len(self.lengths) // min(options.batch, len(self.lengths))
@@ -171,7 +171,7 @@ def update(
     model.zero_grad()
     losses, cache = model.loss(ids, lengths, labels, options.lm_weight, key=key)
     model.loss_backward(cache)
-    clip_by_global_norm(model.named_parameters(), options.clip)
+    clip_by_global_norm(model.learned(), options.clip)
     optimizer.step(lr)
     return losses
 
