@@ -80,8 +80,7 @@ plot.save(drawing.figure, "11_targets.png")
 # %% [markdown]
 # A black arrow leads from each token to its target. The grey arrows are those of the last position
 # only: it also sees all tokens before it.
-
-# %% [markdown]
+#
 # How good is a loss of, say, 2? To know that, we need something to compare with. Here are three
 # **rivals**. They only count, and know nothing else:
 #
@@ -101,7 +100,7 @@ def count(tokens, held_out, V):
     ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each: nothing is impossible
     share = ones / ones.sum()
     pairs = np.bincount(tokens[:-1].astype(int) * V + tokens[1:], minlength=V * V).reshape(V, V)
-    # every token gets 0.1 of an imagined follower, spread like `share`: no pair is impossible
+    # 0.1 is added to each row's count, divided among the tokens by `share`: no pair is impossible
     follows = (pairs + 0.1 * share) / (pairs.sum(axis=1, keepdims=True) + 0.1)
     two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
     return {"guessing": math.log(V), "one token": -np.log(share[held_out[1:]]).mean(),
@@ -356,7 +355,7 @@ axes.plot(trapped, color="tab:red", label="targets not moved")
 draw_rivals(axes, 200)
 axes.set(xlabel="updates of the weights", ylabel="loss (nats per token)", ylim=(-0.2, 7.9))
 axes.set_title("A loss that is too good to be true")
-axes.legend(loc=(0.3, 0.73))
+axes.legend(loc=(0.3, 0.70))
 plot.save(figure, "11_trap.png")
 print(f"after 200 updates: {trapped[-1]:.3f}, and {moved_losses[199]:.2f} with moved targets")
 assert trapped[-1] < 0.3 < rivals["two tokens"] - 1, "too good"
