@@ -10,10 +10,10 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, train
 from minigpt.models import costs
 from minigpt.models.family.albert import ALBERT
-from minigpt.models.family.deberta import distances_between
 from minigpt.models.family.distilbert import DistilBERT
 from minigpt.models.family.electra import ELECTRA
 from minigpt.models.family.encoder import Encoder
+from minigpt.models.family.relative_attention import distances_between
 from minigpt.models.family.roberta import RoBERTa
 from minigpt.models.family.spanbert import SpanBERT
 

@@ -23,6 +23,7 @@ from minigpt.models.family import (
     spanbert,
     t5,
     xlm,
+    xlnet,
 )
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.saved_model import is_padded
@@ -40,6 +41,7 @@ CARDS = (
     electra.CARD,
     deberta.CARD,
     xlm.CARD,
+    xlnet.CARD,
     mass.CARD,
     bart.CARD,
     t5.CARD,

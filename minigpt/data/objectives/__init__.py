@@ -11,6 +11,7 @@ batch       what an objective gives, and the simplest one: predict the next toke
 both_directions  predict the next token, and the one before
 covering    tell what stood at covered places
 sentences   tell whether two sentences belong together
+permutation predict tokens in any sequence
 restoring   write the text that a source has lost, for an encoder-decoder
 translating write what a source says in other words, for the same
 """
@@ -18,6 +19,7 @@ translating write what a source says in other words, for the same
 from minigpt.data.objectives.batch import Batch, Objective, causal
 from minigpt.data.objectives.both_directions import both_directions
 from minigpt.data.objectives.covering import fixed, masked, spans, whole_words
+from minigpt.data.objectives.permutation import permuted
 from minigpt.data.objectives.restoring import (
     document_rotation,
     lost_fragment,
@@ -34,7 +36,7 @@ from minigpt.data.objectives.translating import covered_translations, paired, tr
 
 __all__ = [
     "Batch", "Objective", "both_directions", "causal", "covered_translations", "document_rotation", "fixed",
-    "lost_fragment", "lost_spans", "masked", "one_after_the_other", "paired", "restored", "sentence_order",
+    "lost_fragment", "lost_spans", "masked", "one_after_the_other", "paired", "permuted", "restored", "sentence_order",
     "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion", "token_masking",
     "translated", "whole_words",
 ]  # fmt: skip

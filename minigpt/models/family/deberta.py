@@ -20,6 +20,13 @@ from minigpt.models.family import published
 from minigpt.models.family.bert import BERTConfig
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
 from minigpt.models.family.published import PublishedConfig
+from minigpt.models.family.relative_attention import (
+    distances_between,
+    put_distances,
+    table_columns,
+    table_heads,
+    take_distances,
+)
 from minigpt.nn import MLP, Cache, Embedding, LayerNorm, Linear, Module, PositionEmbedding, accumulate
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
@@ -143,13 +150,13 @@ class DisentangledAttention(Module):
         """q, k (B,NH,T,D) -> bias (B,NH,T,T): what the distances add to the scores"""
         xp = array_module(q)
         table = self.distances.weight.value
-        k_far = _heads(cache.keep("keys", self.key_of_distance.forward(table)), self.config.n_head)
-        q_far = _heads(cache.keep("queries", self.query_of_distance.forward(table)), self.config.n_head)
+        k_far = table_heads(cache.keep("keys", self.key_of_distance.forward(table)), self.config.n_head)
+        q_far = table_heads(cache.keep("queries", self.query_of_distance.forward(table)), self.config.n_head)
         where = distances_between(q.shape[2], self.config.n_distances, xp)
         content_to_distance = q @ k_far.swapaxes(-1, -2)
         distance_to_content = k @ q_far.swapaxes(-1, -2)
-        bias = xp.take_along_axis(content_to_distance, where[None, None], axis=-1)
-        of_keys = xp.take_along_axis(distance_to_content, where.T[None, None], axis=-1)
+        bias = take_distances(content_to_distance, where)
+        of_keys = take_distances(distance_to_content, where.T)
         bias = (bias + of_keys.swapaxes(-1, -2)) * scale
         return bias, DistanceCache(q, k, k_far, q_far, where, scale)
 
@@ -157,49 +164,19 @@ class DisentangledAttention(Module):
         """dbias (B,NH,T,T) -> dq, dk (B,NH,T,D), and the gradients of the table and its projections arrive there"""
         q, k, k_far, q_far, where, scale = saved
         dbias = dbias * scale
-        # of_keys = take_along_axis(distance_to_content, where.T), transposed
-        d_of_keys = _put_along_axis(dbias.swapaxes(-1, -2), where.T, 2 * self.config.n_distances)
-        # bias = take_along_axis(content_to_distance, where)
-        d_of_queries = _put_along_axis(dbias, where, 2 * self.config.n_distances)
+        # of_keys = take_distances(distance_to_content, where.T), transposed
+        d_of_keys = put_distances(dbias.swapaxes(-1, -2), where.T, 2 * self.config.n_distances)
+        # bias = take_distances(content_to_distance, where)
+        d_of_queries = put_distances(dbias, where, 2 * self.config.n_distances)
         # content_to_distance = q k_far^T, distance_to_content = k q_far^T; all texts share the table
         dq = d_of_queries @ k_far
         dk = d_of_keys @ q_far
         dk_far = (d_of_queries.swapaxes(-1, -2) @ q).sum(axis=0)
         dq_far = (d_of_keys.swapaxes(-1, -2) @ k).sum(axis=0)
-        dtable = self.key_of_distance.backward(_columns(dk_far), cache.pop("keys"))
-        dtable = dtable + self.query_of_distance.backward(_columns(dq_far), cache.pop("queries"))
+        dtable = self.key_of_distance.backward(table_columns(dk_far), cache.pop("keys"))
+        dtable = dtable + self.query_of_distance.backward(table_columns(dq_far), cache.pop("queries"))
         accumulate(self.distances.weight, dtable)
         return dq, dk
-
-
-def distances_between(t: int, k: int, xp) -> Array:
-    """(T,T) int: the row of the table for the distance i - j of query i and key j, from 0 to 2k - 1"""
-    place = xp.arange(t)
-    distance = place[:, None] - place
-    return xp.clip(distance + k, 0, 2 * k - 1)
-
-
-def _put_along_axis(d: Array, where: Array, n: int) -> Array:
-    """d (B,NH,T,T), where (T,T) -> (B,NH,T,n): each number at its place; those that share a place are added"""
-    xp = array_module(d)
-    t = len(where)
-    out = xp.zeros((*d.shape[:3], n), d.dtype)
-    rows = xp.arange(t)[:, None]
-    if t <= n // 2:  # so near that no two keys share a distance
-        out[:, :, rows, where] = d
-    else:
-        xp.add.at(out, (slice(None), slice(None), rows, where), d)
-    return out
-
-
-def _heads(table: Array, n_head: int) -> Array:
-    """(R,C) -> (NH,R,D): the columns of each head apart"""
-    return ops.split_heads(table[None], n_head)[0]
-
-
-def _columns(heads: Array) -> Array:
-    """(NH,R,D) -> (R,C): undoes `_heads`"""
-    return ops.merge_heads(heads[None])[0]
 
 
 class Block(Module):

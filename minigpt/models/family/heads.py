@@ -38,6 +38,22 @@ class WordHead(Module):
         return self.dense.backward(dx, cache.pop("dense"))
 
 
+class BiasHead(Module):
+    """Nothing stands before the tied head of XLM and XLNet: only the bias for each word behind it."""
+
+    def __init__(self, vocab_size: int, dtype):
+        self.bias = Parameter(np.zeros(vocab_size, dtype))
+
+    def forward(self, h: Array) -> tuple[Array, Cache]:
+        """h (B,T,C) -> h"""
+        return h, Cache(self)
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dh (B,T,C)"""
+        self.own(cache)
+        return dout
+
+
 class PoolCache(NamedTuple):
     shape: tuple[int, ...]
     pooled: Array

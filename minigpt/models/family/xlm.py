@@ -14,8 +14,9 @@ from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import published
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
-from minigpt.nn import Cache, Module, Parameter
+from minigpt.nn import Module
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer
 
@@ -60,22 +61,6 @@ class XLMConfig(PublishedConfig):
     def to_dict(self) -> dict:
         """For a config.json."""
         return super().to_dict() | self.own
-
-
-class BiasHead(Module):
-    """Nothing stands before the tied head of XLM: only the bias for each word behind it."""
-
-    def __init__(self, vocab_size: int, dtype):
-        self.bias = Parameter(np.zeros(vocab_size, dtype))
-
-    def forward(self, h: Array) -> tuple[Array, Cache]:
-        """h (B,T,C) -> h"""
-        return h, Cache(self)
-
-    def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,C) -> dh (B,T,C)"""
-        self.own(cache)
-        return dout
 
 
 class XLM(Encoder):

@@ -1,0 +1,257 @@
+"""XLNet (Yang et al. 2019): every token is predicted from any subset of the others, without covering one.
+
+Two streams run through the same blocks (section 2.3). The content stream is an encoder's. The query stream starts from
+one learned vector, knows where it stands but not which token stands there, and reads keys and values of the content
+stream: words are told from it. Scores compare contents, distances and segments as in Transformer-XL (section 2.4 and
+appendix A.2). The memory of earlier texts is left out.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.data.objectives import Objective, permuted
+from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.config_file import ONLY
+from minigpt.models.family import published
+from minigpt.models.family.encoder import Encoder
+from minigpt.models.family.heads import BiasHead
+from minigpt.models.family.published import PublishedConfig
+from minigpt.models.family.xlnet_blocks import Block, Places
+from minigpt.nn import Cache, Embedding, Module, accumulate, normal
+from minigpt.nn.optim import AdamW
+from minigpt.ops.random_keys import Key, fold
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class XLNetConfig(PublishedConfig):
+    """Sizes and rates, under Hugging Face's keys for XLNet; the defaults are those of XLNet-base.
+
+    n_positions: the longest text here; XLNet itself has no table of positions and no limit.
+    """
+
+    keys: ClassVar[dict[str, str]] = {
+        "n_embd": "d_model",
+        "resid_pdrop": "dropout",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "hidden_act": "ff_activation",
+    }
+    architecture: ClassVar[str] = "XLNetLMHeadModel"
+    inner_key: ClassVar[str] = "d_inner"
+    own: ClassVar[dict[str, Any]] = {
+        "untie_r": True, "attn_type": "bi", "bi_data": False, "clamp_len": -1, "same_length": False,
+    }  # fmt: skip
+    only: ClassVar[dict[str, Any]] = ONLY | own
+
+    model_type: str = "xlnet"
+    vocab_size: int = 32000
+    n_positions: int = 512
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_segments: int = 2
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "XLNetConfig":
+        """From a config.json, which need not limit the length. Raises InputError as BERT's does."""
+        return super().from_dict({"n_positions": cls.n_positions} | values)
+
+    def to_dict(self) -> dict:
+        """For a config.json."""
+        return super().to_dict() | self.own
+
+
+class XLNet(Encoder):
+    """Both streams of XLNet and the head of its pre-training. seed: as for GPT1. `hidden` is the content stream."""
+
+    Config = XLNetConfig
+    can_checkpoint_blocks = False
+
+    def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
+        """A table of tokens, and the vector that the query stream starts from at every place."""
+        config = self.config
+        self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
+        self.mask_emb = normal(rng, (config.n_embd,), config.initializer_range, dtype)
+        self.positions_embed = None
+        self.segments_embed = None
+
+    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
+        """Blocks for both streams."""
+        return [Block(self.config, rng, dtype) for _ in range(self.config.n_layer)]
+
+    def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
+        """A bias alone."""
+        return BiasHead(self.config.vocab_size, dtype)
+
+    def hidden(
+        self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, segments=None,
+        positions=None,
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) int -> h (B,T,C), the content stream, as `Encoder.hidden`; positions are refused with a past."""
+        self.check_past(past)
+        return self._streams(ids, key, grad, mask, None, segments)
+
+    def states_for_words(
+        self, ids: Array, key: Key | None = None, grad: bool = True, *, mask=None, query_mask=None, segments=None,
+    ) -> tuple[Array, Cache]:
+        """ids (B,T) -> g (B,T,C), the query stream; without query_mask the content stream
+
+        mask, query_mask: (B,1,T,T) boolean, what each place may see with its own token and without it.
+        """
+        return self._streams(ids, key, grad, mask, query_mask, segments)
+
+    def _streams(self, ids, key, grad, mask, query_mask, segments) -> tuple[Array, Cache]:
+        """The query stream where there is a mask for it, else the content stream."""
+        xp = array_module(ids)
+        cache = Cache(self, grad)
+        ids, _ = self.place(ids)
+        mask = self.place_mask(mask, ids)
+        places = self._places(self.place_segments(segments, ids))
+        if grad:
+            cache["places"] = places  # here, because all blocks share them
+        h = cache.keep("tokens", self.tokens_embed.forward(ids))
+        h = cache.keep("dropout", ops.dropout_forward(h, rate=self.config.embd_pdrop, key=fold(key, 0)))
+        g = None
+        if query_mask is not None:
+            query_mask = to_device(query_mask, self.device)
+            start = xp.broadcast_to(self.mask_emb.value, h.shape)
+            g = cache.keep("dropout_g", ops.dropout_forward(start, rate=self.config.embd_pdrop, key=fold(key, 0, 1)))
+        for i, block in enumerate(self.h):
+            of_block = fold(key, i + 1)
+            next_h = None
+            if g is None or i < len(self.h) - 1:  # of the last block only the query stream is used
+                next_h = cache.keep(f"h.{i}", block.forward(h, places, None, of_block, grad, mask))
+            if g is not None:
+                g = cache.keep(f"g.{i}", block.forward(h, places, g, fold(key, i + 1, 3), grad, query_mask))
+            h = next_h
+        return h if g is None else g, cache
+
+    def hidden_backward(self, dh: Array, cache: Cache) -> None:
+        """dh (B,T,C), of the stream that was given -> nothing: the gradients arrive in the parameters"""
+        cache = self.own(cache)
+        cache.pop("places")
+        two_streams = "dropout_g" in cache
+        dg = dh if two_streams else None
+        dh = None if two_streams else dh
+        for i, block in reversed(list(enumerate(self.h))):
+            dbelow = 0
+            if f"h.{i}" in cache:
+                dbelow, _ = block.backward(dh, cache.pop(f"h.{i}"))
+            if two_streams:
+                dkeys, dg = block.backward(dg, cache.pop(f"g.{i}"))
+                dbelow = dbelow + dkeys
+            dh = dbelow
+        if two_streams:
+            dstart = ops.dropout_backward(dg, cache.pop("dropout_g"))
+            accumulate(self.mask_emb, dstart.sum(axis=(0, 1)))
+        dh = ops.dropout_backward(dh, cache.pop("dropout"))
+        self.tokens_embed.backward(dh, cache.pop("tokens"))
+
+    def _places(self, segments: Array) -> Places:
+        """Vectors of the distances, sines and cosines as in Transformer-XL, and whether segments differ."""
+        xp = array_module(segments)
+        t = segments.shape[1]
+        c = self.config.n_embd
+        distance = xp.arange(-t, t, dtype=float)[:, None]
+        rates = 10000.0 ** (-xp.arange(0, c, 2, dtype=float) / c)
+        far = xp.concatenate([xp.sin(distance * rates), xp.cos(distance * rates)], axis=-1)[:, :c]
+        differs = segments[:, None, :, None] != segments[:, None, None, :]
+        return Places(far.astype(self.head.value.dtype), differs)
+
+    def place_of_state(self, lengths: Array) -> Array:
+        """At the last token: XLNet's token for a whole text stands at its end."""
+        return lengths - 1
+
+    # -------------------------------------------------------------------------------------------------------- files
+
+    @classmethod
+    def least_size(cls, config: Config) -> int:
+        """The numbers in its matrices: the table of tokens, and 13 C^2 in each block."""
+        c = config.n_embd
+        return config.vocab_size * c + 13 * config.n_layer * c * c
+
+    def published_names(self) -> published.Names:
+        """Those of XLNetLMHeadModel; the head that is stored again is left out."""
+        names = {"tokens_embed.weight": ["transformer.word_embedding.weight"], "mask_emb": ["transformer.mask_emb"]}
+        for i in range(self.config.n_layer):
+            attention = f"transformer.layer.{i}.rel_attn"
+            network = f"transformer.layer.{i}.ff"
+            names |= {
+                f"h.{i}.attn.c_attn.weight": [f"{attention}.{part}" for part in ("q", "k", "v")],
+                f"h.{i}.attn.c_proj.weight": [f"{attention}.o"],
+                f"h.{i}.attn.key_of_distance.weight": [f"{attention}.r"],
+                f"h.{i}.attn.u": [f"{attention}.r_w_bias"],
+                f"h.{i}.attn.v": [f"{attention}.r_r_bias"],
+                f"h.{i}.attn.w": [f"{attention}.r_s_bias"],
+                f"h.{i}.attn.segments": [f"{attention}.seg_embed"],
+            }
+            for module, name in (("ln_1", f"{attention}.layer_norm"), ("mlp.c_fc", f"{network}.layer_1"),
+                                 ("mlp.c_proj", f"{network}.layer_2"), ("ln_2", f"{network}.layer_norm")):  # fmt: skip
+                for part in ("weight", "bias"):
+                    names[f"h.{i}.{module}.{part}"] = [f"{name}.{part}"]
+        return names | {"words.bias": ["lm_loss.bias"]}
+
+    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The published layout: the projections of attention are (C,NH,D), the others (out,in)."""
+        config = self.config
+        apart = config.n_embd, config.n_head, config.n_embd // config.n_head
+        found = {}
+        for name, several in self.published_names().items():
+            tensor = tensors[name]
+            parts = np.split(tensor, len(several), axis=-1) if len(several) > 1 else [tensor]
+            for published_name, part in zip(several, parts, strict=True):
+                if name == "mask_emb":
+                    part = part.reshape(1, 1, -1)
+                elif name.endswith(("c_fc.weight", "mlp.c_proj.weight")):
+                    part = part.T
+                elif name.endswith("attn.c_proj.weight"):
+                    part = part.T.reshape(apart)
+                elif part.shape == (config.n_embd, config.n_embd):
+                    part = part.reshape(apart)
+                found[published_name] = part.copy()
+        return found
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """The other way round. Raises InputError for a tensor that is missing."""
+        plain = {}
+        for name, several in self.published_names().items():
+            parts = [published.found(tensors, published_name, folder) for published_name in several]
+            if name == "mask_emb":
+                parts = [part.reshape(-1) for part in parts]
+            elif ".attn." in name and name.endswith("weight"):
+                parts = [part.reshape(len(part), -1) for part in parts]
+            if name.endswith(("c_fc.weight", "c_proj.weight")):
+                parts = [part.T for part in parts]
+            plain[name] = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
+        return plain
+
+
+SIZES = {
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+    "base": {},
+    "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024},
+}
+
+
+def some_tokens_last(text: Tokenizer, rate: float) -> Objective:
+    """The objective of XLNet, whatever the vocabulary: this share of the tokens is predicted."""
+    return permuted(rate)
+
+
+CARD = Card(
+    "xlnet",
+    XLNet,
+    SIZES,
+    usual_size="base",
+    tokenizer=GPT1Tokenizer,
+    optimizer=AdamW,
+    objective=some_tokens_last,
+    init_std=as_wide_as_the_paper,
+    mask_rate=1 / 6,
+)
