@@ -595,7 +595,7 @@ plot.save(curve_figure, "13_sentiment.png")
 #     dh = self._scores_backward(dscores, cache.pop("scores"))
 #     if dh_lm is not None:
 #         dh += dh_lm
-#     self.body.hidden_backward(dh, cache.pop("body"))
+#     self._body_backward(dh, cache.pop("body"))
 
 # %%
 from minigpt.data.input_transformations import draw, encode_all

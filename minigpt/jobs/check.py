@@ -11,9 +11,13 @@ from minigpt import gradcheck, ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import Trial, guarded, judge
 from minigpt.jobs.option_fields import argument, option
+from minigpt.models import registry
 from minigpt.models.gpt1 import GPT1
 from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cases import KEY
+
+TINY = {"embedding_size": 4, "generator_heads": 1, "n_distances": 3, "decoder_passes": 2, "n_hidden": 3,
+        "d_kv": 4, "d_ff": 8}  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -51,9 +55,27 @@ def pair_of(implementation: Any, op: str) -> tuple[Callable, Callable]:
 
 
 def models(seed: int = 0, n_layer: int = 2) -> Iterator[Trial]:
-    """Every parameter of small GPT-1 and GPT-2 models: plain, with dropout, and with ignored and weighted targets."""
-    for name, model, inputs in small_models(seed, n_layer):
+    """Every parameter of small models.
+
+    GPT-1 and GPT-2: plain, with dropout, and with ignored and weighted targets; each of their relatives: one batch.
+    """
+    for name, model, inputs in (*small_models(seed, n_layer), *relatives(seed)):
         yield name, guarded(gradcheck.check_model, model, **inputs, seed=seed)
+
+
+def relatives(seed: int) -> Iterator[tuple[str, Any, dict]]:
+    """As `small_models`, of every other model of the registry, with all that its loss may be given."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(0, 9, (2, 4))
+    targets = rng.integers(0, 9, (2, 4))
+    for card in registry.CARDS:
+        kind = card.model
+        if kind in (GPT1, GPT2):
+            continue
+        n_head = min(2, kind.Config.n_head)  # cells have one
+        sizes = {"vocab_size": 9, "n_positions": 5, "n_embd": 8, "n_layer": 1, "n_head": n_head}
+        model = kind(kind.Config(**sizes | {name: size for name, size in TINY.items() if hasattr(kind.Config, name)}))
+        yield f"{kind.__name__}, one batch", model, {"ids": ids, "targets": targets} | model.trial_inputs(ids)
 
 
 def small_models(seed: int, n_layer: int) -> Iterator[tuple[str, Any, dict]]:

@@ -173,7 +173,7 @@ class LanguageModel(SavedModel):
         return self.h
 
     def trial_inputs(self, ids: Array) -> dict[str, Array]:
-        """What a loss needs beside ids and targets, for a trial with these ids (B,T): nothing."""
+        """What a whole loss has beside ids and targets, for a trial with these ids (B,T): nothing."""
         return {}
 
     @property

@@ -179,7 +179,7 @@ def resolve(options: PretrainOptions, config: Config) -> None:
 
 def _mask_rate(options: PretrainOptions) -> float | None:
     """Which part of the tokens is covered. Raises InputError for a rate outside (0, 1), and where none are covered."""
-    usual = models.card(options.model).mask_rate
+    usual = models.card(options.model or MODEL).mask_rate
     given = options.mask_rate
     if given is None:
         return usual

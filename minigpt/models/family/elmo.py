@@ -274,6 +274,10 @@ class ELMo(LanguageModel):
 
     # ------------------------------------------------------------------------------------ reading whole sequences
 
+    def trial_inputs(self, ids: Array) -> dict[str, Array]:
+        """The token before each place; the last one for the first place."""
+        return {"previous": array_module(ids).roll(ids, 1, axis=1)}
+
     def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
         """A mask that tells where each row ends."""
         return {"mask": array_module(ids).arange(ids.shape[1]) < lengths[:, None]}

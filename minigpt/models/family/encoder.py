@@ -301,6 +301,10 @@ class PairEncoder(Encoder):
             dh = dh + self.sentences.backward(dscores, cache.pop("sentences"))
         self.hidden_backward(dh, cache)
 
+    def trial_inputs(self, ids: Array) -> dict[str, Array]:
+        """A label for each row."""
+        return {"sentence_labels": array_module(ids).arange(len(ids)) % 2}
+
     def sentence_scores(self, ids: Array, **inputs) -> Array:
         """ids (B,T) int -> scores (B,2): label 0, or label 1"""
         h, _ = self.hidden(ids, grad=False, **inputs)

@@ -137,6 +137,13 @@ class SpanBERT(Encoder):
             dh = dh + self.boundary.backward(dy, cache.pop("boundary"))
         self.hidden_backward(dh, cache)
 
+    def trial_inputs(self, ids: Array) -> dict[str, Array]:
+        """Each token is a span of its own, between its neighbours."""
+        xp = array_module(ids)
+        place = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
+        edges = xp.stack([xp.maximum(place - 1, 0), xp.minimum(place + 1, ids.shape[1] - 1)], axis=-1)
+        return {"span_edges": edges, "span_places": xp.zeros_like(place)}
+
     def _placed_spans(self, edges: Array, places: Array | None, shape: tuple[int, ...]) -> tuple[Array, Array]:
         b, t, _ = shape
         edges = as_array(edges, "span_edges are")

@@ -127,7 +127,7 @@ class XLNet(Encoder):
             if g is None or i < len(self.h) - 1:  # of the last block only the query stream is used
                 next_h = cache.keep(f"h.{i}", block.forward(h, places, None, of_block, grad, mask))
             if g is not None:
-                g = cache.keep(f"g.{i}", block.forward(h, places, g, fold(key, i + 1, 3), grad, query_mask))
+                g = cache.keep(f"h.{i}.g", block.forward(h, places, g, fold(key, i + 1, 3), grad, query_mask))
             h = next_h
         return h if g is None else g, cache
 
@@ -143,7 +143,7 @@ class XLNet(Encoder):
             if f"h.{i}" in cache:
                 dbelow, _ = block.backward(dh, cache.pop(f"h.{i}"))
             if two_streams:
-                dkeys, dg = block.backward(dg, cache.pop(f"g.{i}"))
+                dkeys, dg = block.backward(dg, cache.pop(f"h.{i}.g"))
                 dbelow = dbelow + dkeys
             dh = dbelow
         if two_streams:
@@ -162,6 +162,13 @@ class XLNet(Encoder):
         far = xp.concatenate([xp.sin(distance * rates), xp.cos(distance * rates)], axis=-1)[:, :c]
         differs = segments[:, None, :, None] != segments[:, None, None, :]
         return Places(far.astype(self.head.value.dtype), differs)
+
+    def trial_inputs(self, ids: Array) -> dict[str, Array]:
+        """From left to right, in both streams."""
+        xp = array_module(ids)
+        place = xp.arange(ids.shape[1])
+        masks = {"mask": place <= place[:, None], "query_mask": place < place[:, None]}
+        return {name: xp.broadcast_to(mask, (len(ids), 1, *mask.shape)) for name, mask in masks.items()}
 
     def place_of_state(self, lengths: Array) -> Array:
         """At the last token: XLNet's token for a whole text stands at its end."""
