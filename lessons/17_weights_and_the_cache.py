@@ -437,19 +437,17 @@ print(f"a prompt of 64 tokens: {1000 * read_time:.0f} ms")
 print(f"one token more:        {1000 * token_time:.0f} ms")
 print(f"to add up all weights: {1000 * memory_time:.0f} ms")
 assert n_parameters == 124_439_808, "the full size"
-assert token_time < read_time, "a token with a cache does not read the prompt again"
-assert token_time < 5 * memory_time, "a token costs no more than five times touching every weight"
 
 # %% [markdown]
 # Compare the last two rows. To write one token takes a small multiple of the time that it takes to
-# touch every weight once (the assert allows a factor of 5). Is it the reading that takes the time,
-# or the arithmetic? Let us write several texts at once. Then the weights are read once for all of
-# them, and the arithmetic is done for each:
+# touch every weight once. (Nothing is asserted about a clock: another program on the same machine
+# changes what it shows.) Is it the reading that takes the time, or the arithmetic? Let us write
+# several texts at once. Then the weights are read once for all of them, and the arithmetic is done
+# for each:
 
 # %%
 for n, took in of_texts.items():
     print(f"{n} texts, one token more: {1000 * took:4.0f} ms, {1000 * took / n:4.0f} for each text")
-assert of_texts[8] < 5 * of_texts[1], "eight times the arithmetic, less than five times as long"
 
 # %% [markdown]
 # On our machine eight times the arithmetic takes two to three times as long. So for one text most
@@ -702,9 +700,10 @@ typical = np.median(np.reshape(each, (-1, STEP)), axis=1)  # of 128 positions
 print("position   with the cache   without, in milliseconds")
 for point, fast, slow in zip(POINTS, typical, without, strict=True):
     print(f"{point:8} {fast:16.2f} {slow:9.1f}")
-assert without[4:].mean() > 1.5 * without[:4].mean(), "without: the second half costs more"
-growth = without[-1] / without[0], typical[-1] / typical[0]
-assert growth[0] > 3 and growth[1] < growth[0] / 2, "without it grows, with it it grows little"
+counted = [[operations(s, cached, 3, WIDTH, 512) for s in (STEP, N)] for cached in (True, False)]
+growth = [last / first for first, last in counted]
+print(f"by the formula: {growth[0]:.1f} times as many operations with it, {growth[1]:.1f} without")
+assert growth[1] > 8 and growth[0] < 1.6, "without it grows, with it it grows little"
 
 # %%
 time_figure, (of_token, of_text) = plot.plt.subplots(1, 2, figsize=(12, 4.6))
@@ -725,7 +724,7 @@ plot.save(time_figure, "17_time.png")
 by_count = [sum(operations(s, False, 3, WIDTH, 512) for s in range(1, n + 1)) for n in (512, N)]
 by_clock, by_formula = text_without[-1] / text_without[3], by_count[1] / by_count[0]
 print(f"twice the text, without: {by_clock:.1f} times by clock, {by_formula:.1f} by formula")
-assert 3 < by_clock < 6 and 4.6 < by_formula < 4.8, "more than twice as long"
+assert 4.6 < by_formula < 4.8, "more than twice as long"
 
 # %% [markdown]
 # Left, with a logarithmic scale: without the cache later tokens cost more. With it the time grows
