@@ -686,8 +686,7 @@ POINTS = np.arange(STEP, N + 1, STEP)
 
 def milliseconds(ids, past=None):
     def one_token():
-        h, _ = timed.hidden(ids, past, grad=False)
-        return h[:, -1] @ timed.head.data.T
+        return timed.hidden(ids, past, grad=False)[0][:, -1] @ timed.head.data.T
 
     return 1000 * seconds(one_token)[1]
 

@@ -29,7 +29,8 @@ class Notebook:
         started = time.perf_counter()
         cell = self.client.execute_cell(self.client.nb.cells[number], number)
         seconds = time.perf_counter() - started
-        printed = [output.text for output in cell.outputs if output.output_type == "stream"]
+        streams = [output for output in cell.outputs if output.output_type == "stream"]
+        printed = [output.text for output in streams if output.name == "stdout"]  # not warnings of a library
         shown = [name for output in cell.outputs for name in output.get("data", {})]
         return Ran("".join(printed), shown.count("image/png"), seconds)
 
