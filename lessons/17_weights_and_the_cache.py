@@ -523,21 +523,22 @@ assert np.allclose(token_by_token(x), seven[0], rtol=0, atol=1e-14), "the same o
 # cache possible. To test this, take the mask away, as in BERT:
 
 # %%
-print("change of the keys of the first 9 tokens when a 10th comes")
-print(f"{'':24}" + "".join(f"layer {i + 1:<6}" for i in range(L)))
+print("the 10th token changes the keys of the first 9: the least and the most changed key")
+print(f"{'':24}" + "".join(f"layer {i + 1:<14}" for i in range(L)))
 for causal in True, False:
     before, after = (gpt2(weights, ids[:, :n], causal=causal)[1] for n in (9, 10))
-    moved = [np.abs(after[i][0][:, :, :9] - before[i][0]).max() for i in range(L)]
+    moved = [np.linalg.norm(after[i][0][:, :, :9] - before[i][0], axis=-1) for i in range(L)]
     name = "causal" if causal else "everyone sees everyone"
-    print(f"{name:24}" + "".join(f"{change:<12.0e}" for change in moved))
-    assert moved[0] < 1e-5, "the first layer's keys come from token and position only"
-    stays = all(change < 1e-4 for change in moved[1:])
-    assert stays == causal, "the keys above stay exactly when the model is causal"
+    print(f"{name:24}" + "".join(f"{keys.min():<8.0e}{keys.max():<12.0e}" for keys in moved))
+    assert moved[0].max() < 1e-5, "the first layer's keys come from token and position only"
+    for keys in moved[1:]:
+        right = keys.max() < 1e-4 if causal else keys.min() > 1e-3
+        assert right, "if the model is causal all keys stay, else none does"
 
 # %% [markdown]
 # Without the mask, only the first layer's keys stay: they are made from a token and its position.
-# From the second layer on, each new token changes all keys. A model that sees both ways cannot have
-# such a cache.
+# From the second layer on, the new token changes every key, the least changed one too. A model that
+# sees both ways cannot have such a cache.
 #
 # There is no backward pass in this lesson. Writing learns nothing; and training needs no cache,
 # because there all tokens are known and all positions are computed at once.
@@ -646,9 +647,9 @@ assert 350 < ratio < 400, "1,024 tokens cost about 376 times as much without it"
 # **Bytes.** The past is a key and a value of C numbers for each layer and position: 2 · L · C · 4
 # bytes · T, for GPT-2 small and T = 1,024: 75.5 million bytes. That is the price. And each new
 # token must *read* it, and all the weights besides. With one token at a time, every weight is
-# fetched from memory for one multiplication and one addition. So writing one text is limited by
-# memory more than by arithmetic: section 3 measured that eight texts do not take eight times as
-# long.
+# fetched from memory for one multiplication and one addition. So writing one text is probably
+# limited by memory more than by arithmetic: on the machine of section 3, eight texts did not take
+# eight times as long.
 #
 # How large is the past beside the weights of the blocks?
 #
@@ -743,15 +744,17 @@ assert 4.6 < by_formula < 4.8, "more than twice as long"
 # %%
 longer = np.random.default_rng(7).integers(V, size=(1, CONTEXT + 1))
 no_positions = weights | {"wpe.weight": 0 * weights["wpe.weight"]}
-print("change of the keys of the same tokens when the window slides by one")
+print("change of the keys of the same tokens when the window slides by one: of the least changed")
 print(f"{'':20}" + "".join(f"layer {i + 1:<6}" for i in range(L)))
 for name, p in (("absolute positions", weights), ("no positions", no_positions)):
     old, new = (gpt2(p, longer[:, at : at + CONTEXT])[1] for at in (0, 1))
-    slid = [np.abs(old[i][0][:, :, 1:] - new[i][0][:, :, :-1]).max() for i in range(L)]
-    print(f"{name:20}" + "".join(f"{change:<12.0e}" for change in slid))
-    first_stays = slid[0] < 1e-4
-    assert first_stays == (p is no_positions), "only without positions the first layer's keys stay"
-    assert min(slid[1:]) > 0.05, "the keys of higher layers change in both"
+    slid = [np.linalg.norm(old[i][0][:, :, 1:] - new[i][0][:, :, :-1], axis=-1) for i in range(L)]
+    print(f"{name:20}" + "".join(f"{keys.min():<12.0e}" for keys in slid))
+    if p is no_positions:
+        assert slid[0].max() < 1e-4, "without positions all keys of the first layer stay"
+    else:
+        assert slid[0].min() > 0.01, "with positions each of them changes"
+    assert min(keys.min() for keys in slid[1:]) > 0.01, "every key of higher layers changes in both"
 
 # %% [markdown]
 # Nothing of the past can be kept. From here on each token costs a whole window again: the right end

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from helpers import same, snapshot
 
-from minigpt import gradcheck, models
+from minigpt import gradcheck, models, ops
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
+from minigpt.jobs.evaluate import EvaluateOptions, evaluate
 from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.jobs.pretrain import PretrainOptions, train
 from minigpt.models.classifier import Classifier, transfer
@@ -85,7 +86,7 @@ def test_segments_begin_behind_the_first_delimiter():
 
 def test_an_auxiliary_loss_is_refused_where_there_is_no_next_token():
     model = classifier("bert")
-    with pytest.raises(InputError, match="a BERT sees the next token, so there is nothing to predict"):
+    with pytest.raises(InputError, match="BERT sees the next token, so there is nothing to predict"):
         model.loss(IDS, LENGTHS, LABELS, lm_weight=0.5)
 
 
@@ -143,3 +144,22 @@ def test_new_rows_of_the_vocabulary_reach_table_and_bias():
     shapes = {name: parameter.data.shape for name, parameter in wider.named_parameters()}
     assert shapes["tokens_embed.weight"] == (13, 4) and shapes["generator.words.bias"] == (13,)
     assert same(snapshot([wider.head.data[:11]]), snapshot([body.head.data]))
+
+
+def test_scores_of_a_next_token_are_refused_where_it_is_seen(pretrained, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("Once upon a time there was a dog.\n", encoding="utf-8")
+    with pytest.raises(InputError, match="a model of type BERT, which sees the next token"):
+        evaluate(EvaluateOptions(folder=pretrained("bert"), task="perplexity", file=str(text)))
+
+
+def test_a_frozen_body_drops_nothing():
+    kind = models.card("bert").model
+    body = kind(kind.Config(**SIZES), seed=0, dtype=np.float64)
+    model = Classifier(body, TASK, dropout=0.0, delimiter=DELIMITER)
+    key = ops.Key.of(1)
+    dropped, _ = model.forward(IDS, LENGTHS, key=key, grad=False)
+    model.frozen = True
+    frozen, _ = model.forward(IDS, LENGTHS, key=key, grad=False)
+    plain, _ = model.forward(IDS, LENGTHS, grad=False)
+    assert same(snapshot([frozen]), snapshot([plain])) and not same(snapshot([dropped]), snapshot([plain]))

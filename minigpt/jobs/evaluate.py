@@ -81,8 +81,8 @@ def evaluate(options: EvaluateOptions) -> Report:
     """Do one of TASKS with the model in a folder and the items of a file; print the report, and return it.
 
     Raises InputError for an unknown task, for an option that the task does not have, for a file that is not in the
-    form of the task, for a model that writes beside a source, and for a `json_file` that exists already or cannot be
-    written. All this is known before the work begins.
+    form of the task, for a model that writes beside a source or sees the next token, and for a `json_file` that exists
+    already or cannot be written. All this is known before the work begins.
     """
     options.check()
     if options.json_file is not None:
@@ -94,6 +94,10 @@ def evaluate(options: EvaluateOptions) -> Report:
         name = type(model).__name__
         advice = "take a model that continues a text, such as gpt1, gpt2 or lstm"
         raise InputError(f"eval: {options.folder} holds a {name}, which writes beside a source: {advice}")
+    if not model.learns_the_next_token:
+        name = type(model).__name__
+        advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
+        raise InputError(f"eval: {options.folder} holds a model of type {name}, which sees the next token: {advice}")
     model.to(choose_device(options.device))
     chosen = options.chosen()
     limit = chosen.pop("limit", None)

@@ -88,7 +88,7 @@ def check_body(body: LanguageModel, lm_weight: float | None = None) -> None:
         advice = "take a model that reads one text, such as gpt1, gpt2, lstm or bert"
         raise InputError(f"a {name} writes beside a source, and cannot be fine-tuned here: {advice}")
     if lm_weight and not body.learns_the_next_token:
-        raise InputError(f"lm_weight is {lm_weight}: a {name} sees the next token, so there is nothing to predict: "
+        raise InputError(f"lm_weight is {lm_weight}: {name} sees the next token, so there is nothing to predict: "
                          "leave it out")  # fmt: skip
 
 
@@ -241,7 +241,8 @@ class Classifier(Module):
         """ids (N,S,T), lengths (N,S) -> h (N*S,T,C)"""
         rows = ids.reshape(-1, ids.shape[-1])
         inputs = self.body.inputs_of(rows, lengths.reshape(-1), self.delimiter)
-        return self.body.hidden(rows, None, fold(key, 0), grad, **inputs)
+        key = None if self.frozen else fold(key, 0)  # what stays as it is gives the same features each time
+        return self.body.hidden(rows, None, key, grad, **inputs)
 
     def _scores(self, h: Array, lengths: Array, key: Key | None) -> tuple[Array, ScoresCache]:
         """h (N*S,T,C), lengths (N,S) -> scores (N,K)"""
