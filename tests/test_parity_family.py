@@ -10,6 +10,7 @@ import pytest
 from helpers import error
 
 from minigpt import models, open_model, ops
+from minigpt.data.objectives import spans
 
 pytestmark = pytest.mark.parity
 
@@ -244,3 +245,51 @@ def test_electra_s_files(torch, transformers, tmp_path):
     with pytest.warns(UserWarning, match="without its generator"):
         again = open_model(tmp_path / "theirs", dtype=np.float64)
     assert error(again.replaced_scores(ids), expected) < 1e-9
+
+
+def test_spanbert_s_boundary_loss_written_in_torch(torch, transformers):
+    """transformers has BERT's body and head; the boundary objective is written here, with PyTorch's own layers."""
+    torch.manual_seed(0)
+    kind = models.card("spanbert").model
+    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    config = kind.Config(**SHAPES[1], **rates)
+    ours = kind(config, seed=0, dtype=np.float64)
+    rng = np.random.default_rng(1)
+    for parameter in ours.parameters():
+        parameter.data += 0.2 * rng.standard_normal(parameter.data.shape)
+    published = ours.to_published({name: parameter.data for name, parameter in ours.named_parameters()})
+    own = {name: t for name, t in published.items() if name.startswith("boundary.")}
+    body = transformers.BertForMaskedLM(transformers.BertConfig(**config.to_dict())).eval().double()
+    state = body.state_dict()
+    state |= {name: torch.from_numpy(t.copy()) for name, t in published.items() if name not in own}
+    state["cls.predictions.decoder.weight"] = state["bert.embeddings.word_embeddings.weight"]
+    state["cls.predictions.decoder.bias"] = state["cls.predictions.bias"]
+    body.load_state_dict(state)
+    theirs = {name: torch.from_numpy(t.copy()).requires_grad_() for name, t in own.items()}
+
+    batch = spans(7, config.vocab_size, rate=0.4)(rng.integers(3, config.vocab_size, size=(4, 11)), rng)
+    targets, edges, places = (
+        torch.from_numpy(array) for array in (batch.targets, batch.span_edges, batch.span_places)
+    )
+    found = body(input_ids=torch.from_numpy(batch.ids), labels=targets, output_hidden_states=True)
+    h = found.hidden_states[-1]
+    rows = torch.arange(4)[:, None]
+    x = torch.cat([h[rows, edges[..., 0]], h[rows, edges[..., 1]], theirs["boundary.places_embed.weight"][places]], -1)
+    for layer in ("first", "second"):
+        x = torch.nn.functional.linear(x, theirs[f"boundary.{layer}.weight"], theirs[f"boundary.{layer}.bias"])
+        x = torch.nn.functional.gelu(x, approximate="tanh")
+        weight, bias = (theirs[f"boundary.ln_{layer}.{part}"] for part in ("weight", "bias"))
+        x = torch.nn.functional.layer_norm(x, weight.shape, weight, bias, eps=config.layer_norm_epsilon)
+    logits = body.cls.predictions.decoder(x)
+    boundary = torch.nn.functional.cross_entropy(logits.reshape(-1, config.vocab_size), targets.reshape(-1))
+    (found.loss + boundary).backward()
+
+    loss, cache = ours.loss(batch.ids, batch.targets, **batch.inputs)
+    assert error(loss, (found.loss + boundary).item()) < 1e-9
+    ours.zero_grad()
+    ours.loss_backward(cache)
+    gradients = {name: p.grad.numpy() for name, p in body.named_parameters() if p.grad is not None}
+    expected = ours.from_published(gradients | {name: t.grad.numpy() for name, t in theirs.items()}, Path("theirs"))
+    for name, parameter in ours.named_parameters():
+        if not name.endswith("c_attn.bias"):
+            assert error(parameter.grad, expected[name]) < 1e-9, name
