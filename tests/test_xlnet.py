@@ -112,6 +112,11 @@ def test_a_share_that_cannot_be_is_refused(rate):
         permuted(rate)
 
 
+def test_positions_are_refused():
+    with pytest.raises(InputError, match="XLNet knows distances and no positions"):
+        small().hidden(np.arange(5)[None], positions=np.arange(5))
+
+
 def test_it_learns_the_predicted_tokens_of_one_batch():
     batch = drawn(rows=4, length=8, rate=0.3)
     model = XLNet(XLNetConfig(**(SIZES | {"n_embd": 16})), seed=0)

@@ -180,7 +180,7 @@ def check_teacher(teacher: LanguageModel) -> None:
     tells_words = isinstance(teacher, Encoder) and hasattr(teacher.words, "ln") and teacher.widen is None
     if not tells_words:
         name = type(teacher).__name__
-        raise InputError(f"a {name} cannot teach a DistilBERT: take a bert, a roberta or a larger distilbert")
+        raise InputError(f"{name} cannot teach a DistilBERT: take a bert, a roberta or a larger distilbert")
 
 
 def _in_teacher(name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.data.objectives import Objective, permuted
 from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import published
@@ -92,8 +93,10 @@ class XLNet(Encoder):
         self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, segments=None,
         positions=None,
     ) -> tuple[Array, Cache]:
-        """ids (B,T) int -> h (B,T,C), the content stream, as `Encoder.hidden`; positions are refused with a past."""
+        """ids (B,T) int -> h (B,T,C), the content stream, as `Encoder.hidden`. Raises InputError for positions too."""
         self.check_past(past)
+        if positions is not None:
+            raise InputError("XLNet knows distances and no positions: leave them out")
         return self._streams(ids, key, grad, mask, None, segments)
 
     def states_for_words(
