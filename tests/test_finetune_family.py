@@ -10,6 +10,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.evaluate import EvaluateOptions, evaluate
 from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.jobs.pretrain import PretrainOptions, train
+from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models.classifier import Classifier, transfer
 from minigpt.models.family.encoder import Encoder
 
@@ -163,3 +164,11 @@ def test_a_frozen_body_drops_nothing():
     frozen, _ = model.forward(IDS, LENGTHS, key=key, grad=False)
     plain, _ = model.forward(IDS, LENGTHS, grad=False)
     assert same(snapshot([frozen]), snapshot([plain])) and not same(snapshot([dropped]), snapshot([plain]))
+
+
+def test_a_model_that_cannot_write_says_so_before_anything_else(pretrained, capsys):
+    folder = pretrained("bert")
+    capsys.readouterr()
+    with pytest.raises(InputError, match="cannot continue a text"):
+        sample(SampleOptions(folder=folder, prompt="a dog"))
+    assert not any(capsys.readouterr())

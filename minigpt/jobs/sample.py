@@ -51,11 +51,14 @@ def sample(options: SampleOptions, write: Callable[[str], object] = _print) -> l
     One text is written piece by piece as it comes; several are drawn together and written when all are done. Number i
     is the same however many there are. Each ends after `options.tokens`, or where the model ends it, if its vocabulary
     has a token for that. Without a prompt a text begins after the end of another, or at a line break. Of a model that
-    reads a source the prompt is the source, and the text what it writes beside it. Raises InputError
-    for options outside their range, and for a prompt without tokens or with more of them than the model can see.
+    reads a source the prompt is the source, and the text what it writes beside it. Raises InputError for options
+    outside their range, for a model that cannot write, and for a prompt without tokens or with more of them than the
+    model can see.
     """
     options.check()
     model, text = models.open_both(options.folder)
+    if not model.can_generate and not model.reads_a_source:
+        model.new_past()  # which says why it cannot
     model.to(choose_device(options.device))
     if model.reads_a_source:
         start, stop = [], model.config.eos_token_id

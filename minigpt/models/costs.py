@@ -175,10 +175,10 @@ def _real_length(axis: int, sizes: dict[int, int]) -> int:
 
 def caches(model_class: type[LanguageModel], config: Config, batch: int) -> str:
     """What the caches of a batch cost, in words, without and with checkpointed blocks."""
-    kept = activations(model_class, config, batch, config.n_positions)
-    kept_with_checkpoints = activations(model_class, config, batch, config.n_positions, checkpoint_blocks=True)
-    whole = human_bytes(kept)
-    less = human_bytes(kept_with_checkpoints)
+    whole = human_bytes(activations(model_class, config, batch, config.n_positions))
+    if not model_class.can_checkpoint_blocks:
+        return whole
+    less = human_bytes(activations(model_class, config, batch, config.n_positions, checkpoint_blocks=True))
     if less == whole:
         return whole
     return f"{whole}, with --checkpoint-blocks {less}"
