@@ -29,10 +29,13 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from tqdm import tqdm
 
 from minigpt.cli import main as minigpt
 from minigpt.files import hub
@@ -149,6 +152,8 @@ def start(words: list[str], place: Path, attack: Attack) -> int:
         return process
     status = 70
     try:
+        # The parent shares tqdm's lock: a child killed while it held the lock would leave the parent waiting forever.
+        tqdm.set_lock(threading.RLock())
         os.chdir(place)
         output = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(output, 1)
