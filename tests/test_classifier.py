@@ -12,7 +12,8 @@ from helpers import KEY, error, same, small_gpt1, small_gpt2, snapshot
 from minigpt import GPT1, gradcheck, ops
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
-from minigpt.models.classifier import Classifier, FileLayout, transfer
+from minigpt.models.classifier import Classifier, transfer
+from minigpt.models.task_model import FileLayout
 from minigpt.ops import reference
 
 V, T, C = 10, 7, 4  # three of the rows are special

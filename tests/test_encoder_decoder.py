@@ -479,7 +479,7 @@ def test_where_it_stops_the_text_ends(trained, monkeypatch):
         ("sample {0} --prompt ''", "the prompt '' holds no token: give some text"),
         ("sample {0} --prompt 'a b a b a b a b a b a b a b a b a b'", "18 tokens and the model sees 16: give only"),
         ("eval {0} perplexity {0}/merges.txt", "which writes beside a source: take a model that continues a text"),
-        ("finetune {0} --task sentiment --train stories:20", "writes beside a source, and cannot be fine-tuned here"),
+        ("finetune {0} --task sentiment --train stories:20 --freeze", "has no head that could learn: leave it out"),
     ],
 )
 def test_what_it_cannot_do_is_answered_in_one_line(trained, line, words, capsys):

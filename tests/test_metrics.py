@@ -20,7 +20,7 @@ from minigpt.evaluation.metrics import (
     pearson,
     wilson,
 )
-from minigpt.models.classifier import expected_score, score_targets
+from minigpt.models.task_model import expected_score, score_targets
 
 MEASURES = (accuracy, f1, matthews, pearson)
 

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 Sequences = list[list[Part]]  # the sequences of one example
 
 
-# The four transformations, from the top of figure 1 to its bottom.
+# The four transformations, from the top of figure 1 to its bottom; and one for models that write their answers.
 
 
 def classification(example: Example) -> Sequences:
@@ -66,13 +66,26 @@ def choice(example: Example) -> Sequences:
     return sequences
 
 
+def together(example: Example) -> Sequences:
+    """start text $ text ... extract: all texts and candidates in one sequence, for a model that writes the answer.
+
+    So T5 is given every task (Raffel et al. 2020, section 2.4); its names of texts and tasks are tokens here.
+    """
+    texts = [f"text {n}" for n in range(1, len(example.texts) + 1)]
+    candidates = [f"candidate {n}" for n in range(1, len(example.choices) + 1)]
+    parts = []
+    for name, text in zip(texts + candidates, example.texts + example.choices, strict=True):
+        parts += [Part(DELIMITER), Part(name, text)]
+    return [[Part(START), *parts[1:], Part(EXTRACT)]]
+
+
 TRANSFORMATIONS = {
     "classification": classification,
     "entailment": entailment,
     "similarity": similarity,
     "choice": choice,
+    "together": together,
 }
-
 
 # From parts to token ids.
 
@@ -134,16 +147,16 @@ def _shorten(pieces: list[list[int]], excess: int) -> None:
 
 def encode_all(
     examples: Sequence[Example],
-    kind: str,
+    transformation: str,
     tokenizer: Tokenizer,
     room: int,
 ) -> list[list[Encoded]]:
     """The sequences of each example: one, two, or one for each candidate.
 
-    kind: one of TRANSFORMATIONS; room: the most tokens of a sequence. Raises InputError, with the number of the
-    example, for one that cannot be encoded, and for one with more or fewer candidates than the first.
+    transformation: one of TRANSFORMATIONS; room: the most tokens of a sequence. Raises InputError, with the number of
+    the example, for one that cannot be encoded, and for one with more or fewer candidates than the first.
     """
-    transform = TRANSFORMATIONS[kind]
+    transform = TRANSFORMATIONS[transformation]
     encoded = []
     for number, example in enumerate(examples, 1):
         try:

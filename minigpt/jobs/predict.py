@@ -14,7 +14,7 @@ from minigpt.files import disk
 from minigpt.jobs.finetune import Data, answer, encode, open_classifier, parse_columns
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
 from minigpt.jobs.option_fields import OnDevice, argument, option
-from minigpt.models.classifier import Classifier, FileLayout, expected_score
+from minigpt.models.task_model import FileLayout, TaskModel, expected_score
 from minigpt.tokenizer import Tokenizer
 
 
@@ -56,7 +56,8 @@ def predict(
     found, examples = labelled_files.read(file, layout.task, columns=layout.columns, labelled=False)
     if found.kind != task.kind:
         raise InputError(f"--task {layout.task} lays out a {found.kind}, and {options.folder} was taught a {task.kind}")
-    data = encode(examples, task, text, model.body.config.n_positions, str(file))
+    room = model.body.config.n_positions
+    data = encode(examples, task, text, room, str(file), model.transformation(task))
     _tell_losses(data, text, options, tell)
     probabilities = answer(model, data.encoded)
     if task.scored:
@@ -72,7 +73,7 @@ def predict(
     return answers
 
 
-def _layout(options: PredictOptions, model: Classifier, tell: Callable[[str], object]) -> FileLayout:
+def _layout(options: PredictOptions, model: TaskModel, tell: Callable[[str], object]) -> FileLayout:
     """How the file is laid out: as the options say, or else as the files of fine-tuning were, which is then told.
 
     A layout that is given has its own columns; columns that are given take the place of all those of fine-tuning.

@@ -6,63 +6,19 @@
 One backward pass goes through head and body, for the task's loss and for the auxiliary one together.
 """
 
-import json
-from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minigpt import ops
-from minigpt.data.examples import Task, check_task
+from minigpt.data.examples import Task
 from minigpt.device.arrays import Array, array_module, to_device, to_numpy
 from minigpt.errors import InputError
-from minigpt.files import checkpoint
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn import Cache, Linear, Module, Parameter, accumulate
+from minigpt.models.task_model import SCORES, Losses, TaskModel, check_lm_weight, usual_lm_weight
+from minigpt.nn import Cache, Linear, accumulate
 from minigpt.ops.random_keys import Key, fold
-
-FILE = "classifier.safetensors"
-SCORES = 6  # a score from 0 to 5 is a distribution over so many classes (Tai et al. 2015, section 4.2)
-
-
-def expected_score(p: np.ndarray) -> np.ndarray:
-    """p (N,6), the probabilities of the scores 0 to 5 -> (N,), the expected score (Tai et al. 2015, section 4.2)"""
-    scores = np.arange(p.shape[-1], dtype=p.dtype)
-    return p @ scores
-
-
-def score_targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """y (N,) from 0 to 5 -> classes (N,2) int64, weights (N,2) float64: a distribution whose expected score is y
-
-    Class floor(y) weighs floor(y) + 1 - y, the next one y - floor(y) (Tai et al. 2015, section 4.2); of 5, all is on 5.
-    Raises InputError for a score out of range.
-    """
-    y = np.asarray(y, np.float64)
-    in_range = (y >= 0) & (y <= 5)
-    if not in_range.all():
-        raise InputError(f"scores from {y.min()} to {y.max()}: give numbers from 0 to 5")
-    low = np.minimum(np.floor(y), 4)
-    high = low + 1
-    classes = np.stack([low, high], axis=-1)
-    weights = np.stack([high - y, y - low], axis=-1)
-    return classes.astype(np.int64), weights
-
-
-class FileLayout(NamedTuple):
-    """How the files were laid out that a classifier learned from: what `labelled_files.read` was given."""
-
-    task: str
-    columns: dict[str, str]
-
-
-class Losses(NamedTuple):
-    """Of a batch, in nats: the task's loss L2, the auxiliary L1, and L3 = L2 + lambda L1, which is made small."""
-
-    task: Array
-    lm: Array
-    total: Array
 
 
 class ScoresCache(NamedTuple):
@@ -75,28 +31,6 @@ class ScoresCache(NamedTuple):
     head: Cache
 
 
-LM_WEIGHT = 0.5  # of the auxiliary loss beside the task's (GPT-1 section 4.1)
-
-
-def check_body(body: LanguageModel, lm_weight: float | None = None) -> None:
-    """Raises InputError for a body that reads a source, and for an auxiliary loss of one that predicts no next token.
-
-    lm_weight: of that loss, where it was given.
-    """
-    name = type(body).__name__
-    if body.reads_a_source:
-        advice = "take a model that reads one text, such as gpt1, gpt2, lstm or bert"
-        raise InputError(f"a {name} writes beside a source, and cannot be fine-tuned here: {advice}")
-    if lm_weight and not body.learns_the_next_token:
-        raise InputError(f"lm_weight is {lm_weight}: {name} sees the next token, so there is nothing to predict: "
-                         "leave it out")  # fmt: skip
-
-
-def usual_lm_weight(body: LanguageModel) -> float:
-    """The weight of the auxiliary loss where nothing else is said: none, where a body sees the next token."""
-    return LM_WEIGHT if body.learns_the_next_token else 0.0
-
-
 def outputs(task: Task) -> int:
     """How many scores the head gives for a state: one for each label, or one for a candidate."""
     if task.scored:
@@ -104,14 +38,15 @@ def outputs(task: Task) -> int:
     return len(task.labels) or 1
 
 
-class Classifier(Module):
+class Classifier(TaskModel):
     """A language model with a head for one task.
 
     body: with the special tokens in its vocabulary (`transfer`); dropout: on the state that the head reads; seed: of
     the head's weights, N(0, 0.02), with a bias of 0 as in OpenAI's code; None leaves them zero, to be filled.
-    delimiter: the token between two texts, for a body with segments. frozen: does the body stay as it is? files: how
-    the files are laid out that it learns from; None where it learns from none. Raises InputError as `check_body` does.
+    delimiter: the token between two texts, for a body with segments. Raises InputError for a body that reads a source.
     """
+
+    added = ("head",)
 
     def __init__(
         self,
@@ -121,17 +56,14 @@ class Classifier(Module):
         seed: int | None = 0,
         delimiter: int | None = None,
     ):
-        check_task(task)
-        check_body(body)
+        super().__init__(body, task)
+        if body.reads_a_source:
+            raise InputError(f"a {type(body).__name__} writes its answer beside a source: take TextClassifier")
         rng = None
         if seed is not None:
             rng = np.random.default_rng([seed, 1])
-        self.body = body
-        self.task = task
         self.dropout = dropout
         self.delimiter = delimiter
-        self.frozen = False
-        self.files: FileLayout | None = None
         dtype = body.head.data.dtype
         self.head = Linear(body.state_width, outputs(task), rng, 0.02, dtype)
 
@@ -147,6 +79,11 @@ class Classifier(Module):
         h = cache.keep("body", self._hidden(ids, lengths, key, grad))
         scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
         return scores, cache
+
+    def scores(self, ids: Any, lengths: Any) -> Array:
+        """ids (N,S,T), lengths (N,S) -> scores (N,K), as `forward` without a cache"""
+        found, _ = self.forward(ids, lengths, grad=False)
+        return found
 
     def backward(self, dscores: Array, cache: Cache) -> None:
         """dscores (N,K) -> nothing: the gradients arrive in the parameters"""
@@ -169,16 +106,16 @@ class Classifier(Module):
         labels: int, or float scores from 0 to 5 where the task has none. L2 is the mean cross-entropy of the answers;
         L1 the mean over all sequences of the mean over their tokens: each token after the start is predicted, the
         special ones too. lm_weight: None is 0.5, or 0 for a body that sees the next token. normalizer: the number of
-        examples in the whole batch, where this is a part of it. Raises InputError as `check_body` does.
+        examples in the whole batch, where this is a part of it. Raises InputError as `check_lm_weight` does.
         """
         if lm_weight is None:
             lm_weight = usual_lm_weight(self.body)
-        check_body(self.body, lm_weight)
+        check_lm_weight(self.body, lm_weight)
         normalizer = normalizer or len(ids)
         device = self.body.device
         ids = to_device(ids, device)
         lengths = to_device(lengths, device)
-        targets, weights = self._targets(labels)
+        targets, weights = self.targets_of(labels)
         targets = to_device(targets, device)
         weights = to_device(weights, device)
         xp = array_module(ids)
@@ -229,14 +166,6 @@ class Classifier(Module):
         else:
             self.body.hidden_backward(dh, cache)
 
-    def learned(self) -> Iterator[tuple[str, Parameter]]:
-        """(name, parameter) of all that learns: everything, or, with a frozen body, the head and what a task adds."""
-        own = {id(parameter) for module in self.body.learned_when_frozen() for parameter in module.parameters()}
-        own |= {id(parameter) for parameter in self.head.parameters()}
-        for name, parameter in self.named_parameters():
-            if not self.frozen or id(parameter) in own:
-                yield name, parameter
-
     def _hidden(self, ids: Array, lengths: Array, key: Key | None, grad: bool) -> tuple[Array, Cache]:
         """ids (N,S,T), lengths (N,S) -> h (N*S,T,C)"""
         rows = ids.reshape(-1, ids.shape[-1])
@@ -273,61 +202,18 @@ class Classifier(Module):
         # states = summary(h)
         return self.body.summary_backward(dstates.reshape(-1, shape[-1]), shape, lengths)
 
-    def _targets(self, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) -> classes (N,J) int and their weights (N,J): J is 2 for scores, which lie between two classes."""
-        labels = np.asarray(labels)
-        if self.task.scored:
-            return score_targets(labels)
-        weights = np.ones((len(labels), 1))
-        return labels[:, None], weights
+    # ----------------------------------------------------------------------------------------------------------- files
 
-    def probabilities(self, ids: Any, lengths: Any) -> np.ndarray:
-        """ids (N,S,T), lengths (N,S) -> (N,K) float64: how likely each label, or each candidate, is the right one"""
-        scores, _ = self.forward(ids, lengths, grad=False)
-        z = to_numpy(scores).astype(np.float64)
-        p, _ = ops.softmax_forward(z)
-        return p
-
-    def save(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Write the body as a model directory of its own, which transformers opens too, and the head beside it.
-
-        overwrite: as for the body's own `save`. Raises InputError.
-        """
-        path = Path(folder) / FILE
-        if not overwrite:
-            self.body.check_folder(Path(folder))  # before anything is removed
-        path.unlink(missing_ok=True)  # never this body with an older head
-        self.body.save(folder, overwrite=True)
-        tensors = {}
-        for name, parameter in self.head.named_parameters():
-            tensors[name] = to_numpy(parameter.data)
-        about = self.task._asdict() | {"dropout": self.dropout}
-        if self.delimiter is not None:
-            about["delimiter"] = self.delimiter
-        if self.files is not None:
-            about["files"] = self.files._asdict()
-        checkpoint.save_tensors(path, tensors, {"task": json.dumps(about)})
+    def about(self) -> dict[str, Any]:
+        """Its dropout, and the token between two texts."""
+        if self.delimiter is None:
+            return {"dropout": self.dropout}
+        return {"dropout": self.dropout, "delimiter": self.delimiter}
 
     @classmethod
-    def load(cls, folder: str | Path, body: LanguageModel) -> "Classifier":
-        """The classifier that was saved with this body. Raises InputError where there is none, or another one."""
-        path = Path(folder) / FILE
-        if not path.is_file():
-            raise InputError(f"{folder} holds no {FILE}: give a model that minigpt finetune wrote")
-        tensors, about = checkpoint.load_tensors(path)
-        try:
-            about = json.loads(about["task"])
-            task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
-            delimiter = about.get("delimiter")
-            model = cls(body, task, _checked_rate(about["dropout"]), seed=None, delimiter=delimiter)
-            if "files" in about:
-                files = about["files"]
-                model.files = FileLayout(str(files["task"]), dict(files["columns"]))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise InputError(f"{path} was not written by this version of minigpt finetune: {error!r}") from error
-        parameters = dict(model.head.named_parameters())
-        checkpoint.fill(parameters, tensors, path)
-        return model
+    def of(cls, body: LanguageModel, task: Task, about: dict[str, Any]) -> "Classifier":
+        """The classifier that a file tells about, its head still zero."""
+        return cls(body, task, _checked_rate(about["dropout"]), seed=None, delimiter=about.get("delimiter"))
 
 
 def _checked_rate(rate: Any) -> float:

@@ -78,8 +78,9 @@ def _about_size(job: Job, tuning: Tuning) -> list[str]:
     parts = []
     for part, size in zip(memory._fields, memory, strict=True):
         parts.append(f"{part} {costs.human_bytes(size)}")
+    what = f"{name}, which writes its answers" if job.answers else f"{name} and a head"
     return [
-        f"model    {name} and a head: {numbers:,} parameters",
+        f"model    {what}: {numbers:,} parameters",
         f"memory   {total}: {', '.join(parts)}",
     ]
 
@@ -116,7 +117,9 @@ def count_of(n: int, thing: str) -> str:
 def _about_guessing(job: Job) -> str:
     """The loss of guessing, and the score of the best answer that is always the same."""
     n = outputs(job.task)
-    if job.task.kind == "choice":
+    if job.answers:
+        n = job.text.vocab_size  # of each token of an answer
+    elif job.task.kind == "choice":
         n = len(job.data["train"].encoded[0])
     chance = math.log(n)
     return f"a loss of ln {n} = {chance:.2f} at first; {baseline_in_words(job, 'valid')}"

@@ -130,17 +130,21 @@ def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, lis
     return {"train": train, "valid": valid}
 
 
-def encode(examples: list[Example], task: Task, text: Tokenizer, room: int, source: str = "") -> Data:
+def encode(
+    examples: list[Example], task: Task, text: Tokenizer, room: int, source: str = "", transformation: str | None = None
+) -> Data:
     """The examples together with their token sequences. Raises InputError for what cannot be a sequence.
 
-    source: where they come from, in words, for the error.
+    source: where they come from, in words, for the error. transformation: how they become sequences, a name of
+    `input_transformations.TRANSFORMATIONS`; None: as a head reads this kind of task.
     """
     if not examples:
         raise InputError("there are no examples: give a file with some")
     try:
-        return Data(examples, input_transformations.encode_all(examples, task.kind, text, room))
+        encoded = input_transformations.encode_all(examples, transformation or task.kind, text, room)
     except InputError as error:
         raise InputError(f"{source}{source and ', '}{error}") from error
+    return Data(examples, encoded)
 
 
 def unknown_share(data: Data, text: Tokenizer) -> float:

@@ -25,7 +25,8 @@ from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.finetune.tuning import Tuning, Watch, run
 from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.run_folder import RESUME, write_table
-from minigpt.models.classifier import FILE, Classifier
+from minigpt.models.task_model import FILE, TaskModel
+from minigpt.models.text_classifier import kind_for
 from minigpt.tokenizer import Tokenizer
 
 
@@ -168,7 +169,7 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
     print(f"now: minigpt predict {typed(last)} FILE")
 
 
-def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Classifier, Tokenizer]:
+def open_classifier(folder: str | Path, device: str | None = None) -> tuple[TaskModel, Tokenizer]:
     """Open what `finetune` wrote: the classifier and its tokenizer.
 
     Raises InputError where there is none, and where there are several, of different seeds.
@@ -177,4 +178,4 @@ def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Clas
     if heads and not (Path(folder) / FILE).exists():
         raise InputError(f"{folder} holds a model for each of {len(heads)} seeds: give one, such as {heads[0].parent}")
     body, text = models.open_both(folder)
-    return Classifier.load(hub.find(folder), body).to(choose_device(device)), text
+    return kind_for(body).load(hub.find(folder), body).to(choose_device(device)), text

@@ -10,7 +10,7 @@ from minigpt.data import input_transformations
 from minigpt.data.input_transformations import Encoded
 from minigpt.evaluation import metrics
 from minigpt.jobs.finetune.examples import Data
-from minigpt.models.classifier import Classifier, expected_score, score_targets
+from minigpt.models.task_model import TaskModel, expected_score, score_targets
 
 TINY = 1e-300  # a probability of 0 has no logarithm
 
@@ -25,7 +25,7 @@ class Judged(NamedTuple):
 
 
 def answer(
-    model: Classifier, encoded: Sequence[Sequence[Encoded]], size: int = 64, check: Callable[[], None] = lambda: None
+    model: TaskModel, encoded: Sequence[Sequence[Encoded]], size: int = 64, check: Callable[[], None] = lambda: None
 ) -> np.ndarray:
     """(N,K): how likely each label, or each candidate, is the right one, for sequences of like length together.
 
@@ -42,7 +42,7 @@ def answer(
     return np.array(found)
 
 
-def evaluate(model: Classifier, data: Data, check: Callable[[], None] = lambda: None) -> Judged:
+def evaluate(model: TaskModel, data: Data, check: Callable[[], None] = lambda: None) -> Judged:
     """Judge a classifier by the task's own metric, on all of these examples. check: as for `answer`."""
     p = answer(model, data.encoded, check=check)
     labels = np.array(data.labels)

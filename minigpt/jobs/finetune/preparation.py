@@ -18,8 +18,10 @@ from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, 
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.run_folder import RESUME, holds_a_run, option_text
-from minigpt.models.classifier import Classifier, FileLayout, check_body, check_layers, transfer, usual_lm_weight
+from minigpt.models.classifier import Classifier, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
+from minigpt.models.task_model import FileLayout, TaskModel, check_lm_weight, usual_lm_weight
+from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_texts, kind_for
 from minigpt.tokenizer import Tokenizer
 
 # What may be told anew to a run that goes on: where things are. Whether they are still the same, their marks tell.
@@ -35,7 +37,10 @@ MARKED = {
 
 @dataclass
 class Job:
-    """Everything that a run works with. data: by split; text: the tokenizer with the special tokens."""
+    """Everything that a run works with.
+
+    data: by split; text: the tokenizer with the special tokens; answers: their ids, where the model writes them.
+    """
 
     options: FinetuneOptions
     task: Task
@@ -46,6 +51,7 @@ class Job:
     device: str
     folder: Path
     marks: dict[str, str]
+    answers: list[list[int]]
 
     @property
     def folders(self) -> dict[int, Path]:
@@ -55,12 +61,15 @@ class Job:
             return {self.options.seed: self.folder}
         return {seed: self.folder / f"seed-{seed}" for seed in seeds}
 
-    def classifier(self, seed: int) -> Classifier:
+    def classifier(self, seed: int) -> TaskModel:
         """The classifier that a seed begins with."""
         options = self.options
         body = transfer(self.pretrained, self.new_rows, options.transfer, options.dropout, seed)
-        delimiter = None if body.learns_the_next_token else self.text.ids[DELIMITER]
-        classifier = Classifier(body, self.task, options.head_dropout, seed, delimiter)
+        if body.reads_a_source:
+            classifier = TextClassifier(body, self.task, self.answers)
+        else:
+            delimiter = None if body.learns_the_next_token else self.text.ids[DELIMITER]
+            classifier = Classifier(body, self.task, options.head_dropout, seed, delimiter)
         classifier.frozen = options.freeze
         if not is_stories(options.train):
             classifier.files = FileLayout(layout_of(options.task), options.columns or {})
@@ -75,20 +84,28 @@ def prepare(options: FinetuneOptions) -> Job:
     pretrained, plain = models.open_both(options.model)
     if options.lm_weight and options.freeze:
         raise InputError(f"--lm-weight {options.lm_weight}: of a frozen model nothing learns by it: leave it out")
-    check_body(pretrained, options.lm_weight)
+    check_lm_weight(pretrained, options.lm_weight)
+    if options.freeze and pretrained.reads_a_source:
+        name = type(pretrained).__name__
+        raise InputError(f"--freeze: a {name} writes its answers and has no head that could learn: leave it out")
     if options.lm_weight is None:
         options = replace(options, lm_weight=0.0 if options.freeze else usual_lm_weight(pretrained))
     check_layers(pretrained, options.transfer)
     text = plain.with_special(SPECIAL)
     task, splits = load_splits(options)
     room = pretrained.config.n_positions
+    transformation = kind_for(pretrained).transformation(task)
     sources = {"valid": options.valid, "test": options.test}
     data = {}
     for split, examples in splits.items():
-        data[split] = encode(examples, task, text, room, sources.get(split) or options.train)
+        source = sources.get(split) or options.train
+        data[split] = encode(examples, task, text, room, source, transformation)
+    answers = []
+    if pretrained.reads_a_source:
+        answers = answer_ids(answer_texts(task, [one for part in splits.values() for one in part]), text)
     new_rows = text.vocab_size - plain.vocab_size
     marks = _marks(task, data, pretrained, plain)
-    job = Job(options, task, data, pretrained, text, new_rows, device, folder, marks)
+    job = Job(options, task, data, pretrained, text, new_rows, device, folder, marks, answers)
     if not holds_a_run(folder):
         check_empty(folder, [below for below in job.folders.values() if below != folder])
     return job

@@ -17,7 +17,7 @@ from minigpt.files import checkpoint
 from minigpt.jobs.finetune.examples import Data
 from minigpt.jobs.finetune.judging import Judged, evaluate
 from minigpt.jobs.finetune.settings import RATE, FinetuneOptions
-from minigpt.models.classifier import Classifier, Losses
+from minigpt.models.task_model import Losses, TaskModel
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient, clip_by_global_norm
 from minigpt.nn.schedules import warmup_linear
 from minigpt.ops.random_keys import Key
@@ -52,7 +52,7 @@ class Tuning:
 
     def __init__(
         self,
-        model: Classifier,
+        model: TaskModel,
         train: Data,
         valid: Data,
         options: FinetuneOptions,
@@ -157,7 +157,7 @@ def _part(tensors: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 
 def update(
-    model: Classifier,
+    model: TaskModel,
     data: Data,
     rows: np.ndarray,
     options: FinetuneOptions,
@@ -193,7 +193,7 @@ class Watch:
 
 
 def tune(
-    model: Classifier,
+    model: TaskModel,
     train: Data,
     valid: Data,
     options: FinetuneOptions,

@@ -224,6 +224,13 @@ class EncoderDecoder(LanguageModel):
         """Those of both sides."""
         return [*self.encoder.h, *self.decoder.h]
 
+    def layers_of(self, name: str) -> int:
+        """As `LanguageModel.layers_of`, on both sides: a norm behind the blocks belongs to the last one."""
+        _, _, of_stack = name.partition(".")
+        if of_stack.startswith("h."):
+            return super().layers_of(of_stack)
+        return self.config.n_layer if of_stack.startswith("ln_f.") else 0
+
     # --------------------------------------------------------------------------------------------------- hidden states
 
     def hidden(
