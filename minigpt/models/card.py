@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from minigpt.data.objectives import Objective, causal
+from minigpt.errors import InputError
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import Optimizer
 from minigpt.tokenizer import Tokenizer
@@ -26,6 +27,17 @@ def as_wide_as_the_paper(width: int) -> float:
     return min(max(std, 0.02), 0.05)
 
 
+class Aim(NamedTuple):
+    """Something that a model can learn to predict, beside what its card says first (`minigpt train --objective`).
+
+    name: on the command line. objective, mask_rate: as those of a card.
+    """
+
+    name: str
+    objective: Callable[..., Objective]
+    mask_rate: float | None = None
+
+
 class Card(NamedTuple):
     """One model of the registry.
 
@@ -37,6 +49,7 @@ class Card(NamedTuple):
     objective covers where nothing else is said, its second argument; None: it covers none. token_settings: values
     of a configuration that are tokens, such as the one that a decoder starts with, as a function of the tokenizer.
     loss_in_nats: is the loss nats per token, so that it can be compared with guessing and with a table of frequencies?
+    other_aims: what it can learn to predict instead.
     """
 
     name: str
@@ -51,3 +64,16 @@ class Card(NamedTuple):
     token_settings: Callable[[Tokenizer], dict[str, int]] | None = None
     loss_in_nats: bool = True
     mask_rate: float | None = None
+    other_aims: tuple[Aim, ...] = ()
+
+    def aim(self, name: str | None = None) -> Aim:
+        """What the model learns to predict by this name; None: what the card says first. Raises InputError."""
+        if name is None:
+            return Aim(self.name, self.objective, self.mask_rate)
+        for one in self.other_aims:
+            if one.name == name:
+                return one
+        if not self.other_aims:
+            raise InputError(f"--objective {name}: {self.name} has a single objective: leave --objective out")
+        known = " or ".join(one.name for one in self.other_aims)
+        raise InputError(f"--objective {name}: {self.name} has none of that name: choose {known}, or leave it out")

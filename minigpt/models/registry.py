@@ -81,6 +81,15 @@ def size_names() -> str:
     return "; ".join([", ".join(common), *parts])
 
 
+def aim_names() -> str:
+    """The objectives that can be chosen, in words: "bart: masking, deletion; bert: whole-words"."""
+    parts = []
+    for one in CARDS:
+        if one.other_aims:
+            parts.append(f"{one.name}: {', '.join(aim.name for aim in one.other_aims)}")
+    return "; ".join(parts)
+
+
 def card_in(folder: str | Path) -> Card:
     """The card of the model in a directory, or of a downloaded model by its name.
 

@@ -108,6 +108,32 @@ def whole_words(ends_word: np.ndarray) -> Places:
     return draw
 
 
+def n_grams(longest: int = 3) -> Places:
+    """Neighbouring tokens are covered together, N of them with a chance in proportion to 1/N (ALBERT section 4.1).
+
+    Stretches are drawn until n tokens are covered; they may touch, and the last one is cut to fit. Raises InputError
+    for a longest stretch below 1.
+    """
+    check_whole("longest", longest, "a whole number of 1 or more, such as 3", least=1)
+    lengths = np.arange(1, longest + 1)
+    chances = (1 / lengths) / (1 / lengths).sum()
+
+    def draw(ids: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        drawn = np.zeros(ids.shape, bool)
+        for row, free in enumerate(ids >= 0):
+            left = min(n, int(free.sum()))
+            while left:
+                start = rng.choice(np.flatnonzero(free))
+                length = min(int(rng.choice(lengths, p=chances)), left)
+                stretch = slice(start, start + length)
+                drawn[row, stretch] |= free[stretch]
+                left -= int(free[stretch].sum())
+                free[stretch] = False
+        return drawn
+
+    return draw
+
+
 def fixed(objective: Objective) -> Objective:
     """The same tokens of a window are covered each time it is seen, as in BERT's data, which were covered beforehand.
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigpt.data.objectives.batch import Batch, Objective
-from minigpt.data.objectives.covering import masked
+from minigpt.data.objectives.covering import Places, masked
 from minigpt.errors import InputError
 
 
@@ -13,14 +13,16 @@ def sentence_pairs(
     start_id: int,
     separator_id: int,
     rate: float = 0.15,
+    places: Places | None = None,
 ) -> Objective:
     """Both tasks of BERT (Devlin et al. 2018, section 3.1): covered tokens, and does the second part follow the first?
 
     The objective maps ids (B,T+1) to rows `start, first part, separator, second part, separator` of T tokens. Half of
     the second parts continue the row (label 0), half come from another row (label 1). Then tokens are covered as
-    `masked` does. Raises InputError for fewer than 2 rows or 5 tokens, and as `masked` does.
+    `masked` does; places: which tokens are drawn. Raises InputError for fewer than 2 rows or 5 tokens, and as `masked`
+    does.
     """
-    cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id))
+    cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id), places=places)
 
     def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
         b = len(ids)
@@ -42,13 +44,14 @@ def sentence_order(
     start_id: int,
     separator_id: int,
     rate: float = 0.15,
+    places: Places | None = None,
 ) -> Objective:
     """ALBERT's two tasks (Lan et al. 2020, section 3.1): covered tokens, and which of two neighbouring parts was first?
 
     As `sentence_pairs`, but both parts come from one row: half of them in their sequence (label 0), half exchanged
     (label 1). Raises InputError for fewer than 5 tokens, and as `masked` does.
     """
-    cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id))
+    cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id), places=places)
 
     def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
         first, second = _halves(ids)

@@ -302,9 +302,10 @@ def _assemble(
 
 def _objective(card: Card, options: PretrainOptions, text: Tokenizer) -> Objective:
     """What the model learns to predict, with the part of the tokens that is covered, if any is."""
+    objective = card.aim(options.objective).objective
     if options.mask_rate is None:
-        return card.objective(text)
-    return card.objective(text, options.mask_rate)
+        return objective(text)
+    return objective(text, options.mask_rate)
 
 
 def _line_starts(job: Job) -> tuple[np.ndarray, np.ndarray]:

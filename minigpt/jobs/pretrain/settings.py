@@ -79,6 +79,9 @@ class PretrainOptions(OnDevice):
         f"to {WARMUP}; none below {SHORT} steps)",
         metavar="N",
     )
+    objective: str | None = option(
+        None, f"what is predicted instead of the usual: {models.aim_names()}", metavar="NAME"
+    )
     mask_rate: float | None = option(
         None, "which part of the tokens is covered, of a model that learns to tell them (default: 0.3)", metavar="P"
     )
@@ -179,12 +182,14 @@ def resolve(options: PretrainOptions, config: Config) -> None:
 
 def _mask_rate(options: PretrainOptions) -> float | None:
     """Which part of the tokens is covered. Raises InputError for a rate outside (0, 1), and where none are covered."""
-    usual = models.card(options.model or MODEL).mask_rate
+    card = models.card(options.model or MODEL)
+    usual = card.aim(options.objective).mask_rate
     given = options.mask_rate
     if given is None:
         return usual
     if usual is None:
-        raise InputError(f"--mask-rate {given}: {options.model} covers no tokens: leave it out")
+        what = f"--objective {options.objective}" if options.objective else card.name
+        raise InputError(f"--mask-rate {given}: {what} covers no tokens: leave it out")
     if not 0 < given < 1:
         raise InputError(f"--mask-rate {given}: give a share of the tokens above 0 and below 1, such as {usual}")
     return given

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from minigpt.data.input_transformations import DELIMITER, START
-from minigpt.data.objectives import Objective, sentence_order
+from minigpt.data.objectives import Objective, n_grams, sentence_order
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family import published
 from minigpt.models.family.bert import BERTConfig, embeddings_of
@@ -90,9 +90,9 @@ SIZES = {
 
 
 def covered_words_and_order(text: Tokenizer, rate: float) -> Objective:
-    """ALBERT's two tasks: some tokens are covered, and half of the pairs are exchanged."""
+    """ALBERT's two tasks: stretches of up to three tokens are covered, and half of the pairs are exchanged."""
     ids = text.ids
-    return sentence_order(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate)
+    return sentence_order(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate, n_grams())
 
 
 CARD = Card(

@@ -11,9 +11,19 @@ from typing import ClassVar
 import numpy as np
 
 from minigpt.data.input_transformations import START
-from minigpt.data.objectives import Objective, one_after_the_other, restored, sentence_permutation, text_infilling
+from minigpt.data.objectives import (
+    Objective,
+    document_rotation,
+    one_after_the_other,
+    restored,
+    sentence_permutation,
+    text_infilling,
+    token_deletion,
+    token_masking,
+)
+from minigpt.data.objectives.restoring import Noise
 from minigpt.errors import InputError
-from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.family import published
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
@@ -102,6 +112,36 @@ SIZES = {
 def restored_text(text: Tokenizer, rate: float) -> Objective:
     """BART's objective (section 2.2, and the choice of section 5): spans become masks, sentences change places."""
     noise = one_after_the_other(text_infilling(text.ids[MASK], rate), sentence_permutation(sentence_ends(text)))
+    return restored_after(text, noise)
+
+
+def masked_tokens(text: Tokenizer, rate: float) -> Objective:
+    """Token masking alone, the first of the five noises of section 2.2."""
+    return restored_after(text, token_masking(text.ids[MASK], rate))
+
+
+def deleted_tokens(text: Tokenizer, rate: float) -> Objective:
+    """Token deletion alone."""
+    return restored_after(text, token_deletion(rate))
+
+
+def filled_text(text: Tokenizer, rate: float) -> Objective:
+    """Text infilling alone."""
+    return restored_after(text, text_infilling(text.ids[MASK], rate))
+
+
+def ordered_sentences(text: Tokenizer) -> Objective:
+    """Sentence permutation alone."""
+    return restored_after(text, sentence_permutation(sentence_ends(text)))
+
+
+def turned_back(text: Tokenizer) -> Objective:
+    """Document rotation alone."""
+    return restored_after(text, document_rotation())
+
+
+def restored_after(text: Tokenizer, noise: Noise) -> Objective:
+    """Write the whole text, from a source with this noise."""
     return restored(noise, text.ids[START], text.ids[END], text.ids[PAD])
 
 
@@ -133,4 +173,11 @@ CARD = Card(
     init_std=as_wide_as_the_paper,
     token_settings=token_settings,
     mask_rate=0.3,
+    other_aims=(
+        Aim("masking", masked_tokens, 0.3),
+        Aim("deletion", deleted_tokens, 0.3),
+        Aim("infilling", filled_text, 0.3),
+        Aim("permutation", ordered_sentences),
+        Aim("rotation", turned_back),
+    ),
 )

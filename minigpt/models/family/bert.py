@@ -7,14 +7,18 @@ It learns two tasks at once: to tell the words that are covered, and whether a s
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from minigpt.data.input_transformations import DELIMITER, START
-from minigpt.data.objectives import Objective, sentence_pairs
-from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.data.objectives import Objective, sentence_pairs, whole_words
+from minigpt.data.objectives.covering import Places
+from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.family import published
 from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer.bpe import END_OF_WORD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +102,19 @@ def covered_words_and_pairs(text: Tokenizer, rate: float) -> Objective:
 
     The token that begins a text stands for [CLS], the delimiter for [SEP].
     """
+    return pairs_with(text, rate, None)
+
+
+def whole_words_and_pairs(text: Tokenizer, rate: float) -> Objective:
+    """The same, where all tokens of a word are covered or none (BERT's release of May 2019)."""
+    ends_word = np.array([token.endswith(END_OF_WORD) for token in text.tokens])
+    return pairs_with(text, rate, whole_words(ends_word))
+
+
+def pairs_with(text: Tokenizer, rate: float, places: Places | None) -> Objective:
+    """BERT's two tasks for this vocabulary. places: which tokens are covered; None: each is drawn for itself."""
     ids = text.ids
-    return sentence_pairs(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate)
+    return sentence_pairs(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate, places)
 
 
 CARD = Card(
@@ -114,4 +129,5 @@ CARD = Card(
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
     mask_rate=MASK_RATE,
+    other_aims=(Aim("whole-words", whole_words_and_pairs, MASK_RATE),),
 )

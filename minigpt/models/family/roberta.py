@@ -10,12 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.data.objectives import Objective, fixed
+from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.family import published
 from minigpt.models.family.bert import BLOCK, SIZES, BERTConfig, embeddings_of
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
 from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT2Tokenizer
+from minigpt.tokenizer import GPT2Tokenizer, Tokenizer
 
 UNUSED = 2  # rows at the top of the published table of positions: it counts from the padding's id, 1
 
@@ -76,6 +77,11 @@ class RoBERTa(Encoder):
         return plain
 
 
+def words_covered_once(text: Tokenizer, rate: float) -> Objective:
+    """The same tokens of a text are covered each time it is seen, as in BERT's data (section 4.1, static masking)."""
+    return fixed(covered_words(text, rate))
+
+
 CARD = Card(
     "roberta",
     RoBERTa,
@@ -87,4 +93,5 @@ CARD = Card(
     special_tokens=(MASK,),
     init_std=as_wide_as_the_paper,
     mask_rate=MASK_RATE,
+    other_aims=(Aim("fixed", words_covered_once, MASK_RATE),),
 )
