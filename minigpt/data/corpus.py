@@ -92,8 +92,7 @@ def _of_documents(
     end: str = "\n",
     joint: str | None = None,
 ) -> Corpus:
-    """A text in memory, of documents. Each part ends with `end`. joint: what stands between two of them, whatever the
-    separator."""
+    """A text in memory, of documents. Each part ends with `end`. joint: stands between two, whatever the separator."""
     parts = {"train": train, "valid": valid}
     whole = "\0".join((joint or SEPARATOR).join(part) + end for part in parts.values())
 

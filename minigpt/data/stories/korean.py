@@ -1,4 +1,4 @@
-"""The same stories in Korean: each sentence is told again from its events, by the line that stands where the English does.
+"""The same stories in Korean: each sentence is told again from its events, by the line beside the English one.
 
 What is said is content (`korean_patterns.toml`, `korean_words.toml`); here are the three things that a table cannot
 hold: which choices and names the English sentence has, what replaces a pronoun, and which form a particle takes.
@@ -22,7 +22,7 @@ PATTERNS = {key: text.splitlines() for key, text in read_toml(_FOLDER / "korean_
 CHOICE = re.compile(r"\[(?:(\d+|polite):)?(.*?)\]")
 SLOT = re.compile(r"\{(\w+)(?:\.(\w+))?(?::(\w+))?\}")
 LEFT_OUT = ("은", "이")  # the particles of a subject that can be left out
-OF_SUBJECTS = (*LEFT_OUT, "도", "이었어요", "이었고")  # what stands behind a subject, or behind whom the sentence is about
+OF_SUBJECTS = (*LEFT_OUT, "도", "이었어요", "이었고")  # behind whom a sentence is about
 THINGS = ("thing", "box", "food")
 SYLLABLES, FINALS = 0xAC00, 28  # the first syllable of Unicode; how many there are with the same beginning
 RIEUL = 8  # the number of ㄹ among the final consonants; 0: none
@@ -156,8 +156,9 @@ class _Teller:
 
 def _chosen(pattern: str, told: Told) -> str:
     """The pattern with the choices that the English sentence makes, and the politeness of this speaker."""
-    event = told.event
-    is_polite = event.who in CHILDREN and event.to is not None and event.to.kind == "person" and event.to not in CHILDREN
+    listener = told.event.to
+    is_grown_up = listener is not None and listener.kind == "person" and listener not in CHILDREN
+    is_polite = told.event.who in CHILDREN and is_grown_up
     count = 0
 
     def option(found: re.Match) -> str:

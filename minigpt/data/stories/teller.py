@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 class Told(NamedTuple):
-    """How an event was told: by which pattern, and {role: form} of those whom it names, in the form that comes first."""
+    """How an event was told: the place of its pattern, and {role: form that comes first} of those whom it names."""
 
     event: Event
     place: Place
