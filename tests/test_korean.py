@@ -293,6 +293,14 @@ def test_names_and_pronouns():
     ]
 
 
+def test_a_subject_stays_where_another_could_be_meant():
+    take = one("take", 2, {"who": "the", "what": "the"}, who=MIA, what=BALL)
+    meets = one("meets", 5, {"who": "the"}, who=w.MOTHER, to=MIA, where=w.PLACES["park"])
+    assert said(take, meets)[1] == '미아가 지나가자 엄마는 "좋은 아침이야!" 하고 말했어요.'
+    shore = one("shore", 1, {}, who=MIA, what=w.RAFT, to=TOM, how="wet")
+    assert said(take, shore)[1] == '둘은 헤엄쳐야 했어요. "다음에는 다리를 만들어." 하고 미아가 말했어요.'
+
+
 def test_only_what_the_english_names_stands_alone():
     named = korean.lines([stories.Sentence("", (), (), (one("take", 2, {"who": "the"}, who=TOM, what=BALL),))])
     means = korean.lines([stories.Sentence("", (), (), (one("take", 2, {"what": "the"}, who=TOM, what=BALL),))])

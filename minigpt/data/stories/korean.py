@@ -23,6 +23,8 @@ CHOICE = re.compile(r"\[(?:(\d+|polite):)?(.*?)\]")
 SLOT = re.compile(r"\{(\w+)(?:\.(\w+))?(?::(\w+))?\}")
 LEFT_OUT = ("은", "이")  # the particles of a subject that can be left out
 OF_SUBJECTS = (*LEFT_OUT, "도", "이었어요", "이었고")  # behind whom a sentence is about
+OTHERS = re.compile("둘은|둘 다|모두 |누군가|목소리[가도]")  # whom else a part can be about: both, all, a voice
+PART = re.compile('(?<=[.!?"]) ')  # between two sentences, and behind speech
 THINGS = ("thing", "box", "food")
 SYLLABLES, FINALS = 0xAC00, 28  # the first syllable of Unicode; how many there are with the same beginning
 RIEUL = 8  # the number of ㄹ among the final consonants; 0: none
@@ -81,12 +83,12 @@ class _Teller:
     """Tells the sentences of one story, one after the other.
 
     Its patterns name the entities of an event as the English does. Where that has a pronoun, a subject that was the
-    last one is left out, a thing is called 그것, and any other name is said again.
+    last one is left out if no other is near, a thing is called 그것, and any other name is said again.
     """
 
     def __init__(self):
         self.subject: Entity | None = None  # whom the last sentence is about
-        self.has_topic = False  # does 은 stand in this sentence? It is about that one, then
+        self.has_topic = False  # does 은 stand in this part of a sentence? It is about that one, then
         self.named: set[Entity] = set()  # whom the English sentence names
         self.stands_alone = True
 
@@ -102,30 +104,36 @@ class _Teller:
 
     def _clause(self, told: Told, is_second: bool = False) -> str:
         """The text that tells one event; is_second: without its subject."""
-        pattern = _chosen(PATTERNS[told.place.key][told.place.line], told)
+        text = ""
+        for part in PART.split(_chosen(PATTERNS[told.place.key][told.place.line], told)):
+            is_quoted = text.count('"') % 2 == 1
+            text += self._part(told, part, is_quoted, is_second) + " "
+        text = tidy(text)
+        return text if text[-1] in '.!?"' else text + "."
+
+    def _part(self, told: Told, part: str, is_quoted: bool, is_second: bool) -> str:
+        """A sentence of a pattern, or what stands before or behind speech, with its slots filled."""
         text = ""
         end = 0
+        subjects = {role for role, _, particle in SLOT.findall(part) if particle in LEFT_OUT}
+        people = [role for role in subjects if getattr(told.event, role).kind not in THINGS]
         self.has_topic = False
-        for slot in SLOT.finditer(pattern):
-            before = pattern[end : slot.start()]
+        for slot in SLOT.finditer(part):
+            text += part[end : slot.start()]
             end = slot.end()
-            text += before
-            if re.search("[.!?] ", before):
-                self.has_topic = False
             role, form, particle = slot.groups(default="")
-            is_quoted = text.count('"') % 2 == 1
-            can_be_left_out = particle in LEFT_OUT and not is_quoted
-            if is_second and role == "who" and can_be_left_out:
+            is_outside = text.count('"') % 2 == is_quoted
+            is_subject = particle in LEFT_OUT and is_outside
+            if is_second and role == "who" and is_subject:
                 word = ""
             else:
-                word = self._word(told, role, form, can_be_left_out)
-            if particle in OF_SUBJECTS and not is_quoted:
+                word = self._word(told, role, form, is_subject and len(people) < 2)
+            if particle in OF_SUBJECTS and is_outside:
                 self._note(getattr(told.event, role), particle)
-            if not word:
-                end += pattern.startswith(" ", end)
             text += with_particle(word, particle) if word and particle else word
-        text = tidy(text + pattern[end:])
-        return text if text[-1] in '.!?"' else text + "."
+        if OTHERS.search(part):
+            self.subject = None
+        return text + part[end:]
 
     def _word(self, told: Told, role: str, form: str, can_be_left_out: bool) -> str:
         """What stands in a slot, before its particle: "" where a subject is left out."""
