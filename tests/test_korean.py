@@ -85,12 +85,12 @@ def test_every_entity_has_a_korean_name_of_its_own():
 
 
 def test_a_second_verb_can_follow():
-    """Its first half ends in -ㅆ어요, which becomes -ㅆ고; the second half has a subject that can go."""
+    """Its first half ends in -ㅆ어요, then -ㅆ고, -가서 or -와서; its second half has a subject that can go."""
     joined = [(sentence, line) for story in told(300) for sentence, line in lines(story) if len(sentence.told) > 1]
     assert len(joined) > 30
     for sentence, line in joined:
         first, second = (korean.PATTERNS[told.place.key][told.place.line] for told in sentence.told)
-        assert re.search("[가-힣]고 ", line.text) and "어요. " not in line.text, line.text
+        assert re.search("(고|가서|와서) ", line.text) and "어요. " not in line.text, line.text
         assert first.endswith(("어요", "]")) and re.search("{who:[은이]}", second), (first, second)
 
 
@@ -239,6 +239,8 @@ def test_both_languages_mention_the_same_people_things_and_colours(n):
             assert other == english if line.stands_alone else other - english <= may_stand, both
             for colour, stems in COLOURS.items():
                 assert bool(re.search(rf"\b{colour}\b", sentence.text)) == bool(re.search(stems, line.text)), both
+            for how in {event.how for event in sentence.events} & set(TABLE["hows"]):
+                assert (how in sentence.text) == (TABLE["hows"][how] in line.text), both
             alone += line.stands_alone
             total += 1
     assert 0.9 * total < alone < total

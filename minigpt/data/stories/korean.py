@@ -25,6 +25,7 @@ LEFT_OUT = ("은", "이")  # the particles of a subject that can be left out
 OF_SUBJECTS = (*LEFT_OUT, "도", "이었어요", "이었고")  # behind whom a sentence is about
 OTHERS = re.compile("둘은|둘 다|모두 |누군가|목소리[가도]")  # whom else a part can be about: both, all, a voice
 PART = re.compile('(?<=[.!?"]) ')  # between two sentences, and behind speech
+JOINED = {"갔어요.": "가서 ", "왔어요.": "와서 ", "어요.": "고 "}  # the end of a first verb before a second one
 THINGS = ("thing", "box", "food")
 SYLLABLES, FINALS = 0xAC00, 28  # the first syllable of Unicode; how many there are with the same beginning
 RIEUL = 8  # the number of ㄹ among the final consonants; 0: none
@@ -93,13 +94,14 @@ class _Teller:
         self.stands_alone = True
 
     def line(self, sentence: Sentence) -> Line:
-        """The next sentence; its second verb, if there is one, follows the first by -고."""
+        """The next sentence; its second verb, if there is one, is joined to the first."""
         self.named = {getattr(told.event, role) for told in sentence.told for role in told.names}
         self.stands_alone = True
         first, *seconds = sentence.told
         text = self._clause(first)
         for second in seconds:
-            text = text.removesuffix("어요.") + "고 " + self._clause(second, is_second=True)
+            ending = next(ending for ending in JOINED if text.endswith(ending))
+            text = text.removesuffix(ending) + JOINED[ending] + self._clause(second, is_second=True)
         return Line(text, self.stands_alone)
 
     def _clause(self, told: Told, is_second: bool = False) -> str:
