@@ -82,6 +82,7 @@ def test_every_entity_has_a_korean_name_of_its_own():
         names.setdefault(full, set()).add(entity.forms["the"])
     assert all(len(english) == 1 for english in names.values()), names
     assert len(names) > 300
+    assert len(set(TABLE["hows"].values())) == len(TABLE["hows"])
 
 
 def test_a_second_verb_can_follow():
@@ -92,6 +93,7 @@ def test_a_second_verb_can_follow():
         first, second = (korean.PATTERNS[told.place.key][told.place.line] for told in sentence.told)
         assert re.search("(고|가서|와서) ", line.text) and "어요. " not in line.text, line.text
         assert first.endswith(("어요", "]")) and re.search("{who:[은이]}", second), (first, second)
+        assert line.text.count(korean.noun(sentence.events[1].who)) < 2, "the subject is said once"
 
 
 # --- what every line keeps to ----------------------------------------------------------------------------------------

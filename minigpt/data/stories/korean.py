@@ -101,19 +101,19 @@ class _Teller:
         text = self._clause(first)
         for second in seconds:
             ending = next(ending for ending in JOINED if text.endswith(ending))
-            text = text.removesuffix(ending) + JOINED[ending] + self._clause(second, is_second=True)
+            text = text.removesuffix(ending) + JOINED[ending] + self._clause(second)
         return Line(text, self.stands_alone)
 
-    def _clause(self, told: Told, is_second: bool = False) -> str:
-        """The text that tells one event; is_second: without its subject."""
+    def _clause(self, told: Told) -> str:
+        """The text that tells one event."""
         text = ""
         for part in PART.split(_chosen(PATTERNS[told.place.key][told.place.line], told)):
             is_quoted = text.count('"') % 2 == 1
-            text += self._part(told, part, is_quoted, is_second) + " "
+            text += self._part(told, part, is_quoted) + " "
         text = tidy(text)
         return text if text[-1] in '.!?"' else text + "."
 
-    def _part(self, told: Told, part: str, is_quoted: bool, is_second: bool) -> str:
+    def _part(self, told: Told, part: str, is_quoted: bool) -> str:
         """A sentence of a pattern, or what stands before or behind speech, with its slots filled."""
         text = ""
         end = 0
@@ -125,11 +125,8 @@ class _Teller:
             end = slot.end()
             role, form, particle = slot.groups(default="")
             is_outside = text.count('"') % 2 == is_quoted
-            is_subject = particle in LEFT_OUT and is_outside
-            if is_second and role == "who" and is_subject:
-                word = ""
-            else:
-                word = self._word(told, role, form, is_subject and len(people) < 2)
+            can_be_left_out = particle in LEFT_OUT and is_outside and len(people) < 2
+            word = self._word(told, role, form, can_be_left_out)
             if particle in OF_SUBJECTS and is_outside:
                 self._note(getattr(told.event, role), particle)
             text += with_particle(word, particle) if word and particle else word
