@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-FIXED = ("stories", "pydocs", "char")  # what --data and --tokenizer take beside the names of files and folders
+# What --data and --tokenizer take beside the names of files and folders.
+FIXED = ("stories", "korean", "both", "pairs", "pydocs", "char")
 MISSING = re.compile(
     "unknown|does not exist|no folder|no task|there is no|not a (?:file|folder|model)|cannot be read|neither"
 )

@@ -22,6 +22,10 @@ LARGE = 64 << 20  # bytes from which a file is read in pieces and its tokens liv
 PIECE = 8 << 20  # bytes of such a piece, about
 SEPARATOR = "\n\n"  # between documents
 
+STORIES = {  # the sources that are made of stories: in which languages these are told, in turn
+    "stories": ("english",), "korean": ("korean",), "both": ("english", "korean"), "pairs": ("pairs",),
+}  # fmt: skip
+
 # of Python's standard library: folders that hold no library code, and nodes of a syntax tree that have docstrings
 NOT_THE_LIBRARY = {"site-packages", "test", "tests", "idle_test", "lib2to3", "__pycache__", "dist-packages"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -46,11 +50,12 @@ class Corpus:
 def load(source: str | Path) -> Corpus:
     """"stories", "stories:N", "stories:N:V" (N training stories of variety V, 1 to 3), "pydocs", or a UTF-8 text file.
 
-    Validation is the last tenth by position, of whole documents where there are documents; stories never occur in
-    both. Raises InputError for a file that is missing, empty, binary, not UTF-8, or a folder.
+    "korean:N" has the same stories in Korean, "both:N" every other one, and "pairs:N" their sentences in lines `English
+    sentence = Korean sentence`. Validation is the last tenth by position, of whole documents where there are documents;
+    stories never occur in both. Raises InputError for a file that is missing, empty, binary, not UTF-8, or a folder.
     """
     source = str(source)
-    if source == "stories" or source.startswith("stories:"):
+    if source.partition(":")[0] in STORIES:
         return _stories(source)
     if source == "pydocs":
         return _of_documents("pydocs", *_split_documents(python_docs()), tokenizer=default_tokenizer(source))
@@ -63,8 +68,9 @@ def load(source: str | Path) -> Corpus:
 def name_of(source: str | Path) -> str:
     """What the corpus of a source is called, which is not opened."""
     source = str(source)
-    if source == "stories" or source.startswith("stories:"):
-        return "stories"
+    kind = source.partition(":")[0]
+    if kind in STORIES:
+        return kind
     return source if source == "pydocs" else Path(source).stem
 
 
@@ -74,7 +80,8 @@ def default_tokenizer(source: str | Path) -> str:
     path = Path(source)
     if path.is_file():
         return "bpe:4096" if path.stat().st_size >= LARGE else "char"
-    return {"stories": "bpe:1500", "pydocs": "bpe:4096"}.get(name, "char")
+    sizes = {"stories": "bpe:1500", "korean": "bpe:3000", "both": "bpe:4096", "pairs": "bpe:4096", "pydocs": "bpe:4096"}
+    return sizes.get(name, "char")
 
 
 def _of_documents(
@@ -83,13 +90,14 @@ def _of_documents(
     valid: list[str],
     tokenizer: str,
     end: str = "\n",
+    joint: str | None = None,
 ) -> Corpus:
-    """A text in memory, of documents. Each part ends with `end`."""
+    """A text in memory, of documents. Each part ends with `end`. joint: stands between two, whatever the separator."""
     parts = {"train": train, "valid": valid}
-    whole = "\0".join(SEPARATOR.join(part) + end for part in parts.values())
+    whole = "\0".join((joint or SEPARATOR).join(part) + end for part in parts.values())
 
     def pieces(part: str, separator: str = SEPARATOR) -> list[str]:
-        return [separator.join(parts[part]) + end]
+        return [(joint or separator).join(parts[part]) + end]
 
     return Corpus(name, pieces, tokenizer, _short_hash(whole))
 
@@ -101,21 +109,22 @@ def _short_hash(text: str) -> str:
 
 
 def _stories(source: str) -> Corpus:
-    """stories, stories:N, or stories:N:V; there are a tenth as many stories to validate with."""
+    """stories, stories:N, or stories:N:V, or another of STORIES; there are a tenth as many to validate with."""
     from minigpt.data import stories  # its tables take 0.05 s to read, which not every program should pay
 
-    if not re.fullmatch("stories(:[1-9][0-9]{1,6}(:[0-9]+)?)?", source):
-        raise InputError(f"--data {source}: give stories: and a number, 10 to 9,999,999, such as stories:10000")
-    numbers = source.split(":")[1:]
+    kind, *numbers = source.split(":")
+    if not re.fullmatch("[a-z]+(:[1-9][0-9]{1,6}(:[0-9]+)?)?", source):
+        raise InputError(f"--data {source}: give {kind}: and a number, 10 to 9,999,999, such as {kind}:10000")
     n = 10_000
     variety = stories.VARIETY
     if len(numbers) >= 1:
         n = int(numbers[0])
     if len(numbers) == 2:
         variety = int(numbers[1])
-    train = stories.documents(n, 0, "train", variety)
-    valid = stories.documents(n // 10, 0, "valid", variety)
-    return _of_documents("stories", train, valid, tokenizer=default_tokenizer(source))
+    train = stories.documents(n, 0, "train", variety, STORIES[kind])
+    valid = stories.documents(n // 10, 0, "valid", variety, STORIES[kind])
+    joint = "\n" if kind == "pairs" else None  # a token that ends documents would stand inside a line
+    return _of_documents(kind, train, valid, default_tokenizer(source), joint=joint)
 
 
 def _split_documents(documents: list[str]) -> tuple[list[str], list[str]]:

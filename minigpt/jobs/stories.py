@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from minigpt.data.stories import VARIETY, reader, story, tasks
+from minigpt.data.stories import LANGUAGES, VARIETY, korean, reader, story, tasks
 from minigpt.errors import InputError
 from minigpt.files.disk import read_text
 from minigpt.jobs.option_fields import option
@@ -17,6 +17,7 @@ class StoriesOptions:
     seed: int = option(0, "of the world", metavar="S")
     first: int = option(0, "index of the first story", metavar="I")
     variety: int = option(VARIETY, f"1 to {VARIETY}, how varied", metavar="V")
+    language: str = option("english", "of the stories; pairs: sentence by sentence in both", choices=LANGUAGES)
     events: bool = option(False, "show under each sentence what it tells")
     task: str | None = option(None, "print labelled examples of it, not stories", choices=tasks.TASKS)
     judge: str | None = option(
@@ -28,10 +29,15 @@ class StoriesOptions:
 def show(options: StoriesOptions) -> None:
     """Print stories, labelled examples if a task is given, or the faults of the stories in a file.
 
-    Raises InputError for n below 1, and for a file that cannot be read or has no story.
+    Raises InputError for n below 1, for a file that cannot be read or has no story, and for a language that something
+    does not have.
     """
     if options.n < 1:
         raise InputError(f"--n {options.n}: give 1 or more")
+    others = {"--judge": options.judge, "--task": options.task, "--events": options.events}
+    for name, given in others.items():
+        if given and options.language != "english" and (name, options.language) != ("--events", "korean"):
+            raise InputError(f"{name} with --language {options.language}: leave one of the two out")
     if options.judge is not None:
         _judge(options.judge)
     elif options.task is None:
@@ -60,11 +66,12 @@ def _show_stories(options: StoriesOptions) -> None:
     for i in range(options.first, options.first + options.n):
         told = story(i, options.seed, options.variety)
         if not options.events:
-            print(told.text, end="\n\n")
+            print(told.told_in(options.language), end="\n\n")
             continue
-        for sentence in told.sentences:
+        lines = told.sentences if options.language == "english" else korean.lines(told.sentences)
+        for sentence, line in zip(told.sentences, lines, strict=True):
             events = "; ".join(map(str, sentence.events))
-            print(f"{sentence.text}\n    {events}")
+            print(f"{line.text}\n    {events}")
         print()
 
 

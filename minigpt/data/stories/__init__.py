@@ -3,13 +3,15 @@
     >>> from minigpt.data import stories
     >>> print(stories.story(7).text)                         # story 7 of seed 0, always the same
     >>> text = stories.corpus(10_000, split="train")         # a text to train on, one story in each paragraph
+    >>> print(stories.story(7).told_in("korean"))            # the same story; "pairs": sentence by sentence
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
+from itertools import count, cycle, islice
 from zlib import crc32
 
+from minigpt.data.stories import korean
 from minigpt.data.stories.plots import FIRST_PLOTS, PLOTS
 from minigpt.data.stories.teller import Sentence, Teller
 from minigpt.data.stories.words import Entity
@@ -21,6 +23,7 @@ __all__ = ["Contradiction", "Entity", "Event", "Sentence", "Story", "World", "co
 VARIETY = 3  # everything
 WORDS = (60, 120)  # every story of a smaller world has at least and at most so many
 MORE_WORDS = (60, 180)  # where there is everything
+LANGUAGES = ("english", "korean", "pairs")  # pairs: lines `English sentence = Korean sentence`
 SPLITS = {"valid": (0,), "test": (1,), "train": range(2, 10)}  # tenths of all stories, by a checksum of their text
 
 
@@ -36,6 +39,16 @@ class Story:
     @cached_property
     def text(self) -> str:
         return " ".join(sentence.text for sentence in self.sentences)
+
+    def told_in(self, language: str) -> str:
+        """The story in a language; as "pairs", one line for each sentence. Raises InputError for another language."""
+        if language == "english":
+            return self.text
+        if language == "korean":
+            return " ".join(line.text for line in korean.lines(self.sentences))
+        if language == "pairs":
+            return "\n".join(korean.pairs(self.sentences))
+        raise InputError(f"unknown language {language!r}: choose one of {', '.join(LANGUAGES)}")
 
     @property
     def events(self) -> list[Event]:
@@ -82,12 +95,22 @@ def split_of(text: str) -> str:
     return next(name for name, tenths in SPLITS.items() if tenth in tenths)
 
 
-def documents(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> list[str]:
-    """The texts of the first `n` stories of a split; variety: see `story`. Raises InputError for another split."""
+def documents(
+    n: int,
+    seed: int = 0,
+    split: str = "train",
+    variety: int = VARIETY,
+    languages: tuple[str, ...] = ("english",),
+) -> list[str]:
+    """The texts of the first `n` stories of a split; variety: see `story`. Raises InputError for another split.
+
+    languages: the first story is told in the first of them, and so on in turn. A story has the same split in each.
+    """
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
-    texts = (story(i, seed, variety).text for i in count())
-    return list(islice((text for text in texts if split_of(text) == split), n))
+    told = (story(i, seed, variety) for i in count())
+    chosen = islice((one for one in told if split_of(one.text) == split), n)
+    return [one.told_in(language) for one, language in zip(chosen, cycle(languages), strict=False)]
 
 
 def corpus(n: int, seed: int = 0, split: str = "train", variety: int = VARIETY) -> str:

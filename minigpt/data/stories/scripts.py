@@ -105,7 +105,7 @@ class Script(Teller):
         """An event, which need not happen, in a sentence that needs no other before it."""
         self.before = ()
         self.now = []
-        text, _ = self._say(event, form.parts)
+        text, *_ = self._say(event, form.parts)
         return capital(text)
 
     def alike(self, *events: Event) -> tuple[str, ...]:

@@ -18,12 +18,29 @@ VERBS_OF_SPEECH = ("said", "asked", "cried")
 Pronouns = tuple[tuple[int, str, Entity], ...]  # (offset in the text, word, entity)
 
 
+class Place(NamedTuple):
+    """Where a form stands in `patterns.toml`: the key, the line from 0, and which of each choice it takes, from 0."""
+
+    key: str
+    line: int
+    chosen: tuple[int, ...]
+
+
+class Told(NamedTuple):
+    """How an event was told: the place of its pattern, and {role: form that comes first} of those whom it names."""
+
+    event: Event
+    place: Place
+    names: dict[str, str]
+
+
 class Sentence(NamedTuple):
-    """One sentence (a line of speech may be two), what it tells, and whom its pronouns mean."""
+    """One sentence (a line of speech may be two), what it tells, whom its pronouns mean, and how each event is told."""
 
     text: str
     events: tuple[Event, ...]
     pronouns: Pronouns
+    told: tuple[Told, ...]
 
 
 class Slot(NamedTuple):
@@ -42,6 +59,7 @@ class Form(NamedTuple):
     parts: Parts
     goes_on: bool  # can a second verb follow? "Tom went home" + "and slept"
     is_second: bool  # can this be that second verb, without its subject?
+    place: Place
 
 
 Pattern = tuple[Form, ...]  # one form for every way to make its choices
@@ -52,30 +70,32 @@ def _read_patterns(path: Path) -> dict[str, list[Pattern]]:
     patterns = {}
     for kind, text in read_toml(path).items():
         patterns[kind] = []
-        for line in text.splitlines():
-            forms = map(_form, _expand(line))
+        for number, line in enumerate(text.splitlines()):
+            forms = []
+            for pattern, chosen in _expand(line):
+                forms.append(_form(pattern, Place(kind, number, chosen)))
             patterns[kind].append(tuple(forms))
     return patterns
 
 
-def _expand(pattern: str) -> list[str]:
-    """Every way to choose in `[one|other]`: "a [b|] c" -> ["a b c", "a c"]."""
+def _expand(pattern: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Every way to choose in `[one|other]`: "a [b|] c" -> [("a b c", (0,)), ("a c", (1,))]."""
     texts_and_choices = re.split(r"\[(.*?)\]", pattern)
-    options = []
-    for i, part in enumerate(texts_and_choices):
-        is_choice = i % 2 == 1
-        if is_choice:
-            options.append(part.split("|"))
-        else:
-            options.append([part])
+    choices = [part.split("|") for part in texts_and_choices[1::2]]
     expanded = []
-    for chosen in product(*options):
-        text = re.sub(" +(?=[ ,.?!]|$)", "", "".join(chosen))  # no space is left beside an empty choice
-        expanded.append(text.lstrip())
+    for chosen in product(*(range(len(choice)) for choice in choices)):
+        parts = list(texts_and_choices)
+        parts[1::2] = [choice[number] for choice, number in zip(choices, chosen, strict=True)]
+        expanded.append((tidy("".join(parts)), chosen))
     return expanded
 
 
-def _form(pattern: str) -> Form:
+def tidy(text: str) -> str:
+    """The text without the spaces that are left beside an empty choice."""
+    return re.sub(" +(?=[ ,.?!]|$)", "", text).lstrip()
+
+
+def _form(pattern: str, place: Place) -> Form:
     """Cut a pattern into its parts: "Then {who} sat" -> ("Then ", Slot("who", ""), " sat.")."""
     sentence = pattern if pattern[-1] in '!?"' else pattern + "."
     parts = []
@@ -89,7 +109,7 @@ def _form(pattern: str) -> Form:
     has_one_verb = not re.search('["!?,]| and ', pattern)
     goes_on = has_one_verb and "{who}" in pattern
     is_second = has_one_verb and pattern.startswith("{who} ")
-    return Form(tuple(parts), goes_on, is_second)
+    return Form(tuple(parts), goes_on, is_second, place)
 
 
 PATTERNS = _read_patterns(Path(__file__).with_name("patterns.toml"))
@@ -161,11 +181,12 @@ class Teller(Chance):
         form = self.pick(pattern)
         self.before = self.now
         self.now = []
-        text, pronouns = self._say(event, form.parts)
+        text, pronouns, names = self._say(event, form.parts)
         text = capital(text)
         if self.variety is None:  # the patterns of smaller worlds need it once, and their stories stay as they are
             text = capitals_within(text)
-        sentence = Sentence(text, (event,), pronouns)
+        told = Told(event, form.place, names)
+        sentence = Sentence(text, (event,), pronouns, (told,))
         self.sentences.append(sentence)
         self.subject = event.who if form.goes_on else None
 
@@ -181,8 +202,9 @@ class Teller(Chance):
         first = self.sentences.pop()
         form = self.pick(seconds)
         begun = first.text[:-1] + " and"  # in place of the period
-        text, pronouns = self._say(event, (begun, *form.parts[1:]))
-        both = Sentence(text, (*first.events, event), first.pronouns + pronouns)
+        text, pronouns, names = self._say(event, (begun, *form.parts[1:]))
+        told = Told(event, form.place, names)
+        both = Sentence(text, (*first.events, event), first.pronouns + pronouns, (*first.told, told))
         self.sentences.append(both)
         self.subject = None
 
@@ -194,10 +216,11 @@ class Teller(Chance):
         allowed = patterns[: self.variety + 1]
         return [forms[:1] for forms in allowed]
 
-    def _say(self, event: Event, parts: Parts) -> tuple[str, Pronouns]:
-        """The text of a form for an event, and its pronouns."""
+    def _say(self, event: Event, parts: Parts) -> tuple[str, Pronouns, dict[str, str]]:
+        """The text of a form for an event, its pronouns, and {role: form} of those whom it names."""
         text = ""
         pronouns = []
+        names = {}
         for part in parts:
             if isinstance(part, str):
                 text += part
@@ -205,11 +228,16 @@ class Teller(Chance):
                 text += event.how
             else:
                 entity = getattr(event, part.role)
-                text += self._refer(entity, part, len(text), pronouns)
-        return text, tuple(pronouns)
+                form, words_of_it = self._refer(entity, part)
+                if form in ("he", "him", "his"):
+                    pronouns.append((len(text), entity.forms[form], entity))
+                elif form != "girl":
+                    names.setdefault(part.role, form)
+                text += words_of_it
+        return text, tuple(pronouns), names
 
-    def _refer(self, entity: Entity, slot: Slot, offset: int, pronouns: list) -> str:
-        """The words for an entity in a slot that begins at this offset. A pronoun is appended to `pronouns`."""
+    def _refer(self, entity: Entity, slot: Slot) -> tuple[str, str]:
+        """(form, words) for an entity in a slot."""
         verb = slot.form if slot.form in VERBS_OF_SPEECH else ""
         form = slot.form
         if verb or form in ("", "sub"):
@@ -217,11 +245,9 @@ class Teller(Chance):
         self.now.append(entity)
         self.known.add(entity)
         word = entity.forms[form]
-        if form in ("he", "him", "his"):
-            pronouns.append((offset, word, entity))
         if not verb:
-            return word
-        return f"{word} {verb}" if form == "he" else f"{verb} {word}"
+            return form, word
+        return form, f"{word} {verb}" if form == "he" else f"{verb} {word}"
 
     def _fitting_form(self, entity: Entity, is_subject: bool) -> str:
         """A pronoun, where it is clear whom it means; else a phrase that fits."""

@@ -42,7 +42,8 @@ class PretrainOptions(OnDevice):
     context: int | None = option(None, "tokens that the model sees at once (default: that of --size)", metavar="T")
     data: str = option(
         "stories",
-        "stories, stories:N, pydocs, or a UTF-8 text file; with --resume, where the same text is now",
+        "stories, stories:N, korean:N, both:N, pairs:N, pydocs, or a UTF-8 text file; with --resume, where the same "
+        "text is now",
         metavar="WHAT",
     )
     tokenizer: str | None = option(
