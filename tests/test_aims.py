@@ -1,5 +1,7 @@
 """What a model learns to predict can be chosen by name: `minigpt train --objective`."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,8 @@ def bart(tmp_path_factory):
 
 @pytest.mark.parametrize(("model", "objective"), AIMS)
 def test_each_objective_trains_and_the_run_goes_on_with_it(model, objective, tmp_path):
-    job = job_with(model, objective, tmp_path / "run")
+    pairs = {"data": "pairs:200", "context": 64, "tokenizer": "bpe:1400"} if objective == "translation" else {}
+    job = job_with(model, objective, tmp_path / "run", **pairs)
     assert job.step == 2 and np.isfinite(job.run.rows[-1]["val_loss"])
     assert job.options.mask_rate == models.card(model).aim(objective).mask_rate
     again = train(PretrainOptions(resume=True, out=str(tmp_path / "run")))
@@ -49,6 +52,27 @@ def test_the_noises_of_bart_are_what_they_are_called(bart, objective, same_lengt
     assert all(sorted_alike) == same_tokens
     moved = [not np.array_equal(row[:n], text) for row, n, text in rows]
     assert any(moved)
+
+
+@pytest.mark.parametrize("model", ["bart", "mass", "t5"])
+def test_a_translation_is_written_after_its_sentence(model, tmp_path):
+    job = job_with(model, "translation", tmp_path / "run", data="pairs:200", context=64, tokenizer="bpe:1400")
+    batch = job.objective(job.train[: 65 * 20].reshape(20, 65), np.random.default_rng(0))
+    sources = [job.text.decode(row[mask]) for row, mask in zip(batch.source, batch.source_mask, strict=True)]
+    targets = [job.text.decode(row[row != ops.IGNORED][:-1]) for row in batch.targets]
+    assert any(targets) and not any("=" in text for text in sources + targets)
+    for source, target in zip(sources, targets, strict=True):
+        if target:
+            assert re.fullmatch(r"[ -~]+", source) and re.search("[가-힣]", target) and not re.search("[a-z]", target)
+
+
+def test_xlm_covers_words_of_both_languages(tmp_path):
+    job = job_with("xlm", "translation", tmp_path / "run", data="pairs:200", context=64, tokenizer="bpe:1400")
+    batch = job.objective(job.train[: 65 * 20].reshape(20, 65), np.random.default_rng(0))
+    covered = batch.targets != ops.IGNORED
+    in_language = [covered & (batch.segments == one) for one in (0, 1)]
+    assert all(found.sum() > 20 for found in in_language)
+    assert (batch.positions[:, 0] == 0).all() and (batch.positions == 0).sum() > len(batch.ids)
 
 
 def test_fixed_tokens_are_covered_again_and_drawn_ones_are_not(tmp_path):
@@ -112,6 +136,7 @@ def test_a_stretch_has_a_length(longest):
     [
         ("gpt1", {"objective": "masking"}, "gpt1 has a single objective: leave --objective out"),
         ("bart", {"objective": "spans"}, "bart has none of that name: choose masking or deletion or"),
+        ("t5", {"objective": "translation"}, "no token for '='"),
         ("bart", {"objective": "rotation", "mask_rate": 0.2}, "--objective rotation covers no tokens"),
     ],
 )

@@ -24,7 +24,7 @@ from minigpt.data.objectives import (
 from minigpt.data.objectives.restoring import Noise
 from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
-from minigpt.models.family import published
+from minigpt.models.family import published, translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
 from minigpt.nn.optim import AdamW
@@ -179,5 +179,6 @@ CARD = Card(
         Aim("infilling", filled_text, 0.3),
         Aim("permutation", ordered_sentences),
         Aim("rotation", turned_back),
+        translation.writing(START),
     ),
 )

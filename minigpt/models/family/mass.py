@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from minigpt.data.objectives import Objective, lost_fragment
 from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
 from minigpt.nn.optim import AdamW
@@ -67,4 +68,5 @@ CARD = Card(
     init_std=as_wide_as_the_paper,
     token_settings=token_settings,
     mask_rate=0.5,
+    other_aims=(translation.writing(MASK),),
 )

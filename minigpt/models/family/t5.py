@@ -15,7 +15,7 @@ from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Card
 from minigpt.models.config import Config
-from minigpt.models.family import published
+from minigpt.models.family import published, translation
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack
 from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
 from minigpt.nn.optim import AdamW
@@ -194,4 +194,5 @@ CARD = Card(
     special_tokens=(PAD, END, *reversed(SENTINELS)),  # the first one is the last of the vocabulary, as in T5's
     token_settings=token_settings,
     mask_rate=0.15,
+    other_aims=(translation.writing(PAD),),
 )

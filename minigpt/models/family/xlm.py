@@ -12,7 +12,7 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
-from minigpt.models.family import published
+from minigpt.models.family import published, translation
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
@@ -115,4 +115,5 @@ CARD = Card(
     special_tokens=(MASK,),
     init_std=as_wide_as_the_paper,
     mask_rate=MASK_RATE,
+    other_aims=(translation.COVERING,),
 )
