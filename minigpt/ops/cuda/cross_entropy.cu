@@ -2,33 +2,7 @@
 // is chosen when this is compiled.
 
 #include "common.cuh"
-
-// exp. Where numbers are stored in 16 bits, the quicker one has digits enough.
-__device__ inline wide exponential(wide x) { return sizeof(real) == 2 ? wide(__expf(x)) : exp(x); }
-
-// The sum of exponentials of some numbers, held so that nothing overflows: total exp(largest).
-struct ExpSum {
-    wide largest, total;
-
-    // Two sums become one: the smaller of the two largest is the one that is stretched down.
-    __device__ void add(ExpSum other) {
-        wide both = other.largest > largest ? other.largest : largest;
-        if (largest < both) total *= exponential(largest - both);
-        if (other.largest < both) other.total *= exponential(other.largest - both);
-        largest = both;
-        total += other.total;
-    }
-};
-
-// The sums of a warp's lanes become one, which every lane gets.
-__device__ inline ExpSum of_warp(ExpSum mine) {
-    wide most = mine.largest;
-    for (int apart = WARP / 2; apart > 0; apart /= 2) {
-        wide other = __shfl_xor_sync(0xffffffffu, most, apart);
-        if (other > most) most = other;
-    }
-    return {most, warp_sum(mine.total * exponential(mine.largest - most))};
-}
+#include "exp_sum.cuh"
 
 // The logits from column v on, with their bias.
 __device__ inline Packed<wide> logits(const wide* z, const real* bias, int v, int columns) {
