@@ -739,6 +739,17 @@ def test_a_training_step_waits_for_nothing(make, low, kernels_on_cpu, small_tile
         bool((ids < 100).all())
 
 
+@pytest.mark.parametrize("op", ["rmsnorm", "soft_cross_entropy, weights", "cosine_loss, weights"])
+def test_what_a_relative_of_gpt_computes_waits_for_nothing(op, kernels_on_cpu):
+    op, args, constants = case(op, dtype=np.float32).call
+    args = [a.view(OnGpu) for a in args]
+    constants = {name: a.view(OnGpu) if isinstance(a, np.ndarray) else a for name, a in constants.items()}
+    with ops.using("cuda"):
+        out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
+        gradients = getattr(ops, f"{op}_backward")(0.7 if op in LOSSES else out, cache)
+    assert len(gradients) == len(args)
+
+
 # --- a step recorded as a graph --------------------------------------------------------------------------------------
 
 
