@@ -243,6 +243,17 @@ def test_soft_targets_whose_largest_logit_is_found_late(dtype, end, kernels_on_c
     assert_agree("soft_cross_entropy", [logits, target_logits], {}, 2 * AGREEMENT[dtype])
 
 
+@pytest.mark.parametrize("columns", [3, 300])
+def test_soft_targets_with_enormous_logits(columns, kernels_on_cpu):
+    """The search for the largest begins so far below that the distance to it is infinite."""
+    logits = 1e36 * np.tanh(normal(2, columns))
+    args = [logits, normal(columns, 2).T]
+    with ops.using("reference"):
+        expected, _ = ops.soft_cross_entropy_forward(*args)
+    loss, _ = cuda.soft_cross_entropy_forward(*args)
+    assert np.isfinite(expected) and error(loss, expected) < 1e-5
+
+
 def test_a_soft_loss_near_zero_keeps_its_digits(kernels_on_cpu):
     """Two teachers as sure as their students. The difference of two sums of 1000 would have three digits at most."""
     logits = np.full((2, 300), 1000.0)
