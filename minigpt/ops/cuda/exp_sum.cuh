@@ -9,10 +9,10 @@ struct ExpSum {
 
     // Two sums become one: the smaller of the two largest is the one that is stretched down.
     __device__ void add(ExpSum other) {
-        wide both = other.largest > largest ? other.largest : largest;
-        if (largest < both) total *= exponential(largest - both);
-        if (other.largest < both) other.total *= exponential(other.largest - both);
-        largest = both;
+        wide new_largest = other.largest > largest ? other.largest : largest;
+        if (largest < new_largest) total *= exponential(largest - new_largest);
+        if (other.largest < new_largest) other.total *= exponential(other.largest - new_largest);
+        largest = new_largest;
         total += other.total;
     }
 };
@@ -27,7 +27,7 @@ __device__ inline wide warp_largest(wide value) {
 }
 
 // The sums of a warp's lanes become one, which every lane gets.
-__device__ inline ExpSum of_warp(ExpSum mine) {
-    wide largest = warp_largest(mine.largest);
-    return {largest, warp_sum(mine.total * exponential(mine.largest - largest))};
+__device__ inline ExpSum of_warp(ExpSum sum) {
+    wide largest = warp_largest(sum.largest);
+    return {largest, warp_sum(sum.total * exponential(sum.largest - largest))};
 }

@@ -39,12 +39,12 @@ struct SoftSums {
 };
 
 // The sums of a warp's lanes become one, which every lane gets.
-__device__ inline SoftSums of_warp(SoftSums mine) {
-    mine.raise(warp_largest(mine.student.largest), warp_largest(mine.teacher.largest));
-    mine.student.total = warp_sum(mine.student.total);
-    mine.teacher.total = warp_sum(mine.teacher.total);
-    mine.gap = warp_sum(mine.gap);
-    return mine;
+__device__ inline SoftSums of_warp(SoftSums sums) {
+    sums.raise(warp_largest(sums.student.largest), warp_largest(sums.teacher.largest));
+    sums.student.total = warp_sum(sums.student.total);
+    sums.teacher.total = warp_sum(sums.teacher.total);
+    sums.gap = warp_sum(sums.gap);
+    return sums;
 }
 
 // losses = - sum_v q[v] log p[v]. student, teacher (N,2): the sums of exp(u) and of exp(t), largest and total.
