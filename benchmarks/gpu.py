@@ -158,6 +158,8 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
     pair("layernorm", lambda: ops.layernorm_forward(x, gain, shift),
          lambda cache: lambda: ops.layernorm_backward(dout, cache),
          lambda x, g, b: F.layer_norm(x, (c,), g, b), [x, normal(c), normal(c)], 2 * size, 3 * size)  # fmt: skip
+    pair("rmsnorm", lambda: ops.rmsnorm_forward(x, gain), lambda cache: lambda: ops.rmsnorm_backward(dout, cache),
+         lambda x, g: F.rms_norm(x, (c,), g, 1e-6), [x, normal(c)], 2 * size, 3 * size)  # fmt: skip
     pair("gelu", lambda: ops.gelu_forward(x), lambda cache: lambda: ops.gelu_backward(dout, cache),
          lambda x: F.gelu(x, approximate="tanh"), [x], 2 * size, 3 * size)  # fmt: skip
     bench.row(f"residual, {dtype}", lambda: ops.add(x, dout), lambda: of(x) + of(dout), 3 * size, 0, dtype)
@@ -196,6 +198,18 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
               lambda: ops.linear_cross_entropy_backward(1.0, ops.linear_cross_entropy_forward(x, table, ids)[1]),
               lambda: torch.autograd.grad(loss(*both), both), 2 * size + (4 + width) * vocab * c,
               6 * n * c * vocab, dtype)  # fmt: skip
+    pair("cosine_loss", lambda: ops.cosine_loss_forward(x, dout),
+         lambda cache: lambda: ops.cosine_loss_backward(1.0, cache),
+         lambda a, b: (1 - F.cosine_similarity(a, b, dim=-1)).mean(), [x, dout], 2 * size, 4 * size)  # fmt: skip
+    student, teacher = normal(time, vocab), normal(time, vocab)  # of one text: of a batch they are gigabytes
+
+    def soft_loss(student, teacher):
+        q = F.softmax(teacher.float() / 2, dim=-1)
+        return 4 * F.cross_entropy(student.float() / 2, q)
+
+    pair("soft_cross_entropy", lambda: ops.soft_cross_entropy_forward(student, teacher, temperature=2.0),
+         lambda cache: lambda: ops.soft_cross_entropy_backward(1.0, cache), soft_loss, [student, teacher],
+         2 * width * time * vocab, 4 * width * time * vocab)  # fmt: skip
     pair("embedding", lambda: ops.embedding_forward(table, ids),
          lambda cache: lambda: ops.embedding_backward(dout, cache),
          lambda table: F.embedding(targets.view(batch, time), table), [table],

@@ -30,6 +30,9 @@ from minigpt.ops.random_keys import Key
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
 ELSEWHERE = ("self_attention, past",)  # cases that the reference computes
+NORMS = {"layernorm": 2, "rmsnorm": 1}  # how many gains and biases: they stay float32 beside an x of bfloat16
+NO_WEIGHTS = ("attention", "soft_cross_entropy", "cosine_loss")  # every gradient is one of activations
+LOSSES = ("linear_cross_entropy", "soft_cross_entropy", "cosine_loss")
 KERNEL_CASES = [name for name in NAMES if name.partition(",")[0] in MADE_FOR and name not in ELSEWHERE]
 WITH_AXES = [pytest.param(name, axes, id=f"{name}-{axes}") for name in KERNEL_CASES for axes in axes_of(name)]
 
@@ -85,8 +88,8 @@ def test_agrees_with_the_reference(name, axes, dtype, kernels_on_cpu, small_tile
 
 
 def in_bfloat16(op, args):
-    """The arguments as a bfloat16 model has them: the gains of a LayerNorm stay float32."""
-    low = [np.float32 if op == "layernorm" and i else named_dtype("bfloat16") for i in range(len(args))]
+    """The arguments as a bfloat16 model has them: the gains of a normalisation stay float32."""
+    low = [np.float32 if op in NORMS and i else named_dtype("bfloat16") for i in range(len(args))]
     return [a.astype(to) if getattr(a, "dtype", np.dtype(int)).kind == "f" else a
             for a, to in zip(args, low, strict=True)]  # fmt: skip
 
@@ -100,14 +103,14 @@ def rounding():
 
     def pair(op):
         def forward(*args, **constants):
-            args = [low(args[0]), *args[1:]] if op == "layernorm" else map(low, args)
+            args = [low(args[0]), *args[1:]] if op in NORMS else map(low, args)
             out, cache = getattr(reference, f"{op}_forward")(*args, **constants)
             return low(out), cache
 
         def backward(dout, cache):
             gradients = as_tuple(getattr(reference, f"{op}_backward")(low(dout), cache))
             if op != "embedding":
-                gradients = [low(g) if i == 0 or op == "attention" else g for i, g in enumerate(gradients)]
+                gradients = [low(g) if i == 0 or op in NO_WEIGHTS else g for i, g in enumerate(gradients)]
             return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
         return {f"{op}_forward": staticmethod(forward), f"{op}_backward": staticmethod(backward)}
@@ -147,7 +150,7 @@ def assert_losses_as_good_as_rounding(calls, run=by_kernels):
 
 def assert_case_as_good_as_rounding(name, axes=None, run=by_kernels):
     """The gradients for the usual inputs, and a loss for eight inputs."""
-    is_loss = "cross_entropy" in name
+    is_loss = case(name).op in LOSSES
     assert_as_good_as_rounding(*case(name, axes).call, run, first=int(is_loss))
     if is_loss:
         assert_losses_as_good_as_rounding([case(name, axes, seed=seed).call for seed in range(8)], run)
@@ -173,14 +176,99 @@ def test_bfloat16_rounds_to_even_and_keeps_what_is_not_a_number(kernels_on_cpu):
     assert same([out[number]], [x[number].astype(named_dtype("bfloat16"))]) and np.isnan(out[~number]).all()
 
 
+def norm_args(op, x):
+    """x, and as many gains and biases as this normalisation has."""
+    gains = [normal(x.shape[-1], dtype=x.dtype), normal(x.shape[-1], dtype=x.dtype, scale=2.0)]
+    return [x, *gains[: NORMS[op]]]
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (5, 33), (2, 3, 131), (200, 9)])
-def test_layernorm_of_every_shape(shape, kernels_on_cpu):
-    assert_agree("layernorm", [normal(*shape), normal(shape[-1]), normal(shape[-1], scale=2.0)])
+@pytest.mark.parametrize("op", NORMS)
+def test_normalisation_of_every_shape(op, shape, kernels_on_cpu):
+    assert_agree(op, norm_args(op, normal(*shape)))
 
 
-def test_layernorm_of_rows_far_from_zero(kernels_on_cpu):
-    x = normal(4, 40, dtype=np.float64) + 1000
-    assert_agree("layernorm", [x, normal(40, dtype=np.float64), normal(40, dtype=np.float64)], {}, 1e-9)
+@pytest.mark.parametrize("op", NORMS)
+def test_normalisation_of_rows_far_from_zero(op, kernels_on_cpu):
+    assert_agree(op, norm_args(op, normal(4, 40, dtype=np.float64) + 1000), {}, 1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, value("cuda_warps") - 1, value("cuda_warps"), value("cuda_warps") + 1, 50])
+@pytest.mark.parametrize("columns", [2, 31, 32, 33, 300])
+def test_cosines_of_rows_of_every_size(columns, rows, kernels_on_cpu):
+    """A warp takes a row: blocks that are full and not, lanes with nothing, with one number and with several."""
+    a, b = normal(rows, columns), normal(rows, columns, 1)[..., 0]
+    weights = np.arange(rows, dtype=np.float32) % 3 + 1
+    assert_agree("cosine_loss", [a, b], {"weights": weights})
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+def test_the_cosine_of_a_vector_of_zeros(dtype, kernels_on_cpu):
+    a, b = normal(4, 40, dtype=dtype), normal(40, 4, dtype=dtype).T.copy()
+    a[1], b[2], a[3], b[3] = 0, 0, 0, 0
+    loss, cache = cuda.cosine_loss_forward(a, b)
+    assert 0 < loss < 2 and all(np.isfinite(g).all() for g in cuda.cosine_loss_backward(1.0, cache))
+    for rows in (slice(0, 1), slice(3, 4)):  # a gradient at zero is as large as 1 / sqrt(eps): it would hide the others
+        assert_agree("cosine_loss", [a[rows], b[rows]], {}, AGREEMENT[dtype])
+    assert_agree("cosine_loss", [a, b], {"eps": 1e-3}, AGREEMENT[dtype])
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+@pytest.mark.parametrize("vocabulary", [1, 2, 31, 256, 257, 1000, 2049])  # of the last one all 8 warps have some
+def test_soft_targets_over_vocabularies_of_every_size(vocabulary, scale, kernels_on_cpu):
+    """At a scale of 1000 the teacher is sure, and its gradient is what is left of a difference of large numbers."""
+    args = [normal(3, 5, vocabulary, scale=scale), normal(5, 3, vocabulary, scale=scale).swapaxes(0, 1)]
+    with ops.using("reference"):
+        *expected, expected_of_teacher = both_ways(ops, "soft_cross_entropy", args, {"temperature": 2.0})
+    *got, of_teacher = both_ways(cuda, "soft_cross_entropy", args, {"temperature": 2.0})
+    assert all(error(a, b) < 1e-5 for a, b in zip(got, expected, strict=True))
+    size = abs(expected_of_teacher).max() if scale == 1 else scale
+    assert abs(of_teacher - expected_of_teacher).max() <= 1e-5 * size
+
+
+@pytest.mark.parametrize("rows", [1, 2, 50])
+def test_soft_targets_of_rows_that_weigh_differently(rows, kernels_on_cpu):
+    weights = np.arange(rows) % 3
+    args = [normal(rows, 40), normal(rows, 40, 1)[..., 0]]
+    assert_agree("soft_cross_entropy", args, {"weights": weights, "temperature": 3.0})
+    assert_agree("soft_cross_entropy", args, {"weights": 0 * weights})  # nothing counts: 0, and gradients of 0
+
+
+@pytest.mark.parametrize(("dtype", "end"), [(np.float32, 30), (np.float64, 300)])
+def test_soft_targets_whose_largest_logit_is_found_late(dtype, end, kernels_on_cpu):
+    """What was summed before is counted anew: of one row, of both, at every word or never."""
+    rising = np.linspace(-end, end, 1000, dtype=dtype)
+    logits = np.stack([rising, rising, rising[::-1], rising[::-1]])
+    target_logits = np.stack([rising, rising[::-1], rising, rising[::-1]])
+    assert_agree("soft_cross_entropy", [logits, target_logits], {}, 2 * AGREEMENT[dtype])
+
+
+@pytest.mark.parametrize("columns", [3, 300])
+def test_soft_targets_with_enormous_logits(columns, kernels_on_cpu):
+    """The search for the largest begins so far below that the distance to it is infinite."""
+    logits = 1e36 * np.tanh(normal(2, columns))
+    args = [logits, normal(columns, 2).T]
+    with ops.using("reference"):
+        expected, _ = ops.soft_cross_entropy_forward(*args)
+    loss, _ = cuda.soft_cross_entropy_forward(*args)
+    assert np.isfinite(expected) and error(loss, expected) < 1e-5
+
+
+def test_a_soft_loss_near_zero_keeps_its_digits(kernels_on_cpu):
+    """Two teachers as sure as their students. The difference of two sums of 1000 would have three digits at most."""
+    logits = np.full((2, 300), 1000.0)
+    logits[0, 7], logits[1, 290] = 1013.0, 1015.0
+    with ops.using("reference"):
+        exact, _ = ops.soft_cross_entropy_forward(logits, logits)
+    loss, _ = cuda.soft_cross_entropy_forward(logits.astype(np.float32), logits.astype(np.float32))
+    assert 0 < exact < 0.01 and error(loss, exact) < 1e-5
+
+
+def test_a_soft_loss_keeps_no_probabilities(kernels_on_cpu):
+    logits, target_logits = normal(7, 300), normal(7, 300, scale=2.0)
+    _, cache = cuda.soft_cross_entropy_forward(logits, target_logits)
+    assert cache.logits is logits and cache.target_logits is target_logits
+    assert ops.nbytes(cache) - logits.nbytes - target_logits.nbytes == 6 * 7 * 4, "six numbers of each row"
 
 
 SIZES_OF_PACKS = [(4, 0, 4), (264, 0, 4), (1032, 0, 4), (302, 0, 1), (264, 1, 1)]
@@ -191,11 +279,15 @@ def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pa
     """264 are two packs for each lane, and for two lanes a third one; 1032 more than a block of threads has."""
     x = normal(6 * columns + 1)[offset : 6 * columns + offset].reshape(6, columns)
     g, ids = normal(columns), np.array([[3, 0], [3, 2]])
+    y = normal(6, columns, scale=2.0)
     assert x.flags.c_contiguous and kernels.pack_of(columns, x) == pack and kernels.pack_of(columns, x, g) == pack
     for op, args, constants in (
         ("gelu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
         ("layernorm", [x, g, normal(columns)], {}),
+        ("rmsnorm", [x, g], {}),
+        ("soft_cross_entropy", [x, y], {}),
+        ("cosine_loss", [x, y], {}),
         ("embedding", [x, ids], {}),
         ("linear_cross_entropy", [normal(2, 2, 8), normal(columns, 8), ids], {}),
     ):
@@ -207,14 +299,18 @@ def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pa
 def test_packs_of_bfloat16(columns, kernels_on_cpu):
     pytest.importorskip("ml_dtypes")
     x, g = normal(6, columns, dtype=np.float64), normal(columns, dtype=np.float64)
+    y = normal(columns, 6, dtype=np.float64).T
     assert kernels.pack_of(columns, x.astype(named_dtype("bfloat16")), np.zeros(1, np.float32)) == 8
     for op, args, constants in (
         ("gelu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
         ("layernorm", [x, g, g], {}),
+        ("rmsnorm", [x, g], {}),
+        ("soft_cross_entropy", [x, y], {}),
+        ("cosine_loss", [x, y], {}),
         ("embedding", [x, np.array([[3, 0], [3, 5]])], {}),
     ):
-        assert_as_good_as_rounding(op, args, constants)
+        assert_as_good_as_rounding(op, args, constants, first=int(op in LOSSES))
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (3, 7), (5, 2, 264)])
@@ -327,6 +423,9 @@ def test_arrays_of_any_layout(kernels_on_cpu):
     x, b = normal(8, 6, 10)[::2, :, ::2], normal(10)[::2]
     for op, args, constants in (
         ("layernorm", [x, b, b], {}),
+        ("rmsnorm", [x, b], {}),
+        ("soft_cross_entropy", [x, x[::-1]], {}),
+        ("cosine_loss", [x, x[:, ::-1]], {"weights": normal(6, 4).T ** 2}),
         ("gelu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
         ("mlp", [x, normal(7, 5).T, normal(14)[::2], normal(5, 7).T, b], {}),
@@ -353,7 +452,7 @@ def test_the_loss_over_vocabularies_of_every_size(vocabulary, scale, kernels_on_
     assert loss == cuda.linear_cross_entropy_forward(*args)[0] and cache is None
 
 
-@pytest.mark.parametrize("op", ["linear", "mlp", "layernorm"])
+@pytest.mark.parametrize("op", ["linear", "mlp", "layernorm", "rmsnorm"])
 def test_no_rows(op, kernels_on_cpu):
     """Gradients of weights are then 0, as those of the reference are."""
     _, args, constants = case(op).call
@@ -390,14 +489,30 @@ def test_a_model_refuses_ids_that_a_kernel_would_only_make_nan(wrong, kernels_on
             model.loss(ids, bad)
 
 
-def test_the_gains_of_a_layernorm_are_never_short(kernels_on_cpu):
+@pytest.mark.parametrize("op", NORMS)
+def test_the_gains_of_a_normalisation_are_never_short(op, kernels_on_cpu):
     pytest.importorskip("ml_dtypes")
-    x, g = normal(3, 8).astype(named_dtype("bfloat16")), normal(8)
-    assert cuda.layernorm_supports(x, g, g) is None
-    assert "float32 beside bfloat16" in cuda.layernorm_supports(x, g.astype(x.dtype), g.astype(x.dtype))
+    supports = getattr(cuda, f"{op}_supports")
+    x, *gains = norm_args(op, normal(3, 8))
+    x = x.astype(named_dtype("bfloat16"))
+    assert supports(x, *gains) is None
+    assert "float32 beside bfloat16" in supports(x, *(g.astype(x.dtype) for g in gains))
 
 
-@pytest.mark.parametrize("op", ["linear_cross_entropy", "embedding", "linear"])
+@pytest.mark.parametrize("op", ["soft_cross_entropy", "cosine_loss"])
+def test_losses_of_two_arrays_take_one_dtype_and_something_to_compare(op, kernels_on_cpu):
+    pytest.importorskip("ml_dtypes")
+    supports = getattr(cuda, f"{op}_supports")
+    x = normal(3, 8)
+    assert supports(x, x) is None
+    assert "one dtype" in supports(x, x.astype(named_dtype("bfloat16")))
+    assert "or more" in supports(x[:0], x[:0])
+    with ops.using("cuda"):
+        explained = ops.explain(op, x[:0], x[:0])
+    assert explained.implementation == "reference"
+
+
+@pytest.mark.parametrize("op", ["embedding", "linear", *NORMS, *LOSSES])
 def test_other_dtypes_are_left_to_the_reference(op, kernels_on_cpu):
     _, args, constants = case(op).call
     args = [a.astype(np.float16) if a.dtype.kind == "f" else a for a in args]
@@ -635,6 +750,17 @@ def test_a_training_step_waits_for_nothing(make, low, kernels_on_cpu, small_tile
         bool((ids < 100).all())
 
 
+@pytest.mark.parametrize("op", ["rmsnorm", "soft_cross_entropy, weights", "cosine_loss, weights"])
+def test_what_a_relative_of_gpt_computes_waits_for_nothing(op, kernels_on_cpu):
+    op, args, constants = case(op, dtype=np.float32).call
+    args = [a.view(OnGpu) for a in args]
+    constants = {name: a.view(OnGpu) if isinstance(a, np.ndarray) else a for name, a in constants.items()}
+    with ops.using("cuda"):
+        out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
+        gradients = getattr(ops, f"{op}_backward")(0.7 if op in LOSSES else out, cache)
+    assert len(gradients) == len(args)
+
+
 # --- a step recorded as a graph --------------------------------------------------------------------------------------
 
 
@@ -732,6 +858,9 @@ def sources(file):
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS, "PLAIN": plain},
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
+                "rmsnorm": {"PACKS": 3, "WARPS": kernels.WARPS},
+                "soft_cross_entropy": {"WARPS": kernels.WARPS},
+                "cosine_loss": {"WARPS": kernels.WARPS},
                 "column_sums": {"WARPS": kernels.WARPS},
                 "sort_ids": {"TILE": embedding.TILE},
                 "cross_entropy": {"WARPS": cross_entropy.WARPS, "BIASED": 1 - plain},
@@ -755,14 +884,27 @@ def test_nvcc_compiles(file, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_layernorm_finds_room(dtype, tmp_path):
+@pytest.mark.parametrize("op", NORMS)
+def test_a_normalisation_finds_room(op, dtype, tmp_path):
     """A row of GPT-2 small stays in registers."""
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     pack = 16 // named_dtype(dtype).itemsize
-    text = kernels.source("layernorm", dtype, PACK=pack, PACKS=768 // (32 * pack), WARPS=kernels.WARPS)
-    for architecture in architectures("layernorm"):
+    text = kernels.source(op, dtype, PACK=pack, PACKS=768 // (32 * pack), WARPS=kernels.WARPS)
+    for architecture in architectures(op):
         assert max(spilled(text, tmp_path, architecture)) <= 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("file", ["soft_cross_entropy", "cosine_loss"])
+def test_the_losses_of_a_student_find_room(file, dtype, tmp_path):
+    if not shutil.which("nvcc"):
+        pytest.skip("there is no nvcc")
+    for pack in packs(file, dtype):
+        text = kernels.source(file, dtype, PACK=pack, WARPS=kernels.WARPS)
+        for architecture in architectures(file):
+            assert max(spilled(text, tmp_path, architecture)) == 0
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
 TILE = value("fast_tile")
 FAST = (
     "linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "cross_attention", "linear_cross_entropy",
-    "lstm", "rmsnorm",
+    "lstm", "rmsnorm", "soft_cross_entropy", "cosine_loss",
 )  # fmt: skip
 
 
@@ -83,6 +83,8 @@ def test_one_shape_above_each_real_tile(t, dtype):
     assert_agree("self_attention", [normal(2, t, 3 * 12, dtype=dtype), 3], {"rate": 0.2, "key": KEY}, tolerance)
     assert_agree("layernorm", [x, w[:, 0].copy(), w[:, 1].copy()], {}, tolerance)
     assert_agree("rmsnorm", [x, w[:, 0].copy()], {}, tolerance)
+    assert_agree("soft_cross_entropy", [x, normal(48, rows, dtype=dtype).T], {"temperature": 2.0}, tolerance)
+    assert_agree("cosine_loss", [x, normal(48, rows, dtype=dtype).T], {}, tolerance)
     assert_agree("mlp", [x, w, b, w.T.copy(), w[:, 0].copy()], {}, tolerance)
     assert_agree("linear_cross_entropy", [x[:t], normal(900, 48, dtype=dtype), np.arange(t)], {}, tolerance)
 
@@ -105,6 +107,26 @@ def test_the_shift_is_what_saves_large_scores(constants):
         test_scores_of_every_size(300.0)
 
 
+@pytest.mark.parametrize("op", ["soft_cross_entropy", "cosine_loss"])
+def test_losses_of_a_student_weigh_rows_and_leave_what_is_empty(op):
+    x, y = normal(7, 5), normal(5, 7).T
+    for weights in (np.arange(7) % 3, np.zeros(7), None):
+        assert_agree(op, [x, y], {"weights": weights})
+        assert_agree(op, [x, y], {"weights": weights, "normalizer": 2.5})
+    assert ops.explain(op, x, y).implementation == "fast"
+    assert "or more" in ops.explain(op, x[:0], y[:0]).reasons["fast"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1000.0, 1e6])
+def test_soft_targets_with_large_logits(scale):
+    """exp of the logits themselves would overflow."""
+    x, y = normal(7, 5, scale=scale), normal(5, 7, scale=scale).T
+    loss, dlogits, _ = both("soft_cross_entropy", [x, y], {}, "fast")
+    expected, dexpected, _ = both("soft_cross_entropy", [x, y], {}, "reference")
+    assert error(loss, expected) < 1e-12 and error(dlogits, dexpected) < 1e-12
+
+
 @pytest.mark.filterwarnings("error")
 def test_the_tanh_of_large_numbers():
     x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
@@ -119,6 +141,8 @@ def test_arrays_of_any_layout(views):
     assert_agree("linear", [x, w, b])
     assert_agree("layernorm", [x, b[:5], b[1:6]])
     assert_agree("rmsnorm", [x, b[:5]])
+    assert_agree("soft_cross_entropy", [x, x[..., ::-1]])
+    assert_agree("cosine_loss", [x, x[..., ::-1]])
     assert_agree("dropout", [x], {"rate": 0.3, "key": KEY})
     assert_agree("mlp", [x, w, b, normal(5, 7).T, b[:5]])
     assert_agree("self_attention", [views(normal(8, 5, 18)), 3])

@@ -14,6 +14,7 @@ from minigpt.ops.cuda.attention import (
     self_attention_forward,
     self_attention_supports,
 )
+from minigpt.ops.cuda.cosine_loss import cosine_loss_backward, cosine_loss_forward, cosine_loss_supports
 from minigpt.ops.cuda.cross_entropy import (
     linear_cross_entropy_backward,
     linear_cross_entropy_forward,
@@ -27,6 +28,12 @@ from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward, la
 from minigpt.ops.cuda.linear import linear_backward, linear_forward
 from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward
 from minigpt.ops.cuda.residual import add, add_supports
+from minigpt.ops.cuda.rmsnorm import rmsnorm_backward, rmsnorm_forward, rmsnorm_supports
+from minigpt.ops.cuda.soft_cross_entropy import (
+    soft_cross_entropy_backward,
+    soft_cross_entropy_forward,
+    soft_cross_entropy_supports,
+)
 
 DEVICE = "cuda"
 

@@ -30,10 +30,10 @@ __device__ inline void store(real* to, const wide* a, wide factor) {
 
 // A mask or a bias of one head, as part of an array (B or 1, NH or 1, T or 1, S or 1). axes: 8, 4, 2 and 1, added up, for
 // the axes that are not a single number that stands for all.
-template <class Number> struct Beside {
+template <class Number> struct MaskOrBias {
     const Number* at;
     long long query, key;  // how far apart the numbers of neighbouring queries and keys are
-    __device__ Beside(const Number* all, int axes, const Heads& heads) {
+    __device__ MaskOrBias(const Number* all, int axes, const Heads& heads) {
         key = axes & 1 ? 1 : 0;
         long long size = axes & 1 ? heads.keys : 1;
         query = axes & 2 ? size : 0;
@@ -49,8 +49,8 @@ template <class Number> struct Beside {
 // What makes a score of a product, and which keys are visited.
 struct Rules {
     bool causal;  // a query sees the keys up to its own place
-    Beside<bool> mask;
-    Beside<real> bias;
+    MaskOrBias<bool> mask;
+    MaskOrBias<real> bias;
     __device__ Rules(int causal, const bool* mask, int mask_axes, const real* bias, int bias_axes, const Heads& heads)
         : causal(PLAIN || causal), mask(mask, mask_axes, heads), bias(bias, bias_axes, heads) {}
 
@@ -61,8 +61,8 @@ struct Rules {
     }
     // No query before `end` sees a key from here on.
     __device__ int last_key(int keys, int end) const { return causal ? min(keys, end) : keys; }
-    // How many of the keys of a tile query i may see.
-    __device__ int seen(int here, int i, int tile) const { return causal ? min(here, i + 1 - tile) : here; }
+    // How many of the tile_keys keys of a tile query i may see.
+    __device__ int seen(int tile_keys, int i, int tile) const { return causal ? min(tile_keys, i + 1 - tile) : tile_keys; }
     // The first query that may see a key from j on.
     __device__ int first_query(int j) const { return causal ? j : 0; }
 };
@@ -89,15 +89,15 @@ extern "C" __global__ void attention_forward(
     if (i < length) load(q, queries + heads.packed(0, i), scale);
 
     for (int tile = 0; tile < end; tile += KEYS) {
-        int here = min(KEYS, end - tile);
-        __syncthreads();  // everybody is done with the tile before
-        for (int n = me; n < here * HEAD; n += QUERIES) {
+        int tile_keys = min(KEYS, end - tile);
+        __syncthreads();  // all threads are done with the tile before
+        for (int n = me; n < tile_keys * HEAD; n += QUERIES) {
             k[n / HEAD][n % HEAD] = keys_and_values[heads.packed(1, tile + n / HEAD) + n % HEAD];
             v[n / HEAD][n % HEAD] = keys_and_values[heads.packed(2, tile + n / HEAD) + n % HEAD];
         }
         __syncthreads();
         if (i >= length) continue;
-        int seen = rules.seen(here, i, tile);
+        int seen = rules.seen(tile_keys, i, tile);
 
         wide larger = m;
         for (int j = 0; j < seen; j++) {
@@ -128,7 +128,7 @@ extern "C" __global__ void attention_forward(
 //
 // One thread for each query, as in the forward pass.
 extern "C" __global__ void attention_backward_q(
-    real* dqueries, wide* delta, const real* dout, const real* out, const wide* lse, const real* queries, int length,
+    real* dqueries, wide* delta, const real* gradients, const real* out, const wide* lse, const real* queries, int length,
     int n_head, wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch,
     const real* kv, int keys, int packed_in_one, int causal, const bool* mask, int mask_axes, const real* bias, int bias_axes
 ) {
@@ -140,29 +140,29 @@ extern "C" __global__ void attention_backward_q(
     int me = threadIdx.x, i = blockIdx.x * QUERIES + me;
     int end = rules.last_key(heads.keys, (int)(blockIdx.x + 1) * QUERIES);
     long long row = (long long)blockIdx.y * length + i;
-    wide q[HEAD], go[HEAD], dq[HEAD], my_delta = 0, my_lse = 0;
+    wide q[HEAD], dout[HEAD], dq[HEAD], my_delta = 0, my_lse = 0;
     for (int d = 0; d < HEAD; d++) dq[d] = 0;
     if (i < length) {
         load(dq, out + heads.plain(i), 1);
-        load(go, dout + heads.plain(i), 1);
-        my_delta = delta[row] = dot(dq, go);
+        load(dout, gradients + heads.plain(i), 1);
+        my_delta = delta[row] = dot(dq, dout);
         my_lse = lse[row];
         load(q, queries + heads.packed(0, i), scale);
         for (int d = 0; d < HEAD; d++) dq[d] = 0;
     }
     for (int tile = 0; tile < end; tile += KEYS) {
-        int here = min(KEYS, end - tile);
+        int tile_keys = min(KEYS, end - tile);
         __syncthreads();
-        for (int n = me; n < here * HEAD; n += QUERIES) {
+        for (int n = me; n < tile_keys * HEAD; n += QUERIES) {
             k[n / HEAD][n % HEAD] = keys_and_values[heads.packed(1, tile + n / HEAD) + n % HEAD];
             v[n / HEAD][n % HEAD] = keys_and_values[heads.packed(2, tile + n / HEAD) + n % HEAD];
         }
         __syncthreads();
         if (i >= length) continue;
-        int seen = rules.seen(here, i, tile);
+        int seen = rules.seen(tile_keys, i, tile);
         for (int j = 0; j < seen; j++) {
             wide p = exp(rules.score(dot(q, k[j]), i, tile + j) - my_lse);
-            wide dp = drop(dot(go, v[j]), heads.index(first, i, tile + j));
+            wide dp = drop(dot(dout, v[j]), heads.index(first, i, tile + j));
             add(dq, p * (dp - my_delta), k[j]);
         }
     }
@@ -176,13 +176,13 @@ extern "C" __global__ void attention_backward_q(
 // adds to its dk and dv. p and ds are computed once more, which is the price of doing without atomics. Where there is a
 // bias, ds (B,NH,T,S) is stored, to be summed up afterwards; where no query sees a key, it must be 0 already.
 extern "C" __global__ void attention_backward_kv(
-    real* dkv, const wide* delta, const real* dout, const wide* lse, const real* queries, int length, int n_head,
+    real* dkv, const wide* delta, const real* gradients, const wide* lse, const real* queries, int length, int n_head,
     wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch,
     const real* kv, int keys, int packed_in_one, int causal, const bool* mask, int mask_axes, const real* bias, int bias_axes,
     wide* ds
 ) {
     // Threads read rows of their own: HEAD + 1 puts these into different banks of shared memory.
-    __shared__ wide k[QUERIES][HEAD + 1], v[QUERIES][HEAD + 1], q[KEYS][HEAD], go[KEYS][HEAD];
+    __shared__ wide k[QUERIES][HEAD + 1], v[QUERIES][HEAD + 1], q[KEYS][HEAD], dout[KEYS][HEAD];
     Heads heads(length, n_head, keys, packed_in_one);
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
@@ -195,20 +195,20 @@ extern "C" __global__ void attention_backward_kv(
         load(v[me], keys_and_values + heads.packed(2, j), 1);
     }
     for (int tile = rules.first_query(blockIdx.x * QUERIES); tile < length; tile += KEYS) {
-        int here = min(KEYS, length - tile);
+        int tile_queries = min(KEYS, length - tile);
         __syncthreads();
-        for (int n = me; n < here * HEAD; n += QUERIES) {
+        for (int n = me; n < tile_queries * HEAD; n += QUERIES) {
             q[n / HEAD][n % HEAD] = wide(queries[heads.packed(0, tile + n / HEAD) + n % HEAD]) * scale;
-            go[n / HEAD][n % HEAD] = dout[heads.plain(tile + n / HEAD) + n % HEAD];
+            dout[n / HEAD][n % HEAD] = gradients[heads.plain(tile + n / HEAD) + n % HEAD];
         }
         __syncthreads();
         if (j >= heads.keys) continue;
-        for (int n = max(0, rules.first_query(j) - tile); n < here; n++) {
+        for (int n = max(0, rules.first_query(j) - tile); n < tile_queries; n++) {
             long long row = (long long)blockIdx.y * length + tile + n;
             unsigned index = heads.index(first, tile + n, j);
             wide p = exp(rules.score(dot(q[n], k[me]), tile + n, j) - lse[row]);
-            wide dp = drop(dot(go[n], v[me]), index);
-            add(dv, drop(p, index), go[n]);
+            wide dp = drop(dot(dout[n], v[me]), index);
+            add(dv, drop(p, index), dout[n]);
             wide slope = p * (dp - delta[row]);
             add(dk, slope, q[n]);
             if (!PLAIN && ds) ds[row * heads.keys + j] = slope;

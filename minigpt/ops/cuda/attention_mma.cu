@@ -25,13 +25,13 @@ const bool FEW = HEAD <= 64;  // numbers in a head, so few that a multiprocessor
 const int WIDE = TILE / 8;  // fragments c that stand side by side over a tile's rows
 
 typedef real Tile[TILE][PADDED];
-typedef FragmentA Held[HEAD / SIDE];  // 16 rows of a head, as a
-typedef FragmentC Sums[HEAD / 8];  // and as c
+typedef FragmentA RowsAsA[HEAD / SIDE];  // 16 rows of a head, as the factor a of a product
+typedef FragmentC RowsAsC[HEAD / 8];  // and as its result c
 
 const wide LOG2E = 1.4426950408889634;
-const int PIECES = HEAD / 8, STEP = THREADS / PIECES;  // pieces of 16 bytes in a row; rows that a block brings at once
+const int PIECES = HEAD / 8, STEP = THREADS / PIECES;  // pieces of 16 bytes in a row; rows that a block copies at once
 
-// What a thread brings of the tiles of a head, which follow each other: the same piece of every STEP-th row. Rows are
+// What a thread copies of the tiles of a head, which follow each other: the same piece of every STEP-th row. Rows are
 // `stride` numbers apart, and only `rows` of them are there.
 struct Stream {
     int row, column, stride, rows;
@@ -40,15 +40,15 @@ struct Stream {
         : row(threadIdx.x / PIECES), column(threadIdx.x % PIECES * 8), stride(stride), rows(rows),
           from(head + (long long)row * stride + column) {}
 
-    // The next TILE rows, or what stands `beside` numbers behind them, are on their way into shared memory.
-    __device__ void bring(Tile& tile, int beside = 0) {
+    // Begin to copy the next TILE rows, or what stands `beside` numbers behind them, into shared memory.
+    __device__ void copy_next(Tile& tile, int beside = 0) {
 #pragma unroll
         for (int r = 0; r < TILE; r += STEP) {
             if ((THREADS % PIECES && row >= STEP) || (TILE % STEP && row + r >= TILE)) continue;  // too many threads
             cp_async_16(&tile[row + r][column], from + beside + (long long)r * stride, row + r < rows);
         }
     }
-    __device__ void go_on() {
+    __device__ void advance() {
         from += (long long)TILE * stride;
         rows -= TILE;
     }
@@ -72,30 +72,30 @@ extern "C" __launch_bounds__(THREADS, FEW ? 4 - DROPS : 1) __global__ void atten
     __shared__ __align__(16) Tile k[2], v[2];
     Heads heads(length, n_head);
     Dropout drop(table, key, threshold, 1);
-    int block = (gridDim.x - 1 - blockIdx.x) * ROWS;  // my block's first query; those with most keys go first
-    int mine = block + threadIdx.x / WARP * SIDE;  // my warp's
-    int stride = 3 * heads.columns, end = min(length, block + ROWS);
-    wide turn = scale * LOG2E, m[2] = {LOWEST, LOWEST}, z[2] = {0, 0}, shift[2];
-    Held q;
-    Sums o = {};
-    load(q, qkv + heads.packed(0, mine), stride, length - mine);
+    int block_first = (gridDim.x - 1 - blockIdx.x) * ROWS;  // its first query; blocks with most keys go first
+    int warp_first = block_first + threadIdx.x / WARP * SIDE;  // the first of this warp
+    int stride = 3 * heads.columns, end = min(length, block_first + ROWS);
+    wide scale_log2e = scale * LOG2E, m[2] = {LOWEST, LOWEST}, z[2] = {0, 0}, shift[2];
+    RowsAsA q;
+    RowsAsC o = {};
+    load(q, qkv + heads.packed(0, warp_first), stride, length - warp_first);
 
-    Stream keys(qkv + heads.packed(1, 0), stride, length);  // with their values
+    Stream kv_tiles(qkv + heads.packed(1, 0), stride, length);  // keys, and their values beside them
     auto fetch = [&](int to) {
-        keys.bring(k[to]);
-        keys.bring(v[to], heads.columns);
-        keys.go_on();
+        kv_tiles.copy_next(k[to]);
+        kv_tiles.copy_next(v[to], heads.columns);
+        kv_tiles.advance();
     };
     fetch(0);
-    for (int tile = 0, now = 0; tile < end; tile += TILE, now = 1 - now) {
+    for (int tile = 0, current = 0; tile < end; tile += TILE, current = 1 - current) {
         arrive();
-        if (tile + TILE < end) fetch(1 - now);  // comes while this one is used
+        if (tile + TILE < end) fetch(1 - current);  // comes while this one is used
         FragmentC s[WIDE] = {};
 #pragma unroll
-        for (int n = 0; n < WIDE; n += 2) add_times_transposed(s + n, q, &k[now][n * 8]);
-        if (tile + TILE > mine + 1) {  // causal: keys up to a query's own place
+        for (int n = 0; n < WIDE; n += 2) add_times_transposed(s + n, q, &k[current][n * 8]);
+        if (tile + TILE > warp_first + 1) {  // causal: keys up to a query's own place
             each<WIDE>([&](int n, int e, int row, int column) {
-                if (tile + column > mine + row) s[n].x[e] = LOWEST;
+                if (tile + column > warp_first + row) s[n].x[e] = LOWEST;
             });
         }
 
@@ -103,30 +103,30 @@ extern "C" __launch_bounds__(THREADS, FEW ? 4 - DROPS : 1) __global__ void atten
         each<WIDE>([&](int n, int e, int, int) { m[e / 2] = max(m[e / 2], s[n].x[e]); });
         for (int half = 0; half < 2; half++) {
             m[half] = row_max(m[half]);
-            before[half] = exp2f((before[half] - m[half]) * turn);
+            before[half] = exp2f((before[half] - m[half]) * scale_log2e);
             z[half] *= before[half];
-            shift[half] = m[half] * turn;
+            shift[half] = m[half] * scale_log2e;
         }
         each<HEAD / 8>([&](int n, int e, int, int) { o[n].x[e] *= before[e / 2]; });
         each<WIDE>([&](int n, int e, int, int) {
-            s[n].x[e] = exp2f(s[n].x[e] * turn - shift[e / 2]);
+            s[n].x[e] = exp2f(s[n].x[e] * scale_log2e - shift[e / 2]);
             z[e / 2] += s[n].x[e];
         });
 
         if (DROPS) {
             each<WIDE>([&](int n, int e, int row, int column) {
-                s[n].x[e] = drop(s[n].x[e], heads.index(first, mine + row, tile + column));
+                s[n].x[e] = drop(s[n].x[e], heads.index(first, warp_first + row, tile + column));
             });
         }
 #pragma unroll
-        for (int n = 0; n < WIDE; n += 2) add_times(o, round_to_a(s + n), &v[now][n * 8]);
+        for (int n = 0; n < WIDE; n += 2) add_times(o, round_to_a(s + n), &v[current][n * 8]);
     }
     for (int half = 0; half < 2; half++) {
-        int i = mine + row_of(2 * half);
+        int i = warp_first + row_of(2 * half);
         z[half] = row_sum(z[half]);
         if (lane() % 4 == 0 && i < length) lse[(long long)blockIdx.y * length + i] = shift[half] + log2f(z[half]);
     }
-    store(out + heads.plain(mine), heads.columns, length - mine, o, stretch / z[0], stretch / z[1]);
+    store(out + heads.plain(warp_first), heads.columns, length - warp_first, o, stretch / z[0], stretch / z[1]);
 }
 
 // With keep the dropout of each probability, times 1 / (1 - rate):
@@ -137,29 +137,29 @@ extern "C" __launch_bounds__(THREADS, FEW ? 4 - DROPS : 1) __global__ void atten
 //
 // A warp has 16 queries, as in the forward pass, and goes through a tile in chunks of 16 keys.
 extern "C" __launch_bounds__(THREADS, FEW ? 4 : 1) __global__ void attention_backward_q(
-    real* dqkv, wide* delta, const real* dout, const real* out, const wide* lse, const real* qkv, int length, int n_head,
+    real* dqkv, wide* delta, const real* gradients, const real* out, const wide* lse, const real* qkv, int length, int n_head,
     wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
     __shared__ __align__(16) Tile k[2], v[2];
     Heads heads(length, n_head);
     Dropout drop(table, key, threshold, 1);
-    int block = (gridDim.x - 1 - blockIdx.x) * ROWS;
-    int mine = block + threadIdx.x / WARP * SIDE;
-    int stride = 3 * heads.columns, end = min(length, block + ROWS);
-    wide turn = scale * LOG2E, my_delta[2] = {0, 0}, my_lse[2] = {0, 0};
-    Held q, go, o;
-    Sums dq = {};
-    load(q, qkv + heads.packed(0, mine), stride, length - mine);
-    load(go, dout + heads.plain(mine), heads.columns, length - mine);
-    load(o, out + heads.plain(mine), heads.columns, length - mine);
+    int block_first = (gridDim.x - 1 - blockIdx.x) * ROWS;
+    int warp_first = block_first + threadIdx.x / WARP * SIDE;
+    int stride = 3 * heads.columns, end = min(length, block_first + ROWS);
+    wide scale_log2e = scale * LOG2E, my_delta[2] = {0, 0}, my_lse[2] = {0, 0};
+    RowsAsA q, dout, o;
+    RowsAsC dq = {};
+    load(q, qkv + heads.packed(0, warp_first), stride, length - warp_first);
+    load(dout, gradients + heads.plain(warp_first), heads.columns, length - warp_first);
+    load(o, out + heads.plain(warp_first), heads.columns, length - warp_first);
     for (int n = 0; n < HEAD / SIDE; n++) {
         for (int i = 0; i < 4; i++) {  // words 0 and 2 are of row g, words 1 and 3 of row g + 8
-            my_delta[i % 2] += first_of(o[n].word[i]) * first_of(go[n].word[i]);
-            my_delta[i % 2] += second_of(o[n].word[i]) * second_of(go[n].word[i]);
+            my_delta[i % 2] += first_of(o[n].word[i]) * first_of(dout[n].word[i]);
+            my_delta[i % 2] += second_of(o[n].word[i]) * second_of(dout[n].word[i]);
         }
     }
     for (int half = 0; half < 2; half++) {
-        int i = mine + row_of(2 * half);
+        int i = warp_first + row_of(2 * half);
         long long row = (long long)blockIdx.y * length + i;
         my_delta[half] = row_sum(my_delta[half]);
         if (i < length) {
@@ -168,32 +168,32 @@ extern "C" __launch_bounds__(THREADS, FEW ? 4 : 1) __global__ void attention_bac
         }
     }
 
-    Stream keys(qkv + heads.packed(1, 0), stride, length);  // with their values
+    Stream kv_tiles(qkv + heads.packed(1, 0), stride, length);  // keys, and their values beside them
     auto fetch = [&](int to) {
-        keys.bring(k[to]);
-        keys.bring(v[to], heads.columns);
-        keys.go_on();
+        kv_tiles.copy_next(k[to]);
+        kv_tiles.copy_next(v[to], heads.columns);
+        kv_tiles.advance();
     };
     fetch(0);
-    for (int tile = 0, now = 0; tile < end; tile += TILE, now = 1 - now) {
+    for (int tile = 0, current = 0; tile < end; tile += TILE, current = 1 - current) {
         arrive();
-        if (tile + TILE < end) fetch(1 - now);  // comes while this one is used
+        if (tile + TILE < end) fetch(1 - current);  // comes while this one is used
         for (int chunk = 0; chunk < TILE; chunk += SIDE) {
-            if (tile + chunk >= mine + SIDE) break;  // causal
+            if (tile + chunk >= warp_first + SIDE) break;  // causal
             FragmentC s[2] = {}, dp[2] = {};
-            add_times_transposed(s, q, &k[now][chunk]);
-            add_times_transposed(dp, go, &v[now][chunk]);
-            if (tile + chunk == mine) {
+            add_times_transposed(s, q, &k[current][chunk]);
+            add_times_transposed(dp, dout, &v[current][chunk]);
+            if (tile + chunk == warp_first) {
                 each<2>([&](int n, int e, int row, int column) { if (column > row) s[n].x[e] = LOWEST; });
             }
             each<2>([&](int n, int e, int row, int column) {
-                if (DROPS) dp[n].x[e] = drop(dp[n].x[e], heads.index(first, mine + row, tile + chunk + column));
-                s[n].x[e] = exp2f(s[n].x[e] * turn - my_lse[e / 2]) * (dp[n].x[e] * stretch - my_delta[e / 2]);
+                if (DROPS) dp[n].x[e] = drop(dp[n].x[e], heads.index(first, warp_first + row, tile + chunk + column));
+                s[n].x[e] = exp2f(s[n].x[e] * scale_log2e - my_lse[e / 2]) * (dp[n].x[e] * stretch - my_delta[e / 2]);
             });
-            add_times(dq, round_to_a(s), &k[now][chunk]);
+            add_times(dq, round_to_a(s), &k[current][chunk]);
         }
     }
-    store(dqkv + heads.packed(0, mine), stride, length - mine, dq, scale, scale);
+    store(dqkv + heads.packed(0, warp_first), stride, length - warp_first, dq, scale, scale);
 }
 
 //     dv = (keep p)^T dout            out = (keep p) v
@@ -204,57 +204,57 @@ extern "C" __launch_bounds__(THREADS, FEW ? 4 : 1) __global__ void attention_bac
 // computed once more, which is the price of doing without atomics. A query beyond the end is zeros, dout, lse and delta
 // too: p is 1, and adds 0.
 extern "C" __launch_bounds__(THREADS, FEW ? 3 : 1) __global__ void attention_backward_kv(
-    real* dqkv, const wide* delta, const real* dout, const wide* lse, const real* qkv, int length, int n_head, wide scale,
+    real* dqkv, const wide* delta, const real* gradients, const wide* lse, const real* qkv, int length, int n_head, wide scale,
     unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
-    __shared__ __align__(16) Tile q[2], go[2];
+    __shared__ __align__(16) Tile q[2], dout[2];
     __shared__ wide lses[2][TILE], deltas[2][TILE];
     Heads heads(length, n_head);
     Dropout drop(table, key, threshold, 1);
-    int block = blockIdx.x * ROWS;  // my block's first key; those with most queries go first
-    int mine = block + threadIdx.x / WARP * SIDE;
+    int block_first = blockIdx.x * ROWS;  // its first key; blocks with most queries go first
+    int warp_first = block_first + threadIdx.x / WARP * SIDE;
     int stride = 3 * heads.columns;
-    wide turn = scale * LOG2E;
-    Held k, v;
-    Sums dk = {}, dv = {};
-    load(k, qkv + heads.packed(1, mine), stride, length - mine);
-    load(v, qkv + heads.packed(2, mine), stride, length - mine);
+    wide scale_log2e = scale * LOG2E;
+    RowsAsA k, v;
+    RowsAsC dk = {}, dv = {};
+    load(k, qkv + heads.packed(1, warp_first), stride, length - warp_first);
+    load(v, qkv + heads.packed(2, warp_first), stride, length - warp_first);
 
-    Stream queries(qkv + heads.packed(0, block), stride, length - block);
-    Stream gradients(dout + heads.plain(block), heads.columns, length - block);
+    Stream q_tiles(qkv + heads.packed(0, block_first), stride, length - block_first);
+    Stream dout_tiles(gradients + heads.plain(block_first), heads.columns, length - block_first);
     auto fetch = [&](int to, int tile) {
-        queries.bring(q[to]);
-        gradients.bring(go[to]);
-        queries.go_on();
-        gradients.go_on();
+        q_tiles.copy_next(q[to]);
+        dout_tiles.copy_next(dout[to]);
+        q_tiles.advance();
+        dout_tiles.advance();
         int n = threadIdx.x;
         if (n >= TILE) return;
         long long row = (long long)blockIdx.y * length + tile + n;
         cp_async_4(&lses[to][n], lse + row, tile + n < length);
         cp_async_4(&deltas[to][n], delta + row, tile + n < length);
     };
-    fetch(0, block);  // earlier queries see no key of this block
-    for (int tile = block, now = 0; tile < length; tile += TILE, now = 1 - now) {
+    fetch(0, block_first);  // earlier queries see no key of this block
+    for (int tile = block_first, current = 0; tile < length; tile += TILE, current = 1 - current) {
         arrive();
-        if (tile + TILE < length) fetch(1 - now, tile + TILE);
+        if (tile + TILE < length) fetch(1 - current, tile + TILE);
         for (int chunk = 0; chunk < TILE; chunk += SIDE) {
-            if (tile + chunk + SIDE <= mine) continue;  // causal
+            if (tile + chunk + SIDE <= warp_first) continue;  // causal
             FragmentC s[2] = {}, dp[2] = {};
-            add_times_transposed(s, k, &q[now][chunk]);
-            add_times_transposed(dp, v, &go[now][chunk]);
-            if (tile + chunk == mine) {
+            add_times_transposed(s, k, &q[current][chunk]);
+            add_times_transposed(dp, v, &dout[current][chunk]);
+            if (tile + chunk == warp_first) {
                 each<2>([&](int n, int e, int row, int column) { if (row > column) s[n].x[e] = LOWEST; });
             }
             each<2>([&](int n, int e, int row, int column) {
-                wide p = exp2f(s[n].x[e] * turn - lses[now][chunk + column]);
-                wide keep = DROPS ? drop(1, heads.index(first, tile + chunk + column, mine + row)) : 1;
+                wide p = exp2f(s[n].x[e] * scale_log2e - lses[current][chunk + column]);
+                wide keep = DROPS ? drop(1, heads.index(first, tile + chunk + column, warp_first + row)) : 1;
                 s[n].x[e] = p * keep;
-                dp[n].x[e] = p * (dp[n].x[e] * keep * stretch - deltas[now][chunk + column]);
+                dp[n].x[e] = p * (dp[n].x[e] * keep * stretch - deltas[current][chunk + column]);
             });
-            add_times(dv, round_to_a(s), &go[now][chunk]);
-            add_times(dk, round_to_a(dp), &q[now][chunk]);
+            add_times(dv, round_to_a(s), &dout[current][chunk]);
+            add_times(dk, round_to_a(dp), &q[current][chunk]);
         }
     }
-    store(dqkv + heads.packed(1, mine), stride, length - mine, dk, scale, scale);
-    store(dqkv + heads.packed(2, mine), stride, length - mine, dv, stretch, stretch);
+    store(dqkv + heads.packed(1, warp_first), stride, length - warp_first, dk, scale, scale);
+    store(dqkv + heads.packed(2, warp_first), stride, length - warp_first, dv, stretch, stretch);
 }

@@ -25,17 +25,18 @@ __device__ inline wide warp_sum(wide value) {
     return value;
 }
 
-// sums[c] = the sum of what the WARPS warps of a block have of column c, from the first warp to the last. mine: the pack of
-// columns from `column` on, the same for all threads of one lane; it may lie beyond the last column.
-template <int WARPS> __device__ inline void sum_over_warps(wide* sums, Packed<wide> mine, int column, int columns) {
-    __shared__ __align__(16) wide all[WARPS][WARP * PACK];
-    __syncthreads();  // everybody is done with what stood there before
-    pack(&all[threadIdx.y][threadIdx.x * PACK]) = mine;
+// sums[c] = the sum of what the WARPS warps of a block have of column c, from the first warp to the last. part: what this
+// thread has of the pack of columns from `column` on, which is the same for all threads of one lane, and may lie beyond the
+// last column.
+template <int WARPS> __device__ inline void sum_over_warps(wide* sums, Packed<wide> part, int column, int columns) {
+    __shared__ __align__(16) wide parts[WARPS][WARP * PACK];
+    __syncthreads();  // all threads are done with what stood there before
+    pack(&parts[threadIdx.y][threadIdx.x * PACK]) = part;
     __syncthreads();
     int begin = column - threadIdx.x * PACK;  // of the block
     for (int i = threadIdx.y * WARP + threadIdx.x; i < WARP * PACK && begin + i < columns; i += WARPS * WARP) {
         wide sum = 0;
-        for (int w = 0; w < WARPS; w++) sum += all[w][i];
+        for (int w = 0; w < WARPS; w++) sum += parts[w][i];
         sums[begin + i] = sum;
     }
 }

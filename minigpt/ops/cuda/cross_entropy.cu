@@ -2,41 +2,15 @@
 // is chosen when this is compiled.
 
 #include "common.cuh"
-
-// exp. Where numbers are stored in 16 bits, the quicker one has digits enough.
-__device__ inline wide exponential(wide x) { return sizeof(real) == 2 ? wide(__expf(x)) : exp(x); }
-
-// The sum of exponentials of some numbers, held so that nothing overflows: total exp(largest).
-struct ExpSum {
-    wide largest, total;
-
-    // Two sums become one: the smaller of the two largest is the one that is stretched down.
-    __device__ void add(ExpSum other) {
-        wide both = other.largest > largest ? other.largest : largest;
-        if (largest < both) total *= exponential(largest - both);
-        if (other.largest < both) other.total *= exponential(other.largest - both);
-        largest = both;
-        total += other.total;
-    }
-};
-
-// The sums of a warp's lanes become one, which every lane gets.
-__device__ inline ExpSum of_warp(ExpSum mine) {
-    wide most = mine.largest;
-    for (int apart = WARP / 2; apart > 0; apart /= 2) {
-        wide other = __shfl_xor_sync(0xffffffffu, most, apart);
-        if (other > most) most = other;
-    }
-    return {most, warp_sum(mine.total * exponential(mine.largest - most))};
-}
+#include "exp_sum.cuh"
 
 // The logits from column v on, with their bias.
 __device__ inline Packed<wide> logits(const wide* z, const real* bias, int v, int columns) {
-    Packed<wide> some = pack(z + v);
+    Packed<wide> z_and_bias = pack(z + v);
     if (BIASED) {
-        for (int j = 0; j < PACK && v + j < columns; j++) some.x[j] += wide(bias[v + j]);
+        for (int j = 0; j < PACK && v + j < columns; j++) z_and_bias.x[j] += wide(bias[v + j]);
     }
-    return some;
+    return z_and_bias;
 }
 
 // With the bias in z:   loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
@@ -59,14 +33,14 @@ extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
     ExpSum sum = {LOWEST, 0};
 #pragma unroll 2
     for (int v = first; v < columns; v += STEP) {
-        Packed<wide> some = logits(z, bias, v, columns);
-        ExpSum these = {LOWEST, 0};
+        Packed<wide> z_and_bias = logits(z, bias, v, columns);
+        ExpSum of_pack = {LOWEST, 0};
         for (int j = 0; j < PACK; j++) {
-            if (v + j >= columns) some.x[j] = LOWEST;
-            if (some.x[j] > these.largest) these.largest = some.x[j];
+            if (v + j >= columns) z_and_bias.x[j] = LOWEST;
+            if (z_and_bias.x[j] > of_pack.largest) of_pack.largest = z_and_bias.x[j];
         }
-        for (int j = 0; j < PACK; j++) these.total += exponential(some.x[j] - these.largest);
-        sum.add(these);
+        for (int j = 0; j < PACK; j++) of_pack.total += exponential(z_and_bias.x[j] - of_pack.largest);
+        sum.add(of_pack);
     }
     sum = of_warp(sum);
     int lane = threadIdx.x % WARP;
@@ -74,7 +48,7 @@ extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
         largest[threadIdx.x / WARP] = sum.largest;
         total[threadIdx.x / WARP] = sum.total;
     }
-    __syncthreads();  // from here on z may change: everybody has read what it was
+    __syncthreads();  // from here on z may change: all threads have read what it was
     sum = of_warp(lane < WARPS ? ExpSum{largest[lane], total[lane]} : ExpSum{LOWEST, 0});
 
     if (threadIdx.x == 0) loss[blockIdx.x] = weight * (log(sum.total) + (sum.largest - picked));
@@ -83,10 +57,10 @@ extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
     dz += (long long)blockIdx.x * stride;
     for (int v = (columns - 1) / STEP * STEP + first; v >= 0; v -= STEP) {
         if (v >= columns) continue;
-        Packed<wide> some = logits(z, bias, v, columns);
+        Packed<wide> z_and_bias = logits(z, bias, v, columns);
         Packed<real> slope;
         for (int j = 0; j < PACK; j++) {
-            wide p = v + j < columns ? exponential(some.x[j] - sum.largest) * share_of_total : 0;
+            wide p = v + j < columns ? exponential(z_and_bias.x[j] - sum.largest) * share_of_total : 0;
             slope.x[j] = weight * (p - (v + j == target ? 1 : 0));
         }
         pack(dz + v) = slope;

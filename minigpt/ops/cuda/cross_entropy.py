@@ -7,6 +7,7 @@ import numpy as np
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, launch_each, pack_of, wide
 from minigpt.ops.cuda.products import padded, product
+from minigpt.ops.cuda.row_shares import row_shares
 from minigpt.ops.targets import IGNORED
 
 LOGITS = 1 << 28  # about how many exist at once: 1 GB in float32
@@ -96,11 +97,7 @@ def _targets_and_shares(targets, weights, normalizer, vocabulary, dtype):
     ignored = y == IGNORED
     weights = 1 if weights is None else weights.reshape(-1)
     share = xp.where(ignored, 0, weights).astype(dtype)
-    if normalizer is None:
-        total = share.sum()
-        share = share / xp.where(total == 0, 1, total)
-    else:  # a number: as an array it would be copied from the host, which a recorded graph cannot do
-        share = share / (float(normalizer) or 1.0)
+    share = row_shares(share, normalizer)
     is_word = (y >= 0) & (y < vocabulary)
     share = xp.where(ignored | is_word, share, np.nan).astype(dtype)
     y = xp.where(ignored, 0, y)

@@ -12,7 +12,7 @@ extern "C" __global__ void dropout(
     long long i = my_pack();
     if (i >= n) return;
     Dropout drop(table, key, threshold, stretch);
-    Packed<real> mine = pack(x + i);
-    for (int j = 0; j < PACK; j++) mine.x[j] = drop(mine.x[j], first + (unsigned)i + j);
-    pack(out + i) = mine;
+    Packed<real> numbers = pack(x + i);
+    for (int j = 0; j < PACK; j++) numbers.x[j] = drop(numbers.x[j], first + (unsigned)i + j);
+    pack(out + i) = numbers;
 }

@@ -61,8 +61,8 @@ extern "C" __global__ void embedding_join(
     int first = blockIdx.x * segment, next = first + segment, c = my_columns();
     if (c >= columns || next >= n) return;
     int id = sorted[next - 1];
-    bool mine = first == 0 || sorted[first - 1] != id;  // does the run of the last place begin in this segment?
-    if (!mine || id < 0 || id >= rows || sorted[next] != id) return;
+    bool begins_here = first == 0 || sorted[first - 1] != id;  // the run of the last place, in this segment
+    if (!begins_here || id < 0 || id >= rows || sorted[next] != id) return;
     Packed<wide> sum = pack(dw + (long long)id * columns + c);
     for (bool more = true; more; next += AHEAD * segment) {
         bool has[AHEAD];

@@ -24,16 +24,16 @@ struct Gelu {
 extern "C" __global__ void gelu_forward(real* out, const real* x, long long n) {
     long long i = my_pack();
     if (i >= n) return;
-    Packed<real> mine = pack(x + i);
-    for (int j = 0; j < PACK; j++) mine.x[j] = Gelu(mine.x[j]).value;
-    pack(out + i) = mine;
+    Packed<real> numbers = pack(x + i);
+    for (int j = 0; j < PACK; j++) numbers.x[j] = Gelu(numbers.x[j]).value;
+    pack(out + i) = numbers;
 }
 
 // dx = dout gelu'(x). dx may be dout.
 extern "C" __global__ void gelu_backward(real* dx, const real* dout, const real* x, long long n) {
     long long i = my_pack();
     if (i >= n) return;
-    Packed<real> mine = pack(dout + i), at = pack(x + i);
-    for (int j = 0; j < PACK; j++) mine.x[j] = wide(mine.x[j]) * Gelu(at.x[j]).slope;
-    pack(dx + i) = mine;
+    Packed<real> numbers = pack(dout + i), inputs = pack(x + i);
+    for (int j = 0; j < PACK; j++) numbers.x[j] = wide(numbers.x[j]) * Gelu(inputs.x[j]).slope;
+    pack(dx + i) = numbers;
 }

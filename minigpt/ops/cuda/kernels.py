@@ -40,6 +40,17 @@ def accepts(*arrays) -> str | None:
     return None
 
 
+def accepts_beside_gains(x, *gains) -> str | None:
+    """The same for an x beside gains and biases, which have the dtype that numbers are computed in."""
+    reason = accepts(x)
+    if reason is not None:
+        return reason
+    for gain in gains:
+        if gain.dtype != wide(x.dtype):
+            return f"it takes gains of {wide(x.dtype)} beside {x.dtype}, not of {gain.dtype}"
+    return accepts(*gains)
+
+
 @functools.cache
 def name_of(dtype) -> str:
     """The name of a dtype. NumPy takes microseconds to make it, and meanwhile a GPU would wait."""
@@ -78,6 +89,18 @@ def launch_each(file: str, kernel: str, out: Array, *arguments) -> Array:
     grid = (blocks(out.size, pack * THREADS), 1, 1)
     launch(file, kernel, grid, (THREADS, 1, 1), out, *arguments, PACK=pack)
     return out
+
+
+def launch_rows(file: str, kernel: str, grid: int, in_packs: tuple, *arguments) -> None:
+    """Run a kernel of `file`.cu that keeps rows in registers, as rows.cuh says, on so many blocks.
+
+    in_packs: the arrays that are read or written several numbers at a time, the last of them g (C,).
+    """
+    columns = in_packs[-1].size
+    pack = pack_of(columns, *in_packs)
+    packs = blocks(columns, 32 * pack)
+    block = (32, WARPS, 1)
+    launch(file, kernel, (grid, 1, 1), block, *arguments, PACK=pack, PACKS=packs, WARPS=WARPS)
 
 
 def pack_of(n: int, *arrays: Array) -> int:

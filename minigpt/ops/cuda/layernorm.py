@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
-from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, pack_of, stripe_of, wide
+from minigpt.ops.cuda.kernels import accepts_beside_gains, blocks, column_sums, launch_rows, stripe_of
 
 
 class LayernormCache(NamedTuple):
@@ -16,9 +16,7 @@ class LayernormCache(NamedTuple):
 
 def layernorm_supports(x, g, b, *, eps=1e-5) -> str | None:
     """Gains and biases of the dtype that numbers are computed in: float32 beside an x of bfloat16."""
-    if g.dtype != wide(x.dtype):
-        return f"it takes gains of {wide(x.dtype)} beside {x.dtype}, not of {g.dtype}"
-    return accepts(x) or accepts(g, b)
+    return accepts_beside_gains(x, g, b)
 
 
 def layernorm_forward(x, g, b, *, eps=1e-5):
@@ -36,7 +34,8 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
     mean = xp.empty(rows, g.dtype)
     rstd = xp.empty(rows, g.dtype)
     grid = blocks(rows, kernels.WARPS)
-    _launch("layernorm_forward", grid, (out, x, b, g), out, mean, rstd, x, g, b, eps, rows, columns)
+    sizes = (rows, columns)
+    launch_rows("layernorm", "layernorm_forward", grid, (out, x, b, g), out, mean, rstd, x, g, b, eps, *sizes)
     return out, LayernormCache(x, mean, rstd, g)
 
 
@@ -54,17 +53,7 @@ def layernorm_backward(dout, cache: LayernormCache):
     stripe = stripe_of(rows, kernels.WARPS)
     stripes = blocks(rows, stripe)
     parts = xp.empty((2, stripes, columns), g.dtype)
-    sizes = (rows, columns, stripe)
-    _launch("layernorm_backward", stripes, (dx, dout, x, g), dx, parts, dout, x, mean, rstd, g, *sizes)
+    arguments = (dx, parts, dout, x, mean, rstd, g, rows, columns, stripe)
+    launch_rows("layernorm", "layernorm_backward", stripes, (dx, dout, x, g), *arguments)
     dg, db = column_sums(parts)
     return dx, dg, db
-
-
-def _launch(kernel, grid, in_packs, *arguments):
-    """in_packs: the arrays that are read or written several numbers at a time, the last of them g (C,)."""
-    columns = in_packs[-1].size
-    pack = pack_of(columns, *in_packs)
-    packs = blocks(columns, 32 * pack)
-    warps = kernels.WARPS
-    block = (32, warps, 1)
-    launch("layernorm", kernel, (grid, 1, 1), block, *arguments, PACK=pack, PACKS=packs, WARPS=warps)

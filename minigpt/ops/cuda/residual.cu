@@ -9,7 +9,7 @@
 extern "C" __global__ void add(real* out, const real* x, const real* y, long long n) {
     long long i = my_pack();
     if (i >= n) return;
-    Packed<real> mine = pack(x + i), other = pack(y + i);
-    for (int j = 0; j < PACK; j++) mine.x[j] = wide(mine.x[j]) + wide(other.x[j]);
-    pack(out + i) = mine;
+    Packed<real> numbers = pack(x + i), others = pack(y + i);
+    for (int j = 0; j < PACK; j++) numbers.x[j] = wide(numbers.x[j]) + wide(others.x[j]);
+    pack(out + i) = numbers;
 }

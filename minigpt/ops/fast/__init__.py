@@ -12,6 +12,7 @@ other calls go to the reference, which raises the errors. Derivations stand in t
 
 from minigpt.device.threads import keep_freed_memory
 from minigpt.ops.fast.adam import adam_update, adam_update_supports
+from minigpt.ops.fast.cosine_loss import cosine_loss_backward, cosine_loss_forward, cosine_loss_supports
 from minigpt.ops.fast.dropout import dropout_backward, dropout_forward, dropout_supports
 from minigpt.ops.fast.embedding import embedding_backward, embedding_forward, embedding_supports
 from minigpt.ops.fast.layernorm import layernorm_backward, layernorm_forward
@@ -32,6 +33,11 @@ from minigpt.ops.fast.self_attention import (
     self_attention_backward,
     self_attention_forward,
     self_attention_supports,
+)
+from minigpt.ops.fast.soft_cross_entropy import (
+    soft_cross_entropy_backward,
+    soft_cross_entropy_forward,
+    soft_cross_entropy_supports,
 )
 
 DEVICE = "cpu"

@@ -8,6 +8,7 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops.fast.pieces import accepts, column_sums, over, products, row_sums
+from minigpt.ops.fast.row_shares import row_shares
 from minigpt.ops.targets import IGNORED
 
 LOGITS = 1 << 25  # how many exist at once: 128 MB in float32
@@ -46,7 +47,8 @@ def linear_cross_entropy_forward(h, w, targets, bias=None, *, weights=None, norm
     ignored = y == IGNORED
     y = np.where(ignored, 0, y)
     rows = h.reshape(-1, h.shape[-1])
-    share_of_row = _shares(ignored, weights, normalizer, h.dtype)
+    counted = np.where(ignored, 0, 1 if weights is None else weights.reshape(-1))
+    share_of_row = row_shares(len(y), counted, normalizer, h.dtype)
 
     dh = dw = dbias = None
     if grad:
@@ -79,16 +81,6 @@ class Rows(NamedTuple):
     y: Array
     share: Array
     dh: Array | None
-
-
-def _shares(ignored, weights, normalizer, dtype):
-    """What part of the loss each row is."""
-    weights = 1 if weights is None else weights.reshape(-1)
-    weights = np.where(ignored, 0, weights).astype(dtype)
-    if normalizer is None:
-        normalizer = weights.sum()
-    weights /= dtype.type(normalizer or 1)
-    return weights
 
 
 def _chunk(rows: Rows, w, bias, dw, dbias, first):

@@ -1,0 +1,54 @@
+// RMSNorm (Zhang and Sennrich 2019): x (N,C), g (C) -> out (N,C). A warp takes a row, as rows.cuh says.
+
+#include "common.cuh"
+#include "rows.cuh"
+
+// out = g x_hat,   x_hat = x r,   r = 1 / sqrt(mean(x^2) + eps),   the mean over the row.
+extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 3 : 2) __global__ void rmsnorm_forward(
+    real* out, wide* r, const real* x, const wide* g, wide eps, int rows, int columns
+) {
+    long long n = (long long)blockIdx.x * WARPS + threadIdx.y;
+    if (n >= rows) return;
+    Row<real> row = load(x + n * columns, columns);
+
+    wide squares = 0;
+    each(columns, [&](int i) { squares += wide(row[i]) * wide(row[i]); });
+    wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
+
+    Row<wide> gain = load(g, columns);
+    each(columns, [&](int i) { row[i] = gain[i] * (wide(row[i]) * scale); });
+    store(out + n * columns, row, columns);
+    if (threadIdx.x == 0) r[n] = scale;
+}
+
+// dx = r (d - x_hat mean(d x_hat)),   d = dout g,   the mean over the row,
+// dg = sum_n dout x_hat.
+//
+// As in layernorm.cu a block takes a stripe of rows, each of its warps every WARPS-th of them. Its part of dg is the sum
+// over its stripe: parts (stripes, C), which column_sums adds up. No atomics, so the same bits every time.
+extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 2 : 1) __global__ void rmsnorm_backward(
+    real* dx, wide* parts, const real* dout, const real* x, const wide* r, const wide* g, int rows, int columns,
+    int stripe
+) {
+    long long first = (long long)blockIdx.x * stripe, end = first + stripe < rows ? first + stripe : rows;
+    Row<wide> dg = {};
+    for (long long n = first + threadIdx.y; n < end; n += WARPS) {
+        Row<real> row = load(x + n * columns, columns), slope = load(dout + n * columns, columns);
+        Row<wide> gain = load(g, columns);
+        wide scale = r[n], stretch = 0;
+        each(columns, [&](int i) {
+            wide x_hat = wide(row[i]) * scale;
+            dg[i] += wide(slope[i]) * x_hat;
+            stretch += wide(slope[i]) * gain[i] * x_hat;
+        });
+        stretch = warp_sum(stretch) / columns;
+        each(columns, [&](int i) {
+            row[i] = scale * (wide(slope[i]) * gain[i] - wide(row[i]) * scale * stretch);
+        });
+        store(dx + n * columns, row, columns);
+    }
+#pragma unroll UNROLL
+    for (int e = 0; e < PACKS; e++) {
+        sum_over_warps<WARPS>(parts + (long long)blockIdx.x * columns, dg.packs[e], column_of(e), columns);
+    }
+}

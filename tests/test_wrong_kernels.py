@@ -1,0 +1,82 @@
+"""The museum's mistakes, made in CUDA kernels: they are caught there, and named, as they are in Python.
+
+Each is a few replacements in the text of a kernel. What the diagnosis must say is what the museum's piece expects.
+"""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from minigpt.gradcheck.judge import judge
+from minigpt.ops import cuda
+from minigpt.ops.cuda import kernels
+
+ROOM = runpy.run_path(str(Path(__file__).parent / "museum" / "distillation_rmsnorm.py"))
+EXPECTED = {name: piece.expects for name, piece in ROOM.items() if hasattr(piece, "expects")}
+DX = "wide(slope[i]) * gain[i] - wide(row[i]) * scale * stretch"
+WRONG = {  # piece of the museum: (operation, what its kernel says, what it says instead, ...)
+    "RmsnormWithoutItsStretch": ("rmsnorm", DX, "wide(slope[i]) * gain[i]"),
+    "RmsnormAsLayernorm": (
+        "rmsnorm",
+        "stretch = 0;", "stretch = 0, shift = 0;",
+        "stretch += wide(slope[i])", "shift += wide(slope[i]) * gain[i]; stretch += wide(slope[i])",
+        "stretch = warp_sum(stretch) / columns;",
+        "stretch = warp_sum(stretch) / columns; shift = warp_sum(shift) / columns;",
+        DX, f"{DX} - shift",
+    ),
+    "RmsnormWithoutItsGain": (
+        "rmsnorm",
+        "stretch += wide(slope[i]) * gain[i] * x_hat", "stretch += wide(slope[i]) * x_hat",
+        DX, "wide(slope[i]) - wide(row[i]) * scale * stretch",
+    ),
+    "SoftCrossEntropyWithoutTheTemperature": (
+        "soft_cross_entropy", "u.x[j] = dlosses * (p - q)", "u.x[j] = dlosses / temperature * (p - q)",
+    ),
+    "SoftCrossEntropyWithASquareTooMany": (
+        "soft_cross_entropy", "u.x[j] = dlosses * (p - q)", "u.x[j] = dlosses * temperature * (p - q)",
+    ),
+    "SoftCrossEntropyOfAFixedTeacher": (
+        "soft_cross_entropy", "t.x[j] = dlosses * q * (log_total - below - loss)", "t.x[j] = 0",
+    ),
+    "CosineLossWithoutTheLength": ("cosine_loss", "along_other * y - along_a * x", "along_other * y"),
+    "CosineLossWithTheWrongSign": ("cosine_loss", "dcosine = -dloss", "dcosine = dloss"),
+    "CosineLossExchanged": ("cosine_loss", "pack(da + n", "pack(d_ + n", "pack(db + n", "pack(da + n", "d_ +", "db +"),
+}  # fmt: skip
+
+
+def findings(op: str) -> list:
+    """What the judge says of an operation's kernels, in the first trial that they fail."""
+    for _, results in judge(op, getattr(cuda, f"{op}_forward"), getattr(cuda, f"{op}_backward")):
+        if wrong := [result for result in results if result.word == "wrong"]:
+            return wrong
+    return []
+
+
+def test_every_piece_of_the_room_has_its_kernel():
+    assert set(WRONG) == set(EXPECTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", WRONG)
+def test_a_wrong_kernel_is_caught_and_named(piece, kernels_on_cpu, monkeypatch):
+    op, *texts = WRONG[piece]
+    read = kernels._read
+
+    def wrong(name):
+        text = read(name)
+        if name == f"{op}.cu":
+            for right, instead in zip(texts[::2], texts[1::2], strict=True):
+                assert text.count(right) == 1, f"{name} does not say this once: {right}"
+                text = text.replace(right, instead)
+        return text
+
+    monkeypatch.setattr(kernels, "_read", wrong)
+    said = [result.diagnosis for result in findings(op)]
+    assert any(EXPECTED[piece] in diagnosis for diagnosis in said), said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", sorted({op for op, *_ in WRONG.values()}))
+def test_the_right_kernels_are_not_accused(op, kernels_on_cpu):
+    assert findings(op) == []
