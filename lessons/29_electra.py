@@ -7,7 +7,7 @@
 # learns nothing. You will also see where a masked model is better, and two mistakes in the labels
 # and the weights that no gradient check finds.
 #
-# Reading: 40 minutes. Running: about a minute. Before it: lessons 02, 09 and 26.
+# Reading: 60 minutes. Running: about a minute. Before it: lessons 02, 09 and 26.
 #
 # Paper: Clark, Luong, Le and Manning 2020 (ELECTRA, arXiv 2003.10555), sections 2, 3.2 and 3.5.
 
@@ -79,7 +79,7 @@ SIZES |= {"initializer_range": 0.07}  # 0.02 sqrt(768 / 64)
 
 
 def new_electra(seed, **sizes):
-    """The generator has one head of four, so a quarter of the width; the tables have the model's."""
+    """The generator has one head of four: a quarter of the width. The tables have the model's."""
     sizes = SIZES | {"embedding_size": 64, "generator_heads": 1} | sizes
     return ELECTRA(ELECTRAConfig(**sizes), seed=seed)
 
@@ -212,9 +212,9 @@ assert np.count_nonzero(slopes) <= 5, "a small step changes no drawn word"
 
 # %% [markdown]
 # The drawn word is a step function: a small step of the logits changes nothing, and a step that is
-# large enough jumps from one word to another. Backpropagation multiplies slopes along a path (lesson
-# 00), and here the slope is 0. So **no gradient passes the draw**, and that is no decision of
-# ELECTRA's authors: there is none to pass.
+# large enough jumps from one word to another. Backpropagation multiplies slopes along a path
+# (lesson 00), and here the slope is 0. So **no gradient passes the draw**, and that is no decision
+# of ELECTRA's authors: there is none to pass.
 #
 # But the *expected* loss is smooth, for a word becomes likelier bit by bit:
 #
@@ -262,7 +262,8 @@ plot.save(draw_figure, "29_draw.png")
 # trained by maximum likelihood, to be right; what the discriminator says has no part in it. The
 # paper also tried the adversarial way, by reinforcement learning, and it was worse (section 3.2).
 #
-# We test it: one batch, and the gradient of all parameters with the weight 50 and with the weight 0.
+# We test it: one batch, and the gradient of all parameters with the weight 50 and with the weight
+# 0.
 
 # %%
 def gradients(model, weight):
@@ -280,7 +281,8 @@ with_weight, without = gradients(fresh, 50.0), gradients(fresh, 0.0)
 moved_by = {name: np.abs(with_weight[name] - without[name]).max() > 0 for name in without}
 own = [name for name in moved_by if name.startswith("generator.")]
 tables = [name for name in moved_by if name.startswith(("tokens", "positions", "segments"))]
-print(f"{len(own)} parameters of the generator alone: {sum(moved_by[n] for n in own)} depend on L_D")
+print(f"the generator alone: {len(own)} parameters, of which {sum(moved_by[n] for n in own)} "
+      "depend on L_D")
 print("shared:", *(f"{n} {'depends' if moved_by[n] else 'does not'}" for n in tables))
 assert not any(moved_by[name] for name in own), "the generator's own weights do not know L_D"
 assert all(moved_by[name] for name in tables), "the tables belong to both"
@@ -290,9 +292,9 @@ assert all(moved_by[name] for name in tables), "the tables belong to both"
 # 01). The generator learns every word as an input and as an answer; the discriminator would see
 # only the words that stand in the text. Sharing gives it the rest (section 3.2 of the paper).
 #
-# Now the decision itself. For one score s, the probability of "replaced" is the sigmoid
-# $1 / (1 + e^{-s})$. That is the softmax of the pair (0, s), so the library has no new operation for
-# it: a constant 0 is put before each score, and the rest is a cross-entropy of two classes.
+# Now the decision itself. For one score s, the probability of "replaced" is the sigmoid $1 / (1 +
+# e^{-s})$. That is the softmax of the pair (0, s), so the library has no new operation for it: a
+# constant 0 is put before each score, and the rest is a cross-entropy of two classes.
 
 # %%
 from minigpt.learn import lines
@@ -307,6 +309,9 @@ def decide(h, w, c, labels):
     return out
 
 
+print("the score 2: softmax of (0, 2) is", softmax(np.array([0.0, 2.0])).round(3))
+
+# %%
 def decide_backward(dout, v):
     # out = 50 * loss
     dloss = 50 * dout
@@ -321,6 +326,9 @@ def decide_backward(dout, v):
     return dh, dw, dc
 
 
+print("five lines forward, four steps backward: checked in the next cell")
+
+# %%
 drawn = np.random.default_rng(6)
 h, w, c = (drawn.normal(size=shape) for shape in ((7, 3), (3,), (1,)))
 labels = np.array([0, 0, 1, 0, 0, 1, 0])
@@ -353,8 +361,8 @@ assert abs(two_way - closed) < 1e-12, "one and the same loss"
 #
 # Can the whole model be checked by finite differences, if a step may change a drawn word? Yes, if
 # the draw is fixed: the same key gives the same chance numbers, and a step of 1e-5 almost never
-# moves a word. The check tells that all that *has* a slope is right. It tells nothing about the draw
-# and the labels. Remember that for section 7.
+# moves a word. The check tells that all that *has* a slope is right. It tells nothing about the
+# draw and the labels. Remember that for section 7.
 
 # %%
 from minigpt import gradcheck
@@ -388,6 +396,11 @@ def fill_in(logits, ids, targets, rng, source="generator"):
     return np.where(targets == IGNORED, ids, words)
 
 
+seen_again = fill_in(logits, EXAMPLE, TARGETS, np.random.default_rng(3))
+print("the same words as in section 3:", np.array_equal(seen_again, seen))
+assert np.array_equal(seen_again, seen), "the same chance numbers, the same words"
+
+# %%
 def discriminate(model, seen, labels, weight):
     """Forward and backward of the discriminator -> its loss"""
     h, body = model.hidden(seen)
@@ -398,9 +411,7 @@ def discriminate(model, seen, labels, weight):
     return loss
 
 
-seen_again = fill_in(logits, EXAMPLE, TARGETS, np.random.default_rng(3))
-print("the same words as in section 3:", np.array_equal(seen_again, seen))
-assert np.array_equal(seen_again, seen), "the same chance numbers, the same words"
+print(f"loss of a fresh discriminator: {discriminate(new_electra(1), seen, replaced, 50.0):.2f}")
 
 # %% [markdown]
 # The exam: 400 new songs, each with **one wrong word of the right kind**: a red kite that is a red
@@ -621,7 +632,8 @@ assert np.linalg.norm(table_d) < np.linalg.norm(table_g), "and the smaller gradi
 #
 # - in the shared tables, where two gradients are added;
 # - in the clipping: the gradient of all parameters together has at most the norm 1, and a larger
-#   one is scaled down. With the weight 50 the norm is always larger, so every batch counts the same.
+#   one is scaled down. With the weight 50 the norm is always larger, so every batch counts the
+#   same.
 #
 # We train with the weight 1, and then with the weight 50 but without clipping.
 
@@ -634,7 +646,8 @@ found_by = {name: [curve[-1] for _, curve, _ in of_seeds] for name, of_seeds in 
 for name, of_seeds in weighed.items():
     norms = np.concatenate([losses[:, 2] for *_, losses in of_seeds])
     print(f"{name:23} finds", *(f"{share:.0%}" for share in found_by[name]),
-          f"  norm of the gradient {np.quantile(norms, 0.05):.1f} to {np.quantile(norms, 0.95):.1f}")
+          f"  norm of the gradient {np.quantile(norms, 0.05):.1f} to "
+          f"{np.quantile(norms, 0.95):.1f}")
 heavy, light, not_clipped = found_by.values()
 assert min(weighed["weight 50"][0][2][:, 2]) > 1, "with the weight 50 every gradient is clipped"
 assert max(light) < 0.4, "with the weight 1 it finds little"
@@ -780,11 +793,11 @@ assert min(by_covering) > 0.9, "18 passes find the wrong word"
 
 # %% [markdown]
 # So **is ELECTRA better at equal operations?** The paper fine-tunes both on other tasks, GLUE and
-# SQuAD, and there it is (figure 2, table 5). **Here that is not shown.** The songs are so simple that
-# they have no third task that would be fair to both, and the masked model learned the songs *sooner*,
-# with a loss at one word of six. A likely reason is how much one answer says. A covered name, colour
-# or thing is one of eight, 3 bits. "Replaced or not" is less than one bit. We count what the answers
-# of one song can say at most.
+# SQuAD, and there it is (figure 2, table 5). **Here that is not shown.** The songs are so simple
+# that they have no third task that would be fair to both, and the masked model learned the songs
+# *sooner*, with a loss at one word of six. A likely reason is how much one answer says. A covered
+# name, colour or thing is one of eight, 3 bits. "Replaced or not" is less than one bit. We count
+# what the answers of one song can say at most.
 
 # %%
 covered_drawn = 3 * len(DRAWN) / T  # of the three covered words, those that are one of eight
@@ -807,7 +820,7 @@ assert bits_electra < 1.5 * bits_masked, "six times the answers, about as many b
 # | the words should come from a generator (figure 3) | **shown**, for plausible mistakes |
 # | the decision needs a large weight (section 3.1: 50) | **shown**, but it works by the clipping |
 # | a small generator is better than one of full size (figure 3) | shown in exercise 3 |
-# | better than BERT at equal operations, after fine-tuning (table 5: 85.0 against 82.2) | **not shown** |
+# | fine-tuned, better than BERT at equal operations (table 5: 85.0, 82.2) | **not shown** |
 # | it learns a text sooner than a masked model | the **opposite**, on songs |
 #
 # ## 10. In the library
@@ -838,9 +851,9 @@ assert np.array_equal(labels_there, seen_there != EXAMPLE), "label 1 where the t
 #   BERT does, and 30 % if nothing else is said.
 # - **The generator's size.** The library makes its width by leaving heads out, with as many blocks.
 #   The released code does the same for the small model (a quarter); base has a third.
-# - **What is shared.** In the paper token and position tables; sharing all weights was hardly better
-#   (section 3.2), and would need two networks of one size. In the released code and here, the
-#   segments and the LayerNorm of the tables are shared as well.
+# - **What is shared.** In the paper token and position tables; sharing all weights was hardly
+#   better (section 3.2), and would need two networks of one size. In the released code and here,
+#   the segments and the LayerNorm of the tables are shared as well.
 # - **Weights.** Published discriminators come without their generator: the library opens them with
 #   a warning. They can be fine-tuned, and not trained further.
 # - **Predict all words, but the words.** A masked model with a loss at every word ("All-Tokens
