@@ -4,7 +4,7 @@
 # You will train two networks at once: a small one fills covered words in, a larger one tells for
 # each word whether it is the text's own. You will see why no gradient can pass a drawn word, write
 # the backward pass of the decision, and take the loss away from five words of six: then the model
-# learns nothing. You will also see where a masked model is better, and two mistakes in the labels
+# finds nothing. You will also see where a masked model is better, and two mistakes in the labels
 # and the weights that no gradient check finds.
 #
 # Reading: 60 minutes. Running: about a minute. Before it: lessons 02, 09 and 26.
@@ -655,10 +655,10 @@ assert max(not_clipped) < 0.45, "and without clipping too"
 
 # %% [markdown]
 # So the weight matters, but not because the loss is small. **Without clipping, the weight 50 is
-# worth little.** What helps is that each batch's gradient is brought to the same length, and that
-# the discriminator decides this length, not the generator. The gradients of this binary task differ
+# worth little.** A likely reason: each batch's gradient is brought to the same length, and the
+# discriminator decides this length, not the generator. The gradients of this binary task differ
 # much from batch to batch, as the norms above show. (This is for our rate, our songs, and 200
-# updates. The paper clips too, and does not say what the weight does without it.)
+# updates.)
 
 # %% [markdown]
 # ## 9. The claim, second half: against a masked model, at equal operations
@@ -768,7 +768,7 @@ for panel, column, title in zip(panels, (0, 1), ("tells a covered word", "finds 
 plot.save(exam_figure, "29_exams.png")
 of_masked, of_all, _ = exams.values()
 assert of_masked[:, 0].min() > 0.9 > of_all[:, 0].max(), "the masked model is better at its task"
-assert of_all[:, 1].min() > of_masked[:, 1].max() + 0.1, "and ELECTRA at its own"
+assert of_all[:, 1].mean() > of_masked[:, 1].mean() + 0.1, "and ELECTRA at its own"
 
 # %% [markdown]
 # Each is better at what it was trained for.
@@ -802,7 +802,7 @@ assert bits_electra < 1.5 * bits_masked, "six times the answers, about as many b
 # | the decision needs a large weight (section 3.1: 50) | **shown**, but it works by the clipping |
 # | a small generator is better than one of full size (figure 3) | shown in exercise 3 |
 # | fine-tuned, better than BERT at equal operations (table 5: 85.0, 82.2) | **not shown** |
-# | it learns a text sooner than a masked model | the **opposite**, on songs |
+# | it learns its task with fewer operations than a masked model | the **opposite**, on songs |
 #
 # ## 10. In the library
 #
