@@ -1,0 +1,388 @@
+"""The map of the family: every model learns with as many operations, and then does the same six tasks (lesson 34).
+
+    python benchmarks/family.py           # under two hours on two cores; goes on where it was stopped
+    python benchmarks/family.py --quick   # a few updates of one model, no file
+    python benchmarks/family.py --show    # the table of what is recorded
+
+Equal is the number of operations of pre-training: what GPT-1 needs for 1,200 updates of 768 tokens. The multiplications
+and additions of the products in one update of each model are counted while it runs, and a model whose update costs
+more makes fewer updates. All models have two blocks of width 128 (an encoder-decoder two on each side), the same
+vocabulary, rate and text: 10,000 stories of the smallest world. The first 30 % of the operations see windows of 32
+tokens, the others windows of 64: a masked model with a table of positions that begins with long windows stays at the
+frequencies of its tokens for most of such a training. BERT began with short texts too (appendix A.2 there).
+
+Then each model is fine-tuned for six tasks, with the recipe of lesson 13 and the same number of updates. A seed draws
+the weights, the text and the labelled examples; all models of a seed share them. The student's teacher is the RoBERTa
+of its seed, whose training is not counted.
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import machine
+import numpy as np
+from transfer import mean_and_half
+
+from minigpt import data, models, ops, tokenizer
+from minigpt.data.examples import Example
+from minigpt.data.input_transformations import DELIMITER, SPECIAL
+from minigpt.data.objectives import Batch, masked
+from minigpt.data.stories import tasks
+from minigpt.device.threads import set_threads
+from minigpt.evaluation import metrics
+from minigpt.jobs import finetune
+from minigpt.jobs.pretrain import PretrainOptions, prepare
+from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.vocabulary import VocabularyOptions, train_vocabulary
+from minigpt.learn.counting import Counted, launches_of
+from minigpt.models.classifier import Classifier, transfer
+from minigpt.models.family.encoder import MASK, Encoder
+from minigpt.models.language_model import LanguageModel
+from minigpt.models.task_model import usual_lm_weight
+from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_texts, kind_for
+from minigpt.nn.schedules import warmup_cosine
+from minigpt.ops.random_keys import Key
+
+NAME = "family"
+STORIES = "stories:10000:1"
+VARIETY = 1
+FOLDER = Path("runs/family")
+NOWHERE = str(FOLDER / "nowhere")  # a run that is not kept
+TOKENIZER = VocabularyOptions(kind="gpt1", data=STORIES, vocab=800, out=str(FOLDER / "tokenizer"))
+SHORT, LONG = 32, 64  # tokens of a window
+LONG_SHARE = 0.7  # of the operations
+TOKENS, UPDATES = 768, 1200  # of an update; of GPT-1's training
+RATE, WARMUP, CLIP = 2e-3, 0.125, 1.0
+SEEDS, MOST_SEEDS = 3, 10
+EXAM, EXAM_TOKENS = 0.15, 40_000  # of so many held-out tokens this share is covered in the exam
+
+LABELS = {
+    "acceptability": 1000, "sentiment": 240, "similarity": 800, "continuation": 800, "cloze": 400, "endings": 400,
+}  # fmt: skip
+N_VALID, N_TEST = 100, 500
+MORE = 2  # so many times as many examples are made, of which those are taken that fit
+BATCH, EPOCHS, TUNING_RATE = 16, 3, 5e-4
+
+
+class Row(NamedTuple):
+    """One row of the map.
+
+    model: its name in the registry. fresh: it begins the tasks with new weights, as a control. frozen: the body stays
+    as it was pre-trained.
+    """
+
+    model: str
+    fresh: bool = False
+    frozen: bool = False
+
+    @property
+    def name(self) -> str:
+        """Under which it is recorded."""
+        return self.model + ", fresh weights" * self.fresh + ", frozen" * self.frozen
+
+
+ROWS = (
+    Row("gpt1"),
+    Row("roberta"),
+    Row("bert"),
+    Row("electra"),
+    Row("deberta"),
+    Row("xlnet"),
+    Row("albert"),
+    Row("spanbert"),
+    Row("distilbert"),
+    Row("t5"),
+    Row("bart"),
+    Row("mass"),
+    Row("elmo"),
+    Row("elmo", frozen=True),
+    Row("gpt2"),
+    Row("gpt1", frozen=True),
+    Row("gpt1", fresh=True),
+    Row("roberta", fresh=True),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------- operations
+
+
+def operations(model: LanguageModel, batch: Batch) -> int:
+    """Multiplications and additions in the products of one update with this batch, forward and backward."""
+    parameters = list(model.parameters())
+    arrays = [parameter.data for parameter in parameters]
+    for parameter in parameters:
+        parameter.data = parameter.data.view(Counted)
+    try:
+        with ops.using("reference"):
+            launches = launches_of(lambda: gradients(model, batch, Key.of(0, 0)))
+    finally:
+        for parameter, array in zip(parameters, arrays, strict=True):
+            parameter.data = array
+        model.zero_grad()
+    return sum(launch.work for launch in launches if launch.name == "matmul")
+
+
+def gradients(model: LanguageModel, batch: Batch, key: Key) -> None:
+    """The gradient of the loss of a batch arrives in the parameters."""
+    model.zero_grad()
+    _, cache = model.loss(batch.ids, batch.targets, normalizer=max(1, batch.n_targets), key=key, **batch.inputs)
+    model.loss_backward(cache)
+
+
+# --------------------------------------------------------------------------------------------------------- pre-training
+
+
+def new_job(model: str, seed: int) -> Job:
+    """A new model with its text, its vocabulary and its optimiser."""
+    common = {"data": STORIES, "batch": TOKENS // LONG, "lr": RATE, "steps": UPDATES, "seed": seed, "out": NOWHERE}
+    if model == "distilbert":
+        return prepare(PretrainOptions(model=model, teacher=str(folder_of("roberta", seed)), **common))
+    layers = None if model == "elmo" else 2
+    return prepare(PretrainOptions(model=model, tokenizer=TOKENIZER.out, layers=layers, context=LONG, **common))
+
+
+def batch_of(job: Job, window: int, step: int) -> Batch:
+    """The batch of this update: 768 tokens in windows of this length."""
+    windows = data.random_windows(job.train, TOKENS // window, window, job.options.seed, step)
+    return job.objective(windows, np.random.default_rng([job.options.seed, step, 1]))
+
+
+def budget() -> float:
+    """The operations that every model has for its pre-training: GPT-1's, in windows of both lengths."""
+    job = new_job("gpt1", 0)
+    short, long = (operations(job.model, batch_of(job, window, 0)) for window in (SHORT, LONG))
+    return UPDATES * ((1 - LONG_SHARE) * short + LONG_SHARE * long)
+
+
+def pretrain(model: str, seed: int, available: float) -> dict:
+    """Train a model, and keep it in its folder -> what it cost, and how it does at covered words."""
+    started = time.process_time()
+    job = new_job(model, seed)
+    costs = {window: operations(job.model, batch_of(job, window, 0)) for window in (SHORT, LONG)}
+    shares = {SHORT: 1 - LONG_SHARE, LONG: LONG_SHARE}
+    updates = {window: round(available * shares[window] / costs[window]) for window in costs}
+    total = sum(updates.values())
+    n_targets = 0
+    for step in range(total):
+        batch = batch_of(job, SHORT if step < updates[SHORT] else LONG, step)
+        n_targets += batch.n_targets
+        gradients(job.model, batch, Key.of(seed, step))
+        job.optimizer.step(RATE * warmup_cosine(step / total, WARMUP), CLIP)
+    job.model.save(folder_of(model, seed), overwrite=True)
+    job.text.save(folder_of(model, seed))
+    spent = sum(updates[window] * costs[window] for window in costs)
+    figures = {
+        "parameters": sum(parameter.data.size for parameter in job.model.parameters()),
+        "operations": spent,
+        "updates": total,
+        "targets": n_targets,
+        "seconds": time.process_time() - started,
+    }
+    return figures | {f"told at {window}": told(job, window) for window in (SHORT, LONG)}
+
+
+def told(job: Job, window: int) -> float | None:
+    """The share of covered tokens of held-out windows that a model tells; None for one that gives no words in place."""
+    sees_all = isinstance(job.model, Encoder) and MASK in job.text.ids
+    if not sees_all and job.options.model not in ("gpt1", "gpt2"):
+        return None
+    cover = masked(0, job.model.config.vocab_size, EXAM)
+    right = count = 0
+    for number, windows in enumerate(data.whole_windows(job.valid[:EXAM_TOKENS], window, 48)):
+        covered = cover(windows, np.random.default_rng([1, number])).targets != ops.IGNORED
+        covered[:, 0] = False  # before the first token there is nothing
+        ids = windows[:, :-1].astype(np.int64)
+        seen = np.where(covered, job.text.ids[MASK], ids) if sees_all else ids
+        logits, _ = job.model.forward(seen, grad=False)
+        if not sees_all:
+            logits = np.roll(logits, 1, axis=1)
+        right += int((logits[covered].argmax(axis=-1) == ids[covered]).sum())
+        count += int(covered.sum())
+    return right / count
+
+
+def folder_of(model: str, seed: int) -> Path:
+    """Where the pre-trained model of a seed is."""
+    return FOLDER / f"{model}-{seed}"
+
+
+# ---------------------------------------------------------------------------------------------------------- fine-tuning
+
+
+def fitting(task_name: str, n: int, split: str, seed: int) -> list[Example]:
+    """The first n examples that fit into a window, with room for four special tokens; made once, and kept."""
+    kept = FOLDER / "examples" / f"{task_name}-{split}-{seed}.json"
+    if kept.is_file():
+        values = json.loads(kept.read_text(encoding="utf-8"))
+        return [Example(tuple(texts), label, tuple(choices)) for texts, label, choices in values]
+    text = tokenizer.load(TOKENIZER.out)
+    found = []
+    for example in tasks.examples(task_name, MORE * n, split, seed, VARIETY):
+        longest = max((len(text.encode(choice)) for choice in example.choices), default=0)
+        n_tokens = longest + sum(len(text.encode(one)) for one in example.texts)
+        if n_tokens + 4 <= LONG:
+            found.append(example)
+    found = found[:n]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    values = [[example.texts, example.label, example.choices] for example in found]
+    kept.write_text(json.dumps(values), encoding="utf-8")
+    return found
+
+
+def points(row: Row, seed: int, task_name: str) -> float:
+    """Fine-tune for one task -> 100 times its score on test examples, at the epoch that was best on others."""
+    body, plain = models.open_both(folder_of(row.model, seed))
+    text = plain.with_special(SPECIAL)
+    task = tasks.TASKS[task_name]
+    n_new = text.vocab_size - plain.vocab_size
+    body = transfer(body, n_new, layers=-1 if row.fresh else None, seed=seed)
+    sizes = {"train": LABELS[task_name], "valid": N_VALID, "test": N_TEST}
+    splits = {}
+    for split, n in sizes.items():
+        splits[split] = fitting(task_name, n, split, seed if split == "train" else 0)
+    if body.reads_a_source:
+        everything = [example for part in splits.values() for example in part]
+        classifier = TextClassifier(body, task, answer_ids(answer_texts(task, everything), text))
+    else:
+        delimiter = None if body.learns_the_next_token else text.ids[DELIMITER]
+        classifier = Classifier(body, task, seed=seed, delimiter=delimiter)
+    classifier.frozen = row.frozen
+    layout = kind_for(body).transformation(task)
+    encoded = {
+        split: finetune.encode(part, task, text, body.config.n_positions, transformation=layout)
+        for split, part in splits.items()
+    }
+    options = finetune.FinetuneOptions(
+        model="", task=task_name, train="", epochs=EPOCHS, batch=BATCH, lr=TUNING_RATE,
+        lm_weight=0.0 if row.frozen else usual_lm_weight(body),
+    )  # fmt: skip
+    finetune.tune(classifier, encoded["train"], encoded["valid"], options, seed)
+    return 100 * finetune.evaluate(classifier, encoded["test"]).score
+
+
+def constant(task_name: str) -> float:
+    """100 times the score of the best answer that is always the same."""
+    task = tasks.TASKS[task_name]
+    train = fitting(task_name, LABELS[task_name], "train", 0)
+    test = fitting(task_name, N_TEST, "test", 0)
+    labels, right = (np.array([example.label for example in part]) for part in (train, test))
+    return 100 * metrics.best_constant(task, labels, right)[1]
+
+
+# ------------------------------------------------------------------------------------------------------------- the map
+
+
+
+
+def train_one(job: tuple[str, int, float]) -> tuple[str, dict]:
+    """One training -> the name of its row, and its figures."""
+    model, seed, available = job
+    return f"{model}, seed {seed}", pretrain(model, seed, available)
+
+
+def tune_one(job: tuple[Row, int, str]) -> tuple[str, dict]:
+    """One fine-tuning -> the name of its row, and its points."""
+    row, seed, task_name = job
+    started = time.process_time()
+    found = points(row, seed, task_name)
+    return f"{row.name}, seed {seed}, {task_name}", {"points": found, "seconds": time.process_time() - started}
+
+
+def measure(seeds: int, workers: int) -> None:
+    """All that is not recorded: one seed after the other, its trainings first, then its tasks."""
+    if not Path(TOKENIZER.out).is_dir():
+        train_vocabulary(TOKENIZER)
+    available = budget()
+    for task_name, seed in itertools.product(LABELS, range(seeds)):
+        fitting(task_name, LABELS[task_name], "train", seed)
+    for task_name in LABELS:
+        key = f"constant, {task_name}"
+        if key not in machine.recorded(NAME):
+            machine.save(NAME, {key: {"points": constant(task_name)}}, 1)
+    with multiprocessing.get_context("spawn").Pool(workers, set_threads, (1,), maxtasksperchild=1) as pool:
+        for seed in range(seeds):
+            kinds = list(dict.fromkeys(row.model for row in ROWS))
+            needs_teacher = [model for model in kinds if model == "distilbert"]
+            for models_now in ([model for model in kinds if model not in needs_teacher], needs_teacher):
+                todo = [(model, seed, available) for model in models_now if not is_trained(model, seed)]
+                keep(pool.imap_unordered(train_one, todo))
+            todo = [(row, seed, name) for row in ROWS for name in LABELS if not is_tuned(row, seed, name)]
+            keep(pool.imap_unordered(tune_one, todo))
+
+
+def keep(results) -> None:
+    """Record rows as they come."""
+    for name, found in results:
+        figures = ", ".join(f"{key} {value:.4g}" for key, value in found.items() if value is not None)
+        print(f"{name}: {figures}", flush=True)
+        machine.save(NAME, {name: found}, 1)
+
+
+def is_trained(model: str, seed: int) -> bool:
+    """Is this training recorded, and its model still there?"""
+    return f"{model}, seed {seed}" in machine.recorded(NAME) and folder_of(model, seed).is_dir()
+
+
+def is_tuned(row: Row, seed: int, task_name: str) -> bool:
+    """Is this fine-tuning recorded?"""
+    return f"{row.name}, seed {seed}, {task_name}" in machine.recorded(NAME)
+
+
+def show() -> None:
+    """The map: means over seeds, with half of the 95 % interval."""
+    rows = machine.recorded(NAME)
+    print(f"{'':24}" + "".join(f"{name:>16}" for name in LABELS) + f"{'mean':>8}")
+    cells = [f"{rows[f'constant, {name}']['points']:.1f}" for name in LABELS]
+    print(f"{'constant answer':24}" + "".join(f"{cell:>16}" for cell in cells))
+    for row in ROWS:
+        cells, means = [], []
+        for name in LABELS:
+            keys = [f"{row.name}, seed {seed}, {name}" for seed in range(MOST_SEEDS)]
+            found = [rows[key]["points"] for key in keys if key in rows]
+            if not found:
+                cells.append("")
+                continue
+            mean, half = mean_and_half(found)
+            means.append(mean)
+            cells.append(f"{mean:.1f} ± {half:.1f}")
+        whole = f"{np.mean(means):8.1f}" if len(means) == len(LABELS) else ""
+        print(f"{row.name:24}" + "".join(f"{cell:>16}" for cell in cells) + whole)
+    trainings = {}
+    for key, row in rows.items():
+        if "updates" in row:
+            trainings[key] = {name: value for name, value in row.items() if value is not None}
+    print(machine.table(trainings, ("parameters", "updates", "targets", "told at 32", "told at 64", "seconds")))
+
+
+def main() -> None:
+    """Run what is not recorded."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--workers", type=int, default=machine.cores())
+    parser.add_argument("--quick", action="store_true", help="a few updates of two models and one task, no file")
+    parser.add_argument("--show", action="store_true", help="only print what is recorded")
+    options = parser.parse_args()
+    set_threads(1)
+    if options.show:
+        return show()
+    if options.quick:
+        return quick()
+    measure(options.seeds, options.workers)
+    show()
+
+
+def quick() -> None:
+    """A hundredth of the operations for one model, and one task."""
+    if not Path(TOKENIZER.out).is_dir():
+        train_vocabulary(TOKENIZER)
+    print(pretrain("roberta", 0, budget() / 100))
+    print(points(Row("roberta"), 0, "sentiment"))
+
+
+if __name__ == "__main__":
+    main()
