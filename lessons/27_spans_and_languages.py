@@ -473,7 +473,7 @@ SPOKEN = " ".join(f"{en} {ko}" for row in WORDS.values() for en, ko in row).spli
 LEXICON = ["_mask_", "|", "end", *dict.fromkeys(["the", "a", "in", "eseo", *SPOKEN])]
 WORD_ID = {word: i for i, word in enumerate(LEXICON)}
 BAR, END, V2, N_EN, N_PAIR = 1, 2, len(LEXICON), 10, 19  # tokens of English with its bar, of both
-print(f"{V2} words; the first pair of a bear in Hangul: 곰은 공원에서 작은 책을 읽었다")
+print(f"{V2} words; such a sentence in Hangul: 곰은 공원에서 작은 책을 읽었다")
 
 # %%
 def pairs(n, rng):
