@@ -204,13 +204,15 @@ def test_sentence_order_exchanges_half_of_the_pairs(t):
     batch = sentence_order(MASK, VOCAB, START, SEPARATOR, rate=0.001)(ids, np.random.default_rng(0))
     true = np.where(batch.targets == ops.IGNORED, batch.ids, batch.targets)
     middle = (t - 3) // 2
-    first, second = ids[:, :middle], ids[:, middle : t - 3]
     assert batch.sentence_labels.mean() == pytest.approx(0.5, abs=0.1)
     for row, label in enumerate(batch.sentence_labels):
-        parts = (second[row], first[row]) if label else (first[row], second[row])
+        text = ids[row, : t - 3]
+        later = t - 3 - middle  # where an exchanged row is parted: its later part is as long as another row's first
+        parts = (text[later:], text[:later]) if label else (text[:middle], text[middle:])
         expected = [START, *parts[0], SEPARATOR, *parts[1], SEPARATOR]
         assert true[row].tolist() == expected
-        assert batch.segments[row].tolist() == [0] * (len(parts[0]) + 2) + [1] * (len(parts[1]) + 1)
+    expected_segments = [0] * (middle + 2) + [1] * (t - middle - 2)
+    assert (batch.segments == expected_segments).all(), "where the parts meet does not tell which came first"
 
 
 @pytest.mark.parametrize(("b", "t"), [(64, 20), (3, 21), (2, 9)])

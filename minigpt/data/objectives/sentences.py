@@ -49,18 +49,23 @@ def sentence_order(
     """ALBERT's two tasks (Lan et al. 2020, section 3.1): covered tokens, and which of two neighbouring parts was first?
 
     As `sentence_pairs`, but both parts come from one row: half of them in their sequence (label 0), half exchanged
-    (label 1). Raises InputError for fewer than 5 tokens, and as `masked` does.
+    (label 1). Where their number of tokens is odd, a row that is exchanged is parted one token later, so that the part
+    that comes first has the same length in all rows: the place of the separator does not tell the label. Raises
+    InputError for fewer than 5 tokens, and as `masked` does.
     """
     cover = masked(mask_id, vocab_size, rate, special_ids=(start_id, separator_id), places=places)
 
     def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
         first, second = _halves(ids)
+        end = first.shape[1] + second.shape[1]
+        parted_at = second.shape[1]
+        earlier = ids[:, :parted_at]
+        later = ids[:, parted_at:end]
         labels = rng.integers(2, size=len(ids))
         is_exchanged = labels[:, None] == 1
         pairs, segments = _joined(first, second, start_id, separator_id)
-        exchanged_pairs, exchanged_segments = _joined(second, first, start_id, separator_id)
+        exchanged_pairs, _ = _joined(later, earlier, start_id, separator_id)
         pairs = np.where(is_exchanged, exchanged_pairs, pairs)
-        segments = np.where(is_exchanged, exchanged_segments, segments)
         return cover(pairs, rng)._replace(segments=segments, sentence_labels=labels, share=1.0)
 
     return objective
