@@ -10,6 +10,7 @@ from minigpt.data.objectives import (
     covered_translations,
     fixed,
     masked,
+    responses,
     sentence_order,
     sentence_pairs,
     spans,
@@ -239,10 +240,58 @@ def test_half_of_the_sentence_pairs_belong_together():
     assert batch.sentence_labels.mean() == pytest.approx(0.5, abs=0.02)  # a standard deviation is 0.005
 
 
+QUESTION, END = 91, 92  # the delimiter behind an instruction, and what ends a response
+ANSWERED = responses(QUESTION, END)
+
+
+def answered(*tokens: int) -> list[int]:
+    """The targets of one window."""
+    return ANSWERED(np.array([tokens]), np.random.default_rng(0)).targets[0].tolist()
+
+
+def test_of_an_instruction_only_the_response_and_its_end_count():
+    batch = ANSWERED(np.array([[1, 2, QUESTION, 3, 4, END, 5]]), np.random.default_rng(0))
+    assert batch.ids.tolist() == [[1, 2, QUESTION, 3, 4, END]]
+    no = ops.IGNORED
+    assert batch.targets.tolist() == [[no, no, 3, 4, END, no]], "the delimiter predicts the first token, 4 the end"
+    assert batch.mask is None and batch.n_targets == 3
+
+
+def test_documents_follow_each_other_and_a_response_that_was_cut_off_counts_nothing():
+    no = ops.IGNORED
+    assert answered(7, 8, END, 1, QUESTION, 3, END, 2) == [no, no, no, no, 3, END, no], "whose delimiter is missing"
+    assert answered(1, QUESTION, 3, END, 2, QUESTION, 4, 5) == [no, 3, END, no, no, 4, 5], "the last one has no end yet"
+    assert answered(1, QUESTION, END, 2, QUESTION, END) == [no, END, no, no, END], "an empty response is an end"
+    assert answered(1, 2, 3) == [no, no], "a window without a delimiter counts nothing"
+    assert answered(1, 2, QUESTION) == [no, no], "a delimiter itself is never predicted"
+
+
+def test_responses_are_a_pure_function_and_equal_the_causal_targets_where_they_count():
+    documents = []
+    rng = np.random.default_rng(3)
+    for length in rng.integers(1, 6, size=200):
+        documents += [*rng.integers(90, size=length), QUESTION, *rng.integers(90, size=length + 1), END]
+    ids = np.array(documents[: len(documents) // 41 * 41], np.uint16).reshape(-1, 41)
+    before = ids.copy()
+    batch, again = (ANSWERED(ids, np.random.default_rng(seed)) for seed in (1, 2))
+    assert np.array_equal(ids, before) and same(batch, again), "no chance is in it"
+    assert batch.ids.dtype == batch.targets.dtype == np.int64
+    counts = batch.targets != ops.IGNORED
+    assert np.array_equal(batch.targets[counts], causal(ids, rng).targets[counts])
+    for row, counted in zip(ids, counts, strict=True):
+        inside = False
+        for token, following in enumerate(counted):
+            inside = (inside or row[token] == QUESTION) and row[token] != END
+            assert following == inside, (row, token)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: masked(VOCAB, VOCAB), "mask_id is 1000: give a token of the vocabulary, 0 to 999"),
+        (lambda: responses(-1, END), "delimiter_id is -1: give a token"),
+        (lambda: responses(QUESTION, "end"), "end_id is 'end': give a token"),
+        (lambda: responses(END, END), "delimiter and end are both token 92: give two tokens"),
         (lambda: masked(MASK, VOCAB, rate=0), "rate 0: choose a share"),
         (lambda: masked(MASK, VOCAB, rate=15), "rate 15: choose a share"),
         (lambda: OBJECTIVES["sentence pairs"](windows(b=1), np.random.default_rng(0)), "1 row: .* give 2 or more"),

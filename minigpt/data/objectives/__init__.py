@@ -14,12 +14,14 @@ sentences   tell whether two sentences belong together
 permutation predict tokens in any sequence
 restoring   write the text that a source has lost, for an encoder-decoder
 translating write what a source says in other words, for the same
+responses   write the response to an instruction, which is not learned itself
 """
 
 from minigpt.data.objectives.batch import Batch, Objective, causal
 from minigpt.data.objectives.both_directions import both_directions
 from minigpt.data.objectives.covering import fixed, masked, n_grams, spans, whole_words
 from minigpt.data.objectives.permutation import permuted
+from minigpt.data.objectives.responses import responses
 from minigpt.data.objectives.restoring import (
     document_rotation,
     lost_fragment,
@@ -36,7 +38,8 @@ from minigpt.data.objectives.translating import covered_translations, paired, tr
 
 __all__ = [
     "Batch", "Objective", "both_directions", "causal", "covered_translations", "document_rotation", "fixed",
-    "lost_fragment", "lost_spans", "masked", "n_grams", "one_after_the_other", "paired", "permuted", "restored",
+    "lost_fragment", "lost_spans", "masked", "n_grams", "one_after_the_other", "paired", "permuted", "responses",
+    "restored",
     "sentence_order", "sentence_pairs", "sentence_permutation", "spans", "text_infilling", "token_deletion",
     "token_masking", "translated", "whole_words",
 ]  # fmt: skip
