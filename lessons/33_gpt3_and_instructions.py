@@ -133,7 +133,8 @@ for seed, model in pretrained.items():
     said = model.generate(QUESTIONS[:, 0], 8, top_k=1)[:, 8:]
     questions, answered = (said == ID["?"]).any(axis=1).mean(), (said[:, 0] == VALUE_IDS).mean()
     print(f"seed {seed}: knows {knows(model):.0%}, says another question {questions:.0%}, "
-          f"answers {answered:.0%}. {text_of(QUESTIONS[15, 0])} {text_of(said[15])}")
+          f"answers {answered:.0%}:")
+    print("   ", text_of([*QUESTIONS[15, 0], *said[15]]))
     assert knows(model) > 0.97, "every fact is stored"
     assert questions > 0.95 and answered < 0.1, "and no question is answered"
 
@@ -403,8 +404,8 @@ late_losses = train(late, lambda *at: one_late(documents(*at)), 0, 100, 1e-3)
 ids, late_targets = one_late(documents(0, 101))
 logits, _ = late.forward(ids, grad=False)
 told = (logits.argmax(-1) == late_targets)[late_targets != IGNORED].mean()
-print(f"one late: the loss falls to {late_losses[-1]:.2f}, {told:.0%} of the words that count are "
-      f"told, {right(late, TUNED):.0%} of the questions answered")
+print(f"the loss falls to {late_losses[-1]:.2f}, {told:.0%} of the words that count are "
+      f"told, {right(late, TUNED):.0%} of the questions answered:")
 print(text_of(late.generate(prompts([15]), 6, top_k=1)[0]))
 assert late_losses[-1] < 0.3 and told > 0.9, "loss and accuracy look good"
 assert right(late, TUNED) < 0.1, "and no question is answered"
