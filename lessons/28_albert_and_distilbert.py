@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Lesson 28: ALBERT and DistilBERT, two ways to a smaller BERT
 #
-# You will use one block at every layer and see that its gradient is a sum. You will count what this
-# saves and what it does not save. You will train BERT's second task and find that the model reads
-# the topic alone; ALBERT's second task forces it to read the order. Then you will write the loss of
-# a student that learns from a teacher, and find out which part of DistilBERT's recipe does what.
+# You will use one block at every layer, see that its gradient is a sum, and count what this saves.
+# You will train BERT's second task and find that the model reads the topic alone; ALBERT's forces
+# it to read the order. Then you will write the loss of a student that learns from a teacher, and
+# find out which part of DistilBERT's recipe does what.
 #
-# Reading: 50 minutes. Running: about a minute. Before it: lessons 02, 07 and 26.
+# Reading: 45 minutes. Running: about a minute. Before it: lessons 02, 07 and 26.
 #
 # Papers: Lan et al. 2020 (ALBERT, arXiv 1909.11942), sections 3.1 and 4. Sanh, Debut, Chaumond and
 # Wolf 2019 (DistilBERT, arXiv 1910.01108), sections 2 and 4. Hinton, Vinyals and Dean 2015
@@ -15,9 +15,9 @@
 # %% [markdown]
 # ## 1. Why: where the numbers are, and where the work is
 #
-# BERT-base has 110 million parameters. Who wants a smaller model must know what is to become
-# smaller: the **numbers** that are stored and sent, or the **operations** that are computed. They
-# are not the same. We count both, for the published sizes and texts of 512 tokens.
+# BERT-base has 110 million parameters. What is to become smaller: the **numbers** that are stored
+# and sent, or the **operations** that are computed? They are not the same. We count both, for the
+# published sizes and texts of 512 tokens.
 
 # %%
 import numpy as np
@@ -53,10 +53,9 @@ plot.save(cost_figure, "28_costs.png")
 # %% [markdown]
 # Two popular errors:
 #
-# - "ALBERT is faster." At equal width and depth it computes as many blocks. What it saves in
-#   operations is the narrower output layer. (Table 2 of the paper has a speed-up of 1.7 for
-#   ALBERT-large over BERT-large in *training* on many machines, where gradients are sent, lesson
-#   23. The largest ALBERT is about three times slower than BERT-large.)
+# - "ALBERT is faster." At equal width and depth it computes as many blocks; only its output layer
+#   is smaller. (In *training* on many machines fewer gradients are sent, lesson 23: table 2 of the
+#   paper has a speed-up of 1.7 for the large size.)
 # - "DistilBERT made 110 million out of 180." BERT-base has 110, and DistilBERT 66 in the paper (67
 #   in our count). The 180 in its table 3 belong to ELMo.
 #
@@ -66,7 +65,7 @@ plot.save(cost_figure, "28_costs.png")
 # |---|---|---|---|
 # | who sees whom? | each token all | the same | the same |
 # | what is covered? | 15 % of the tokens | the same, in runs of up to three | 15 % |
-# | what is predicted? | these; what follows? | these; **which is first?** | these; **teacher** |
+# | what is predicted? | these; what follows? | these; **what is first** | **what a teacher says** |
 # | what is shared? | table and head | also **one block at all layers** | table and head |
 # | where does position enter? | a table, at the input | the same | the same |
 #
@@ -76,8 +75,8 @@ plot.save(cost_figure, "28_costs.png")
 # ## 3. One block at every layer: the gradient is a sum
 #
 # *Cross-layer parameter sharing*: the block is a function f with weights w, and the model computes
-# f(f(f(x))). One matrix and two layers are enough to see what this does to the gradient. We give
-# each use of w a name of its own, `first` and `second`.
+# f(f(f(x))). One matrix and two layers show what this does to the gradient. We give each use of w a
+# name of its own, `first` and `second`.
 
 # %%
 from minigpt.learn import lines
@@ -118,17 +117,17 @@ twice_results = lines.check(twice, twice_backward, x, w)
 assert all(result.error < 1e-8 for result in twice_results), "every line is right"
 
 # %% [markdown]
-# **Collapse.** Let $w_1, \dots, w_L$ be the weights of L layers that each have their own, and
-# $g_l$ the gradient of $w_l$. Sharing means $w_1 = \dots = w_L = w$. The chain rule adds over all
-# paths from w to the loss (lesson 00):
+# **Collapse.** Let n layers have weights $w_1, \dots, w_n$ of their own. Sharing means that all are
+# equal to w. The chain rule adds over all paths from w to the loss L (lesson 00):
 #
 # $$
-# \frac{\partial L}{\partial w} = \sum_{l=1}^{L} \frac{\partial L}{\partial w_l} = \sum_l g_l
+# \frac{\partial L}{\partial w} = \sum_{l=1}^{n} \frac{\partial L}{\partial w_l}
 # $$
 #
-# **The trap.** The backward pass comes to the block L times. Code that *assigns* the gradient
+# **The trap.** The backward pass comes to the block n times. Code that *assigns* the gradient
 # instead of adding keeps the part that came last: that of the lowest layer. With one layer every
-# check is happy. With two, the checker names it. In the next cell `dw` is such a gradient.
+# check is happy, and the gradient of x is right with any number. With two layers the checker names
+# `dw`, and both uses of w.
 
 # %%
 def keeps_the_last(dout, v):
@@ -142,19 +141,18 @@ def keeps_the_last(dout, v):
 
 
 wrong_results = {result.name: result for result in lines.check(twice, keeps_the_last, x, w)}
-assert wrong_results["dx"].error < 1e-8, "the gradient of the input is right"
 assert wrong_results["dw"].word == "wrong", "that of the weights is not"
 
 # %% [markdown]
-# In the library one function adds all gradients, `nn.accumulate`, and a block that stands at L
-# places is one block with one set of parameters. All that makes BERT an ALBERT in this respect:
+# In the library one function adds all gradients, `nn.accumulate`. All that makes BERT an ALBERT in
+# this respect:
 #
 #     # minigpt/models/family/albert.py
 #     block = Block(self.config, rng, dtype)
 #     return [block] * self.config.n_layer
 #
-# We test the sum on whole blocks. Beside an ALBERT of three layers stands a copy of it in which
-# each layer has its own block, with equal numbers. Then g is known for each layer.
+# We test the sum on an ALBERT of three layers, and a copy in which each layer has its own block,
+# with equal numbers.
 
 # %%
 import copy
@@ -182,20 +180,15 @@ from minigpt import gradcheck
 
 results = gradcheck.check_model(albert, small_ids[:1], small_ids[:1])
 worst = gradcheck.worst(results)
-numbers_of = {n: costs.count(ALBERT, ALBERTConfig(**SMALL | {"n_layer": n}, embedding_size=4))
-              for n in (1, 3, 12)}
-print(f"{len(results)} parameters, the worst error {worst.error:.0e}; numbers with 1, 3 and 12 "
-      f"layers: {list(numbers_of.values())}")
+print(f"{len(results)} parameters, the worst error {worst.error:.0e}")
 assert worst.error < 1e-7, "the model's backward pass is right"
-assert len(set(numbers_of.values())) == 1, "the depth is not in the number of parameters"
 
 # %% [markdown]
 # ## 4. What sharing costs
 #
 # A map has sixteen places, and from each of them three one-way roads lead to others. A text is a
-# walk of eight places. A covered place must lie on a road from the place before it and to the place
-# after it, so a model that knows the map can often tell it. The best possible answer is known too:
-# we compute it from the map.
+# walk of eight places. A covered place must be one to which a road leads from the place before it,
+# and from which one leads to the place after it. From the map we compute the best possible loss.
 
 # %%
 REGIONS = ["barn field pond", "bay cliff reef", "bank cafe park", "desk door hall",
@@ -241,8 +234,7 @@ TEST_SEEN = TEST.copy()
 TEST_SEEN[TEST_ROWS, TEST_AT] = MASK  # one place of each walk is covered
 TRUE = TEST[TEST_ROWS, TEST_AT]
 road = np.zeros((V, V))
-for place, targets_of_roads in enumerate(ROADS):
-    road[place + 3, targets_of_roads + 3] = 1 / 3
+road[np.arange(N_PLACES)[:, None] + 3, ROADS + 3] = 1 / 3
 fits = road[TEST[TEST_ROWS, TEST_AT - 1]] * road[:, TEST[TEST_ROWS, TEST_AT + 1]].T
 BEST = -np.log(fits[TEST_ROWS, TRUE] / fits.sum(axis=1)).mean()
 print(f"on average {(fits > 0).sum(axis=1).mean():.2f} places fit; the best possible loss "
@@ -296,7 +288,7 @@ print("covered:", words(walks_of(1)(0)["ids"][0]))
 
 # %% [markdown]
 # Now two models of four layers: one with four blocks, one with a single block that is used four
-# times. Nothing else differs: texts, updates (300), rate and width are the same.
+# times. Nothing else differs.
 
 # %%
 class OneBlock(RoBERTa):
@@ -328,12 +320,11 @@ operations = [costs.flops_per_token(kind, RoBERTaConfig(**SIZES, n_layer=4))[1]
 print("sharing costs, in nats after 300 updates:", *(f"{cost:.2f}" for cost in more))
 print(f"operations for a token: own blocks {operations[0]:,}, one block {operations[1]:,}")
 assert np.mean(more) > 0.04, "the shared block is behind"
-assert max(curves["one block", seed][-1] for seed in SEEDS) < 0.8, "but it learns the map"
 assert operations[0] == operations[1], "the same work"
 
 # %% [markdown]
-# So sharing is not free: at the same number of updates, and the same number of operations, the
-# shared block is behind. It has a quarter of the blocks' numbers. The paper finds the same: with
+# So sharing is not free: after as many updates, and as many operations, the shared block is behind.
+# It has a quarter of the blocks' numbers. The paper finds a cost too: with
 # E = 128, ALBERT-base has on average 80.1 with sharing and 81.6 without (table 4). What ALBERT does
 # with the numbers that it saves is to become *wider*: its best model has width 4,096, and is slow.
 
@@ -346,22 +337,20 @@ assert operations[0] == operations[1], "the same work"
 
 # %%
 V_PAPER, H, E = 30_000, 768, 128
-print(f"one table: {V_PAPER * H:,} numbers; factored: {V_PAPER * E + E * H:,}, "
-      f"{V_PAPER * H / (V_PAPER * E + E * H):.1f} times fewer")
-E_SMALL = 8
-factored = ALBERT(ALBERTConfig(**SIZES, n_layer=1, embedding_size=E_SMALL), seed=0)
+print(f"one table: {V_PAPER * H:,} numbers; factored: {V_PAPER * E + E * H:,}")
+factored = ALBERT(ALBERTConfig(**SIZES, n_layer=1, embedding_size=8), seed=0)
 product = factored.tokens_embed.weight.data @ factored.widen.weight.data
 singular = np.linalg.svd(product.astype(np.float64), compute_uv=False)
 n_directions = int((singular > 1e-4 * singular[0]).sum())
-print(f"the whole table, {product.shape}: {n_directions} directions; singular values",
-      singular[:10].round(4))
-assert n_directions == E_SMALL, "a product through E columns has rank E"
+print(f"the whole table, {product.shape}: {n_directions} directions; singular values 7 to 9:",
+      singular[6:9].round(4))
+assert n_directions == 8, "a product through E columns has rank E"
 
 # %% [markdown]
 # The product has as many rows and columns as BERT's table, but its rank is at most E: all tokens
-# lie in E of H directions. The tied head uses the narrow table too. In table 3 of the paper the average
-# moves by about one point between E = 64 and E = 768. This is not shown here: our vocabulary is too
-# small for a table that is worth factoring.
+# lie in E of H directions. The tied head uses the narrow table too. In table 3 of the paper the
+# average moves by about one point between E = 64 and E = 768. This is not shown here: our
+# vocabulary is too small for it.
 
 # %% [markdown]
 # ## 6. Next sentence against sentence order
@@ -372,9 +361,8 @@ assert n_directions == E_SMALL, "a product through E columns has rank E"
 # (section 3.1). Their own task, *sentence-order prediction*: both parts come from one text, and in
 # half of the rows they are exchanged. Which came first?
 #
-# We make stories with a topic. There are eight regions with three places each. A story is a walk
-# in one region: the first part goes from A to B, the second from B to C. Both tasks start with such
-# a story:
+# We make stories with a topic: eight regions with three places each. A story is a walk in one
+# region; its first part goes from A to B, the second from B to C.
 
 # %%
 BY_REGION = np.arange(3, V).reshape(8, 3)
@@ -400,8 +388,8 @@ print("exchanged:  ", *map(words, joined(*parts[::-1])), sep="\n  ")
 
 # %% [markdown]
 # The place that both parts share tells which came first: it *ends* the earlier part and *begins*
-# the later one. So the order of the parts stands in the order of the words inside them. Without
-# that order, {A, B} and {B, C} are equal in rights.
+# the later one. So the order of the parts stands in the order of the words inside them. Without it,
+# nothing tells which of {A, B} and {B, C} came first.
 
 # %%
 def next_pairs(n, rng):
@@ -420,8 +408,7 @@ def order_pairs(n, rng):
     return np.where(exchanged, joined(second, first), joined(first, second)), labels
 
 
-_, labels_drawn = order_pairs(8, np.random.default_rng(4))
-print("labels:", labels_drawn)
+print("labels:", order_pairs(8, np.random.default_rng(4))[1])
 
 # %%
 def pairs_of(task, seed):
@@ -459,8 +446,8 @@ for name, task in TASKS.items():
         assert right > 0.85, "both tasks are learned"
 
 # %% [markdown]
-# Same model, same stories, same number of updates. What does each of them read? We change one thing
-# about pairs that do follow, and look at how often the answer is still yes.
+# What does each of them read? We change one thing about pairs that do follow, and look at how often
+# the answer is still yes.
 
 # %%
 drawn_stories = np.random.default_rng(96)
@@ -494,15 +481,15 @@ for shift, name in ((-0.2, "next sentence"), (0.2, "sentence order")):
     axes.barh(np.arange(6) + shift, yes[name].mean(axis=0), 0.38, label=name)
 axes.set_yticks(range(6), CHANGES)
 axes.invert_yaxis()
-axes.set(xlabel="answer yes", xlim=(0, 1.45), title="What does the second task make a model read?")
+axes.set(xlabel="answer yes", xlim=(0, 1.45), xticks=[0, 0.5, 1],
+         title="What does the second task make a model read?")
 axes.legend(loc="center right")
 plot.save(yes_figure, "28_topic.png")
 reads_topic, reads_order = yes.values()
 assert reads_topic[:, :5].min() > 0.95, "next sentence: yes to all pairs of one region"
 assert reads_topic[:, 5].max() < 0.05, "and no to all others"
 assert reads_order[:, 0].min() > 0.85 and reads_order[:, 1].max() < 0.15, "order: it tells which"
-told = reads_order[:, 2] - reads_order[:, 3]
-assert np.abs(told).max() < 0.1, "and cannot tell without the words' order"
+assert np.abs(np.diff(reads_order[:, 2:4])).max() < 0.1, "and cannot tell if words are shuffled"
 
 # %% [markdown]
 # The next-sentence model says yes to every pair of one region: shuffled, exchanged, or from
@@ -510,12 +497,13 @@ assert np.abs(told).max() < 0.1, "and cannot tell without the words' order"
 # right in 15 of 16 pairs: in all but the pairs of two stories that happen to share a region. For
 # the last one in sixteen it would have to read the order.
 #
-# For the order task the topic is worth nothing: it is the same in both answers. This model tells
-# the two sequences apart, and with shuffled words it cannot: it says yes to pairs in sequence as
-# often as to exchanged ones. So it reads what the other one leaves aside, the words' order.
+# For the order task the topic is worth nothing: it is the same in both answers. With shuffled words
+# this model says yes to pairs in sequence as often as to exchanged ones. So it reads what the other
+# one leaves aside, the words' order.
 #
-# Table 5 of the paper (section 4.6) has the same in large: a model trained on next sentence is right in 52.0 % of the order pairs, hardly better than a coin; trained on order in 86.5 %, and
-# in 78.9 % of the next-sentence pairs. The average over tasks is 79.2 and 80.1.
+# Table 5 of the paper (section 4.6) has the same in large: trained on next sentence, a model is
+# right in 52.0 % of the order pairs, hardly better than a coin; trained on order, in 86.5 %, and in
+# 78.9 % of the next-sentence pairs.
 #
 # The library's objectives make the same rows; `masked` then covers some words.
 
@@ -529,7 +517,6 @@ expected = np.where(made.sentence_labels[:, None] == 1, CHANGES["parts exchanged
                     CHANGES["as written"])
 print(f"exchanged: {made.sentence_labels.mean():.2f} of the rows; segments {made.segments[0]}")
 assert np.array_equal(whole, expected), "the library exchanges in the same way"
-assert (made.segments == SEGMENTS).all(), "the segments are those of places, not of parts"
 
 # %% [markdown]
 # ## 7. DistilBERT: learn what a teacher says
@@ -624,16 +611,7 @@ assert abs(with_factor[-1] / limit - 1) < 0.03, "at T = 128 the limit is reached
 # DistilBERT's third loss is the *cosine loss*, one minus the cosine of the angle between the last
 # states of student and teacher. Its gradient stands at a right angle to the student's state: it
 # turns a state and does not stretch it (exercise 1 is its backward).
-
-# %%
-student_states, teacher_states = np.random.default_rng(8).normal(size=(2, 6, 4))
-turn, cache = ops.cosine_loss_forward(student_states, teacher_states)
-dstates, _ = ops.cosine_loss_backward(1.0, cache)
-along = (dstates * student_states).sum(axis=1)
-print(f"cosine loss {turn:.3f}; the gradient along the states: {np.abs(along).max():.0e}")
-assert np.abs(along).max() < 1e-12, "stretching a state changes no angle"
-
-# %% [markdown]
+#
 # ## 8. Which part of the recipe does what?
 #
 # The recipe has two parts. The student **starts** from the teacher's layers: the tables, the head,
@@ -682,8 +660,7 @@ for seed in SEEDS:
     assert end["random", "soft"] < end["random", "hard"] - 0.2, "soft targets teach faster"
     assert early["teacher's layers", "hard"] < end["random", "soft"] - 0.3, "the start gives most"
     assert early["teacher's layers", "soft"] < early["teacher's layers", "hard"], "both: first"
-    apart = end["teacher's layers", "soft"] - end["teacher's layers", "hard"]
-    assert abs(apart) < 0.1, "in the end hard targets have come up"
+    assert end["teacher's layers", "hard"] < end["teacher's layers", "soft"] + 0.1, "not last"
 
 # %% [markdown]
 # - **The start gives most.** With it and hard targets alone, 20 updates are worth more than 80 from
@@ -693,20 +670,17 @@ for seed in SEEDS:
 # - **Soft targets teach faster**, from either start. A likely reason: the teacher says something
 #   about all words at each place, a hard target about one word at one place in five.
 # - **Later the gain ends.** From the teacher's layers the two meet within 80 updates. A likely
-#   reason: soft targets pull a student to its teacher, and these students are soon as good as their
-#   teachers. DistilBERT's teacher stays ahead of it.
+#   reason: these students are soon as good as their teachers. DistilBERT's teacher stays ahead.
 #
-# Equal updates are not equal work: the teacher's forward pass adds two thirds to a student's own
-# forward and backward pass.
+# Equal updates are not equal work: the teacher's forward pass adds two thirds to an update.
 #
 # ## 9. Paper and code
 #
 # - **DistilBERT's figures**: 60 % faster (410 against 668 seconds, table 3), 97 % of BERT's score
 #   on GLUE. The weights 5, 2, 1 and T = 2 stand in the authors' code, not in the paper.
-# - **Cross-entropy or divergence?** The code uses the divergence of p from q. It differs from our
-#   loss by the entropy of q, which no student can change: the gradients are equal.
+# - **Cross-entropy or divergence?** The code uses the divergence of p from q: our loss less the
+#   entropy of q, which no student can change. The gradients are equal.
 # - **Every second layer** is 0, 2, 4 and so on here; the released code takes 0, 2, 4, 7, 9, 11.
-# - **ALBERT covers runs** of up to three words; ours covers single ones.
 # - **An order task can leak.** If exchanged parts have other lengths, the place of the separator
 #   tells the label. Exercise 2 is such a task.
 #
