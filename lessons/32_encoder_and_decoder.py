@@ -604,8 +604,8 @@ for name, build in BUILDERS.items():
 # | targets | the fragment | the **whole text** | sentinels, **only the spans**, end |
 #
 # Popular texts get these wrong: T5 does not put a sentinel for each lost *token*, and its targets
-# are not the text. BART's text infilling hides how long a span was; a span of length 0 is a mask
-# where nothing is missing. MASS's decoder does not see the words outside the fragment.
+# are not the text. BART's text infilling hides how long a span was, and a span of length 0 is a
+# mask where nothing is missing. MASS's decoder does not see the words outside the fragment.
 #
 # The papers draw more than one span. The library has the whole recipes; here are their numbers on
 # texts of 100 words. BART has four more noises: token masking, token deletion, sentence permutation
