@@ -24,6 +24,7 @@ PATTERNS = (
     "data/stories_sample.txt",
     "data/tasks/*.tsv",
     "data/reference/*",
+    "benchmarks/results/family.json",
     "benchmarks/results/in_context.json",
     "benchmarks/results/long_range.json",
     "benchmarks/results/names.json",
