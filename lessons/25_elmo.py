@@ -136,7 +136,7 @@ plot.save(static_figure, "25_static.png")
 # library's `lstm`, one text of three words, and two cells in each direction:
 
 # %%
-from minigpt import ops
+from minigpt import gradcheck, ops
 from minigpt.learn import lines
 
 START = np.zeros((1, 4))  # h and c of two cells, before the first word
@@ -330,8 +330,6 @@ def read_backward(model, layer, dleft, dright, cache):
 print("one layer in both directions, forward and backward")
 
 # %%
-from minigpt import gradcheck
-
 class Joined(ELMo):
     """ELMo, but the second layer of each direction reads both directions of the first."""
 

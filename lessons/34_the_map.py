@@ -373,7 +373,7 @@ for name in TRAINED:
     if told and told[0] is not None:
         exam[name] = np.array(told)
 exam_figure, axes = plot.plt.subplots(figsize=(9, 4.5))
-for row, (name, told) in enumerate(exam.items()):
+for row, told in enumerate(exam.values()):
     axes.barh(row, told.mean(), color="tab:green", alpha=0.6)
     axes.plot(told, [row] * len(told), "ko", markersize=4)
 axes.set_yticks(range(len(exam)), exam)

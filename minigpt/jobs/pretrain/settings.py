@@ -81,7 +81,7 @@ class PretrainOptions(OnDevice):
         metavar="N",
     )
     objective: str | None = option(
-        None, f"what is predicted instead of the usual: {models.aim_names()}", metavar="NAME"
+        None, f"what is predicted; {models.aim_names()} (default: as in the model's paper)", metavar="NAME"
     )
     mask_rate: float | None = option(
         None, "which part of the tokens is covered, of a model that learns to tell them (default: 0.3)", metavar="P"
