@@ -50,7 +50,8 @@ def small(name):
 
 
 FAMILY = {name: small(name) for name in models.names() if name != "lstm"}
-print(f"{len(FAMILY)} models:", *FAMILY)
+print(f"{len(FAMILY)} models:", *list(FAMILY)[:8])
+print("          ", *list(FAMILY)[8:])
 
 # %%
 IDS = np.random.default_rng(0).permutation(V)[:T][None]  # ten different words
@@ -223,7 +224,8 @@ for name in FAMILY:
     if name == "electra":
         n += batch.ids.size  # the generator's words, and a yes or no at every token
     predictions[name] = n / len(windows)
-print({name: round(n, 1) for name, n in predictions.items()})
+for name, n in predictions.items():
+    print(f"{name:11}{n:5.0f} predictions about a window")
 assert predictions["gpt1"] == 32 and predictions["electra"] > 40, "a prediction at every token"
 assert predictions["bert"] < 11, "a masked model learns from the covered tokens alone"
 
@@ -405,11 +407,11 @@ SEEDS = [seed for seed in range(10)
 points = np.array([[[RECORD[f"{row}, seed {seed}, {task}"]["points"] for task in TASKS]
                     for seed in SEEDS] for row in ROWS])  # (rows, seeds, tasks)
 constant = np.array([RECORD[f"constant, {task}"]["points"] for task in TASKS])
-print(f"{len(SEEDS)} seeds\n{'':23}" + "".join(f"{task[:11]:>12}" for task in TASKS) + "   mean")
-print(f"{'constant answer':23}" + "".join(f"{value:12.1f}" for value in constant)
+print(f"{len(SEEDS)} seeds\n{'':23}" + "".join(f"{task[:10]:>11}" for task in TASKS) + "   mean")
+print(f"{'constant answer':23}" + "".join(f"{value:11.1f}" for value in constant)
       + f"{constant.mean():7.1f}")
 for row, found in zip(ROWS, points.mean(axis=1), strict=True):
-    print(f"{row:23}" + "".join(f"{value:12.1f}" for value in found) + f"{found.mean():7.1f}")
+    print(f"{row:23}" + "".join(f"{value:11.1f}" for value in found) + f"{found.mean():7.1f}")
 assert len(SEEDS) >= 3, "three seeds or more"
 
 # %%
