@@ -614,7 +614,8 @@ small = ELMo(ELMoConfig(**TINY), seed=0, dtype=np.float64)
 small_check = gradcheck.worst(gradcheck.check_model(small, tiny_ids, behind, previous=behind))
 sees_target = np.diagonal(who_sees_whom(mistaken)["right"], 1).mean()
 print(f"with the mistake: the worst error of a gradient is {small_check.error:.0e}")
-print(f"the loss {mistaken_loss:.2f} (the floor is {FLOOR:.2f}); targets that are seen: {sees_target:.0%}")
+print(f"the loss {mistaken_loss:.2f} (the floor is {FLOOR:.2f}); "
+      f"targets that are seen: {sees_target:.0%}")
 assert small_check.error < 1e-6, "a gradient check cannot find a wrong target"
 assert mistaken_loss < 0.9 * FLOOR and sees_target == 1, "the floor and who sees whom find it"
 
