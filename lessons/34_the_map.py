@@ -389,9 +389,10 @@ assert min(exam["gpt1"]) > max(exam["roberta"]), "from the left, at every token:
 
 # %% [markdown]
 # ALBERT, SpanBERT and ELECTRA's small generator are still near the frequencies of the tokens, which
-# tell 11 %. So below, the rows of these three speak of models whose training has hardly begun. And
-# GPT-1, which sees one side only, tells more words than RoBERTa: at equal operations a prediction
-# at every token counts for more here than the right side.
+# tell 11 %. So below, the rows of these three speak of models whose training has hardly begun.
+#
+# And GPT-1, which sees one side only, tells more words than RoBERTa, which sees both. A likely
+# reason is that GPT-1 learned from three times as many predictions; nothing here tests it.
 
 # %% [markdown]
 # ## 6. One table
@@ -413,6 +414,8 @@ print(f"{'constant answer':23}" + "".join(f"{value:11.1f}" for value in constant
 for row, found in zip(ROWS, points.mean(axis=1), strict=True):
     print(f"{row:23}" + "".join(f"{value:11.1f}" for value in found) + f"{found.mean():7.1f}")
 assert len(SEEDS) >= 3, "three seeds or more"
+n_gpt, n_roberta = (training[name]["targets"] for name in ("gpt1", "roberta"))
+assert n_gpt > 3 * n_roberta, "three times as many predictions"
 
 # %%
 of_seed = points.mean(axis=2)  # (rows, seeds): the mean over the six tasks
@@ -431,10 +434,9 @@ plot.save(table_figure, "34_table.png")
 
 # %% [markdown]
 # Look at single numbers first. An acceptability of 0 is guessing: RoBERTa and BERT reach 70, ELMo
-# 55, GPT-1 only 12. We do not know why. (It is not that they learned from wrong words: so did
-# ELECTRA, and it has 15.) For stories that go on (continuation, cloze), GPT-1 and ELMo are ahead.
-# MASS and BART are no better than constant answers: with these operations they have not learned
-# enough to write an answer.
+# 55, GPT-1 only 12. We do not know why. (ELECTRA learned from wrong words too, and has 15.) For
+# stories that go on (continuation, cloze), GPT-1 and ELMo are ahead. MASS and BART are no better
+# than constant answers: with these operations they have not learned enough to write an answer.
 #
 # **The spread between seeds is large.** One seed alone would show almost anything:
 
@@ -512,9 +514,9 @@ print({verdict: list(verdicts.values()).count(verdict) for verdict in set(verdic
 #
 # - **Pre-training and fine-tuning are what matters most.** The largest differences in the table are
 #   between a row and its controls, not between two pre-trained models.
-# - **"Not shown" is not "wrong".** The papers had a million times as many operations, a thousand
-#   times as much text and other tasks. A difference of 2 points, as many papers report, cannot be
-#   seen with four seeds and 500 test examples.
+# - **"Not shown" is not "wrong".** The papers trained with millions of times as many operations, on
+#   other texts and other tasks. Many of them report a difference of 2 points. With four seeds and
+#   500 test examples, such a difference cannot be seen.
 # - **"The opposite" holds at this budget.** An encoder-decoder has twice the blocks, so it makes
 #   fewer updates, and it must learn to *write* its answer. ALBERT had hardly begun to learn
 #   (section 5). A guess, which this table cannot test: with more operations both would catch up.
