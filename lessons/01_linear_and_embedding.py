@@ -77,7 +77,7 @@ assert total - in_layers - in_tables == 12 * 4 * 768, "gains and biases of Layer
 # ## 2. Forward
 #
 # **Linear.** There are N rows with I inputs each, and O units. The weights are one array w with the
-# shape (I, O): column o belongs to unit o. First as plain loops, which hide nothing:
+# shape (I, O): column o belongs to unit o. First as plain loops:
 
 # %%
 N, I, O = 5, 3, 4  # rows, inputs, outputs: all different
@@ -244,8 +244,8 @@ plot.save(shapes.figure, "01_shapes.png")
 #
 # The picture also shows the cost. All three products need N times I times O multiplications. **The
 # backward pass of a linear layer costs two forward passes.** Where most of the work is in such
-# products, backpropagation costs about two more runs of the model, counted in multiplications. This
-# is what lesson 00 said.
+# products, backpropagation costs about two more runs of the model, counted in multiplications
+# (lesson 00).
 #
 # Now line by line, for a batch:
 
@@ -540,13 +540,17 @@ plot.save(letter_figure, "01_letters.png")
 # %% [markdown]
 # On the line from the mean consonant to the mean vowel, all consonants come first and all vowels
 # last. (One training; another seed gives another picture.) The `y`, which English uses as both,
-# stands among the vowels. But the model was not told about vowels. It had to predict the next
-# letter, and two numbers were all that it could keep of a letter. In the control, one run without
-# the order of the letters, they do not part. The line is drawn with the vowels known, so we also
-# count how many of all groups of five letters part on a line drawn in this way for them (y counts
-# like the others). Why is it the vowels that part? A guess: what follows a vowel differs more
-# from what follows a consonant than for almost any other division of the alphabet. This
-# difference can be counted, for all groups of five letters, each letter with the same weight:
+# stands among the vowels. The model was not told about vowels. It had to predict the next letter,
+# with two numbers for each letter. In the control, one run without the order of the letters, they
+# do not part.
+#
+# Why is it the vowels that part? A guess: hardly any other division of the alphabet makes so much
+# difference to the letter that comes next. The next cell counts this difference, for all groups
+# of five letters, each letter with the same weight.
+#
+# But we drew the line with the vowels known. Would other groups part too? The cell after it draws
+# a line for *each* group of five letters, from the mean of the other 21 to the mean of the group.
+# (y is one of the 21, so the line for aeiou is not quite the line above.)
 
 # %%
 pairs = np.zeros((27, 27))
@@ -639,8 +643,7 @@ plot.save(curve_figure, "01_wrong_gradient.png")
 # 0.02, in this one run). And the test confirms the explanation: that it is too short, for
 # frequent letters most of all, is enough to explain the curve. (It is also noisier; that does not
 # show here.) If we had seen only the curve of the wrong gradient, we would have called it a
-# success, and perhaps changed the learning rate. *A falling loss is no proof of a right
-# gradient.*
+# success. *A falling loss is no proof of a right gradient.*
 
 # %% [markdown]
 # ## 7. In the library

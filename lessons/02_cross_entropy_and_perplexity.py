@@ -98,8 +98,7 @@ assert round(512 * math.log10(V1)) == 2359, "and 10^-2359 for 512 tokens"
 # **A second demand.** A score should be best when the model states the true probabilities. The
 # logarithm meets this demand. (It is not the only score that does.) Suppose that the next letter
 # is a, b or c with the true probabilities 0.7, 0.2 and 0.1. We try all models p on a grid. One
-# score is the average surprisal. The other is the average of p itself, which looks equally
-# natural.
+# score is the average surprisal, the other the average of p itself, which looks equally natural.
 
 # %%
 truth = np.array([0.7, 0.2, 0.1])
@@ -114,13 +113,12 @@ assert np.array_equal(models[average_surprisal.argmin()], truth), "the log rewar
 assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the other, an extreme"
 
 # %% [markdown]
-# The average surprisal is lowest at the truth. This holds for all probabilities, not only for
-# these: move a little probability from token a to token b. With the true probabilities q, the
-# average surprisal changes by $q_a / p_a - q_b / p_b$ times the amount. If that is zero for every
-# pair, q / p is the same for all tokens, and so p = q, because both have the sum 1. And it is the
-# lowest point, because the curve of $-\ln p$ bends upwards everywhere. The average of p is
-# highest at the model that gives as much as the grid allows to the letter a. It rewards
-# exaggeration.
+# The average surprisal is lowest at the truth. This holds for all probabilities: move a little
+# probability from token a to token b. With the true probabilities q, the average surprisal changes
+# by $q_a / p_a - q_b / p_b$ times the amount. If that is zero for every pair, q / p is the same for
+# all tokens, and so p = q, because both have the sum 1. And it is the lowest point, because the
+# curve of $-\ln p$ bends upwards everywhere. The average of p is highest at the model that gives as
+# much as the grid allows to the letter a. It rewards exaggeration.
 #
 # With the true probabilities q and the model's probabilities p, the number $-\sum_v q_v \ln p_v$
 # is called the **cross-entropy**. We estimate it by the average over the tokens of a text. That
@@ -500,7 +498,8 @@ assert still["h→e"] < 0.1 < still["c→a"], "the rarer pair is still being lea
 # **Perplexity** is $e^{loss}$. A model that cannot decide between k equally likely tokens has the
 # loss ln k, and so the perplexity k. It is as unsure about the next token as we are about the next
 # throw of a fair die with k faces. GPT-1's published perplexity is 18.4: 2.91 nats a token, against
-# 10.61 at chance. (A token is a piece of a word. On which texts it was measured is not said.)
+# 10.61 at chance. (A token is a piece of a word. The paper says "on this corpus", but not whether
+# on texts of the training.)
 
 # %%
 print("equally likely tokens    loss    perplexity = exp(loss)")

@@ -438,13 +438,13 @@ def cross_example():
 all_results = gradcheck.check(attention_forward, attention_backward, (q, k, v), {"mask": MASK})
 seven_keys = {"mask": np.ones((3, 7), bool)}
 all_results += gradcheck.check(attention_forward, attention_backward, cross_example(), seven_keys)
-print("relative errors, self-attention, then cross-attention without and with a batch axis")
+print("relative errors: self-attention, then cross-attention with a batch axis")
 print(gradcheck.table(all_results))
 assert all(result.error < 1e-8 for result in all_results), "both are right"
 
 # %% [markdown]
-# Now the trap. Here is the leaking attention of section 2 (mask *after* the softmax), with its own
-# right backward pass. What does the check say?
+# Now the trap. Here is the leaking attention of section 2 (mask *after* the softmax), with its
+# correct backward pass. What does the check say?
 
 # %%
 def leaky_forward(q, k, v):
@@ -656,8 +656,8 @@ assert untrained[0] < 0.1 and ordinary > 0.99, "it learned to answer"
 assert unseen > 0.95, "it answers what it has never seen: it reads the story"
 
 # %% [markdown]
-# It reads; it does not remember pairs. And we can see how it reads: the shares p of both layers
-# stand in the caches. The question is tom's milk.
+# It reads; it does not remember pairs. We can see how: the shares p of both layers stand in the
+# caches. The question is tom's milk.
 
 # %%
 STORY = "mia has tea . tom has milk . ann has fish . who has milk"
@@ -729,14 +729,14 @@ plot.save(figure, "03_attention.png")
 
 # %% [markdown]
 # Look at the coloured rows. In layer 1, every thing looks at the person who has it, and adds that
-# person's value to its own vector. It does so in other stories, too. (It can find the person by
+# person's value to its own vector, in other stories too. (It can find the person by
 # place alone: the owner always stands two places before the thing.) In layer 2, the last "milk"
 # looks at the first "milk", which by now carries "tom". We gave the model no such two steps: the
 # gradients found them. (Only the last row of layer 2 reaches the answer. The other rows there
 # have no effect on the loss.)
 #
 # Does the picture show the cause? We intervene: we forbid one look, and change nothing else. We do
-# this for every look that the mask allows, in both layers.
+# this in both layers, for every look that the mask allows (but position 0 keeps its only look).
 
 # %%
 def answer_without(layer, row, column):

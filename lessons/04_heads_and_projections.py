@@ -58,10 +58,9 @@ plot.save(draw_why(), "04_why.png")
 
 # %% [markdown]
 # The mixture of one head has lost which letter stood where. Two heads have two sets of shares,
-# and their results stand side by side, so nothing is mixed that must stay apart. Do unequal shares
+# and their results stand side by side: what must stay apart is not mixed. Do unequal shares
 # help one head? With 0.7 and 0.3 the two mixtures differ. But a model that must name both letters
-# is not helped: section 6 shows it with pencil and by experiment, for shares that depend on places
-# only.
+# is not helped: section 6 shows it, for shares that depend on places only.
 #
 # We want to choose the number of heads freely, so the number of multiplications should not grow
 # with it. For this the width C is *cut*: NH heads work on C / NH columns each, the size D of a
@@ -304,7 +303,7 @@ for h in range(NH):
 # ## 5. Check, and two traps
 #
 # First trap: the wrong split. `x.reshape(B, NH, T, D)` has the right shape, and it is shorter.
-# Here it is with its own right backward pass:
+# Here it is with its correct backward pass:
 
 # %%
 from minigpt import gradcheck
@@ -446,7 +445,8 @@ for text, names in zip(three_texts[..., :8].argmax(axis=-1), three_answers, stri
 # c_attn is (C, 3C) and W_O is (C, C), for any number of heads: all models of one task have the
 # same number of parameters. We train each in two ways. "Free": as it is. "Places only": the rows
 # of c_attn that read letters are set to 0 for queries and keys, so that the scores depend on
-# places only. The update is Adam's (lesson 09).
+# places only. The task "one letter" wants the letter at place 2 as both answers.
+# The update is Adam's (lesson 09).
 
 # %%
 def copy_gradients(weights, x, answers, n_head):
@@ -513,16 +513,16 @@ assert max(pure[1]) < 0.7 and min(pure[2]) == 1, "two letters: one head fails, t
 
 # %% [markdown]
 # One head copies *one* letter without a mistake. Two letters are too much for it, and two heads
-# with the same number of parameters make no mistake. More training would not help the one head:
+# with equal parameters make no mistake. More training would not help the one head:
 #
-# **With pencil.** Let x stand at place 2 and y at place 5, and let the other letters stay the
-# same. The shares p_2 and p_5 depend on places only, and so does everything else in the sum. Let
+# **With pencil.** Write xy for a text with x at place 2 and y at place 5. Keep the other letters
+# the same. The shares p_2 and p_5 depend on places only, so xx, xy, yx and yy have the same. Let
 # M[x,c] be what the letter x, passed through W_V and W_O, adds to the logit of letter c (of the
-# second answer), and k[c] what all other places add. The logit of c is then p_2 M[x,c] + p_5
-# M[y,c] + k[c]. Write A = M[x,x] - M[x,y], B = M[y,y] - M[y,x] and K = k[x] - k[y]. For the text
-# xx, the logit of x must be above that of y (we leave ties aside): (p_2 + p_5) M[x,x] + k[x] >
-# (p_2 + p_5) M[x,y] + k[y]. This is the first condition below, and the other three are found in
-# the same way. The second answer is right for the texts xx and yy only if
+# second answer) if its share is 1, and k[c] what everything else adds. The logit of c for the text
+# xy is then p_2 M[x,c] + p_5 M[y,c] + k[c]. Write A = M[x,x] - M[x,y], B = M[y,y] - M[y,x] and
+# K = k[x] - k[y]. For xx, the logit of x must be above that of y (we leave ties aside):
+# (p_2 + p_5) M[x,x] + k[x] > (p_2 + p_5) M[x,y] + k[y]. This is the first condition below. The
+# other three are found in the same way. The second answer is right for xx and yy only if
 #
 # $$
 # (p_2 + p_5) A + K > 0 \quad\text{and}\quad (p_2 + p_5) B - K > 0,
@@ -595,8 +595,7 @@ for seed in range(5):
     assert all(min(found) < 0.3 and max(found) > 0.9 for found in without), "and only for it"
 
 # %% [markdown]
-# In all five models each head carries one letter. Now the free models, whose scores may depend on
-# letters too:
+# In all five models each head carries one letter. Now the free models:
 
 # %%
 free = {n_head: experiment(n_head) for n_head in (1, 2)}
@@ -679,7 +678,7 @@ assert round(all_of_p, 1) == 9.7, "p of GPT-1's batch"
 #   (section 3.2.2). OpenAI's code has one packed matrix `c_attn` in the order q, k, v, then
 #   `c_proj` (W_O), each with a bias.
 # - **The number of heads.** The paper's base model has 8 heads of 64. GPT-1 and GPT-2 keep the size
-#   64: from 12 heads of 64 (C = 768) to 25 heads of 64 (C = 1600).
+#   64: from 12 heads (C = 768) to 25 heads (C = 1600).
 # - **The key bias** is in GPT-1's code, and has no effect (section 5).
 # - **Fewer keys than queries.** Later models let several query heads share one head of keys and
 #   values (grouped-query attention, Ainslie et al. 2023). Exercise 1 is its backward pass.

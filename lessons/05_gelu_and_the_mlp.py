@@ -65,20 +65,20 @@ def relu(x):
 
 total_ab = AB.sum(axis=1)
 bent_ab = relu(total_ab) - 2 * relu(total_ab - 1)
-print("a b   wanted   best linear map   two units with a bend")
+print("a b   wanted   best linear map   two maps, ReLU between")
 for (a, b), y, line_y, bent_y in zip(AB, WANTED, best_linear(AB, WANTED), bent_ab, strict=True):
     print(f"{a} {b}   {y:6}   {line_y:15.2f}   {bent_y:10}")
 assert np.allclose(best_linear(AB, WANTED), 0.5), "the best line says one half for every case"
-assert np.array_equal(bent_ab, WANTED), "two units with a bend are right"
+assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 
 # %% [markdown]
 # The best linear map gives 0.5 in all four cases: it has learned nothing. The last column puts
-# the function ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a
-# bend: it is flat left of 0 and rises right of 0. With s = a + b, two units are enough: ReLU(s) -
-# 2 ReLU(s - 1). One is not enough: c + k ReLU(z), where z is linear in a and b, only rises or
-# only falls with z. It would have to give one number for (0, 0) and (1, 1), and another number for
-# (0, 1) and (1, 0). So both z of one pair would lie above both z of the other pair, and their sums
-# would differ. But z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0), because z is linear.
+# ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a bend: flat left
+# of 0, rising right of 0. A *unit* is one output z of the first map (lesson 01) with its bend. With
+# s = a + b, two units are enough: ReLU(s) - 2 ReLU(s - 1). One is not: c + k ReLU(z) only rises or
+# only falls with z. It would have to give one number for (0, 0) and (1, 1), and another for (0, 1)
+# and (1, 0). So both z of one pair would lie above both z of the other pair, and their sums would
+# differ. But z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0), because z is linear.
 
 # %%
 from minigpt import plot
@@ -98,7 +98,7 @@ plot.save(figure, "05_two_bends.png")
 
 # %% [markdown]
 # **What ReLU costs.** Left of 0 its slope is 0, so no gradient passes. Suppose that the bias of a
-# unit has drifted so far down that the unit is negative on every example. Then its weights get the
+# unit has drifted so far down that its z is negative on every example. Then its weights get the
 # gradient 0, and no update of this unit can bring it back. Such a unit is called *dead*.
 
 # %%

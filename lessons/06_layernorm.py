@@ -270,10 +270,10 @@ assert np.allclose(dx_hand, by_pencil, rtol=0, atol=1e-8), "the numbers of the d
 
 # %% [markdown]
 # Look at the last number. To make the *first* output larger, increase the first input (0.182), but
-# also, a little, the *largest input* (0.058).
-# That raises the mean, which alone would lower the first output, and it raises the standard
-# deviation, which brings the first output, a negative number, nearer to 0. Here the second effect
-# is the stronger one. In a row, every output depends on every input.
+# also, a little, the *largest input* (0.058). A larger last input raises the mean, which alone
+# would lower the first output. It also raises the standard deviation, which brings the first
+# output, a negative number, nearer to 0. Here the second effect is the stronger one. In a row,
+# every output depends on every input.
 #
 # **What the formula says.** For any vector u (here u is `dx_hat`), mean(u) measures its component
 # along the vector of ones, and mean(u x_hat) its component along x_hat. Both are subtracted. Now
@@ -308,9 +308,9 @@ assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone
 # %% [markdown]
 # **The surprise.** *Whatever* dout is, dx is orthogonal to the vector of ones and to x_hat. No
 # gradient points in the direction that shifts a row as a whole, and none in the direction that
-# stretches it. (A step of finite length goes along the tangent, so it makes the row a little
-# longer: exercise 3.) This is as it must be: a row that is shifted or stretched has the same
-# output, so the derivative of the loss in these two directions is zero.
+# stretches it. This is as it must be: a row that is shifted or stretched has the same output, so
+# the derivative of the loss in these two directions is zero. (A step of finite length at a right
+# angle to a vector makes the vector longer: exercise 3.)
 #
 # (Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps),
 # so the fraction eps / (var + eps) of dx_hat's component stays. Without eps it is exactly zero.)
@@ -333,10 +333,9 @@ assert abs(flat_rstd.item() - 1 / math.sqrt(EPS)) < 1e-6, "eps limits rstd"
 
 # %% [markdown]
 # The second half of the surprise is the factor r = 1/std. The larger the deviations of x from its
-# mean are, the *smaller* is its gradient: a large vector must move farther to turn by the same
-# angle. For small deviations, eps sets a limit:
-# rstd is never larger than 1/sqrt(1e-5) = 316, so dx is never more than 316 times as long as
-# dx_hat.
+# mean are, the *smaller* is its gradient: a long vector must move farther to turn by the same
+# angle. For small deviations, eps sets a limit: rstd is never larger than 1/sqrt(1e-5) = 316, so
+# dx is never more than 316 times as long as dx_hat.
 
 # %% [markdown]
 # ## 5. Check, and the trap
@@ -373,11 +372,11 @@ assert verdicts == {"at g = 1": "happy", "at a random g": "wrong"}, "wrong, but 
 # Such a model has right gradients at its first update, and wrong ones as soon as its gains have
 # changed. So check at random gains.
 #
-# The second trap was met in lesson 00: a dout for which the true gradient is zero. At g = 1 there
-# are two of them here, the vector of ones, and x itself. (A dout equal to x is what you get if
-# you draw both from generators with the same seed.) The true dx is then 0, or nearly 0 because of
-# eps. Take a backward whose dx is seven times too large. A check that allows an absolute error of
-# 1e-4 cannot see it there:
+# The second trap was met in lesson 00: a dout for which the true gradient is zero. At g = 1 the
+# vector of ones is one, and x itself is another. (A dout equal to x is what you get if you draw
+# both from generators with the same seed.) The true dx is then 0, or nearly 0 because of eps. Take
+# a backward whose dx is seven times too large. A check that allows an absolute error of 1e-4
+# cannot see it there:
 
 # %%
 def absolute_check(upstream, times):
@@ -462,7 +461,7 @@ figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
 axes.loglog(spread, largest, "o-", markersize=4)
 axes.axvline(math.sqrt(EPS), color="gray", linestyle=":")
 axes.text(1.4 * math.sqrt(EPS), 2e-3, "std = sqrt(eps)", color="gray")
-axes.set(title="The larger x, the smaller its gradient", xlabel="standard deviation of x")
+axes.set(title="The more x varies, the smaller its gradient", xlabel="standard deviation of x")
 axes.set_ylabel("length of dx / length of dx_hat")
 plot.save(figure, "06_size_of_the_gradient.png")
 slope_far = math.log10(largest[-1] / largest[-5])
@@ -564,7 +563,7 @@ assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 #    is orthogonal to w (for eps = 0). What does an update of gradient descent then do to the length
 #    of w, and what does that do to the next gradient?
 # 4. `exercises/06_layernorm.py`: LayerNorm itself once more, without looking, as a first exercise
-# in the form of the library. Judge it: `minigpt check lessons/exercises/06_layernorm.py`.
+#    in the form of the library. Judge it: `minigpt check lessons/exercises/06_layernorm.py`.
 
 # %%
 worst = max(result.error for result in results + by_lines)
