@@ -557,22 +557,23 @@ plot.save(layer_figure, "14_layers.png")
 # And how far back do models look? `benchmarks/long_range.py` trains four small models of about as
 # many parameters for as many updates: a Transformer, an LSTM, and two Transformers that read the
 # same sentences in another sequence. For one of them the sentences are shuffled *inside* each
-# story, for the other one *across* all stories. Then all read whole new stories. Which of two
-# sentences ended the story? And at each toy, place or animal that was named before: is the right
-# one the likeliest?
+# story, for the other one *across* all stories. Then all read whole new stories, and we count two
+# things. *Own ending* (as in `cloze`): is the story's last sentence likelier than that of another
+# story? *Memory*: where a toy, place or animal is named again, is it the likeliest of all toys
+# (places, animals)?
 
 # %%
 long_range = reference.recorded("long_range.json")["rows"]
 MODELS = ("transformer", "lstm", "shuffled inside", "shuffled across")
 recall, right_endings = {}, {}
-print(f"{'mean of 3 seeds':18} {'parameters':>11} {'loss':>7} {'endings':>9}")
+print(f"{'mean of 3 seeds':18} {'parameters':>11} {'loss':>7} {'own ending':>12}")
 for name in MODELS:
     runs = [row for key, row in long_range.items() if key.rpartition(", ")[0] == name]
     bounds = list(runs[0]["recall"])
     recall[name] = np.array([[np.divide(*run["recall"][b]) for b in bounds] for run in runs])
     right_endings[name] = [run["endings"] for run in runs]
     loss = np.mean([run["loss"] for run in runs])
-    print(f"{name:18} {runs[0]['parameters']:11,} {loss:7.3f} {np.mean(right_endings[name]):9.0%}")
+    print(f"{name:18} {runs[0]['parameters']:11,} {loss:7.3f} {np.mean(right_endings[name]):12.0%}")
 fallen = max(right_endings["shuffled across"])
 assert fallen < 0.65 < min(min(right_endings[name]) for name in MODELS[:3]), "endings fall"
 
@@ -584,7 +585,7 @@ for name, mark in zip(MODELS, "os^v", strict=True):
                   fmt=f"{mark}-", capsize=4, label=name)
 axes.set_xticks(range(len(bounds)), ["1-8", "9-16", "17-32", "33-64", "65-128"])
 axes.set(xlabel="tokens since it was named last", ylabel="right (%)", ylim=(0, 100))
-axes.set_title("Which toy, place or animal? Mean and deviation of three seeds")
+axes.set_title("Memory of toys, places and animals: mean and deviation of three seeds")
 axes.legend(loc="lower left")
 plot.save(far_figure, "14_far_back.png")
 print("tokens back".ljust(18) + "".join(f"{bound.removeprefix('up to '):>8}" for bound in bounds))
@@ -602,15 +603,14 @@ assert shuffled.min() > -0.06, "shuffled inside each story: as much is remembere
 # chance. This is the paper's reason for a corpus of whole books (section 4.1): the 1B Word
 # Benchmark is as large, but its sentences are shuffled.
 #
-# And a second look: if the sentences are shuffled *inside* each story, the loss on whole stories
-# doubles (this model has never read sentences in their right sequence). But its choice of endings
-# and its memory are as good as those of the first model. For these two, it is enough that the
-# sentences tell of the same people and things.
+# If the sentences are shuffled *inside* each story, the loss on whole stories doubles (this model
+# has never read sentences in their right sequence). But its choice of endings and its memory are as
+# good as those of the first model. For these two, it is enough that the sentences tell of the same
+# people and things.
 #
 # The LSTM has about the same loss as the Transformer. It is better at what was named up to 8 tokens
-# ago, the Transformer at 17 to 32 tokens. More than 64 tokens back both have fewer than half right:
-# neither of these small models remembers well so far back. A large advantage of the Transformer, as
-# in the paper's table, is not shown here.
+# ago, the Transformer at 17 to 32 tokens. More than 64 tokens back both have fewer than half right.
+# A large advantage of the Transformer, as in the paper's table, is not shown here.
 #
 # ## 8. What did it know before?
 #

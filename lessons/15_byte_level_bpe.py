@@ -99,8 +99,7 @@ assert all(utf8(code) == chr(code).encode("utf-8") for code in text_codes), "the
 
 # %% [markdown]
 # Our function agrees with Python for all 1,112,064 numbers that can stand for a character. (The
-# other 2,048, called *surrogates*, are halves of pairs and may not stand in a text. A Python string
-# can contain one by accident; the library then stops with a clear message.)
+# other 2,048, called *surrogates*, are halves of pairs and may not stand in a text.)
 #
 # So the plan is: **start with the 256 bytes as the alphabet, and merge.** No text is unknown, and
 # capital letters stay. Spaces come next.
@@ -181,8 +180,9 @@ assert cost_at_spaces < cost_by_pattern, "the mixed tokens save some too"
 # %% [markdown]
 # One token in twenty is such a mixture. The pattern allows only the seven English endings. The
 # optional space saves a quarter of the tokens. The rule against mixtures saves none: with them
-# *this* text is 1 % shorter. The paper's reason is another one: with mixtures, a model meets one
-# word in many versions, and must learn each.
+# *this* text is 1 % shorter. The paper calls mixtures "a sub-optimal allocation of limited
+# vocabulary slots and model capacity". We see no loss in slots. Capacity (a model must learn each
+# version of a word) was not measured here.
 #
 # **Step 2: write each byte as a visible character.** A vocabulary file has one merge on each line,
 # with a space between the two halves. If a half were itself a space or a line end, the file could
@@ -362,7 +362,7 @@ assert after_space_token > usual + 10, "and by far"
 # All these numbers lie between U+0800 and U+FFFF. So **every syllable is three bytes**. The first
 # byte holds the upper 4 bits of the number, the second the next 6, the third the last 6. 64
 # neighbours whose numbers differ only in the last 6 bits share the first two bytes; let us call
-# them a row.
+# them a row. The first row begins at 0xAC00, which is a multiple of 64.
 #
 # Do the first two bytes name the initial and the vowel? The 28 syllables with one initial and one
 # vowel, a group, stand side by side. Let us count the groups, the pairs of first bytes (one for
@@ -372,6 +372,7 @@ assert after_space_token > usual + 10, "and by far"
 syllables = [chr(code) for code in range(0xAC00, 0xD7A4)]
 assert len(syllables) == 19 * 21 * 28 == 11_172, "initials x vowels x endings"
 assert all(len(syllable.encode()) == 3 for syllable in syllables), "three bytes each"
+assert 0xAC00 % 64 == 0, "a row begins at the first syllable"
 
 first_bytes = Counter(syllable.encode()[:1].hex() for syllable in syllables)
 first_pairs = {syllable.encode()[:2] for syllable in syllables}
@@ -385,9 +386,10 @@ assert len(cut_groups) == 150, "150 of 399 groups have two first pairs"
 
 # %% [markdown]
 # They do not: 175 pairs cannot name 399 groups, and 150 groups have two pairs. Only all three bytes
-# together tell the letters. (With a pencil: among the 11,172 numbers there are 174 borders of rows,
-# the multiples of 64. Every seventh border is also a multiple of 28, where a new group begins,
-# because 7 x 64 = 16 x 28: 24 of them. The other 150 cut a group.)
+# together tell the letters. (With a pencil: count the syllables from 0, at 가. A row begins at each
+# multiple of 64, a group at each multiple of 28. From 1 to 11,171 there are 174 multiples of 64.
+# Every seventh is also a multiple of 28, because 7 x 64 = 16 x 28: 24 of them. The other 150 cut a
+# group.)
 #
 # The English manual does not contain the first bytes of syllables, so none of its merges joins a
 # syllable: it costs three tokens, and the space before a word is one more. To compare, here is a
@@ -495,8 +497,7 @@ assert built_on > len(across) / 2, "later merges are built on them"
 # %% [markdown]
 # BPE does not know what a character is. It counts pairs. If the last byte of one syllable and the
 # whole next syllable are the most frequent pair, it joins them. Such a token is allowed, and later
-# merges use it. But no person could say what it means. And a model that writes tokens one by one
-# may stop in the middle of a character.
+# merges use it. And a model that writes tokens one by one may stop in the middle of a character.
 
 # %% [markdown]
 # ## 5. Check, and the trap
@@ -709,8 +710,7 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 #   about this. If it matters, normalise the text (NFC) first.
 # - The paper says that such a model "can assign a probability to any Unicode string". More exactly,
 #   it gives one to each sequence of *tokens*. A string can be cut into tokens in many ways; its own
-#   probability is the sum over all of them, and in practice one takes the cut of the encoder. (Our
-#   `encode` takes text; with the 256 bytes as tokens, any sequence of bytes has a cut.)
+#   probability is the sum over all of them, and in practice one takes the cut of the encoder.
 
 # %% [markdown]
 # ## 9. Exercises

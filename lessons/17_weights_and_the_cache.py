@@ -19,8 +19,7 @@
 #
 # Somebody has trained a model and publishes it. *What* is published? Only numbers with names: no
 # code, and no order of layers. So the names must be right. Here is the file of the smallest GPT-2,
-# `model.safetensors`, as a bar of bytes. (Its sizes are facts; you do not need the file to read
-# this lesson.)
+# `model.safetensors`, as a bar of bytes. (You do not need the file to read this lesson.)
 
 # %%
 from minigpt import plot
@@ -111,8 +110,7 @@ assert all(np.array_equal(weights[name], named[name]) for name in named), "and t
 
 # %% [markdown]
 # That is the whole format. Nothing in it can be *executed*, and this is its purpose. The older way,
-# Python's pickle, is a program that runs when you open the file. Numbers from a stranger can be
-# read safely; a program from a stranger should not be started.
+# Python's pickle, is a program that runs when you open the file.
 #
 # **Names.** These are the arrays outside the blocks, and those of the first block:
 
@@ -392,8 +390,8 @@ else:
 # %% [markdown]
 # Without the file we can still measure what it costs to *run* it. The same operations are done with
 # any weights (with ordinary numbers: some processors are slow with NaN or extremely small ones).
-# So we build the full architecture with random weights, 124 million of
-# them, and let it read a prompt of 64 tokens and write eight. (It writes nonsense, of course.)
+# So we build the full architecture with random weights, 124 million of them, and let it read a
+# prompt of 64 tokens and write eight.
 
 # %%
 import time
@@ -411,12 +409,9 @@ def add_up(model):
     return sum(parameter.data.sum() for parameter in model.parameters())
 
 
-def next_token_time(model, n_texts):
-    """The median time of one more token for each of so many texts, after four tokens."""
-    four_tokens, past = np.zeros((n_texts, 4), int), model.new_past()
-    model.forward(four_tokens, past, grad=False)
-    column = four_tokens[:, :1]
-    return np.median([seconds(model.forward, column, past, grad=False)[1] for _ in range(3)])
+def products(rows, matrices):
+    for matrix in matrices:
+        rows @ matrix
 
 
 print(f"a small model is added up in {1e6 * seconds(add_up, model)[1]:.0f} microseconds")
@@ -430,7 +425,6 @@ _, read_time = seconds(full.forward, prompt, full_past, grad=False)
 token_times = [seconds(full.forward, prompt[:, :1], full_past, grad=False)[1] for _ in range(8)]
 memory_time = float(np.median([seconds(add_up, full)[1] for _ in range(5)]))
 token_time = float(np.median(token_times))
-of_texts = {n: next_token_time(full, n) for n in (1, 2, 4, 8)}  # for the next cell
 del full, full_past
 print(f"{n_parameters:,} parameters, {4 * n_parameters / 1e6:.0f} MB, built in {build_time:.1f} s")
 print(f"a prompt of 64 tokens: {1000 * read_time:.0f} ms")
@@ -439,20 +433,29 @@ print(f"to add up all weights: {1000 * memory_time:.0f} ms")
 assert n_parameters == 124_439_808, "the full size"
 
 # %% [markdown]
-# Compare the last two rows. To write one token takes a small multiple of the time that it takes to
-# touch every weight once. (Nothing is asserted about a clock: another program on the same machine
-# changes what it shows.) Is it the reading that takes the time, or the arithmetic? Let us write
-# several texts at once. Then the weights are read once for all of them, and the arithmetic is done
-# for each:
+# Compare the last two rows: to write one token takes about as long as to touch every weight once,
+# or a few times as long. (Nothing is asserted about a clock: other programs change what it shows.)
+# Is it the reading that takes the time, or the arithmetic? Let us change the reading alone.
+# Multiply by 1,296 matrices, with as many weights as GPT-2's blocks. Then multiply as often by one
+# of them, which is small enough to stay in the processor's own memory:
 
 # %%
-for n, took in of_texts.items():
-    print(f"{n} texts, one token more: {1000 * took:4.0f} ms, {1000 * took / n:4.0f} for each text")
+matrices = np.ones((1296, 256, 256), np.float32)
+assert matrices.size == 12 * 12 * 768**2, "as many weights as in the blocks"
+print("rows   another matrix each time   always the same matrix")
+for n_rows in (1, 8):  # one text, or eight at once
+    rows, measured = np.ones((n_rows, 256), np.float32), []
+    for chosen in (list(matrices), [matrices[0]] * len(matrices)):
+        measured.append(np.median([seconds(products, rows, chosen)[1] for _ in range(5)]))
+    print(f"{n_rows:4} {1000 * measured[0]:22.0f} ms {1000 * measured[1]:21.0f} ms")
+del matrices, chosen
 
 # %% [markdown]
-# On our machine eight times the arithmetic takes two to three times as long. So for one text most
-# of the time does not go into arithmetic, but into what all texts share: reading the weights. How
-# can the model write a token *without reading the prompt again*?
+# In each line, calls and arithmetic are the same. On our machine they take several times as long
+# when each needs another matrix. So with one row most of the time is the reading of weights; we
+# conclude that the same holds for a token. Eight rows, eight times the arithmetic, share the
+# reading, and take less than twice as long. How can the model write a token *without reading the
+# prompt again*?
 
 # %% [markdown]
 # ## 4. One head, token by token
@@ -648,8 +651,7 @@ assert 350 < ratio < 400, "1,024 tokens cost about 376 times as much without it"
 # bytes · T, for GPT-2 small and T = 1,024: 75.5 million bytes. That is the price. And each new
 # token must *read* it, and all the weights besides. With one token at a time, every weight is
 # fetched from memory for one multiplication and one addition. So writing one text is probably
-# limited by memory more than by arithmetic: on the machine of section 3, eight texts did not take
-# eight times as long.
+# limited by memory more than by arithmetic, as the products of section 3 are.
 #
 # How large is the past beside the weights of the blocks?
 #
@@ -676,7 +678,7 @@ assert 4.5 < pasts / all_weights < 5, "for 32 texts the past is nearly five time
 # own past, while all texts share the weights: with 32 texts at once the past is the larger part.
 #
 # Does a clock agree? We time a model with GPT-2's context and three layers of width 256, one token
-# at a time, up to 1,024. (Random weights again.)
+# at a time, up to 1,024.
 
 # %%
 N, WIDTH, STEP = 1024, 256, 128
@@ -731,8 +733,7 @@ assert 4.6 < by_formula < 4.8, "more than twice as long"
 # little. At the end of its text this narrow model reads a past of T / (6 C) = 1024 / (6 · 256), two
 # thirds of its blocks. Right: what a reader waits for. Red was not measured: it is computed from
 # the eight red points at the left. It is a little steeper than a parabola: by the formula twice the
-# text costs 4.7 times as much, because of the term 4 S² C. Blue is nearly a straight line near the
-# bottom.
+# text costs 4.7 times as much, because of the term 4 S² C.
 
 # %% [markdown]
 # ## 7. Where it ends: the window slides

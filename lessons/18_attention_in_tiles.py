@@ -156,9 +156,10 @@ print("o / z after each tile:", " ".join(f"{value:.2f}" for value in so_far))
 # ## 3. Forward in tiles
 #
 # Now for all queries of a head. The loop goes over tiles of keys. Queries look back, so a tile
-# whose first key is at position `first` concerns only the queries from `first` on. All arrays in
-# the loop have at most T rows and `keys` columns. (`np.s_[...]` keeps a slice in a variable. Row 0
-# and column 0 of a tile are the same position, so the triangle of the mask starts in its corner.)
+# whose first key is at position `first` concerns only the queries from `first` on. Each array in
+# the loop has at most T rows, and at most `keys` or D columns. (`np.s_[...]` keeps a slice in a
+# variable. Row 0 and column 0 of a tile are the same position, so the triangle of the mask starts
+# in its corner.)
 
 
 # %%
@@ -271,8 +272,8 @@ by_lines = lines.check(two_tiles, two_tiles_backward, *PARTS)
 assert all(result.word == "happy" for result in by_lines), "each gradient of both tiles is right"
 
 # %% [markdown]
-# The last lines name what a cache must keep: q, keys, values, out, and m2 and z2, from which lse
-# is made. No score and no share is among them. Two things deserve a second look:
+# The last line of the output names what a cache must keep: q, keys, values, out, and m2 and z2,
+# from which lse is made. No score and no share is among them. Two things deserve a second look:
 #
 # - The gradient of `m1` is 0: `z1` and `o1` are sums of exp(s - m1), they are multiplied by
 #   exp(m1 - m2), and m1 cancels (as the largest logit in lesson 02). `z1`, `o1` and `rescale` have
@@ -350,15 +351,13 @@ assert off_by[1, 3] > 0.1, "several tiles and scores away from 0 show the mistak
 # The first comparison finds nothing: one tile of 16 holds all 11 keys, so nothing is ever rescaled.
 # The second runs the wrong line, but where all scores are near 0 every factor is near 1: a check
 # with a tolerance of 0.001 accepts it. **So test tiles with small tiles, of 2 or 3 keys, and with
-# scores that are not near 0.** `tests/test_fast.py` takes tiles of 1, 2, 3 and 7, and then one
-# shape that is larger than each real tile.
+# scores that are not near 0.**
 
 # %% [markdown]
 # ## 7. See it: what it saves, and what it costs
 #
 # Python's `tracemalloc` counts the bytes that NumPy holds. We measure the peak of one forward and
-# backward pass for one head of size 64, in float32, with tiles of 64 keys. We also measure the
-# time.
+# backward pass for one head of size 64, in float32, with tiles of 64 keys, and the time.
 
 
 # %%
@@ -443,22 +442,25 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 # Without a mask the cost would be 7/6: 17 % more arithmetic. To compute something again in order
 # not to keep it was called *checkpointing* in lesson 00. Whether it also saves time depends on the
 # machine: the last column says what it does on yours, beside the 0.60 that the count predicts. It
-# need not agree, because exp, the mask and the memory cost time too. Dao et al. report shorter
-# times on GPUs; lesson 20 computes a reason: to write and read a large table takes longer than to
-# compute it.
+# need not agree. Dao et al. report shorter times on GPUs; lesson 20 computes a reason: to write and
+# read a large table takes longer than to compute it.
 
 # %% [markdown]
 # ## 8. In the library
 #
 # The library has attention in tiles twice. On a processor (`minigpt/ops/fast/attention.py`) a tile
 # has 64 *queries*, and they meet all their keys at once. So each row is complete, and an ordinary
-# softmax is enough. What is kept is lse. (`_exp(e)` puts exp(e) in the place of e and returns the
-# sum of each row.)
+# softmax is enough. `_exp(e)` puts exp(e) in the place of the scores e and returns the sum of each
+# row. It subtracts no m, so lse is just log z; this is kept. Where a sum is too large or too small
+# for that, `_exp_shifted` subtracts m and puts m + log z into `log_z`.
 #
 #     # minigpt/ops/fast/attention.py
 #     z = _exp(e)
 #     ...
 #     np.log(z, out=log_z)
+#     if not np.abs(log_z).max() < SAFE:
+#         e = _scores(q, k, rules, tile)
+#         z = _exp_shifted(e, log_z)
 #     ...
 #     np.matmul(e, v[g, seen], out=o)
 #     o /= z
