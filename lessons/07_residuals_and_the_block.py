@@ -806,8 +806,8 @@ assert np.array_equal(whole[2:], second), "the same mask, whatever part of the b
 #   `h = norm(n + mlp(n))`. No LayerNorm stands on the embeddings, and none after the last block,
 #   which ends with its own.
 # - Vaswani et al. write LayerNorm(x + Sublayer(x)) (section 3.1) and put dropout on the
-#   sub-layer's result, before the sum (section 5.4). GPT-1 does the same, and has dropout on the
-#   attention probabilities as well, and on the embeddings (lesson 08). The rate is 0.1 everywhere
+#   sub-layer's result, before the sum, and on the embeddings (section 5.4). GPT-1 does the same
+#   (lesson 08), and has dropout on the attention probabilities as well. The rate is 0.1 everywhere
 #   (section 4.1).
 # - OpenAI's code draws its masks from TensorFlow's generator and keeps them for the backward pass.
 #   Keys are our choice.

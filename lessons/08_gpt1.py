@@ -23,8 +23,8 @@
 # $$
 #
 # $U W_e$ takes one row of a table for each token, as in lesson 01. $W_p$ has one row for each
-# position. The block is that of lesson 07. You know every part; here they are in one picture. B is
-# the number of sequences in a batch, T the number of tokens in each.
+# position. The block is that of lesson 07. Here are all parts in one picture. B is the number of
+# sequences in a batch, T the number of tokens in each.
 
 # %%
 from minigpt import plot
@@ -480,8 +480,11 @@ h_full = hidden_forward(full, now[None], n_head=12)[0][0]
 scores, share = echoes(h_full, table)
 full_loss = np.mean(np.log(np.exp(scores).sum(axis=-1)) - scores[at, following])
 print(f"loss {full_loss:.2f}; ln 40478 is {math.log(40478):.2f}")
-print(f"the token just read is the likeliest next one at {100 * share:.0f} % of the positions")
+p_now = np.mean(np.exp(scores[at, now]) / np.exp(scores).sum(axis=-1))
+print(f"the token just read is the likeliest next one at {100 * share:.0f} % of the positions, "
+      f"with probability {p_now:.3f}")
 assert 0.05 < full_loss - math.log(40478) < 0.25 and share > 0.9, "it repeats what it reads"
+assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is small"
 
 # %% [markdown]
 # **Why?** An explanation: the residual stream begins with the token's own row of the table, and
@@ -489,7 +492,7 @@ assert 0.05 < full_loss - math.log(40478) < 0.25 and share > 0.9, "it repeats wh
 # And the head, which is the *same table*, gives a high score to rows that point as $h$ does.
 #
 # This explanation names two causes: the tied table, and the `x +` of the residuals. If it is true,
-# taking away either one must end the repetition. Let us do both.
+# taking away either one must end the repetition.
 
 # %%
 def without_residuals(ids):
@@ -515,12 +518,12 @@ assert untied < 0.02 and no_plus < 0.02, "without either cause, there is no repe
 # In this model, taking away either one ends the repetition. (Without residuals much else in h
 # changes as well. Later lessons call the repetition *the echo*.)
 #
-# And why is the loss 10.78, a little above ln 40478? The echo hardly changes it: its score is the
-# highest of 40,478, but its exp is small beside the sum of all others. LayerNorm gives $h$ the
-# length $\sqrt{768}$, and the numbers of a row have standard deviation 0.02. So the score of a
-# row that has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are
-# normal, the mean of exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 =
-# 10.61 + 0.15$. A first loss of 12 most often means that the weights are too large.
+# And why is the loss 10.78, a little above ln 40478? The echo hardly changes it: its probability
+# is the highest of 40,478, but it is only 0.003. LayerNorm gives $h$ the length $\sqrt{768}$, and
+# the numbers of a row have standard deviation 0.02. So the score of a row that has nothing to do
+# with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the mean of
+# exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$. A first
+# loss of 12 most often means that the weights are too large.
 
 # %% [markdown]
 # ## 6. See it: what a token costs
@@ -713,8 +716,8 @@ assert [n for n, _ in library.named_parameters()] == list(w), "names and order a
 #     da = self.attn.backward(dx, cache.pop("attn"))
 #     return ops.add(dx, da)
 #
-# `ops.add(x, a)` is `x + a`. The weight, the bias and the two dropouts of a sub-layer are inside
-# `attn` and `mlp`. Each other line of one corresponds to one line of the other.
+# `ops.add(x, a)` is `x + a`. The linear maps and the dropouts are inside `attn` and `mlp`. The
+# other lines correspond one to one.
 #
 # **Caches have named fields.** So one can read what is kept, and how many bytes it takes:
 
@@ -759,7 +762,7 @@ assert ops.nbytes(its_cache) == 0 and "has been used" in second, "a backward pas
 #     of_tokens.backward(dh, cache.pop("tokens"))
 #
 # `self.through(block, x, ...)` is `block.forward(x, ...)`, unless memory is to be saved by running
-# the block again. `past` is the cache of lesson 17; here it is None.
+# the block again.
 #
 # **Weight tying is two lines.** The head *is* the parameter of the token table, used a second time,
 # and its gradient is added to the same `.grad`:
@@ -818,7 +821,7 @@ assert max(apart) < 1e-12, "the functions and the modules are the same model"
 #   positions are learned.
 # - Kernels are stored with shape [1, in, out], because the code calls a linear map a convolution of
 #   width 1. This explains the names `c_attn`, `c_fc`, `c_proj`, and the order (in, out).
-# - The paper does not say how many parameters there are. "117M" came later.
+# - The paper does not say how many parameters there are.
 
 # %% [markdown]
 # ## 9. Exercises

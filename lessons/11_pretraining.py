@@ -192,9 +192,9 @@ print("three updates, loss before each:", [round(loss, 2) for loss in three_loss
 
 # %% [markdown]
 # Now train it, on your machine. It takes about ten seconds. (Its highest rate, 6e-3, is 24 times
-# GPT-1's; it works for this small model, and need not be the best. Its first weights are drawn with
-# a standard deviation of 0.06, not 0.02 as in the paper: with 0.02 a model that is only 64 wide
-# learns badly, as exercise 4 shows.)
+# GPT-1's; it works for this small model. Its first weights are drawn with a standard deviation of
+# 0.06, not 0.02 as in the paper: with 0.02 a model that is only 64 wide learns badly, as exercise 4
+# shows.)
 
 # %%
 UPDATES = 600
@@ -344,8 +344,8 @@ assert abs(start_with(tied) - trap_start) < 1e-4, "the model of the table above"
 assert abs(start_with(other) - math.log(V)) < 0.3, "without weight tying the start shows nothing"
 
 # %% [markdown]
-# So without weight tying the first check passes too. (The other two do not depend on the tying; we
-# have not run them without it.) And the curve of the mistake looks better than the right one:
+# So without weight tying the first check passes too. (We expect it of the other two as well, but
+# have not run them.) And the curve of the mistake looks better than the right one:
 
 # %%
 trapped = pretrain(small(), 200, lambda step: (batch(tokens, 8, T, 0, step)[0],) * 2)
@@ -561,9 +561,9 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # Neither prediction comes true, and yet a part of the explanation does:
 #
 # - **Held apart, the names are learnt earlier**, with each of the three seeds. So the similarity
-#   is a cause of the delay, and not only a sign of it. Held at 0.95 they are learnt later,
-#   although the free vectors are even more alike before. There it delays them that they may not
-#   separate.
+#   is a cause of the delay, and not only a sign of it. Held at 0.95, the names are learnt later
+#   than with free vectors. The free vectors become as similar, but they can separate again, and
+#   the held ones cannot: this is a likely reason.
 # - **But held apart they are not learnt early.** With vectors at a right angle the names still
 #   take 300 to 500 updates, and the toys at most 100. So the larger part of the delay (on
 #   average) has another cause, which our runs do not show. (A guess: the heads that find the
@@ -571,9 +571,8 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # - **Held close together, the names are learnt too.** So the vectors need not separate first: a
 #   cosine of 0.95 leaves a difference that is large enough.
 #
-# The explanation fits all that the first picture shows, and one would easily have told it as the
-# whole cause. Only the intervention says which part of the delay belongs to it. Where you cannot
-# intervene, call an explanation a guess.
+# The explanation fits all that the first picture shows. Only the intervention says which part of
+# the delay belongs to it. Where you cannot intervene, call an explanation a guess.
 
 # %% [markdown]
 # ## 7. In the library: the same loop, and the reference model
@@ -661,9 +660,9 @@ assert tested_end < trained_end < 1.2 * best, "no sign that it overfits"
 
 # %% [markdown]
 # The file has one training loss for every 80 updates, so we know only "at the latest". The model
-# passes all three rivals in the first part of the run, as the small model did. At the end the
-# held-out loss is not above the training loss (their windows are cut in different ways, so the two
-# are not exactly comparable). So we see no sign that the model learns its stories by heart.
+# passes all three rivals in the first part of the run. At the end the held-out loss is not above
+# the training loss (their windows are cut in different ways, so the two are not exactly
+# comparable). So we see no sign that the model learns its stories by heart.
 #
 # Now let it write. We start with the token that ends a story, and let each next token be drawn with
 # the probability that the model gives it (lesson 12 is about better ways). These are the first two
@@ -737,7 +736,7 @@ print(f"such words in a story: {found / len(sixty):.1f}; named before: {known / 
 assert max(again.values()) < 0.1, "what was named before is known"
 assert max(again, key=again.get) == "which place", "places least of all"
 faulty = 1 - judged["temperature 1.0"]["without fault"] / judged["temperature 1.0"]["stories"]
-assert wrong / len(sixty) < faulty / 2, "such words cannot explain all faults"
+assert wrong / len(sixty) < faulty / 2, "at this rate such words do not explain all faults"
 
 # %% [markdown]
 # What was named before, the model nearly always knows: here it uses the story so far. It is least
@@ -747,7 +746,8 @@ assert wrong / len(sixty) < faulty / 2, "such words cannot explain all faults"
 #
 # A story has about ten such words that were named before, and one wrong choice spoils it. In these
 # held-out stories the model would draw one of them wrongly in about one story of eight. But 43 of
-# the 100 stories that it wrote have a fault. So these words explain only a part of the faults.
+# the 100 stories that it wrote have a fault. If it is as sure of these words in its own stories
+# (not measured here), they explain only a part of the faults.
 
 # %% [markdown]
 # ## 8. Paper and code

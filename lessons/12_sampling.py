@@ -55,7 +55,6 @@ def next_probabilities(words):
 
 p_open = next_probabilities(OPENING)  # used again in sections 3 and 5
 print("the likeliest token after the opening:", repr(text.decode([int(p_open.argmax())])))
-assert abs(p_open.sum() - 1) < 1e-12, "the probabilities of all tokens add up to 1"
 
 # %% [markdown]
 # Sometimes only one token is possible. Sometimes there is a choice:
@@ -152,9 +151,8 @@ print(f"it needs {len(path) - 1} steps to come back to a token; there are {V:,} 
 assert len(path) < 60, "the circle closes early"
 
 # %% [markdown]
-# A Transformer reads CONTEXT tokens, and there are more such windows than atoms in the universe. So
-# nothing *forces* it into a circle soon. Large models on real text often repeat themselves all the
-# same when they choose greedily (Holtzman et al.).
+# A Transformer reads CONTEXT tokens, so nothing *forces* it into a circle soon. Large models on
+# real text often repeat themselves all the same when they choose greedily (Holtzman et al.).
 #
 # So we draw at random, with the model's probabilities. How?
 #
@@ -407,7 +405,8 @@ for temperature in (0.5, 1.0, 2.0):
 
 # %%
 def beginnings(ids):
-    """The first 101 tokens of each story that has 100 or more and fits into the context"""
+    """The first 100 tokens of each story that has so many and fits into the context, and the token
+    after them (after a story of exactly 100 tokens that is the start token of the next one)"""
     begins = np.flatnonzero(ids == START)
     lengths = np.diff(begins)
     fits = (lengths >= 100) & (lengths <= CONTEXT)
@@ -454,17 +453,22 @@ def error_of(best, z, z_real):
 
 known, known_real = logits_of(beginnings(seen)[: len(contexts)])
 BEST_KNOWN = 1 / best_b(known, known_real)
-print(f"unseen stories:          {BEST:.2f} +- {error_of(BEST, z, z_real):.2f}")
-print(f"stories of the training: {BEST_KNOWN:.2f} +- {error_of(BEST_KNOWN, known, known_real):.2f}")
+loss_new = (np.log(np.exp(z).sum(axis=-1)) - z_real).mean()
+loss_known = (np.log(np.exp(known).sum(axis=-1)) - known_real).mean()
+error_new, error_known = error_of(BEST, z, z_real), error_of(BEST_KNOWN, known, known_real)
+print(f"unseen stories:          T {BEST:.2f} +- {error_new:.2f}, loss {loss_new:.2f}")
+print(f"stories of the training: T {BEST_KNOWN:.2f} +- {error_known:.2f}, loss {loss_known:.2f}")
 assert 0.85 < min(BEST, BEST_KNOWN) and max(BEST, BEST_KNOWN) < 1.05, "both are nearly 1"
-assert BEST_KNOWN + 2 * error_of(BEST_KNOWN, known, known_real) < 1, "a little too unsure"
+assert BEST_KNOWN + 2 * error_known < 1, "of its own stories it is a little too unsure"
+assert loss_known > loss_new - 0.03, "the stories of the training are no easier"
 
 # %% [markdown]
 # Below 1 means too unsure: with sharper probabilities the loss would be lower. Above 1 means too
-# sure, as a model can be of unseen text if it has learnt its own text by heart. This one has not:
-# it is a little too unsure even of the stories that it was trained on.
+# sure, as a model can be of unseen text if it has learnt its own text by heart. Here neither number
+# is above 1, and the loss on the stories of the training is no lower. So we see no sign that it
+# learnt them by heart.
 #
-# And what do top-k and top-p cut away? Here are both, at all places of the unseen stories:
+# And what do top-k and top-p cut away, at all places of the unseen stories?
 
 # %%
 P = softmax(z)
@@ -481,10 +485,10 @@ assert nucleus.min() == 1 and nucleus.max() > 5, "a nucleus fits its size to the
 assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the real one"
 
 # %% [markdown]
-# Two conclusions. A fixed k is too many in one place and too few in the next. And the tail, the
-# tokens behind the first five, is *not* empty in real text: to cut it removes real words too. Then
-# why cut? A reason that is often given, and a guess here: an author who writes a rare word knows
-# how to go on; a model that has drawn one by chance has seldom seen such a beginning.
+# A fixed k is too many in one place and too few in the next. And the tail, the tokens behind the
+# first five, is *not* empty in real text: to cut it removes real words too. Then why cut? A reason
+# that is often given, and a guess here: an author who writes a rare word knows how to go on; a
+# model that has drawn one by chance has seldom seen such a beginning.
 #
 # ## 5. Check: how can a random function be wrong?
 #
@@ -701,8 +705,8 @@ assert spread["greedy"] < spread["real"] / 2 < spread["T = 1"] < 2 * spread["rea
 # single place this must be so: the surprisal of the likeliest token is never above the mean
 # surprisal of a draw. Some real stories are cheap too, so greedy texts lie within the grey band.
 # But greedy texts are all alike: each hardly repeats itself, they repeat one another. Texts drawn
-# at T = 1 cost about what real stories cost, and vary about as much. (So do texts at T = 0.7.) Why
-# do drawn texts come near to the real cost?
+# at T = 1 cost about what real stories cost, and vary about as much. Why do drawn texts come near
+# to the real cost?
 #
 # The first part is section 4: at the best temperature the expected logit equals, on average, the
 # real one. Multiply both by b, and subtract both from F: one side becomes the entropy F - b E[z],
@@ -749,11 +753,9 @@ for axes, name in zip(panels, ("real", "greedy"), strict=True):
     axes.set_title("a real story" if name == "real" else "greedy, from the same beginning")
 panels[1].set_xlabel("token of the story; some surprising ones with their text")
 plot.save(story_figure, "12_story.png")
-largest = {name: costs[name][0].max() for name in ("real", "greedy")}
-print(f"the largest surprisal: {largest['real']:.1f} nats (real), {largest['greedy']:.1f} (greedy)")
 
 # %% [markdown]
-# One story is an example. What do all 96 show?
+# One story is an example. And all 96?
 
 # %%
 easy, hard = costs["real"] < 0.1, costs["real"] > 2
@@ -768,7 +770,7 @@ assert easy.mean() > 0.6 and hard.mean() < 0.1 < 0.3 < held_by_hard, "few tokens
 # Most of a real story can be predicted. One token in twenty costs more than 2 nats: a place, a
 # quality, the first word of a sentence. There the story could go on in several ways. Greedy choice
 # takes the cheapest token each time, which is not free: where eight words are equally likely, each
-# costs about 2 nats. Now read one text of each kind:
+# costs about 2 nats. One text of each kind:
 
 # %%
 for name, ids in texts.items():
