@@ -249,11 +249,14 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 #
 # These lines are rule 2. For dropout, all keys of a step are made beforehand as a small table, and
 # each kernel reads its own key from memory. Number 0 is the dropout of the embedding, 1 to 4 are
-# the blocks of nano, and a *site* is one of the three places with dropout in a block:
+# the blocks of nano, and a *site* is one of the three places with dropout in a block. The table has
+# a row and a column more than these 5 numbers and 3 sites: index 0 is the key that is not yet
+# divided (`fold`, lesson 07).
 
 # %%
 tables = [ops.Key.of(0, step).table(NANO.n_layer + 1, 3) for step in (1, 2)]
 print(f"a table for nano: {tables[0].shape}, {tables[0].size} keys; other steps, other keys")
+assert tables[0].shape == (5 + 1, 3 + 1) and tables[0][0, 0] == ops.Key.of(0, 1).bits, "index 0"
 assert (tables[0] != tables[1]).all(), "another step has other keys"
 by_table = ops.Key(tables[1]).fold(4, 1).seed_bits
 assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of number 4, site 1"

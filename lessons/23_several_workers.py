@@ -423,8 +423,9 @@ for i, (action, chunks) in enumerate(stages):
 plot.save(d.figure, "23_ring.png")
 
 # %% [markdown]
-# Follow the 0001 of worker 0 in the first column: each step adds a digit, until worker 3 has 1111.
-# In the second half each 1111 moves on and replaces what was there.
+# Follow the first chunk of worker 0, 0001. Step 1 adds it to the first chunk of worker 1 (0011),
+# step 2 to that of worker 2 (0111), step 3 to that of worker 3 (1111). In the second half each 1111
+# moves on and replaces what was there.
 #
 # **The count.** There are 2(N-1) steps, and in each a worker sends a chunk of n/N numbers:
 #
@@ -464,8 +465,9 @@ plot.save(figure, "23_cables.png")
 # sum. That is 2(N-1) n numbers, shared by N cables. What does grow with N is the number of *steps*.
 # For many workers and short vectors another way is better, with fewer steps: see exercise 4.
 #
-# **The last bits.** Why not let every worker send to every other, and let each add what arrives?
-# Because a sum of floats depends on the sequence in which it is added.
+# **The last bits.** In a third way every worker sends to every other, and each adds what arrives.
+# Then N-1 gradients come into each worker, and there is a trap: a sum of floats depends on the
+# sequence in which it is added.
 
 # %%
 a, b, c = np.random.default_rng(0).normal(size=(3, 100_000)).astype(np.float32)

@@ -164,7 +164,7 @@ for width in (*WIDTHS, SIXTH):
     n, operations = size_of(width), counted(width)
     print(f"{width:5}{n:9,}{6 * n:11,}{operations:11,.0f}{operations / 6 / n:16.2f}")
     exact = 6 * n + 6 * V * width + 12 * LAYERS * CONTEXT * width
-    assert operations == exact, "6 N, the head, and the scores of attention: nothing else"
+    assert operations == exact, "6 N, the head, and two products of attention: nothing else"
 
 # %% [markdown]
 # To the last operation, the count for one token is
@@ -173,10 +173,10 @@ for width in (*WIDTHS, SIXTH):
 # 6N + 6\,V\,C + 12\,L\,T\,C
 # $$
 #
-# These are the blocks; the head, a product that N leaves out; and the scores of attention, which
-# are products without weights. Divide by 6 N = 72 L C^2: the head is V / (12 L C), attention is
-# T / (6 C). Both become smaller as C grows. So 6 N is **a rule for large models**. Here is how
-# good it is for three of them:
+# These are the blocks; the head, a product that N leaves out; and the two products of attention
+# that use no parameters: queries with keys, and attention weights with values. Divide by 6 N = 72 L
+# C^2: the head is V / (12 L C), attention is T / (6 C). Both become smaller as C grows. So 6 N is
+# **a rule for large models**. Here is how good it is for three models:
 
 # %%
 print("model                        L       C      T        V   operations / 6 N")
