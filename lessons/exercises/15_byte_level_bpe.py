@@ -20,6 +20,9 @@ def certain(raw):
     ...  # your turn
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def judge():
     for code in (0x00, 0x41, 0x7F, 0x80, 0xE9, 0x7FF, 0x800, 0xAC00, 0xFFFD, 0xFFFF, 0x10000, 0x1F44B, 0x10FFFF):
         yield f"utf8(0x{code:04X})", utf8(code), chr(code).encode("utf-8")
@@ -41,3 +44,4 @@ if __name__ == "__main__":
             raise SystemExit(f"{what}: yours is {yours}, right is {right}")
         print(f"{what}: right")
     print("all of it is right")
+    raise SystemExit(0)

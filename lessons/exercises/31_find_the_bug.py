@@ -21,6 +21,9 @@ def query_mask(rank):
     return rank[:, None, :] < rank[:, :, None]
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the masks; the exit status."""
     b, t, n = 200, 8, 3

@@ -26,6 +26,9 @@ def loss_in_parts(logits, targets, n_parts):
     return loss, np.concatenate(gradients)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def batch(response_lengths, rng, t=12, v=7):
     """Random logits; of each row so many targets count, the last ones."""
     lengths = np.array(response_lengths)

@@ -19,6 +19,9 @@ def interval(one, other):
     return paired.mean(), half
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the interval; the exit status."""
     rng = np.random.default_rng(0)
