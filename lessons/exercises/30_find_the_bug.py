@@ -9,7 +9,6 @@ Judge it:  python lessons/exercises/30_find_the_bug.py
 
 import numpy as np
 
-
 K = 4  # distances from -4 to 4; what is farther is taken for these
 
 

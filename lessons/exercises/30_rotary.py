@@ -47,6 +47,5 @@ if __name__ == "__main__":
     T = 4
     rng = np.random.default_rng(0)
     places = np.arange(T)  # whole numbers, so no gradient is wanted for them
-    forward = rotary_forward
-    results = lines.check(forward, rotary_backward, *rng.normal(size=(4, T)), places)
+    results = lines.check(rotary_forward, rotary_backward, *rng.normal(size=(4, T)), places)
     raise SystemExit(lines.exit_status(results))
