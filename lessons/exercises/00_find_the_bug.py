@@ -14,10 +14,11 @@ arrays = {}
 
 
 def array_for(x):
-    """The array for results of this shape."""
-    if x.shape not in arrays:
-        arrays[x.shape] = np.empty_like(x)
-    return arrays[x.shape]
+    """The array for results of this shape and type."""
+    kind = x.shape, x.dtype
+    if kind not in arrays:
+        arrays[kind] = np.empty_like(x)
+    return arrays[kind]
 
 
 def softmax_forward(x):

@@ -36,9 +36,7 @@ def check_traffic(pages, N, n):
     """In one step a worker receives one chunk, and no more."""
     changed = (pages[1:] != pages[:-1]).sum(axis=-1).max()
     if np.shape(pages) != (2 * N - 1, N, n) or changed > -(-n // N):
-        raise SystemExit(
-            f"not yet: with {N} workers, {2 * N - 2} steps change {-(-n // N)} numbers of a worker at most"
-        )
+        raise SystemExit(f"not yet: each of {2 * N - 2} steps changes {-(-n // N)} numbers of a worker at most")
 
 
 if __name__ == "__main__":

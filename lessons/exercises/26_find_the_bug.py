@@ -45,9 +45,7 @@ def main() -> int:
             equal = (targets == ids)[chosen].sum()
             faults.append(f"epoch {epoch}: of {chosen.sum()} targets, {equal} are the words that were covered")
         if (seen[chosen] != MASK).any() or (seen != ids)[~chosen].any():
-            faults.append(
-                f"epoch {epoch}: the model does not see masks at the chosen places and the text at all others"
-            )
+            faults.append(f"epoch {epoch}: the model does not see masks where they should be, and the text elsewhere")
     for fault in faults:
         print(fault)
     print("this is not right yet" if faults else "mended: the covering is right")
