@@ -37,8 +37,7 @@ def keep_typical(logits, mass):
 
 def faults_of_min_p(logits, share, kept):
     """What is wrong with the tokens that min-p has kept, by the definition; None where nothing is."""
-    p = probabilities(logits)
-    for row, stays in zip(p, kept, strict=True):
+    for row, stays in zip(probabilities(logits), kept, strict=True):
         if not stays.any():
             return "no token stays"
         for token, value in enumerate(row):
@@ -50,8 +49,7 @@ def faults_of_min_p(logits, share, kept):
 
 def faults_of_typical(logits, mass, kept):
     """The same for typical sampling: three properties that only the right set has."""
-    p = probabilities(logits)
-    for row, stays in zip(p, kept, strict=True):
+    for row, stays in zip(probabilities(logits), kept, strict=True):
         if not stays.any() or row[stays].min() == 0:
             return f"of {row.round(3)}: no token stays, or one that is impossible"
         surprisal = -np.log(row[row > 0])
