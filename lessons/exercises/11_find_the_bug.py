@@ -60,7 +60,7 @@ def fault_of(length: int) -> str:
 
 
 if __name__ == "__main__":
-    for length in (8 * 6 + 4, 8 * 6, 8 * 6 + 1, 5):
+    for length in (8 * 6 + 4, 8 * 6, 8 * 6 + 1, 8 * 6 + 2, 5):
         if fault := fault_of(length):
             raise SystemExit(f"not yet: {length} tokens, context 8: {fault}")
         print(f"{length} tokens: right")

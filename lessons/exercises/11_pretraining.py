@@ -92,6 +92,8 @@ def judge():
         return "pack is right; accumulated_gradient returns nothing yet: your turn"
     if np.shape(gradient) != model.head.data.shape:
         return f"the gradient has shape {np.shape(gradient)}, expected {model.head.data.shape}"
+    if not np.isfinite(gradient).all():
+        return "the gradient has entries that are no numbers: one row of this batch has no target"
     error = difference(model, gradient, ids, targets, positions, mask)
     if error > 1e-6:
         return f"the gradient is {error:.1%} off (finite differences of the loss of the whole batch)"

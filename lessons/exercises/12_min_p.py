@@ -85,9 +85,9 @@ def judge(name, faults, settings):
                 raise SystemExit(f"{name}: it changes its input")
             if np.shape(answer) != logits.shape:
                 raise SystemExit(f"{name}: shape {np.shape(answer)}, but the logits have {logits.shape}")
-            kept = np.isfinite(answer)
+            kept = answer > -np.inf
             if not np.array_equal(answer[kept], logits[kept]):
-                raise SystemExit(f"{name}: what stays must keep its logit")
+                raise SystemExit(f"{name}: what stays must keep its logit, and all others become -inf")
             if fault := faults(logits, setting, kept):
                 raise SystemExit(f"{name}({setting}): {fault}")
     print(f"{name}: right")
