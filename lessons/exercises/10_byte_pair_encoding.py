@@ -67,6 +67,7 @@ def judge():
     repeated = ["a", "##a", "##a", "##a"]
     yield "join(a ##a ##a ##a, (##a, ##a))", join(repeated, ("##a", "##a")), ["a", "##aa", "##a"]
     yield "join, where the pair is not there", join(["x", "##y"], ("##x", "##y")), ["x", "##y"]
+    yield "join(c ###, (c, ###)), in which a # is a character", join(["c", "###"], ("c", "###")), ["c#"]
     toy = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
     words = [(split(word), count) for word, count in toy.items()]
     yield "the first pair of hug, pug, pun, bun, hugs", best_pair(words), ("##g", "##s")

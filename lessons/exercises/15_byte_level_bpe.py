@@ -32,7 +32,8 @@ def judge():
         (b"a\xc3\xa9", 3), (b"\xf0\x9f\x91", 0), (b"\xf0\x9f\x91\x8b", 4), (b"ok\xf0\x9f", 2),
         (b"\x80", 1), (b"\xea\xb0\x80\x80", 4), (b"\xc3\xa9\xa9", 3),
         (b"\xff", 1), (b"\xf8\x90", 2), (b"\xc1", 1), (b"\xf5\x90", 2),
-        (b"\xc2", 0), (b"\xdf", 0), (b"\xe0", 0), (b"\xef\xbf", 0), (b"\xea\x80", 0), (b"\xf0", 0), (b"\xf4\x8f\xbf", 0), (b"\xeaab", 3), (b"\xea\xb0\xea", 2),
+        (b"\xc2", 0), (b"\xdf", 0), (b"\xe0", 0), (b"\xef\xbf", 0), (b"\xea\x80", 0), (b"\xf0", 0),
+        (b"\xf4\x8f\xbf", 0), (b"\xeaab", 3), (b"\xea\xb0\xea", 2),
     ):  # fmt: skip
         yield f"certain({raw})", certain(raw), right
 

@@ -130,8 +130,8 @@ def judge_steps():
             sizes = [len(moment) for moment in made[1][rank]]
             yield f"step {t}: the lengths of the moments of worker {rank}", sizes, [len(moments[rank][0])] * 2
         weights, moments, sent = made
-        few = 0 < sent <= 2 * (N - 1) * 5
-        yield f"step {t}: worker 0 has sent something, and at most 2 (N-1) chunks", few, True
+        right_number = 2 * (N - 1) * 4 <= sent <= 2 * (N - 1) * 5  # a chunk has 4 or 5 numbers
+        yield f"step {t}: worker 0 has sent 2 (N-1) chunks, by the two halves of the ring", right_number, True
 
 
 def judge():

@@ -64,6 +64,8 @@ def main() -> int:
             print(f"{name:7} returns nothing yet: your turn")
         elif np.shape(given) != expected.shape:
             print(f"{name:7} has shape {np.shape(given)}, wanted is {expected.shape}")
+        elif np.asarray(given).dtype != bool:
+            print(f"{name:7} has entries of type {np.asarray(given).dtype}, wanted is bool")
         elif not np.array_equal(given, expected):
             row, column = np.argwhere(np.asarray(given) != expected)[0]
             print(f"{name:7} is wrong: may word {row} see word {column}? {bool(expected[row, column])}")
