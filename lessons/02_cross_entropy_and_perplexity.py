@@ -701,7 +701,7 @@ assert large > 5 * small, "less than a fifth of the memory"
 # ## 9. Exercises
 #
 # 1. `exercises/02_label_smoothing.py`: a loss whose targets are not quite one-hot. Write its
-#    forward and its backward, line by line, and then the closed form. Run the file to judge it.
+#    target, its backward, line by line, and then the closed form. Run the file to judge it.
 # 2. `exercises/02_find_the_bug.py`: this cross-entropy is right for a batch of one position, and
 #    wrong for two.
 # 3. With pencil: a model gives p = 0.99 to its guess, and the guess is right in 90 % of all cases.

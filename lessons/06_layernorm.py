@@ -555,8 +555,8 @@ assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 # %% [markdown]
 # ## 9. Exercises
 #
-# 1. `exercises/06_rmsnorm.py`: RMSNorm, forward and backward, line by line, and at the end its dx
-#    as one line. Run the file: it names the first line that is wrong.
+# 1. `exercises/06_rmsnorm.py`: the backward of RMSNorm, line by line, and at the end its dx as one
+#    line. Run the file: it names the first line that is wrong.
 # 2. `exercises/06_find_the_bug.py`: right at the start of training, and wrong from then on. It is
 #    not the mistake of section 5.
 # 3. With pencil: a matrix w stands in front of a LayerNorm, h = LN(x w). Show that its gradient dw

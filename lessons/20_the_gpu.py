@@ -662,8 +662,8 @@ else:
 #
 # 1. `exercises/20_roofline.py`: bytes, operations and the least time of three operations that the
 #    lesson did not count: Adam, the embedding, and one token of generation. Run it: it judges you.
-# 2. `exercises/20_find_the_bug.py`: a benchmark that says that the slower of two functions is the
-#    faster one. Its device has a queue.
+# 2. `exercises/20_find_the_bug.py`: a benchmark that is right on an idle device. On a busy one it
+#    says that a short kernel is a long one. The device has a queue.
 # 3. With pencil: a linear map of N rows from C to 4C moves 4 (N C + 4 C² + 4 N C) bytes (without
 #    the bias). From which N on does it stand right of a T4's ridge, for C = 768? What does this
 #    say about one token at a time (lesson 17)?

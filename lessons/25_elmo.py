@@ -750,7 +750,7 @@ assert mean[fine, "sense"] < mean[linear, "sense"] + 0.05, "no better than froze
 #
 # ## 10. Exercises
 #
-# 1. `exercises/25_highway.py`: a highway layer, forward and backward.
+# 1. `exercises/25_highway.py`: the backward of a highway layer.
 # 2. `exercises/25_find_the_bug.py`: a second direction that is right for full rows only.
 # 3. Fine-tune on both tasks with other rates: 2e-4, 5e-4, 1e-3 and 4e-3 in place of 2e-3. Does one
 #    rate reach the frozen model on `sense`, and new cells on `fits`? What does that say about the

@@ -604,7 +604,7 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 # %% [markdown]
 # ## 10. Exercises
 #
-# 1. `exercises/26_next_sentence.py`: the pooler and its two scores, forward and backward.
+# 1. `exercises/26_next_sentence.py`: the backward of the pooler and its two scores.
 # 2. `exercises/26_find_the_bug.py`: a covering that teaches nothing.
 # 3. Cover 30 %, 50 % and 80 % of the words in place of 15 % (`rate`). Which rate learns fastest?
 #    Measure the share of right words at the places that the later text decides, after 100 of the

@@ -574,7 +574,7 @@ assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds th
 #
 # ## 9. Exercises
 #
-# 1. `exercises/30_rotary.py`: rotary positions, forward and backward.
+# 1. `exercises/30_rotary.py`: the backward of rotary positions.
 # 2. `exercises/30_find_the_bug.py`: a bias whose gradient is right for short texts.
 # 3. Set the largest number of each head of the model of section 5 to the smallest number of its
 #    table. Which heads matter? What does it cost, in texts of 20 and of 80 letters?

@@ -466,7 +466,7 @@ assert sees[library.targets != IGNORED].min() == T - 3, "the first of them sees 
 #
 # ## 8. Exercises
 #
-# 1. `exercises/31_relative_scores.py`: the scores of Transformer-XL, forward and backward.
+# 1. `exercises/31_relative_scores.py`: the backward of the scores of Transformer-XL.
 # 2. `exercises/31_find_the_bug.py`: one word of each row is predicted from nothing.
 # 3. Let the masked model fill in both colours one after the other: predict the first, put it in,
 #    then predict the second. How large is the probability of equal pairs now? What does it cost,

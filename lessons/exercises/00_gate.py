@@ -11,8 +11,6 @@ Judge it:  python lessons/exercises/00_gate.py
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def gate_forward(s, x, y):
     """s (T,1), x (T,C), y (T,C) -> out (T,C)"""
@@ -47,7 +45,12 @@ def gate_backward(dout, v):
     return ds, dx, dy
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     T, C = 3, 4
     rng = np.random.default_rng(0)
     results = lines.check(gate_forward, gate_backward, rng.normal(size=(T, 1)), *rng.normal(size=(2, T, C)))

@@ -29,6 +29,9 @@ def linear_backward(dout, cache):
     return dx.reshape(x.shape), dw, db
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn.check_file import main
 

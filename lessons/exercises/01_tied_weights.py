@@ -10,8 +10,6 @@ Judge it:  python lessons/exercises/01_tied_weights.py
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def autoencoder_forward(x, w, b, c):
     """x (N,I), w (I,O), b (O,), c (I,) -> out (N,I)"""
@@ -41,7 +39,12 @@ def autoencoder_backward(dout, v):
     return dx, dw, db, dc
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     N, I, O = 5, 4, 3
     normal = np.random.default_rng(0).normal
     arguments = normal(size=(N, I)), normal(size=(I, O)), normal(size=O), normal(size=I)

@@ -55,6 +55,9 @@ def backward(dout, kept):
     return dq, dk, dv, dbias
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn import lines
 

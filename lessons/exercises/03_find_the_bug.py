@@ -50,6 +50,9 @@ def attention_backward(dout, cache):
     return dq, dk, dv
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn.check_file import main
 

@@ -50,6 +50,9 @@ def self_attention_backward(dout, cache):
     return np.concatenate([ops.merge_heads(dq), ops.merge_heads(dk), ops.merge_heads(dv)], axis=-1)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn.check_file import main
 

@@ -51,6 +51,9 @@ def backward(dout, kept):
     return dq, dk, dv
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn import lines
 

@@ -43,6 +43,9 @@ def mlp_backward(dout, cache):
     return dx.reshape(x.shape), dw1, db1, dw2, db2
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn.check_file import main
 

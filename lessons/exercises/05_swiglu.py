@@ -13,8 +13,6 @@ it undoes. Run this file to see which line is the first wrong one:
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def forward(x, w_gate, w_up, w_down):
     """x (N,C), w_gate (C,F), w_up (C,F), w_down (F,C) -> out (N,C)"""
@@ -49,8 +47,13 @@ def backward(dout, v):
     return dx, dw_gate, dw_up, dw_down
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge every line; the exit status."""
+    from minigpt.learn import lines
+
     rng = np.random.default_rng(5)
     n, c, f = 3, 4, 5
     x, w_gate, w_up = rng.normal(size=(n, c)), rng.normal(size=(c, f)), rng.normal(size=(c, f))

@@ -34,6 +34,9 @@ def layernorm_backward(dout, cache):
     return dx, dg, db
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn.check_file import main
 

@@ -38,6 +38,9 @@ def block_backward(dout, cache):
     return dx, dw_qkv, db_qkv, dw_o, db_o, dg1, db1, dw_fc, db_fc, dw_proj, db_proj, dg2, db2
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     import numpy as np
 
@@ -52,3 +55,4 @@ if __name__ == "__main__":
     if wrong:
         raise SystemExit(f"not yet: the gradient of {', '.join(wrong)} is wrong")
     print("right: all 13 gradients")
+    raise SystemExit(0)

@@ -45,6 +45,9 @@ def backward(dloss, v):
     return dtable, dwiden
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn import lines
 

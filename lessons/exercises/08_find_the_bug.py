@@ -31,6 +31,9 @@ def model_backward(dloss, cache):
     return dtokens, dpositions, dg, db
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt import gradcheck
 
@@ -45,3 +48,4 @@ if __name__ == "__main__":
         if wrong:
             raise SystemExit(f"not yet: the gradient of {', '.join(wrong)} is wrong")
     print("right: all gradients, for both batches")
+    raise SystemExit(0)

@@ -34,6 +34,9 @@ def nesterov(p, g, m, lr, mu):
     return None, m  # your turn: p
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 STEEP = np.array([100.0, 1.0])  # the valley of lesson 09: the gradient at p is STEEP * p
 
 
@@ -76,3 +79,4 @@ if __name__ == "__main__":
     if wrong := judge():
         raise SystemExit(f"not yet: {wrong}")
     print("right: the average is one from the first update on, and 30 updates look ahead as they should")
+    raise SystemExit(0)

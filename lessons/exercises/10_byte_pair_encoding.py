@@ -45,6 +45,9 @@ def encode(word, vocabulary):
     ...  # your turn
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def learn(word_counts, n):
     """The first n merges, by your two functions."""
     words = [(split(word), count) for word, count in word_counts.items()]
@@ -64,6 +67,7 @@ def judge():
     repeated = ["a", "##a", "##a", "##a"]
     yield "join(a ##a ##a ##a, (##a, ##a))", join(repeated, ("##a", "##a")), ["a", "##aa", "##a"]
     yield "join, where the pair is not there", join(["x", "##y"], ("##x", "##y")), ["x", "##y"]
+    yield "join(c ###, (c, ###)), in which a # is a character", join(["c", "###"], ("c", "###")), ["c#"]
     toy = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
     words = [(split(word), count) for word, count in toy.items()]
     yield "the first pair of hug, pug, pun, bun, hugs", best_pair(words), ("##g", "##s")
@@ -87,3 +91,4 @@ if __name__ == "__main__":
             raise SystemExit(f"{what}:\nyours is   {yours}\nit should be {right}")
         print(f"{what}: right")
     print("all right. BPE would have merged (##u, ##g) first: it is the most frequent pair")
+    raise SystemExit(0)

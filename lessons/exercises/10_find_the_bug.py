@@ -33,6 +33,9 @@ def learn(word_counts, n):
     return merges
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     toy = learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 100)
     if len(toy) != 13 or toy[:3] != [("s", "t</w>"), ("e", "st</w>"), ("l", "o")]:
@@ -47,3 +50,4 @@ if __name__ == "__main__":
         if yours != right:
             raise SystemExit(f"merge({symbols}, {pair})\ngives {yours}\nand should give {right}")
     print("right: a pair is two whole symbols, and nothing else")
+    raise SystemExit(0)

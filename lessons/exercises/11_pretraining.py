@@ -9,15 +9,13 @@ more is filled up with id 0. Three things must then be so, as if each text stood
 2. *positions*: each text counts its own positions from 0.
 3. *mask*: a position sees itself and earlier positions of its own text, and nothing else.
 
-Then write `accumulated_gradient`: the batch goes through the model row by row. The rows have
-different numbers of targets.
+Then write `accumulated_gradient`: the batch goes through the model row by row, and each row has
+given the gradient of its own mean loss. The rows have different numbers of targets.
 
 Judge it:  python lessons/exercises/11_pretraining.py
 """
 
 import numpy as np
-
-from minigpt import GPT1, GPT1Config
 
 NO_TARGET = -100
 
@@ -58,17 +56,21 @@ def pack(texts, width):
     return ids, targets, positions, mask
 
 
-def accumulated_gradient(model, ids, targets, positions, mask):
-    """The gradient of the mean loss over all targets, computed row by row: that of the token table."""
-    model.zero_grad()
-    for b in range(len(ids)):
-        row = slice(b, b + 1)
-        ...  # your turn: model.loss(..., positions=..., mask=...) and model.loss_backward(cache)
-    return model.head.grad
+def accumulated_gradient(gradients, targets):
+    """gradients (B,V,C): for each row alone, that of the mean loss over its targets; targets (B,T) -> (V,C)
+
+    The result: the gradient of the mean loss over all targets of the batch. A row without targets has the gradient 0.
+    """
+    ...  # your turn
+
+
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
 
 
 def judge():
     """What is still wrong, or "" if nothing is."""
+    from minigpt import GPT1, GPT1Config
+
     rng = np.random.default_rng(0)
     texts = [rng.integers(1, 11, size=n).tolist() for n in (5, 3, 7, 2, 4, 8, 1)]
     ids, targets, positions, mask = pack(texts, 8)
@@ -85,13 +87,30 @@ def judge():
     alone, together = losses(model, texts, ids, targets, positions, mask)
     if not np.isclose(alone, together, rtol=1e-12):
         return f"the loss is {together:.6f}; with every text in a row alone it is {alone:.6f}"
-    gradient = accumulated_gradient(model, ids, targets, positions, mask)
+    gradient = accumulated_gradient(row_by_row(model, ids, targets, positions, mask), targets)
     if gradient is None:
         return "pack is right; accumulated_gradient returns nothing yet: your turn"
+    if np.shape(gradient) != model.head.data.shape:
+        return f"the gradient has shape {np.shape(gradient)}, expected {model.head.data.shape}"
+    if not np.isfinite(gradient).all():
+        return "the gradient has entries that are no numbers: one row of this batch has no target"
     error = difference(model, gradient, ids, targets, positions, mask)
     if error > 1e-6:
         return f"the gradient is {error:.1%} off (finite differences of the loss of the whole batch)"
     return ""
+
+
+def row_by_row(model, ids, targets, positions, mask):
+    """For each row, the gradient of the token table for the mean loss over this row's targets."""
+    gradients = []
+    for b in range(len(ids)):
+        row = slice(b, b + 1)
+        model.zero_grad()
+        counted = max(1, int((targets[row] != NO_TARGET).sum()))
+        _, cache = model.loss(ids[row], targets[row], normalizer=counted, positions=positions[row], mask=mask[row])
+        model.loss_backward(cache)
+        gradients.append(model.head.grad.copy())
+    return np.array(gradients)
 
 
 def losses(model, texts, ids, targets, positions, mask):
@@ -125,3 +144,4 @@ if __name__ == "__main__":
     if wrong := judge():
         raise SystemExit(f"not yet: {wrong}")
     print("right: packed or alone, in one batch or row by row, the loss and its gradient are the same")
+    raise SystemExit(0)

@@ -24,15 +24,21 @@ def keep_nucleus(logits, p):
     return np.where(inside, logits, -np.inf)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     example = np.array([[0.5, 0.25, 0.15, 0.1]])
     for p, n in ((0.4, 1), (0.6, 2), (0.8, 3), (0.95, 4)):
-        kept = np.isfinite(keep_nucleus(np.log(example), p))[0]
+        kept = keep_nucleus(np.log(example), p)[0] > -np.inf
         if not (kept[:n].all() and kept.sum() == n):
             raise SystemExit(f"now the author's example is wrong: p = {p} should keep the first {n}")
     rng = np.random.default_rng(0)
     many = rng.dirichlet(np.ones(9), size=100)
-    kept = np.isfinite(keep_nucleus(np.log(many), 0.8))
+    answer = keep_nucleus(np.log(many), 0.8)
+    kept = answer > -np.inf
+    if not np.array_equal(answer[kept], np.log(many)[kept]):
+        raise SystemExit("not yet: what stays must keep its logit, and all others become -inf")
     for row, stays in zip(many, kept, strict=True):
         mass = row[stays].sum()
         if mass < 0.8 or mass - row[stays].min() >= 0.8 or row[stays].min() < row[~stays].max(initial=0):
@@ -41,3 +47,4 @@ if __name__ == "__main__":
                 f"which hold {mass:.2f} together"
             )
     print("right: each of 100 nuclei holds 0.8, would not without its last token, and leaves out none that is likelier")
+    raise SystemExit(0)

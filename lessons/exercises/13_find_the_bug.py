@@ -16,6 +16,9 @@ def states_for_the_head(h, lengths):
     return h[:, -1]
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     ids = np.array([[1, 2, 3, EXTRACT], [4, EXTRACT, 0, 0], [5, 6, EXTRACT, 0]])
     lengths = np.array([4, 2, 3])
@@ -30,3 +33,4 @@ if __name__ == "__main__":
         seen = [int(states[n, 0]) for n in wrong]
         raise SystemExit(f"not yet: in the sequences {wrong} the head looks at the tokens {seen}, not at {EXTRACT}")
     print("right: each sequence is read where it ends")
+    raise SystemExit(0)

@@ -12,8 +12,6 @@ that it undoes. Run this file to see which line is the first wrong one:
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def similarity_forward(h_ab, h_ba, w, b, rows, last):
     """h_ab, h_ba (N,T,C): the states of "a $ b" and of "b $ a"; w (C,K), b (K,) -> scores (N,K)"""
@@ -61,8 +59,13 @@ def score_backward(dout, v):
     return (dscores,)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge every line of both; the exit status."""
+    from minigpt.learn import lines
+
     rng = np.random.default_rng(13)
     n, t, c, k = 3, 4, 5, 2
     h_ab, h_ba = rng.normal(size=(n, t, c)), rng.normal(size=(n, t, c))

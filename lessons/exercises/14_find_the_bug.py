@@ -16,6 +16,9 @@ def report(valid, test):
     return test[kept]
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     found = [report(rng.binomial(200, 0.5, 10) / 200, rng.binomial(200, 0.5, 10) / 200) for _ in range(400)]
@@ -28,3 +31,4 @@ if __name__ == "__main__":
     if report(valid, test) != 0.8:
         raise SystemExit(f"now {report(valid, test)} is reported: which epoch would you keep without a test set?")
     print("right: the scores that choose the epoch are not the scores that are reported")
+    raise SystemExit(0)

@@ -14,8 +14,6 @@ see which line is the first wrong one:
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def forward(x, h, w_z, u_z, w_r, u_r, w_n, u_n):
     """x (B,I), h (B,H), w_* (I,H), u_* (H,H) -> out (B,H)"""
@@ -57,8 +55,13 @@ def backward(dout, v):
     return dx, dh, dw_z, du_z, dw_r, du_r, dw_n, du_n
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge every line; the exit status."""
+    from minigpt.learn import lines
+
     rng = np.random.default_rng(14)
     b, i, h = 2, 3, 4
     shapes = ((b, i), (b, h), (i, h), (h, h), (i, h), (h, h), (i, h), (h, h))

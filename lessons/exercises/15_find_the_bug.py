@@ -8,26 +8,35 @@ Judge it:  python lessons/exercises/15_find_the_bug.py
 """
 
 
-class Stream:
-    """Takes the bytes of one token after another; gives out text as soon as it is certain."""
+def feed(held, raw):
+    """held: the bytes that wait; raw: those of one more token -> the text that may be shown now, the bytes that wait"""
+    held = held + raw
+    try:
+        text = held.decode("utf-8")
+    except UnicodeDecodeError:  # the last character is not whole yet: wait for the rest
+        return "", held
+    return text, b""
 
-    def __init__(self):
-        self.held = b""
 
-    def feed(self, raw):
-        """raw: bytes of a token -> the text that may be shown now"""
-        self.held += raw
-        try:
-            text = self.held.decode("utf-8")
-        except UnicodeDecodeError:  # the last character is not whole yet: wait for the rest
-            return ""
-        self.held = b""
-        return text
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
 
-    def end(self):
-        """What is left, when no more tokens come."""
-        text, self.held = self.held.decode("utf-8", errors="replace"), b""
-        return text
+
+def play(pieces):
+    """The texts that are shown, token by token, and the bytes that wait at the end."""
+    held, raw, shown = b"", b"", []
+    for piece in pieces:
+        raw += piece
+        text, held = feed(held, piece)
+        shown.append(text)
+        whole = raw.decode("utf-8", errors="replace")
+        if not whole.startswith("".join(shown)):
+            raise SystemExit(f"after {raw} you have shown {''.join(shown)!r}, which is not how {whole!r} begins")
+        missing = len(whole) - len("".join(shown))
+        if missing > 1 or (missing and not whole.endswith("\N{REPLACEMENT CHARACTER}")):
+            raise SystemExit(f"after {raw} you have shown {''.join(shown)!r}: {whole[-missing:]!r} is held back")
+    if "".join(shown) + held.decode("utf-8", errors="replace") != whole:
+        raise SystemExit(f"{raw}: with what waits at the end it must be {whole!r}")
+    return shown, held
 
 
 if __name__ == "__main__":
@@ -39,21 +48,10 @@ if __name__ == "__main__":
         [b"\xea\xb0", b" and on", b"\xec\x9d\xb4"],
         [b"caf\xc3", b"\xa9", b"a\xea", b"\xea\xb0\x80", b"\xff", b"b"],
     ):
-        stream, raw, shown = Stream(), b"", []
-        for piece in pieces:
-            raw += piece
-            shown.append(stream.feed(piece))
-            whole = raw.decode("utf-8", errors="replace")
-            if not whole.startswith("".join(shown)):
-                raise SystemExit(f"after {raw} you have shown {''.join(shown)!r}, which is not how {whole!r} begins")
-            missing = len(whole) - len("".join(shown))
-            if missing > 1 or (missing and not whole.endswith("\N{REPLACEMENT CHARACTER}")):
-                raise SystemExit(f"after {raw} you have shown {''.join(shown)!r}: {whole[-missing:]!r} is held back")
-        if "".join(shown) + stream.end() != whole:
-            raise SystemExit(f"{raw}: with the end it must be {whole!r}")
+        shown, _ = play(pieces)
         print(f"{shown}: right")
     for unfinished in ([b"\xea"], [b"\xf0\x9f", b"\x91"]):
-        stream = Stream()
-        if any(stream.feed(piece) for piece in unfinished):
+        if play(unfinished) != ([""] * len(unfinished), b"".join(unfinished)):
             raise SystemExit(f"{unfinished} may still become a character: wait")
     print("right: it waits for what may come, and for nothing else")
+    raise SystemExit(0)

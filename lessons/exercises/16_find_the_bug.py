@@ -39,6 +39,9 @@ def block_backward(dout, cache):
     return dx, dg1, db1, dw_qkv, db_qkv, dw_o, db_o, dg2, db2, dw_fc, db_fc, dw_proj, db_proj
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     import numpy as np
 
@@ -53,3 +56,4 @@ if __name__ == "__main__":
     if wrong:
         raise SystemExit(f"not yet: the gradient of {', '.join(wrong)} is wrong")
     print("right: all 13 gradients")
+    raise SystemExit(0)

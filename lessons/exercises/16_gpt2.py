@@ -57,6 +57,9 @@ def block_backward(dout, cache):
     return None  # your turn: dx, then the gradients in the order of block_forward
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     import numpy as np
 
@@ -77,3 +80,4 @@ if __name__ == "__main__":
         if abs(yours - wanted) > 1e-8:
             raise SystemExit(f"not yet: residual_std({n_layer}) is {yours}, expected {wanted}")
     print("right: 13 gradients, and the scale")
+    raise SystemExit(0)

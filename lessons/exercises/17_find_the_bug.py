@@ -21,6 +21,9 @@ def attend(q, k, v):
     return e / e.sum(axis=-1, keepdims=True) @ v
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     q, k, v = rng.normal(size=(3, 2, 8, 4))
@@ -39,3 +42,4 @@ if __name__ == "__main__":
             at = end
         print(f"pieces of {pieces}: right")
     print("right: however the text is cut, each position sees what stands before it, and itself")
+    raise SystemExit(0)

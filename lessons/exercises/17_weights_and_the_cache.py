@@ -31,12 +31,13 @@ def step(q, k, v, past=None):
     ...  # your turn
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def judge_files():
     """Yields what is asked, your answer, the right one."""
-    rng = np.random.default_rng(0)
-    cat, dog = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=5).astype(np.float32)
-    bits = dog.view(np.uint32) >> 16
-    kept = (bits << 16).view(np.float32)
+    cat = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    dog, in_file = [1.5, -2.0, 0.15625, 3.0, -96.0], bytes.fromhex("c03f 00c0 203e 4040 c0c2")
     header = {
         "__metadata__": {"format": "pt"},
         "dog": {"dtype": "BF16", "shape": [5], "data_offsets": [48, 58]},
@@ -45,26 +46,26 @@ def judge_files():
     text = json.dumps(header).encode()
     for spaces in 0, 3:
         length = (len(text) + spaces).to_bytes(8, "little")
-        raw = length + text + b" " * spaces + cat.tobytes() + bits.astype("<u2").tobytes()
-        yours = open_by_hand(raw)
+        yours = open_by_hand(length + text + b" " * spaces + cat.tobytes() + in_file)
         yield "open_by_hand: which names", yours and sorted(yours), ["cat", "dog"]
         yield "open_by_hand: cat, in float32", yours["cat"], cat
-        yield "open_by_hand: dog, from bfloat16", yours["dog"], kept
+        yield "open_by_hand: dog, from bfloat16", yours["dog"], np.array(dog)
         yield "open_by_hand: types", [str(yours[name].dtype) for name in ("cat", "dog")], ["float32", "float32"]
 
 
-def whole(q, k, v):
-    """Causal attention over all positions at once"""
-    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-    scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True) @ v
+def by_positions(q, k, v):
+    """Causal attention from its definition, one position after the other"""
+    out = np.empty_like(q)
+    for i in range(q.shape[1]):
+        e = np.exp((q[:, i, None] * k[:, : i + 1]).sum(axis=-1) / q.shape[-1] ** 0.5)
+        out[:, i] = (e[..., None] * v[:, : i + 1]).sum(axis=1) / e.sum(axis=-1, keepdims=True)
+    return out
 
 
 def judge_steps():
     rng = np.random.default_rng(1)
     q, k, v = rng.normal(size=(3, 2, 9, 4)) * 2
-    right = whole(q, k, v)
+    right = by_positions(q, k, v)
     for pieces in [9], [1] * 9, [6, 1, 1, 1], [4, 5], [2, 3, 3, 1]:
         past, at = None, 0
         for n in pieces:
@@ -94,3 +95,4 @@ if __name__ == "__main__":
             done.append(what)
         print(f"{judge.__name__.removeprefix('judge_')}: right ({len(done)} questions so far)")
     print("all of it is right")
+    raise SystemExit(0)

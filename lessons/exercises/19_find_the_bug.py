@@ -15,6 +15,9 @@ def perplexity_per_word(log_p, text):
     return per_token * len(log_p) / len(text.split())
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     four_words = perplexity_per_word(np.log([0.5, 0.25, 0.5, 0.25]), "the cat sat down")
     if abs(four_words - 8**0.5) > 1e-9:
@@ -28,3 +31,4 @@ if __name__ == "__main__":
             f"has {one:.2f} per word, the one that needs three tokens {three:.2f}; both should have 8"
         )
     print("right: the tokens have gone, and only the words count")
+    raise SystemExit(0)

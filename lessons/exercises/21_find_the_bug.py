@@ -54,6 +54,9 @@ def layernorm_backward(dout, cache):
     return rstd * (dx_hat - shift - x_hat * stretch), (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
     from minigpt.learn.check_file import main
 

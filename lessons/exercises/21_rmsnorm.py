@@ -48,6 +48,9 @@ extern "C" __global__ void rmsnorm_backward(
 """
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def reference(x, g):
     """out (N,C), in float64"""
     out = np.zeros(x.shape)

@@ -13,7 +13,6 @@ import numpy as np
 
 SCALE = 1024  # of the loss
 LIMIT = 20.0  # of the norm of all gradients
-RECORDED = 0.0085  # the loss after 300 updates where the line stands in the right place
 
 
 def gradients(x, y, w, scale):
@@ -30,7 +29,8 @@ def clip(dw, limit):
     return dw * np.float32(limit / norm) if norm > limit else dw
 
 
-def train(steps=300, rate=0.05):
+def train(limit=LIMIT, steps=300, rate=0.05):
+    """The loss before each update."""
     rng = np.random.default_rng(22)
     x = rng.standard_normal((64, 16), dtype=np.float32)
     y = x @ rng.standard_normal((16, 1), dtype=np.float32) + 0.1 * rng.standard_normal((64, 1), dtype=np.float32)
@@ -41,17 +41,25 @@ def train(steps=300, rate=0.05):
         dw, loss = gradients(x, y, w, SCALE)
         losses.append(loss)
         dw = dw.astype(np.float32)
-        dw = clip(dw, LIMIT)
+        dw = clip(dw, limit)
         dw = dw / SCALE
         master = master - rate * dw
     return losses
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
+RECORDED = {20.0: 0.0085, 0.1: 1.076}  # limit: the loss after 300 updates where the line stands in the right place
+
+
 def main() -> int:
     """Judge the training; the exit status."""
-    losses = train()
-    print(f"loss: {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} updates; recorded {RECORDED:.4f}")
-    right = abs(losses[-1] - RECORDED) < 3e-4
+    right = True
+    for limit, recorded in RECORDED.items():
+        losses = train(limit)
+        print(f"limit {limit:4}: loss {losses[0]:.4f} at first, {losses[-1]:.4f} at the end; recorded {recorded:.4f}")
+        right = right and np.isclose(losses[-1], recorded, rtol=0.04)
     print("mended: it learns" if right else "this is not right yet")
     return 0 if right else 1
 

@@ -12,11 +12,7 @@ Write the four functions below.
 Judge it:  python lessons/exercises/23_several_workers.py
 """
 
-
 import numpy as np
-
-from minigpt.nn.module import Parameter
-from minigpt.nn.optim import AdamW
 
 SENT = [0]  # how many numbers worker 0 has sent
 
@@ -48,19 +44,19 @@ def complete_chunk(rank, size):
 
 
 def adam(weights, gradient, m, v, t, lr):
-    """Adam's update number t = 1, 2, … (lesson 09): weights, m and v are changed in place.
+    """Adam's update number t = 1, 2, … (lesson 09) of arrays of one length -> the new weights, m and v
 
-    Betas 0.9 and 0.999, eps 1e-8, both moments corrected, no weight decay. Return the weights.
+    Betas 0.9 and 0.999, eps 1e-8, both moments corrected, no weight decay.
     """
     ...  # your turn
 
 
 def step(weights, gradients, moments, t, lr):
-    """One update by all workers together. Return `weights`, a list of N arrays (n,).
+    """One update by all workers together -> the new weights, a list of N arrays (n,), and the new moments
 
-    weights: N arrays (n,), all equal, to be changed in place. gradients: N arrays (n,), a part of
-    the sum each; they may be changed. moments: N pairs (m, v), each as long as the worker's chunk,
-    to be changed in place. Only `reduce_scatter` and `all_gather` carry numbers between workers.
+    weights: N arrays (n,), all equal. gradients: N arrays (n,), a part of the sum each. Both may be
+    changed. moments: N pairs (m, v), each as long as the worker's chunk. Only `reduce_scatter` and
+    `all_gather` carry numbers between workers.
     """
     ...  # your turn
 
@@ -73,8 +69,27 @@ def bytes_of_a_worker(n, size, divided):
     ...  # your turn
 
 
+def scattered(vectors):
+    """Given, for the judge: the vectors after `reduce_scatter`."""
+    reduce_scatter(vectors)
+    return vectors
+
+
+def counted_step(weights, gradients, moments, t, lr):
+    """Given, for the judge: what `step` returns, and how many numbers worker 0 has sent."""
+    SENT[0] = 0
+    made = step(weights, gradients, moments, t, lr)
+    return None if made is None else (*made, SENT[0])
+
+
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def of_one_worker(n, steps, lr):
     """The weights after each step, by the library's AdamW, from the whole gradient."""
+    from minigpt.nn.module import Parameter
+    from minigpt.nn.optim import AdamW
+
     weights = Parameter(np.linspace(-1, 1, n))
     optimizer = AdamW([("w", weights)], betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     for t in range(1, steps + 1):
@@ -88,31 +103,41 @@ def parts(n, size, t):
     return list(np.random.default_rng([n, t]).normal(size=(size, n)))
 
 
-def judge():
+def judge_places():
     """Yields what is compared, yours, and what it should be."""
     for size in (2, 3, 5):
-        vectors = [np.full(size, 10**r) for r in range(size)]
-        reduce_scatter(vectors)
+        vectors = scattered([np.full(size, 10**r) for r in range(size)])
         for rank, vector in enumerate(vectors):
             place = complete_chunk(rank, size)
             found = None if place is None else dict(enumerate(vector)).get(place, -1)
             yield f"complete_chunk({rank}, {size}): what stands there", found, int("1" * size)
+
+
+def judge_steps():
+    """The same for updates by three workers."""
     n, N, lr = 13, 3, 0.01
     lengths = [len(chunk) for chunk in np.array_split(np.zeros(n), N)]
-    moments = [np.zeros((2, lengths[complete_chunk(rank, N)])) for rank in range(N)]
+    moments = [tuple(np.zeros((2, lengths[complete_chunk(rank, N)]))) for rank in range(N)]
     weights = [np.linspace(-1, 1, n) for _ in range(N)]
+    m, v, alone = np.zeros(n), np.zeros(n), weights[0].copy()
     for t, right in enumerate(of_one_worker(n, 4, lr), start=1):
-        if t == 1:
-            m, v, alone = np.zeros(n), np.zeros(n), weights[0].copy()
-            updated = adam(alone, sum(parts(n, N, t)), m, v, t, lr)
-            yield "adam, one worker, first update", updated, right
-        SENT[0] = 0
-        stepped = step(weights, parts(n, N, t), moments, t, lr)
+        updated = adam(alone, sum(parts(n, N, t)), m, v, t, lr)
+        yield f"adam, one worker, update {t}", updated and updated[0], right
+        alone, m, v = updated
+        made = counted_step(weights, parts(n, N, t), moments, t, lr)
         for rank in range(N):
-            yours = None if stepped is None else weights[rank]
-            yield f"step {t}: the weights of worker {rank}", yours, right
-        few = SENT[0] <= 2 * (N - 1) * 5
-        yield f"step {t}: worker 0 has sent at most 2 (N-1) chunks", few, True
+            yield f"step {t}: the weights of worker {rank}", made and made[0][rank], right
+            sizes = [len(moment) for moment in made[1][rank]]
+            yield f"step {t}: the lengths of the moments of worker {rank}", sizes, [len(moments[rank][0])] * 2
+        weights, moments, sent = made
+        right_number = 2 * (N - 1) * 4 <= sent <= 2 * (N - 1) * 5  # a chunk has 4 or 5 numbers
+        yield f"step {t}: worker 0 has sent 2 (N-1) chunks, by the two halves of the ring", right_number, True
+
+
+def judge():
+    """All of it, one after the other."""
+    yield from judge_places()
+    yield from judge_steps()
     whole, divided = bytes_of_a_worker(1 << 20, 8, False), bytes_of_a_worker(1 << 20, 8, True)
     yield "bytes_of_a_worker, all of it in each", whole, 16 << 20
     yield "bytes_of_a_worker, moments divided by 8", divided, 9 << 20
@@ -127,3 +152,4 @@ if __name__ == "__main__":
             raise SystemExit(f"{what}:\nyours is   {yours}\nit should be {right}")
         print(f"{what}: right")
     print("all right: N workers, one set of moments, and the same weights as one worker")
+    raise SystemExit(0)

@@ -26,6 +26,9 @@ def best_split(budget, A, B, alpha, beta):
     return N, D
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def the_authors_tests():
     for budget in (1e18, 1e20, 1e22):
         N, D = best_split(budget, 400.0, 400.0, 0.5, 0.5)
@@ -51,3 +54,4 @@ if __name__ == "__main__":
                 better = sizes[losses.argmin()]
                 raise SystemExit(f"not yet: with N = {better:.1e} the loss is {least:.4f}")
     print("right: no other N has a smaller loss")
+    raise SystemExit(0)

@@ -27,6 +27,9 @@ def from_the_right(ids, lengths):
     return h * (np.arange(ids.shape[1]) < lengths[:, None])[..., None]
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the direction; the exit status."""
     rng = np.random.default_rng(1)

@@ -14,8 +14,6 @@ Judge it:  python lessons/exercises/25_highway.py
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def highway_forward(x, w, b, w_t, b_t):
     """x (N,C), w, w_t (C,C), b, b_t (C,) -> out (N,C)"""
@@ -47,7 +45,12 @@ def highway_backward(dout, v):
     return dx, dw, db, dw_t, db_t
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     N, C = 5, 3
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape) for shape in ((N, C), (C, C), C, (C, C), C)]

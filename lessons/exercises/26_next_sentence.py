@@ -10,7 +10,6 @@ Judge it:  python lessons/exercises/26_next_sentence.py
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def pairs_forward(h, w, b, w_scores, b_scores, follows):
@@ -41,7 +40,12 @@ def pairs_backward(dout, v):
     return dh, dw, db, dw_scores, db_scores
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     B, T, C = 5, 3, 4
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape) for shape in ((B, T, C), (C, C), C, (C, 2), 2)]

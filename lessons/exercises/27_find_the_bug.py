@@ -13,8 +13,9 @@ LENGTHS = np.arange(1, 11)
 CHANCES = 0.8**LENGTHS / (0.8**LENGTHS).sum()
 
 
-def spans_of(t, n, rng):
+def spans_of(t, n, seed):
     """Spans (start, end) in a text of t tokens, n tokens together; end is the place behind the last token."""
+    rng = np.random.default_rng(seed)
     free = np.ones(t, bool)
     found = []
     while n > 0:
@@ -29,13 +30,15 @@ def spans_of(t, n, rng):
     return found
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the spans of 300 texts; the exit status."""
     t, n = 60, 12
-    rng = np.random.default_rng(0)
     lengths, edges, wrong_number = [], [], 0
-    for _ in range(300):
-        spans = spans_of(t, n, rng)
+    for seed in range(300):
+        spans = spans_of(t, n, seed)
         covered = np.zeros(t, int)
         for start, end in spans:
             covered[start:end] += 1

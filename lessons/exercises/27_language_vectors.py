@@ -10,7 +10,6 @@ Judge it:  python lessons/exercises/27_language_vectors.py
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def input_forward(tokens, places, languages, g, b, ids, positions, segments):
@@ -41,7 +40,12 @@ def input_backward(dout, v):
     return dtokens, dplaces, dlanguages, dg, db
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     V, P, C = 9, 4, 3
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape) for shape in ((V, C), (P, C), (2, C), C, C)]

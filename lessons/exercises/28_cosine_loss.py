@@ -9,8 +9,6 @@ Judge it:  python lessons/exercises/28_cosine_loss.py
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def cosine_forward(a, b):
     """a (N,C), b (N,C) -> out (), the mean of 1 - cos(a, b) over the rows"""
@@ -39,7 +37,12 @@ def cosine_backward(dout, v):
     return da, db
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     N, C = 5, 3
     rng = np.random.default_rng(0)
     results = lines.check(cosine_forward, cosine_backward, rng.normal(size=(N, C)), rng.normal(size=(N, C)))

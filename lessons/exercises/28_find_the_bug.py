@@ -12,8 +12,9 @@ import numpy as np
 START, END = 1, 2
 
 
-def order_rows(words, rng):
+def order_rows(words, seed):
     """words (B,N) -> ids (B,N+3): start, a part, end, the other part, end; labels (B,): 1 where they are exchanged"""
+    rng = np.random.default_rng(seed)
     labels = rng.integers(2, size=len(words))
     middle = words.shape[1] // 2
     rows = []
@@ -24,10 +25,13 @@ def order_rows(words, rng):
     return np.array(rows), labels
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def fault_of(n_words: int) -> str:
     """One line about rows of so many words, or nothing."""
     words = np.random.default_rng(0).integers(3, 50, size=(2000, n_words))
-    ids, labels = order_rows(words.copy(), np.random.default_rng(1))
+    ids, labels = order_rows(words, 1)
     if ids.shape != (2000, n_words + 3) or not 0.4 < labels.mean() < 0.6:
         return f"ids have shape {ids.shape}, expected {(2000, n_words + 3)}, and half of the pairs are exchanged"
     for text, row, label in zip(words, ids, labels, strict=True):

@@ -12,7 +12,6 @@ Judge it:  python lessons/exercises/29_all_tokens.py
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def take(p, words):
@@ -45,7 +44,12 @@ def all_tokens_backward(dout, v):
     return dz, ds
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     T, V = 6, 5
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(T, V)), rng.normal(size=T), rng.integers(V, size=T), np.array([1, 1, 0, 1, 0, 1])

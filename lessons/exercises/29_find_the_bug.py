@@ -13,11 +13,15 @@ import numpy as np
 IGNORED = -100
 
 
-def fill_in(ids, targets, p, rng):
+def fill_in(ids, targets, p, seed):
     """ids (B,T), targets (B,T), p (B,T,V) -> seen (B,T), with a drawn word wherever there is a target"""
+    rng = np.random.default_rng(seed)
     chance = rng.random((len(ids), 1))
     words = (p.cumsum(axis=-1) <= chance[..., None]).sum(axis=-1)
     return np.where(targets == IGNORED, ids, words)
+
+
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
 
 
 def main() -> int:
@@ -26,7 +30,7 @@ def main() -> int:
     p = np.tile([0.1, 0.2, 0.3, 0.4], (n, places, 1))
     ids = np.random.default_rng(0).integers(4, size=(n, places))
     targets = np.where(np.arange(places) % 2 == 0, ids, IGNORED)
-    seen = fill_in(ids, targets, p, np.random.default_rng(1))
+    seen = fill_in(ids, targets, p, 1)
     faults = []
     if np.shape(seen) != ids.shape or (seen != ids)[:, 1::2].any():
         raise SystemExit("this is not right yet: words that were not covered have changed")

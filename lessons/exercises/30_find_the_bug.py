@@ -9,8 +9,6 @@ Judge it:  python lessons/exercises/30_find_the_bug.py
 
 import numpy as np
 
-from minigpt import gradcheck
-
 K = 4  # distances from -4 to 4; what is farther is taken for these
 
 
@@ -35,7 +33,12 @@ def bias_backward(dout, cache):
     return dout, dtable
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt import gradcheck
+
     wrong = False
     for t in (3, 8):
         rng = np.random.default_rng(t)
@@ -45,3 +48,4 @@ if __name__ == "__main__":
     if wrong:
         raise SystemExit("this is not right yet")
     print("right: both gradients, for short and long texts")
+    raise SystemExit(0)

@@ -10,8 +10,6 @@ Judge it:  python lessons/exercises/30_rotary.py
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def rotary_forward(x, y, kx, ky, angle):
     """x, y (T,): the queries; kx, ky (T,): the keys; angle (T,), of each place -> out (T,T), the scores"""
@@ -40,10 +38,14 @@ def rotary_backward(dout, v):
     return dx, dy, dkx, dky
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     T = 4
     rng = np.random.default_rng(0)
     places = np.arange(T)  # whole numbers, so no gradient is wanted for them
-    forward = rotary_forward
-    results = lines.check(forward, rotary_backward, *rng.normal(size=(4, T)), places)
+    results = lines.check(rotary_forward, rotary_backward, *rng.normal(size=(4, T)), places)
     raise SystemExit(lines.exit_status(results))

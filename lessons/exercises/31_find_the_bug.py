@@ -21,11 +21,15 @@ def query_mask(rank):
     return rank[:, None, :] < rank[:, :, None]
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the masks; the exit status."""
     b, t, n = 200, 8, 3
     order = np.random.default_rng(0).random((b, t)).argsort(axis=1).argsort(axis=1)
-    mask = query_mask(ranks(order, n))
+    rank = ranks(order, n)
+    mask = query_mask(rank)
     last = order >= t - n  # these are predicted
     first = order == t - n  # the first of them
     seen = mask.sum(axis=-1)
@@ -33,6 +37,9 @@ def main() -> int:
     print(f"the first of them sees {sorted(set(seen[first].tolist()))} others; {t - n} words are given")
     right = (seen[first] == t - n).all() and (seen[last].reshape(b, n).sum(axis=1) == n * (t - n) + 3).all()
     right = right and not mask[:, np.arange(t), np.arange(t)].any()
+    if right and (np.sort(rank, axis=1) != [0] * (t - n) + [*range(1, n + 1)]).any():
+        print("the masks are right; but the ranks are not 0 for what is given, and 1 to n for what is predicted")
+        right = False
     print("mended: every predicted word sees all that comes before it" if right else "this is not right yet")
     return 0 if right else 1
 

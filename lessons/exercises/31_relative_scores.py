@@ -9,8 +9,6 @@ Judge it:  python lessons/exercises/31_relative_scores.py
 
 import numpy as np
 
-from minigpt.learn import lines
-
 
 def take(products, distance):
     """products (T,R) of each query with each distance, distance (T,T) int -> (T,T): with the distance of each pair"""
@@ -56,7 +54,12 @@ def scores_backward(dout, v):
     return dq, dk, dr, du, dw
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     T, D, R = 4, 3, 5
     rng = np.random.default_rng(0)
     distances = np.clip(np.arange(T)[:, None] - np.arange(T) + 2, 0, R - 1)

@@ -13,8 +13,9 @@ import numpy as np
 MASK = 0
 
 
-def fragments(text, n, rng):
+def fragments(text, n, seed):
     """text (B,T) int -> source (B,T), decoder input (B,n), targets (B,n), and the decoder's positions (B,n)"""
+    rng = np.random.default_rng(seed)
     b, t = text.shape
     first = rng.integers(t - n + 1, size=(b, 1))
     places = first + np.arange(n)
@@ -26,10 +27,13 @@ def fragments(text, n, rng):
     return source, seen, targets, positions
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the four arrays; the exit status."""
     text = np.random.default_rng(0).permuted(np.tile(np.arange(1, 15), (50, 1)), axis=1)
-    source, seen, targets, positions = fragments(text, 4, np.random.default_rng(1))
+    source, seen, targets, positions = fragments(text, 4, 1)
     hidden = np.where(source == MASK, text, 0)
     faults = []
     if [array.shape for array in (source, seen, targets, positions)] != [(50, 14), (50, 4), (50, 4), (50, 4)]:

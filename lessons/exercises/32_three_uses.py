@@ -11,7 +11,6 @@ Judge it:  python lessons/exercises/32_three_uses.py
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def scattered(d, ids, table):
@@ -55,7 +54,12 @@ def model_backward(dout, v):
     return dtable
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     V, C = 7, 4
     rng = np.random.default_rng(0)
     source, ids, targets = np.array([3, 5, 3, 1, 6]), np.array([0, 5, 2]), np.array([5, 2, 3])

@@ -26,6 +26,9 @@ def loss_in_parts(logits, targets, n_parts):
     return loss, np.concatenate(gradients)
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def batch(response_lengths, rng, t=12, v=7):
     """Random logits; of each row so many targets count, the last ones."""
     lengths = np.array(response_lengths)
@@ -47,11 +50,12 @@ def main() -> int:
             of_target = np.take_along_axis(p, np.maximum(targets, 0)[..., None], axis=-1)[..., 0]
             counts = targets != IGNORED
             losses.append(float(loss))
+            true = -np.log(of_target[counts]).mean()
             weights.append((picked / (of_target - 1))[counts])  # how much each token that counts has in the gradient
         even = all(np.allclose(one, 1 / counts.sum()) for one in weights)
-        same = np.allclose(losses, losses[0])
+        same = np.allclose(losses, true)
         wrong += not (even and same)
-        print(f"{name:10} loss in 1, 2 and 4 parts: {losses[0]:.4f} {losses[1]:.4f} {losses[2]:.4f}; "
+        print(f"{name:10} loss in 1, 2, 4 parts: {losses[0]:.4f} {losses[1]:.4f} {losses[2]:.4f} (true: {true:.4f}); "
               f"weights of a token in 2 parts: {weights[1].min():.4f} to {weights[1].max():.4f}")  # fmt: skip
     print("mended: each token that counts has the same weight" if not wrong else "this is not right yet")
     return int(wrong > 0)

@@ -17,7 +17,6 @@ Judge it:  python lessons/exercises/33_preferences.py
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def preferred(z_w, z_l, y_w, y_l, *, start, beta):
@@ -48,7 +47,12 @@ def preferred_backward(dout, v):
     return dz_w, dz_l
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 if __name__ == "__main__":
+    from minigpt.learn import lines
+
     N, M, V = 3, 4, 5
     rng = np.random.default_rng(0)
     logits = [rng.normal(size=(length, V)) for length in (N, M)]

@@ -19,21 +19,26 @@ def interval(one, other):
     return paired.mean(), half
 
 
+# --- the judge: nothing below is yours --------------------------------------------------------------------------------
+
+
 def main() -> int:
     """Judge the interval; the exit status."""
     rng = np.random.default_rng(0)
     missed = kept = 0
+    right = True
     for _ in range(2000):
-        of_seed, of_model = rng.normal(0, 5, size=(5, 1)), rng.normal(0, 3, size=(2, 5, 1))
+        of_seed, of_model = rng.normal(70, 5, size=(5, 1)), rng.normal(0, 3, size=(2, 5, 1))
         noise = rng.normal(0, 2, size=(2, 5, 6))
         one, other = of_seed + of_model + noise
         mean, half = interval(one, other)
         missed += abs(mean) > half
         mean, half = interval(one + 12, other)
         kept += mean - half > 0
+        right = right and np.isclose(mean, np.mean(one + 12 - other))  # of all seeds and tasks
     print(f"two equal models: the interval misses 0 in {missed / 20:.1f} of 100 comparisons (5 are right)")
     print(f"a model that is 12 points better: this is found in {kept / 20:.0f} of 100")
-    right = 3.5 < missed / 20 < 6.5 and kept / 20 > 60
+    right = right and 3.5 < missed / 20 < 6.5 and kept / 20 > 60
     print("mended: the interval says what it promises" if right else "this is not right yet")
     return 0 if right else 1
 
