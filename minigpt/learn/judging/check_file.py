@@ -1,7 +1,7 @@
 """`minigpt check FILE`: a learner's operations against finite differences, alone and then in place.
 
-The file runs in another process, which only answers calls with arrays; cases, gradient checks, diagnoses and verdict
-are made here. So nothing that the file prints, raises, ends or changes can be taken for success.
+The file runs in a process with NumPy and without minigpt, which only answers calls with arrays; cases, gradient checks,
+diagnoses and verdict are made here. So nothing that the file prints, raises, ends or changes can be taken for success.
 """
 
 import ast
@@ -15,9 +15,10 @@ from minigpt.files.disk import typed
 from minigpt.gradcheck.judge import Trial, judge
 from minigpt.gradcheck.results import Result
 from minigpt.jobs.check import Report, check_seed, pair_of
-from minigpt.learn.in_place import in_place
-from minigpt.learn.process import CALL_SECONDS, WHOLE_SECONDS, Child
-from minigpt.learn.remote import RemoteFile
+from minigpt.learn.judging.borrowing import lent_to
+from minigpt.learn.judging.in_place import in_place
+from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
+from minigpt.learn.sandbox.remote import RemoteFile
 
 
 def run(
@@ -28,14 +29,15 @@ def run(
     all_cases: bool = False,
     time_limit: float = WHOLE_SECONDS,
     call_limit: float = CALL_SECONDS,
+    sandbox: str = "auto",
 ) -> bool:
     """Print a table of relative errors; True if all of them are happy.
 
     file: Python with pairs such as layernorm_forward and layernorm_backward. Where its pairs are right, they are also
     tried as an override: in the composites that call them, and in small models. all_cases: a case that is skipped, for
     an option that a pair does not take, counts as wrong. time_limit, call_limit: seconds for everything, and for one
-    call. Raises InputError for a file that is missing, cannot be run, or has no pair, and for a limit that is not
-    positive.
+    call. sandbox: "auto", "bubblewrap" or "plain", what holds the file in. Raises InputError for a file that is
+    missing, cannot be run, or has no pair, and for a limit that is not positive.
     """
     check_seed(seed)
     if not time_limit > 0:
@@ -44,10 +46,13 @@ def run(
     text = read(path)
     if judges_itself(text):
         raise InputError(f"{path} has no operation to check, it judges itself: run `python {path}`")
-    with Child(time_limit, call_limit) as child:
+    with Child(time_limit, call_limit, sandbox) as child:
         remote = RemoteFile(child, path, text)
         with ops.using(remote.module):
             pass  # it refuses a file with no pair, or with half of one
+        child.lender.allowed = lent_to(remote.operations())
+        say(child.says)
+        say(f"Seed {seed}.")
         report = Report(say, all_cases)
         _try_all(remote, report, seed)
         child.finish()
@@ -136,7 +141,7 @@ def _watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
 
 def _show_printed(child: Child, say: Callable[[str], None]) -> None:
     """What the file printed, as text of printable characters, at most ten lines."""
-    text = child.printed.decode("utf-8", "replace")
+    text = child.printed.all.decode("utf-8", "replace")
     lines = text.splitlines()
     if not lines:
         return

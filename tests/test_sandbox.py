@@ -1,0 +1,283 @@
+"""The process of a learner's file: its functions called from outside, what it may borrow, and what holds it in."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt import ops
+from minigpt.errors import InputError
+from minigpt.gradcheck.judge import RaisedElsewhere
+from minigpt.learn.judging.borrowing import GIVEN_AWAY_BY, lent_to
+from minigpt.learn.sandbox import lending, limits, pipes, process
+from minigpt.learn.sandbox.lending import Lender
+from minigpt.learn.sandbox.process import Child
+from minigpt.learn.sandbox.remote import Lines, RemoteFile
+from minigpt.ops import reference
+from minigpt.ops.random_keys import Key, keep_mask
+
+BUBBLEWRAP = pytest.mark.skipif(bool(limits.bubblewrap_problem()), reason=f"{limits.bubblewrap_problem()}")
+TIERS = ["plain", pytest.param("bubblewrap", marks=BUBBLEWRAP)]
+FILE = '''
+import numpy as np
+
+def swap(pair, *, twice=False):
+    """Swap two values."""
+    print("swapping", pair[0])
+    return tuple(pair) if twice else (pair[1], pair[0])
+
+def kinds(value):
+    return type(value).__name__, value
+
+def spoil(x, names, keep):
+    x[0] = 99
+    names["new"] = 1
+    return None
+
+def fails(x):
+    y = x + 1
+    return y @ x
+
+def open_line(x):
+    y = ...
+    return y + 1
+
+def merges(words):
+    return {tuple(word): len(word) for word in words}
+
+def never_ends():
+    while True:
+        pass
+
+def backward(dout, v):
+    dh = dout * (v.h > 0)
+    dx = dh @ v.w.T
+    dx += 1
+    dw, scale = v.x.T @ dh, lambda: None
+    return dx, dw
+
+def stops(dout, v):
+    dh = dout * 2
+    dx = dh @ v.missing
+    return dx
+
+helper = 3
+'''
+
+
+@pytest.fixture(scope="module", params=TIERS)
+def remote(request):
+    with Child(seconds=60, call_seconds=10, sandbox=request.param) as child:
+        yield RemoteFile(child, Path("mine.py"), FILE)
+
+
+def test_functions_of_a_file_and_their_signatures(remote):
+    assert list(remote.signatures) == [
+        "swap", "kinds", "spoil", "fails", "open_line", "merges", "never_ends", "backward", "stops",
+    ]  # fmt: skip
+    swap = remote.function("swap")
+    assert swap.name == "swap" and str(swap.signature) == "(pair, *, twice=False)"
+    assert inspect.signature(swap) == swap.signature
+    with pytest.raises(InputError, match="no function helper: it has swap, kinds"):
+        remote.function("helper")
+
+
+def test_a_call_returns_the_value_and_what_was_printed(remote):
+    swap = remote.function("swap")
+    assert swap((1, "b")) == ("b", 1) and swap.printed == "swapping 1\n"
+    assert swap([1, 2], twice=True) == (1, 2)
+    assert remote.function("merges")(["ab", "abc"]) == {("a", "b"): 2, ("a", "b", "c"): 3}
+    assert swap.printed == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [([1], "list"), ((1,), "tuple"), ({1: 2}, "dict"), ({1}, "set"), (b"x", "bytes"), (2**100, "int"), (True, "bool"),
+     (np.float32(1), "float32"), (np.ones(2), "ndarray"), (Key(3), "Key"), (float("inf"), "float"), (None, "NoneType")],
+)  # fmt: skip
+def test_a_value_keeps_its_type(remote, value, name):
+    there, again = remote.function("kinds")(value)
+    assert there == name and type(again) is type(value)
+    np.testing.assert_equal(again, value)
+
+
+def test_changed_inputs_are_named(remote):
+    spoil, x, names = remote.function("spoil"), np.zeros(2), {"a": 1}
+    assert spoil(x, names, keep=np.ones(2)) is None
+    assert spoil.changed == ["x", "names"] and x[0] == 0 and names == {"a": 1}
+    remote.function("kinds")(x)
+    assert remote.function("kinds").changed == []
+
+
+def test_an_error_is_told_with_its_line(remote):
+    with pytest.raises(RaisedElsewhere, match=r"ValueError in line 20, `return y @ x`: .*x \(2, 3\), y \(2, 3\)|y \("):
+        remote.function("fails")(np.ones((2, 3)))
+    with pytest.raises(NotImplementedError):
+        remote.function("open_line")(1)
+    with pytest.raises(RaisedElsewhere, match="TypeError: .*missing 1 required positional argument"):
+        remote.function("kinds")()
+
+
+def test_lines_of_a_backward_pass(remote):
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(4, 3)), rng.normal(size=(3, 2))
+    h = x @ w
+    dout = rng.normal(size=h.shape)
+    told = remote.function("backward").lines(dout, {"x": x, "w": w, "h": h})
+    assert [name for name, _ in told.assigned] == ["dh", "dx", "dx", "dw"]
+    values = [value for _, value in told.assigned]
+    dh = dout * (h > 0)
+    for mine, true in zip(values, [dh, dh @ w.T, dh @ w.T + 1, x.T @ dh], strict=True):
+        np.testing.assert_array_equal(mine, true)
+    assert told.read == ["h", "w", "x"] and told.stopped == "" and told.changed == []
+
+
+def test_lines_that_stop(remote):
+    told = remote.function("stops").lines(np.ones(2), {"x": np.ones(2)})
+    assert isinstance(told, Lines) and [name for name, _ in told.assigned] == ["dh"]
+    assert "AttributeError in line 41, `dx = dh @ v.missing`" in told.stopped
+    assert "no value 'missing'; it has x" in told.stopped
+
+
+def test_a_call_without_an_end():
+    with Child(seconds=60, call_seconds=0.5) as child:
+        remote = RemoteFile(child, Path("mine.py"), FILE)
+        with pytest.raises(RaisedElsewhere, match="no answer after 0.5 s"):
+            remote.function("never_ends")()
+        with pytest.raises(RaisedElsewhere, match="no answer"):
+            remote.function("kinds")(1)
+
+
+def test_pipes_with_threads_do_the_same(monkeypatch):
+    """As on Windows, where pipes cannot be waited for."""
+    monkeypatch.setattr(process, "Pipes", pipes.ThreadedPipes)
+    with Child(seconds=60, call_seconds=2) as child:
+        remote = RemoteFile(child, Path("mine.py"), FILE)
+        x = np.arange(300_000.0)
+        np.testing.assert_array_equal(remote.function("kinds")(x)[1], x)
+        with pytest.raises(RaisedElsewhere, match="no answer after 2 s"):
+            remote.function("never_ends")()
+    with Child(seconds=60) as child:
+        with pytest.raises(InputError, match="status 3"):
+            RemoteFile(child, Path("mine.py"), "import os\nos._exit(3)")
+    monkeypatch.setattr(process, "MAX_PRINTED", 100_000)
+    with Child(seconds=60) as child:
+        with pytest.raises(InputError, match="printed more than"):
+            RemoteFile(child, Path("mine.py"), "while True: print('x' * 1000)")
+
+
+# Borrowed operations
+
+BORROWS = """
+import numpy as np
+from minigpt import ops
+from minigpt.ops import linear_forward, linear_backward
+from minigpt.ops.random_keys import keep_mask
+
+def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
+    f, fc = linear_forward(x, w1, b1)
+    a, gelu = ops.gelu_forward(f)
+    out, proj = linear_forward(a, w2, b2)
+    return out, (fc, gelu, proj)
+
+def mlp_backward(dout, cache):
+    fc, gelu, proj = cache
+    da, dw2, db2 = linear_backward(dout, proj)
+    dx, dw1, db1 = linear_backward(ops.gelu_backward(da, gelu), fc)
+    return dx, dw1, db1, dw2, db2
+
+def mask(key, rate, shape):
+    return keep_mask(key, rate, shape, np)
+
+def wrong_cache(x):
+    return ops.gelu_backward(x, 7)
+
+def mlp(x):
+    return ops.mlp_forward(x, x, x, x, x)
+
+def shapes(x):
+    return ops.linear_forward(x, x)
+
+def many(x):
+    for _ in range(3000):
+        ops.gelu_forward(x)
+"""
+
+
+def test_a_file_borrows_operations(tmp_path):
+    x, w1, b1, w2, b2 = (np.random.default_rng(0).normal(size=shape) for shape in [(2, 3), (3, 5), 5, (5, 4), 4])
+    with Child(seconds=60) as child:
+        remote = RemoteFile(child, Path("mine.py"), BORROWS)
+        assert remote.operations() == ["mlp"] and "linear_forward" not in remote.signatures
+        with pytest.raises(RaisedElsewhere, match="linear_forward is not lent to this file"):
+            remote.module.mlp_forward(x, w1, b1, w2, b2)
+        child.lender.allowed = lent_to(["mlp"])
+        out, cache = remote.module.mlp_forward(x, w1, b1, w2, b2)
+        true, true_cache = reference.mlp_forward(x, w1, b1, w2, b2)
+        np.testing.assert_array_equal(out, true)
+        gradients = remote.module.mlp_backward(out, cache)
+        for mine, right in zip(gradients, reference.mlp_backward(out, true_cache), strict=True):
+            np.testing.assert_array_equal(mine, right)
+        assert len(child.lender._caches) == 3
+        del cache
+        remote.function("mask")(Key(7), 0.5, (2, 2))
+        remote.function("mask")(Key(7), 0.5, (2, 2))
+        assert len(child.lender._caches) == 0  # they go with the cache that holds them
+        np.testing.assert_array_equal(
+            remote.function("mask")(Key(7, 2), 0.3, (4, 5)), keep_mask(Key(7, 2), 0.3, (4, 5), np)
+        )
+        for name, says in {
+            "wrong_cache": "takes dout, and the cache that its forward gave here",
+            "mlp": "mlp_forward is not lent to this file",
+            "shapes": r"linear: w has shape \(2, 3\)",
+        }.items():
+            with pytest.raises(RaisedElsewhere, match=says):
+                remote.function(name)(np.ones((2, 3)))
+        assert remote.function("many")(np.ones(2)) is None and len(child.lender._caches) <= 1
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ((7, (), {}, ()), "that is none"),
+        (("linear_forward", [1], {}, None), "that is none"),
+        (("table", (), {}, ()), "has no table"),
+        (("__class___forward", (), {}, ()), "has no __class__"),
+        (("gelu_forward", (np.ones(20_000),), {}, ()), "for small arrays only"),
+        (("gelu_backward", (np.ones(2), 1), {}, ()), "takes what gelu_forward cached"),
+        (("gelu_backward", (np.ones(2), [1]), {}, ()), "unhashable"),
+        (("gelu_forward", (), {}, ()), "missing"),
+        (("softmax_forward", (np.ones(2),), {}, ()), "is not lent"),
+        (("keep_mask", (3, 0.5, (2,)), {}, ()), "takes a key"),
+        (("keep_mask", (Key(3), 0.5, (2**20, 2**20)), {}, ()), "at most"),
+    ],
+)
+def test_what_is_not_lent(call, says):
+    kind, answer = Lender(["gelu", "linear"]).answer(*call)
+    assert kind == "refused" and says in answer
+
+
+def test_caches_that_are_kept_have_a_limit(monkeypatch):
+    monkeypatch.setattr(lending, "MAX_CACHES", 3)
+    lender = Lender(["gelu"])
+    answers = [lender.answer("gelu_forward", (np.ones(2),), {}, ()) for _ in range(4)]
+    assert [kind for kind, _ in answers] == ["lent"] * 3 + ["refused"]
+    assert lender.answer("gelu_forward", (np.ones(2),), {}, (1, "x", 2**70))[0] == "lent"
+
+
+def test_what_a_composite_calls_is_not_to_be_had_from_it():
+    """Which composite calls which primitive is read from the reference's own lines."""
+    assert set(GIVEN_AWAY_BY) == set(ops.names)
+    for composite in ops.composites:
+        source = inspect.getsource(getattr(reference, f"{composite}_forward"))
+        called = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
+        parts = [op for op in ops.names if f"{op}_forward" in called]
+        assert parts, composite
+        for op in parts:
+            assert composite not in lent_to([op]) and op in lent_to([composite])
+    for op in ops.names:
+        assert op not in lent_to([op])
+    assert not {"gelu", "linear", "mlp"} & lent_to(["gelu", "linear"])
+    assert {"linear", "gelu", "softmax"} <= lent_to(["layernorm"])
