@@ -1,7 +1,9 @@
 """The process of a learner's file: its functions called from outside, what it may borrow, and what holds it in."""
 
 import ast
+import ctypes
 import inspect
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.learn.judging.borrowing import GIVEN_AWAY_BY, lent_to
-from minigpt.learn.sandbox import lending, limits, pipes, process
+from minigpt.learn.sandbox import lending, limits, pipes, process, windows
 from minigpt.learn.sandbox.lending import Lender
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import Lines, RemoteFile
@@ -201,12 +203,13 @@ def shapes(x):
     return ops.linear_forward(x, x)
 
 def many(x):
-    for _ in range(3000):
+    for _ in range(100):
         ops.gelu_forward(x)
 """
 
 
-def test_a_file_borrows_operations(tmp_path):
+def test_a_file_borrows_operations(monkeypatch):
+    monkeypatch.setattr(lending, "MAX_CACHES", 20)
     x, w1, b1, w2, b2 = (np.random.default_rng(0).normal(size=shape) for shape in [(2, 3), (3, 5), 5, (5, 4), 4])
     with Child(seconds=60) as child:
         remote = RemoteFile(child, Path("mine.py"), BORROWS)
@@ -245,7 +248,9 @@ def test_a_file_borrows_operations(tmp_path):
         (("linear_forward", [1], {}, None), "that is none"),
         (("table", (), {}, ()), "has no table"),
         (("__class___forward", (), {}, ()), "has no __class__"),
-        (("gelu_forward", (np.ones(20_000),), {}, ()), "for small arrays only"),
+        (("gelu_forward", (np.ones(2**20 + 1),), {}, ()), "for small arrays only"),
+        (("linear_forward", (np.ones((2000, 1)), np.ones((1, 2000))), {}, ()), "for small arrays only"),
+        (("attention_forward", (np.ones((3000, 1)),) * 3, {}, ()), "for small arrays only"),
         (("gelu_backward", (np.ones(2), 1), {}, ()), "takes what gelu_forward cached"),
         (("gelu_backward", (np.ones(2), [1]), {}, ()), "unhashable"),
         (("gelu_forward", (), {}, ()), "missing"),
@@ -255,8 +260,8 @@ def test_a_file_borrows_operations(tmp_path):
     ],
 )
 def test_what_is_not_lent(call, says):
-    kind, answer = Lender(["gelu", "linear"]).answer(*call)
-    assert kind == "refused" and says in answer
+    kind, answer = Lender(["gelu", "linear", "attention"]).answer(*call)
+    assert kind == "refused" and says in answer[1]
 
 
 def test_caches_that_are_kept_have_a_limit(monkeypatch):
@@ -281,3 +286,121 @@ def test_what_a_composite_calls_is_not_to_be_had_from_it():
         assert op not in lent_to([op])
     assert not {"gelu", "linear", "mlp"} & lent_to(["gelu", "linear"])
     assert {"linear", "gelu", "softmax"} <= lent_to(["layernorm"])
+
+
+# Tiers
+
+
+def test_a_sandbox_by_name():
+    with pytest.raises(InputError, match="sandbox is 'strong': choose auto, bubblewrap, plain"):
+        Child(sandbox="strong").__enter__()
+
+
+def test_bubblewrap_where_there_is_none(monkeypatch):
+    monkeypatch.setattr(limits, "bubblewrap_problem", lambda: "no bwrap is installed")
+    with pytest.raises(InputError, match="sandbox is 'bubblewrap', but no bwrap is installed: choose 'plain'"):
+        Child(sandbox="bubblewrap").__enter__()
+    with Child() as child:
+        assert child.says.startswith("Sandbox: plain: ")
+
+
+def test_a_bubblewrap_that_does_not_work(monkeypatch, tmp_path):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    problem = limits.bubblewrap_problem.__wrapped__()
+    assert problem == "bwrap does not work here: bwrap: No permissions to create new namespace"
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert limits.bubblewrap_problem.__wrapped__() == "no bwrap is installed"
+
+
+def test_a_package_inside_an_archive(monkeypatch, tmp_path):
+    monkeypatch.setattr(limits, "HOME", tmp_path / "minigpt.zip" / "minigpt")
+    with pytest.raises(InputError, match="is no file: unpack minigpt") as error:
+        Child(sandbox="plain").__enter__()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_what_the_process_sees(sandbox, monkeypatch):
+    monkeypatch.setenv("MY_PASSWORD", "secret")
+    look = """
+import os, sys
+def environment():
+    return dict(os.environ)
+def arguments():
+    return sys.path, sorted(name for name in sys.modules if name.startswith("minigpt")), sys.flags.isolated
+def numpy():
+    import numpy
+    return numpy.__file__, numpy.ones((300, 300)) @ numpy.ones((300, 300))
+def limits():
+    import resource
+    return [resource.getrlimit(getattr(resource, name))[1] for name in ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CORE")]
+def folder():
+    return os.getcwd(), os.listdir()
+"""
+    with Child(sandbox=sandbox) as child:
+        remote = RemoteFile(child, Path("mine.py"), look)
+        environment = remote.function("environment")()
+        assert "secret" not in environment.values() and environment["OPENBLAS_NUM_THREADS"] == "1"
+        assert set(environment) <= {
+            "HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "LANG", "PATH", "PWD", "OPENBLAS_NUM_THREADS",
+            "OMP_NUM_THREADS", "MKL_NUM_THREADS", *limits.KEPT,
+        }  # fmt: skip
+        paths, modules, isolated = remote.function("arguments")()
+        assert not any("packages" in path for path in paths) and isolated
+        assert modules == ["minigpt", "minigpt.ops", "minigpt.ops.random_keys"]
+        file, product = remote.function("numpy")()
+        assert file == np.__file__ and (product == 300).all()
+        if os.name == "posix":
+            assert remote.function("limits")() == [limits.MEMORY, limits.FILE_SIZE, 0]
+        folder, inside = remote.function("folder")()
+        assert "minigpt-check-" in folder and inside == []
+    assert not os.path.exists(folder)
+
+
+class Kernel32:
+    """Windows as far as a job object needs it; it notes the calls."""
+
+    def __init__(self, fails=""):
+        self.fails = fails
+        self.calls = []
+        self.limits = None
+
+    def __getattr__(self, name):
+        def call(*args):
+            self.calls.append(name)
+            if name == "SetInformationJobObject":
+                handle, kind, pointer, size = args
+                assert (handle, kind, size) == (7, 9, 144 if ctypes.sizeof(ctypes.c_size_t) == 8 else 112)
+                self.limits = windows.ExtendedLimits.from_buffer_copy(pointer._obj)
+            if name == "AssignProcessToJobObject":
+                assert args == (7, 42)
+            return 0 if name == self.fails else 7
+
+        return call
+
+
+class Process:
+    _handle = 42
+
+
+def test_a_job_object_of_windows():
+    system = Kernel32()
+    job = windows.Job(Process(), 2**31, system)
+    assert system.limits.BasicLimitInformation.LimitFlags == 0x2708
+    assert system.limits.BasicLimitInformation.ActiveProcessLimit == 1
+    assert system.limits.ProcessMemoryLimit == system.limits.JobMemoryLimit == 2**31
+    job.close()
+    job.close()
+    assert system.calls == [
+        "CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject", "TerminateJobObject", "CloseHandle",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("fails", ["CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject"])
+def test_a_job_object_that_windows_refuses(fails):
+    system = Kernel32(fails)
+    with pytest.raises(OSError, match="job object"):
+        windows.Job(Process(), 2**31, system)
+    assert (system.calls[-1] == "CloseHandle") == (fails != "CreateJobObjectW")

@@ -6,6 +6,7 @@ diagnoses and verdict are made here. So nothing that the file prints, raises, en
 
 import ast
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.in_place import in_place
 from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
 from minigpt.learn.sandbox.remote import RemoteFile
+
+COLUMNS = 110  # no line of a report is longer
 
 
 def run(
@@ -40,6 +43,7 @@ def run(
     missing, cannot be run, or has no pair, and for a limit that is not positive.
     """
     check_seed(seed)
+    say = folded(say)
     if not time_limit > 0:
         raise InputError(f"--time-limit {time_limit:g}: give seconds, more than 0")
     path = Path(file)
@@ -63,6 +67,19 @@ def run(
     if happy:
         say(f"Next: {next_step(path)}")
     return happy
+
+
+def folded(say: Callable[[str], None]) -> Callable[[str], None]:
+    """The same, with long lines folded at COLUMNS, and without characters that are no text."""
+
+    def say_folded(text):
+        for line in text.split("\n"):
+            shown = "".join(character if character.isprintable() else "?" for character in line)
+            indent = " " * (len(shown) - len(shown.lstrip()))
+            for part in textwrap.wrap(shown, COLUMNS, subsequent_indent=indent, break_on_hyphens=False) or [""]:
+                say(part)
+
+    return say_folded
 
 
 def main(file: str) -> int:
@@ -147,7 +164,6 @@ def _show_printed(child: Child, say: Callable[[str], None]) -> None:
         return
     say("Your file printed:")
     for line in lines[:10]:
-        shown = "".join(character if character.isprintable() else "?" for character in line)
-        say("    " + shown[:110])
+        say("    " + line[: COLUMNS - 4])
     if len(lines) > 10:
         say("    …")

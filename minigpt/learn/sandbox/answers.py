@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import inspect
+import itertools
 import linecache
 import sys
 import textwrap
@@ -180,7 +181,7 @@ def arrays_in(value):
         if isinstance(one, (np.ndarray, np.generic)):
             found[path] = one
         elif isinstance(one, (tuple, list, dict)):
-            parts = one if isinstance(one, dict) else dict(zip(getattr(one, "_fields", range(len(one))), one))
-            inner = [(f"{path}.{name}" if path else str(name), part) for name, part in parts.items()]
+            named = one.items() if isinstance(one, dict) else zip(getattr(one, "_fields", itertools.count()), one)  # noqa: B905
+            inner = [(f"{path}.{name}" if path else str(name), part) for name, part in named]
             todo += reversed(inner)
     return found

@@ -10,7 +10,9 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.ops import random_keys, reference
 
-MAX_NUMBERS = 2**14  # in the arguments of one call: a product of two arrays of half as many fits in memory
+MAX_NUMBERS = 2**20  # in the arguments of one call, or in what a product of them gives
+MAX_IN_PRODUCTS = 2**13  # the same, where the size of the result is not known: it may be the square of it
+PRODUCTS = ("linear", "embedding", "attention", "lstm", *ops.composites)
 MAX_MASK = 2**22  # elements of a mask
 MAX_CACHES = 2_000  # of borrowed operations at one time
 
@@ -27,15 +29,16 @@ class Lender:
         self._numbers = itertools.count(1)
 
     def answer(self, name: Any, args: Any, constants: Any, gone: Any) -> tuple[str, Any]:
-        """("lent", the result), or ("refused", why not). gone: numbers of caches that are not needed any more.
+        """("lent", the result), or ("refused", (the name of an error, its message)).
 
-        All of it comes from the process, and may be anything.
+        gone: numbers of caches that are not needed any more. All of it comes from the process, and may be anything.
         """
         self.forget(gone)
         try:
             return "lent", self._computed(name, args, constants)
         except Exception as error:
-            return "refused", " ".join(str(error).split())[:500]
+            kind = "TypeError" if isinstance(error, TypeError) else "ValueError"
+            return "refused", (kind, " ".join(str(error).split())[:500])
 
     def forget(self, gone: Any) -> None:
         """Drop the caches of these numbers."""
@@ -46,8 +49,6 @@ class Lender:
     def _computed(self, name, args, constants):
         if not isinstance(name, str) or not isinstance(args, tuple) or not isinstance(constants, dict):
             raise InputError("a call of a borrowed operation that is none")
-        if _count((args, constants)) > MAX_NUMBERS:
-            raise InputError(f"{name} is borrowed for small arrays only, of {MAX_NUMBERS:,} numbers together")
         if name == "keep_mask":
             return _keep_mask(*args)
         op, _, way = name.rpartition("_")
@@ -55,6 +56,8 @@ class Lender:
             raise InputError(f"minigpt.ops has no {name} here")
         if op not in self.allowed:
             raise InputError(f"{name} is not lent to this file: write it yourself")
+        if not _is_small(op, way, args, constants):
+            raise InputError(f"{name} is lent for small arrays only")
         with np.errstate(all="ignore"):
             return self._forward(op, args, constants) if way == "forward" else self._backward(op, *args)
 
@@ -86,6 +89,15 @@ def _keep_mask(key, rate, shape):
         if not 0 <= size <= MAX_MASK:
             raise InputError(f"a mask of shape {shape}: at most {MAX_MASK:,} elements are lent")
     return random_keys.keep_mask(key, float(rate), shape, np)
+
+
+def _is_small(op, way, args, constants):
+    """Is the result sure to fit in memory?"""
+    count = _count((args, constants))
+    if op == "linear" and way == "forward" and all(np.ndim(one) >= 2 for one in args[:2]):
+        x, w = args[:2]
+        return max(count, x.size // max(1, x.shape[-1]) * w.shape[-1]) <= MAX_NUMBERS
+    return count <= (MAX_IN_PRODUCTS if op in PRODUCTS and way == "forward" else MAX_NUMBERS)
 
 
 def _count(value):

@@ -35,7 +35,8 @@ PARTS = ("program", "stand_in", "wire", "answers", "reporting", "fence")
 HOME = Path(__file__).parent
 INSIDE = "/sandbox"  # where bubblewrap shows the program
 KEPT = ("SYSTEMROOT", "WINDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment: where libraries are
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/alternatives")
+SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/nix/store", "/etc/ld.so.cache",
+          "/etc/alternatives")  # fmt: skip
 
 
 class Start(NamedTuple):
@@ -113,6 +114,7 @@ def _packages() -> list[Path]:
     found = [Path(paths[name]) for name in ("purelib", "platlib")]
     found += [Path(path) for path in site.getsitepackages()]
     found += [library / name for library in _libraries() for name in ("site-packages", "dist-packages")]
+    found += [path for folder in SYSTEM for path in Path(folder).glob("python3*/*-packages")]
     found += [Path(np.__file__).parents[1], HOME.parents[2]]
     found += [Path(prefix) / "share" / "minigpt-by-hand" for prefix in (sys.prefix, sys.base_prefix)]
     return list(dict.fromkeys(found))
@@ -172,13 +174,13 @@ def bubblewrap_problem() -> str:
 
 def _bubblewrap(parts: dict[str, Path], folder: Path) -> list[str]:
     """The command that runs what follows it in a file tree of its own, with nothing in it but Python and NumPy."""
-    command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     for path in SYSTEM:
         if os.path.islink(path):
             command += ["--symlink", os.readlink(path), path]
         else:
             command += ["--ro-bind-try", path, path]
-    readable = [*_libraries(), Path(_python()[0]).parent, Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib")]
+    readable = [*_libraries(), Path(_python()[0]), Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib")]
     for path in readable:
         command += _shown(path)
     for path in _packages():
@@ -193,7 +195,7 @@ def _bubblewrap(parts: dict[str, Path], folder: Path) -> list[str]:
 
 
 def _shown(path: Path) -> list[str]:
-    """Show a folder under its own name, read-only, and under the name that a link gives it."""
+    """Show a file or folder under its own name, read-only, and under the name that a link gives it."""
     options = ["--ro-bind-try", str(path.resolve()), str(path)]
     if path.resolve() != path:
         options += ["--ro-bind-try", str(path.resolve()), str(path.resolve())]

@@ -24,6 +24,7 @@ from minigpt.ops.random_keys import Key
 CALL_SECONDS = 10.0  # for one call, and for running the file itself
 WHOLE_SECONDS = 300.0
 MAX_PRINTED = 10_000_000  # after as many bytes the process is ended
+STRAY_SECONDS = 5.0  # for processes that it started to end, after they were killed
 POSIX = os.name == "posix"
 FORGED = "does the file write to the judge's stream?"
 
@@ -52,6 +53,7 @@ class Child:
         self._wire = wire.Wire(Key)
         self._number = 0
         self._job = None
+        self._killed = False
 
     def __enter__(self) -> "Child":
         """Start the process. Raises InputError where this cannot be done."""
@@ -136,13 +138,20 @@ class Child:
             if not isinstance(message, tuple) or not message:
                 return None
             if message[0] == "borrow" and len(message) == 5:
-                self._pipes.write(self._wire.pack(self.lender.answer(*message[1:])), deadline)
+                self._pipes.write(self._lent(*message[1:]), deadline)
                 continue
             self._pipes.collect()
             if len(message) != 4 or message[:2] != ("reply", self._number) or not isinstance(message[2], dict):
                 return None
             self.lender.forget(message[3])
             return message[2]
+
+    def _lent(self, *call):
+        """The message that answers the call of a borrowed operation."""
+        try:
+            return self._wire.pack(self.lender.answer(*call))
+        except (TypeError, ValueError) as error:
+            return self._wire.pack(("refused", ("ValueError", f"the result is {error}")))
 
     def _receive(self, deadline):
         n_text, n_numbers = wire.lengths(self._pipes.read(wire.LENGTHS.size, deadline))
@@ -181,7 +190,7 @@ class Child:
         """
         deadline = monotonic() + 2
         while monotonic() < deadline:
-            if not POSIX:
+            if not hasattr(os, "waitid"):  # Windows, and older Pythons on macOS
                 status = self._process.poll()
             else:
                 ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -194,8 +203,9 @@ class Child:
 
     def _kill(self):
         """End the process and all that it started: its group, its job, and what bears its mark."""
-        if self._process.returncode is not None:
+        if self._killed:
             return
+        self._killed = True
         if POSIX:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -204,18 +214,21 @@ class Child:
         with contextlib.suppress(OSError):
             self._process.kill()
         self._process.wait()
-        for pid in marked(self._mark):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        deadline = monotonic() + STRAY_SECONDS
+        while (strays := marked(self._mark)) and monotonic() < deadline:  # a process that was killed needs time to end
+            for pid in strays:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            sleep(0.01)
 
 
 def marked(mark: bytes) -> list[int]:
-    """The processes whose command line has this mark, where the system lists them in /proc."""
+    """The processes with this mark in command line or environment, where the system lists them in /proc."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if mark in path.read_bytes():
-                found.append(int(path.parent.name))
+            if mark in (path / "cmdline").read_bytes() or mark in (path / "environ").read_bytes():
+                found.append(int(path.name))
     return found
 
 

@@ -116,7 +116,7 @@ def _packed_int(value):
 def _packed_array(value, blocks):
     if value.dtype.kind not in KINDS:
         raise TypeError(f"a {type(value).__name__}: expected an array of numbers, this one has dtype {value.dtype}")
-    blocks.append(value.tobytes())
+    blocks.append(np.asarray(value).tobytes())  # a class of its own may have another tobytes
     kind = "number" if isinstance(value, np.generic) else "array"
     return {kind: [value.dtype.str, list(value.shape)]}
 
