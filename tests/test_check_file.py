@@ -84,7 +84,7 @@ def test_a_right_file_is_happy_and_is_told_the_next_step(tmp_path):
 )
 def test_a_file_that_ends_loops_or_answers_wrongly_is_not_happy(tmp_path, line, says):
     happy, text = judged(tmp_path, attacked(line), call_limit=1)
-    assert not happy and says in text and "Traceback" not in text
+    assert not happy and says in " ".join(text.split()) and "Traceback" not in text
 
 
 def test_an_exit_when_the_process_ends_changes_nothing(tmp_path):
@@ -210,7 +210,7 @@ def dropout_backward(dout, keep):
     return dout * keep
 """
     happy, said = judged(tmp_path, dropout)
-    assert happy and "cases skipped, which --all-cases counts as wrong" in said.splitlines()[-2]
+    assert happy and "cases skipped, which --all-cases counts as wrong" in " ".join(said.split())
     happy, said = judged(tmp_path, dropout, all_cases=True)
     assert not happy and "not happy yet" in said.splitlines()[-1]
     assert judged(tmp_path, text, all_cases=True)[0]

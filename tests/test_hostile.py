@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+import unittest
 from pathlib import Path
 
 import pytest
@@ -252,6 +253,17 @@ def test_only_bubblewrap_has_a_network_of_its_own(no_fence, sandbox):
         happy, said = judged(no_fence, RIGHT + text, sandbox=sandbox)
     assert happy == (sandbox == "plain")
     assert happy or "ConnectionRefusedError in line" in said
+
+
+@BUBBLEWRAP
+def test_packages_beside_python_are_hidden(no_fence, monkeypatch):
+    """A folder of the standard library plays the packages that an installation has."""
+    packages = Path(unittest.__file__).parent
+    text = f"import os\nassert os.listdir({str(packages.parent)!r}) and not os.listdir({str(packages)!r})\n" + RIGHT
+    with pytest.raises(InputError, match="AssertionError"):
+        judged(no_fence, text, sandbox="bubblewrap")
+    monkeypatch.setattr(limits, "_packages", lambda: [packages])
+    assert judged(no_fence, text, sandbox="bubblewrap")[0]
 
 
 @BUBBLEWRAP

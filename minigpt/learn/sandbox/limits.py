@@ -174,12 +174,14 @@ def bubblewrap_problem() -> str:
 
 def _bubblewrap(parts: dict[str, Path], folder: Path) -> list[str]:
     """The command that runs what follows it in a file tree of its own, with nothing in it but Python and NumPy."""
-    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    command = [shutil.which("bwrap") or "bwrap"]
+    command += ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(FILE_SIZE), "--tmpfs", "/tmp"]
     for path in SYSTEM:
         if os.path.islink(path):
             command += ["--symlink", os.readlink(path), path]
-        else:
-            command += ["--ro-bind-try", path, path]
+        elif os.access(path, os.R_OK):
+            command += ["--ro-bind", path, path]
     readable = [*_libraries(), Path(_python()[0]), Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib")]
     for path in readable:
         command += _shown(path)
@@ -190,16 +192,16 @@ def _bubblewrap(parts: dict[str, Path], folder: Path) -> list[str]:
         command += _shown(path)
     for path in parts.values():
         command += ["--ro-bind", str(path), f"{INSIDE}/{path.name}"]
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(FILE_SIZE), "--tmpfs", "/tmp"]
     return [*command, "--size", str(FILE_SIZE), "--tmpfs", str(folder), "--chdir", str(folder)]
 
 
 def _shown(path: Path) -> list[str]:
     """Show a file or folder under its own name, read-only, and under the name that a link gives it."""
-    options = ["--ro-bind-try", str(path.resolve()), str(path)]
-    if path.resolve() != path:
-        options += ["--ro-bind-try", str(path.resolve()), str(path.resolve())]
-    return options
+    there = str(path.resolve())
+    if not os.access(there, os.R_OK):  # not there, or not for this user
+        return []
+    names = dict.fromkeys((str(path), there))
+    return [option for name in names for option in ("--ro-bind", there, name)]
 
 
 def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
