@@ -276,6 +276,7 @@ def test_what_is_too_large_or_too_deep_is_not_sent():
         ('{"array":["<f8",[4294967295,4294967295,4294967295]]}', b""),
         ('{"bytes":-1}', b""),
         ('{"bytes":1e3}', b""),
+        ('[{"bytes":2},{"bytes":-2},{"bytes":2}]', b"ab"),
         ('{"dict":[[{"dict":[]},1]]}', b""),
         ('{"dict":[[{"tuple":[[]]},1]]}', b""),
         ('{"dict":[1]}', b""),

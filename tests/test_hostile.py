@@ -16,7 +16,7 @@ import pytest
 
 from minigpt.errors import InputError
 from minigpt.learn.judging import check_file
-from minigpt.learn.sandbox import limits
+from minigpt.learn.sandbox import limits, process
 from minigpt.learn.sandbox.process import marked
 from minigpt.ops import reference
 
@@ -234,6 +234,16 @@ def test_the_system_s_limits_hold_without_the_fence(no_fence, name, sandbox):
     happy, text = judged(no_fence, text_of(name, no_fence), sandbox=sandbox)
     if PAST_THE_FENCE[name]:
         assert not happy and PAST_THE_FENCE[name] in text
+
+
+@POSIX
+def test_a_process_group_is_ended_where_the_system_lists_no_processes(no_fence, monkeypatch):
+    monkeypatch.setattr(process, "marked", lambda mark: [])
+    judged(no_fence, text_of("fork_and_exit", no_fence), sandbox="plain")
+    for _ in range(100):
+        if not marked(os.fsencode(no_fence)):
+            break
+        time.sleep(0.05)  # what was killed needs some time to end
 
 
 @BUBBLEWRAP

@@ -214,8 +214,10 @@ def test_a_file_borrows_operations(monkeypatch):
     with Child(seconds=60) as child:
         remote = RemoteFile(child, Path("mine.py"), BORROWS)
         assert remote.operations() == ["mlp"] and "linear_forward" not in remote.signatures
-        with pytest.raises(RaisedElsewhere, match="linear_forward is not lent to this file"):
-            remote.module.mlp_forward(x, w1, b1, w2, b2)
+        for allowed, says in ((None, "is not lent while the file is loaded"), ((), "is not lent to this file")):
+            child.lender.allowed = allowed
+            with pytest.raises(RaisedElsewhere, match=f"linear_forward {says}"):
+                remote.module.mlp_forward(x, w1, b1, w2, b2)
         child.lender.allowed = lent_to(["mlp"])
         out, cache = remote.module.mlp_forward(x, w1, b1, w2, b2)
         true, true_cache = reference.mlp_forward(x, w1, b1, w2, b2)

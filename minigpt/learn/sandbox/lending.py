@@ -18,13 +18,13 @@ MAX_CACHES = 2_000  # of borrowed operations at one time
 
 
 class Lender:
-    """Answers calls of borrowed operations. allowed: the operations that are lent, by name.
+    """Answers calls of borrowed operations. allowed: the operations that are lent, by name; None: nothing yet.
 
     The reference computes. Caches stay here; the process has their numbers.
     """
 
-    def __init__(self, allowed: Iterable[str] = ()):
-        self.allowed = frozenset(allowed)
+    def __init__(self, allowed: Iterable[str] | None = None):
+        self.allowed = allowed
         self._caches: dict[int, tuple[str, Any]] = {}
         self._numbers = itertools.count(1)
 
@@ -54,6 +54,8 @@ class Lender:
         op, _, way = name.rpartition("_")
         if op not in ops.names or way not in ("forward", "backward"):
             raise InputError(f"minigpt.ops has no {name} here")
+        if self.allowed is None:
+            raise InputError(f"{name} is not lent while the file is loaded: call it in a function")
         if op not in self.allowed:
             raise InputError(f"{name} is not lent to this file: write it yourself")
         if not _is_small(op, way, args, constants):

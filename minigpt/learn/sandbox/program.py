@@ -16,11 +16,12 @@ import os
 import sys
 import threading
 
+__builtins__ = dict(vars(builtins))  # of the functions below: what the learner's file replaces does not reach them
 CHUNK = 65536
 
 
 def part(name, path):
-    """A file beside this one, as a module; what the learner's file does to the built-in functions does not reach it."""
+    """A file beside this one, as a module with built-in functions of its own."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     vars(module)["__builtins__"] = dict(vars(builtins))
@@ -153,7 +154,7 @@ def main():
         return modules["raised"].described(error, hidden)
 
     answers = modules["answers"].Answers(wire, modules["reporting"], said)
-    modules.pop("fence").install(os.getcwd(), settings["readable"], settings["hidden"])
+    modules.pop("fence").install(os.getcwd(), [*settings["readable"], *sys.path], settings["hidden"])
     while True:
         answer(stream, answers, said)
 

@@ -1,4 +1,13 @@
-"""A learner's file on the judge's side: its operations and functions, whose every call is made in its process."""
+"""A learner's file on the judge's side: its operations and functions, whose every call is made in its process.
+
+with Child(seconds=60) as child:
+    mine = RemoteFile(child, path, text)
+    child.lender.allowed = lent_to(mine.operations())      # what it may borrow from minigpt.ops
+    mine.module.gelu_forward(x)                            # an operation: what stays in its process is the cache
+    mine.function("merge")(words)                          # any function, with any values that can be sent
+    mine.function("backward").lines(dout, values)          # line by line
+    child.finish()
+"""
 
 import contextlib
 import inspect
