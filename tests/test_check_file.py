@@ -110,7 +110,7 @@ def test_a_file_has_of_minigpt_only_operations_to_borrow(tmp_path):
         ("from minigpt.gradcheck import checker", "there is no minigpt.gradcheck here"),
         ("from minigpt import gradcheck", "there is no minigpt.gradcheck here"),
         ("import minigpt.ops.reference.gelu", "there is no minigpt.ops.reference here"),
-        ("import regex", "No module named 'regex'"),
+        ("import regex", "No module named 'regex': your file runs with Python's standard library and NumPy alone"),
     ):
         with pytest.raises(check_file.InputError, match=says) as error:
             judged(tmp_path, line + "\n" + GELU)
@@ -180,6 +180,7 @@ def test_the_whole_check_has_a_limit(tmp_path):
     [
         ("import os\nos._exit(0)\n", "cannot be run: Its process ended with status 0"),
         ("while True: pass\n", "cannot be run: There was no answer after 2 s"),
+        ("raise ValueError('\\x1b[2J happy')\n", r"cannot be run: ValueError in line 1, .*: \?\[2J happy"),
         ("raise NotImplementedError\n", "cannot be run: it raises NotImplementedError"),
         ("def helper(): pass\nif __name__ == '__main__': helper()\n", "it judges itself: run `python "),
     ],
@@ -270,6 +271,8 @@ def test_what_is_too_large_or_too_deep_is_not_sent():
         ('{"array":["<f8",[1]]}', b"0123456789abcdef"),  # too many
         ('{"array":["O",[1]]}', b"12345678"),
         ('{"array":["<f8",[-1]]}', b""),
+        ('{"array":[",",[1]]}', b"1"),
+        ('{"array":["<f7",[1]]}', b"1234567"),
         ('{"array":["<f8",[true]]}', b"12345678"),
         ('{"array":["<f8,(1000000000,)f8",[]]}', b""),
         ('{"array":["<f8",' + str([1] * 40) + "]}", b"12345678"),
@@ -283,6 +286,7 @@ def test_what_is_too_large_or_too_deep_is_not_sent():
         ('{"set":[{"set":[]}]}', b""),
         ('{"key":[1,2,3]}', b""),
         ('{"int":"zz"}', b""),
+        ('{"int":"0x' + "f" * 20_000 + '"}', b""),
         ('{"float":"1e999"}', b""),
         ('{"tuple":7}', b""),
         ('{"tuple":[],"dict":[]}', b""),
@@ -296,6 +300,22 @@ def test_what_is_too_large_or_too_deep_is_not_sent():
 def test_what_is_no_message_is_refused(text, numbers):
     with pytest.raises(ValueError):
         wire.Wire().unpack(text.encode("latin-1"), numbers)
+
+
+def test_a_message_with_other_characters_is_read_or_refused():
+    values = {"a": np.ones((2, 3)), (1, "x"): {1, 2}, "k": Key(3), "b": b"xyz", "f": float("nan"), "i": 2**80, "e": ...}
+    text, numbers = wire.split(wire.Wire(Key).pack(("reply", 3, values, [np.float32(2), None, True])))
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(4000):
+        changed = bytearray(text)
+        for place in rng.integers(len(text), size=rng.integers(1, 4)):
+            changed[place] = rng.choice(bytearray(b'{}[]",:0123456789-.eE<>fabdtuplenck'))
+        try:
+            wire.Wire(Key).unpack(bytes(changed), numbers)
+        except ValueError:  # and nothing else is raised
+            refused += 1
+    assert 2000 < refused < 4000
 
 
 def test_a_process_that_has_failed_is_not_called_again():

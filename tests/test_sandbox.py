@@ -361,6 +361,46 @@ def folder():
     assert not os.path.exists(folder)
 
 
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_what_a_file_may_import_and_use(sandbox):
+    """The fence is to be noticed by nobody who writes operations."""
+    use = """
+import abc, collections, copy, dataclasses, decimal, doctest, enum, fractions, functools, inspect, itertools, json
+import logging, math, operator, pathlib, pprint, random, re, statistics, string, tempfile, textwrap, time, timeit
+import traceback, types, typing, unittest, warnings
+import numpy as np
+import numpy.fft, numpy.lib.stride_tricks, numpy.linalg, numpy.polynomial, numpy.random, numpy.testing
+
+def use():
+    np.testing.assert_allclose(np.linalg.inv(np.eye(3)), np.eye(3))
+    np.einsum("ij,jk->ik", np.eye(3), np.eye(3)), np.random.default_rng(0).normal(size=3), np.fft.fft(np.ones(4))
+    np.lib.stride_tricks.sliding_window_view(np.ones(5), 2), str(np.ones((3, 3))), np.polynomial.Polynomial([1, 2])(3)
+    np.save("x.npy", np.ones(3))
+    pathlib.Path("a").mkdir()
+    pathlib.Path("a/notes.txt").write_text("x", encoding="utf-8")
+    pathlib.Path("a/notes.txt").unlink()
+    pathlib.Path("a").rmdir()
+    with tempfile.TemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
+        file.write(b"x")
+    logging.warning("x"), warnings.warn("y", stacklevel=1)
+    Point = collections.namedtuple("Point", "x y")
+    @dataclasses.dataclass
+    class Sizes:
+        n: int
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        traceback.print_exc()
+    return float(np.load("x.npy").sum()), Point(1, 2).x, Sizes(3).n, inspect.getsource(use)[:8]
+"""
+    with Child(sandbox=sandbox) as child:
+        used = RemoteFile(child, Path("mine.py"), use).function("use")
+        assert used() == (3.0, 1, 3, "def use(")
+        assert "ZeroDivisionError" in used.printed
+        child.finish()
+        assert child.failure == ""
+
+
 class Kernel32:
     """Windows as far as a job object needs it; it notes the calls."""
 

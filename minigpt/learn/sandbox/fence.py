@@ -150,7 +150,7 @@ def by_path(
         if isinstance(path, int):
             return
         place = real(path)
-        if place.startswith(own) or place in devices:
+        if (place + sep).startswith(own) or place in devices:
             return
         if flags & writes:
             refuse(f"write to {shown(path)}, outside its folder")

@@ -51,7 +51,7 @@ class PolledPipes:
     def __init__(self, process, printed: Printed):
         self._process = process
         self.printed = printed
-        self._buffer = b""
+        self._buffer = bytearray()
         self._errors_open = True
         self._stdin, self._stdout, self._stderr = (
             stream.fileno() for stream in (process.stdin, process.stdout, process.stderr)
@@ -74,7 +74,7 @@ class PolledPipes:
         """Exactly n bytes of the replies."""
         while len(self._buffer) < n:
             try:
-                data = os.read(self._stdout, max(CHUNK, n - len(self._buffer)))
+                data = os.read(self._stdout, CHUNK)
             except BlockingIOError:
                 self._wait(self._stdout, select.POLLIN, deadline)
                 continue
@@ -82,7 +82,8 @@ class PolledPipes:
                 self.collect()
                 raise EOFError
             self._buffer += data
-        found, self._buffer = self._buffer[:n], self._buffer[n:]
+        found = bytes(self._buffer[:n])
+        del self._buffer[:n]
         return found
 
     def collect(self) -> None:
@@ -127,7 +128,7 @@ class ThreadedPipes:
     def __init__(self, process, printed: Printed):
         self._process = process
         self.printed = printed
-        self._buffer = b""
+        self._buffer = bytearray()
         self._replies = queue.Queue(maxsize=64)  # chunks; the last one is empty
         self._requests = queue.SimpleQueue()
         works = (self._read_replies, self._read_printed, self._write_requests)
@@ -149,7 +150,8 @@ class ThreadedPipes:
             if not data:
                 raise EOFError
             self._buffer += data
-        found, self._buffer = self._buffer[:n], self._buffer[n:]
+        found = bytes(self._buffer[:n])
+        del self._buffer[:n]
         return found
 
     def collect(self) -> None:

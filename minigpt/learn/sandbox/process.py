@@ -127,8 +127,7 @@ class Child:
         if answer is None:
             return self._fail(f"The answer belongs to another call: {FORGED}")
         if answer.get("kind") == "raised":
-            says = " ".join(str(answer.get("says")).split())[:500]
-            raise NotImplementedError if answer.get("gap") is True else RaisedElsewhere(says)
+            raise NotImplementedError if answer.get("gap") is True else RaisedElsewhere(one_line(answer.get("says")))
         return answer
 
     def _reply(self, deadline):
@@ -220,6 +219,12 @@ class Child:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             sleep(0.01)
+
+
+def one_line(text: Any, longest: int = 500) -> str:
+    """A text that came from the process, on one line, not longer than this, and of characters that can be printed."""
+    line = " ".join(str(text).split())[:longest]
+    return "".join(character if character.isprintable() else "?" for character in line)
 
 
 def marked(mark: bytes) -> list[int]:

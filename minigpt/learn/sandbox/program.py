@@ -40,7 +40,7 @@ class Stream:
         self.requests = requests
         self.replies = replies
         self.lock = threading.Lock()
-        self.ahead = b""  # what was read of the next message
+        self.ahead = bytearray()  # what was read of the next message
         self.dropped = []
 
     def send(self, message):
@@ -55,11 +55,12 @@ class Stream:
 
     def _exactly(self, n):
         while len(self.ahead) < n:
-            data = os.read(self.requests, max(CHUNK, n - len(self.ahead)))
+            data = os.read(self.requests, CHUNK)
             if not data:
                 os._exit(0)  # the judge has closed the stream of requests
             self.ahead += data
-        found, self.ahead = self.ahead[:n], self.ahead[n:]
+        found = bytes(self.ahead[:n])
+        del self.ahead[:n]
         return found
 
     def borrow(self, name, args, constants):
@@ -113,7 +114,10 @@ def raised(error, said):
         text = ""
     stub = isinstance(error, NotImplementedError)
     gap = isinstance(error, (TypeError, AttributeError)) and "ellipsis" in text
-    return {"kind": "raised", "gap": stub or gap, "says": said(error)[:1000]}
+    says = said(error)[:1000]
+    if isinstance(error, ModuleNotFoundError):
+        says += ": your file runs with Python's standard library and NumPy alone"
+    return {"kind": "raised", "gap": stub or gap, "says": says}
 
 
 def answer(stream, answers, said):

@@ -23,7 +23,7 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.gradcheck.results import Result
-from minigpt.learn.sandbox.process import Child
+from minigpt.learn.sandbox.process import Child, one_line
 from minigpt.ops import reference
 
 
@@ -43,7 +43,7 @@ class RemoteCache(dict):
             return []
         if not isinstance(found, dict):
             return []
-        return [(path[:40], array) for path, array in found.items() if isinstance(array, (np.ndarray, np.generic))]
+        return [(str(path)[:40], one) for path, one in found.items() if isinstance(one, (np.ndarray, np.generic))]
 
     def __del__(self):
         self.child.dropped.append(self.number)
@@ -99,7 +99,7 @@ class RemoteFunction:
         for one in reply["assigned"] if isinstance(reply.get("assigned"), list) else ():
             if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
                 found.append(one)
-        stopped = " ".join(str(reply.get("stopped")).split())[:500]
+        stopped = one_line(reply.get("stopped"))
         return Lines(found, _texts(reply.get("read")), _texts(reply.get("written")), stopped)
 
 
@@ -188,7 +188,7 @@ class RemoteFile:
 
 def _texts(found: Any) -> list[str]:
     """The texts in a list that came from the child, each on one short line."""
-    return [" ".join(one.split())[:80] for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return [one_line(one, 80) for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def _named(path: str, names: list[str]) -> str:
@@ -222,6 +222,7 @@ def _signature(described: Any) -> inspect.Signature:
     """The signature that the child described: a list of [name, kind, has a default, the default]."""
     parameters = []
     for name, kind, has_default, default in described:
-        default = default if has_default else inspect.Parameter.empty
+        default = default if type(default) in (bool, int, float, str) else None  # as answers.parameters_of sends it
+        default = default if has_default is True else inspect.Parameter.empty
         parameters.append(inspect.Parameter(name, inspect._ParameterKind(kind), default=default))
     return inspect.Signature(parameters)

@@ -9,6 +9,7 @@ This file needs the standard library and NumPy only: the learner's process loads
 
 import json
 import math
+import re
 import struct
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ MAX_AXES = 32
 MAX_INT = 2**53  # JSON of other programs keeps integers up to here
 MAX_BITS = 2**16  # of an integer
 KINDS = "biufc"  # dtypes of numbers, which need no pickle
+DTYPE = re.compile(f"[<>|][{KINDS}][0-9]{{1,2}}")  # what NumPy would read in another text is not of interest
 PLAIN = (type(None), bool, str)
 ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # made once: half the time of dumps
 HASHABLE = (type(None), bool, str, int, float, bytes, tuple)
@@ -175,7 +177,7 @@ class _Reader:
         if kind == "float":
             return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[inside]
         if kind == "int":
-            return int(_short(inside), 16)
+            return _read_int(inside)
         if kind == "key":
             return self.key(*self.parts(inside, depth))
         if kind == "set":
@@ -202,11 +204,11 @@ class _Reader:
         return part
 
     def array(self, dtype, shape):
-        dtype = np.dtype(_short(dtype))
-        if dtype.kind not in KINDS or len(shape) > MAX_AXES:
+        if not isinstance(dtype, str) or not DTYPE.fullmatch(dtype) or len(shape) > MAX_AXES:
             raise ValueError("an array of another kind")
         if not all(type(size) is int and 0 <= size < 2**32 for size in shape):
             raise ValueError("an array of another shape")
+        dtype = np.dtype(dtype)
         data = self.take(math.prod(shape) * dtype.itemsize)
         if dtype.kind == "b":
             array = np.frombuffer(data, np.uint8) != 0
@@ -215,11 +217,10 @@ class _Reader:
         return array.reshape(shape)
 
 
-def _short(text):
-    """The text, where it is one, and not longer than the longest number."""
-    if not isinstance(text, str) or len(text) > MAX_BITS:
-        raise ValueError("no short text")
-    return text
+def _read_int(text):
+    if len(text) > MAX_BITS // 4 + 4:
+        raise ValueError("an integer that is too long")
+    return int(text, 16)
 
 
 def _as_key(value):
