@@ -170,6 +170,66 @@ def test_pipes_with_threads_do_the_same(monkeypatch):
             RemoteFile(child, Path("mine.py"), "while True: print('x' * 1000)")
 
 
+class Forger:
+    """A process that answers anything."""
+
+    def __init__(self, replies):
+        self.replies = replies
+        self.dropped = []
+
+    def request(self, what, **given):
+        return self.replies[what]
+
+
+ANYTHING = [
+    None,
+    7,
+    "text",
+    [],
+    [1],
+    (1, 2),
+    {},
+    {1: 2},
+    {"x": [["a", 9, 1, 1]]},
+    b"",
+    np.ones(2),
+    float("nan"),
+    2**90,
+    {1},
+]
+
+
+@pytest.mark.parametrize("value", ANYTHING, ids=repr)
+def test_replies_are_looked_at_before_use(value):
+    function = {"home": "mine", "parameters": [["x", 1, True, value], [value, 1, False, None]]}
+    pair = {"gelu_forward": {"parameters": [["x", 1, False, None]]}, "gelu_backward": {"parameters": []}}
+    for functions in (value, {"f": value}, {"f": function}, {value if isinstance(value, (int, str)) else 1: function}):
+        RemoteFile(Forger({"load": {"functions": functions}}), Path("mine.py"), "")
+    replies = {
+        "load": {"functions": pair},
+        "forward": {"kind": "pair", "out": value, "written": value},
+        "backward": {"gradients": [value, value], "written": [value]},
+        "look": {"arrays": value},
+        "lines": {"assigned": [value, (value, 1)], "read": value, "written": [value], "stopped": value},
+    }
+    module = RemoteFile(Forger(replies), Path("mine.py"), "").module
+    forwarded = isinstance(value, (int, float, np.ndarray)) or value is None
+    if not forwarded:
+        with pytest.raises(RaisedElsewhere, match="where an array is expected"):
+            module.gelu_forward(np.ones(2))
+    replies["forward"]["out"] = 1.0
+    _, cache = module.gelu_forward(np.ones(2))
+    assert list(cache.items()) == []
+    if not forwarded:
+        with pytest.raises(RaisedElsewhere, match="where an array is expected"):
+            module.gelu_backward(np.ones(2), cache)
+    told = RemoteFile(Forger(replies), Path("mine.py"), "").function("gelu_forward").lines(1, {})
+    assert all(isinstance(name, str) for name in [*told.read, *told.changed, *(name for name, _ in told.assigned)])
+    for kind in (value, "other"):
+        replies["forward"]["kind"] = kind
+        assert module.gelu_forward(np.ones(2)) is None
+
+
 # Borrowed operations
 
 BORROWS = """
@@ -241,6 +301,15 @@ def test_a_file_borrows_operations(monkeypatch):
             with pytest.raises(RaisedElsewhere, match=says):
                 remote.function(name)(np.ones((2, 3)))
         assert remote.function("many")(np.ones(2)) is None and len(child.lender._caches) <= 1
+
+
+def test_gradients_in_a_list():
+    text = BORROWS.replace("return dx, dw1, db1, dw2, db2", "return [dx, dw1, db1, dw2, db2]")
+    with Child(seconds=60) as child:
+        remote = RemoteFile(child, Path("mine.py"), text)
+        child.lender.allowed = lent_to(["mlp"])
+        _, cache = remote.module.mlp_forward(*[np.ones((2, 2))] * 2, np.ones(2), np.ones((2, 2)), np.ones(2))
+        assert len(remote.module.mlp_backward(np.ones((2, 2)), cache)) == 5
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ class Child:
             return self._fail(f"Its answer cannot be read: {FORGED}")
         if answer is None:
             return self._fail(f"The answer belongs to another call: {FORGED}")
-        if answer.get("kind") == "raised":
+        if str(answer.get("kind")) == "raised":
             raise NotImplementedError if answer.get("gap") is True else RaisedElsewhere(one_line(answer.get("says")))
         return answer
 

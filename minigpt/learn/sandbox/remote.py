@@ -158,7 +158,7 @@ class RemoteFile:
             number = next(self._numbers)
             reply = self.child.request("forward", name=name, number=number, args=args, constants=constants)
             self._note(reply, "forward", names)
-            kind = reply.get("kind")
+            kind = str(reply.get("kind"))
             if kind == "handed on":
                 return NotImplemented
             if kind == "no pair":
@@ -174,7 +174,7 @@ class RemoteFile:
             reply = self.child.request("backward", name=name, number=cache.number, dout=dout)
             self._note(reply, "backward", [])
             gradients = reply.get("gradients")
-            if isinstance(gradients, tuple):
+            if isinstance(gradients, (tuple, list)):
                 return tuple(_number_or_array(gradient, name) for gradient in gradients)
             return _number_or_array(gradients, name)
 
