@@ -90,6 +90,7 @@ class Child:
             raise InputError(f"a process for your file cannot be started: {error}") from error
         if not POSIX:
             self._job = _job(self._process)
+            self.says = self.says if self._job else self.says.replace("a job object", "no job object")
         self._pipes = Pipes(self._process, self.printed)
 
     def __exit__(self, *_) -> None:
@@ -133,6 +134,8 @@ class Child:
     def _reply(self, deadline):
         """The reply to the request, after all that the process borrows before; None where it is no reply to it."""
         while True:
+            if monotonic() > deadline:  # it may borrow without an end
+                raise TimeoutError
             message = self._receive(deadline)
             if not isinstance(message, tuple) or not message:
                 return None
