@@ -13,7 +13,7 @@ from minigpt.gradcheck.diagnosis import explain
 from minigpt.gradcheck.evidence import Evidence
 from minigpt.gradcheck.judge import judge
 from minigpt.jobs import check
-from minigpt.learn import check_file
+from minigpt.learn.judging import check_file
 from minigpt.ops import reference, shapes
 from minigpt.ops.cases import KEY, cases
 

@@ -14,7 +14,7 @@ import pytest
 import minigpt
 from minigpt.cli.main import parser
 from minigpt.errors import InputError
-from minigpt.learn import check_file
+from minigpt.learn.judging import check_file
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))

@@ -41,6 +41,6 @@ def cross_entropy_backward(dloss, cache):
 
 
 if __name__ == "__main__":
-    from minigpt.learn.check_file import main
+    from minigpt.learn.judging.check_file import main
 
     raise SystemExit(main(__file__))

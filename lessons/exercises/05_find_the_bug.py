@@ -47,6 +47,6 @@ def mlp_backward(dout, cache):
 
 
 if __name__ == "__main__":
-    from minigpt.learn.check_file import main
+    from minigpt.learn.judging.check_file import main
 
     raise SystemExit(main(__file__))

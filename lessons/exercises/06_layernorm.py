@@ -42,6 +42,6 @@ def layernorm_backward(dout, cache):
 
 
 if __name__ == "__main__":
-    from minigpt.learn.check_file import main
+    from minigpt.learn.judging.check_file import main
 
     raise SystemExit(main(__file__))

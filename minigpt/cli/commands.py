@@ -194,7 +194,7 @@ def _check_options() -> type:
 
 def _check(found: Namespace) -> int:
     from minigpt.jobs import check
-    from minigpt.learn import check_file
+    from minigpt.learn.judging import check_file
 
     options = read(check.CheckOptions, found)
     if options.file is None:

@@ -1,8 +1,5 @@
 """Judging one pair as an operation: it is tried on every case, and its output is compared with the reference."""
 
-import linecache
-import re
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +8,13 @@ import numpy as np
 
 from minigpt.gradcheck.checker import check, compare
 from minigpt.gradcheck.evidence import Evidence
+from minigpt.gradcheck.raised import described, message_of
 from minigpt.gradcheck.results import Result
 from minigpt.ops import reference
 from minigpt.ops.cases import Case, cases
 from minigpt.ops.overrides import as_taken, why_not
+
+HIDDEN = (str(Path(__file__).parent.parent), str(Path(np.__file__).parent), "<frozen")  # code that nobody here wrote
 
 
 class RaisedElsewhere(Exception):
@@ -129,48 +129,6 @@ def describe(error: BaseException) -> str:
 
     Where shapes do not fit, it names the arrays of that line with their shapes.
     """
-    message = _message(error)
     if isinstance(error, RaisedElsewhere):
-        return message
-    where = ""
-    frame, number = _place_of(error)
-    if frame:
-        line = linecache.getline(frame.f_code.co_filename, number).strip()
-        where = f" in line {number}, `{line}`"
-        if isinstance(error, ValueError):
-            message = _about_shapes(message, line, frame.f_locals)
-    return f"{type(error).__name__}{where}: {message}"
-
-
-def _message(error):
-    """The message of an error on one line; empty where its own __str__ raises."""
-    try:
-        return " ".join(str(error).split())
-    except BaseException:
-        return "(it has no message that can be shown)"
-
-
-def _place_of(error):
-    """The innermost frame that is neither in this package nor in NumPy, and its line; (None, 0) where there is none."""
-    package = str(Path(__file__).parent.parent)
-    numpy = str(Path(np.__file__).parent)
-    place = (None, 0)
-    for frame, number in traceback.walk_tb(error.__traceback__):
-        if not frame.f_code.co_filename.startswith((package, numpy, "<frozen")):
-            place = (frame, number)
-    return place
-
-
-def _about_shapes(message, line, variables):
-    """The message, with the shapes of the arrays that the line names; for a product also what must fit."""
-    shapes = []
-    for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", line)):
-        if isinstance(variables.get(name), np.ndarray):
-            shapes.append(f"{name} {variables[name].shape}")
-    if not shapes:
-        return message
-    given = ", ".join(shapes)
-    if "gufunc" not in message:
-        return f"{message}. Here the shapes are {given}."
-    rule = "In x @ y the last axis of x must be as long as the last but one of y: is a transpose missing?"
-    return f"the shapes do not fit: {given}. {rule}"
+        return message_of(error)
+    return described(error, HIDDEN)

@@ -33,7 +33,7 @@ class CheckOptions:
 def run(seed: int = CheckOptions.seed, say: Callable[[str], None] = print) -> bool:
     """Check the library itself and print a table of relative errors; True if all of them are happy.
 
-    A learner's file is checked by `minigpt.learn.check_file.run`. Raises InputError for a negative seed.
+    A learner's file is checked by `minigpt.learn.judging.check_file.run`. Raises InputError for a negative seed.
     """
     check_seed(seed)
     report = Report(say)

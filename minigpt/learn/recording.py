@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minigpt.errors import InputError
-
-REPORT = "__report"  # what the copy calls after each assignment
+from minigpt.learn.sandbox.reporting import REPORT, assigned, names_read, reporting
 
 
 class Recorded(NamedTuple):
@@ -30,21 +29,19 @@ def recorded(function: Callable) -> Recorded:
     lines: dict[str, str] = {}
     uses: dict[str, list[str]] = {}
     for statement in ast.walk(definition):
-        assigned = _assigned(statement)
-        for name in assigned:
+        names = assigned(statement)
+        for name in names:
             lines[name] = ast.unparse(statement)
-        if assigned:
-            for name in _names_read(statement):
+        if names:
+            for name in names_read(statement):
                 uses.setdefault(name, []).append(ast.unparse(statement))
-    copy = _Reporting().visit(definition)
-    copy.decorator_list = []
-    code = compile(ast.fix_missing_locations(ast.Module([copy], [])), f"<lines of {function.__name__}>", "exec")
+    code = reporting(definition, f"<lines of {function.__name__}>")
     around = function.__globals__ | inspect.getclosurevars(function).nonlocals
 
     def call(report, *args, **constants):
         namespace = around | {REPORT: report}
         exec(code, namespace)
-        return namespace[copy.name](*args, **constants)
+        return namespace[definition.name](*args, **constants)
 
     return Recorded(call, list(inspect.signature(function).parameters), lines, uses)
 
@@ -59,36 +56,3 @@ def _definition(function: Callable) -> ast.FunctionDef:
     if not isinstance(definition, ast.FunctionDef):
         raise InputError(f"{name} is not written with def: its lines have no names")
     return definition
-
-
-def _assigned(statement: ast.AST) -> list[str]:
-    """The names that a statement assigns: `a = …`, `a, b = …`, `a += …`."""
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AugAssign):
-        targets = [statement.target]
-    else:
-        return []
-    names = []
-    for target in targets:
-        parts = target.elts if isinstance(target, ast.Tuple) else [target]
-        names += [part.id for part in parts if isinstance(part, ast.Name)]
-    return names
-
-
-def _names_read(statement: ast.AST) -> set[str]:
-    """The names on the right side of an assignment."""
-    return {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
-
-
-class _Reporting(ast.NodeTransformer):
-    """Puts `name = __report("name", name)` after every assignment."""
-
-    def _with_reports(self, statement):
-        reports = []
-        for name in _assigned(statement):
-            reports += ast.parse(f"{name} = {REPORT}({name!r}, {name})").body
-        return [statement, *reports]
-
-    visit_Assign = _with_reports
-    visit_AugAssign = _with_reports

@@ -1,11 +1,12 @@
 """`minigpt check FILE`: a learner's operations against finite differences, alone and then in place.
 
-The file runs in another process, which only answers calls with arrays; cases, gradient checks, diagnoses and verdict
-are made here. So nothing that the file prints, raises, ends or changes can be taken for success.
+The file runs in a process with NumPy and without minigpt, which only answers calls with arrays; cases, gradient checks,
+diagnoses and verdict are made here. So nothing that the file prints, raises, ends or changes can be taken for success.
 """
 
 import ast
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,9 +16,12 @@ from minigpt.files.disk import typed
 from minigpt.gradcheck.judge import Trial, judge
 from minigpt.gradcheck.results import Result
 from minigpt.jobs.check import Report, check_seed, pair_of
-from minigpt.learn.in_place import in_place
-from minigpt.learn.process import CALL_SECONDS, WHOLE_SECONDS, Child
-from minigpt.learn.remote import RemoteFile
+from minigpt.learn.judging.borrowing import lent_to
+from minigpt.learn.judging.in_place import in_place
+from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
+from minigpt.learn.sandbox.remote import RemoteFile
+
+COLUMNS = 110  # no line of a report is longer
 
 
 def run(
@@ -28,26 +32,31 @@ def run(
     all_cases: bool = False,
     time_limit: float = WHOLE_SECONDS,
     call_limit: float = CALL_SECONDS,
+    sandbox: str = "auto",
 ) -> bool:
     """Print a table of relative errors; True if all of them are happy.
 
     file: Python with pairs such as layernorm_forward and layernorm_backward. Where its pairs are right, they are also
     tried as an override: in the composites that call them, and in small models. all_cases: a case that is skipped, for
     an option that a pair does not take, counts as wrong. time_limit, call_limit: seconds for everything, and for one
-    call. Raises InputError for a file that is missing, cannot be run, or has no pair, and for a limit that is not
-    positive.
+    call. sandbox: "auto", "bubblewrap" or "plain", what holds the file in. Raises InputError for a file that is
+    missing, cannot be run, or has no pair, and for a limit that is not positive.
     """
     check_seed(seed)
+    say = folded(say)
     if not time_limit > 0:
         raise InputError(f"--time-limit {time_limit:g}: give seconds, more than 0")
     path = Path(file)
     text = read(path)
     if judges_itself(text):
         raise InputError(f"{path} has no operation to check, it judges itself: run `python {path}`")
-    with Child(time_limit, call_limit) as child:
+    with Child(time_limit, call_limit, sandbox) as child:
         remote = RemoteFile(child, path, text)
         with ops.using(remote.module):
             pass  # it refuses a file with no pair, or with half of one
+        child.lender.allowed = lent_to(remote.operations())
+        say(child.says)
+        say(f"Seed {seed}.")
         report = Report(say, all_cases)
         _try_all(remote, report, seed)
         child.finish()
@@ -58,6 +67,19 @@ def run(
     if happy:
         say(f"Next: {next_step(path)}")
     return happy
+
+
+def folded(say: Callable[[str], None]) -> Callable[[str], None]:
+    """The same, with long lines folded at COLUMNS, and without characters that are no text."""
+
+    def say_folded(text):
+        for line in text.split("\n"):
+            shown = "".join(character if character.isprintable() else "?" for character in line)
+            indent = " " * (len(shown) - len(shown.lstrip()))
+            for part in textwrap.wrap(shown, COLUMNS, subsequent_indent=indent, break_on_hyphens=False) or [""]:
+                say(part)
+
+    return say_folded
 
 
 def main(file: str) -> int:
@@ -136,13 +158,12 @@ def _watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
 
 def _show_printed(child: Child, say: Callable[[str], None]) -> None:
     """What the file printed, as text of printable characters, at most ten lines."""
-    text = child.printed.decode("utf-8", "replace")
+    text = child.printed.all.decode("utf-8", "replace")
     lines = text.splitlines()
     if not lines:
         return
     say("Your file printed:")
     for line in lines[:10]:
-        shown = "".join(character if character.isprintable() else "?" for character in line)
-        say("    " + shown[:110])
+        say("    " + line[: COLUMNS - 4])
     if len(lines) > 10:
         say("    …")

@@ -1,0 +1,187 @@
+"""What a learner's process answers to each request. This file needs the standard library and NumPy only."""
+
+import ast
+import contextlib
+import inspect
+import itertools
+import linecache
+import sys
+import textwrap
+import types
+
+import numpy as np
+
+MAX_LINES = 10_000  # assignments of one run that are kept
+MAX_KEPT = 32 * 2**20  # bytes of their values
+
+
+class Answers:
+    """Answers the requests of the judge. Each method takes what its request has, and returns its reply as a dict."""
+
+    def __init__(self, wire, reporting, said):
+        self.wire = wire.Wire()
+        self.kinds = wire.KINDS
+        self.split = wire.split
+        self.reporting = reporting
+        self.said = said  # tells of an error in one line
+        self.module = None
+        self.caches = {}
+
+    def ready(self):
+        """Python and NumPy have started."""
+        return {}
+
+    def load(self, name, path, text):
+        """Run a file; the reply describes its functions: where they come from, and their parameters."""
+        self.module = types.ModuleType(name)
+        self.module.__file__ = path
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        sys.modules.setdefault(name, self.module)  # dataclasses look for their module there
+        exec(compile(text, path, "exec"), vars(self.module))
+        functions = {}
+        for name, value in list(vars(self.module).items()):
+            if isinstance(name, str) and callable(value) and not isinstance(value, type):
+                home = str(getattr(value, "__module__", None))
+                with contextlib.suppress(TypeError, ValueError):
+                    functions[name] = {"home": home, "parameters": parameters_of(value)}
+        return {"functions": functions}
+
+    def forward(self, name, number, args, constants):
+        """Run a forward pass; its cache is kept under this number."""
+        before = copies({"args": args, "constants": constants})
+        with np.errstate(all="ignore"):
+            result = getattr(self.module, name)(*args, **constants)
+        written = changed(before)
+        if result is NotImplemented:
+            return {"kind": "handed on", "written": written}
+        if result is None or isinstance(result, tuple) and len(result) != 2:
+            return {"kind": "nothing", "written": written}
+        if not isinstance(result, tuple):
+            return {"kind": "no pair", "written": written}
+        out, cache = result
+        if out is None or out is ... or cache is ...:
+            return {"kind": "nothing", "written": written}
+        self.caches[number] = cache
+        return {"kind": "pair", "out": out, "written": written}
+
+    def backward(self, name, number, dout):
+        """Run a backward pass on the cache of this number."""
+        cache = self.caches[number]
+        before = copies({"dout": dout, "cache": cache})
+        with np.errstate(all="ignore"):
+            gradients = getattr(self.module, name)(dout, cache)
+        return {"gradients": gradients, "written": changed(before)}
+
+    def look(self, number):
+        """The arrays in the cache of this number."""
+        found = {}
+        for path, array in arrays_in(self.caches[number]).items():
+            if getattr(getattr(array, "dtype", None), "kind", "O") in self.kinds:
+                found[path] = array
+        return {"arrays": found}
+
+    def call(self, name, args, constants):
+        """Call a function of the file; the reply has its value, and the places of the inputs that it changed."""
+        inputs = {f"args.{i}": value for i, value in enumerate(args)}
+        inputs |= {f"constants.{name}": value for name, value in constants.items()}
+        before = {place: self.wire.pack(value) for place, value in inputs.items()}
+        with np.errstate(all="ignore"):
+            value = getattr(self.module, name)(*args, **constants)
+        return {"value": value, "written": [place for place in inputs if self.is_changed(inputs, before, place)]}
+
+    def is_changed(self, inputs, before, place):
+        try:
+            return self.wire.pack(inputs[place]) != before[place]
+        except (TypeError, ValueError, RecursionError):  # something was put in that is no value
+            return True
+
+    def lines(self, name, dout, values):
+        """Run backward(dout, v) line by line; the reply has each assignment as (name, value), in their sequence.
+
+        read: the names of the forward values that were read from v. stopped: why it did not come to its end, or "".
+        """
+        found, kept = [], [0]
+
+        def report(name, value):
+            try:
+                data = self.wire.pack(value)
+            except (TypeError, ValueError, RecursionError):  # a function, a module: no value
+                return value
+            kept[0] += len(data)
+            if len(found) >= MAX_LINES or kept[0] > MAX_KEPT:
+                raise RuntimeError("this is too much to show line by line")
+            found.append((name, self.wire.unpack(*self.split(data))))
+            return value
+
+        before = copies({"dout": dout, "v": values})
+        v = Values(values)
+        function = getattr(self.module, name)
+        source, first = inspect.getsourcelines(function)
+        definition = ast.parse(textwrap.dedent("".join(source))).body[0]
+        ast.increment_lineno(definition, first - 1)
+        code = self.reporting.reporting(definition, self.module.__file__)
+        around = function.__globals__ | inspect.getclosurevars(function).nonlocals | {self.reporting.REPORT: report}
+        exec(code, around)
+        stopped = ""
+        try:
+            with np.errstate(all="ignore"):
+                around[definition.name](dout, v)
+        except BaseException as error:
+            stopped = self.said(error)
+        return {"assigned": found, "read": list(v._read), "stopped": stopped, "written": changed(before)}
+
+
+class Values:
+    """The values of a forward pass by name, `v.x_hat`. It notes which of them are read."""
+
+    def __init__(self, values):
+        self._values = values
+        self._read = {}
+
+    def __getattr__(self, name):
+        values = self.__dict__.get("_values", {})
+        if name not in values:
+            raise AttributeError(f"the forward pass has no value {name!r}; it has {', '.join(values)}")
+        self._read[name] = values[name]
+        return values[name]
+
+    def __repr__(self):
+        return f"Values({', '.join(self._values)})"
+
+
+def parameters_of(function):
+    """The parameters of a function: name, kind, and whether there is a default, with its value where it is simple."""
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        default = parameter.default
+        has_default = default is not parameter.empty
+        simple = default if type(default) in (bool, int, float, str) else None
+        found.append([parameter.name, int(parameter.kind), has_default, simple])
+    return found
+
+
+def copies(value):
+    """Each array in a value with its copy, by its path."""
+    return {path: (array, array.copy()) for path, array in arrays_in(value).items()}
+
+
+def changed(pairs):
+    """The paths of the arrays that no longer equal their copies."""
+    return [path for path, (array, copy) in pairs.items() if array.tobytes() != copy.tobytes()]
+
+
+def arrays_in(value):
+    """The arrays in a value of dicts, tuples and lists, each once, by their paths."""
+    found, seen, todo = {}, set(), [("", value)]
+    while todo:
+        path, one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, (np.ndarray, np.generic)):
+            found[path] = one
+        elif isinstance(one, (tuple, list, dict)):
+            named = one.items() if isinstance(one, dict) else zip(getattr(one, "_fields", itertools.count()), one)  # noqa: B905
+            inner = [(f"{path}.{name}" if path else str(name), part) for name, part in named]
+            todo += reversed(inner)
+    return found

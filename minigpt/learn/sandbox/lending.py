@@ -1,0 +1,111 @@
+"""What the judge computes for a learner's file: operations that the file may borrow, such as `linear` for an MLP."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from minigpt import ops
+from minigpt.errors import InputError
+from minigpt.ops import random_keys, reference
+
+MAX_NUMBERS = 2**20  # in the arguments of one call, or in what a product of them gives
+MAX_IN_PRODUCTS = 2**13  # the same, where the size of the result is not known: it may be the square of it
+PRODUCTS = ("linear", "embedding", "attention", "lstm", *ops.composites)
+MAX_MASK = 2**22  # elements of a mask
+MAX_CACHES = 2_000  # of borrowed operations at one time
+
+
+class Lender:
+    """Answers calls of borrowed operations. allowed: the operations that are lent, by name; None: nothing yet.
+
+    The reference computes. Caches stay here; the process has their numbers.
+    """
+
+    def __init__(self, allowed: Iterable[str] | None = None):
+        self.allowed = allowed
+        self._caches: dict[int, tuple[str, Any]] = {}
+        self._numbers = itertools.count(1)
+
+    def answer(self, name: Any, args: Any, constants: Any, gone: Any) -> tuple[str, Any]:
+        """("lent", the result), or ("refused", (the name of an error, its message)).
+
+        gone: numbers of caches that are not needed any more. All of it comes from the process, and may be anything.
+        """
+        self.forget(gone)
+        try:
+            return "lent", self._computed(name, args, constants)
+        except Exception as error:
+            kind = "TypeError" if isinstance(error, TypeError) else "ValueError"
+            return "refused", (kind, " ".join(str(error).split())[:500])
+
+    def forget(self, gone: Any) -> None:
+        """Drop the caches of these numbers."""
+        for number in gone if isinstance(gone, tuple) else ():
+            if isinstance(number, int):
+                self._caches.pop(number, None)
+
+    def _computed(self, name, args, constants):
+        if not isinstance(name, str) or not isinstance(args, tuple) or not isinstance(constants, dict):
+            raise InputError("a call of a borrowed operation that is none")
+        if name == "keep_mask":
+            return _keep_mask(*args)
+        op, _, way = name.rpartition("_")
+        if op not in ops.names or way not in ("forward", "backward"):
+            raise InputError(f"minigpt.ops has no {name} here")
+        if self.allowed is None:
+            raise InputError(f"{name} is not lent while the file is loaded: call it in a function")
+        if op not in self.allowed:
+            raise InputError(f"{name} is not lent to this file: write it yourself")
+        if not _is_small(op, way, args, constants):
+            raise InputError(f"{name} is lent for small arrays only")
+        with np.errstate(all="ignore"):
+            return self._forward(op, args, constants) if way == "forward" else self._backward(op, *args)
+
+    def _forward(self, op, args, constants):
+        if len(self._caches) >= MAX_CACHES:
+            raise InputError(f"{MAX_CACHES:,} caches of borrowed operations are kept: too many")
+        try:
+            out, cache = getattr(reference, f"{op}_forward")(*args, **constants)
+        except Exception:
+            ops.explain(op, *args, **constants)  # it says better what does not fit
+            raise
+        number = next(self._numbers)
+        self._caches[number] = (op, cache)
+        return out, number
+
+    def _backward(self, op, dout, number):
+        made_for, cache = self._caches.get(number, (None, None))
+        if made_for != op:
+            raise InputError(f"{op}_backward takes what {op}_forward cached")
+        return getattr(reference, f"{op}_backward")(dout, cache)
+
+
+def _keep_mask(key, rate, shape):
+    if not isinstance(key, random_keys.Key) or not isinstance(shape, tuple):
+        raise InputError("keep_mask takes a key, a rate and a shape")
+    size = 1
+    for length in shape:
+        size *= int(length)
+        if not 0 <= size <= MAX_MASK:
+            raise InputError(f"a mask of shape {shape}: at most {MAX_MASK:,} elements are lent")
+    return random_keys.keep_mask(key, float(rate), shape, np)
+
+
+def _is_small(op, way, args, constants):
+    """Is the result sure to fit in memory?"""
+    count = _count((args, constants))
+    if op == "linear" and way == "forward" and all(np.ndim(one) >= 2 for one in args[:2]):
+        x, w = args[:2]
+        return max(count, x.size // max(1, x.shape[-1]) * w.shape[-1]) <= MAX_NUMBERS
+    return count <= (MAX_IN_PRODUCTS if op in PRODUCTS and way == "forward" else MAX_NUMBERS)
+
+
+def _count(value):
+    """How many numbers a value holds."""
+    if isinstance(value, dict):
+        return sum(map(_count, value.values()))
+    if isinstance(value, (tuple, list, set)):
+        return sum(map(_count, value))
+    return np.size(value) if isinstance(value, np.ndarray) else 1

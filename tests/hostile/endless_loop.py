@@ -1,0 +1,6 @@
+"""A loop without an end."""
+
+
+def gelu_backward(dout, cache):
+    while True:
+        pass

@@ -1,0 +1,3 @@
+"""The reference itself."""
+
+from minigpt.ops.reference import gelu_backward, gelu_forward

@@ -1,0 +1,4 @@
+"""A loop without an end when the file is loaded."""
+
+while True:
+    pass

@@ -1,0 +1,3 @@
+"""A package that is not here."""
+
+import torch

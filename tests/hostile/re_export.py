@@ -1,0 +1,3 @@
+"""The library's pair under its own name."""
+
+from minigpt.ops import gelu_backward, gelu_forward

@@ -1,0 +1,4 @@
+"""The reference, read from the disk."""
+
+with open("REFERENCE") as file:
+    exec(file.read())
