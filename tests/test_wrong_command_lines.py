@@ -68,6 +68,7 @@ LINES = {
         tokenizer train --size 30 --out x
         tokenizer encode RUN --text hi
         info --sizes paper
+        trace --steps 3
         info RUN --layers 3
         stories --number 3
         stories -n 3
@@ -164,6 +165,13 @@ LINES = {
         stories --task sentiment --variety 9
         info --batch 0
         info --batch x
+        trace --batch 0
+        trace --layers 0
+        trace --heads 3
+        trace --seed -1
+        trace --dropout 1
+        trace --context 5
+        trace --model lstm --layers 2
         check --seed -1
         check --seed x
         tokenizer train --data words.txt --vocab 0 --out x
@@ -204,6 +212,13 @@ LINES = {
         train --init nowhere --data words.txt
         info --model gpt5
         info --size papr
+        trace --model gpt5
+        trace --size papr
+        trace --implementation quick
+        trace --tensor h.0.atn.c_attn.weight
+        trace --tensor 12.dxx
+        trace --tensor 9999
+        trace --tensor 0
         info --model gpt2 --size paper
         stories --task sentimnt
         stories --task sentiment --split dev
@@ -243,6 +258,15 @@ LINES = {
         sample RUN --prompt "the cat sat on the mat and saw a dog"
         sample RUN --prompt -x
         info nowhere
+        trace nowhere
+        trace words.txt
+        trace RUN --layers 3
+        trace RUN --text ""
+        trace RUN --text t
+        trace RUN --text "ü!"
+        trace RUN --text "the cat sat on the mat and saw a dog"
+        trace --json words.txt
+        trace --json no/where.json
         info words.txt
         info RUN --size nano
         info RUN --model gpt1

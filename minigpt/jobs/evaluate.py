@@ -86,7 +86,7 @@ def evaluate(options: EvaluateOptions) -> Report:
     """
     options.check()
     if options.json_file is not None:
-        _check_json_file(Path(options.json_file))
+        check_json_file(Path(options.json_file))
     evaluation = TASKS[options.task]
     items = evaluation.read(options.file)[: options.limit]
     model, tokenizer = models.open_both(options.folder)
@@ -109,7 +109,7 @@ def evaluate(options: EvaluateOptions) -> Report:
     return report
 
 
-def _check_json_file(path: Path) -> None:
+def check_json_file(path: Path) -> None:
     """Raises InputError for a file that exists already, and for a folder that cannot be written to."""
     if path.exists():
         raise InputError(f"--json {path} is there already: give another name")
