@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from minigpt import gradcheck
-from minigpt.learn import check_file, lines
+from minigpt.learn import lines
+from minigpt.learn.judging import check_file
 from minigpt.learn.lessons import PATTERNS
 
 ROOT = Path(__file__).parent.parent

@@ -40,6 +40,6 @@ def softmax_backward(dp, cache):
 
 
 if __name__ == "__main__":
-    from minigpt.learn.check_file import main
+    from minigpt.learn.judging.check_file import main
 
     raise SystemExit(main(__file__))

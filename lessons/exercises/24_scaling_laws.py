@@ -14,6 +14,8 @@ When all lines are right, your backward fits the constants to 40 losses (a few s
 Judge it:  python lessons/exercises/24_scaling_laws.py
 """
 
+import types
+
 import numpy as np
 
 
@@ -51,7 +53,7 @@ def values(e, a, b, alpha, beta, log_n, log_d):
     """Given: the values of a forward pass by name, without a table."""
     size_term, text_term = a - alpha * log_n, b - beta * log_d
     loss = np.exp(e) + np.exp(size_term) + np.exp(text_term)
-    return type("Values", (), dict(locals()))
+    return types.SimpleNamespace(**locals())
 
 
 def fit(log_n, log_d, log_loss, steps=4000):

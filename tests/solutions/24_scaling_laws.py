@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 
 
@@ -35,7 +37,7 @@ def values(e, a, b, alpha, beta, log_n, log_d):
     """Given: the values of a forward pass by name, without a table."""
     size_term, text_term = a - alpha * log_n, b - beta * log_d
     loss = np.exp(e) + np.exp(size_term) + np.exp(text_term)
-    return type("Values", (), dict(locals()))
+    return types.SimpleNamespace(**locals())
 
 
 def fit(log_n, log_d, log_loss, steps=4000):

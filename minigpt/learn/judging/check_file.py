@@ -58,11 +58,11 @@ def run(
         say(child.says)
         say(f"Seed {seed}.")
         report = Report(say, all_cases)
-        _try_all(remote, report, seed)
+        try_all(remote, report, seed)
         child.finish()
         if child.failure and not report.failed:
             report.add([("at the end", [Result("process", diagnosis=child.failure)])])
-        _show_printed(child, say)
+        show_printed(child, say)
         happy = report.close()
     if happy:
         say(f"Next: {next_step(path)}")
@@ -133,7 +133,7 @@ def next_step(path: Path) -> str:
     return f"lesson {lesson}, and then python {typed(where)}"
 
 
-def _try_all(remote: RemoteFile, report: Report, seed: int) -> None:
+def try_all(remote: RemoteFile, report: Report, seed: int) -> None:
     """All trials, until the process fails: each pair alone, and then, where all are right, in place."""
     written = remote.operations()
     for op in written:
@@ -156,7 +156,7 @@ def _watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
             return
 
 
-def _show_printed(child: Child, say: Callable[[str], None]) -> None:
+def show_printed(child: Child, say: Callable[[str], None]) -> None:
     """What the file printed, as text of printable characters, at most ten lines."""
     text = child.printed.all.decode("utf-8", "replace")
     lines = text.splitlines()

@@ -18,8 +18,8 @@ MAX_KEPT = 32 * 2**20  # bytes of their values
 class Answers:
     """Answers the requests of the judge. Each method takes what its request has, and returns its reply as a dict."""
 
-    def __init__(self, wire, reporting, said):
-        self.wire = wire.Wire()
+    def __init__(self, wire, of_stream, reporting, said):
+        self.wire = of_stream
         self.kinds = wire.KINDS
         self.split = wire.split
         self.reporting = reporting
@@ -79,6 +79,10 @@ class Answers:
             if getattr(getattr(array, "dtype", None), "kind", "O") in self.kinds:
                 found[path] = array
         return {"arrays": found}
+
+    def value(self, name):
+        """The value of a name of the file, such as a constant."""
+        return {"value": getattr(self.module, name)}
 
     def call(self, name, args, constants):
         """Call a function of the file; the reply has its value, and the places of the inputs that it changed."""

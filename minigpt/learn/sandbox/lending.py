@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,19 +14,42 @@ MAX_NUMBERS = 2**20  # in the arguments of one call, or in what a product of the
 MAX_IN_PRODUCTS = 2**13  # the same, where the size of the result is not known: it may be the square of it
 PRODUCTS = ("linear", "embedding", "attention", "lstm", *ops.composites)
 MAX_MASK = 2**22  # elements of a mask
+CACHES = "minigpt.ops."  # where the classes of caches are
 MAX_CACHES = 2_000  # of borrowed operations at one time
+
+
+class Lent(NamedTuple):
+    """The cache of an operation that the process has called, as the judge's code holds it."""
+
+    op: str
+    cache: Any
 
 
 class Lender:
     """Answers calls of borrowed operations. allowed: the operations that are lent, by name; None: nothing yet.
 
-    The reference computes. Caches stay here; the process has their numbers.
+    The reference computes. Caches stay here; the process has their numbers. Caches that an exercise's own judge has
+    made by `ops` are numbered too, when they are given to the process.
     """
 
     def __init__(self, allowed: Iterable[str] | None = None):
         self.allowed = allowed
-        self._caches: dict[int, tuple[str, Any]] = {}
+        self._caches: dict[int, Lent] = {}
         self._numbers = itertools.count(1)
+
+    def number_of(self, value: Any) -> int | None:
+        """A number for a cache that is given to the process; None for every other value."""
+        if isinstance(value, Lent):
+            return self._keep(value)
+        if isinstance(value, tuple) and type(value).__module__.startswith(CACHES) and not isinstance(value, ops.Key):
+            return self._keep(Lent("", value))
+        return None
+
+    def of(self, number: int) -> Lent:
+        """The cache that the process has returned by its number. Raises ValueError where there is none."""
+        if type(number) is not int or number not in self._caches:
+            raise ValueError(f"no cache has the number {number}")
+        return self._caches[number]
 
     def answer(self, name: Any, args: Any, constants: Any, gone: Any) -> tuple[str, Any]:
         """("lent", the result), or ("refused", (the name of an error, its message)).
@@ -51,6 +74,8 @@ class Lender:
             raise InputError("a call of a borrowed operation that is none")
         if name == "keep_mask":
             return _keep_mask(*args)
+        if name in SHAPING:
+            return SHAPING[name](*args)
         op, _, way = name.rpartition("_")
         if op not in ops.names or way not in ("forward", "backward"):
             raise InputError(f"minigpt.ops has no {name} here")
@@ -71,15 +96,28 @@ class Lender:
         except Exception:
             ops.explain(op, *args, **constants)  # it says better what does not fit
             raise
-        number = next(self._numbers)
-        self._caches[number] = (op, cache)
-        return out, number
+        return out, self._keep(Lent(op, cache))
 
     def _backward(self, op, dout, number):
-        made_for, cache = self._caches.get(number, (None, None))
-        if made_for != op:
+        lent = self._caches.get(number)
+        if lent is None or lent.op not in (op, ""):
             raise InputError(f"{op}_backward takes what {op}_forward cached")
-        return getattr(reference, f"{op}_backward")(dout, cache)
+        implementation = reference if lent.op else ops
+        return getattr(implementation, f"{op}_backward")(dout, lent.cache)
+
+    def _keep(self, lent):
+        number = next(self._numbers)
+        self._caches[number] = lent
+        return number
+
+
+def _causal_mask(n_queries, n_keys, xp=None):
+    if not (isinstance(n_queries, int) and isinstance(n_keys, int) and 0 <= n_queries * n_keys <= MAX_MASK):
+        raise InputError(f"causal_mask takes two lengths, and is lent for at most {MAX_MASK:,} elements")
+    return ops.causal_mask(n_queries, n_keys, np)
+
+
+SHAPING = {"causal_mask": _causal_mask, "split_heads": ops.split_heads, "merge_heads": ops.merge_heads}
 
 
 def _keep_mask(key, rate, shape):

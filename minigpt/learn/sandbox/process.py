@@ -50,7 +50,7 @@ class Child:
         self.printed = Printed(MAX_PRINTED)
         self.dropped: list[int] = []  # numbers of caches that are not needed any more
         self.lender = Lender()
-        self._wire = wire.Wire(Key)
+        self._wire = wire.Wire(Key, self.lender)
         self._number = 0
         self._job = None
         self._killed = False

@@ -33,7 +33,7 @@ class Stream:
     """Messages from the judge and to it, and calls of borrowed operations in the middle of a request."""
 
     def __init__(self, wire_module, cache_class, requests, replies):
-        self.wire = wire_module.Wire()
+        self.wire = wire_module.Wire(loans=self)
         self.lengths = wire_module.lengths
         self.head = wire_module.LENGTHS.size
         self.cache_class = cache_class
@@ -42,6 +42,14 @@ class Stream:
         self.lock = threading.Lock()
         self.ahead = bytearray()  # what was read of the next message
         self.dropped = []
+
+    def number_of(self, value):
+        """The number of the cache of a borrowed operation; None for every other value."""
+        return value.number if type(value) is self.cache_class else None
+
+    def of(self, number):
+        """The cache with this number, which the judge has."""
+        return self.cache_class(number, self.dropped)
 
     def send(self, message):
         data = memoryview(self.wire.pack(message))
@@ -157,7 +165,7 @@ def main():
     def said(error):
         return modules["raised"].described(error, hidden)
 
-    answers = modules["answers"].Answers(wire, modules["reporting"], said)
+    answers = modules["answers"].Answers(wire, stream.wire, modules["reporting"], said)
     modules.pop("fence").install(os.getcwd(), [*settings["readable"], *sys.path], settings["hidden"])
     while True:
         answer(stream, answers, said)

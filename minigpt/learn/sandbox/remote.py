@@ -133,6 +133,10 @@ class RemoteFile:
             raise InputError(f"the file has no function {name}: it has {', '.join(self.signatures) or 'none'}")
         return RemoteFunction(self.child, name, self.signatures[name])
 
+    def value(self, name: str) -> Any:
+        """The value of a name of the file, such as a constant. Raises RaisedElsewhere where it has none."""
+        return self.child.request("value", name=name).get("value")
+
     def operations(self) -> list[str]:
         """The operations of which the file has both passes."""
         there = vars(self.module)

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import struct
+import types
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +37,28 @@ class Key(NamedTuple):
     row: int = 0
 
 
-class Wire:
-    """Turns values into messages and back. key: the class of keys on this side, with the fields bits and row."""
+class NoLoans:
+    """Of a side that knows no caches of borrowed operations. Such a cache travels as a number."""
 
-    def __init__(self, key: type = Key):
+    def number_of(self, value: Any) -> int | None:
+        """The number of a cache; None for every other value."""
+        return None
+
+    def of(self, number: int) -> Any:
+        """The cache that has this number. Raises ValueError where there is none."""
+        raise ValueError(f"no cache has the number {number}")
+
+
+class Wire:
+    """Turns values into messages and back.
+
+    key: the class of keys on this side, with the fields bits and row. loans: gives caches of borrowed operations their
+    numbers, as NoLoans does for none.
+    """
+
+    def __init__(self, key: type = Key, loans: Any = None):
         self.key = key
+        self.loans = loans or NoLoans()
 
     def pack(self, value: Any) -> bytes:
         """The bytes of one message.
@@ -56,7 +74,7 @@ class Wire:
 
     def unpack(self, text: bytes, numbers: bytes) -> Any:
         """The value of a message, from its two parts. Raises ValueError for what is no message."""
-        reader = _Reader(self.key, numbers)
+        reader = _Reader(self.key, numbers, self.loans)
         try:
             value = reader.value(json.loads(text), MAX_DEPTH)
         except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
@@ -86,6 +104,11 @@ class Wire:
         return self._packed_group(value, blocks, depth - 1)
 
     def _packed_group(self, value, blocks, depth):
+        loan = self.loans.number_of(value)
+        if loan is not None:
+            return {"loan": loan}
+        if isinstance(value, types.SimpleNamespace):
+            return {"names": self._packed(vars(value), blocks, depth)}
         if isinstance(value, dict):
             pairs = []
             for key, part in value.items():
@@ -146,8 +169,9 @@ def _check_lengths(n_text, n_numbers):
 class _Reader:
     """Takes a message apart. at: how many of the bytes of its numbers were taken."""
 
-    def __init__(self, key, numbers):
+    def __init__(self, key, numbers, loans):
         self.key = key
+        self.loans = loans
         self.numbers = numbers
         self.at = 0
 
@@ -180,6 +204,10 @@ class _Reader:
             return _read_int(inside)
         if kind == "key":
             return self.key(*self.parts(inside, depth))
+        if kind == "loan":
+            return self.loans.of(inside)
+        if kind == "names":
+            return types.SimpleNamespace(**self.value(inside, depth - 1))
         if kind == "set":
             return {_as_key(part) for part in self.parts(inside, depth)}
         raise ValueError(f"a value of kind {kind}")
