@@ -101,7 +101,7 @@ def as_taken(
     """A call of the reference, (args, constants), as another forward function takes it.
 
     Inputs that it does not take by position are given by name. An option that it does not know is left out where it
-    changes nothing.
+    changes nothing: a rate of dropout does not without a key.
     """
     parameters = _parameters_of(forward)
     of_reference = _parameters_of(reference)
@@ -110,9 +110,12 @@ def as_taken(
     names = inputs[start : len(args)]
     end = start + len(names)
     by_name = dict(zip(names, args[start:end], strict=True))
+    given = by_name | constants
+    drops = given.get("key") is not None
     options = {}
-    for name, value in (by_name | constants).items():
-        if _is_known(name, parameters) or not _is_unused(name, value, of_reference):
+    for name, value in given.items():
+        unused = _is_unused(name, value, of_reference) or (name == "rate" and not drops)
+        if _is_known(name, parameters) or not unused:
             options[name] = value
     return (*args[:start], *args[end:]), options
 
