@@ -104,6 +104,7 @@ class Report:
         self.all_cases = all_cases  # a skipped case counts as one that failed
         self.start = perf_counter()
         self.worst = (0.0, "")
+        self.wrong = []  # (what was tried, a result that is not happy)
         self.failed = 0
         self.trials = 0
         self.skipped = 0
@@ -128,6 +129,7 @@ class Report:
             self.tensors += len(results)
             self.failed += worst.word != "happy"
             self.worst = max(self.worst, (worst.error, prefix + what))
+            self.wrong += [(prefix + what, result) for result in results if result.word != "happy"]
             for result in results:
                 if result.diagnosis and result.name not in explained:
                     explained.add(result.name)

@@ -1,0 +1,216 @@
+"""One exercise, one file, one verdict. The file runs in another process; everything that is said of it is said here.
+
+Exercise 0 of a lesson, and exercises that hold an operation of the library, are judged by the library's own cases. All
+others have a judge of their own below their functions: it runs here, from the text that is shipped, and each call of a
+learner's function goes to the learner's process.
+"""
+
+import ast
+import contextlib
+import io
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from minigpt import ops
+from minigpt.errors import InputError
+from minigpt.gradcheck.judge import RaisedElsewhere
+from minigpt.gradcheck.results import Result
+from minigpt.jobs.check import Report
+from minigpt.learn import lines
+from minigpt.learn.classroom.advice import what_to_print
+from minigpt.learn.classroom.course import Exercise, path_of, source_of
+from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.line_of_text import line_of_text
+from minigpt.learn.classroom.stubs import handed_out, parts
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG, Finding, Verdict
+from minigpt.learn.judging.borrowing import lent_to
+from minigpt.learn.judging.check_file import read, show_printed, try_all
+from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
+from minigpt.learn.sandbox.remote import RemoteFile
+
+MOST_SEEDS = 2**31
+MOST_LINES = 60  # of a report
+GAP = "your turn"  # stands where a learner has to write
+
+
+class Limits(NamedTuple):
+    """seconds: for a whole file. call_seconds: for one call. seed: of the cases; None draws one."""
+
+    seconds: float = WHOLE_SECONDS
+    call_seconds: float = CALL_SECONDS
+    seed: int | None = None
+
+
+def check_exercise(exercise: Exercise, path: Path, limits: Limits, say: Callable[[str], None] | None = None) -> Verdict:
+    """Judge a file as this exercise; each line of the report is also said as it comes.
+
+    Raises InputError for a file that is missing or is not Python, and for limits that are not positive.
+    """
+    text = read(path)
+    seed = secrets.randbelow(MOST_SEEDS) if limits.seed is None else limits.seed
+    judging = _Judging(exercise, path, text, seed, say)
+    if text == handed_out(exercise):
+        return judging.verdict(NOT_BEGUN, "")
+    with Child(limits.seconds, limits.call_seconds) as child:
+        judging.run(child)
+        return judging.verdict(judging.word(), child.says)
+
+
+class _Judging:
+    """One file while it is judged: what was said, and what was found."""
+
+    def __init__(self, exercise, path, text, seed, say):
+        self.exercise = exercise
+        self.path = path
+        self.text = text
+        self.seed = seed
+        self.lines = []
+        self.findings = []
+        self.failure = ""
+        self._say = say
+        self._start = perf_counter()
+
+    def say(self, line: str) -> None:
+        """One more line of the report."""
+        if len(self.lines) < MOST_LINES:
+            self.lines.append(line)
+            if self._say:
+                self._say(line)
+
+    def found(self, tried: str, mistake: str) -> None:
+        """A finding without a tensor."""
+        self.say(mistake)
+        self.findings.append(Finding(tried, "", mistake))
+
+    def run(self, child: Child) -> None:
+        """Judge the file in this process."""
+        try:
+            remote = RemoteFile(child, self.path, self.text)
+        except InputError as error:  # the file is Python, and cannot be run
+            self.failure = str(error)
+            self.found("file", self.failure)
+            return
+        source = "" if self.exercise.operations else source_of(self.exercise)
+        if self.exercise.operations or "check_file" in source:
+            self._by_the_library(remote)
+        else:
+            self._by_its_own_judge(remote, source)
+        child.finish()
+        show_printed(child, self.say)
+        self.failure = child.failure
+        if child.failure and not self.findings:
+            self.found("at the end", child.failure)
+        if self.findings and self.findings[0].tensor:
+            for line in what_to_print(self.text, self.findings[0]):
+                self.say(line)
+
+    def word(self) -> str:
+        """The verdict in a word."""
+        if self.failure:
+            return NO_ANSWER
+        return WRONG if self.findings else RIGHT
+
+    def verdict(self, word: str, tier: str) -> Verdict:
+        """All of it."""
+        seconds = perf_counter() - self._start
+        return Verdict(self.exercise.key, word, self.findings, self.lines, self.seed, tier, seconds)
+
+    def _by_the_library(self, remote: RemoteFile) -> None:
+        """Every case of every operation; where all is right, the operation in a model that writes a line."""
+        needed = self.exercise.operations
+        missing = [op for op in needed if op not in remote.operations()]
+        for op in missing:
+            self.found(op, tr("{op}_forward or {op}_backward is missing: the file needs both", op=op))
+        if missing or not remote.operations():
+            return
+        remote.child.lender.allowed = lent_to(remote.operations())
+        report = Report(self.say)
+        try_all(remote, report, self.seed)
+        self.findings += [_finding(tried, result) for tried, result in report.wrong]
+        if report.close():
+            self._show_a_line(remote)
+
+    def _show_a_line(self, remote: RemoteFile) -> None:
+        try:
+            written = line_of_text(remote.module)
+        except Exception as error:  # whatever a learner's operation makes of it
+            self.found("a small model", tr("a small model cannot train with it: {error}", error=error))
+            return
+        if written:
+            self.say(tr("A small GPT-2 has trained with it, and writes:"))
+            self.say(f"    {written}")
+
+    def _by_its_own_judge(self, remote: RemoteFile, source: str) -> None:
+        """Run the judge of the shipped file, with the learner's functions in the place of its own."""
+        upper, judge = parts(source)
+        shipped = str(path_of(self.exercise))  # where the source of its functions is looked up
+        names = {"__name__": "exercise", "__file__": shipped}
+        exec(compile(upper, shipped, "exec"), names)
+        remote.child.lender.allowed = frozenset(op for op in ops.names if f"ops.{op}_" in upper)
+        for name in _learners_functions(upper):
+            if name not in remote.signatures:
+                self.found(name, tr("the function {name} is missing", name=name))
+                return
+            names[name] = remote.function(name)
+        for name in _constants_with_gaps(upper):
+            names[name] = remote.value(name)
+        names["__name__"] = "__main__"
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), lines.watched() as results:
+            ending = _ending_of(compile(judge, shipped, "exec"), names)
+        for line in said.getvalue().splitlines():
+            self.say(line)
+        if ending in (None, 0):
+            return
+        wrong = [result for result in results if result.word != "happy"]
+        self.findings += [_finding(self.exercise.key, result) for result in wrong]
+        if isinstance(ending, str):
+            self.found(self.exercise.key, ending)
+        elif not self.findings:
+            *_, last = ["", *self.lines]
+            self.findings.append(Finding(self.exercise.key, "", last))
+
+
+def _ending_of(judge, names) -> int | str | None:
+    """How a judge ends: 0 or None where all is right, otherwise a status or a sentence."""
+    try:
+        exec(judge, names)
+    except SystemExit as ending:
+        return ending.code
+    except RaisedElsewhere as error:
+        return str(error)
+    except NotImplementedError:
+        return tr("it returns nothing yet")
+    except Exception as error:  # the judge could not use what a learner's function has returned
+        return tr("what it returns cannot be used: {kind}: {error}", kind=type(error).__name__, error=error)
+    return tr("its judge has not come to an end")
+
+
+def _learners_functions(upper: str) -> list[str]:
+    """The functions that a learner writes: those with a gap, or, where a bug is to be found, all of them."""
+    functions = [node for node in ast.parse(upper).body if isinstance(node, ast.FunctionDef)]
+    lines_of = upper.splitlines()
+    with_gaps = [node.name for node in functions if _has_gap(node, lines_of)]
+    return with_gaps or [node.name for node in functions if not _constants_with_gaps(upper)]
+
+
+def _constants_with_gaps(upper: str) -> list[str]:
+    """The constants that a learner writes, such as the text of a kernel."""
+    lines_of = upper.splitlines()
+    assignments = [node for node in ast.parse(upper).body if isinstance(node, ast.Assign)]
+    return [target.id for node in assignments if _has_gap(node, lines_of) for target in node.targets]
+
+
+def _has_gap(node: ast.stmt, lines_of: list[str]) -> bool:
+    """Does a learner write in these lines, or in the comment behind the last one?"""
+    return any(GAP in line for line in lines_of[node.lineno - 1 : node.end_lineno])
+
+
+def _finding(tried: str, result: Result) -> Finding:
+    mistake = re.sub(r"\s+", " ", result.diagnosis) or tr("the gradient is wrong")
+    index = tuple(int(number) for number in result.index)
+    return Finding(tried, result.name, mistake, index, float(result.analytic), float(result.numeric))

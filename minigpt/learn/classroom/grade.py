@@ -1,0 +1,181 @@
+"""`minigpt learn grade`: a class of submissions, in parallel, to a table, a CSV file and one page of HTML.
+
+Each verdict is written down as soon as it is there. The same command goes on where it was stopped, and gives the same
+table again: the seed of the cases is drawn once for a class, and a file that has not changed is not judged twice.
+"""
+
+import csv
+import hashlib
+import importlib.metadata
+import io
+import json
+import multiprocessing
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from minigpt.device.threads import set_threads
+from minigpt.errors import InputError, check_ranges
+from minigpt.files.disk import read_json, write_bytes
+from minigpt.jobs.option_fields import argument, option
+from minigpt.learn.classroom.checking import MOST_SEEDS, Limits, check_exercise
+from minigpt.learn.classroom.class_report import page
+from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.submissions import Submission, find_submissions
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG
+from minigpt.learn.lessons import DISTRIBUTION
+
+SIGNS = {RIGHT: "right", WRONG: "wrong", NOT_BEGUN: "not begun", NO_ANSWER: "no answer"}
+VERDICTS, SETTINGS = "verdicts.jsonl", "settings.json"
+
+
+@dataclass(kw_only=True)
+class GradeOptions:
+    """What `minigpt learn grade` can be told."""
+
+    folder: str = argument("the submissions: a folder for each learner", metavar="FOLDER")
+    out: str = option("grades", "where the verdicts, the table and the page are written", metavar="DIR")
+    workers: int | None = option(None, "submissions judged at once; default: one for each core", metavar="N")
+    seed: int | None = option(None, "of the cases; default: drawn once, and kept in DIR", metavar="N")
+    time_limit: float = option(60.0, "seconds for each file", metavar="SECONDS")
+
+    def check(self) -> None:
+        """Raises InputError for a number outside its range."""
+        check_ranges(self, 1, "workers")
+        if not self.time_limit > 0:
+            raise InputError(f"--time-limit {self.time_limit:g}: give seconds, more than 0")
+
+
+def grade(options: GradeOptions) -> list[dict[str, Any]]:
+    """Judge every submission that has no verdict yet; write and print the table. Returns all verdicts.
+
+    Raises InputError for a folder without submissions or with two that cannot be told apart, and for results that were
+    made with another seed.
+    """
+    options.check()
+    submissions = find_submissions(Path(options.folder))
+    out = Path(options.out)
+    limits = Limits(seconds=options.time_limit, seed=_seed(options, out))
+    known = _known(out / VERDICTS)
+    todo = [one for one in submissions if _key(one, limits) not in known]
+    print(tr("{n} submissions, {todo} to be judged", n=len(submissions), todo=len(todo)))
+    _judge_all(todo, limits, out, options.workers or os.cpu_count() or 1, known)
+    rows = [known[_key(one, limits)] for one in submissions if _key(one, limits) in known]
+    write_bytes(out / "table.csv", _csv(rows).encode("utf-8-sig"))  # so that a spreadsheet knows the encoding
+    write_bytes(out / "report.html", page(rows).encode("utf-8"))
+    _show(rows, out)
+    return rows
+
+
+def _judge_all(todo, limits, out, workers, known) -> None:
+    """Judge submissions in several processes; each verdict is appended to the file as it comes."""
+    if not todo:
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    jobs = [(one, limits) for one in todo]
+    with (
+        multiprocessing.get_context("spawn").Pool(min(workers, len(todo)), set_threads, (1,)) as pool,
+        open(out / VERDICTS, "a", encoding="utf-8") as file,
+    ):
+        for row in tqdm(pool.imap_unordered(_judge, jobs), total=len(jobs), unit=" files"):
+            known[row["key"]] = row
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.flush()
+
+
+def _judge(job: tuple[Submission, Limits]) -> dict[str, Any]:
+    """One submission -> its verdict, as it is written down."""
+    submission, limits = job
+    row = {"key": _key(submission, limits), "learner": submission.learner, "exercise": submission.exercise.key}
+    try:
+        verdict = check_exercise(submission.exercise, submission.path, limits)
+    except InputError as error:
+        finding = {"tried": "file", "tensor": "", "index": [], "mistake": str(error)}
+        return row | {"word": NO_ANSWER, "findings": [finding], "report": [str(error)], "sandbox": "", "seconds": 0.0}
+    return row | verdict.as_json() | {"report": verdict.report}
+
+
+def _key(submission: Submission, limits: Limits) -> str:
+    """What a verdict depends on: the learner, the exercise, the file's bytes, the seed, and this version."""
+    content = hashlib.sha256(submission.path.read_bytes()).hexdigest()[:16]
+    return f"{submission.learner}/{submission.exercise.key}/{content}/{limits.seed}/{version()}"
+
+
+def version() -> str:
+    """The version of this installation; "source" where it is not installed."""
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "source"
+
+
+def _seed(options: GradeOptions, out: Path) -> int:
+    """The seed of this class, drawn the first time."""
+    path = out / SETTINGS
+    if path.is_file():
+        kept = read_json(path).get("seed")
+        if options.seed is not None and options.seed != kept:
+            raise InputError(
+                f"--seed {options.seed}: {out} has verdicts with seed {kept}: leave it out, or give another --out"
+            )
+        return kept
+    seed = secrets.randbelow(MOST_SEEDS) if options.seed is None else options.seed
+    write_bytes(path, json.dumps({"seed": seed}).encode())
+    return seed
+
+
+def _known(path: Path) -> dict[str, dict]:
+    """The verdicts that are written down; a last line that was cut short is left out."""
+    known = {}
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+                known[row["key"]] = row
+            except (ValueError, KeyError, TypeError):
+                continue
+    return known
+
+
+def _csv(rows: list[dict]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["learner", "exercise", "verdict", "tensor", "index", "yours", "true", "mistake"])
+    for row in rows:
+        first = (row["findings"] or [{}])[0]
+        index = ", ".join(map(str, first.get("index", [])))
+        numbers = [first.get("yours"), first.get("true")]
+        cells = [
+            row["learner"],
+            row["exercise"],
+            row["word"],
+            first.get("tensor"),
+            index,
+            *numbers,
+            first.get("mistake"),
+        ]
+        table.writerow(_plain(cell) for cell in cells)
+    return text.getvalue()
+
+
+def _plain(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t" else cell
+
+
+def _show(rows: list[dict], out: Path) -> None:
+    """The table: a line for each learner."""
+    exercises = sorted({row["exercise"] for row in rows})
+    words = {(row["learner"], row["exercise"]): row["word"] for row in rows}
+    learners = sorted({row["learner"] for row in rows}, key=str.casefold)
+    width = max(len(learner) for learner in learners)
+    print(f"{'':{width}}  " + "  ".join(exercises))
+    for learner in learners:
+        cells = [f"{SIGNS.get(words.get((learner, key), ''), '-'):{len(key)}}" for key in exercises]
+        print(f"{learner:{width}}  " + "  ".join(cells).rstrip())
+    right = sum(row["word"] == RIGHT for row in rows)
+    print(tr("{right} of {n} are right. The page: {page}", right=right, n=len(rows), page=out / "report.html"))

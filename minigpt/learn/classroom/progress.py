@@ -1,0 +1,80 @@
+"""What a learner has done, in one file that a person can read: `progress.toml` in the folder of the course."""
+
+import datetime
+import tomllib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from minigpt.errors import InputError
+from minigpt.files.disk import write_bytes
+
+FILE = "progress.toml"
+VERSION = 1
+HEAD = (
+    "# Written by `minigpt learn`. A table for each exercise: when it was handed out, how many checks it has had, how\n"
+    "# many hints were read, and when it was right for the first time. Delete a table to begin that exercise again.\n"
+)
+
+
+@dataclass
+class Record:
+    """What is known of one exercise. tried: checks of a file that was changed. failed: those of them that failed."""
+
+    started: str = ""
+    tried: int = 0
+    failed: int = 0
+    hints: int = 0
+    solved: str = ""
+    answer_seen: bool = False
+    own_answer: str = ""
+
+
+@dataclass
+class Progress:
+    """All records of a folder, by the key of the exercise. Raises InputError for a file that is damaged or newer."""
+
+    folder: Path
+    records: dict[str, Record] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Record:
+        return self.records.setdefault(key, Record())
+
+    @classmethod
+    def load(cls, folder: Path) -> "Progress":
+        """What stands in the folder; nothing, where it is new. Raises InputError for a damaged or newer file."""
+        path = folder / FILE
+        if not path.is_file():
+            return cls(folder)
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            version = table.pop("version")
+            if version > VERSION:
+                raise InputError(f"{path} was written by a newer minigpt: install that one, or move the file away")
+            records = {key: Record(**values) for key, values in table.items()}
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path} is damaged ({error}): mend it, or move it away; your exercises stay") from error
+        return cls(folder, records)
+
+    def save(self) -> None:
+        """Write the file, whole or not at all. Raises InputError where this cannot be done."""
+        lines = [HEAD + f"version = {VERSION}"]
+        for key, record in sorted(self.records.items()):
+            if record == Record():
+                continue
+            lines.append(f'\n["{key}"]')
+            lines += [f"{name} = {_toml(value)}" for name, value in asdict(record).items() if value]
+        write_bytes(self.folder / FILE, ("\n".join(lines) + "\n").encode())
+
+
+def today() -> str:
+    """The date, as it stands in the file."""
+    return datetime.date.today().isoformat()
+
+
+def _toml(value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "")
+    return f'"{escaped}"'

@@ -1,0 +1,69 @@
+"""The files that a class has handed in: whose each is, and which exercise.
+
+class/Kim Minji/03_attention.py          a folder for each learner, or
+class/Kim Minji - 03_attention.py        the name before the exercise's own file name
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from minigpt.errors import InputError
+from minigpt.learn.classroom import course
+from minigpt.learn.classroom.course import Exercise
+
+FLAT = re.compile(r"(?P<learner>.*?)[ _.-]*(?P<file>\d\d_[a-z0-9_]+\.py)")
+
+
+class Submission(NamedTuple):
+    """One file of one learner."""
+
+    learner: str
+    exercise: Exercise
+    path: Path
+
+
+def find_submissions(folder: Path) -> list[Submission]:
+    """All submissions in a folder, by learner and exercise; other files are left alone.
+
+    Raises InputError where the folder is missing or has no submission, for a file without a learner's name, and where a
+    learner has handed in an exercise twice.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder: give the one with the submissions")
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        submission = _submission(path, folder)
+        if submission is not None:
+            found.append(submission)
+    if not found:
+        raise InputError(
+            f"{folder} has no submission: expected files such as {folder / 'Kim Minji' / '03_attention.py'}"
+        )
+    counts = Counter((one.learner.casefold(), one.exercise.key) for one in found)
+    for one in found:
+        if counts[one.learner.casefold(), one.exercise.key] > 1:
+            both = " and ".join(str(other.path) for other in found if _same(other, one))
+            raise InputError(f"{one.learner} has handed in {one.exercise.file} twice: {both}: keep one of them")
+    return sorted(found, key=lambda one: (one.learner.casefold(), one.exercise.key))
+
+
+def _same(one: Submission, other: Submission) -> bool:
+    return (one.learner.casefold(), one.exercise.key) == (other.learner.casefold(), other.exercise.key)
+
+
+def _submission(path: Path, folder: Path) -> Submission | None:
+    """The submission that a file is; None for a file that bears no exercise's name."""
+    match = FLAT.fullmatch(path.name)
+    if match is None:
+        return None
+    try:
+        exercise = course.exercise_of(match["file"])
+    except InputError:
+        return None
+    inside = path.relative_to(folder).parts[:-1]
+    learner = match["learner"].strip() or (inside[0] if inside else "")
+    if not learner:
+        raise InputError(f"{path} has no learner's name: put it into a folder with the name, or the name before it")
+    return Submission(learner, exercise, path)

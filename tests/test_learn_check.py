@@ -1,0 +1,302 @@
+"""`minigpt learn check`, `grade` and `claim`: verdicts on files that are right, wrong, and not begun."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt.cli import main
+from minigpt.errors import InputError
+from minigpt.learn.classroom import claim, course, stubs
+from minigpt.learn.classroom.checking import Limits, check_exercise
+from minigpt.learn.classroom.class_report import mistakes
+from minigpt.learn.classroom.line_of_text import VERSE
+from minigpt.learn.classroom.progress import Progress
+from minigpt.learn.classroom.submissions import find_submissions
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG
+
+SOLUTIONS = Path(__file__).parent / "solutions"
+JUDGED = [exercise for lesson in course.lessons().values() for exercise in lesson.judged]
+SEED = Limits(seed=3)
+QUICK = ("01_tied_weights", "03_attention", "06_rmsnorm", "08_factored_table", "12_min_p", "15_byte_level_bpe",
+         "16_gpt2", "24_scaling_laws", "33_preferences")  # fmt: skip
+
+
+def solution(exercise) -> Path:
+    folder = SOLUTIONS / "operations" if exercise.operations else SOLUTIONS
+    return folder / exercise.file
+
+
+def some_slow(exercises, quick):
+    return [
+        pytest.param(one, id=one.key, marks=[] if one.key in quick else pytest.mark.slow) for one in exercises
+    ]  # fmt: skip
+
+
+def typed(*words) -> int:
+    return main(["learn", *map(str, words)])
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exercise", some_slow(JUDGED, (*QUICK, "00_operations")))
+def test_a_solution_is_right(exercise):
+    verdict = check_exercise(exercise, solution(exercise), SEED)
+    assert (verdict.word, verdict.findings) == (RIGHT, []), "\n".join(verdict.report)
+    assert verdict.sandbox and verdict.seed == 3
+
+
+@pytest.mark.parametrize(
+    "exercise", some_slow([one for one in JUDGED if "find_the_bug" in one.key], ("16_find_the_bug",))
+)
+def test_a_bug_that_stays_is_not_right(exercise, tmp_path):
+    path = tmp_path / exercise.file
+    path.write_text(stubs.handed_out(exercise) + "\n# looked at\n", encoding="utf-8")
+    verdict = check_exercise(exercise, path, SEED)
+    assert verdict.word == WRONG and verdict.findings, "\n".join(verdict.report)
+
+
+def test_what_is_not_begun_is_said_kindly(tmp_path, capsys):
+    typed("start", "03", "--folder", tmp_path)
+    capsys.readouterr()
+    assert typed("check", "03", "--folder", tmp_path) == 1
+    said = capsys.readouterr().out
+    assert said.count("not done yet. Open it: what you fill in is judged here.") == 3
+    assert "minigpt learn hint 03 1" in said and "wrong" not in said
+    progress = Progress.load(tmp_path)
+    assert progress["03_attention"].tried == 0  # nothing was tried
+
+
+def test_a_solved_lesson_is_happy_writes_a_line_and_says_what_is_next(tmp_path, capsys):
+    typed("start", "06", "--folder", tmp_path)
+    for exercise in course.lesson("06").judged[:2]:
+        (tmp_path / exercise.file).write_text(solution(exercise).read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("06_find_the_bug.py", "06_layernorm.py"):
+        (tmp_path / name).unlink()
+    capsys.readouterr()
+    assert typed("check", "06", "--folder", tmp_path, "--seed", 4) == 0
+    said = capsys.readouterr().out
+    assert f"A small GPT-2 has trained with it, and writes:\n    {VERSE}" in said
+    assert said.count(": right.") == 2 and "Next: " in said
+    progress = Progress.load(tmp_path)
+    assert progress["06_rmsnorm"].solved and progress["06_operations"].tried == 1
+
+
+WRONG_GELU = """import numpy as np
+C = np.sqrt(2 / np.pi)
+
+def gelu_forward(x):
+    t = np.tanh(C * (x + 0.044715 * x**3))
+    return 0.5 * x * (1 + t), (x, t)
+
+def gelu_backward(dout, cache):
+    x, t = cache
+    du = C * (1 + 3 * 0.044715 * x**2)
+    dx = dout * 0.5 * x * (1 - t * t) * du
+    return dx
+"""
+
+
+def test_a_wrong_line_is_named_with_both_numbers_and_what_to_print(tmp_path, capsys):
+    path = tmp_path / "03_operations.py"
+    exercise = course.exercise_of("03_operations")
+    text = solution(exercise).read_text(encoding="utf-8")
+    wrong = text.replace("dv = p.swapaxes(-1, -2) @ dout", "dv = 2 * (p.swapaxes(-1, -2) @ dout)")
+    assert wrong != text
+    path.write_text(wrong, encoding="utf-8")
+    assert typed("check", "03", path, "--folder", tmp_path, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    (verdict,) = found["exercises"]
+    first = verdict["findings"][0]
+    assert first["tensor"] == "v" and first["ratio"] == pytest.approx(2) and "counted twice" in first["mistake"]
+    assert verdict["exercise"] == "03_operations" and not found["right"]
+    assert typed("check", "03", path, "--folder", tmp_path) == 1
+    said = capsys.readouterr().out
+    assert 'print("dv", dv.shape, dv[' in said and "minigpt learn hint 03 0" in said
+
+
+def test_missing_operations_and_functions_are_named(tmp_path):
+    exercise = course.exercise_of("05_operations")
+    path = tmp_path / exercise.file
+    path.write_text(WRONG_GELU, encoding="utf-8")
+    verdict = check_exercise(exercise, path, SEED)
+    assert verdict.word == WRONG and "mlp_forward or mlp_backward is missing" in verdict.findings[0].mistake
+    other = course.exercise_of("12_min_p")
+    path.write_text("import numpy as np\n", encoding="utf-8")
+    verdict = check_exercise(other, path, SEED)
+    assert verdict.word == WRONG and "the function keep_min_p is missing" in verdict.findings[0].mistake
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from minigpt.ops.reference import gelu_forward, gelu_backward",
+        "from minigpt.ops import gelu_forward, gelu_backward",
+        "from minigpt import ops\ngelu_forward = ops.gelu_forward\ngelu_backward = ops.gelu_backward",
+        "from minigpt import ops\ndef gelu_forward(x):\n    return ops.gelu_forward(x)\n"
+        "def gelu_backward(dout, cache):\n    return ops.gelu_backward(dout, cache)",
+    ],
+)
+def test_the_reference_handed_in_again_is_not_right(tmp_path, text):
+    exercise = course.exercise_of("05_operations")
+    path = tmp_path / exercise.file
+    path.write_text(text + "\n", encoding="utf-8")
+    assert check_exercise(exercise, path, SEED).word in (WRONG, NO_ANSWER)
+
+
+def test_a_judge_is_not_the_learners(tmp_path):
+    """What a file has below its functions is not run: the shipped judge is."""
+    exercise = course.exercise_of("12_min_p")
+    handed = course.source_of(exercise)
+    path = tmp_path / exercise.file
+    path.write_text(handed.replace("raise SystemExit(", "pass #") + "\nprint('all of it is right')\n", encoding="utf-8")
+    verdict = check_exercise(exercise, path, SEED)
+    assert verdict.word == WRONG
+
+
+def test_a_file_that_is_missing_or_no_python_is_one_line(tmp_path, capsys):
+    path = tmp_path / "03_attention.py"
+    assert typed("check", "03", path, "--folder", tmp_path) == 2
+    path.write_text("def f(:\n", encoding="utf-8")
+    assert typed("check", "03", path, "--folder", tmp_path) == 2
+    assert "this is not Python" in capsys.readouterr().err
+    assert typed("check", "03", "--folder", tmp_path / "empty") == 2
+    assert "minigpt learn start 03" in capsys.readouterr().err
+    assert typed("check", "99", "--folder", tmp_path) == 2
+
+
+# --- grade -----------------------------------------------------------------------------------------------------------
+
+NAMES = ("01_tied_weights", "12_min_p")
+
+
+@pytest.fixture
+def a_class(tmp_path):
+    """Three learners, two exercises: one right, one with a mistake, one not begun and a file that is no Python."""
+    folder = tmp_path / "class"
+    for learner in ("Kim 민지", "Lee", "Park"):
+        (folder / learner).mkdir(parents=True)
+    for key in NAMES:
+        exercise = course.exercise_of(key)
+        right = solution(exercise).read_text(encoding="utf-8")
+        (folder / "Kim 민지" / exercise.file).write_text(right, encoding="utf-8")
+        wrong = right.replace("dw = ", "dw = 2 * ", 1).replace(">=", "<", 1)
+        (folder / "Lee" / exercise.file).write_text(wrong, encoding="utf-8")
+    (folder / "Park" / "01_tied_weights.py").write_text(
+        stubs.handed_out(course.exercise_of("01_tied_weights")), encoding="utf-8"
+    )
+    (folder / "Park - 12_min_p.py").write_text("def (:\n", encoding="utf-8")
+    (folder / "notes.py").write_text("no submission\n", encoding="utf-8")
+    return folder
+
+
+def test_a_class_is_graded_and_the_same_again(a_class, tmp_path, capsys):
+    out = tmp_path / "grades"
+    assert typed("grade", a_class, "--out", out, "--workers", 2) == 0
+    said = capsys.readouterr().out
+    table = (out / "table.csv").read_bytes()
+    rows = [json.loads(line) for line in (out / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()]
+    words = {(row["learner"], row["exercise"]): row["word"] for row in rows}
+    assert words["Kim 민지", "01_tied_weights"] == words["Kim 민지", "12_min_p"] == RIGHT
+    assert words["Lee", "01_tied_weights"] == words["Lee", "12_min_p"] == WRONG
+    assert words["Park", "01_tied_weights"] == NOT_BEGUN and words["Park", "12_min_p"] == NO_ANSWER
+    assert "2 of 6 are right" in said and "6 to be judged" in said
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Kim 민지" in page and "this is not Python" in page and "http" not in page
+    lines = (out / "verdicts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (out / "verdicts.jsonl").write_text("".join(lines[:3]) + lines[3][:40], encoding="utf-8")  # killed in a line
+    assert typed("grade", a_class, "--out", out) == 0
+    assert "3 to be judged" in capsys.readouterr().out
+    assert (out / "table.csv").read_bytes() == table
+    assert typed("grade", a_class, "--out", out, "--seed", 1) == 2
+    assert "has verdicts with seed" in capsys.readouterr().err
+
+
+def test_submissions_without_a_name_and_two_of_one_learner_are_refused(a_class, capsys):
+    (a_class / "kim 민지_12_min_p.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="has handed in 12_min_p.py twice"):
+        find_submissions(a_class)
+    (a_class / "kim 민지_12_min_p.py").unlink()
+    (a_class / "12_min_p.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="12_min_p.py has no learner's name"):
+        find_submissions(a_class)
+    with pytest.raises(InputError, match="is not a folder"):
+        find_submissions(a_class / "nothing")
+    with pytest.raises(InputError, match="has no submission"):
+        find_submissions(Path(__file__).parent / "museum")
+
+
+def test_the_same_mistake_with_other_numbers_is_one():
+    def row(learner, mistake, word=WRONG):
+        finding = {"tensor": "x", "mistake": mistake}
+        return {"learner": learner, "exercise": "06_rmsnorm", "word": word, "findings": [finding]}
+
+    rows = [row("a", "yours is 0.354 times the true one"), row("b", "yours is 0.5 times the true one")]
+    rows += [row("c", "another"), row("d", "another", RIGHT)]
+    found = mistakes(rows)
+    assert [(one.learners, one.text) for one in found] == [
+        (["a", "b"], "yours is 0.354 times the true one"), (["c"], "another")
+    ]  # fmt: skip
+
+
+# --- claim -----------------------------------------------------------------------------------------------------------
+
+
+def outcome(differences):
+    return claim.Outcome([2.0] * len(differences), [2.0 + one for one in differences])
+
+
+def test_a_claim_holds_only_beyond_the_noise():
+    assert outcome([-0.10, -0.11, -0.09, -0.10]).holds
+    noisy = outcome([-0.3, 0.2, -0.25, 0.2, -0.1, 0.1])
+    assert not noisy.holds and noisy.seeds_needed > 30
+    assert not outcome([0.10, 0.11, 0.09, 0.10]).holds
+    values = [-0.2, -0.1, -0.4]
+    half = 4.30 * np.std(values, ddof=1) / np.sqrt(3)  # Student's t, 2 degrees of freedom
+    assert outcome(values).half == pytest.approx(half, rel=1e-3)
+    assert not outcome([0.0, 0.0, 0.0]).holds
+
+
+def test_nothing_changed_is_not_an_improvement(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("def schedule(step, steps):\n    return min(1, step / (0.1 * steps))\n", encoding="utf-8")
+    assert typed("claim", path, "--steps", 20, "--seeds", 3, "--seed", 1) == 1
+    said = capsys.readouterr().out
+    assert "Not shown: 0.0000 nats" in said and "its schedule" in said
+
+
+def test_a_schedule_that_does_not_train_is_worse(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("def schedule(step, steps):\n    return 0.0\n", encoding="utf-8")
+    assert typed("claim", path, "--steps", 40, "--seeds", 3, "--seed", 1) == 1
+    assert "It is worse, by " in capsys.readouterr().out
+
+
+def test_an_optimiser_and_an_operation_are_tried(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    text = "def update(parameters, gradients, state, lr, step):\n"
+    text += "    return [p - lr * g for p, g in zip(parameters, gradients)], None\n"
+    path.write_text(WRONG_GELU + text, encoding="utf-8")
+    assert typed("claim", path, "--steps", 4, "--seeds", 3, "--seed", 1) == 1
+    assert "Tried: gelu, its optimiser. 3 seeds from 1, 4 updates each." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1\n", "changes nothing"),
+        ("def schedule(step, steps):\n    return 'fast'\n", "schedule returns a str, where a number is expected"),
+        ("def update(*all):\n    return 1\n", "update returns no pair"),
+        ("def update(p, g, s, lr, t):\n    return p[:-1], s\n", "parameters of other shapes"),
+        ("def schedule(step, steps):\n    raise ValueError('mine')\n", "mine"),
+    ],
+)
+def test_a_claim_that_cannot_be_tried_is_one_line(tmp_path, capsys, text, says):
+    path = tmp_path / "mine.py"
+    path.write_text(text, encoding="utf-8")
+    assert typed("claim", path, "--steps", 3, "--seeds", 3) == 2
+    assert says in capsys.readouterr().err
+    assert typed("claim", path, "--seeds", 2) == 2
+    assert typed("claim", tmp_path / "none.py") == 2
