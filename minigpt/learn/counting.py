@@ -1,8 +1,8 @@
 """An array that counts kernel launches, and a GPU that does nothing. Lessons 20 and 22 use both.
 
-    x = rng.normal(size=(5, 7)).view(Counted)
-    (x * x).sum()
-    LAUNCHES                              # [Launch("multiply", 560, 35, 35), Launch("add", 288, 35, 1)]
+x = rng.normal(size=(5, 7)).view(Counted)
+(x * x).sum()
+LAUNCHES                              # [Launch("multiply", 560, 35, 35), Launch("add", 288, 35, 1)]
 """
 
 import contextlib
