@@ -129,7 +129,7 @@ def false_alarms(small: int, keep: Path) -> None:
         band = tiny_band(model, small, keep)
         rows[f"tiny {model}, {small} seeds, bands of {GROUP}"] = alarms(band, at_random(small))
     print(machine.table(rows, ("trials", "flagged", "final outside", "furthest")))
-    rule = f"{bands.REACH:g} times the spread in {bands.LASTING} rows"
+    rule = f"{bands.REACH:g} + {bands.UNCERTAIN:g} / seeds times the spread, {bands.LASTING} rows"
     machine.save("bands", {name: row | {"rule": rule} for name, row in rows.items()}, threads())
 
 

@@ -243,6 +243,7 @@ TRAIN = Command("train", "pre-train a model on a text", _train_options, _train, 
     "train",
     "train --model gpt2 --data pydocs --tokenizer bpe:4096 --steps 3000",
     f"train --resume --out {RUN}",
+    "train --model gpt2 --compare",
 ))  # fmt: skip
 
 SAMPLE = Command("sample", "write text with a trained model", _sample_options, _sample, (

@@ -3,8 +3,8 @@
 A band file (`bands/NAME.json`, written by `benchmarks/bands.py`) holds the training loss of each seed at each row of
 loss.csv, the validation losses before the first update and after the last one, and all that these depend on.
 
-What is outside was chosen by its false alarms (`benchmarks/bands.py --false-alarms`): REACH times the spread, in
-LASTING rows one after the other, so that fewer than 1 of 20 sound runs is ever outside.
+What is outside was chosen by its false alarms (`benchmarks/bands.py --false-alarms`), so that fewer than 1 of 20 sound
+runs is ever outside: LASTING rows one after the other, further from the mean than `Band.reach` times the spread.
 """
 
 import functools
@@ -20,11 +20,12 @@ from minigpt.files.disk import read_json
 from minigpt.jobs.run_folder import option_text
 
 HOME = Path(__file__).with_name("bands")
-REACH = 5.0  # times the spread of the seeds: how far the band reaches to both sides
+REACH = 3.0  # times the spread of many seeds: how far the band reaches to both sides
+UNCERTAIN = 12.0  # divided by the seeds: how much further, for few of them tell the spread badly
 LASTING = 3  # rows one after the other that are outside: then it is no chance
 ASIDE = 8  # rows on each side whose spread counts too: that of five seeds in one row is a poor estimate
 LEAST = 0.005  # of the loss: the spread is never less
-FEWEST = 5  # seeds of a band: the spread of fewer is too uncertain
+FEWEST = 3  # seeds of a band
 SHOWN = 4  # differences that are named
 
 SAME = (
@@ -74,14 +75,19 @@ class Band:
         return np.maximum(np.sqrt(variance * (1 + 1 / len(self.seeds))), LEAST * self.mean)
 
     @property
+    def reach(self) -> float:
+        """How many times the spread the band reaches to both sides: 7 with three seeds, 5 with six, 3.6 with twenty."""
+        return REACH + UNCERTAIN / len(self.seeds)
+
+    @property
     def low(self) -> np.ndarray:
         """(R,): where the band begins."""
-        return self.mean - REACH * self.spread
+        return self.mean - self.reach * self.spread
 
     @property
     def high(self) -> np.ndarray:
         """(R,): where it ends."""
-        return self.mean + REACH * self.spread
+        return self.mean + self.reach * self.spread
 
     def differences(self, setting: dict[str, Any], names: Sequence[str]) -> list[str]:
         """Those of these options that another run has differently, each as `--steps 500 (2000)`, the band's last."""
@@ -117,7 +123,7 @@ class Band:
 
     def range_of(self, losses: np.ndarray) -> tuple[float, float]:
         """What one more run is expected to have where these (S,) are the losses of the band."""
-        far = REACH * losses.std(ddof=1) * np.sqrt(1 + 1 / len(losses))
+        far = self.reach * losses.std(ddof=1) * np.sqrt(1 + 1 / len(losses))
         return losses.mean() - far, losses.mean() + far
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from minigpt.jobs import run_folder
 from minigpt.jobs.pretrain import band as bands
-from minigpt.jobs.pretrain.band import LASTING, REACH, TUNED, Band
+from minigpt.jobs.pretrain.band import LASTING, TUNED, Band
 from minigpt.jobs.pretrain.causes import Evidence, likely
 
 
@@ -51,7 +51,7 @@ class Comparison:
         band = self.band
         losses, rates = band.on_my_rows(rows)
         distance = (losses - band.mean[: len(losses)]) / band.spread[: len(losses)]
-        starts = {"above": _first_lasting(distance > REACH), "below": _first_lasting(distance < -REACH)}
+        starts = {"above": _first_lasting(distance > band.reach), "below": _first_lasting(distance < -band.reach)}
         starts = {side: start for side, start in starts.items() if start is not None}
         found = []
         for side, start in starts.items():
