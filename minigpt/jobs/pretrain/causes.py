@@ -15,8 +15,7 @@ from minigpt.jobs.pretrain.band import Band
 
 APART = 1.5  # times the rate of the band, or a part of it: another rate
 RISES = 3.0  # times the largest rise in the band from one row to the next: a spike
-SCHEDULE = ("lr", "min_lr", "warmup")  # options that are seen in the rates
-OTHERS = ("init_std", "beta2", "weight_decay", "clip")
+OTHERS = ("init_std", "beta2", "weight_decay", "clip")  # options of the update that are not seen in the rates
 
 
 @dataclass
@@ -37,10 +36,10 @@ class Evidence:
 
 
 def likely(e: Evidence) -> list[str]:
-    """The likely causes, the likeliest first, two at most."""
-    found = [*_rate(e), *_options(e), *_first_loss(e), *_data(e)]
-    found += _too_good(e) if e.side == "below" else _too_bad(e)
-    return found[:2]
+    """The likely causes, the likeliest first: what differs before the losses do; or else what their course tells."""
+    differs = [*_rate(e), *_options(e), *_first_loss(e)]
+    course = _data(e) or (_too_good(e) if e.side == "below" else _too_bad(e))
+    return differs or course
 
 
 def _rate(e: Evidence) -> list[str]:
@@ -51,7 +50,8 @@ def _rate(e: Evidence) -> list[str]:
     if not len(times):
         return []
     typical = float(np.median(times))
-    where = f"{e.rates[e.start]:.2g} at step {e.band.steps[e.start]}, the band has {usual[e.start]:.2g}"
+    first = int(np.argmax(rising))
+    where = f"{e.rates[first]:.2g} at step {e.band.steps[first]}, the band has {usual[first]:.2g}"
     if times[0] > APART * max(times[-1], 1) and e.band.steps[0] < e.band.setting["warmup"]:
         return [f"the warm-up is missing or too short: the rate is {where}"]
     if typical > APART:
@@ -63,8 +63,7 @@ def _rate(e: Evidence) -> list[str]:
 
 def _options(e: Evidence) -> list[str]:
     """Are other options of the update different?"""
-    different = e.band.differences(e.setting, OTHERS)
-    return [f"{', '.join(different)}"] if different else []
+    return e.band.differences(e.setting, OTHERS)
 
 
 def _first_loss(e: Evidence) -> list[str]:

@@ -28,8 +28,12 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         beside = f"training loss {self.loss:.3f}, the band {self.low:.3f} to {self.high:.3f}"
-        causes = "; or ".join(self.causes)
-        return f"abnormal from step {self.step} on, {self.side} the band ({beside}); likely: {causes}"
+        return f"abnormal from step {self.step} on, {self.side} the band ({beside}); likely: {self.why}"
+
+    @property
+    def why(self) -> str:
+        """The causes in words."""
+        return "; or ".join(self.causes)
 
 
 class Comparison:
@@ -67,9 +71,11 @@ class Comparison:
     def closing(self, rows: Sequence[dict]) -> str:
         """In a line: normal, or where it became abnormal; and the last validation loss beside those of the band."""
         findings = self.findings(rows)
-        finished = rows[-1]["step"] >= self.setting["steps"]
-        verdict = "; ".join(map(str, findings)) or f"normal: inside the band of {len(self.band.seeds)} seeds"
-        if not finished:
+        verdict = f"normal: inside the band of {len(self.band.seeds)} seeds"
+        if findings:
+            where = ", then ".join(f"{one.side} the band from step {one.step} on" for one in findings)
+            verdict = f"abnormal: {where}; likely: {findings[0].why}"
+        if rows[-1]["step"] < self.setting["steps"]:
             return f"compare  {verdict}, up to step {rows[-1]['step']}"
         loss = rows[-1]["val_loss"]
         low, high = self.band.range_of(self.band.last)
@@ -79,7 +85,7 @@ class Comparison:
     @property
     def shade(self) -> dict[str, Any]:
         """The band for `plot.loss_curve`."""
-        label = f"{len(self.band.seeds)} normal runs"
+        label = f"band of {len(self.band.seeds)} seeds"
         return {"x": self.band.steps, "y1": self.band.low, "y2": self.band.high, "label": label}
 
 
