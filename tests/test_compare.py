@@ -15,7 +15,6 @@ from minigpt import ops
 from minigpt.cli import main
 from minigpt.data.corpus import default_tokenizer
 from minigpt.errors import InputError
-from minigpt.jobs import run_folder
 from minigpt.jobs.pretrain import Job, PretrainOptions, band, compare, loop, prepare, reopen, train, training_loop
 from minigpt.jobs.pretrain.band import LASTING, Band
 from minigpt.jobs.pretrain.comparison import Comparison
@@ -49,10 +48,16 @@ def options(data: str, folder: Path, **changes) -> PretrainOptions:
 
 def band_of(runs: list[PretrainOptions]) -> Band:
     """The band of these runs, called `words`."""
-    jobs = [prepare(one) for one in runs]
-    for job in jobs:
-        loop(job)
-    return band.from_runs("words", [run_folder.look(job.run.folder) for job in jobs], jobs[0].entropy)
+    for one in runs:
+        loop(prepare(one))
+    return script()["band_of"]([Path(one.out) for one in runs], "words")
+
+
+def script() -> dict:
+    """What `benchmarks/bands.py` defines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPT.parent))
+        return runpy.run_path(str(SCRIPT))
 
 
 @pytest.fixture(autouse=True)
@@ -428,12 +433,11 @@ def test_a_band_is_made_of_finished_runs_of_one_setting():
 
 
 def test_a_band_file_holds_the_band(sound, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     monkeypatch.setattr(band, "HOME", tmp_path)
-    write = runpy.run_path(str(SCRIPT))["write"]
-    write(sound, 1)
+    script()["write"](sound, 1)
     (again,) = band.every_band()
-    assert again.setting == sound.setting and again.seeds == sound.seeds and again.entropy == sound.entropy
+    assert again.setting == sound.setting and again.seeds == sound.seeds == list(SEEDS)
+    assert again.entropy == sound.entropy == pytest.approx(2.27, abs=0.01)
     for name in ("steps", "rates", "losses", "first", "last"):
         assert getattr(again, name) == pytest.approx(getattr(sound, name), rel=1e-4, abs=1e-4), name
     about = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))["measured"]
@@ -468,11 +472,10 @@ def test_the_defaults_have_a_band(model):
 
 
 @shipped_bands
-def test_no_seed_of_a_band_is_abnormal_beside_the_others(model, monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    script = runpy.run_path(str(SCRIPT))
+def test_no_seed_of_a_band_is_abnormal_beside_the_others(model):
+    functions = script()
     (found,) = [one for one in band.every_band() if one.setting["model"] == model]
-    row = script["alarms"](found, script["leave_one_out"](len(found.seeds)))
+    row = functions["alarms"](found, functions["leave_one_out"](len(found.seeds)))
     assert row["trials"] == len(found.seeds) and row["flagged"] == 0 and row["furthest"] < found.reach
 
 
