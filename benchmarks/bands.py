@@ -25,6 +25,7 @@ from pathlib import Path
 import machine
 import numpy as np
 
+import minigpt
 from minigpt import data, tokenizer
 from minigpt.device.threads import threads
 from minigpt.jobs import run_folder
@@ -61,10 +62,11 @@ def band_of(folders: list[Path], name: str) -> Band:
 def write(band: Band, threads: int | None) -> None:
     """The band file: numbers with the digits that are needed."""
     about = {"date": datetime.date.today().isoformat(), "processor": machine.processor()}
-    about |= {"threads": threads, "versions": machine.versions()}
+    about |= {"threads": threads, "versions": {"minigpt": minigpt.__version__} | machine.versions()}
     content = {"setting": band.setting, "entropy": band.entropy, "seeds": band.seeds, "measured": about}
     lines = {name: json.dumps(value) for name, value in content.items()}
-    for name in ("steps", "rates", "first", "last"):
+    lines["steps"] = json.dumps(band.steps.tolist())
+    for name in ("rates", "first", "last"):
         lines[name] = json.dumps([float(f"{value:.5g}") for value in getattr(band, name)])
     rows = [json.dumps([float(f"{value:.4f}") for value in row]) for row in band.losses]
     lines["losses"] = "[\n    " + ",\n    ".join(rows) + "\n  ]"
