@@ -80,6 +80,7 @@ TRAIN = Command(
         "train",
         "train --model gpt2 --data pydocs --tokenizer bpe:4096 --steps 3000",
         f"train --resume --out {RUN}",
+        "train --model gpt2 --compare",
     ),
     "minigpt.jobs.pretrain:PretrainOptions", command.train,
 )  # fmt: skip
