@@ -273,10 +273,10 @@ assert np.allclose(dtable_of_library, dtable_by_hand), "the library computes the
 # - content to distance: what does *this query* want at that distance?
 # - distance to content: what does *this key* have for a query at that distance?
 #
-# Here $\delta(i,j)$ is a row of the table: i - j + m, cut to 0 ... 2m - 1. All keys that are m or more
-# places to the right share the first row, all that are m - 1 or more to the left share the last.
-# There are three parts, each of variance D if its vectors have numbers of variance 1; hence the 3
-# under the root.
+# Here $\delta(i,j)$ is a row of the table: i - j + m, cut to 0 ... 2m - 1. All keys that are m or
+# more places to the right share the first row, all that are m - 1 or more to the left share the
+# last. There are three parts, each of variance D if its vectors have numbers of variance 1; hence
+# the 3 under the root.
 
 # %%
 def take(products, delta):
