@@ -17,8 +17,8 @@
 # ## 1. Why: five sentences
 #
 # Lesson 09 ended with a GPT-1 of twelve blocks that ten updates at the full rate stopped for good,
-# unless the learning rate rose slowly (warm-up). GPT-2 was to have 48 blocks. What did its authors change?
-# Section 2.3 says that the model is GPT-1, "with a few modifications". In our words:
+# unless the learning rate rose slowly (warm-up). GPT-2 was to have 48 blocks. What did its authors
+# change? Section 2.3 says that the model is GPT-1, "with a few modifications". In our words:
 #
 # 1. LayerNorm moved to the *input* of each sub-block.
 # 2. One more LayerNorm stands after the last block.
