@@ -115,7 +115,7 @@ def wrong_particles(text: str) -> list[str]:
     wrong = []
     found = re.findall(r"(?<![가-힣])([가-힣]+)(은|을|를|이|가|와|과|으로|로)(?![가-힣])", text)
     found = [(word, form) for word, form in found if word + form not in NO_PARTICLE]
-    short = r"(?<![A-Za-z_.])(d?[A-Za-z]\d?|\d[\d,.]*|d?[a-z]_?\d)(은|는|을|를|이|가|와|과|으로|로)(?![가-힣])"
+    short = r"(?<![A-Za-z_.^])(d?[A-Za-z]\d?|\d[\d,.]*|d?[a-z]_?\d)(은|는|을|를|이|가|와|과|으로|로)(?![가-힣])"
     for word, form in [*found, *re.findall(short, text)]:
         end = sound(word[-1])
         is_hangul = "가" <= word[-1] <= "힣"
