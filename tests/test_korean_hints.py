@@ -22,7 +22,7 @@ CODE = re.compile(r"`[^`]*`|[A-Za-z_]\w*(?:\.\w+)*[\[(](?=\S)|[A-Za-z]\w*_\w*|(?
 OPERATORS = re.compile(r"!=|\|=|[=+*@^<>²³√ᵀ×…#]|(?<=[\w)\]²³ᵀ}]) [-/|] (?=[\w(\[{])|//")
 SIDES = re.compile(r"([A-Za-z_]\w*) ?[=+*/@^<>] ?|[=+*/@^<>] ?([A-Za-z_]\w*)", re.ASCII)
 IN_WORDS = {"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
-PROSE = set("sum more compute".split())  # English words beside an operator
+PROSE = set("sum more compute distances sorts integral infinity differences the so".split())  # English words beside an operator
 
 
 def texts(entry: dict) -> list[str]:
