@@ -35,6 +35,7 @@ def differences(english: str, other: str) -> dict:
 
     A number that is a word in English may be one in figures: zeros, 0.
     """
+    english, other = (" ".join(text.split()) for text in (english, other))
     found = {}
     for name, pattern in (("numbers", NUMBER), ("code", CODE), ("operators", OPERATORS)):
         wanted, given = Counter(pattern.findall(english)), Counter(pattern.findall(other))
