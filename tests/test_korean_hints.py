@@ -1,4 +1,4 @@
-"""The Korean hints and answers: complete, with the same code and numbers, in one style, and English where one is missing."""
+"""The Korean hints and answers: complete, in one style, with the code and numbers of the English; else the English."""
 
 import re
 import tomllib
@@ -18,11 +18,15 @@ COLUMNS = 120  # of a terminal, in which a syllable of Hangul takes two
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|(?<=[A-Za-z_])\d+")
 LATIN = re.compile(r"[A-Za-zα-ω_][A-Za-zα-ω_0-9]*")
-CODE = re.compile(r"`[^`]*`|[A-Za-z_]\w*(?:\.\w+)*[\[(](?=\S)|[A-Za-z]\w*_\w*|(?<!\w)[.][A-Za-z]\w+|\w+\.[A-Za-z]\w+", re.ASCII)
+CODE = re.compile(
+    r"`[^`]*`|[A-Za-z_]\w*(?:\.\w+)*[\[(](?=\S)|[A-Za-z]\w*_\w*|(?<!\w)[.][A-Za-z]\w+|\w+\.[A-Za-z]\w+", re.ASCII
+)
 OPERATORS = re.compile(r"!=|\|=|[=+*@^<>²³√ᵀ×…#]|(?<=[\w)\]²³ᵀ}]) [-/|] (?=[\w(\[{])|//")
 SIDES = re.compile(r"([A-Za-z_]\w*) ?[=+*/@^<>] ?|[=+*/@^<>] ?([A-Za-z_]\w*)", re.ASCII)
 IN_WORDS = {"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
-PROSE = set("sum more compute distances sorts integral infinity differences the so bytes".split())  # English words beside an operator
+PROSE = set(
+    "sum more compute distances sorts integral infinity differences the so bytes".split()
+)  # English words beside an operator
 
 
 def texts(entry: dict) -> list[str]:
@@ -95,8 +99,8 @@ def test_one_style_and_lines_that_fit(english, other):
 
 PARTICLES = {"은": "는", "을": "를", "과": "와", "이": "가", "으로": "로"}
 NO_PARTICLE = (  # words that end so
-    "결과 효과 초과 통과 사과 증가 평가 인가 차이 사이 길이 높이 깊이 너비 아이 많이 같이 거의 가까이 따로 서로 바로 그대로 하나하나 먼저 "
-    "추가 이유가 의미가 높이가 별로 실제로 스스로 나이 지나 이 가 로 와 과 은 을"
+    "결과 효과 초과 통과 사과 증가 평가 인가 차이 사이 길이 높이 깊이 너비 아이 많이 같이 거의 가까이 따로 서로 바로 "
+    "그대로 하나하나 먼저 추가 이유가 의미가 높이가 별로 실제로 스스로 나이 지나 이 가 로 와 과 은 을"
 ).split()
 AFTER_LETTER = set("lmnrLMNR")  # names of letters that end with a consonant: 엘 엠 엔 알
 AFTER_DIGIT = set("013678")  # 영 일 삼 육 칠 팔; and 십, 백, 천, 만
@@ -115,7 +119,7 @@ def sound(end: str) -> str:
 def wrong_particles(text: str) -> list[str]:
     """Words whose particle does not fit their last sound: behind Hangul, behind a number, a letter, dx or w1, and %."""
     wrong = []
-    found = re.findall(r"(?<![가-힣])([가-힣]+)(은|을|를|이|가|와|과|으로|로)(?![가-힣])", text)
+    found = re.findall(r"(?<![가-힣])([가-힣]+?)(으로|은|을|를|이|가|와|과|로)(?![가-힣])", text)
     found = [(word, form) for word, form in found if word + form not in NO_PARTICLE]
     short = r"(?<![A-Za-z_.^])(d?[A-Za-z]\d?|\d[\d,.]*|d?[a-z]_?\d)(은|는|을|를|이|가|와|과|으로|로)(?![가-힣])"
     for word, form in [*found, *re.findall(short, text)]:
@@ -133,11 +137,42 @@ def wrong_particles(text: str) -> list[str]:
 
 
 def test_the_checker_of_particles_notices_wrong_ones():
-    for text in ("기울기을", "손실를", "행와", "열가", "마스크은", "층로", "값으로써 기울기으로", "1는", "2을", "dn를", "dx은", "5 %을", "w1를"):
+    for text in (
+        "기울기을", "손실를", "행와", "열가", "마스크은", "층로", "기울기으로",
+        "1는", "2을", "dn를", "dx은", "5 %을", "w1를",
+    ):  # fmt: skip
         assert wrong_particles(text), text
-    assert not wrong_particles("기울기를 손실을 행과 열이 마스크는 층으로 글로 1은 2를 dn을 dx는 5 %를 w1을 결과 차이 1로 3으로 n으로")
+    assert not wrong_particles(
+        "기울기를 손실을 행과 열이 마스크는 층으로 글로 1은 2를 dn을 dx는 5 %를 w1을 결과 차이 1로 3으로 n으로"
+    )
 
 
 @pytest.mark.parametrize(("english", "other"), PAIRS)
 def test_every_particle_fits_the_sound_before_it(english, other):
     assert not wrong_particles(other), other
+
+
+# --- what a reader gets ----------------------------------------------------------------------------------------------
+
+ALL = [exercise for lesson in course.lessons().values() for exercise in lesson.exercises if not exercise.operations]
+
+
+@pytest.mark.parametrize(
+    ("variable", "table"), [("ko", KOREAN), ("ko_KR.UTF-8", KOREAN), ("en", ENGLISH), ("fr", ENGLISH)]
+)
+def test_hints_and_answers_are_in_the_language_of_the_reader(variable, table, monkeypatch):
+    monkeypatch.setenv("MINIGPT_LANG", variable)
+    assert {exercise.key for exercise in ALL} == set(table)
+    for exercise in ALL:
+        assert course.hints_of(exercise) == table[exercise.key]["hints"]
+        assert course.answer_of(exercise) == table[exercise.key].get("answer", "").strip()
+
+
+def test_what_korean_lacks_is_english(monkeypatch):
+    monkeypatch.setenv("MINIGPT_LANG", "ko")
+    some = {"00.3": {"hints": ["힌트"]}, "03.3": {"answer": "답"}}
+    monkeypatch.setattr(course, "_hint_table", {"en": ENGLISH, "ko": some}.get)
+    first, second, third = map(course.exercise_of, ("00.3", "03.3", "06_rmsnorm"))
+    assert course.hints_of(first) == ["힌트"] and course.answer_of(first) == ENGLISH["00.3"]["answer"].strip()
+    assert course.hints_of(second) == ENGLISH["03.3"]["hints"] and course.answer_of(second) == "답"
+    assert course.hints_of(third) == ENGLISH["06_rmsnorm"]["hints"]
