@@ -578,10 +578,10 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # ## 7. In the library: the same loop, and the reference model
 #
 # `minigpt train` runs the same loop, and also does the following: it keeps the best model, can be
-# stopped and resumed, and warns of a loss that stays where the rival "one token" is. This is its
-# update, with the accumulation of section 4 in it. (The first `...` stands for the arguments of
-# `model.loss`: the inputs, the targets, and the number of targets of the whole batch as
-# `normalizer`.)
+# stopped and resumed, warns of a loss that stays where the rival "one token" is, and with
+# `--compare` it tells a loss that is not like those of other seeds. This is its update, with the
+# accumulation of section 4 in it. (The first `...` stands for the arguments of `model.loss`: the
+# inputs, the targets, and the number of targets of the whole batch as `normalizer`.)
 #
 #     # minigpt/jobs/pretrain/step.py
 #     for row in range(job.rows.start, job.rows.stop, job.part):

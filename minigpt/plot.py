@@ -203,15 +203,19 @@ def loss_curve(
     path: str | Path,
     unigram_entropy: float | None,
     at_plateau: bool = False,
+    band: dict | None = None,
 ) -> None:
     """The picture of a run: training and validation loss against the step, and two levels.
 
     rows: one dict for each line of loss.csv, with step, train_loss and val_loss; a loss may be None. vocab_size: the
     number of tokens V, of which guessing has the loss ln V. unigram_entropy: the loss of a table of token frequencies.
     at_plateau: has the run come to rest there? Then the title warns of it. Without these two numbers the loss is a sum
-    of several, which has no such levels.
+    of several, which has no such levels. band: where the training loss of normal runs lies, as arguments of
+    matplotlib's `fill_between`: x, y1, y2 and label.
     """
     figure, axes = plt.subplots()
+    if band:
+        axes.fill_between(**band, color="C0", alpha=0.2, linewidth=0)
     train_steps, train_losses = _points(rows, "train_loss")
     valid_steps, valid_losses = _points(rows, "val_loss")
     if train_losses:

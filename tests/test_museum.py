@@ -1,47 +1,37 @@
 """The museum of wrong backward passes: every piece is caught, and most are told by name what is wrong with them."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from minigpt import GPT1, GPT1Config, gradcheck, ops
 from minigpt.gradcheck.judge import judge
+from minigpt.learn.museum.model import ModelOfFunctions
+from minigpt.learn.museum.pieces import as_module, changed, pieces
+from minigpt.learn.museum.source import WHOLE_MODEL, right_source
 from minigpt.ops import reference, shapes
 from minigpt.ops.cases import KEY
 
-ROOMS = sorted((Path(__file__).parent / "museum").glob("*.py"))
-PIECES = [
-    piece
-    for room in map(runpy.run_path, map(str, ROOMS))
-    for piece in room.values()
-    if isinstance(piece, type) and hasattr(piece, "expects")
-]
-
-
-def operation(piece) -> str | None:
-    """The operation that a piece gets wrong; None for a whole model."""
-    return next((op for op in ops.names if hasattr(piece, f"{op}_forward")), None)
+PIECES = pieces()
+CONFIG = GPT1Config(vocab_size=9, n_positions=5, n_embd=4, n_layer=1, n_head=2)
 
 
 def findings(piece) -> list[gradcheck.Result]:
     """What is wrong with a piece, in the first trial that it fails."""
-    if op := operation(piece):
-        trials = judge(op, getattr(piece, f"{op}_forward"), getattr(piece, f"{op}_backward"))
+    module = piece.module()
+    if piece.is_model:
+        trials = model_trials(ModelOfFunctions(module, CONFIG))
     else:
-        trials = model_trials(piece)
+        trials = judge(piece.op, getattr(module, f"{piece.op}_forward"), getattr(module, f"{piece.op}_backward"))
     for _, results in trials:
         if wrong := [result for result in results if result.word == "wrong"]:
             return wrong
     return []
 
 
-def model_trials(piece):
-    config = GPT1Config(vocab_size=9, n_positions=5, n_embd=4, n_layer=1, n_head=2)
+def model_trials(model):
     ids, targets = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])
-    yield "plain", gradcheck.check_model(piece(config), ids, targets)
-    yield "dropout", gradcheck.check_model(piece(config), ids, targets, key=KEY)
+    yield "plain", gradcheck.check_model(model, ids, targets)
+    yield "dropout", gradcheck.check_model(model, ids, targets, key=KEY)
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +45,20 @@ def named_by(piece, results) -> str:
 
 
 def test_the_museum_covers_every_operation_and_the_model():
-    assert {operation(piece) for piece in PIECES} == {*ops.names, None}
-    assert len(PIECES) >= 34
-    assert all(piece.__doc__ for piece in PIECES)
+    assert {piece.op for piece in PIECES} == {*ops.names, WHOLE_MODEL}
+    assert len(PIECES) >= 116
+    assert len({piece.name for piece in PIECES}) == len({piece.title for piece in PIECES}) == len(PIECES)
 
 
 def test_every_piece_is_caught(found):
-    assert [piece.__name__ for piece, results in found.items() if not results] == []
+    assert [piece.name for piece, results in found.items() if not results] == []
 
 
 def test_most_pieces_are_named(found):
     for piece, results in found.items():
         sentence = named_by(piece, results)
-        print(f"{piece.__name__:32} {'named ' if sentence else 'caught'} {sentence or results[0].diagnosis}")
-    unnamed = [piece.__name__ for piece, results in found.items() if not named_by(piece, results)]
+        print(f"{piece.name:32} {'named ' if sentence else 'caught'} {sentence or results[0].diagnosis}")
+    unnamed = [piece.name for piece, results in found.items() if not named_by(piece, results)]
     print(f"{len(PIECES)} pieces, {len(PIECES) - len(unnamed)} named; not named: {', '.join(unnamed)}")
     assert len(unnamed) <= 0.05 * len(PIECES)
 
@@ -78,28 +68,60 @@ def test_a_wrong_cause_is_not_named(found):
     pieces = [piece for piece in found if "the term with it" in piece.expects or "divided by how" in piece.expects]
     assert len(pieces) >= 8
     for piece in pieces:
-        assert named_by(piece, found[piece]), piece.__name__
-        assert not any("left out" in result.diagnosis for result in found[piece]), piece.__name__
+        assert named_by(piece, found[piece]), piece.name
+        assert not any("left out" in result.diagnosis for result in found[piece]), piece.name
 
 
 def test_a_right_model_is_not_accused():
-    for what, results in model_trials(GPT1):
-        assert all(result.word == "happy" for result in results), what
+    in_functions = ModelOfFunctions(as_module(right_source(WHOLE_MODEL), WHOLE_MODEL), CONFIG)
+    for model in (GPT1(CONFIG), in_functions):
+        for what, results in model_trials(model):
+            assert all(result.word == "happy" for result in results), what
+
+
+@pytest.mark.parametrize("op", ops.names)
+def test_the_source_without_a_mistake_is_right(op):
+    module = as_module(right_source(op), op)
+    for what, results in judge(op, getattr(module, f"{op}_forward"), getattr(module, f"{op}_backward")):
+        assert results and all(result.word == "happy" for result in results), what
+
+
+def test_a_model_in_functions_is_the_gpt1():
+    ids, targets = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])
+    in_functions = ModelOfFunctions(as_module(right_source(WHOLE_MODEL), WHOLE_MODEL), CONFIG)
+    losses = []
+    for model in (GPT1(CONFIG), in_functions):
+        loss, cache = model.loss(ids, targets)
+        model.loss_backward(cache)
+        losses.append((loss, [parameter.grad for _, parameter in model.named_parameters()]))
+    (loss, gradients), (same_loss, same_gradients) = losses
+    assert loss == same_loss
+    for gradient, same in zip(gradients, same_gradients, strict=True):
+        np.testing.assert_allclose(gradient, same, rtol=1e-5, atol=1e-7)
+
+
+def test_a_change_that_does_not_fit_is_refused():
+    text = "def f(x):\n    y = 2 * x\n    y = 2 * x\n    return y\n"
+    assert changed(text, "- return y\n+ return 3", "f") == text.replace("return y", "return 3")
+    for change in ("- y = 2 * x", "- y = 5"):
+        with pytest.raises(ValueError, match="places of f"):
+            changed(text, change, "f")
 
 
 def careless(piece) -> list[gradcheck.Result]:
     """A check as it is often done: at the initial point, with a cotangent of ones."""
-    op = operation(piece)
+    op = piece.op
     model = getattr(reference, f"{op}_forward")
     args = shapes.examples(model)
     args |= {name: value for name, value in {"g": np.ones(15), "b": np.zeros(15)}.items() if op == "layernorm"}
-    forward, backward = getattr(piece, f"{op}_forward"), getattr(piece, f"{op}_backward")
+    module = piece.module()
+    forward, backward = getattr(module, f"{op}_forward"), getattr(module, f"{op}_backward")
     return gradcheck.check(forward, backward, args.values(), names=args, dout=np.ones(np.shape(model(**args)[0])))
 
 
 def test_a_careless_check_passes_wrong_backwards(found):
-    tried = [piece for piece in PIECES if operation(piece) in ("softmax", "layernorm", "linear")]
-    passed = {piece.__name__ for piece in tried if gradcheck.worst(careless(piece)).word == "happy"}
+    tried = [piece for piece in PIECES if piece.op in ("softmax", "layernorm", "linear")]
+    passed = {piece.name for piece in tried if gradcheck.worst(careless(piece)).word == "happy"}
     print(f"passed by a careless check: {', '.join(sorted(passed))}")
     assert passed >= {"SoftmaxTimesMinusSeven", "GainOutsideTheMeans", "GainForgotten", "StretchDropped"}
     assert all(found[piece] for piece in tried)  # the check of this package finds them all

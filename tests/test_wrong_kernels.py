@@ -3,17 +3,14 @@
 Each is a few replacements in the text of a kernel. What the diagnosis must say is what the museum's piece expects.
 """
 
-import runpy
-from pathlib import Path
-
 import pytest
 
 from minigpt.gradcheck.judge import judge
+from minigpt.learn.museum.pieces import pieces
 from minigpt.ops import cuda
 from minigpt.ops.cuda import kernels
 
-ROOM = runpy.run_path(str(Path(__file__).parent / "museum" / "distillation_rmsnorm.py"))
-EXPECTED = {name: piece.expects for name, piece in ROOM.items() if hasattr(piece, "expects")}
+EXPECTED = {piece.name: piece.expects for piece in pieces() if piece.room == "distillation_rmsnorm"}
 DX = "wide(slope[i]) * gain[i] - wide(row[i]) * scale * stretch"
 WRONG = {  # piece of the museum: (operation, what its kernel says, what it says instead, ...)
     "RmsnormWithoutItsStretch": ("rmsnorm", DX, "wide(slope[i]) * gain[i]"),

@@ -110,5 +110,12 @@ def learn_claim(found: Namespace) -> int:
     return _status(claim(read(ClaimOptions, found)))
 
 
+def learn_bug(found: Namespace) -> int:
+    """`minigpt learn bug`: 1 where an answer is not right."""
+    from minigpt.learn.classroom.bug import BugOptions, bug
+
+    return _status(bug(read(BugOptions, found)))
+
+
 def _status(happy: bool) -> int:
     return 0 if happy else 1

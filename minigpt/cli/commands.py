@@ -67,6 +67,11 @@ LEARN = Group("learn", "exercises with a judge: start, check, hint, and what is 
         ("learn grade submissions", "learn grade submissions --out week3"),
         "minigpt.learn.classroom.grade:GradeOptions", "minigpt.learn.classroom.grade:grade",
     ),
+    Command(
+        "bug", "a model with a planted mistake: name it, find the line, mend it",
+        ("learn bug", "learn bug name 3", "learn bug line 17", "learn bug check"),
+        "minigpt.learn.classroom.bug:BugOptions", command.learn_bug,
+    ),
 ))  # fmt: skip
 
 TRAIN = Command(
@@ -75,6 +80,7 @@ TRAIN = Command(
         "train",
         "train --model gpt2 --data pydocs --tokenizer bpe:4096 --steps 3000",
         f"train --resume --out {RUN}",
+        "train --model gpt2 --compare",
     ),
     "minigpt.jobs.pretrain:PretrainOptions", command.train,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.jobs.option_fields import argument, option
+from minigpt.jobs.pretrain import compare
 from minigpt.models import costs
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
@@ -29,6 +30,7 @@ class InfoOptions:
     model: str | None = option(None, f"default: {MODEL}", choices=models.names())
     size: str | None = option(None, f"{models.size_names()} (default: {_USUAL_SIZES})", metavar="NAME")
     batch: int = option(1, "for the bytes of activations", metavar="B")
+    compare: bool = option(False, "of a run of minigpt train: is its loss normal, beside those of sound runs?")
     ops: bool = option(False, "show which implementation runs each operation of a training step, and why not another")
 
 
@@ -37,6 +39,11 @@ def info(options: InfoOptions) -> None:
     folder = options.folder
     if folder and (options.model or options.size):
         raise InputError(f"info {folder}: the folder says what its model is: leave --model and --size out")
+    if options.compare:
+        if not folder:
+            raise InputError("info --compare: give the folder of a run, such as runs/gpt1-stories-nano")
+        print(compare(folder))
+        return
     if folder:
         kind, config = _in_folder(folder)
     else:

@@ -19,6 +19,7 @@ from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, disk
 from minigpt.files.checkpoint import RESUME
+from minigpt.files.tensors import read_header
 from minigpt.jobs import run_state
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn.optim import Optimizer
@@ -159,13 +160,15 @@ class Run:
         self.rows.append({column: _rounded(row.get(column)) for column in self.kind.columns})
         self._write()
 
-    def draw(self, vocab_size: int | None, unigram_entropy: float | None, at_plateau: bool = False) -> None:
+    def draw(
+        self, vocab_size: int | None, unigram_entropy: float | None, at_plateau: bool = False, band: dict | None = None
+    ) -> None:
         """Write loss.png. The parameters are those of `plot.loss_curve`."""
         from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 
         if self.writes:
             path = self.folder / self.kind.picture
-            plot.loss_curve(self.rows, vocab_size, path, unigram_entropy, at_plateau)
+            plot.loss_curve(self.rows, vocab_size, path, unigram_entropy, at_plateau, band)
 
     @property
     def exported(self) -> bool:
@@ -191,17 +194,32 @@ class Run:
             write_table(self._table, self.kind.columns, self.rows)
 
     def _read(self) -> list[dict]:
-        path = self._table
-        if not path.is_file() or _is_empty(path):
-            return []
-        columns = self.kind.columns
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                rows = [{c: float(row[c]) if row[c] else None for c in columns} for row in csv.DictReader(file)]
-            return [row | {"step": int(row["step"])} for row in rows]
-        except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
-            wrong = f"{path} is damaged: expected numbers under {','.join(columns)}: {error!r}"
-            raise InputError(f"{wrong}: move it away, and the run goes on without it") from error
+        return _rows_in(self._table, self.kind.columns)
+
+
+def look(folder: str | Path, kind: Kind = PRETRAINING) -> tuple[dict, list[dict]]:
+    """The state of a run, and all rows of its table, without its tensors. It may go on meanwhile.
+
+    Raises InputError where the folder holds no run, or one of another version.
+    """
+    path = Path(folder) / RESUME
+    if not path.is_file():
+        raise InputError(f"there is no {RESUME} in {folder}: give the folder of a run of {kind.command}")
+    state = _state_in(read_header(path).metadata, path, kind)
+    return state, _rows_in(path.with_name(kind.table), kind.columns)
+
+
+def _rows_in(path: Path, columns: Sequence[str]) -> list[dict]:
+    """The rows of a table; none where there is no file. Raises InputError where it is damaged."""
+    if not path.is_file() or _is_empty(path):
+        return []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [{c: float(row[c]) if row[c] else None for c in columns} for row in csv.DictReader(file)]
+        return [row | {"step": int(row["step"])} for row in rows]
+    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
+        wrong = f"{path} is damaged: expected numbers under {','.join(columns)}: {error!r}"
+        raise InputError(f"{wrong}: move it away, and the run goes on without it") from error
 
 
 def refuse_occupied(folder: Path, names: Collection[str]) -> None:

@@ -7,10 +7,14 @@ job             what a run works with
 step            one update, one evaluation
 announcement    what a run will cost
 plateau         a run that learns token frequencies and no more
+band            the losses of sound runs
+comparison      a run beside them: normal, or from which step on it is not
+causes          why it may have left them
 training_loop   from the first update to the last
 """
 
 from minigpt.jobs.pretrain.announcement import announce
+from minigpt.jobs.pretrain.comparison import compare
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.preparation import prepare, prepare_on, reopen
 from minigpt.jobs.pretrain.settings import PretrainOptions, resolve
@@ -18,6 +22,6 @@ from minigpt.jobs.pretrain.step import batch_of, evaluate, rate, update, validat
 from minigpt.jobs.pretrain.training_loop import assess, loop, train
 
 __all__ = [
-    "Job", "PretrainOptions", "announce", "assess", "batch_of", "evaluate", "loop", "prepare", "prepare_on", "rate",
-    "reopen", "resolve", "train", "update", "validation_batches",
+    "Job", "PretrainOptions", "announce", "assess", "batch_of", "compare", "evaluate", "loop", "prepare", "prepare_on",
+    "rate", "reopen", "resolve", "train", "update", "validation_batches",
 ]  # fmt: skip

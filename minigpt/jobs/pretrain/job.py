@@ -11,6 +11,7 @@ from minigpt.data.objectives import Objective
 from minigpt.device.arrays import to_device
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.jobs.pretrain import plateau
+from minigpt.jobs.pretrain.comparison import Comparison, comparison_of
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.run_folder import Run
 from minigpt.models import costs
@@ -82,6 +83,11 @@ class Job:
         """Does the training loss stay at that of this table?"""
         return self.in_nats and plateau.is_at_plateau(self.run.rows, self.entropy, self.options.steps)
 
+    @functools.cached_property
+    def comparison(self) -> Comparison | None:
+        """This run beside the losses of sound ones; None where there are none of its options."""
+        return comparison_of(self.state, with_nearest=self.options.compare)
+
     @property
     def memory(self) -> costs.Memory:
         """Bytes of an update in one process."""
@@ -108,7 +114,7 @@ class Job:
     def state(self) -> dict:
         """What is needed, beside the tensors, to go on."""
         options = asdict(self.options)
-        del options["resume"], options["out"]  # it may be moved
+        del options["resume"], options["compare"], options["out"]  # it may be moved
         kept = self.losses if self.ranks.size == 1 else []  # of several processes each knows only a part
         return {
             "step": self.step,

@@ -133,7 +133,7 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
 
 def _kept_options(options: PretrainOptions, state: dict, run: Run) -> PretrainOptions:
     """The options that the run began with, but for those that may be given anew."""
-    given = {"out": str(run.folder), "device": options.device}
+    given = {"out": str(run.folder), "device": options.device, "compare": options.compare}
     if options.checkpoint_blocks is not None:
         given["checkpoint_blocks"] = options.checkpoint_blocks
     if options.data != PretrainOptions.data:

@@ -102,6 +102,9 @@ class PretrainOptions(OnDevice):
         f"updates between evaluations (default: 1/{EVALUATIONS} of the steps; more where evaluations would take long)",
         metavar="N",
     )
+    compare: bool = option(
+        False, "say whether the losses are normal: beside those of sound runs, where there are some of these options"
+    )
     dtype: str = option(
         "float32",
         "on a GPU tf32 rounds the factors of products, bfloat16 all that passes between layers; the weights that learn "

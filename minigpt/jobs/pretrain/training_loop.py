@@ -24,6 +24,7 @@ from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain.announcement import announce
+from minigpt.jobs.pretrain.band import none_fits, setting_of
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.preparation import default_folder, prepare_on
 from minigpt.jobs.pretrain.settings import PretrainOptions
@@ -63,11 +64,15 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
             print(f"the run in {job.run.folder} is finished, after {job.step:,} steps: nothing is left to do")
             if not job.run.exported:
                 _replace_lost(job)
+            if options.compare:
+                _draw(job)
     if job.finished:
         perplexity = f" (perplexity {math.exp(job.best):.2f} per token)" if job.in_nats else ""
         print(f"best validation loss {job.best:.4f}{perplexity}: {job.run.folder}")
     if job.at_plateau and job.ranks.first:
         print(f"warning: {plateau.warning(job.entropy, job.options)}")
+    if options.compare and job.comparison and job.ranks.first:
+        print(job.comparison.closing(job.run.rows))
     if job.finished and job.ranks.first:
         print(next_step(job))
     return job
@@ -101,6 +106,8 @@ def _train(job: Job) -> None:
             if job.run.claimed and job.step:
                 print(f"going on with the run in {job.run.folder} at step {job.step:,}")
             announce(job)
+            if job.options.compare:
+                _begin_comparison(job)
     try:
         with interruptible(speaks=job.ranks.first) as interrupted:
             loop(job, interrupted, patient=False)
@@ -170,6 +177,19 @@ def _catch_up(job: Job, since: float, stops: Callable[[], int], bar: tqdm | None
         _log(job, train_loss=mean, lr=lr, tokens_per_second=speed)
     if bar is not None:
         _tell_plateau(job, bar.write)
+        if job.options.compare and job.comparison and job.ranks.first:
+            for finding in job.comparison.news(job.run.rows):
+                bar.write(f"step {job.step}: {finding}")
+
+
+def _begin_comparison(job: Job) -> None:
+    """Say what the losses are compared with, and what they have shown before the run was stopped."""
+    if job.comparison is None:
+        print(f"compare  {none_fits(setting_of(job.state))}")
+        return
+    print(job.comparison.opening())
+    for finding in job.comparison.findings(job.run.rows):
+        print(f"compare  {finding}")
 
 
 def _log(job: Job, **row) -> None:
@@ -254,7 +274,8 @@ def _draw(job: Job) -> None:
     """loss.png, with the levels that the loss can be compared with."""
     vocab_size = job.model.config.vocab_size if job.in_nats else None
     entropy = job.entropy if job.in_nats else None
-    job.run.draw(vocab_size, entropy, job.at_plateau)
+    shade = job.comparison.shade if job.comparison else None
+    job.run.draw(vocab_size, entropy, job.at_plateau, shade)
 
 
 def _until(batches: Iterable[Batch], stops: Callable[[], int], job: Job) -> Iterator[Batch]:

@@ -100,6 +100,8 @@ def others(pid, refuse=refuse):
             refuse("send signals to other processes")
 
     def set_attribute(thing, name, *args):
+        if name == "__defaults__" and thing.__defaults__ is None:
+            return  # nothing is changed that was there: a NamedTuple is made so
         if name in ("__code__", "__defaults__", "__kwdefaults__"):
             refuse(f"set the {name} of a function")
 

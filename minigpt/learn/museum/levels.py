@@ -1,0 +1,72 @@
+"""How hard a piece is to find, by measurement: does a careless check pass it, and does it train nevertheless?"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minigpt import gradcheck
+from minigpt.gradcheck.judge import Trial, guarded, judge
+from minigpt.gradcheck.results import Result
+from minigpt.learn.museum.model import ModelOfFunctions
+from minigpt.learn.museum.pieces import Piece, as_module
+from minigpt.learn.museum.training import curve
+from minigpt.models.gpt1 import GPT1Config
+from minigpt.ops import reference, shapes
+from minigpt.ops.cases import KEY
+
+NEAR = 1.1  # times the right one's final loss
+CONFIG = GPT1Config(vocab_size=9, n_positions=5, n_embd=4, n_layer=1, n_head=2)
+IDS, TARGETS = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])
+AT_FIRST = {"layernorm": {"g": 1.0, "b": 0.0}, "rmsnorm": {"g": 1.0}}  # what parameters are before a training
+
+
+class Measured(NamedTuple):
+    """careless: a careless check passes it. partly: such a check finds some gradients right. trains: it learns."""
+
+    careless: bool
+    partly: bool
+    trains: bool
+
+    @property
+    def level(self) -> int:
+        """1: wrong everywhere; 2: wrong in some tensors; 3: a careless check passes it, or it trains nevertheless;
+        4: both.
+        """
+        if self.careless or self.trains:
+            return 4 if self.careless and self.trains else 3
+        return 2 if self.partly else 1
+
+
+def trials(op: str, file) -> list[Trial]:
+    """A careful check of the passes of a file: each trial, and what was found in it."""
+    if hasattr(file, "model_forward"):
+        model = ModelOfFunctions(file, CONFIG)
+        return [
+            ("plain", guarded(gradcheck.check_model, model, IDS, TARGETS)),
+            ("dropout", guarded(gradcheck.check_model, model, IDS, TARGETS, key=KEY)),
+        ]
+    found = judge(op, getattr(file, f"{op}_forward"), getattr(file, f"{op}_backward"))
+    return [(what, results) for what, results in found if results]
+
+
+def careless(piece: Piece) -> list[Result]:
+    """A check as it is often done: at the initial point, with a cotangent of ones."""
+    file, op = piece.module(), piece.op
+    if piece.is_model:
+        return guarded(gradcheck.check_model, ModelOfFunctions(file, CONFIG), IDS, TARGETS, spread=0)
+    right = getattr(reference, f"{op}_forward")
+    args = shapes.examples(right)
+    args |= {name: np.full_like(args[name], number) for name, number in AT_FIRST.get(op, {}).items()}
+    constants = {"rate": 0.1, "key": None} if op == "dropout" else {}
+    forward, backward = getattr(file, f"{op}_forward"), getattr(file, f"{op}_backward")
+    ones = np.ones(np.shape(right(**args, **constants)[0]))
+    return guarded(gradcheck.check, forward, backward, args.values(), constants, args, dout=ones)
+
+
+def measured(piece: Piece) -> Measured:
+    """All that its level depends on."""
+    found = careless(piece)
+    words = [result.word for result in found]
+    mine, right = (curve(piece.op, file) for file in (piece.module(), as_module(piece.right, piece.op)))
+    passes = all(word == "happy" for word in words)
+    return Measured(passes, "happy" in words, mine.last <= NEAR * right.last)
