@@ -23,6 +23,11 @@ CODE = re.compile(
 )
 OPERATORS = re.compile(r"!=|\|=|[=+*@^<>²³√ᵀ×…#]|(?<=[\w)\]²³ᵀ}]) [-/|] (?=[\w(\[{])|//")
 SIDES = re.compile(r"([A-Za-z_]\w*) ?[=+*/@^<>] ?|[=+*/@^<>] ?([A-Za-z_]\w*)", re.ASCII)
+TERM = re.compile(r"([^\s가-힣]+)[가-힣]* ([-=+*/@<>]|==|!=|//|\*\*) (?=([^\s가-힣]+))")
+PROSE = set(  # English words beside an operator
+    "sum Sum more compute distances sorts integral infinity differences the so bytes one-hot new wins tokens "
+    "-infinity exp(-infinity P(majority".split()
+)
 IN_WORDS = {"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
 PROSE = set(
     "sum more compute distances sorts integral infinity differences the so bytes".split()
@@ -32,6 +37,12 @@ PROSE = set(
 def texts(entry: dict) -> list[str]:
     """The hints of an exercise, and its answer where it has one."""
     return [*entry["hints"], *([entry["answer"]] if "answer" in entry else [])]
+
+
+def terms(text: str) -> Counter:
+    """What stands left and right of each operator with spaces around it: ("a", "@", "b.T"). Not where it is a word."""
+    found = [[part.strip("().,;:`?!") for part in term] for term in TERM.findall(text)]
+    return Counter(tuple(term) for term in found if not PROSE & {*term})
 
 
 def differences(english: str, other: str) -> dict:
@@ -47,6 +58,8 @@ def differences(english: str, other: str) -> dict:
         more = [text for text in given - wanted if text not in words]
         if more or wanted - given:
             found[name] = (list((wanted - given).elements()), more)
+    if lost := terms(english) - terms(other):
+        found["terms"] = list(lost)
     names = {a or b for a, b in SIDES.findall(english)} - PROSE
     if not names <= set(LATIN.findall(other)):
         found["names"] = names - set(LATIN.findall(other))
