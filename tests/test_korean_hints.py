@@ -29,9 +29,6 @@ PROSE = set(  # English words beside an operator
     "-infinity exp(-infinity P(majority".split()
 )
 IN_WORDS = {"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
-PROSE = set(
-    "sum more compute distances sorts integral infinity differences the so bytes".split()
-)  # English words beside an operator
 
 
 def texts(entry: dict) -> list[str]:
@@ -58,7 +55,8 @@ def differences(english: str, other: str) -> dict:
         more = [text for text in given - wanted if text not in words]
         if more or wanted - given:
             found[name] = (list((wanted - given).elements()), more)
-    if lost := terms(english) - terms(other):
+    lost = terms(english) - terms(other)
+    if lost:
         found["terms"] = list(lost)
     names = {a or b for a, b in SIDES.findall(english)} - PROSE
     if not names <= set(LATIN.findall(other)):
