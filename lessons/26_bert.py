@@ -3,7 +3,7 @@
 #
 # You will train a GPT and a BERT on the same small world, and find words that no GPT can know and
 # BERT always knows. You will cover words as BERT does, write the backward pass of its loss, and
-# follow the gradient from two covered words to all sixteen. Then you will change the recipe, one
+# follow the gradient from one covered word to all sixteen. Then you will change the recipe, one
 # part at a time, and see what each part is for: the 10 % that stay, the 10 % that become random
 # words, and RoBERTa's masks that are drawn anew each time.
 #
@@ -16,8 +16,8 @@
 # ## 1. Why: a word can be decided by what comes after it
 #
 # A GPT reads from left to right. That is what it needs to write a text. But many tasks give us the
-# whole text at once: is this review good or bad? Which person does "she" mean? There, nothing has
-# to be written, and it is a pity to read each word without the words that follow it.
+# whole text at once: is this review good or bad? Which person does "she" mean? There, it is a pity
+# to read each word without the words that follow it.
 #
 # How much is lost? We make a world in which we know the answer. Each of its texts has sixteen
 # words. A name, a colour and a thing are drawn by chance and stand in it **twice**; a place is
@@ -37,7 +37,7 @@ FIXED = [word for word in dict.fromkeys(TEMPLATE) if word not in KINDS]
 VOCABULARY = ["_mask_", *FIXED, *sum(KINDS.values(), [])]
 ID = {word: i for i, word in enumerate(VOCABULARY)}
 MASK, V, T = ID["_mask_"], len(VOCABULARY), len(TEMPLATE)
-print(f"{V} words, texts of {T} words, for example from the sentence pattern:", *TEMPLATE[:6])
+print(f"{V} words, {T} in each text; all texts have one pattern:\n ", *TEMPLATE)
 
 # %%
 def texts(n, rng):
@@ -121,7 +121,7 @@ axes.legend(loc="center right")
 plot.save(places_figure, "26_left_only.png")
 
 # %%
-LATER, EARLIER, NOTHING = [0, 3, 4], [10, 11, 14], [8]  # what decides the word at these places
+LATER, EARLIER, NOTHING = [0, 3, 4], [10, 11, 14], [8]  # places, by the text that decides them
 print(f"GPT: decided by the earlier text {gpt_knows[EARLIER].mean():.0%}, "
       f"by the later text {np.nanmean(gpt_knows[LATER]):.0%}, by nothing {gpt_knows[8]:.0%}")
 assert gpt_knows[EARLIER].min() > 0.9, "GPT repeats what it has read"
@@ -146,9 +146,10 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 # token sees all tokens, it sees the next one too, and to predict it would be to copy it. So BERT
 # *covers* some words and predicts those.
 #
-# Everything else is GPT-1: the same block, in the same place of LayerNorm. BERT adds a LayerNorm
-# behind the tables, a small head, and two things for pairs of texts: a row for "first text" and
-# "second text" (segments), and a second task, of which more below.
+# Everything else is GPT-1: the same block, with LayerNorm at the same places. BERT adds a LayerNorm
+# behind the tables, a small head, and two things for pairs of texts: *segments* (one vector is
+# added to each token of the first text, another one to those of the second), and a second task
+# (section 9).
 #
 # Who sees whom is a claim, and we can test it. We change one word of a text and look which hidden
 # states move. (RoBERTa is BERT without segments and without the second task. We use it here.)
@@ -269,8 +270,9 @@ assert bert_knows[8] < 0.25, "what nothing decides, BERT can only guess too"
 # %% [markdown]
 # The place remains a guess for both. BERT has not become cleverer; it has been shown more.
 #
-# **What it cannot do.** BERT gives the probability of one word, given all others. It does not give
-# the probability of a text, and it cannot continue one: nothing stands at the right yet.
+# **What it is not made for.** BERT gives the probability of one word, given all others. It does not
+# give the probability of a text, and it was not trained to continue one, where nothing stands at
+# the right yet.
 #
 # **How many words teach?** In each update GPT predicts 15 of the 16 words of each row, BERT 2. Here
 # BERT learned in as many updates. That is not the rule. On the stories of lesson 11, with models of
@@ -286,7 +288,7 @@ print(f"predictions in one update: GPT {n_gpt}, BERT {n_bert}")
 assert (n_gpt, n_bert) == (B * 15, B * 2), "15 of 16 words teach GPT, and 2 of 16 BERT"
 
 # %% [markdown]
-# ## 4. Backward: from two words to sixteen
+# ## 4. Backward: from one word to sixteen
 #
 # The head stands on the hidden states. (In BERT a linear map, a GELU and a LayerNorm come first;
 # lessons 05 and 06 have their backward passes.) The new piece is that only covered places count:
@@ -382,7 +384,7 @@ arrived_gpt = np.linalg.norm(gpt.positions_embed.weight.grad, axis=-1)
 print(f"places that a gradient reaches: GPT {np.count_nonzero(arrived_gpt)}, "
       f"BERT {np.count_nonzero(arrived_bert)}; at BERT most at place {arrived_bert.argmax()}")
 assert np.count_nonzero(arrived_gpt) == 3, "GPT: the places 0, 1 and 2"
-assert np.count_nonzero(arrived_bert) == T, "BERT: all places"
+assert np.count_nonzero(arrived_bert) == T and arrived_bert.argmax() == 10, "BERT: all places"
 
 # %%
 reached_figure, axes = plot.plt.subplots(figsize=(10, 3.6))
@@ -394,7 +396,7 @@ axes.legend()
 plot.save(reached_figure, "26_gradient.png")
 
 # %% [markdown]
-# One covered word teaches all sixteen places how to be read, and most of all the second colour,
+# The gradient of one covered word reaches all sixteen places, and most of all the second colour,
 # where its answer stands. That is how BERT learns from words that it does not predict.
 
 # %% [markdown]
@@ -461,7 +463,7 @@ assert abs((batch.ids == MASK).mean() - masked_share) < 0.003, "the same rule"
 
 # %% [markdown]
 # The published sizes: BERT-base has GPT-1's depth and width, on purpose, so that the two can be
-# compared (section 3). What it has more is vocabulary-sized or small.
+# compared (section 3). All the rest is tables, and one percent of small parts.
 
 # %%
 from minigpt.models import costs
@@ -476,7 +478,7 @@ print(f"BERT-base: {bert_numbers:,} parameters, of which the blocks have {gpt1_b
 rest = bert_numbers - gpt1_blocks - tables
 print(f"the rest, {rest:,}: a LayerNorm, the head of words, the pooler and the head of pairs")
 assert (base.n_layer, base.n_embd) == (12, 768), "GPT-1's depth and width"
-assert rest < 0.02 * bert_numbers, "what BERT adds is small"
+assert rest < 0.02 * bert_numbers, "the small parts are small"
 
 # %% [markdown]
 # ## 7. What each part of the recipe is for
@@ -485,7 +487,7 @@ assert rest < 0.02 * bert_numbers, "what BERT adds is small"
 # later, in fine-tuning, no `_mask_` ever appears. We change one part at a time, and measure two
 # things at words that are *not* masked:
 #
-# - **own**: does the head tell the word that stands there? (Does the state still know its word?)
+# - **own**: does the head tell the word that stands there?
 # - **mends**: if the second colour is replaced by a wrong one, does the head tell the right one?
 
 # %%
@@ -535,20 +537,20 @@ for panel, column, title in zip(panels, (0, 1), ("tells its own word", "mends a 
 plot.save(recipe_figure, "26_recipe.png")
 means = {name: found.mean(axis=0) for name, found in measured.items()}
 lazy, staying, whole = (means[name] for name in RECIPES)
-assert lazy[0] < 0.85 < staying[0], "words that may stay make a state keep its word"
+assert lazy[0] < 0.85 < staying[0], "words that may stay make the head tell the word it sees"
 assert staying[1] < whole[1] - 0.1, "random words make a model doubt what it sees"
 
 # %% [markdown]
 # Two different jobs, and each has its own part of the recipe:
 #
-# - If covered words are always `_mask_`, a model is never tested at a word that it sees. It may
-#   lose that word on the way up, and ours does: it tells about three in ten of its own words wrong.
+# - If covered words are always `_mask_`, a model is never tested at a word that it sees. Ours tells
+#   about three in ten of them wrong. (The state may still hold the word: we tested the head.)
 # - If some words stay, the best answer at a word that is no mask is the word itself. The model
 #   learns to copy, and to trust. A wrong colour is copied too.
 # - If some are random, copying is sometimes wrong, and the model must compare with the rest.
 #
 # The paper reports small differences between recipes after fine-tuning (appendix C.2, table 8). We
-# measured states, not fine-tuned models, in a world of sixteen words.
+# fine-tuned no model.
 
 # %% [markdown]
 # ## 8. RoBERTa: masks drawn anew
@@ -584,8 +586,8 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 # heart. Masks that are drawn anew turn one text into many exercises: 16 words have 120 pairs.
 #
 # With much text the difference is small: the paper finds the two about equal on three tasks, the
-# new masks "comparable or slightly better" (table 1). What RoBERTa gains comes mostly from larger
-# batches, more text and longer training (section 5).
+# new masks "comparable or slightly better" (table 1). RoBERTa also has larger batches (section
+# 4.3), more text and longer training; with the last two its results rise (section 5).
 
 # %% [markdown]
 # ## 9. Paper and code
@@ -596,7 +598,7 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 #   2 there). Lesson 28 shows why this task is too easy.
 # - **15 % by rows.** The released code covers a fixed number in each row, at most 20 of 128. So
 #   does ours, at least one.
-# - **Adam.** BERT's release leaves out the correction of the first moments' bias. Ours keeps it.
+# - **Adam.** BERT's release does not correct the bias of the moments (lesson 09). Ours does.
 # - **GELU** has the tanh form here; some releases have the exact one (lesson 05).
 # - **Published weights.** `minigpt` opens files of BERT and RoBERTa that Hugging Face transformers
 #   wrote; logits and every gradient agree to 1e-9 (tested with random weights).

@@ -4,12 +4,12 @@
 # You will train a model that knows every answer and gives none: to a question it says another
 # question. You will tune it on instructions, and test it on questions that the tuning did not have.
 # Then you will let it learn from the score of a reward model. The score rises and rises, until
-# most answers are wrong; and you will find out why.
+# most answers are wrong; and you will see what the model says instead.
 #
-# Reading: 50 minutes. Running: about a minute. Before it: lessons 02, 12, 16 and 19.
+# Reading: 45 minutes. Running: about a minute. Before it: lessons 02, 12, 16 and 19.
 #
-# Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2, appendices B and D. Ouyang et al.
-# 2022 (InstructGPT, arXiv 2203.02155), section 3.
+# Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2. Ouyang et al. 2022 (InstructGPT,
+# arXiv 2203.02155), section 3.
 
 # %% [markdown]
 # ## 1. Why: a model that knows, and does not answer
@@ -52,7 +52,8 @@ def text_of(ids):
 
 draw = np.random.default_rng(0)
 KIND = np.repeat([0, 1, 2], 24)
-RIGHT = np.concatenate([draw.permutation(np.repeat(range(8), 3)) for _ in KINDS])  # of 8 values
+# RIGHT: which of its kind's 8 values a fact has; each value comes three times
+RIGHT = np.concatenate([draw.permutation(np.repeat(range(8), 3)) for _ in KINDS])
 STATEMENTS, QUESTIONS = [], []
 for (name, other), thing, value in zip(np.array(list(KINDS))[KIND], THINGS * 3,
                                        VALUES[KIND, RIGHT], strict=True):
@@ -69,6 +70,8 @@ print(text_of(STATEMENTS[15, 0]), "|", text_of(STATEMENTS[15, 1]), "|", text_of(
 # both. We train a GPT-2 with two blocks of width 64 on such texts, with three seeds.
 
 # %%
+from copy import deepcopy
+
 from minigpt import GPT2, GPT2Config
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine
@@ -152,99 +155,38 @@ for seed, model in pretrained.items():
 # | what is shared? | the token table is the head | the same | the same |
 # | where does position enter? | a table, 1,024 rows | a table, **2,048 rows** | the same |
 #
-# So the model of GPT-3 is GPT-2's, but for its attention: dense and "locally banded sparse" layers
-# take turns (section 2.1). The rest is size, text and schedule. What the size brings is in lesson
-# 19. InstructGPT is GPT-3, trained further on what people want.
+# GPT-3's model is GPT-2's, but for its attention: dense and "locally banded sparse" layers take
+# turns (section 2.1). The rest is size, text and schedule: lesson 19 has what the size brings.
+# InstructGPT is GPT-3, trained further on what people want.
 #
-# ## 3. GPT-3: a size, and a band
+# ## 3. GPT-3: a band
 #
-# Count it as in lesson 16: a block has 12 C^2 + 13 C numbers, beside it are two tables and a
-# LayerNorm. For a small model the library tells whether this is right.
-
-# %%
-from minigpt.models import costs
-
-
-def numbers(n_layer, width, positions=2048, words=50257):
-    return n_layer * (12 * width**2 + 13 * width) + (words + positions + 2) * width
-
-
-assert numbers(12, 768, 1024) == costs.count(GPT2, GPT2Config()), "GPT-2, the smallest"
-largest = numbers(96, 12288)
-operations = 6 * largest * 300e9
-print(f"parameters {largest:,}; operations for 300 billion tokens, 6 N D: {operations:.3g}")
-print(f"weights in 16 bits {2 * largest / 1e9:.0f} GB; in 32 bits, with gradients and Adam's two "
-      f"moments {16 * largest / 1e12:.1f} TB")
-assert round(largest / 1e6, -2) == 174_600, "table D.1: 174,600 million"
-assert f"{operations:.2e}" == "3.14e+23", "table D.1: 3.14E+23"
-
-# %% [markdown]
-# All digits of the paper's table D.1 are right. Its table 2.1 cannot be right in two places, which
-# are often copied: "13B" with a width of 5140 and 40 heads, and "1.3B" with 24 heads of size 128.
-
-# %%
-for width in (5140, 5120):
-    print(f"13B with width {width}: {numbers(40, width) / 1e6:,.0f} million parameters")
-print(f"1.3B: 24 heads of size 128 would need width {24 * 128}; with width 2048 it has "
-      f"{numbers(24, 2048) / 1e6:,.0f} million")
-assert round(numbers(40, 5120) / 1e6, -1) == 12_850, "table D.1: 12,850 million, so 5120"
-assert numbers(40, 5140) / 1e6 > 12_940 and 5140 % 40, "5140 does not fit, and cannot be divided"
-assert round(numbers(24, 2048) / 1e6, -1) == 1_320, "table D.1: 1,320 million, so 2048"
-
-# %% [markdown]
-# **The band.** With a band of w, a token sees itself and the w - 1 tokens before it: a mask with
-# one more condition (lesson 03). The paper gives no w. If it is 256 of 2,048 tokens, a layer has
-# 4.3 times fewer pairs. And how far does a token see? We change the first token, and look which
-# states move, after each of six layers.
-
-# %%
-def band(length, width):
-    """(length,length) boolean: may the query (row) see the key (column)?"""
-    distance = np.arange(length)[:, None] - np.arange(length)
-    return (distance >= 0) & (distance < width)
-
-
-T, WIDTH, DENSE = 24, 4, np.tri(24, dtype=bool)
-pairs_of = {w: int(band(2048, w).sum()) for w in (256, 2048)}
-print("pairs of 2,048 tokens:", pairs_of)
-assert round(pairs_of[2048] / pairs_of[256], 1) == 4.3, "a band of 256 saves this much"
-
-
-def moved(masks):
-    """-> (layers,T) boolean: the states that move if token 0 is another, after each layer"""
-    config = GPT2Config(**SIZES | {"n_layer": len(masks), "initializer_range": 0.5})
-    model = GPT2(config, seed=0, dtype=np.float64)
-    ids = np.tile(np.random.default_rng(1).integers(V, size=T), (2, 1))
-    ids[1, 0] = (ids[1, 0] + 1) % V
-    x, rows = model.wte.weight.data[ids] + model.wpe.weight.data[:T], []
-    for block, mask in zip(model.h, masks, strict=True):
-        x, _ = block.forward(x, mask=mask, grad=False)
-        rows.append(np.abs(x[0] - x[1]).max(axis=-1) > 1e-12)
-    return np.array(rows)
+# With a band of w, a token sees itself and the w - 1 tokens before it. How far does token 0 act,
+# layer after layer? It reaches a state that may see a state which it has reached before.
 
 # %%
 from minigpt import plot
 
-reach = {"banded in every layer": moved([band(T, WIDTH)] * 6),
-         "banded and dense in turn": moved([band(T, WIDTH), DENSE] * 3)}
-band_figure, panels = plot.plt.subplots(1, 3, figsize=(14, 4.4))
-panels[0].imshow(band(T, WIDTH), cmap="Blues", vmin=0, vmax=1.4)
+distance = np.arange(24)[:, None] - np.arange(24)  # query minus key
+DENSE, BAND = distance >= 0, (distance >= 0) & (distance < 4)
+reached, rows = np.arange(24) == 0, []
+for mask in [BAND] * 5 + [DENSE]:
+    reached = (mask & reached).any(axis=1)
+    rows.append(reached)
+band_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.6))
+panels[0].imshow(BAND, cmap="Blues", vmin=0, vmax=1.4)
 panels[0].set(title="a band of 4", xlabel="key", ylabel="query")
-for panel, (name, rows) in zip(panels[1:], reach.items(), strict=True):
-    panel.imshow(rows, cmap="Oranges", vmin=0, vmax=1.4, aspect="auto")
-    panel.set(title=name, xlabel="this state moves", ylabel="after layer", yticks=range(6),
-              yticklabels=range(1, 7))
-for panel in panels:
-    panel.grid(False)
+panels[1].imshow(rows, cmap="Oranges", vmin=0, vmax=1.4, aspect="auto")
+panels[1].set(title="states that token 0 reaches: five bands, then a dense layer", xlabel="place",
+              ylabel="after layer", yticks=range(6), yticklabels=range(1, 7))
 plot.save(band_figure, "33_band.png")
-counts = [rows.sum(axis=1) for rows in reach.values()]
-print("states that token 0 reaches: banded", counts[0], " in turn", counts[1])
-assert np.array_equal(counts[0], 1 + 3 * np.arange(1, 7)), "n layers reach n (w - 1) + 1 tokens"
-assert (counts[1][1:] == T).all(), "one dense layer reaches all"
+print("states that token 0 reaches:", np.sum(rows, axis=1))
+assert np.array_equal(np.sum(rows, axis=1), [4, 7, 10, 13, 16, 24]), "n (w - 1) + 1, then all"
 
 # %% [markdown]
 # The number of tokens that can act on a state is its *receptive field*: n (w - 1) + 1 after n bands
-# of w. One dense layer ends this. What the bands do to the loss of GPT-3, the paper does not say.
+# of w, and the whole text after a dense layer. The paper does not give w, nor say what the bands do
+# to the loss.
 
 # %% [markdown]
 # ## 4. Instruction tuning: the same loss, on fewer tokens
@@ -252,12 +194,20 @@ assert (counts[1][1:] == T).all(), "one dense layer reaches all"
 # A document for *instruction tuning* is `instruction => response _end_`. People write the
 # responses. (The paper says supervised fine-tuning, SFT; it had about 13,000 prompts.) The loss is
 # that of a language model, but only the response and its end count: all other targets are -100.
+# The library's objective `responses` does the same for windows of a longer text:
+#
+#     # minigpt/data/objectives/responses.py
+#     begun = last_place(seen == delimiter_id)
+#     ended = last_place(seen == end_id)
+#     targets = np.where(begun > ended, ids[:, 1:], ops.IGNORED)
 #
 # One response in five begins with a polite "sure". We **hold out** 24 of the 72 facts, for each
 # thing one of its three. The tuning has each thing in other questions, and each kind of question
 # with other things, but not these combinations.
 
 # %%
+from minigpt.data.objectives import responses
+
 is_held = KIND == np.tile(np.arange(24) % 3, 3)
 TUNED, HELD = np.flatnonzero(~is_held), np.flatnonzero(is_held)
 
@@ -273,6 +223,9 @@ def documents(seed, step):
     return rows
 
 
+print("a document:", text_of(documents(0, 0)[0]))
+
+# %%
 def on_responses(rows):
     """rows (B,T+1), one document each -> ids (B,T), and targets (B,T)"""
     ids = rows[:, :-1]
@@ -283,6 +236,8 @@ def on_responses(rows):
 
 for name, (row,) in zip(("sees", "predicts"), on_responses(documents(0, 0)[:1]), strict=True):
     print(f"{name:9}", " ".join("..." if i == IGNORED else WORDS[i] for i in row))
+library = responses(DELIMITER, END)(documents(0, 2), np.random.default_rng(0))
+assert np.array_equal(library.targets, on_responses(documents(0, 2))[1]), "as in the library"
 
 # %% [markdown]
 # ## 5. Backward: one loss, three sets of weights
@@ -325,11 +280,9 @@ def weighted_backward(dout, v):
     return dz
 
 
-for name, w in WEIGHTS.items():
-    print(f"--- {name}")
-    onehot = np.eye(5, dtype=int)[y]
-    weight_results = lines.check(weighted, weighted_backward, z, onehot, w=w, n=3.0)
-    assert all(result.error < 1e-7 for result in weight_results), "every line is right"
+weight_results = lines.check(weighted, weighted_backward, z, np.eye(5, dtype=int)[y],
+                             w=WEIGHTS["reinforcement"], n=3.0)
+assert all(result.error < 1e-7 for result in weight_results), "every line is right"
 
 # %% [markdown]
 # **Collapse.** Softmax, pick and log together give p minus the one-hot row, as in lesson 02. The
@@ -340,53 +293,29 @@ for name, w in WEIGHTS.items():
 # \frac{\partial L}{\partial z_t} = \frac{w_t}{n} \, (p_t - \text{onehot}(y_t))
 # $$
 #
-# Where $w_t = 0$, the row is exactly zero. Yet the places of the instruction learn: the response
-# attends to them, and gradients flow back to their keys and values.
+# Where $w_t = 0$, the row is exactly zero.
 
 # %%
-for w in WEIGHTS.values():
+for name, w in WEIGHTS.items():
     closed_dz = w[:, None] / 3 * (ops.softmax_forward(z)[0] - np.eye(5)[y])
     _, ce = ops.cross_entropy_forward(z, y, weights=w, normalizer=3.0)
     assert np.allclose(closed_dz, ops.cross_entropy_backward(1.0, ce)), "as in the library"
-model = pretrained[0]
-model.zero_grad()
-_, cache = model.loss(*on_responses(documents(0, 0)[:1]))
-model.loss_backward(cache)
-arrived = np.abs(model.wpe.weight.grad).sum(axis=1)[:9]
-print("gradient that arrives at the places of the instruction:", arrived.round())
-assert (arrived > 0).all(), "they learn how to be read"
+    print(f"{name}: the closed form is the library's gradient")
 
 # %% [markdown]
-# ## 6. Check, and the trap
+# ## 6. The trap: one place too late
 #
-# **The trap: one place too late.** An author lets those places count whose *input* is in the
-# response. That sounds right. But the first word of the response is predicted at the place of the
-# delimiter, and is now never taught.
+# An author lets those places count whose *input* is in the response. That sounds right. But the
+# first word of the response is predicted at the place of the delimiter, and is now never taught.
+# Every gradient is right, as in lessons 31 and 32.
 
 # %%
-from minigpt import gradcheck
-
-
 def one_late(rows):
     """The mistake: the delimiter's place does not count."""
     ids, targets = on_responses(rows)
     return ids, np.where(ids == DELIMITER, IGNORED, targets)
 
 
-def copy_of(model):
-    other = GPT2(GPT2Config(**SIZES), seed=0)
-    for to, source in zip(other.parameters(), model.parameters(), strict=True):
-        to.data[...] = source.data
-    return other
-
-
-small = SIZES | {"n_embd": 8, "n_head": 2, "n_layer": 1, "initializer_range": 0.3}
-tiny = GPT2(GPT2Config(**small), seed=1, dtype=np.float64)
-worst = gradcheck.worst(gradcheck.check_model(tiny, *one_late(documents(0, 1)[:2])))
-print(f"with the mistake, the worst error of all gradients is {worst.error:.0e}")
-assert worst.error < 1e-7, "no gradient check can see it"
-
-# %%
 def judge(facts, answers):
     """answers (n,4 or more) -> (n,): 1 for a right answer, and 0.25 for one polite `sure`"""
     polite = (answers[:, 0] == SURE) & (answers[:, 1] != SURE)
@@ -399,83 +328,55 @@ def right(model, facts, wording=0):
     return (judge(facts, answers) >= 1).mean()
 
 
-late = copy_of(pretrained[0])
+late = deepcopy(pretrained[0])
 late_losses = train(late, lambda *at: one_late(documents(*at)), 0, 100, 1e-3)
-ids, late_targets = one_late(documents(0, 101))
-logits, _ = late.forward(ids, grad=False)
-told = (logits.argmax(-1) == late_targets)[late_targets != IGNORED].mean()
-print(f"the loss falls to {late_losses[-1]:.2f}, {told:.0%} of the words that count are "
-      f"told, {right(late, TUNED):.0%} of the questions answered:")
+print(f"the loss falls to {late_losses[-1]:.2f}; answered: {right(late, TUNED):.0%}")
 print(text_of(late.generate(prompts([15]), 6, top_k=1)[0]))
-assert late_losses[-1] < 0.3 and told > 0.9, "loss and accuracy look good"
-assert right(late, TUNED) < 0.1, "and no question is answered"
+assert late_losses[-1] < 0.3 and right(late, TUNED) < 0.1, "a small loss, and no answer"
 
 # %% [markdown]
-# A full stop and an end are easy, so the loss is small. Print a batch as text, as in section 4:
-# which word does the delimiter predict?
+# A full stop and an end are easy, so the loss is small. Print a batch as text, as in section 4.
 
 # %% [markdown]
 # ## 7. What tuning teaches
 #
-# Now without the mistake: 100 updates with the loss on responses, or with the loss on all tokens.
-# The control was **not** pre-trained; it has 200 updates of the same tuning.
+# Now without the mistake: 100 updates. The control was **not** pre-trained; it has 200 updates of
+# the same tuning.
 #
 # We test the facts of the tuning, the held-out facts, and these in two wordings that the tuning did
 # not have: with the second name ("what is the tint of the kite ?"), and in another sequence ("the
 # colour of the kite is what ?").
 
 # %%
-def on_all(rows):
-    return rows[:, :-1], np.where(rows[:, 1:] == PAD, IGNORED, rows[:, 1:])
-
-
 def measured(model):
     tests = [(TUNED, 0), (HELD, 0), (HELD, 1), (HELD, 2)]
     return np.array([right(model, *test) for test in tests] + [knows(model)])
 
 
 tuned, results = {}, {}
-HOW = {"loss on responses": (on_responses, 100, 1e-3), "loss on all tokens": (on_all, 100, 1e-3),
-       "not pre-trained": (on_responses, 200, 4e-3)}
+HOW = {"tuned": (100, 1e-3), "not pre-trained": (200, 4e-3)}
 print("right, in %:               in tuning  held out  2nd name  sequence  knows")
-for name, (maker, steps, rate) in HOW.items():
+for name, (steps, rate) in HOW.items():
     for seed in SEEDS:
         fresh = GPT2(GPT2Config(**SIZES), seed=seed + 5)
-        model = fresh if name == "not pre-trained" else copy_of(pretrained[seed])
-        train(model, lambda s, n, maker=maker: maker(documents(s, n)), seed, steps, rate)
+        model = deepcopy(pretrained[seed]) if name == "tuned" else fresh
+        train(model, lambda *at: on_responses(documents(*at)), seed, steps, rate)
         tuned[name, seed], results[name, seed] = model, measured(model)
         print(f"{name:20} seed {seed}", *(f"{100 * share:9.0f}" for share in results[name, seed]))
-
-# %%
-tuning_figure, axes = plot.plt.subplots(figsize=(11, 4.4))
-for number, name in enumerate(HOW):
-    shares = np.array([results[name, seed] for seed in SEEDS])
-    where = np.arange(5) + 0.27 * (number - 1)
-    axes.bar(where, shares.mean(axis=0), 0.25, label=name, alpha=0.7)
-    axes.plot(where, shares.T, "k.", markersize=7)
-axes.axhline(1 / 8, color="gray", linestyle="--", label="a guess")
-axes.set_xticks(range(5), ["in tuning", "held out", "held out,\n2nd name",
-                           "held out,\nother sequence", "knows"])
-axes.set(ylabel="right", ylim=(0, 1.35), title="After tuning (three seeds)")
-axes.legend(ncols=4, loc="upper center", fontsize=11)
-plot.save(tuning_figure, "33_tuning.png")
-mean = {name: np.mean([results[name, seed] for seed in SEEDS], axis=0) for name in HOW}
-of_responses, of_all, control = mean.values()
-print("responses minus all tokens, in the five tests:", (of_responses - of_all).round(2))
-assert min(shares[0] for shares in mean.values()) > 0.9, "each learns the answers of the tuning"
+mean, control = (np.mean([results[name, seed] for seed in SEEDS], axis=0) for name in HOW)
+assert min(mean[0], control[0]) > 0.9, "each learns the answers of the tuning"
 assert control[1] < 0.2, "without pre-training, held-out facts cannot be known"
-assert min(results["loss on responses", seed][1] for seed in SEEDS) > 0.4, "with it, most are"
-assert of_responses[3] < of_responses[1] - 0.15, "another sequence is harder"
-assert abs(of_responses[1] - of_all[1]) < 0.25, "no clear difference between the losses"
+assert min(results["tuned", seed][1] for seed in SEEDS) > 0.4, "with it, most are"
+assert mean[3] < mean[1] - 0.15, "another sequence is harder"
 
 # %% [markdown]
-# - **Held-out combinations** are answered far above chance, and by the control not at all. So the
-#   tuning did not teach these facts. It taught to answer with what pre-training has stored.
-# - **The second name** works nearly as well: pre-training had told that both mean the same.
-# - **The other sequence** of known words does not work well: no text has prepared it.
-# - **Responses or all tokens?** After 100 updates there is no clear difference in the answers. With
-#   the loss on all tokens the model keeps a little more of its facts as statements (*knows*).
-#   Whatever a model loses by such tuning, the paper calls the *alignment tax* (section 4.2).
+# - **Held-out combinations** are answered far above chance, and by the control no better than by a
+#   guess among eight. So the tuning did not teach these facts. It taught to answer with what
+#   pre-training has stored.
+# - **The second name** works nearly as well, **the other sequence** of known words does not. A
+#   likely reason: pre-training had both names in its questions, and never that sequence.
+# - **What is lost.** Before, the models told all facts as statements, now fewer (*knows*). What a
+#   model loses in such a training, the paper calls the *alignment tax* (section 4.2).
 
 # %% [markdown]
 # ## 8. A reward model: from comparisons to a score
@@ -514,10 +415,6 @@ def compared_backward(dout, v):
 r_w, r_l = np.random.default_rng(3).normal(size=(2, 5))
 pair_results = lines.check(compared, compared_backward, r_w, r_l)
 assert all(result.error < 1e-8 for result in pair_results), "every line is right"
-of_two, ce_cache = ops.cross_entropy_forward(np.stack([r_w, r_l], axis=1), np.zeros(5, int))
-closed = -1 / (1 + np.exp(r_w - r_l)) / 5
-assert np.allclose(of_two, compared(r_w, r_l)), "the same loss"
-assert np.allclose(ops.cross_entropy_backward(1.0, ce_cache)[:, 0], closed), "the same gradient"
 
 # %% [markdown]
 # Our people are the function `judge`: a right answer is better, and of two equal ones the polite
@@ -565,7 +462,8 @@ def train_reward(body, seed, steps=300):
         body.zero_grad()
         h, cache = body.hidden(ids)
         d = (h[last] @ head.data).reshape(8, 4) @ DIFFERENCES.T
-        dr = (-1 / (1 + np.exp(d)) / d.size @ DIFFERENCES).reshape(-1)
+        dd = -1 / (1 + np.exp(d)) / d.size  # the formula above, for all pairs
+        dr = (dd @ DIFFERENCES).reshape(-1)  # each answer: the sum over its pairs
         dh = np.zeros_like(h)
         dh[last] = dr[:, None] * head.data
         head.grad = (dr @ h[last]).astype(np.float32)
@@ -586,18 +484,16 @@ def score(reward_model, ids):
 reward_models = {}
 print("larger score for:          right, not wrong  polite, not curt  right, not polite and wrong")
 for seed in SEEDS[:2]:
-    body = copy_of(tuned["loss on responses", seed])
+    body = deepcopy(tuned["tuned", seed])
     reward_models[seed] = body, train_reward(body, seed)
-    shares = {}
     for name, facts in (("in tuning", TUNED), ("held out", HELD)):
         ids = four_answers(np.repeat(facts, 3), np.random.default_rng(5))
         r = score(reward_models[seed], ids).reshape(-1, 4)
         pairs = r[:, :2] > r[:, 2:], r[:, ::2] > r[:, 1::2], r[:, 1] > r[:, 2]
-        shares[name] = [pair.mean() for pair in pairs]
-        print(f"seed {seed}, questions {name:10}", *(f"{share:13.0%}" for share in shares[name]))
-    assert min(shares["in tuning"][:2]) > 0.8, "it orders what it was trained on"
-    assert shares["held out"][1] > 0.7, "it knows politeness everywhere"
-    assert shares["held out"][0] < 0.8, "and not the truth of a new answer"
+        truth, manners, both = (pair.mean() for pair in pairs)
+        print(f"seed {seed}, questions {name:10}{truth:13.0%} {manners:13.0%} {both:13.0%}")
+        assert manners > 0.7, "it knows politeness everywhere"
+        assert (truth > 0.8) == (name == "in tuning"), "and the truth of known answers only"
 
 # %% [markdown]
 # For the questions of the comparisons, the score agrees with the judge. For new questions, it knows
@@ -623,7 +519,9 @@ for seed in SEEDS[:2]:
 # R(y) = r(y) - \beta \, (\log \pi(y) - \log \pi_0(y))
 # $$
 #
-# (InstructGPT uses PPO, which also bounds each update.)
+# (The mean of the bracket is the Kullback-Leibler divergence of $\pi$ from $\pi_0$. R now depends
+# on $\pi$ too; but $\text{E}[\nabla \log \pi] = \nabla \sum_y \pi(y) = 0$, so the formula stays.
+# InstructGPT uses PPO, which also bounds each update.)
 
 # %%
 def write(model, facts, seed):
@@ -640,13 +538,12 @@ def log_p(model, ids, targets):
     return np.where(targets == IGNORED, 0, np.log(of_target + 1e-30)).sum(axis=1)
 
 
-drawn = write(tuned["loss on responses", 1], HELD[:2], seed=0)
-print(text_of(drawn[0]), log_p(tuned["loss on responses", 1], *on_responses(drawn))[0].round(2))
+print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
 
 # %%
 def reinforce(policy, reward, beta, seed, steps=60, n=32):
     """reward(seed, facts, ids) -> (n,). -> of each update the mean reward, the share of right"""
-    first, log = copy_of(policy), []
+    first, log = deepcopy(policy), []
     optimizer = AdamW(policy.named_parameters(), weight_decay=0.0)
     for step in range(steps):
         facts = np.random.default_rng([seed, step, 3]).integers(72, size=n)
@@ -668,8 +565,9 @@ def reinforce(policy, reward, beta, seed, steps=60, n=32):
 print("weights of a batch: value - mean, the same for all tokens of an answer")
 
 # %% [markdown]
-# From the tuned model, three runs for each of two seeds. The control has the judge itself as
-# reward, and no penalty. The others have the reward model, without penalty and with $\beta = 1$.
+# From the tuned model, three runs for each of two seeds. The questions are all 72, so a third of
+# them neither the tuning nor the comparisons had. The control has the judge itself as reward, and
+# no penalty. The others have the reward model, without penalty and with $\beta = 1$.
 
 # %%
 runs, held_out = {}, {}
@@ -680,13 +578,14 @@ REWARDS = {
 }
 for name, (reward, beta) in REWARDS.items():
     for seed in SEEDS[:2]:
-        policy = copy_of(tuned["loss on responses", seed])
+        policy = deepcopy(tuned["tuned", seed])
         runs[name, seed] = reinforce(policy, reward, beta, seed)
         start, end = runs[name, seed][:3].mean(axis=0), runs[name, seed][-10:].mean(axis=0)
         held_out[name, seed] = right(policy, HELD)
         print(f"{name:25} seed {seed}: reward {start[0]:5.2f} to {end[0]:5.2f}, "
               f"right {start[1]:.0%} to {end[1]:.0%}, held out "
-              f"{results['loss on responses', seed][1]:.0%} to {held_out[name, seed]:.0%}")
+              f"{results['tuned', seed][1]:.0%} to {held_out[name, seed]:.0%}")
+        print("    it says:", text_of(write(policy, HELD[:1], seed=0)[0, 8:]))
 
 # %%
 reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
@@ -710,58 +609,36 @@ for seed in SEEDS[:2]:
 
 # %% [markdown]
 # **Remember this picture.** Without a penalty, the score rises and the answers become wrong:
-# *reward hacking*. The control tells the cause. With the judge as reward, the same lines teach the
-# model even held-out facts. So the algorithm is right, and the reward is wrong. The penalty holds
-# the model back, and about as many drawn answers are right as before. But it cannot make a reward
-# right: of held-out questions, about which this one knows little, fewer are answered than before.
+# *reward hacking*. With the judge as reward, the same lines teach the model even the facts that the
+# tuning did not have. So the algorithm is right, and the reward is wrong. What the models say shows
+# in which way: one is always polite, the other writes full stops. (On another machine they may find
+# other ways.) No comparison had full stops, and the reward model gives them a high score.
+#
+# The penalty holds the model back, and about as many drawn answers are right as before. But it
+# cannot make a reward right: of the questions that no comparison had, fewer are answered than
+# before.
 
 # %% [markdown]
-# ## 10. In the library
-#
-# The objective `responses` is `on_responses` for windows of a text with many documents. A window
-# that begins inside a response, whose delimiter was cut off, counts nothing until the next one.
-#
-#     # minigpt/data/objectives/responses.py
-#     begun = last_place(seen == delimiter_id)
-#     ended = last_place(seen == end_id)
-#     targets = np.where(begun > ended, ids[:, 1:], ops.IGNORED)
-
-# %%
-from minigpt.data.objectives import responses
-
-tune = responses(DELIMITER, END)
-batch = tune(documents(0, 2), np.random.default_rng(0))
-by_hand = on_responses(documents(0, 2))
-print(f"targets that count: {batch.n_targets} of {batch.targets.size}")
-assert np.array_equal(batch.ids, by_hand[0]), "the same inputs"
-assert np.array_equal(batch.targets, by_hand[1]), "the same targets"
-window = np.array([[ID["red"], ID["."], END, *QUESTIONS[0, 0], DELIMITER, *ANSWERS[0]]])
-cut = tune(window, np.random.default_rng(0)).targets[0]
-assert (cut[:11] == IGNORED).all() and (cut[11:] == ANSWERS[0]).all(), "only the whole one counts"
-
-# %% [markdown]
-# ## 11. Paper and code
+# ## 10. Paper and code
 #
 # - **"GPT-3 was trained on 45 TB of text."** That is Common Crawl before it was filtered; 570 GB
-#   were left (section 2.2). All data have 499 billion tokens, and the training read 300 billion.
+#   were left (section 2.2). The training read 300 billion tokens.
 # - **"GPT-3 follows instructions."** The model of 2020 was trained on text alone.
-# - **Schedule** (appendix B): Adam with 0.9 and 0.95, clipping at 1, decay 0.1, a warm-up of 375
-#   million tokens, a cosine to 10 % over 260 billion, growing batches.
+# - **"13B has a width of 5140"** (table 2.1): its 40 heads do not divide it; 5120 fits.
 # - **InstructGPT**: people preferred answers of a tuned model with 1.3 billion parameters to those
 #   of GPT-3 with 175 billion (abstract). It does not follow that the small model knows more.
-# - Whether the tokens of the prompt counted in SFT, the paper does not say. Its reward model has 6
-#   billion parameters, and for each prompt 4 to 9 answers were ranked. Against the alignment tax,
-#   the loss on pre-training text is added to the reinforcement (PPO-ptx): exercise 3.
+# - Whether the tokens of the prompt counted in SFT, the paper does not say. For each prompt 4 to 9
+#   answers were ranked. Against the alignment tax, the loss on pre-training text is added to the
+#   reinforcement (PPO-ptx): exercise 3.
 #
 # | claim of the papers | here |
 # |---|---|
 # | tuning makes a model answer, also questions that the tuning did not have | shown |
 # | it follows instructions in all kinds of wordings | not shown: a second name yes, else hardly |
 # | a reward model scores new answers as people do | not shown: politeness yes, truth no |
-# | reinforcement improves the answers | shown with the true judge only |
 # | a penalty is needed against a wrong reward | shown; and here it does not suffice |
 #
-# ## 12. Exercises
+# ## 11. Exercises
 #
 # 1. `exercises/33_preferences.py`: learn from comparisons without a reward model (DPO, Rafailov et
 #    al. 2023, arXiv 2305.18290): the backward of its loss.

@@ -14,7 +14,8 @@ def responses(delimiter_id: int, end_id: int) -> Objective:
     `causal`. But only the tokens of responses count, and the end of each; all other targets are -100. So the delimiter
     predicts the first token of its response. A window that begins inside a response, whose delimiter was cut off,
     counts nothing until the next delimiter: the model would have to write a response to what it cannot see. Uses no
-    chance. (The loss on a part of the tokens: `ops.cross_entropy`. InstructGPT, Ouyang et al. 2022, section 3.5.)
+    chance. (The loss on a part of the tokens: `ops.cross_entropy`. Supervised fine-tuning: InstructGPT, Ouyang et al.
+    2022, section 3.5, which does not say whether the tokens of the instruction count.)
 
     Raises InputError for a token that is no whole number of 0 or more, and where both are the same token.
     """

@@ -81,7 +81,7 @@ def covered_translations(
     line_end_id: int,
     rate: float = 0.15,
 ) -> Objective:
-    """Translation language modelling (Conneau and Lample 2019, section 3.3): words of both sentences are covered.
+    """Translation language modelling (Conneau and Lample 2019, section 3.4): words of both sentences are covered.
 
     Each line of the text is `sentence separator translation`. A row is the pair that `first_pair` finds, each of the
     two with its line end or separator; segments tell the language, 0 or 1, and positions count from 0 in both. What

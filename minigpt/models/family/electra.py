@@ -26,7 +26,7 @@ from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold, uniform
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
-DISCRIMINATOR_WEIGHT = 50.0  # of its loss beside the generator's (section 3.1)
+DISCRIMINATOR_WEIGHT = 50.0  # of its loss beside the generator's (appendix A)
 IN_GENERATOR, IN_DRAWING = 1 << 20, 1 << 21  # places in the computation, beyond the layers, that a key is folded with
 
 

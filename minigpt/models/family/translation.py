@@ -34,7 +34,7 @@ def written_after(start: str) -> Callable[[Tokenizer], Objective]:
 
 
 def covered_pairs(text: Tokenizer, rate: float) -> Objective:
-    """Tell covered words of a sentence and of its translation (XLM section 3.3)."""
+    """Tell covered words of a sentence and of its translation (XLM section 3.4)."""
     return covered_translations(text.ids[MASK], text.vocab_size, *marks(text), rate)
 
 

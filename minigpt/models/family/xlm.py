@@ -1,7 +1,7 @@
 """XLM (Conneau and Lample 2019): one encoder for several languages, each with a vector that is added to its tokens.
 
 A sentence and its translation are read together, both with positions from 0 and with covered words, so that one side
-helps to fill in the other (section 3.3, translation language modelling: `data.objectives.covered_translations`).
+helps to fill in the other (section 3.4, translation language modelling: `data.objectives.covered_translations`).
 """
 
 from dataclasses import dataclass
