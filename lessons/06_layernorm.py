@@ -544,8 +544,8 @@ assert same, "the mean is the only difference"
 #   to be overlooked.
 # - Where does it stand? In GPT-1 *after* the addition, x = LN(x + f(x)), as in Vaswani et al.
 #   ("post-norm"). So every gradient passes all 24 of them on its way down. In GPT-2 *before* the
-#   sub-layer (attention or MLP), x = x + f(LN(x)) ("pre-norm"), so no LayerNorm stands on the sum
-#   itself. Lessons 07, 09 and 16 show what that does.
+#   sub-layer (attention or MLP), x = x + f(LN(x)) ("pre-norm"): between the blocks the sum has
+#   none, and there is one after the last block. Lessons 07, 09 and 16 show what that does.
 
 # %%
 unbiased = math.sqrt(767 / 768)

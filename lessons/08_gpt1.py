@@ -15,7 +15,7 @@
 # %% [markdown]
 # ## 1. Why: three lines, one picture, one number
 #
-# This is all that the paper says about the model (equation 2):
+# The whole model in three lines (equation 2 of the paper):
 #
 # $$
 # h_0 = U W_e + W_p \qquad h_l = \text{block}(h_{l-1}),\ l = 1 \dots 12 \qquad

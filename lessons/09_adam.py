@@ -511,9 +511,10 @@ assert lengths[0] > 0.9 and lengths[99] < 0.5, "Adam's steps become shorter"
 # At the best of three rates, on this text and with this seed, momentum helps, and Adam, which
 # divides by $\sqrt{v}$ as well, reaches the smallest loss (at the middle rates we saw the same with
 # three other seeds). The last column belongs to the middle rate: in its first update AdamW moves
-# every weight by the full rate, up or down, because $\hat m / \sqrt{\hat v} = g / |g|$. Later its
-# steps are shorter, although the rate is divided out. Gradients of different batches that disagree
-# *can* do this. Compare gradients that are always 1 with gradients that are pure noise:
+# nearly every weight by the full rate, up or down, because $\hat m / \sqrt{\hat v} = g / |g|$ where
+# g is far above eps. Later its steps are shorter, although the rate is divided out. Gradients of
+# different batches that disagree *can* do this. Compare gradients that are always 1 with gradients
+# that are pure noise:
 
 # %%
 def step_lengths(mean, noise):
@@ -637,8 +638,9 @@ axes.set(title="Eight seeds each; red: stuck", xlabel="loss at the end")
 plot.save(figure, "09_controls.png")
 
 # %% [markdown]
-# What these runs show, for this text, this width and this rate. (With eight seeds, "none" means a
-# share of at most 37 %, and "one" of at most 53 %, each with 95 % confidence.)
+# What these runs show, for this text, this width and this rate. (Eight seeds are few: where none of
+# eight is stuck, the true share may be up to 37 %, and where one is, up to 53 %. These are the
+# upper ends of exact two-sided intervals, of 95 %.)
 #
 # - **How many updates.** One update at the full rate leaves one of eight models stuck, ten leave
 #   all of them. A warm-up over the first tenth is too short for five of eight.

@@ -500,13 +500,14 @@ assert max(read["cloze"][1], read["continuation"][1]) < 65, "the other two need 
 
 # %% [markdown]
 # **The surprise of this lesson.** In `endings`, the model has as many right answers with the wrong
-# story as with the right one. Its score does not depend on what it reads. Four of five of these
-# questions can be answered by what every reader knows: a dog eats a bone, and milk is kept in the
-# barn. So the labels tell which *pairs of words* are right, and a logistic regression that counts
-# pairs of words in the answer has the same score as the model. A rule that gives the labels without
-# doing what the task is about is a shortcut, and to learn it is called **shortcut learning**. Large
-# data sets have shortcuts too: in SNLI (entailment), two thirds of the labels could be found
-# without the premise, where guessing gives one third (Gururangan et al. 2018).
+# story as with the right one. Its score does not depend on what it reads. Most of these questions
+# can be answered from the rules of the story world, which are the same in every story: a dog eats a
+# bone, and milk is kept in the barn. So the labels tell which *pairs of words* are right, and a
+# logistic regression that counts pairs of words in the answer has the same score as the model. A
+# rule that gives the labels without doing what the task is about is a shortcut, and to learn it is
+# called **shortcut learning**. Large data sets have shortcuts too: in SNLI (entailment), two thirds
+# of the labels could be found without the premise, where guessing gives one third (Gururangan et
+# al. 2018).
 #
 # `cloze` and `continuation` were made so that this way is closed: every ending is right for one
 # story and wrong for another one. Without the right story the scores fall to nearly 50.
@@ -687,9 +688,9 @@ for name, theirs in library.items():
 #    it.
 # 3. On a computer: a study reports the best of ten seeds. Each score is normally distributed with a
 #    standard deviation of 2. By how much is the report too high, on average?
-# 4. With pencil: 79 % of the questions of `endings` can be answered by what every reader knows. A
-#    model knows all of that, and guesses the rest. Which score do you expect? Compare it with the
-#    table of section 6.
+# 4. With pencil: suppose that 79 % of the questions of `endings` can be answered from the rules of
+#    the story world. A model knows all of these rules, and guesses the rest. Which score do you
+#    expect? Compare it with the table of section 6.
 
 # %%
 best = max(zero_shot, key=lambda name: zero_shot[name][1])

@@ -16,9 +16,9 @@
 # %% [markdown]
 # ## 1. Why: five sentences
 #
-# Lesson 09 ended with a GPT-1 of twelve blocks that was destroyed by its first update, unless the
-# learning rate rose slowly (warm-up). GPT-2 was to have 48 blocks. What did its authors change?
-# Section 2.3 says that the model is GPT-1, "with a few modifications". In our words:
+# Lesson 09 ended with a GPT-1 of twelve blocks that ten updates at the full rate stopped for good,
+# unless the learning rate rose slowly (warm-up). GPT-2 was to have 48 blocks. What did its authors
+# change? Section 2.3 says that the model is GPT-1, "with a few modifications". In our words:
 #
 # 1. LayerNorm moved to the *input* of each sub-block.
 # 2. One more LayerNorm stands after the last block.
@@ -384,7 +384,7 @@ assert lazy_error[0] < 0.01 < 0.1 < min(lazy_error[1:]), "only the first passes 
 # %% [markdown]
 # ## 6. Why the norm moved
 #
-# Now whole models, small ones: width 32, a text of 600 letters, one letter a token, and Adam
+# Now whole models, small ones: width 32, a text of 656 letters, one letter a token, and Adam
 # **without warm-up**. The weights are drawn from N(0, s²) with s = 0.02 sqrt(768/32), so that a
 # product changes the size of its input as much as in GPT-1 (lesson 07).
 

@@ -96,7 +96,7 @@ axes.set(xlabel="similarity to shore", ylabel="similarity to office", xlim=(-0.1
 plot.save(static_figure, "25_static.png")
 
 # %% [markdown]
-# Water words and money words are apart, and no label said so. But "bank" is as near to one sense
+# Water words and money words are apart, without a label. But "bank" is as near to one sense
 # as to the other, and no training helps: a table that is indexed by the word alone cannot give two
 # answers. (The grey words are names, and words that say nothing.)
 #
@@ -207,7 +207,7 @@ print("the loss at the end, for three seeds:", *(f"{elmo_losses[seed]:.2f}" for 
 # %% [markdown]
 # **Do the states tell the sense?** Take texts with "shore" and with "office", and the mean state at
 # these words. To which of the two is the state at a "bank" nearer? To be strict, the texts with
-# "bank" have clues that the others do not have. A control: fresh weights, which read as well.
+# "bank" have clues that the others do not have. A control: fresh weights.
 
 # %%
 def vectors(model, ids):

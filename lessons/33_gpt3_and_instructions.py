@@ -585,7 +585,8 @@ for name, (reward, beta) in REWARDS.items():
         print(f"{name:25} seed {seed}: reward {start[0]:5.2f} to {end[0]:5.2f}, "
               f"right {start[1]:.0%} to {end[1]:.0%}, held out "
               f"{results['tuned', seed][1]:.0%} to {held_out[name, seed]:.0%}")
-        print("    it says:", text_of(write(policy, HELD[:1], seed=0)[0, 8:]))
+        said = write(policy, every, seed=0)[:, 8:]
+        print(f"    polite in {(said[:, 1] == SURE).mean():.0%}, says", text_of(said[HELD[0]]))
 
 # %%
 reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
@@ -611,8 +612,8 @@ for seed in SEEDS[:2]:
 # **Remember this picture.** Without a penalty, the score rises and the answers become wrong:
 # *reward hacking*. With the judge as reward, the same lines teach the model even the facts that the
 # tuning did not have. So the algorithm is right, and the reward is wrong. What the models say shows
-# in which way: one is always polite, the other writes full stops. (On another machine they may find
-# other ways.) No comparison had full stops, and the reward model gives them a high score.
+# in which way. In our run one is nearly always polite; the other writes full stops alone, which no
+# comparison had, and the reward model gives them a high score.
 #
 # The penalty holds the model back, and about as many drawn answers are right as before. But it
 # cannot make a reward right: of the questions that no comparison had, fewer are answered than
@@ -627,9 +628,8 @@ for seed in SEEDS[:2]:
 # - **"13B has a width of 5140"** (table 2.1): its 40 heads do not divide it; 5120 fits.
 # - **InstructGPT**: people preferred answers of a tuned model with 1.3 billion parameters to those
 #   of GPT-3 with 175 billion (abstract). It does not follow that the small model knows more.
-# - Whether the tokens of the prompt counted in SFT, the paper does not say. For each prompt 4 to 9
-#   answers were ranked. Against the alignment tax, the loss on pre-training text is added to the
-#   reinforcement (PPO-ptx): exercise 3.
+# - Whether the tokens of the prompt counted in SFT, the paper does not say. Against the alignment
+#   tax, the loss on pre-training text is added to the reinforcement (PPO-ptx): exercise 3.
 #
 # | claim of the papers | here |
 # |---|---|

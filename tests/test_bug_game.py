@@ -2,11 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 
+from minigpt import ops
 from minigpt.cli import main
+from minigpt.jobs.check import pair_of
 from minigpt.learn.classroom import bug
 from minigpt.learn.classroom.progress import Progress
+from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.museum import pieces as museum
 from minigpt.learn.museum.levels import measured, trials
 from minigpt.learn.museum.pieces import Piece, as_module, choices, piece
@@ -14,6 +18,8 @@ from minigpt.learn.museum.source import right_source
 from minigpt.learn.museum.training import curve
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import RemoteFile
+from minigpt.ops import reference
+from minigpt.ops.cases import cases
 
 PIECES = museum.pieces()
 QUICK = "SoftmaxAverageOfTheColumn"
@@ -135,10 +141,13 @@ def test_a_whole_game(play, tmp_path):
     path.write_text(one.right, encoding="utf-8")
     status, said = play("check")
     assert status == 0 and "curve of the small GPT-2 is the right one" in said and "1 of 3 stars" in said
+    play("name", str(right_choice(one) % 6 + 1), *at)
     progress = Progress.load(tmp_path)
     record = progress[bug.key_of(one)]
     assert record.solved and record.started and (record.tried, record.failed) == (1, 0)
-    assert progress[f"{bug.key_of(one)}.line"].failed == 2 and progress[f"{bug.key_of(one)}.name"].failed == 1
+    assert progress[f"{bug.key_of(one)}.line"].failed == 2 and progress[f"{bug.key_of(one)}.name"].failed == 1, (
+        "once right, right"
+    )
     assert f"of {len(PIECES)} bugs are mended, with 1 stars" in said
 
 
@@ -222,17 +231,31 @@ def test_the_right_file_of_every_operation_is_happy(one, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@every_piece
+@of_each_operation
 def test_no_file_is_happy_as_it_is_handed_out(one, tmp_path, capsys):
     assert not verdict(one, one.wrong, tmp_path / "bug.py", capsys)[0]
 
 
-@of_each_operation
-def test_every_file_runs_in_the_learners_process(one, tmp_path):
+def test_every_file_runs_in_the_learners_process(tmp_path):
     with Child() as child:
-        file = RemoteFile(child, tmp_path / "bug.py", one.wrong)
-        passes = {"model_forward", "model_backward"} if one.is_model else {f"{one.op}_forward", f"{one.op}_backward"}
-        assert passes <= set(file.signatures)
+        for one in PIECES:
+            file = RemoteFile(child, tmp_path / "bug.py", one.wrong)
+            passes = (
+                ("model_forward", "model_backward") if one.is_model else (f"{one.op}_forward", f"{one.op}_backward")
+            )
+            assert set(passes) <= set(file.signatures), one.name
+
+
+@pytest.mark.parametrize("op", ops.names)
+def test_a_right_file_gives_there_what_the_library_gives(op, tmp_path):
+    case = next(cases(op, 0))
+    _, true = case.run_both(*pair_of(reference, op), 0)
+    with Child() as child:
+        file = RemoteFile(child, tmp_path / "bug.py", right_source(op))
+        child.lender.allowed = lent_to([op])
+        _, mine = case.run_both(*pair_of(file.module, op), 0)
+    for name, array in true.items():
+        np.testing.assert_allclose(mine[name], array, rtol=1e-10, atol=1e-12)
 
 
 def test_a_file_that_is_no_pair_or_cannot_run_is_told(tmp_path, capsys):
