@@ -262,9 +262,10 @@ def test_no_lesson_shows_half_of_a_solution(name):
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_no_hint_has_an_expression_of_a_solution(name):
+@pytest.mark.parametrize("file", ["exercises/hints.toml", "exercises/hints_ko.toml"])
+def test_no_hint_has_an_expression_of_a_solution(name, file):
     """Nearly the line is as far as a hint goes: not even without `v.`, and without the name that gets the value."""
-    hints = re.sub(r"\b(v|kept)\.", "", handed_out()["exercises/hints.toml"])
+    hints = re.sub(r"\b(v|kept)\.", "", handed_out()[file])
     upper = bare(parts(name)[0])
     for line in yours(name):
         value = line.removeprefix("return ")
