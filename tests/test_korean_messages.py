@@ -105,10 +105,9 @@ def strings_in(*folders) -> str:
 def test_no_pattern_is_of_a_sentence_that_nobody_says_any_more():
     said = strings_in("gradcheck", "learn", "jobs/check.py", "files/disk.py", "errors.py")
     for english in TABLES["patterns"]:
-        longest = max((literal for literal, _ in pieces(english)), key=len).split()
-        half = (len(longest) + 1) // 2
-        parts = [" ".join(part) for part in (longest[:half], longest[-half:])]
-        assert english.startswith("tried  ") or any(part in said for part in parts), english
+        literals = sorted((literal.strip(" .,:;").split() for literal, _ in pieces(english)), key=len)[-2:]
+        halves = [part for one in literals for part in (one[: (len(one) + 1) // 2], one[len(one) // 2 :]) if part]
+        assert english.startswith("tried  ") or any(" ".join(half) in said for half in halves), english
 
 
 # --- the sentences of others -----------------------------------------------------------------------------------------
@@ -155,52 +154,55 @@ def test_no_text_makes_it_slow(korean):
     assert told("ValueError: " * 20_000) == "ValueError: " * 20_000
 
 
-SENTENCES_OF = ("gradcheck/mistakes.py", "gradcheck/terms.py", "gradcheck/rules.py", "gradcheck/diagnosis.py",
+SENTENCES_OF = ("jobs/check.py", "gradcheck/judge.py", "gradcheck/raised.py", "learn/lines.py", "gradcheck/mistakes.py", "gradcheck/terms.py", "gradcheck/rules.py", "gradcheck/diagnosis.py",
                 "learn/sandbox/process.py", "learn/judging/check_file.py", "learn/classroom/checking.py")  # fmt: skip
-LEFT_OUT = (
-    "--time-limit",
-    "use it in a model",
-    "this was the last",
-    "lesson ",
-    "has no operation to check",
-)  # of check
+LEFT_OUT = (  # of `minigpt check`; said by tr; parts whose whole is tried by the museum and by a learner's files
+    "--time-limit", "--seed", "{:44}", "; x1 cases", "x1_forward x1", "x1   x1   largest", "use it in a model", "this was the last", "and then python", "has no operation to check",
+    "A small GPT-2", "missingx1", "oftenx1", "answer x1",
+)  # fmt: skip
 
 
 def sentences_in(path: Path) -> list[str]:
-    """The sentences that the functions of a file put together, with x1 for what varies.
-
-    A part that has a name of its own stands where the name is used.
-    """
+    """The sentences that the functions of a file put together, with x1 for what varies."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    named, inner = {}, set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.JoinedStr, ast.Constant)):
-            named[node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""] = node.value
-            inner |= set(map(id, ast.walk(node.value)))
-        elif isinstance(node, (ast.JoinedStr, ast.For)):
-            inside = node.values if isinstance(node, ast.JoinedStr) else [node.iter]
-            inner |= {id(one) for part in inside for one in ast.walk(part)}
-        elif isinstance(node, ast.Expr):
-            inner.add(id(node.value))  # a docstring
+    named = names_in(ast.Module([node for node in tree.body if isinstance(node, ast.Assign)], []))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    found = [one for function in functions for one in sentences_of(function, named | names_in(function))]
+    return [one for one in found if one.count(" ") >= 2 and len(one.strip()) > 18]
 
-    def rendered(node) -> str:
-        if isinstance(node, ast.Constant):
-            return str(node.value)
-        if isinstance(node, ast.JoinedStr):
-            return "".join(map(rendered, node.values))
-        if isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name):
-            part = named.get(node.value.id)
-            return rendered(part) if isinstance(part, ast.JoinedStr) or has_words(part) else "x1"
-        return "x1"
 
-    def has_words(node) -> bool:
-        return isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+def names_in(tree: ast.AST) -> dict[str, ast.AST]:
+    """The texts that have a name, such as `says = "…"`."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and is_text(node.value)]
+    return {node.targets[0].id: node.value for node in assigned if isinstance(node.targets[0], ast.Name)}
 
-    texts = [
-        node for node in ast.walk(tree) if isinstance(node, (ast.JoinedStr, ast.Constant)) and id(node) not in inner
-    ]
-    found = [rendered(node) for node in texts if not isinstance(getattr(node, "value", ""), (int, float, bytes))]
-    return [one for one in found if one.count(" ") >= 2 and not any(part in one for part in LEFT_OUT)]
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def sentences_of(function: ast.FunctionDef, named: dict[str, ast.AST]) -> list[str]:
+    """A text with a name stands where the name is used. Docstrings, and tuples of a `for`, are none."""
+    inner = set()
+    for node in ast.walk(function):
+        if isinstance(node, (ast.JoinedStr, ast.Assign)):
+            inside = node.values if isinstance(node, ast.JoinedStr) else [node.value] * is_text(node.value)
+        else:
+            inside = [node.iter] if isinstance(node, ast.For) else [node.value] if isinstance(node, ast.Expr) else []
+            inside = [one for one in inside if not isinstance(one, (ast.Yield, ast.Call))]
+        inner |= {id(one) for part in inside for one in ast.walk(part)}
+    texts = [node for node in ast.walk(function) if is_text(node) and id(node) not in inner]
+    return [rendered(node, named) for node in texts if not any(part in rendered(node, named) for part in LEFT_OUT)]
+
+
+def rendered(node: ast.AST, named: dict[str, ast.AST]) -> str:
+    """The text, with x1 in the place of what varies."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(rendered(part, named) for part in node.values)
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    part = named.get(getattr(node.value, "id", ""))
+    return "x1" if part is None else rendered(part, named)
 
 
 def test_every_sentence_of_a_diagnosis_has_its_pattern(korean):
@@ -217,7 +219,7 @@ def test_status_start_hint_and_answer(korean, tmp_path, capsys):
     typed("status", "--folder", tmp_path)
     said = capsys.readouterr().out
     assert said.startswith("레슨     완료     읽기      내용") and "55분" in said
-    assert "연습 문제 153개 가운데 0개를 마쳤습니다." in said and "다음: minigpt learn start 00" in said
+    assert re.search(r"연습 문제 1\d\d개 가운데 0개를 마쳤습니다.", said) and "다음: minigpt learn start 00" in said
     typed("start", "3", "--folder", tmp_path)
     said = capsys.readouterr().out
     assert "읽는 데 60분 걸립니다." in said and "채점:   minigpt learn check 03" in said
@@ -251,9 +253,7 @@ def test_a_check_in_korean_has_english_json(korean, tmp_path, capsys):
     assert typed("check", "00", path, "--folder", tmp_path) == 1
     assert "아직 시작하지 않았습니다" in capsys.readouterr().out
     text = solution(exercise)
-    changed = text.replace(
-        "def softmax_backward(dout, cache):", "def softmax_backward(dout, cache):\n    dout = 2 * dout"
-    )
+    changed = text.replace("def softmax_backward(dp, p):", "def softmax_backward(dp, p):\n    dp = 2 * dp")
     assert changed != text
     path.write_text(changed, encoding="utf-8")
     assert typed("check", "00", path, "--folder", tmp_path, "--seed", 1) == 1
@@ -275,8 +275,8 @@ def test_a_right_file_in_korean(korean, tmp_path, capsys):
     path.write_text(solution(exercise), encoding="utf-8")
     assert typed("check", "00", path, "--folder", tmp_path) == 0
     said = capsys.readouterr().out
-    assert f"{path}: 맞습니다." in said and "작은 GPT-2가 이것으로 학습하여" in said and "다음: " in said
-    assert "happy" not in said and "맞음        x" in said
+    assert f"{path}: 맞습니다." in said and "다음: " in said
+    assert "happy" not in said and "맞음        x" in said and "텐서 " in said
 
 
 def test_a_judge_that_works_line_by_line_tells_the_whole_diagnosis(korean, tmp_path):
@@ -294,7 +294,14 @@ def test_a_judge_that_works_line_by_line_tells_the_whole_diagnosis(korean, tmp_p
     assert not has_hangul(first) and "".join(told(first).split()) in "".join(report.split())
 
 
-PAIR = "import numpy as np\n\ndef softmax_forward(x):\n    {forward}\n\ndef softmax_backward(dout, cache):\n    {backward}\n"
+PAIR = """import numpy as np
+
+def softmax_forward(x):
+    {forward}
+
+def softmax_backward(dout, cache):
+    {backward}
+"""
 RIGHT = "p = np.exp(x - x.max(-1, keepdims=True)); p = p / p.sum(-1, keepdims=True); return p, p"
 RIGHT_BACK = "return cache * (dout - (dout * cache).sum(-1, keepdims=True))"
 HOSTILE = {
@@ -326,11 +333,8 @@ def test_what_a_learner_often_does_is_told_in_korean(korean, tmp_path, name):
     assert not has_hangul("".join(mistakes)), "findings are for programs too"
     assert any(says in line for line in verdict.report), verdict.report
     for one in map(told, mistakes):
-        without_code = re.sub("`.*`", "", one)
-        assert {word for word in english_in(without_code) if not word.endswith(("Error", "Exit"))} - {
-            "str",
-            "chache",
-        } == set()
+        left = {word for word in english_in(re.sub("`.*`", "", one)) if not word.endswith(("Error", "Exit"))}
+        assert left <= {"str", "chache"}, one
 
 
 def test_a_message_of_the_library_is_told_in_korean(korean):
