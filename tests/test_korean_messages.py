@@ -154,11 +154,14 @@ def test_no_text_makes_it_slow(korean):
     assert told("ValueError: " * 20_000) == "ValueError: " * 20_000
 
 
-SENTENCES_OF = ("jobs/check.py", "gradcheck/judge.py", "gradcheck/raised.py", "learn/lines.py", "gradcheck/mistakes.py", "gradcheck/terms.py", "gradcheck/rules.py", "gradcheck/diagnosis.py",
-                "learn/sandbox/process.py", "learn/judging/check_file.py", "learn/classroom/checking.py")  # fmt: skip
+SENTENCES_OF = (
+    "jobs/check.py", "gradcheck/judge.py", "gradcheck/raised.py", "gradcheck/mistakes.py", "gradcheck/terms.py",
+    "gradcheck/rules.py", "gradcheck/diagnosis.py", "learn/lines.py", "learn/sandbox/process.py",
+    "learn/judging/check_file.py", "learn/classroom/checking.py",
+)  # fmt: skip
 LEFT_OUT = (  # of `minigpt check`; said by tr; parts whose whole is tried by the museum and by a learner's files
-    "--time-limit", "--seed", "{:44}", "; x1 cases", "x1_forward x1", "x1   x1   largest", "use it in a model", "this was the last", "and then python", "has no operation to check",
-    "A small GPT-2", "missingx1", "oftenx1", "answer x1",
+    "--time-limit", "--seed", "use it in a model", "this was the last", "and then python", "has no operation to check",
+    "A small GPT-2", "missingx1", "oftenx1", "answer x1", "{:44}", "; x1 cases", "x1_forward x1", "x1   x1   largest",
 )  # fmt: skip
 
 
