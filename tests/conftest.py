@@ -20,6 +20,8 @@ from minigpt.device.gpu import cuda_problem
 from minigpt.ops.cuda import cublaslt, kernels, products
 from minigpt.ops.table import table
 
+os.environ.pop("MINIGPT_LANG", None)  # tests read what is said in English, unless they set another language
+
 
 @pytest.fixture(scope="session")
 def eval_data() -> Path:

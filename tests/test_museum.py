@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from korean import english_in, has_hangul
 
 from minigpt import GPT1, GPT1Config, gradcheck, ops
 from minigpt.gradcheck.judge import judge
+from minigpt.learn.classroom.sentences import told
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.pieces import as_module, changed, pieces
 from minigpt.learn.museum.source import WHOLE_MODEL, right_source
@@ -61,6 +63,14 @@ def test_most_pieces_are_named(found):
     unnamed = [piece.name for piece, results in found.items() if not named_by(piece, results)]
     print(f"{len(PIECES)} pieces, {len(PIECES) - len(unnamed)} named; not named: {', '.join(unnamed)}")
     assert len(unnamed) <= 0.05 * len(PIECES)
+
+
+def test_what_is_said_of_them_is_told_in_korean(found, monkeypatch):
+    monkeypatch.setenv("MINIGPT_LANG", "ko")
+    sentences = [result.diagnosis for results in found.values() for result in results]
+    assert len(sentences) > 150
+    english = [one for one in sentences if not has_hangul(told(one)) or english_in(told(one))]
+    assert len(english) <= 0.05 * len(sentences), english
 
 
 def test_a_wrong_cause_is_not_named(found):

@@ -58,6 +58,11 @@ LEARN = Group("learn", "exercises with a judge: start, check, hint, and what is 
         f"{CLASSROOM}:LessonOptions", f"{CLASSROOM}:reset",
     ),
     Command(
+        "words", "the terms of the lessons, in English and Korean",
+        ("learn words", "learn words gradient"),
+        "minigpt.learn.classroom.glossary:WordsOptions", "minigpt.learn.classroom.glossary:words",
+    ),
+    Command(
         "claim", "try a change of your own: is it an improvement, or noise?",
         ("learn claim my_gelu.py", "learn claim my_schedule.py --seeds 12"),
         "minigpt.learn.classroom.claim:ClaimOptions", command.learn_claim,

@@ -119,6 +119,11 @@ def watched() -> Iterator[list[Result]]:
         _watchers.remove(results)
 
 
+def folded(diagnosis: str) -> str:
+    """A diagnosis as `check` prints it: indented, in lines of at most 100 characters."""
+    return textwrap.fill(diagnosis, COLUMNS, initial_indent="  ", subsequent_indent="  ")
+
+
 def exit_status(results: list[Result]) -> int:
     """0 where every gradient is happy, else 1. The last line of an exercise: `raise SystemExit(exit_status(…))`."""
     return int(any(result.word != "happy" for result in results) or not results)
@@ -217,7 +222,7 @@ def _show_first_wrong(results: list[Result], steps: Recorded, stopped: str) -> N
             index = ", ".join(map(str, first.index))
             print(f"  at [{index}]: yours {first.analytic:.6g}, true {first.numeric:.6g}")
         if first.diagnosis:
-            print(textwrap.fill(first.diagnosis, COLUMNS, initial_indent="  ", subsequent_indent="  "))
+            print(folded(first.diagnosis))
     if stopped:
         print(f"the backward pass stopped: {stopped}")
 

@@ -23,8 +23,9 @@ from minigpt.jobs.check import Report
 from minigpt.learn import lines
 from minigpt.learn.classroom.advice import what_to_print
 from minigpt.learn.classroom.course import Exercise, path_of, source_of
-from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.language import tr, wrapped
 from minigpt.learn.classroom.line_of_text import line_of_text
+from minigpt.learn.classroom.sentences import told
 from minigpt.learn.classroom.stubs import handed_out, parts
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG, Finding, Verdict
 from minigpt.learn.judging.borrowing import lent_to
@@ -75,14 +76,15 @@ class _Judging:
         self._start = perf_counter()
 
     def say(self, line: str) -> None:
-        """One more line of the report."""
+        """One more line of the report, in the reader's language."""
+        line = told(line)
         if len(self.lines) < MOST_LINES:
             self.lines.append(line)
             if self._say:
                 self._say(line)
 
     def found(self, tried: str, mistake: str) -> None:
-        """A finding without a tensor."""
+        """A finding without a tensor; it stays English, and the report tells it in the reader's language."""
         self.say(mistake)
         self.findings.append(Finding(tried, "", mistake))
 
@@ -124,7 +126,7 @@ class _Judging:
         needed = self.exercise.operations
         missing = [op for op in needed if op not in remote.operations()]
         for op in missing:
-            self.found(op, tr("{op}_forward or {op}_backward is missing: the file needs both", op=op))
+            self.found(op, f"{op}_forward or {op}_backward is missing: the file needs both")
         if missing or not remote.operations():
             return
         remote.child.lender.allowed = lent_to(remote.operations())
@@ -138,7 +140,7 @@ class _Judging:
         try:
             written = line_of_text(remote.module)
         except Exception as error:  # whatever a learner's operation makes of it
-            self.found("a small model", tr("a small model cannot train with it: {error}", error=error))
+            self.found("a small model", f"a small model cannot train with it: {error}")
             return
         if written:
             self.say(tr("A small GPT-2 has trained with it, and writes:"))
@@ -153,7 +155,7 @@ class _Judging:
         remote.child.lender.allowed = frozenset(op for op in ops.names if f"ops.{op}_" in upper)
         for name in _learners_functions(upper):
             if name not in remote.signatures:
-                self.found(name, tr("the function {name} is missing", name=name))
+                self.found(name, f"the function {name} is missing")
                 return
             names[name] = remote.function(name)
         for name in _constants_with_gaps(upper):
@@ -162,7 +164,7 @@ class _Judging:
         said = io.StringIO()
         with contextlib.redirect_stdout(said), lines.watched() as results:
             ending = _ending_of(compile(judge, shipped, "exec"), names)
-        for line in said.getvalue().splitlines():
+        for line in _with_whole_sentences(said.getvalue(), results).splitlines():
             self.say(line)
         if ending in (None, 0):
             return
@@ -175,6 +177,15 @@ class _Judging:
             self.findings.append(Finding(self.exercise.key, "", last))
 
 
+def _with_whole_sentences(printed: str, results: list[Result]) -> str:
+    """What a judge has printed, with each diagnosis in the reader's language: they are folded there."""
+    for result in results:
+        sentence = told(result.diagnosis)
+        if sentence != result.diagnosis:
+            printed = printed.replace(lines.folded(result.diagnosis), wrapped(sentence, lines.COLUMNS, "  "))
+    return printed
+
+
 def _ending_of(judge, names) -> int | str | None:
     """How a judge ends: 0 or None where all is right, otherwise a status or a sentence."""
     try:
@@ -184,10 +195,10 @@ def _ending_of(judge, names) -> int | str | None:
     except RaisedElsewhere as error:
         return str(error)
     except NotImplementedError:
-        return tr("it returns nothing yet")
+        return "it returns nothing yet"
     except Exception as error:  # the judge could not use what a learner's function has returned
-        return tr("what it returns cannot be used: {kind}: {error}", kind=type(error).__name__, error=error)
-    return tr("its judge has not come to an end")
+        return f"what it returns cannot be used: {type(error).__name__}: {error}"
+    return "its judge has not come to an end"
 
 
 def _learners_functions(upper: str) -> list[str]:
@@ -211,6 +222,6 @@ def _has_gap(node: ast.stmt, lines_of: list[str]) -> bool:
 
 
 def _finding(tried: str, result: Result) -> Finding:
-    mistake = re.sub(r"\s+", " ", result.diagnosis) or tr("the gradient is wrong")
+    mistake = re.sub(r"\s+", " ", result.diagnosis) or "the gradient is wrong"
     index = tuple(int(number) for number in result.index)
     return Finding(tried, result.name, mistake, index, float(result.analytic), float(result.numeric))

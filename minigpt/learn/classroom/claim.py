@@ -28,6 +28,7 @@ from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS
 from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.sentences import told, told_errors
 from minigpt.learn.judging.check_file import read
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import RemoteFile
@@ -60,9 +61,10 @@ class ClaimOptions:
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "steps")
         if not 3 <= self.seeds <= MOST_SEEDS_OF_A_CLAIM:
-            raise InputError(f"--seeds {self.seeds}: give 3 to {MOST_SEEDS_OF_A_CLAIM}; fewer cannot show noise")
+            about = {"n": self.seeds, "most": MOST_SEEDS_OF_A_CLAIM}
+            raise InputError(tr("--seeds {n}: give 3 to {most}; fewer cannot show noise", **about))
         if not self.time_limit > 0:
-            raise InputError(f"--time-limit {self.time_limit:g}: give seconds, more than 0")
+            raise InputError(tr("--time-limit {n:g}: give seconds, more than 0", n=self.time_limit))
 
 
 class Outcome(NamedTuple):
@@ -100,6 +102,7 @@ class Outcome(NamedTuple):
         return math.ceil((2 * stdev(self.differences) / self.difference) ** 2) + 2
 
 
+@told_errors()
 def claim(options: ClaimOptions) -> bool:
     """Train with and without the change, and print what can be said. True where the claim holds.
 
@@ -179,10 +182,10 @@ def _updated(update, parameters, state, rate, step):
     gradients = [parameter.grad for parameter in parameters]
     answer = update(arrays, gradients, state, rate, step)
     if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise RaisedElsewhere("update returns no pair (parameters, state)")
+        raise RaisedElsewhere(tr("update returns no pair (parameters, state)"))
     new, state = answer
     if not isinstance(new, (list, tuple)) or [np.shape(one) for one in new] != [one.shape for one in arrays]:
-        raise RaisedElsewhere("update returns parameters of other shapes than it was given")
+        raise RaisedElsewhere(tr("update returns parameters of other shapes than it was given"))
     for parameter, array in zip(parameters, new, strict=True):
         parameter.data = np.asarray(array, dtype=parameter.data.dtype)
     return state
@@ -190,7 +193,8 @@ def _updated(update, parameters, state, rate, step):
 
 def _number(factor) -> float:
     if not isinstance(factor, (int, float, np.number)):
-        raise RaisedElsewhere(f"schedule returns a {type(factor).__name__}, where a number is expected")
+        kind = type(factor).__name__
+        raise RaisedElsewhere(tr("schedule returns a {kind}, where a number is expected", kind=kind))
     return float(factor)
 
 
@@ -200,17 +204,24 @@ def _tried(stories, seed, steps, change, path) -> float:
         with np.errstate(all="ignore"):
             return train(stories, seed, steps, change)
     except (RaisedElsewhere, NotImplementedError, ValueError, TypeError) as error:
-        why = error or "it is not filled in"
-        raise InputError(f"{path}: the training with it fails at seed {seed}: {why}") from error
+        why = told(str(error)) or tr("it is not filled in")
+        about = {"file": path, "seed": seed, "why": why}
+        raise InputError(tr("{file}: the training with it fails at seed {seed}: {why}", **about)) from error
 
 
 def _change(file: RemoteFile, path: Path) -> Change:
     """What a learner's file changes. Raises InputError for one that changes nothing."""
     operations = file.operations()
     update, schedule = (file.function(name) if name in file.signatures else None for name in ("update", "schedule"))
-    named = [*operations, *(["its optimiser"] if update else []), *(["its schedule"] if schedule else [])]
+    named = [*operations]
+    if update:
+        named.append(tr("its optimiser"))
+    if schedule:
+        named.append(tr("its schedule"))
     if not named:
-        raise InputError(f"{path} changes nothing: it has no pair of an operation, no `update` and no `schedule`")
+        raise InputError(
+            tr("{file} changes nothing: it has no pair of an operation, no `update` and no `schedule`", file=path)
+        )
     return Change(", ".join(named), file.module if operations else None, update, schedule)
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from minigpt.learn.classroom import course
 from minigpt.learn.classroom.language import language, tr
-from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG
+from minigpt.learn.classroom.sentences import told
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG, word_of
 
 MOST_ON_THE_BOARD = 3
 MARKS = {RIGHT: "●", WRONG: "○", NOT_BEGUN: "–", NO_ANSWER: "×"}
@@ -82,10 +83,11 @@ def _counts(found):
     """Each mistake, and how many made it."""
     if not found:
         return f"<p>{escape(tr('No mistakes.'))}</p>"
-    head = "".join(f"<th>{escape(tr(name))}</th>" for name in ("learners", "exercise", "where", "mistake"))
+    names = tr("learners"), tr("exercise"), tr("where"), tr("mistake")
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
     lines = [f"<tr>{head}</tr>"]
     for one in found:
-        cells = [str(len(one.learners)), one.exercise, one.tensor, one.text]
+        cells = [str(len(one.learners)), one.exercise, one.tensor, told(one.text)]
         names = escape(", ".join(one.learners))
         lines.append(f'<tr title="{names}">' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     return f"<h2>{escape(tr('Which mistakes, and how many made them'))}</h2><table>{''.join(lines)}</table>"
@@ -97,10 +99,10 @@ def _board(found):
     for one in found[:MOST_ON_THE_BOARD]:
         exercise = course.exercise_of(one.exercise)
         hints = course.hints_of(exercise)
-        question = f"<br>{escape(tr('Question'))}: {escape(tr(hints[0]))}" if hints else ""
+        question = f"<br>{escape(tr('Question'))}: {escape(hints[0])}" if hints else ""
         where = f"<code>lessons/{escape(course.lesson(exercise.lesson).path.name)}</code>"
         tensor = f"<code>{escape(one.tensor)}</code>: " if one.tensor else ""
-        lines.append(f"<li>{tensor}{escape(one.text)} ({len(one.learners)}){question}<br>{where}</li>")
+        lines.append(f"<li>{tensor}{escape(told(one.text))} ({len(one.learners)}){question}<br>{where}</li>")
     heading = escape(tr("For tomorrow's board"))
     return f"<h2>{heading}</h2><ol>{''.join(lines)}</ol>" if lines else ""
 
@@ -110,8 +112,7 @@ def _files(rows):
     parts = []
     for row in rows:
         if row["word"] != RIGHT:
-            title = escape(f"{row['learner']}, {row['exercise']}: {row['word']}")
-            parts.append(
-                f"<details><summary>{title}</summary><pre>{escape(chr(10).join(row['report']))}</pre></details>"
-            )
+            title = escape(f"{row['learner']}, {row['exercise']}: {word_of(row['word'])}")
+            report = escape("\n".join(told(line) for line in row["report"]))
+            parts.append(f"<details><summary>{title}</summary><pre>{report}</pre></details>")
     return f"<h2>{escape(tr('Reports'))}</h2>{''.join(parts)}" if parts else ""

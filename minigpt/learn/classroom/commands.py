@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import json
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom import course
 from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.course import Exercise, Lesson
-from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.language import tr, width_of, wrapped
 from minigpt.learn.classroom.progress import Progress, today
+from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.stubs import handed_out
 from minigpt.learn.classroom.verdict import NOT_BEGUN, Verdict
 from minigpt.ops import reference
@@ -35,7 +35,7 @@ class InFolder:
         """The folder. Raises InputError where it is a file."""
         path = Path(self.folder)
         if path.exists() and not path.is_dir():
-            raise InputError(f"--folder {path} is a file: give the name of a folder")
+            raise InputError(tr("--folder {folder} is a file: give the name of a folder", folder=path))
         return path
 
 
@@ -79,6 +79,7 @@ class AnswerOptions(HelpOptions):
     mine: str | None = option(None, "your own answer, for an open question; default: you are asked", metavar="TEXT")
 
 
+@told_errors()
 def status(options: StatusOptions) -> None:
     """Print what is done, lesson by lesson, what is next, and how long it takes."""
     progress = Progress.load(options.path)
@@ -88,13 +89,15 @@ def status(options: StatusOptions) -> None:
         done = sum(1 for exercise in lesson.exercises if is_done(progress, exercise))
         total = len(lesson.exercises)
         minutes = tr("{n} min", n=lesson.minutes)
-        print(f"{number:6}   {done:2} / {total:<2}   {minutes:>7}   {lesson.title}"[:100])
+        minutes = " " * (7 - width_of(minutes)) + minutes
+        print(f"{number:6}   {done:2} / {total:<2}   {minutes}   {lesson.title}"[:100])
     solved = sum(1 for lesson in rows.values() for exercise in lesson.exercises if is_done(progress, exercise))
     total = sum(len(lesson.exercises) for lesson in rows.values())
     print(tr("{solved} of {total} exercises are done.", solved=solved, total=total))
     say_next(progress, options.path)
 
 
+@told_errors()
 def start(options: LessonOptions) -> list[Path]:
     """Write the files of a lesson's exercises, with stubs and gaps; what is there stays. Returns what is new."""
     lesson = course.lesson(options.lesson)
@@ -127,6 +130,7 @@ def start(options: LessonOptions) -> list[Path]:
     return written
 
 
+@told_errors()
 def check(options: CheckOptions) -> bool:
     """Judge one file, or all files of a lesson; print the reports, and what is next. True if all of them are right."""
     lesson = course.lesson(options.lesson)
@@ -149,6 +153,7 @@ def check(options: CheckOptions) -> bool:
     return happy
 
 
+@told_errors()
 def hint(options: HelpOptions) -> None:
     """Print the next hint of an exercise: each call one more, and again the last one."""
     progress = Progress.load(options.path)
@@ -158,9 +163,10 @@ def hint(options: HelpOptions) -> None:
     record.hints = min(record.hints + 1, len(hints))
     progress.save()
     print(tr("{name}, hint {n} of {total}:", name=_title(exercise), n=record.hints, total=len(hints)))
-    print(_wrapped(tr(hints[record.hints - 1])))
+    print(wrapped(hints[record.hints - 1], COLUMNS))
 
 
+@told_errors()
 def answer(options: AnswerOptions) -> None:
     """Print the answer of an open question, or where a solution is explained: after an honest try.
 
@@ -173,7 +179,7 @@ def answer(options: AnswerOptions) -> None:
         record.own_answer = record.own_answer or _own_answer(options, exercise)
         print(tr("Yours:   {text}", text=record.own_answer))
         print(tr("Answer:"))
-        print(tr(course.answer_of(exercise)))
+        print(course.answer_of(exercise))
     else:
         if record.failed < HONEST_TRIES and not record.solved:
             about = {"name": _title(exercise), "n": record.failed, "needed": HONEST_TRIES}
@@ -181,13 +187,14 @@ def answer(options: AnswerOptions) -> None:
                 tr("{name}: {n} failed checks of a changed file, and {needed} are needed: try it first", **about)
             )
         for number, text in enumerate(course.hints_of(exercise), start=1):
-            print(_wrapped(f"{number}. {tr(text)}"))
+            print(wrapped(f"{number}. {text}", COLUMNS))
         for op in exercise.operations:
             print(tr("The library's own: {file}", file=_source_file(op)))
     record.answer_seen = True
     progress.save()
 
 
+@told_errors()
 def reset(options: LessonOptions) -> None:
     """Begin a lesson again: its files are moved into the folder `old`, and handed out anew. Nothing is lost."""
     lesson = course.lesson(options.lesson)
@@ -294,7 +301,7 @@ def _own_answer(options: AnswerOptions, exercise: Exercise) -> str:
     """What the learner answers. Raises InputError where there is nothing."""
     text = options.mine
     if text is None:
-        print(_wrapped(f"{_title(exercise)}: {exercise.text}"))
+        print(wrapped(f"{_title(exercise)}: {exercise.text}", COLUMNS))
         try:
             text = input(tr("Your answer, in one line: "))
         except EOFError:
@@ -314,10 +321,6 @@ def _command(action: str, lesson: Lesson, folder: Path, what: object = "") -> st
     if str(folder) != FOLDER:
         words.append(f"--folder {typed(folder)}")
     return " ".join(word for word in words if word)
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, COLUMNS)
 
 
 def _source_file(op: str) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from minigpt.errors import InputError
 from minigpt.learn.cells import cells
-from minigpt.learn.classroom.language import language
+from minigpt.learn.classroom.language import language, tr
 from minigpt.learn.lessons import find_lessons
 
 OPERATIONS = {
@@ -94,7 +94,7 @@ def lesson(number: str) -> Lesson:
     wanted = number.zfill(2)
     known = lessons()
     if not number or wanted not in known:
-        raise InputError(f"there is no lesson {number!r}: give one of 00 to {max(known)}")
+        raise InputError(tr("there is no lesson {number!r}: give one of 00 to {last}", number=number, last=max(known)))
     return known[wanted]
 
 
@@ -109,9 +109,10 @@ def exercise_of(name: str, where: Lesson | None = None) -> Exercise:
             if name in (exercise.key, exercise.file) or (where and name == str(exercise.number)):
                 return exercise
     if where is None:
-        raise InputError(f"{name} is no exercise: give a name such as 03_attention.py")
+        raise InputError(tr("{name} is no exercise: give a name such as 03_attention.py", name=name))
     known = ", ".join(f"{exercise.number} ({exercise.key})" for exercise in where.exercises)
-    raise InputError(f"lesson {where.number} has no exercise {name}: it has {known}")
+    about = {"lesson": where.number, "name": name, "known": known}
+    raise InputError(tr("lesson {lesson} has no exercise {name}: it has {known}", **about))
 
 
 @functools.cache
@@ -142,7 +143,9 @@ def path_of(exercise: Exercise) -> Path:
     """The shipped file of an exercise, with its judge. Raises InputError where it is missing."""
     path = find_lessons().get(f"lessons/exercises/{exercise.file}")
     if path is None:
-        raise InputError(f"this installation has no lessons/exercises/{exercise.file}: install it again with pip")
+        raise InputError(
+            tr("this installation has no lessons/exercises/{file}: install it again with pip", file=exercise.file)
+        )
     return path
 
 
@@ -155,10 +158,18 @@ def _hints_of_operations(exercise):
     title = lessons()[exercise.lesson].path.name
     names = ", ".join(exercise.operations)
     return [
-        f"{title}, section 2, has the forward pass one operation a line. Which values does each line use?",
-        "Section 3 undoes these lines in reverse. Under each forward line: what is its local gradient, and which "
-        "gradients does it add to?",
-        f"Section 4 collapses {names} to the closed form. `minigpt lesson {exercise.lesson}` shows it cell by cell.",
+        tr(
+            "{file}, section 2, has the forward pass one operation a line. Which values does each line use?", file=title
+        ),
+        tr(
+            "Section 3 undoes these lines in reverse. Under each forward line: what is its local gradient, and which "
+            "gradients does it add to?"
+        ),
+        tr(
+            "Section 4 collapses {names} to the closed form. `minigpt lesson {lesson}` shows it cell by cell.",
+            names=names,
+            lesson=exercise.lesson,
+        ),
     ]
 
 

@@ -24,12 +24,12 @@ from minigpt.files.disk import read_json, write_bytes
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS, Limits, check_exercise
 from minigpt.learn.classroom.class_report import page
-from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.language import padded, tr, width_of
+from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
-from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG
+from minigpt.learn.classroom.verdict import NO_ANSWER, RIGHT, word_of
 from minigpt.learn.lessons import DISTRIBUTION
 
-SIGNS = {RIGHT: "right", WRONG: "wrong", NOT_BEGUN: "not begun", NO_ANSWER: "no answer"}
 VERDICTS, SETTINGS = "verdicts.jsonl", "settings.json"
 
 
@@ -47,9 +47,10 @@ class GradeOptions:
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "workers")
         if not self.time_limit > 0:
-            raise InputError(f"--time-limit {self.time_limit:g}: give seconds, more than 0")
+            raise InputError(tr("--time-limit {n:g}: give seconds, more than 0", n=self.time_limit))
 
 
+@told_errors()
 def grade(options: GradeOptions) -> list[dict[str, Any]]:
     """Judge every submission that has no verdict yet; write and print the table. Returns all verdicts.
 
@@ -119,8 +120,12 @@ def _seed(options: GradeOptions, out: Path) -> int:
     if path.is_file():
         kept = read_json(path).get("seed")
         if options.seed is not None and options.seed != kept:
+            about = {"seed": options.seed, "folder": out, "kept": kept}
             raise InputError(
-                f"--seed {options.seed}: {out} has verdicts with seed {kept}: leave it out, or give another --out"
+                tr(
+                    "--seed {seed}: {folder} has verdicts with seed {kept}: leave it out, or give another --out",
+                    **about,
+                )
             )
         return kept
     seed = secrets.randbelow(MOST_SEEDS) if options.seed is None else options.seed
@@ -172,10 +177,11 @@ def _show(rows: list[dict], out: Path) -> None:
     exercises = sorted({row["exercise"] for row in rows})
     words = {(row["learner"], row["exercise"]): row["word"] for row in rows}
     learners = sorted({row["learner"] for row in rows}, key=str.casefold)
-    width = max(len(learner) for learner in learners)
+    width = max(width_of(learner) for learner in learners)
     print(f"{'':{width}}  " + "  ".join(exercises))
     for learner in learners:
-        cells = [f"{SIGNS.get(words.get((learner, key), ''), '-'):{len(key)}}" for key in exercises]
-        print(f"{learner:{width}}  " + "  ".join(cells).rstrip())
+        signs = [word_of(words.get((learner, key))) for key in exercises]
+        cells = [padded(sign, len(key)) for sign, key in zip(signs, exercises, strict=True)]
+        print(padded(learner, width) + "  " + "  ".join(cells).rstrip())
     right = sum(row["word"] == RIGHT for row in rows)
     print(tr("{right} of {n} are right. The page: {page}", right=right, n=len(rows), page=out / "report.html"))

@@ -3,12 +3,14 @@
     tr("{n} of {total} exercises are right", n=3, total=5)
 
 The English text stands where it is said. `words/ko.toml` has the Korean text for each, with the same names in braces: a
-test compares both.
+test compares both. Sentences that come from elsewhere, such as a diagnosis, are told in Korean by `sentences.told`.
 """
 
 import functools
 import os
+import re
 import tomllib
+import unicodedata
 from importlib import resources
 from typing import Any
 
@@ -18,19 +20,50 @@ LANGUAGES = ("en", "ko")
 
 def language() -> str:
     """ "en" or "ko", as the environment says; "ko_KR.UTF-8" is Korean too."""
-    wanted = os.environ.get(VARIABLE, "en")[:2].lower()
+    wanted = re.split("[_.@-]", os.environ.get(VARIABLE, "en").strip().lower())[0]
     return wanted if wanted in LANGUAGES else "en"
 
 
 def tr(text: str, /, **values: Any) -> str:
     """The text in the reader's language, with the values in the place of the names in braces."""
-    return words(language()).get(text, text).format(**values)
+    return words(language())["texts"].get(text, text).format(**values)
 
 
 @functools.cache
-def words(code: str) -> dict[str, str]:
-    """{English text: the text in this language}; empty for English itself."""
+def words(code: str) -> dict[str, dict[str, str]]:
+    """The tables of a language: "texts", "patterns" and "python", each {English: in this language}.
+
+    All are empty for English itself.
+    """
     if code == "en":
-        return {}
-    table = resources.files("minigpt.learn.classroom") / "words" / f"{code}.toml"
-    return tomllib.loads(table.read_text(encoding="utf-8"))["texts"]
+        return {"texts": {}, "patterns": {}, "python": {}}
+    return read_words(f"{code}.toml")
+
+
+def read_words(name: str) -> dict[str, Any]:
+    """The tables of a file in the folder `words`."""
+    file = resources.files("minigpt.learn.classroom") / "words" / name
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+# --- Hangul takes two columns of a terminal --------------------------------------------------------------------------
+
+
+def width_of(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def padded(text: str, columns: int) -> str:
+    """The text with spaces behind it, up to this number of columns."""
+    return text + " " * (columns - width_of(text))
+
+
+def wrapped(text: str, columns: int, indent: str = "") -> str:
+    """The words of the text in lines that are not wider than this, unless a single word is; each behind an indent."""
+    lines = [indent]
+    for word in text.split():
+        if lines[-1] != indent and width_of(lines[-1]) + 1 + width_of(word) > columns:
+            lines.append(indent)
+        lines[-1] += word if lines[-1] == indent else f" {word}"
+    return "\n".join(lines)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minigpt.errors import InputError
 from minigpt.files.disk import write_bytes
+from minigpt.learn.classroom.language import tr
 
 FILE = "progress.toml"
 VERSION = 1
@@ -49,10 +50,15 @@ class Progress:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
             version = table.pop("version")
             if version > VERSION:
-                raise InputError(f"{path} was written by a newer minigpt: install that one, or move the file away")
+                raise InputError(
+                    tr("{file} was written by a newer minigpt: install that one, or move the file away", file=path)
+                )
             records = {key: Record(**values) for key, values in table.items()}
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path} is damaged ({error}): mend it, or move it away; your exercises stay") from error
+            about = {"file": path, "error": error}
+            raise InputError(
+                tr("{file} is damaged ({error}): mend it, or move it away; your exercises stay", **about)
+            ) from error
         return cls(folder, records)
 
     def save(self) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from minigpt.errors import InputError
 from minigpt.learn.classroom import course
 from minigpt.learn.classroom.course import Exercise
+from minigpt.learn.classroom.language import tr
 
 FLAT = re.compile(r"(?P<learner>.*?)[ _.-]*(?P<file>\d\d_[a-z0-9_]+\.py)")
 
@@ -31,21 +32,21 @@ def find_submissions(folder: Path) -> list[Submission]:
     learner has handed in an exercise twice.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder: give the one with the submissions")
+        raise InputError(tr("{folder} is not a folder: give the one with the submissions", folder=folder))
     found = []
     for path in sorted(folder.rglob("*.py")):
         submission = _submission(path, folder)
         if submission is not None:
             found.append(submission)
     if not found:
-        raise InputError(
-            f"{folder} has no submission: expected files such as {folder / 'Kim Minji' / '03_attention.py'}"
-        )
+        about = {"folder": folder, "example": folder / "Kim Minji" / "03_attention.py"}
+        raise InputError(tr("{folder} has no submission: expected files such as {example}", **about))
     counts = Counter((one.learner.casefold(), one.exercise.key) for one in found)
     for one in found:
         if counts[one.learner.casefold(), one.exercise.key] > 1:
-            both = " and ".join(str(other.path) for other in found if _same(other, one))
-            raise InputError(f"{one.learner} has handed in {one.exercise.file} twice: {both}: keep one of them")
+            both = ", ".join(str(other.path) for other in found if _same(other, one))
+            about = {"learner": one.learner, "file": one.exercise.file, "both": both}
+            raise InputError(tr("{learner} has handed in {file} twice: {both}: keep one of them", **about))
     return sorted(found, key=lambda one: (one.learner.casefold(), one.exercise.key))
 
 
@@ -65,5 +66,7 @@ def _submission(path: Path, folder: Path) -> Submission | None:
     inside = path.relative_to(folder).parts[:-1]
     learner = match["learner"].strip() or (inside[0] if inside else "")
     if not learner:
-        raise InputError(f"{path} has no learner's name: put it into a folder with the name, or the name before it")
+        raise InputError(
+            tr("{file} has no learner's name: put it into a folder with the name, or the name before it", file=path)
+        )
     return Submission(learner, exercise, path)

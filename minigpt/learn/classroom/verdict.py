@@ -3,7 +3,15 @@
 import math
 from typing import Any, NamedTuple
 
+from minigpt.learn.classroom.language import tr
+
 RIGHT, WRONG, NOT_BEGUN, NO_ANSWER = "right", "not right", "not begun", "no answer"
+
+
+def word_of(verdict: str | None) -> str:
+    """The word for a verdict, in the reader's language; "-" where there is none."""
+    words = {RIGHT: tr("right"), WRONG: tr("not right"), NOT_BEGUN: tr("not begun"), NO_ANSWER: tr("no answer")}
+    return words.get(verdict, "-")
 
 
 class Finding(NamedTuple):
