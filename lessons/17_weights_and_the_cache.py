@@ -828,7 +828,8 @@ for prompt, row in zip(prompts, greedy, strict=True):
 #   in front of the names and some do not.
 # - The released header has 14,283 bytes, so its numbers begin at byte 14,291, which is no multiple
 #   of 4. NumPy can read them there, but arrays that are not aligned are refused by some code, so a
-#   reader should copy them, as `open_by_hand` does. Our writer fills the header up with spaces.
+#   reader should copy them, as `open_by_hand` does. The library's writer fills the header up with
+#   spaces.
 # - Many later models share one key and one value among several heads (Shazeer 2019, arXiv
 #   1911.02150; Ainslie et al. 2023, arXiv 2305.13245). The past is then smaller by that factor.
 

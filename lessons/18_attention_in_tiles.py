@@ -17,7 +17,7 @@
 # ## 1. Why: a table that grows with the square
 #
 # The backward pass of attention (lesson 03) reads the shares p: for each head a table of T rows
-# and T columns. All other arrays of a layer have T rows and a fixed number of columns. If the text
+# and T columns. All else that a layer keeps has T rows and a fixed number of columns. If the text
 # is twice as long, the table is four times as large. For one text through GPT-2 small, with 12
 # layers of 12 heads, in float32:
 

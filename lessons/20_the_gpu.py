@@ -651,7 +651,7 @@ else:
 # ## 9. Paper and code
 #
 # - Williams, Waterman and Patterson drew the roofline for processors with several cores. In section
-#   6 fewer passes over memory help your processor as well.
+#   6 they fit your processor as well: fewer passes and fewer new arrays together make it faster.
 # - Their "operational intensity" counts bytes between the caches and the memory, and so do we.
 # - Little's law is about any queue: the average number of things inside is their rate of arrival
 #   times the time that each stays.

@@ -393,7 +393,8 @@ assert max(abs(value - math.fsum(column)) for value in found) < 1e-3, "the diffe
 # adds atomically. Each sum has a fixed sequence**: the rows are divided into stripes. A thread adds
 # up one column of one stripe, row after row. A second launch adds up the stripes' sums.
 # Neighbouring threads take neighbouring columns, so the reads are coalesced. (A block has at most
-# 1,024 threads, so our kernel can have at most 32 stripes. The library's has more than one block.)
+# 1,024 threads, so our kernel can have at most 32 stripes. The library's gives the stripes of one
+# column to several blocks, and so has more of them.)
 
 # %%
 COLUMN_SUMS = """

@@ -243,7 +243,7 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 #
 #     # minigpt/ops/cuda/cuda_graph.py
 #     for recorded, given in zip(self.inputs, arrays, strict=True):
-#     recorded[...] = given
+#         recorded[...] = given
 #     self.graph.launch()
 #     return self.result
 #

@@ -435,11 +435,12 @@ assert few_updates > 1.3 * loss[-1], "all of the text in a quarter of the update
 assert control[4, 16, 4] < 1.15 * control[4, 16, 1], "nor does the text matter in larger batches"
 
 # %% [markdown]
-# **It is not the text.** In each row, a quarter of the text read four times is nearly as good as
-# all of it read once. But fewer updates on the same text are much worse, and at 1,200 updates
-# larger batches are much better. What our models lacked was *training*: updates, and letters read
-# for each of them. (We guess that our text is so easy to replace because its stories are alike. We
-# have not tried more than four times.) From here on, D is the number of letters *read*.
+# **It is not the text.** Wherever it was tried, a quarter of the text read four times is nearly as
+# good as all of it read once. But fewer updates on the same text are much worse, and at 1,200
+# updates larger batches are much better. What our models lacked was *training*: updates, and
+# letters read for each of them. (We guess that our text is so easy to replace because its stories
+# are alike. We have not tried more than four times.) From here on, D is the number of letters
+# *read*.
 #
 # Hoffmann et al. write a law with two terms, one for the size and one for D:
 #
@@ -480,9 +481,9 @@ plot.save(figure, "24_loss_by_text.png")
 # %% [markdown]
 # The points do not lie on a line, so one power law does not describe them. (Our guess: the model is
 # still learning to spell, and a short training does not suffice for that.) One thing can be read
-# off all the same. The last doubling before D brought more than seven times the size did: width 24
-# with the whole training (the blue square) is better than width 64 with half of it, for less than
-# half the operations. **Our trainings were too short, and not our models too small.**
+# off all the same. To train twice as long brought more than to make the model seven times as large:
+# width 24 with the whole training (the blue square) is better than width 64 with half of it, for
+# less than half the operations. **Our trainings were too short, and not our models too small.**
 #
 # ## 7. How to spend a budget
 #
