@@ -8,7 +8,7 @@ from minigpt.learn.classroom.language import words
 from minigpt.learn.classroom.sentences import pieces
 from minigpt.ops import reference
 
-LATIN = re.compile(r"[A-Za-z][\w.]*", re.ASCII)
+LATIN = re.compile(r"(?<!\w)[A-Za-z][\w.]*", re.ASCII)
 
 
 def latin(text: str) -> set[str]:

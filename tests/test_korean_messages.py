@@ -13,8 +13,10 @@ from korean import english_in, has_hangul
 import minigpt
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.learn.classroom import claim, course, glossary
-from minigpt.learn.classroom.checking import Limits, check_exercise
+from minigpt.gradcheck import Result
+from minigpt.learn import lines
+from minigpt.learn.classroom import claim, class_report, course, glossary
+from minigpt.learn.classroom.checking import Limits, _with_whole_sentences, check_exercise
 from minigpt.learn.classroom.glossary import WordsOptions
 from minigpt.learn.classroom.language import language, padded, read_words, tr, width_of, words, wrapped
 from minigpt.learn.classroom.sentences import pieces, told, told_errors, values_in
@@ -126,6 +128,7 @@ def test_no_pattern_is_of_a_sentence_that_nobody_says_any_more():
         ("a ", "a {x}", None),
         ("a b", "a {x} b", None),
         ("x a 1", "a {x}", None),
+        (", , 1", "{x}, {y}", {"x": ", ", "y": "1"}),
     ],
 )
 def test_what_stands_for_the_names_of_a_template(text, template, values):
@@ -297,6 +300,24 @@ def test_a_judge_that_works_line_by_line_tells_the_whole_diagnosis(korean, tmp_p
     assert not has_hangul(first) and "".join(told(first).split()) in "".join(report.split())
 
 
+def test_a_diagnosis_that_was_folded_is_told_as_a_whole(korean):
+    sentence = "What is missing is, in every row, a multiple of x: is a mean or sum over the row left out?"
+    results = [Result("happy", 0.0), Result("x", diagnosis=f"{sentence} It has shape (2, 3), expected (3, 2).")]
+    printed = f"before\n{lines.folded(results[1].diagnosis)}\nafter\n"
+    assert printed.count("\n") == 4
+    told_of_it = _with_whole_sentences(printed, results)
+    assert not english_in(told_of_it.replace("before", "").replace("after", ""))
+    assert "before\n  각 행에서 빠진 값: x의 배수." in told_of_it and told_of_it.endswith("\nafter\n")
+    assert max(map(width_of, told_of_it.splitlines())) <= 100
+
+
+def test_the_page_for_a_teacher_tells_each_mistake(korean):
+    finding = {"tensor": "x", "mistake": "It is transposed."}
+    row = {"learner": "Lee", "exercise": "06_rmsnorm", "word": "not right", "findings": [finding], "report": []}
+    page = class_report.page([row])
+    assert page.count("전치되어 있습니다.") == 2 and "transposed" not in page, "in the table, and on the board"
+
+
 PAIR = """import numpy as np
 
 def softmax_forward(x):
@@ -380,8 +401,8 @@ def test_grade_and_claim_in_korean(korean, tmp_path, capsys):
 
 def test_hangul_is_two_columns_wide():
     assert width_of("기울기 dx") == 9 and padded("손실", 6) == "손실  " and padded("손실", 2) == "손실"
-    lines = wrapped("기울기 " * 20, 30, "  ").splitlines()
-    assert max(map(width_of, lines)) <= 30 and len(lines) == 5 and all(line.startswith("  기") for line in lines)
+    folded = wrapped("기울기 " * 20, 30, "  ").splitlines()
+    assert max(map(width_of, folded)) <= 30 and len(folded) == 5 and all(line.startswith("  기") for line in folded)
     assert wrapped("a" * 50, 10) == "a" * 50 and wrapped("", 10) == ""
 
 

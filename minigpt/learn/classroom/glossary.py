@@ -25,7 +25,7 @@ ALIKE = 0.6  # from 0 to 1: as similar must a term be that was perhaps meant
 class WordsOptions:
     """What `minigpt learn words` can be told."""
 
-    term: str | None = argument("part of a word, in English or Korean (default: all)", default=None, metavar="TERM")
+    term: str | None = argument("a part of a word, in either language (default: all)", default=None, metavar="TERM")
 
 
 class Term(NamedTuple):
