@@ -12,9 +12,9 @@ MISTAKES_OF_SHAPE = (  # where the shape is not the true one
     mistakes.zero_everywhere,
     mistakes.transposed,
     mistakes.swapped_gradients,
-    mistakes.step_left_out,
     mistakes.not_reshaped,
     mistakes.not_summed,
+    mistakes.step_left_out,
     mistakes.summed_over_wrong_axes,
 )
 MISTAKES = (  # the most definite first, then those that take time, then what only describes
