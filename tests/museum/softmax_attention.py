@@ -68,7 +68,7 @@ class SoftmaxTimesMinusSeven(Softmax):
 class SoftmaxOverAllAxes(Softmax):
     """The forward pass divides by the sum of the whole array."""
 
-    expects = "factor of its own"
+    expects = "sums to 1 over axes (0, 1, 2) together"
 
     @staticmethod
     def softmax_forward(x):
@@ -283,7 +283,7 @@ class MaskUpsideDown:
 class NotCausal:
     """Without a mask given, every position sees the future."""
 
-    expects = "wrong only at"
+    expects = "right without a mask"
 
     @staticmethod
     def attention_forward(q, k, v, *, mask=None, rate=0.0, key=None):

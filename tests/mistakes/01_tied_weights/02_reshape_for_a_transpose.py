@@ -1,4 +1,4 @@
-# expects: dw; reshape; transpose
+# expects: dw; reshape; transpose|axes must be swapped
 import numpy as np
 
 

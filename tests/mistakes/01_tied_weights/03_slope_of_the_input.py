@@ -1,4 +1,4 @@
-# expects: dshifted; code|tanh
+# expects: dshifted; yours is dcode (1 - shifted²)
 import numpy as np
 
 

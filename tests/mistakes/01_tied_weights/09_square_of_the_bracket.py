@@ -1,4 +1,4 @@
-# expects: dshifted; square|slope
+# expects: dshifted; yours is dcode (1 - code)²
 import numpy as np
 
 

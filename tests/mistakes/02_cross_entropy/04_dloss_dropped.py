@@ -1,4 +1,4 @@
-# expects: dloss
+# expects: dlogits; factor dloss|factor dout
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: cache; changed|written
+# expects: cache; writes into
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: dk; scale; twice
+# expects: dk; scale; twice|once too often
 import numpy as np
 
 

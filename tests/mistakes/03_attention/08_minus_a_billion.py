@@ -1,4 +1,4 @@
-# expects: sees nothing
+# expects: see nothing; -1e9
 import numpy as np
 
 

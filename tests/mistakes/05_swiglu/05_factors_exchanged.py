@@ -1,4 +1,4 @@
-# expects: dswish; dup; other factor|exchanged
+# expects: dswish; the true one is dproduct up
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: dgate; sigma; slope|derivative
+# expects: dgate; yours is dsigma (1 - sigma²)
 import numpy as np
 
 

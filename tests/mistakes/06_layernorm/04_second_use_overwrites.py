@@ -1,4 +1,4 @@
-# expects: dx; rstd|direct|xhat
+# expects: dx; direct part; overwrite
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: dg; all leading axes
+# expects: dg; not summed over axes
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: dx; g
+# expects: dx; g is forgotten
 import numpy as np
 
 

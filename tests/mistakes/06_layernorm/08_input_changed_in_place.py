@@ -1,4 +1,4 @@
-# expects: x; changed
+# expects: writes into x
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: dg; db; order|exchanged|swapped
+# expects: dg; gradient of b; swapped
 import numpy as np
 
 
