@@ -94,8 +94,7 @@ def _compare_out(out, reference, inputs, constants, saved):
 
 def _compare_gradients(outcome, forward, inputs, constants, saved):
     """A result for each gradient."""
-    known = leaves(inputs | constants)
-    known |= leaves({"out": outcome.out, "dout": outcome.dout}) | saved
+    known = leaves(inputs | constants) | leaves({"out": outcome.out, "dout": outcome.dout}) | saved
     numeric_gradient = functools.partial(_numeric, forward, inputs, constants, dout=outcome.dout)
     true = {name: numeric_gradient(name) for name in outcome.gradients}
     results = []

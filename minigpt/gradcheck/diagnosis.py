@@ -47,7 +47,7 @@ MISTAKES = (  # the most definite first, then those that take time, then what on
     terms.direct_part_missing,
     mistakes.other_zeros,
     mistakes.sum_not_zero,
-    mistakes.sum_not_zero_before_a_product,
+    terms.sum_not_zero_before_a_product,
     mistakes.nearly_right,
     mistakes.wrong_slope,
     mistakes.where_it_is_wrong,

@@ -151,7 +151,7 @@ def _values(steps: Recorded, args: tuple, constants: dict) -> dict[str, Any]:
 
 
 def _gradients(backward: Callable, dout: Array, v: Values) -> tuple[dict[str, Any], str, Any]:
-    """The gradients of the values of `v`, in the order in which they were complete; why it stopped; what it returned."""
+    """The gradients of the values of `v`, in the order of their completion; why it stopped; what it returned."""
     gradients = {}
     in_another_process = getattr(backward, "lines", None)
 
