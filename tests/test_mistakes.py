@@ -14,8 +14,8 @@ from minigpt.jobs.check import pair_of
 from minigpt.learn import lines
 from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.course import exercise_of, path_of
+from minigpt.learn.judging import check_file
 from minigpt.learn.judging.borrowing import lent_to
-from minigpt.learn.judging.check_file import read
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import RemoteFile
 
@@ -113,7 +113,10 @@ def test_a_file_in_its_own_process_is_told_the_same(file, found, tmp_path):
         assert f"d{first.tensor.removeprefix('d')}: {first.mistake}" == found[file][1]
         return
     with Child() as child:
-        remote = RemoteFile(child, path, read(path))
+        remote = RemoteFile(child, path, check_file.read(path))
         child.lender.allowed = lent_to(remote.operations())
-        assert of_an_operation(file.parent.name, remote.module) == found[file][1]
+        op = OPERATIONS[file.parent.name]
+        assert (
+            first_sentence(check_file.watched(judge(op, *pair_of(remote.module, op), SEED), remote)) == found[file][1]
+        )
         child.finish()
