@@ -164,3 +164,118 @@ def test_no_printed_line_is_too_long_for_a_slide(capsys):
     printed = capsys.readouterr().out
     assert "the same number for the whole row" in " ".join(printed.split())
     assert max(map(len, printed.splitlines())) <= 100
+
+
+def used_twice(w, x):
+    inner = x @ w
+    code = np.tanh(inner)
+    out = code @ w.T
+    return out
+
+
+def right(dout, v):
+    dcode = dout @ v.w
+    dw = dout.T @ v.code
+    dinner = dcode * (1 - v.code**2)
+    dx = dinner @ v.w.T
+    dw = dw + v.x.T @ dinner
+    return dw, dx
+
+
+def exchanged(dout, v):
+    dw, dx = right(dout, v)
+    return dx, dw
+
+
+def too_few(dout, v):
+    dw, dx = right(dout, v)
+    return dw
+
+
+def another_value(dout, v):
+    dw, dx = right(dout, v)
+    return dw, 2 * dx
+
+
+def and_one_to_look_at(dout, v):
+    dw, dx = right(dout, v)
+    return dw, dx, dx.mean()
+
+
+def overwritten(dout, v):
+    dcode = dout @ v.w
+    dw = dout.T @ v.code
+    dinner = dcode * (1 - v.code**2)
+    dx = dinner @ v.w.T
+    dw = v.x.T @ dinner
+    return dw, dx
+
+
+def of_a_wrong_slope(dout, v):
+    dcode = dout @ v.w
+    dw = dout.T @ v.code
+    dinner = dcode * (1 - v.inner**2)
+    dx = dinner @ v.w.T
+    dw = dw + v.x.T @ dinner
+    return dw, dx
+
+
+def of_nothing_known(dout, v):
+    dcode = dout @ v.w
+    dw = dout.T @ v.code
+    dinner = np.sin(dcode * v.code + 0.3)
+    dx = dinner @ v.w.T
+    dw = dw + v.x.T @ dinner
+    return dw, dx
+
+
+def that_stops(dout, v):
+    dcode = dout @ v.w.T
+    return dcode
+
+
+W = np.random.default_rng(2).normal(size=(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("backward", "name", "says"),
+    [
+        (exchanged, "return", "It returns dx where dw belongs: are two gradients swapped? The order is dw, dx."),
+        (too_few, "return", "It returns 1 gradients; expected 2: dw, dx."),
+        (another_value, "return", "What it returns in the place of dx is not dx. The order is dw, dx."),
+        (overwritten, "dw", "The part from `out = code @ w.T` is missing: w is used twice, and the parts are added."),
+        (of_a_wrong_slope, "dinner", "yours is dcode (1 - inner²); the true one is dcode (1 - code²)."),
+        (of_nothing_known, "dinner", "and no simple pattern fits."),
+        (that_stops, "backward", "dcode = dout @ v.w.T`: the shapes do not fit: dout (4, 5), v.w (5, 3)."),
+    ],
+)
+def test_the_first_wrong_line_is_told_its_cause(backward, name, says):
+    first = next(result for result in lines.check(used_twice, backward, W, X) if result.word != "happy")
+    assert first.name == name and says in first.diagnosis
+
+
+def test_what_is_returned_besides_is_only_to_be_looked_at():
+    assert lines.exit_status(lines.check(used_twice, right, W, X)) == 0
+    assert lines.exit_status(lines.check(used_twice, and_one_to_look_at, W, X)) == 0
+
+
+@pytest.mark.parametrize("backward", [of_a_wrong_slope, of_nothing_known])
+def test_a_line_that_is_right_for_what_it_was_given_is_not_blamed(backward):
+    results = {result.name: result for result in lines.check(used_twice, backward, W, X)}
+    for name in ("dx", "dw"):
+        assert results[name].diagnosis == "This line is right for your dinner, which is wrong: look there first."
+
+
+def test_the_upstream_gradient_is_no_input(capsys):
+    """Otherwise x in the place of dout would be right."""
+    X0 = np.random.default_rng(0).normal(size=(4, 5))
+
+    def doubled(x):
+        out = 2 * x
+        return out
+
+    def of_the_wrong_array(dout, v):
+        dx = 2 * v.x
+        return dx
+
+    assert lines.exit_status(lines.check(doubled, of_the_wrong_array, X0)) == 1

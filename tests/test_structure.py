@@ -20,7 +20,7 @@ FOLDERS = [  # from the top to the ground: a folder imports only from the folder
 ORDER = ["__main__", *FOLDERS, "plot", "errors"]  # "minigpt" is the package's own __init__, its public face
 BOOK = ("minigpt.ops.reference", "minigpt.nn", "minigpt.models.gpt1", "minigpt.models.gpt2", "minigpt.gradcheck")
 NO_CHAPTERS = (  # they refuse, explain or judge
-    "arguments", "diagnosis", "mistakes", "terms", "evidence", "judge", "raised",
+    "arguments", "diagnosis", "mistakes", "outputs", "terms", "evidence", "judge", "raised",
 )  # fmt: skip
 TOOLS = tuple(f"minigpt.gradcheck.{name}" for name in NO_CHAPTERS)
 SECOND_PART = tuple(f"minigpt.ops.reference.{name}" for name in ("rmsnorm", "soft_cross_entropy", "cosine_loss"))

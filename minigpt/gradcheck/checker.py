@@ -74,33 +74,33 @@ def check(
     inputs, constants = _cast((inputs, constants), np.float64)
     outcome = run_pair(forward, backward, inputs, constants, dout, seed)
     results = outcome.broken or in_float32.broken
+    saved = leaves({"cache": outcome.cache})
     if outcome.out is not None and reference is not None:
-        results.append(_compare_out(outcome.out, reference, inputs, constants))
+        results.append(_compare_out(outcome.out, reference, inputs, constants, saved))
     if outcome.gradients is not None:
-        results.extend(_compare_gradients(outcome, forward, inputs, constants))
+        results.extend(_compare_gradients(outcome, forward, inputs, constants, saved))
     return results
 
 
 # --- comparing with what is right ------------------------------------------------------------------------------------
 
 
-def _compare_out(out, reference, inputs, constants):
+def _compare_out(out, reference, inputs, constants, saved):
     """The result for the output of a forward pass, beside that of the reference."""
     right = functools.partial(_out, reference, inputs, constants)
     known = leaves(inputs | constants)
-    return compare("out", out, right(), Evidence(known, constants, "out", again=right))
+    return compare("out", out, right(), Evidence(known, constants, "out", again=right, saved=saved))
 
 
-def _compare_gradients(outcome, forward, inputs, constants):
+def _compare_gradients(outcome, forward, inputs, constants, saved):
     """A result for each gradient."""
-    known = leaves(inputs | constants)
-    known |= leaves({"out": outcome.out, "dout": outcome.dout, "cache": outcome.cache})
+    known = leaves(inputs | constants) | leaves({"out": outcome.out, "dout": outcome.dout}) | saved
     numeric_gradient = functools.partial(_numeric, forward, inputs, constants, dout=outcome.dout)
     true = {name: numeric_gradient(name) for name in outcome.gradients}
     results = []
     for name, gradient in outcome.gradients.items():
         again = functools.partial(numeric_gradient, name)
-        evidence = Evidence(known, constants, name, true, again)
+        evidence = Evidence(known, constants, name, true, again, saved)
         results.append(compare(name, gradient, true[name], evidence))
     return results
 

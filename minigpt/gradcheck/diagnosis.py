@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.gradcheck import mistakes, terms
+from minigpt.gradcheck import mistakes, outputs, terms
 from minigpt.gradcheck.evidence import Evidence
 from minigpt.gradcheck.results import Result
 
@@ -12,14 +12,16 @@ MISTAKES_OF_SHAPE = (  # where the shape is not the true one
     mistakes.zero_everywhere,
     mistakes.transposed,
     mistakes.swapped_gradients,
-    mistakes.step_left_out,
     mistakes.not_reshaped,
     mistakes.not_summed,
+    mistakes.step_left_out,
     mistakes.summed_over_wrong_axes,
 )
 MISTAKES = (  # the most definite first, then those that take time, then what only describes
     mistakes.not_finite,
     mistakes.zero_everywhere,
+    outputs.right_but_for_eps,
+    mistakes.right_but_for_digits,
     mistakes.constant_factor,
     mistakes.transposed,
     mistakes.swapped_gradients,
@@ -30,15 +32,22 @@ MISTAKES = (  # the most definite first, then those that take time, then what on
     mistakes.wrong_factor,
     mistakes.swapped_parts,
     mistakes.wrong_places,
+    outputs.weights_that_do_not_sum_to_one,
+    outputs.softmax_over_another_axis,
     mistakes.forgotten_constant,
+    outputs.another_mask,
+    outputs.variance_with_one_less,
     mistakes.forgotten_input,
     mistakes.forgotten_scale,
     mistakes.wrong_rows_of_a_table,
     mistakes.wrong_rows_of_targets,
+    outputs.rows_that_see_nothing,
     mistakes.factor_of_each_row,
     terms.wrong_term_of_each_row,
+    terms.direct_part_missing,
     mistakes.other_zeros,
     mistakes.sum_not_zero,
+    terms.sum_not_zero_before_a_product,
     mistakes.nearly_right,
     mistakes.wrong_slope,
     mistakes.where_it_is_wrong,

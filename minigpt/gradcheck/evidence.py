@@ -18,7 +18,7 @@ class Evidence:
 
     arrays: inputs, array constants, out, dout and what the cache holds; constants: also those that are no arrays; name:
     the input whose gradient it is; gradients: the true ones, none for an output; again(**changes): the true one for
-    other inputs, constants or another dout.
+    other inputs, constants or another dout; saved: what the cache holds, also where it is an output that is judged.
     """
 
     arrays: dict[str, Any]
@@ -26,10 +26,12 @@ class Evidence:
     name: str = ""
     gradients: dict[str, Any] = field(default_factory=dict)
     again: Callable | None = None
+    saved: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         self.arrays = {name: to_numpy(array) for name, array in self.arrays.items()}
         self.others = {name: to_numpy(array) for name, array in self.gradients.items()}
+        self.saved = {name: to_numpy(array) for name, array in self.saved.items()}
         self.others.pop(self.name, None)
         self.floats = _of_kind("f", self.arrays)
         self.ids = _of_kind("iu", self.arrays)

@@ -16,6 +16,8 @@ from minigpt.ops.overrides import as_taken, why_not
 
 HIDDEN = (str(Path(__file__).parent.parent), str(Path(np.__file__).parent), "<frozen")  # code that nobody here wrote
 
+OVERFLOW = "Does exp overflow, or is it a log of 0? Of a softmax, the maximum of each row is subtracted first."
+
 
 class RaisedElsewhere(Exception):
     """An error of a pair that runs in another process: its message is the description of what went wrong there."""
@@ -111,7 +113,10 @@ def _on_large_inputs(case: Case, forward: Callable, backward: Callable, seed: in
     results = []
     for name, right in true.items():
         evidence = Evidence(known, case.constants, name, true)
-        results.append(compare(name, mine[name], right, evidence))
+        result = compare(name, mine[name], right, evidence)
+        if not np.isfinite(mine[name]).all():
+            result = result._replace(diagnosis=f"{result.diagnosis} {OVERFLOW}")
+        results.append(result)
     return results
 
 

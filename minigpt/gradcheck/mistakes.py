@@ -22,6 +22,12 @@ def not_finite(mine, true, e):
         return f"{wrong.sum()} of its {mine.size} entries are NaN or infinite."
 
 
+def right_but_for_digits(mine, true, e):
+    """So near to the true one that nothing else can be told."""
+    if same(mine, true):
+        return nearly_right(mine, true, e)
+
+
 def zero_everywhere(mine, true, e):
     """No gradient at all."""
     if not mine.any():
@@ -57,6 +63,10 @@ def _known_factors(e):
             yield 1 / value, f"1/{name}: is the division by {name} missing?"
     yield 2, "2: is one of two terms missing, or does a second pass overwrite the first (`=` for `+=`)?"
     yield 1 / 2, "1/2: is something counted twice?"
+    for name, ids in e.ids.items():
+        counted = (ids >= 0).sum()
+        if 0 < counted < ids.size:
+            yield ids.size / counted, f"{ids.size}/{counted}: is it a mean over all {name}, also those of -100?"
     for n in e.sizes:
         yield n**-0.5, f"1/sqrt({n}): is the scale missing?"
         yield n**0.5, f"sqrt({n}): is the scale applied once too often?"
@@ -91,8 +101,11 @@ def step_left_out(mine, true, e):
 
 def not_reshaped(mine, true, e):
     """Another shape."""
-    if same(mine.reshape(-1), true.reshape(-1)):
-        return "The numbers are right: reshape it."
+    if not same(mine.reshape(-1), true.reshape(-1)):
+        return None
+    if mine.ndim > true.ndim and mine.squeeze().shape == true.squeeze().shape:
+        return "The numbers are right, but an axis of length 1 is left: is a keepdims=True left in?"
+    return "The numbers are right: reshape it."
 
 
 def not_summed(mine, true, e):
@@ -232,6 +245,8 @@ def forgotten_scale(mine, true, e):
     for name, array in e.floats.items():
         for n in e.sizes:
             root = math.sqrt(n)
+            if _nearly(e.true_with(name, array * root), true):
+                continue  # as of x in a LayerNorm, which any scale of x leaves as it is
             if same(mine, e.true_with(name, array * root)):
                 return f"This is right for sqrt({n}) {name}: is the scale 1/sqrt({n}) missing?"
             if same(mine, e.true_with(name, array / root)):
@@ -241,6 +256,10 @@ def forgotten_scale(mine, true, e):
             if same(mine, e.true_with(name, array * math.sqrt(n / m))):
                 question = f"is it divided by sqrt({m}) in place of sqrt({n})?"
                 return f"This is right for {name} sqrt({n})/sqrt({m}): {question}"
+
+
+def _nearly(x, y):
+    return x.shape == y.shape and abs(x - y).max() < 1e-4 * abs(y).max()
 
 
 # --- wrong in some rows, or in each row in its own way ---------------------------------------------------------------
@@ -281,6 +300,10 @@ def wrong_rows_of_targets(mine, true, e):
         target = np.arange(true.shape[-1]) == ids[..., None]
         if not (off & ~target).any():
             return f"It is wrong only at the entry that {name} names: look at the one-hot term and its sign."
+        named = np.isin(np.arange(true.shape[-1]), ids)
+        if (off == named & ~target)[ids >= 0].all():
+            says = f"`[:, {name}]` takes all of them in every row, where each row has its own"
+            return f"Every row is wrong at the {name} of the other rows: {says}."
 
 
 def _off(mine, true):
@@ -322,7 +345,8 @@ def nearly_right(mine, true, e):
     """Too few digits, or another form of the function."""
     far = abs(mine - true).max() / abs(true).max()
     if far < 1e-5:
-        return f"It is right to {far:.0e}: is something computed in float32, or an eps in another place?"
+        says = "or is a small number added, in a log or a root, or in another place?"
+        return f"It is right to {far:.0e}: is something computed in float32, {says}"
     if far < 1e-2:
         return f"It is nearly right, to {far:.0e}: another form of the same function, or another eps?"
 

@@ -44,15 +44,63 @@ def _place_of(error, hidden):
 
 
 def _about_shapes(message, line, variables):
-    """The message, with the shapes of the arrays that the line names; for a product also what must fit."""
-    shapes = []
-    for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", line)):
-        if isinstance(variables.get(name), np.ndarray):
-            shapes.append(f"{name} {variables[name].shape}")
-    if not shapes:
+    """The message, with the shapes of the arrays that the line names, and what is likely wrong with them."""
+    arrays = _arrays_of(line, variables)
+    if not arrays:
         return message
-    given = ", ".join(shapes)
-    if "gufunc" not in message:
-        return f"{message}. Here the shapes are {given}."
-    rule = "In x @ y the last axis of x must be as long as the last but one of y: is a transpose missing?"
-    return f"the shapes do not fit: {given}. {rule}"
+    given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+    if "gufunc" in message:
+        rule = "In x @ y the last axis of x must be as long as the last but one of y"
+        return f"the shapes do not fit: {given}. {rule}: {_transposed_wrongly(line, arrays)}"
+    return f"{message}. Here the shapes are {given}.{_lost_axis(arrays)}"
+
+
+def _arrays_of(line, variables):
+    """The arrays that a line names, also as values of an object, `v.x`, by these names."""
+    found = {}
+    for name in dict.fromkeys(re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", line)):
+        first, *rest = name.split(".")
+        array = variables.get(first)
+        values = getattr(array, "_values", None)
+        if rest and isinstance(values, dict):
+            first = f"{first}.{rest[0]}"
+            array = values.get(rest[0])
+        if isinstance(array, np.ndarray):
+            found[first] = array
+    return found
+
+
+def _transposed_wrongly(line, arrays):
+    """Which transpose is missing, is too many, or is not of the last two axes."""
+    for left, right in re.findall(r"([\w.]+) @ ([\w.]+)", line):
+        for name in (left, right):
+            array = arrays.get(name.removesuffix(".T"))
+            if name.endswith(".T") and array is not None and array.ndim > 2:
+                name = name.removesuffix(".T")
+                return f"{name}.T reverses all axes of {name}; {name}.swapaxes(-1, -2) exchanges the last two."
+        a, b = _matrix(left, arrays), _matrix(right, arrays)
+        if not a or not b or a[1] == b[0]:
+            continue
+        if (right.endswith(".T") and a[1] == b[1]) or (left.endswith(".T") and a[0] == b[0]):
+            return f"is a transpose too many in {left} @ {right}?"
+        if a[1] == b[1] or a[0] == b[0]:
+            return f"is a transpose missing in {left} @ {right}?"
+    return "is a transpose missing?"
+
+
+def _matrix(name, arrays):
+    """The lengths of the last two axes of `x` or `x.T`; None for another name."""
+    array = arrays.get(name.removesuffix(".T"))
+    if array is None or array.ndim < 2:
+        return None
+    rows, columns = array.shape[-2:]
+    return (columns, rows) if name.endswith(".T") else (rows, columns)
+
+
+def _lost_axis(arrays):
+    """A sum or mean over the last axis of another array, which did not keep that axis."""
+    for name, array in arrays.items():
+        for other, longer in arrays.items():
+            if array.ndim and array.shape == longer.shape[:-1]:
+                return f" {name} lacks the last axis of {other}: is keepdims=True missing where {name} is computed?"
+    return ""

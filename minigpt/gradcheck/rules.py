@@ -13,6 +13,8 @@ from minigpt.device.arrays import Array, array_module, to_numpy
 from minigpt.gradcheck.evidence import floats_in, leaves
 from minigpt.gradcheck.results import Result
 
+ANOTHER_TIME = "A second call returns other gradients"
+
 
 class Outcome(NamedTuple):
     """The rules that a pair of passes broke, and what it returned; None where it returned nothing."""
@@ -47,7 +49,7 @@ def run_pair(forward: Callable, backward: Callable, inputs: dict, constants: dic
 
     problems = _written(before)
     if not problems and not all(map(_equal, gradients, again)):
-        problems = ["A second call returns other gradients: is there chance in it, or state outside the cache?"]
+        problems = [f"{ANOTHER_TIME}: is there chance in it, or state outside the cache?"]
     if len(gradients) != len(floats):
         problems.append(_wrong_number_of_gradients(len(gradients), floats))
         broken += _broken("backward", problems)

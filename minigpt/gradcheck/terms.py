@@ -17,6 +17,39 @@ def wrong_term_of_each_row(mine, true, e):
             return f"What is missing is, in every row, {what}: {_cause(missing, true, base, e)}"
 
 
+def direct_part_missing(mine, true, e):
+    """The part in which every entry depends on its own dout, overwritten by the parts that depend on the whole row."""
+    others = _as_large(true, e)
+    if others.pop("dout", None) is None:
+        return None
+    ones = np.ones_like(true)
+    if not any(made_of(mine, [other, ones]) for other in others.values()):
+        return None
+    for name, factor in {"": 1, **e.floats}.items():
+        direct = _product(e.dout, factor)
+        for base in ([direct], [direct, ones]):
+            if made_of(true - mine, base):
+                says = "does a second line overwrite a first (`=` for `+=`)?"
+                return (
+                    f"What is missing is the direct part, in every row a multiple of {f'dout {name}'.strip()}: {says}"
+                )
+
+
+def sum_not_zero_before_a_product(mine, true, e):
+    """A sum that the derivative of a softmax subtracts, before a product with another input."""
+    for name in e.others:
+        factor = e.arrays[name]
+        if factor.ndim < 2 or factor.shape[:-2] + factor.shape[-1:] != true.shape[:-2] + true.shape[-1:]:
+            continue
+        inverse = np.linalg.pinv(factor)
+        before, of_mine = true @ inverse, mine @ inverse
+        if factor.shape[-2] > factor.shape[-1] or not (same(before @ factor, true) and same(of_mine @ factor, mine)):
+            continue
+        if abs(before.sum(axis=-1)).max() < 1e-7 * abs(before).max() < abs(of_mine.sum(axis=-1)).max():
+            says = "a softmax has a sum over the row that is subtracted: is it missing, or over another axis?"
+            return f"Before the product with {name}, each row of the true one sums to 0, yours does not: {says}"
+
+
 def made_of(x, base):
     """Whether every row of x is a sum of multiples of the same row of the arrays in base; False for short rows."""
     if x.ndim == 0 or x.shape[-1] < 4:

@@ -20,6 +20,7 @@ use it run again. So the first line that is wrong has a name.
 """
 
 import contextlib
+import functools
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,9 +31,13 @@ from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.gradcheck import Result, compare, numeric
-from minigpt.gradcheck.evidence import Evidence, is_float
+from minigpt.gradcheck.evidence import Evidence, is_float, same
+from minigpt.gradcheck.judge import HIDDEN
+from minigpt.gradcheck.raised import described
+from minigpt.learn.parts import Passes, why
 from minigpt.learn.recording import Recorded, recorded
 
+OF_DOUT = 1  # no exercise draws its inputs with [seed, 1]: dout must differ from all of them
 COLUMNS = 100  # no printed line is longer
 _watchers: list[list[Result]] = []
 
@@ -86,19 +91,19 @@ def check(forward: Callable, backward: Callable, *args, seed: int = 0, **constan
     steps = recorded(forward)
     values = _values(steps, args, constants)
     out = steps.call(_unchanged, *args, **constants)
-    dout = np.random.default_rng(seed).normal(size=np.shape(out))
+    dout = np.random.default_rng([seed, OF_DOUT]).normal(size=np.shape(out))
     v = Values(values)
-    gradients, stopped = _gradients(backward, dout, v)
+    gradients, stopped, returned = _gradients(backward, dout, v)
 
-    known = {name: value for name, value in values.items() if hasattr(value, "dtype")}
-    evidence = Evidence(known | {"out": np.asarray(out), "dout": dout})
-    results = []
-    for name, gradient in gradients.items():
-        true = _numeric(steps, name[1:], values[name[1:]], args, constants, dout)
-        results.append(_result(name, gradient, true, evidence))
-    for name, value in zip(steps.parameters, args, strict=False):
-        if is_float(value) and f"d{name}" not in gradients:
-            results.append(Result(f"d{name}", diagnosis="this gradient is missing"))
+    @functools.cache
+    def true_of(name):
+        return _numeric(steps, name, values[name], args, constants, dout)
+
+    inputs = [name for name, value in zip(steps.parameters, args, strict=False) if is_float(value)]
+    passes = Passes(steps, values, {"out": dout} | {name[1:]: value for name, value in gradients.items()}, true_of)
+    results = _judged(passes, gradients, dout, np.asarray(out))
+    results += _missing(inputs, results, stopped)
+    results += _not_as_returned(returned, inputs, results, true_of)
 
     for watcher in _watchers:
         watcher += results
@@ -150,8 +155,8 @@ def _values(steps: Recorded, args: tuple, constants: dict) -> dict[str, Any]:
     return values
 
 
-def _gradients(backward: Callable, dout: Array, v: Values) -> tuple[dict[str, Any], str]:
-    """The gradients of the values of `v`, in the order in which they were complete; and why the pass stopped, or ""."""
+def _gradients(backward: Callable, dout: Array, v: Values) -> tuple[dict[str, Any], str, Any]:
+    """The gradients of the values of `v`, in the order of their completion; why it stopped; what it returned."""
     gradients = {}
     in_another_process = getattr(backward, "lines", None)
 
@@ -166,12 +171,12 @@ def _gradients(backward: Callable, dout: Array, v: Values) -> tuple[dict[str, An
         for name, value in done.assigned:
             keep(name, value)
         v._read |= {name: v._values[name] for name in done.read if name in v._values}
-        return gradients, done.stopped
+        return gradients, done.stopped, done.returned
     try:
-        recorded(backward).call(keep, dout, v)
+        returned = recorded(backward).call(keep, dout, v)
     except (TypeError, ValueError, IndexError, AttributeError) as error:  # such as None + 1, where a line is missing
-        return gradients, f"{type(error).__name__}: {error}"
-    return gradients, ""
+        return gradients, described(error, HIDDEN), None
+    return gradients, "", returned
 
 
 def _numeric(steps: Recorded, name: str, value: Any, args: tuple, constants: dict, dout: Array) -> Array:
@@ -187,10 +192,67 @@ def _numeric(steps: Recorded, name: str, value: Any, args: tuple, constants: dic
     return numeric(out_with, np.array(value, dtype=np.float64), dout)
 
 
+def _judged(passes: Passes, gradients: dict[str, Any], dout: Array, out: Array) -> list[Result]:
+    """A result for each gradient of the backward pass, in its order."""
+    known = {name: value for name, value in passes.values.items() if hasattr(value, "dtype")}
+    known = {"out": out, "dout": dout} | known
+    own = {name: np.asarray(value) for name, value in gradients.items() if is_float(value)}
+    results = []
+    for name, gradient in gradients.items():
+        true = passes.true_of(name[1:])
+        others = {other: value for other, value in own.items() if other != name and not same(value, true)}
+        result = _result(name, gradient, true, Evidence(known | others))
+        if result.diagnosis and np.shape(gradient) == true.shape:
+            result = result._replace(diagnosis=_with_cause(result.diagnosis, why(name[1:], passes, Evidence(known))))
+        results.append(result)
+    return results
+
+
 def _result(name: str, gradient: Any, true: Array, evidence: Evidence) -> Result:
     if gradient is None or gradient is Ellipsis:
         return Result(name, diagnosis="this line returns nothing yet: your turn")
     return compare(name, np.asarray(gradient, dtype=np.float64), true, evidence)
+
+
+def _with_cause(found: str, cause: str) -> str:
+    """What the array shows, and what its line shows; the first alone only where the line shows nothing."""
+    if cause and found.startswith("What is missing is"):
+        return f"{found} {cause}"
+    return cause or found
+
+
+def _missing(inputs: list[str], results: list[Result], stopped: str) -> list[Result]:
+    """Why the backward pass stopped, where it was complete up to there, and each input whose gradient is missing."""
+    there = {result.name for result in results}
+    unfinished = any("nothing yet" in result.diagnosis for result in results)
+    missing = [Result(f"d{name}", diagnosis="this gradient is missing") for name in inputs if f"d{name}" not in there]
+    if stopped and not unfinished:
+        missing.insert(0, Result("backward", diagnosis=f"it stops here: {stopped}"))
+    return missing
+
+
+def _not_as_returned(returned: Any, inputs: list[str], results: list[Result], true_of: Callable) -> list[Result]:
+    """What is wrong with the values that were returned, where every gradient is right under its own name."""
+    if returned is None or any(result.word != "happy" for result in results):
+        return []
+    values = returned if isinstance(returned, (tuple, list)) else [returned]
+    order = ", ".join(f"d{name}" for name in inputs)
+    if len(values) < len(inputs):
+        return [Result("return", diagnosis=f"It returns {len(values)} gradients; expected {len(inputs)}: {order}.")]
+    for name, value in zip(inputs, values, strict=False):  # what is returned besides is only to be looked at
+        if _is_gradient(value, true_of(name)):
+            continue
+        other = [f"d{one}" for one in inputs if _is_gradient(value, true_of(one))]
+        if other:
+            says = f"It returns {other[0]} where d{name} belongs: are two gradients swapped? The order is {order}."
+        else:
+            says = f"What it returns in the place of d{name} is not d{name}. The order is {order}."
+        return [Result("return", diagnosis=says)]
+    return []
+
+
+def _is_gradient(value: Any, true: Array) -> bool:
+    return np.shape(value) == true.shape and np.allclose(value, true, rtol=1e-5, atol=1e-5 * abs(true).max())
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
 from minigpt.learn.sandbox.reporting import REPORT, assigned, names_read, reporting
@@ -21,6 +21,7 @@ class Recorded(NamedTuple):
     parameters: list[str]
     lines: dict[str, str]  # name: the line that assigns it
     uses: dict[str, list[str]]  # name: the lines that use it
+    around: dict[str, Any]  # the names outside the function that its lines may use
 
 
 def recorded(function: Callable) -> Recorded:
@@ -35,7 +36,7 @@ def recorded(function: Callable) -> Recorded:
         if names:
             for name in names_read(statement):
                 uses.setdefault(name, []).append(ast.unparse(statement))
-    code = reporting(definition, f"<lines of {function.__name__}>")
+    code = reporting(definition, function.__code__.co_filename)
     around = function.__globals__ | inspect.getclosurevars(function).nonlocals
 
     def call(report, *args, **constants):
@@ -43,14 +44,16 @@ def recorded(function: Callable) -> Recorded:
         exec(code, namespace)
         return namespace[definition.name](*args, **constants)
 
-    return Recorded(call, list(inspect.signature(function).parameters), lines, uses)
+    return Recorded(call, list(inspect.signature(function).parameters), lines, uses, around)
 
 
 def _definition(function: Callable) -> ast.FunctionDef:
     """The syntax tree of a function."""
     name = getattr(function, "__name__", repr(function))
     try:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+        source, first = inspect.getsourcelines(function)
+        (definition,) = ast.parse(textwrap.dedent("".join(source))).body
+        ast.increment_lineno(definition, first - 1)  # so that an error names the line of the file
     except (OSError, TypeError, SyntaxError, ValueError) as error:
         raise InputError(f"{name}: its source cannot be read: write it with def, in a file or in a cell") from error
     if not isinstance(definition, ast.FunctionDef):

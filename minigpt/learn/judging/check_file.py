@@ -15,6 +15,7 @@ from minigpt.errors import InputError
 from minigpt.files.disk import typed
 from minigpt.gradcheck.judge import Trial, judge
 from minigpt.gradcheck.results import Result
+from minigpt.gradcheck.rules import ANOTHER_TIME
 from minigpt.jobs.check import Report, check_seed, pair_of
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.in_place import in_place
@@ -137,21 +138,23 @@ def try_all(remote: RemoteFile, report: Report, seed: int) -> None:
     """All trials, until the process fails: each pair alone, and then, where all are right, in place."""
     written = remote.operations()
     for op in written:
-        report.add(_watched(judge(op, *pair_of(remote.module, op), seed), remote))
+        report.add(watched(judge(op, *pair_of(remote.module, op), seed), remote))
     if report.failed:
         if not remote.child.failure:
             report.say("Once these are right, they are also tried in place: in the composites and in small models.")
         return
-    report.add(_watched(in_place(remote.module, written, seed), remote), "with it: ")
+    report.add(watched(in_place(remote.module, written, seed), remote), "with it: ")
 
 
-def _watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
-    """The same trials, with what was written into; none after the process has failed."""
+def watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
+    """The same trials, first what was written into, as it causes other things; none after the process has failed."""
     if remote.child.failure:
         return
     for what, results in trials:
         findings = remote.findings()
-        yield what, results + findings
+        if findings:
+            results = [result for result in results if not result.diagnosis.startswith(ANOTHER_TIME)]
+        yield what, findings + results
         if remote.child.failure:
             return
 

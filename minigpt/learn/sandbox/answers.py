@@ -103,6 +103,7 @@ class Answers:
         """Run backward(dout, v) line by line; the reply has each assignment as (name, value), in their sequence.
 
         read: the names of the forward values that were read from v. stopped: why it did not come to its end, or "".
+        returned: what it returned.
         """
         found, kept = [], [0]
 
@@ -126,13 +127,23 @@ class Answers:
         code = self.reporting.reporting(definition, self.module.__file__)
         around = function.__globals__ | inspect.getclosurevars(function).nonlocals | {self.reporting.REPORT: report}
         exec(code, around)
-        stopped = ""
+        stopped, returned = "", None
         try:
             with np.errstate(all="ignore"):
-                around[definition.name](dout, v)
+                returned = around[definition.name](dout, v)
         except BaseException as error:
             stopped = self.said(error)
-        return {"assigned": found, "read": list(v._read), "stopped": stopped, "written": changed(before)}
+        written = changed(before)
+        returned = self.sendable(returned)
+        return {"assigned": found, "read": list(v._read), "stopped": stopped, "written": written, "returned": returned}
+
+    def sendable(self, value):
+        """The value; None where it cannot be sent, such as a function."""
+        try:
+            self.wire.pack(value)
+        except (TypeError, ValueError, RecursionError):
+            return None
+        return value
 
 
 class Values:

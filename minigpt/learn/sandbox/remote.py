@@ -54,13 +54,14 @@ class Lines(NamedTuple):
 
     assigned: (name, value) of each assignment, in their sequence. read: names of the forward values that it read.
     changed: which of its inputs it wrote into, such as "dout" and "v.h". stopped: why it did not come to its end, or
-    "" where it did.
+    "" where it did. returned: what it returned.
     """
 
     assigned: list[tuple[str, Any]]
     read: list[str]
     changed: list[str]
     stopped: str
+    returned: Any = None
 
 
 class RemoteFunction:
@@ -100,7 +101,7 @@ class RemoteFunction:
             if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
                 found.append(one)
         stopped = one_line(reply.get("stopped"))
-        return Lines(found, _texts(reply.get("read")), _texts(reply.get("written")), stopped)
+        return Lines(found, _texts(reply.get("read")), _texts(reply.get("written")), stopped, reply.get("returned"))
 
 
 class RemoteFile:
