@@ -9,6 +9,8 @@ import traceback
 
 import numpy as np
 
+PRODUCT = re.compile(r"([\w.]+) @ ([\w.]+)")
+
 
 def described(error: BaseException, hidden: tuple[str, ...]) -> str:
     """What was raised, and the innermost line outside the hidden files, whose names begin so.
@@ -72,7 +74,7 @@ def _arrays_of(line, variables):
 
 def _transposed_wrongly(line, arrays):
     """Which transpose is missing, is too many, or is not of the last two axes."""
-    for left, right in re.findall(r"([\w.]+) @ ([\w.]+)", line):
+    for left, right in PRODUCT.findall(line):
         for name in (left, right):
             array = arrays.get(name.removesuffix(".T"))
             if name.endswith(".T") and array is not None and array.ndim > 2:
