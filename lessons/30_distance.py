@@ -141,8 +141,8 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 # | **where does position enter?** | at the input | **in the scores** | **in the scores** |
 # | as what? | a row for each place | a number for each distance | a vector for each distance |
 #
-# Only *relative positions* are new, the last two rows. Both models remove the table at the input.
-# Instead, the score of query i and key j depends on i - j.
+# Only *relative positions* are new, the last two rows: no table at the input, and the score of
+# query i and key j depends on i - j.
 #
 # ## 3. T5: a number for each distance
 #
@@ -151,8 +151,7 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 #
 # Near distances get a number each. Far ones share: 30 and 31 places away is nearly the same. T5 has
 # 32 of these *buckets*. Distance 0 has one. At each side the distances 1 to 7 have one each, 8 to
-# 127 share eight, wider and wider, and all beyond share the last of these. (One of the 32 is never
-# used.)
+# 127 share eight, wider and wider, and all beyond share the last of these.
 
 # %%
 from minigpt.models.family.relative import buckets
@@ -369,7 +368,7 @@ for name, places, columns in (("m = 2", delta, 4), ("m = 4", wide, 8)):
 # %% [markdown]
 # ## 5. The wallpaper again
 #
-# Two more models, with the same body, texts, updates and seeds as in section 1. For T5's bias we
+# Two more models, with the body, texts, updates and seeds of section 1. For T5's bias we
 # change one thing in RoBERTa: each attention gets a table of distances, and the table of positions
 # is set to zero and does not learn.
 
@@ -575,8 +574,7 @@ assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds th
 # - **T5 has no scale** $1/\sqrt{D}$; the initial weights of the queries are smaller instead.
 # - **Distances in T5's decoder** go to the left only: all 32 buckets are for keys before the query.
 # - **Later models** turn queries and keys by an angle that grows with the place (rotary positions,
-#   Su et al. 2021). Then the score depends on the distance, without a table. Exercise 1 is its
-#   backward.
+#   Su et al. 2021). Then the score depends on the distance, without a table.
 #
 # ## 9. Exercises
 #
