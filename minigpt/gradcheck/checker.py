@@ -99,8 +99,7 @@ def _compare_gradients(outcome, forward, inputs, constants, saved):
     true = {name: numeric_gradient(name) for name in outcome.gradients}
     results = []
     for name, gradient in outcome.gradients.items():
-        again = functools.partial(numeric_gradient, name)
-        evidence = Evidence(known, constants, name, true, again, saved)
+        evidence = Evidence(known, constants, name, true, functools.partial(numeric_gradient, name), saved)
         results.append(compare(name, gradient, true[name], evidence))
     return results
 
