@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from korean import has_hangul, latin
 
 from minigpt import ops
 from minigpt.cli import main
@@ -41,6 +42,13 @@ def play(tmp_path, capsys):
         return status, said.out + said.err
 
     return typed
+
+
+def names_in(title: str) -> set[str]:
+    """Code in backticks, words with a capital or a sign of arithmetic, such as LayerNorm and 1/sqrt(D), and tensors."""
+    words = set(re.findall(r"`[^`]+`|\w[\w^/()]*", title, re.ASCII))
+    short = {"x", "g", "b", "w", "p", "r", "h", "c", "u", "dx", "tanh", "rstd", "rate"}
+    return {word for word in words if word in short or re.search(r"[`A-Z^/()]|[a-z]\d", word)}
 
 
 def right_choice(one: Piece) -> int:
@@ -87,6 +95,18 @@ def test_titles_and_numbers_are_good_to_read(one):
     assert PIECES[one.number - 1] is one and 1 <= one.level <= 4
     assert one.title[0] == one.title[0].lower() or one.title[0].isdigit()
     assert not one.title.endswith(".") and len(one.title) <= 100
+
+
+@every_piece
+def test_the_korean_title_has_the_names_of_the_english_one(one):
+    assert names_in(one.title_ko) == names_in(one.title)
+    assert latin(one.title_ko) <= latin(one.title), "no other word in Latin letters"
+    assert one.title_ko.endswith("니다") and one.title_ko == one.title_ko.strip() and len(one.title_ko) <= 100
+
+
+def test_two_titles_are_equal_in_both_languages_or_in_none():
+    assert len({one.title_ko for one in PIECES}) == len({one.title for one in PIECES}) > 100
+    assert len({(one.title, one.title_ko) for one in PIECES}) == len({one.title for one in PIECES})
 
 
 def test_every_level_has_pieces():
@@ -149,6 +169,40 @@ def test_a_whole_game(play, tmp_path):
         "once right, right"
     )
     assert f"of {len(PIECES)} bugs are mended, with 1 stars" in said
+
+
+def test_a_game_in_korean(play, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGPT_LANG", "ko")
+    one = named(QUICK)
+    said = play("--piece", str(one.number))[1]
+    assert re.search(r"\n    x +[\d.]+e[+-]\d\d  틀림\n", said), "the table"
+    assert "작은 GPT-2 모델이" in said and "wrong" not in said
+    said = play("name")[1]
+    listed = said.partition("\n")[2].splitlines()[:6]
+    assert [line[5:] for line in listed] == [other.title_ko for other in choices(one)]
+    assert f"맞습니다: {one.title_ko}." in play("name", str(right_choice(one)))[1]
+    wrong = choices(one)[right_choice(one) % 6]
+    assert f"아닙니다. 이 오류가 아닙니다: {wrong.title_ko}." in play("name", str(right_choice(one) % 6 + 1))[1]
+    assert play("line", str(min(one.lines())))[0] == 0
+    path = tmp_path / bug.file_of(one)
+    path.write_text(one.wrong + "# tried\n", encoding="utf-8")
+    status, said = play("check")
+    assert status == 1 and "틀림        x" in said and "happy" not in said and "방향의 합이 0인데" in said
+    path.write_text("x = 1\n", encoding="utf-8")
+    assert "softmax_forward 또는 softmax_backward 함수가 없습니다" in play("check")[1]
+    path.write_text(one.right, encoding="utf-8")
+    status, said = play("check")
+    assert status == 0 and "이제 작은 GPT-2 모델의 손실 곡선이 옳습니다." in said
+    status, said = play("--piece", "0")
+    assert status == 2 and "버그 0 없음" in said
+
+
+def test_a_training_that_fails_is_told_in_korean(capsys, monkeypatch):
+    monkeypatch.setenv("MINIGPT_LANG", "ko")
+    one = named("GradientOfTheRowsOnly")
+    bug._show_curve(one, curve(one.op, one.module()), curve(one.op, as_module(one.right, one.op)))
+    said = capsys.readouterr().out
+    assert "모델이 이것으로 학습할 수 없습니다: ValueError: " in said and has_hangul(said.partition("Error: ")[2])
 
 
 def test_three_stars_and_the_next_one(tmp_path):

@@ -4,6 +4,7 @@ What is shown first is what a person sees who has made it: a loss curve, and a g
 """
 
 import os
+import textwrap
 import types
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,9 @@ from minigpt.gradcheck.results import HAPPY, Result
 from minigpt.jobs.check import Report
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.commands import FOLDER, InFolder
-from minigpt.learn.classroom.language import tr
+from minigpt.learn.classroom.language import language, tr
 from minigpt.learn.classroom.progress import Progress, Record, today
+from minigpt.learn.classroom.sentences import told, told_errors
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import folded, read, show_printed, try_all
 from minigpt.learn.museum import pieces as museum
@@ -47,6 +49,7 @@ class BugOptions(InFolder):
     piece: int | None = option(None, "its number; default: the one that you are at", metavar="N")
 
 
+@told_errors()
 def bug(options: BugOptions) -> bool:
     """One step of the game. True where it went well: something was handed out, or an answer was right.
 
@@ -96,15 +99,15 @@ def name_it(piece: Piece, options: BugOptions, progress: Progress) -> bool:
     if options.number is None:
         print(tr("What is wrong in {file}?", file=file_of(piece)))
         for number, one in enumerate(offered, start=1):
-            print(f"  {number}  {tr(one.title)}")
+            print(f"  {number}  {title_of(one)}")
         return True
     number = _number(options.number, len(offered), tr("a name"))
     is_right = offered[number - 1] == piece
     _note(record, is_right)
     if is_right:
-        print(tr("Yes: {title}.", title=tr(piece.title)))
+        print(tr("Yes: {title}.", title=title_of(piece)))
     else:
-        print(tr("No, it is not that: {title}.", title=tr(offered[number - 1].title)))
+        print(tr("No, it is not that: {title}.", title=title_of(offered[number - 1])))
         print(tr("Look at the table and at the code again."))
     return is_right
 
@@ -152,7 +155,11 @@ def check(piece: Piece, options: BugOptions, progress: Progress) -> bool:
 
 def mended(piece: Piece, path: Path, text: str) -> bool:
     """Judge a file in a process of its own: the library's cases, and then the curve of the small model beside it."""
-    say = folded(print)
+    fold = folded(print)
+
+    def say(line: str) -> None:
+        fold(told(line))
+
     with Child() as child:
         try:
             file = RemoteFile(child, path, text)
@@ -190,6 +197,11 @@ def key_of(piece: Piece) -> str:
 def file_of(piece: Piece) -> str:
     """The name of its file in the learner's folder."""
     return f"{key_of(piece)}.py"
+
+
+def title_of(piece: Piece) -> str:
+    """What is wrong in it, in the reader's language."""
+    return piece.title_ko if language() == "ko" else piece.title
 
 
 def stars_of(piece: Piece, progress: Progress) -> int:
@@ -267,18 +279,18 @@ def _show_check(found: list[Trial]) -> None:
             "A careful check: {n} of {total} trials are happy. The first that is not: {what}",
             n=happy,
             total=len(found),
-            what=what,
+            what=told(what),
         )
     )
     silent = [result._replace(diagnosis="", index=()) for result in results]
-    print("    " + gradcheck.table(silent).replace("\n", "\n    "))
+    print(textwrap.indent(told(gradcheck.table(silent)), "    "))
 
 
 def _show_curve(piece: Piece, yours: Curve, best: Curve) -> None:
     """The curves in a line or two."""
     about = {"model": shown_by(piece.op), "n": len(best.losses), "best": best.last}
     if yours.problem:
-        print(tr("A small {model} cannot train with it: {why}", why=yours.problem[:200], **about))
+        print(tr("A small {model} cannot train with it: {why}", why=told(yours.problem[:200]), **about))
     elif yours.agrees(best):
         print(tr("A small {model} trains as if nothing were wrong: its loss after {n} updates is {best:.3f}.", **about))
     else:
@@ -292,13 +304,13 @@ def _show_curve(piece: Piece, yours: Curve, best: Curve) -> None:
 
 
 def _picture(piece: Piece, yours: Curve, best: Curve, results: list[Result], folder: Path) -> None:
-    """Both curves, and the errors of the check as bars."""
+    """Both curves, and the errors of the check as bars; in English, since not every system has a font for others."""
     from minigpt import plot  # matplotlib is slow to come
 
     figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10, 4))
-    left.plot(best.losses, label=tr("right"))
-    left.plot(yours.losses, "--", label=tr("yours"))
-    left.set(title=f"{shown_by(piece.op)}", xlabel=tr("update"), ylabel=tr("loss"))
+    left.plot(best.losses, label="right")
+    left.plot(yours.losses, "--", label="yours")
+    left.set(title=f"{shown_by(piece.op)}", xlabel="update", ylabel="loss")
     left.legend()
     names = [result.name for result in results]
     errors = [min(max(result.error, HAPPY / 1e5), LARGEST_BAR) for result in results]
@@ -307,7 +319,7 @@ def _picture(piece: Piece, yours: Curve, best: Curve, results: list[Result], fol
     right.set_yticks(range(len(names)), names, fontsize=7 if len(names) > 8 else None)
     right.axvline(HAPPY, color="gray", linestyle=":")
     right.invert_yaxis()
-    right.set(xlabel=tr("relative error"))
+    right.set(xlabel="relative error")
     plot.save(figure, f"{key_of(piece)}.png", folder)
 
 
@@ -334,7 +346,7 @@ def _say_next(piece: Piece, progress: Progress, folder: Path) -> None:
 def _judge_operation(piece: Piece, file: RemoteFile, report: Report) -> types.ModuleType:
     """All cases of the operation. Raises InputError for a file that has no such pair."""
     if piece.op not in file.operations():
-        raise InputError(tr("{op}_forward or {op}_backward is missing: the file needs both", op=piece.op))
+        raise InputError(f"{piece.op}_forward or {piece.op}_backward is missing: the file needs both")
     file.child.lender.allowed = lent_to([piece.op])
     try_all(file, report, seed=0)
     return file.module

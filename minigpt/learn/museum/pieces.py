@@ -3,6 +3,7 @@
     [GeluWithoutTheCube]
     op = "gelu"
     title = "the 3 that comes from x^3 is left out of du/dx"
+    title_ko = "du/dx에서 x^3의 미분으로 나오는 3이 빠졌습니다"
     expects = "inner function"
     change = \"\"\"
     - du_dx = _C * (1 + 3 * _A * x * x)
@@ -10,6 +11,7 @@
     \"\"\"
 
 A line `@ name` says in which definition; otherwise it is the backward pass. An empty line parts two changes.
+title_ko: the same in Korean (no native speaker has reviewed it), as a sentence without its full stop.
 expects: a part of the sentence with which the gradient check names this mistake.
 """
 
@@ -36,6 +38,7 @@ class Piece(NamedTuple):
     name: str
     op: str
     title: str
+    title_ko: str
     expects: str
     change: str
     level: int = 0
