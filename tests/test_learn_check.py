@@ -84,6 +84,24 @@ def test_a_solved_lesson_is_happy_writes_a_line_and_says_what_is_next(tmp_path, 
     assert progress["06_rmsnorm"].solved and progress["06_operations"].tried == 1
 
 
+def test_a_file_of_an_older_version_is_kept_judged_and_told(tmp_path, capsys):
+    typed("start", "03", "--folder", tmp_path)
+    path = tmp_path / "03_attention.py"
+    progress = Progress.load(tmp_path)
+    assert progress["03_attention"].handed_out
+    progress["03_attention"].handed_out = "an older one"
+    progress.save()
+    path.write_text("# mine\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    capsys.readouterr()
+    assert typed("check", "03", path, "--folder", tmp_path) == 1
+    said = capsys.readouterr().out
+    assert "was handed out by another version of minigpt" in said and "minigpt learn reset 03 --folder" in said
+    assert path.read_text(encoding="utf-8").startswith("# mine\n")
+    typed("reset", "03", "--folder", tmp_path)
+    typed("check", "03", path, "--folder", tmp_path)
+    assert "another version" not in capsys.readouterr().out
+
+
 WRONG_GELU = """import numpy as np
 C = np.sqrt(2 / np.pi)
 

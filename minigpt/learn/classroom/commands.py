@@ -13,7 +13,7 @@ from minigpt.learn.classroom import course
 from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.course import Exercise, Lesson
 from minigpt.learn.classroom.language import tr, width_of, wrapped
-from minigpt.learn.classroom.progress import Progress, today
+from minigpt.learn.classroom.progress import Progress, mark, today
 from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.stubs import handed_out
 from minigpt.learn.classroom.verdict import NOT_BEGUN, Verdict
@@ -108,8 +108,10 @@ def start(options: LessonOptions) -> list[Path]:
         if path.exists():
             kept.append(path)
             continue
-        write_bytes(path, handed_out(exercise).encode("utf-8"))
+        text = handed_out(exercise)
+        write_bytes(path, text.encode("utf-8"))
         progress[exercise.key].started = today()
+        progress[exercise.key].handed_out = mark(text)
         written.append(path)
     progress.save()
     print(
@@ -142,6 +144,7 @@ def check(options: CheckOptions) -> bool:
         _note(progress, exercise, verdict)
         verdicts.append(verdict)
         if not options.json:
+            _say_whether_it_is_of_an_older_version(exercise, path, progress, options.path)
             _say_verdict(verdict, exercise, path, progress, options.path)
     progress.save()
     happy = all(verdict.is_right for verdict in verdicts)
@@ -271,6 +274,15 @@ def _note(progress: Progress, exercise: Exercise, verdict: Verdict) -> None:
         record.solved = record.solved or today()
     else:
         record.failed += 1
+
+
+def _say_whether_it_is_of_an_older_version(exercise: Exercise, path: Path, progress: Progress, folder: Path) -> None:
+    """The exercise may have changed since the file was handed out; the file is kept, and judged as it is now."""
+    known = progress[exercise.key].handed_out
+    if known and known != mark(handed_out(exercise)):
+        print(tr("{file} was handed out by another version of minigpt, and the exercise has changed since.", file=path))
+        anew = _command("reset", course.lesson(exercise.lesson), folder)
+        print(tr("It is kept, and judged by this version. To begin anew (yours is kept too): {command}", command=anew))
 
 
 def _say_verdict(verdict: Verdict, exercise: Exercise, path: Path, progress: Progress, folder: Path) -> None:

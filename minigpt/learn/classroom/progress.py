@@ -1,6 +1,7 @@
 """What a learner has done, in one file that a person can read: `progress.toml` in the folder of the course."""
 
 import datetime
+import hashlib
 import tomllib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,9 +20,14 @@ HEAD = (
 
 @dataclass
 class Record:
-    """What is known of one exercise. tried: checks of a file that was changed. failed: those of them that failed."""
+    """What is known of one exercise.
+
+    handed_out: a mark of the text that was handed out. tried: checks of a file that was changed. failed: those of them
+    that failed.
+    """
 
     started: str = ""
+    handed_out: str = ""
     tried: int = 0
     failed: int = 0
     hints: int = 0
@@ -70,6 +76,11 @@ class Progress:
             lines.append(f'\n["{key}"]')
             lines += [f"{name} = {_toml(value)}" for name, value in asdict(record).items() if value]
         write_bytes(self.folder / FILE, ("\n".join(lines) + "\n").encode())
+
+
+def mark(text: str) -> str:
+    """A short mark of a text, by which a later version of it is told apart."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def today() -> str:
