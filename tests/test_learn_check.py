@@ -243,7 +243,7 @@ def test_submissions_without_a_name_and_two_of_one_learner_are_refused(a_class, 
     with pytest.raises(InputError, match="is not a folder"):
         find_submissions(a_class / "nothing")
     with pytest.raises(InputError, match="has no submission"):
-        find_submissions(Path(__file__).parent / "museum")
+        find_submissions(Path(__file__).parent / "hostile")
 
 
 def test_the_same_mistake_with_other_numbers_is_one():
