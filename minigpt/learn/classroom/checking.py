@@ -202,11 +202,20 @@ def _ending_of(judge, names) -> int | str | None:
 
 
 def _learners_functions(upper: str) -> list[str]:
-    """The functions that a learner writes: those with a gap, or, where a bug is to be found, all of them."""
+    """The functions that a learner writes: those with a gap, and those given that call them.
+
+    Where a bug is to be found there are no gaps, and it may be in any of them.
+    """
     functions = [node for node in ast.parse(upper).body if isinstance(node, ast.FunctionDef)]
     lines_of = upper.splitlines()
-    with_gaps = [node.name for node in functions if _has_gap(node, lines_of)]
-    return with_gaps or [node.name for node in functions if not _constants_with_gaps(upper)]
+    found = {node.name for node in functions if _has_gap(node, lines_of)}
+    size = -1
+    while size < len(found):  # a given function that calls one of them runs there too
+        size = len(found)
+        found |= {node.name for node in functions if found & _names_in(node)}
+    if not found and not _constants_with_gaps(upper):
+        return [node.name for node in functions]
+    return [node.name for node in functions if node.name in found]
 
 
 def _constants_with_gaps(upper: str) -> list[str]:
@@ -214,6 +223,10 @@ def _constants_with_gaps(upper: str) -> list[str]:
     lines_of = upper.splitlines()
     assignments = [node for node in ast.parse(upper).body if isinstance(node, ast.Assign)]
     return [target.id for node in assignments if _has_gap(node, lines_of) for target in node.targets]
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _has_gap(node: ast.stmt, lines_of: list[str]) -> bool:
