@@ -244,7 +244,7 @@ W = np.random.default_rng(2).normal(size=(5, 3))
         (too_few, "return", "It returns 1 gradients; expected 2: dw, dx."),
         (another_value, "return", "What it returns in the place of dx is not dx. The order is dw, dx."),
         (overwritten, "dw", "The part from `out = code @ w.T` is missing: w is used twice, and the parts are added."),
-        (of_a_wrong_slope, "dinner", "yours is dcode (1 - inner²); the true one is dcode (1 - code²)."),
+        (of_a_wrong_slope, "dinner", "yours is dcode (1 - inner²): one of these is not what this line asks for."),
         (of_nothing_known, "dinner", "and no simple pattern fits."),
         (that_stops, "backward", "dcode = dout @ v.w.T`: the shapes do not fit: dout (4, 5), v.w (5, 3)."),
     ],

@@ -118,7 +118,7 @@ def _about_a_whole_part(name, mine, parts, passes, evidence):
 
 
 def _about_a_product(name, mine, parts, passes, evidence):
-    """One part that is another product than the true one: what both are, in the names of the file."""
+    """One part that is another product than the true one: what it is, in the names of the file; not what is right."""
     target = sum(parts.values())
     for line, part in parts.items():
         yours = mine - (target - part)
@@ -130,8 +130,7 @@ def _about_a_product(name, mine, parts, passes, evidence):
         known = _known(name, line, passes)
         found = recipe(yours, known)
         if found:
-            right = recipe(part, _right_ones(known, line, passes)) or "another product"
-            return f"{place}, yours is {found}; the true one is {right}."
+            return f"{place}, yours is {found}: one of these is not what this line asks for."
     return ""
 
 
@@ -155,14 +154,6 @@ def _known(name, line, passes):
         if is_float(value) and not any(same(np.asarray(value), one) for one in known.values()):
             known[other] = np.asarray(value)
     return known
-
-
-def _right_ones(known, line, passes):
-    """Without the gradients that are wrong, but for those of this line: in them the part is made."""
-    targets = _targets(line, passes.steps)
-    wrong = [f"d{name}" for name, value in passes.mine.items() if f"d{name}" in known and name not in targets
-             and name != "out" and not same(known[f"d{name}"], passes.true_of(name))]  # fmt: skip
-    return {name: array for name, array in known.items() if name not in wrong}
 
 
 def _listed(names):

@@ -93,7 +93,7 @@ class _Judging:
         try:
             remote = RemoteFile(child, self.path, self.text)
         except InputError as error:  # the file is Python, and cannot be run
-            self.failure = str(error)
+            self.failure = str(error).replace(str(self.path), self.path.name)  # the same for every learner
             self.found("file", self.failure)
             return
         source = "" if self.exercise.operations else source_of(self.exercise)

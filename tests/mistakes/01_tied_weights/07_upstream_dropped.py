@@ -1,4 +1,4 @@
-# expects: dshifted; the true one is dcode (1 - code²)
+# expects: dshifted; yours is (1 - code²)
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expects: dswish; the true one is dproduct up
+# expects: dswish; yours is dproduct swish
 import numpy as np
 
 
