@@ -92,7 +92,8 @@ axes.scatter(near_shore[:35], near_office[:35], color=colors, s=50)
 for word in ("bank", "shore", "office", "river", "coin", "hat"):
     at = near_shore[ID[word]], near_office[ID[word]]
     axes.annotate(word, at, xytext=(10, 6), textcoords="offset points")
-axes.set(xlabel="similarity to shore", ylabel="similarity to office", xlim=(-0.1, 1.15))
+axes.set(xlabel="similarity to shore", ylabel="similarity to office", xlim=(-0.1, 1.15),
+         title="One vector for each word: bank lies between its two senses")
 plot.save(static_figure, "25_static.png")
 
 # %% [markdown]

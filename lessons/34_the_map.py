@@ -395,6 +395,15 @@ longer = {name: told(name + LONGER, 64) for name in exam if f"{name}{LONGER}, se
 print(f"{'':11}{'share told':>11}{'with five times the operations':>32}")
 for name, shares in longer.items():
     print(f"{name:11}{exam[name].mean():11.2f}{'':21}", *shares.round(2))
+longer_figure, axes = plot.plt.subplots(figsize=(9, 4))
+for row, (name, shares) in enumerate(longer.items()):
+    axes.plot([exam[name].mean(), shares.mean()], [row, row], color="lightgray", linewidth=4)
+    axes.plot(exam[name], [row] * len(exam[name]), "o", color="tab:green")
+    axes.plot(shares, [row] * len(shares), "o", color="tab:orange")
+axes.set_yticks(range(len(longer)), longer)
+axes.set(xlabel="share of these tokens that are told", xlim=(0, 1),
+         title="The budget of the map (green), and five times as much (orange)")
+plot.save(longer_figure, "34_longer.png")
 assert min(longer[name].mean() for name in ("electra", "spanbert")) > 0.6, "they had hardly begun"
 assert 0.25 < longer["albert"].mean() < 0.5, "ALBERT is on its way"
 assert min(longer["roberta"]) > max(longer["gpt1"]) + 0.03, "now both sides tell more than one"
