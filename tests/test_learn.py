@@ -13,9 +13,10 @@ from minigpt.errors import InputError
 from minigpt.learn.classroom import commands, course, stubs
 from minigpt.learn.classroom.advice import what_to_print
 from minigpt.learn.classroom.commands import AnswerOptions, HelpOptions, StatusOptions
-from minigpt.learn.classroom.line_of_text import VERSE, line_of_text
+from minigpt.learn.classroom.line_of_text import line_of_text
 from minigpt.learn.classroom.progress import Progress
 from minigpt.learn.classroom.verdict import Finding
+from minigpt.learn.verse import VERSE
 from minigpt.ops import reference, shapes
 
 JUDGED = [exercise for lesson in course.lessons().values() for exercise in lesson.judged]

@@ -11,10 +11,10 @@ from minigpt.errors import InputError
 from minigpt.learn.classroom import claim, course, stubs
 from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.class_report import mistakes
-from minigpt.learn.classroom.line_of_text import VERSE
 from minigpt.learn.classroom.progress import Progress
 from minigpt.learn.classroom.submissions import find_submissions
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG
+from minigpt.learn.verse import VERSE
 
 SOLUTIONS = Path(__file__).parent / "solutions"
 JUDGED = [exercise for lesson in course.lessons().values() for exercise in lesson.judged]

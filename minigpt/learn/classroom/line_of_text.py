@@ -6,13 +6,13 @@ import types
 import numpy as np
 
 from minigpt import ops
+from minigpt.learn.verse import IDS, VOCABULARY, Training
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.lstm import LSTM, LSTMConfig
-from minigpt.nn.optim import AdamW
 
-VERSE = "the rain came down , the sun came out , and the small model learned what the words are about ."
-STEPS, BATCH, CONTEXT, WIDTH, RATE = 200, 6, 12, 32, 5e-3
+CONTEXT, WIDTH = 12, 32
+TRAINING = Training(steps=200, batch=6, context=CONTEXT, rate=5e-3, warmup=20)
 
 
 def line_of_text(module: types.ModuleType) -> str:
@@ -25,14 +25,12 @@ def line_of_text(module: types.ModuleType) -> str:
     for name, function in vars(module).items():
         if name.endswith(("_forward", "_backward")):
             setattr(counted, name, _counting(function, calls))
-    words = VERSE.split()
-    vocabulary = sorted(set(words))
-    ids = np.array([vocabulary.index(word) for word in words])
-    model = _model(len(vocabulary), with_cells=hasattr(module, "lstm_forward"))
+    model = _model(len(VOCABULARY), with_cells=hasattr(module, "lstm_forward"))
     with ops.using(counted):
-        _train(model, ids)
-        written = _written(model, list(ids[:2]), len(words) - 2) if calls[0] else []
-    return " ".join(vocabulary[token] for token in written)
+        for _ in TRAINING.losses(model):
+            pass
+        written = _written(model, list(IDS[:2]), len(IDS) - 2) if calls[0] else []
+    return " ".join(VOCABULARY[token] for token in written)
 
 
 def _counting(function, calls):
@@ -51,20 +49,6 @@ def _model(vocab_size: int, with_cells: bool) -> LanguageModel:
     if with_cells:
         return LSTM(LSTMConfig(**sizes), seed=0, dtype=np.float64)
     return GPT2(GPT2Config(**sizes, n_layer=1, n_head=2), seed=0, dtype=np.float64)
-
-
-def _train(model: LanguageModel, ids: np.ndarray) -> None:
-    optimizer = AdamW(model.named_parameters())
-    rng = np.random.default_rng(0)
-    endless = np.tile(ids, 3)
-    for step in range(STEPS):
-        starts = rng.integers(0, len(ids), BATCH)
-        windows = np.stack([endless[start : start + CONTEXT + 1] for start in starts])
-        model.zero_grad()
-        _, cache = model.loss(windows[:, :-1], windows[:, 1:])
-        model.loss_backward(cache)
-        warmup = min(1, (step + 1) / 20)
-        optimizer.step(RATE * warmup * (1 - step / STEPS))
 
 
 def _written(model: LanguageModel, tokens: list[int], n: int) -> list[int]:

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn.classroom.line_of_text import VERSE
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.source import WHOLE_MODEL
+from minigpt.learn.verse import VOCABULARY, Training
 from minigpt.models.family.t5 import T5, T5Config
 from minigpt.models.gpt1 import GPT1Config
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.models.lstm import LSTM, LSTMConfig
-from minigpt.nn.optim import AdamW
 
-STEPS, BATCH, CONTEXT, WIDTH, RATE, DROPOUT = 120, 4, 10, 24, 1e-2, 0.1
+STEPS, CONTEXT, WIDTH, DROPOUT = 120, 10, 24, 0.1
+TRAINING = Training(steps=STEPS, batch=4, context=CONTEXT, rate=1e-2, warmup=10)
 LAST = 10  # updates over which a final loss is averaged
 AGREES = 1e-6  # relative difference of two curves that are the same but for rounding
 CERTAIN = 4.0  # the logit of the right answer of a teacher; all others are 0
@@ -55,15 +55,12 @@ def curve(op: str, file: Any) -> Curve:
 
     file: has them as attributes, such as `gelu_forward` and `gelu_backward`, or `model_forward` and `model_backward`.
     """
-    words = VERSE.split()
-    vocabulary = sorted(set(words))
-    ids = np.array([vocabulary.index(word) for word in words])
     losses: list[float] = []
     problem = ""
     try:
-        model = _model(op, file, len(vocabulary))
+        model = _model(op, file, len(VOCABULARY))
         with ops.using("reference" if op == WHOLE_MODEL else _in_use(op, file)), np.errstate(all="ignore"):
-            _train(model, ids, losses, reads=op in OF_T5)
+            _train(model, losses, reads=op in OF_T5)
     except Exception as error:  # a wrong pass may give anything
         problem = f"{type(error).__name__}: {error}"
     return Curve(losses + [math.nan] * (STEPS - len(losses)), problem)
@@ -81,21 +78,15 @@ def _model(op: str, file: Any, vocab_size: int):
     return GPT2(GPT2Config(**sizes, **rates, n_head=2), seed=0, dtype=np.float64)
 
 
-def _train(model, ids, losses, reads: bool) -> None:
-    optimizer = AdamW(model.named_parameters())
-    rng = np.random.default_rng(0)
-    endless = np.tile(ids, 3)
-    for step in range(STEPS):
-        starts = rng.integers(0, len(ids), BATCH)
-        windows = np.stack([endless[start : start + CONTEXT + 1] for start in starts])
+def _train(model, losses, reads: bool) -> None:
+    def inputs(step, windows):
         source = {"source": windows[:, 1:]} if reads else {}
-        model.zero_grad()
-        loss, cache = model.loss(windows[:, :-1], windows[:, 1:], key=ops.Key.of(0, step), **source)
-        losses.append(float(loss))
-        if not math.isfinite(losses[-1]):
+        return {"key": ops.Key.of(0, step)} | source
+
+    for loss in TRAINING.losses(model, inputs):
+        losses.append(loss)
+        if not math.isfinite(loss):
             return
-        model.loss_backward(cache)
-        optimizer.step(RATE * min(1, (step + 1) / 10) * (1 - step / STEPS))
 
 
 # --- operations that a small model does not call by themselves -------------------------------------------------------
