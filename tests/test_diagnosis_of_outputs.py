@@ -36,7 +36,7 @@ QUERIES = softmax(SCORES, axis=0)
 
 
 def test_a_mask_after_the_softmax():
-    assert "A mask belongs before the softmax" in of_output(AFTER @ V, AFTER)
+    assert "is something set to 0 after the softmax?" in of_output(AFTER @ V, AFTER)
 
 
 def test_rows_with_a_factor_of_another_cause_are_not_the_masks():
@@ -177,7 +177,7 @@ def error_of(line, **arrays):
     [
         ("x @ w", ((2, 3), (4, 3)), "is a transpose missing in x @ w?"),
         ("x @ w.T", ((2, 3), (3, 4)), "is a transpose too many in x @ w.T?"),
-        ("x @ w.T / 2", ((2, 4, 3), (2, 5, 3)), "w.T reverses all axes of w; w.swapaxes(-1, -2) exchanges"),
+        ("x @ w.T / 2", ((2, 4, 3), (2, 5, 3)), "w.T reverses all axes of w: which two are to be exchanged?"),
         ("x - w", ((2, 4, 3), (2, 4)), "w lacks the last axis of x: is keepdims=True missing where w is computed?"),
     ],
 )

@@ -1,13 +1,16 @@
 """`minigpt learn check`, `grade` and `claim`: verdicts on files that are right, wrong, and not begun."""
 
 import json
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from minigpt import ops
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.learn import kernel
 from minigpt.learn.classroom import claim, course, stubs
 from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.class_report import mistakes
@@ -318,3 +321,128 @@ def test_a_claim_that_cannot_be_tried_is_one_line(tmp_path, capsys, text, says):
     assert says in capsys.readouterr().err
     assert typed("claim", path, "--seeds", 2) == 2
     assert typed("claim", tmp_path / "none.py") == 2
+
+
+# --- what a file may not get away with -------------------------------------------------------------------------------
+
+
+def verdict_of(tmp_path, key, text):
+    exercise = course.exercise_of(key)
+    path = tmp_path / exercise.file
+    path.write_text(text, encoding="utf-8")
+    return check_exercise(exercise, path, Limits(seed=3, call_seconds=20))
+
+
+def test_what_is_left_to_the_library_is_not_right(tmp_path):
+    text = solution(course.exercise_of("00_operations")).read_text(encoding="utf-8")
+    first = "def softmax_forward(x):\n"
+    lazy = text.replace(first, first + "    if x.ndim != 2:\n        return NotImplemented\n")
+    verdict = verdict_of(tmp_path, "00_operations", lazy)
+    assert verdict.word == WRONG and "leaves this case to the library" in verdict.findings[0].mistake
+
+
+def test_given_functions_are_ours(tmp_path):
+    exercise = course.exercise_of("18_loss_in_tiles")
+    text = stubs.handed_out(exercise)
+    assert "def bytes_in_use" in text
+    honest = solution(exercise).read_text(encoding="utf-8")
+    mine = "\n\ndef bytes_in_use(h, w, targets):\n    return 1e9\n"
+    assert verdict_of(tmp_path, exercise.key, honest + mine).is_right
+
+
+KERNELS = "import numpy as np\nimport math\nWARP_SUM = ''\nFORWARD = '''{}'''\nBACKWARD = '''{}'''\n"
+QUITS = 'extern "C" void _exit(int);\nextern "C" __global__ void rmsnorm('
+QUITS += "float* out, const float* x, const float* g, int rows, int columns) {{ {} }}\n"
+
+
+@pytest.mark.parametrize(("body", "says"), [("_exit(0);", "ended without numbers"), ("while (1) {}", "has not ended")])
+def test_a_kernel_ends_its_own_process_alone(tmp_path, body, says):
+    if kernel.problem():
+        pytest.skip(kernel.problem())
+    exercise = course.exercise_of("21_rmsnorm")
+    path = tmp_path / exercise.file
+    path.write_text(KERNELS.format(QUITS.format(body), ""), encoding="utf-8")
+    verdict = check_exercise(exercise, path, Limits(seed=3, call_seconds=8))
+    assert verdict.word == WRONG and any(says in line for line in verdict.report), verdict.report
+
+
+def test_a_constant_that_is_missing_is_named(tmp_path):
+    verdict = verdict_of(tmp_path, "21_rmsnorm", "import numpy as np\n")
+    assert verdict.word == WRONG and "FORWARD is missing" in verdict.findings[0].mistake
+
+
+def test_a_backward_pass_that_returns_nothing_is_not_right(tmp_path):
+    text = solution(course.exercise_of("00_gate")).read_text(encoding="utf-8").rstrip()
+    *lines, last = text.splitlines()
+    assert last.lstrip().startswith("return ")
+    verdict = verdict_of(tmp_path, "00_gate", "\n".join(lines) + "\n")
+    assert verdict.word == WRONG and "returns nothing" in verdict.findings[0].mistake
+
+
+def test_one_file_that_is_no_python_does_not_lose_the_others(tmp_path, capsys):
+    typed("start", "12", "--folder", tmp_path)
+    right = solution(course.exercise_of("12_min_p")).read_text(encoding="utf-8")
+    (tmp_path / "12_min_p.py").write_text(right, encoding="utf-8")
+    (tmp_path / "12_find_the_bug.py").write_text("def f(:\n", encoding="utf-8")
+    capsys.readouterr()
+    assert typed("check", "12", "--folder", tmp_path) == 1
+    said = capsys.readouterr().out
+    assert "12_min_p.py: right." in said and "this is not Python" in said
+    assert Progress.load(tmp_path)["12_min_p"].solved
+
+
+def test_seeds_limits_and_sizes_are_checked(tmp_path, capsys):
+    path = tmp_path / "12_min_p.py"
+    path.write_text("x = 1\n", encoding="utf-8")
+    assert typed("check", "12", path, "--folder", tmp_path, "--seed", "-1") == 2
+    assert typed("check", "12", path, "--folder", tmp_path, "--time-limit", "0") == 2
+    assert typed("claim", path, "--seed", "-1") == 2
+    (tmp_path / "class").mkdir()
+    assert typed("grade", tmp_path / "class", "--seed", "-1", "--out", tmp_path / "grades") == 2
+    assert not (tmp_path / "grades").exists()
+    path.write_text("#" * 2_000_000, encoding="utf-8")
+    assert typed("check", "12", path, "--folder", tmp_path) == 2
+    assert "2,000,000 bytes: at most 1,000,000 are judged" in capsys.readouterr().err
+
+
+def test_student_numbers_are_names(tmp_path):
+    for name in ("20241234_03_attention.py", "Kim_2024_03_attention.py", "__MACOSX/._03_attention.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x = 1\n", encoding="utf-8")
+    assert [one.learner for one in find_submissions(tmp_path)] == ["20241234", "Kim_2024"]
+
+
+def test_any_answer_can_be_kept(tmp_path):
+    progress = Progress.load(tmp_path)
+    progress["03.3"].own_answer = 'a\x1b[D "b" \\ \x7f \ud800 끝'
+    progress.save()
+    assert Progress.load(tmp_path)["03.3"].own_answer == 'a\x1b[D "b" \\ \x7f ? 끝'
+
+
+def test_a_claim_is_evaluated_as_it_was_trained():
+    """With ReLU in the place of GELU the held-out loss is that of a model with ReLU."""
+    module = types.SimpleNamespace(
+        gelu_forward=lambda x: (np.maximum(x, 0), x), gelu_backward=lambda dout, x: dout * (x > 0)
+    )
+    stories = claim.corpus()
+    config = claim.GPT2Config(vocab_size=stories.vocab_size, n_positions=claim.CONTEXT, n_embd=8, n_layer=1, n_head=1)
+    model = claim.GPT2(config, seed=0, dtype=np.float64)
+    changed = claim._held_out(model, stories, claim.Change("gelu", operations=module))
+    windows = np.concatenate(list(claim.data.whole_windows(stories.valid, claim.CONTEXT, 64)))
+    with ops.using(module):
+        right = float(model.loss(windows[:, :-1], windows[:, 1:], grad=False)[0])
+    assert changed == pytest.approx(right, rel=1e-9)
+    assert abs(changed - claim._held_out(model, stories, claim.NO_CHANGE)) > 1e-6
+
+
+def test_a_claim_that_sees_the_future_or_diverges_does_not_hold(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    text = solution(course.exercise_of("03_operations")).read_text(encoding="utf-8")
+    leaks = text.replace("if mask is None:", "if True:").replace("np.tri(t, s, s - t", "np.ones((t, s)")
+    path.write_text(leaks, encoding="utf-8")
+    assert typed("claim", path, "--steps", 2, "--seeds", 3) == 2
+    assert "what comes after is seen" in capsys.readouterr().err
+    path.write_text("def update(p, g, s, lr, t):\n    return [one * float('nan') for one in p], s\n", encoding="utf-8")
+    assert typed("claim", path, "--steps", 2, "--seeds", 3) == 1
+    assert "has diverged" in capsys.readouterr().out

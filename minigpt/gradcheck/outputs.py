@@ -79,10 +79,8 @@ def weights_that_do_not_sum_to_one(mine, true, e):
         sums = array.sum(axis=-1)
         taken = (array == 0).any() and (sums < 1 - CLOSE).any()
         if fits and taken and sums.max() < 1 + CLOSE:
-            says = (
-                f"those of {name} sum to less than 1. A mask belongs before the softmax, so that what is left sums to 1"
-            )
-            return f"Each row is off by a factor of its own, and {says}."
+            says = f"those of {name} sum to less than 1: is something set to 0 after the softmax?"
+            return f"Each row is off by a factor of its own, and {says}"
 
 
 def rows_that_see_nothing(mine, true, e):

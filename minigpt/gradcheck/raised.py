@@ -79,7 +79,7 @@ def _transposed_wrongly(line, arrays):
             array = arrays.get(name.removesuffix(".T"))
             if name.endswith(".T") and array is not None and array.ndim > 2:
                 name = name.removesuffix(".T")
-                return f"{name}.T reverses all axes of {name}; {name}.swapaxes(-1, -2) exchanges the last two."
+                return f"{name}.T reverses all axes of {name}: which two are to be exchanged?"
         a, b = _matrix(left, arrays), _matrix(right, arrays)
         if not a or not b or a[1] == b[0]:
             continue

@@ -104,6 +104,7 @@ class Report:
         self.all_cases = all_cases  # a skipped case counts as one that failed
         self.start = perf_counter()
         self.worst = (0.0, "")
+        self.left_out = []  # the titles of the cases that were skipped, each with the reason
         self.wrong = []  # (what was tried, a result that is not happy)
         self.failed = 0
         self.trials = 0
@@ -121,6 +122,7 @@ class Report:
         for what, results in trials:
             if not results:  # a case that was skipped: its title says why
                 self.skipped += 1
+                self.left_out.append(prefix + what)
                 self.say(prefix + what)
                 continue
             worst = gradcheck.worst(results)

@@ -233,8 +233,10 @@ def _missing(inputs: list[str], results: list[Result], stopped: str) -> list[Res
 
 def _not_as_returned(returned: Any, inputs: list[str], results: list[Result], true_of: Callable) -> list[Result]:
     """What is wrong with the values that were returned, where every gradient is right under its own name."""
-    if returned is None or any(result.word != "happy" for result in results):
+    if any(result.word != "happy" for result in results):
         return []
+    if returned is None:
+        return [Result("return", diagnosis="It returns nothing: the last line must return the gradients.")]
     values = returned if isinstance(returned, (tuple, list)) else [returned]
     order = ", ".join(f"d{name}" for name in inputs)
     if len(values) < len(inputs):

@@ -3,6 +3,7 @@
 All is read from the rows of loss.csv, so a run that was resumed, or that is only looked at, says the same.
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,10 +67,13 @@ class Comparison:
 
     def news(self, rows: Sequence[dict]) -> list[Finding]:
         """What the last of these rows has shown, and no earlier one did."""
-        return [finding for finding in self.findings(rows) if finding.told_at == rows[-1]["step"]]
+        before = {finding.side for finding in self.findings(rows[:-1])} if len(rows) > LASTING else set()
+        return [finding for finding in self.findings(rows) if finding.side not in before]
 
     def closing(self, rows: Sequence[dict]) -> str:
         """In a line: normal, or where it became abnormal; and the last validation loss beside those of the band."""
+        if not rows:
+            return "compare  the run has no losses yet, or its loss.csv is gone"
         findings = self.findings(rows)
         verdict = f"normal: inside the band of {len(self.band.seeds)} seeds"
         if findings:
@@ -79,6 +83,8 @@ class Comparison:
             return f"compare  {verdict}, up to step {rows[-1]['step']}"
         loss = rows[-1]["val_loss"]
         low, high = self.band.range_of(self.band.last)
+        if not math.isfinite(loss):
+            return f"compare  abnormal: the final validation loss is {loss}"
         place = "below" if loss < low else "above" if loss > high else "inside"
         return f"compare  {verdict}. Final validation loss {loss:.3f}, {place} the expected {low:.3f} to {high:.3f}"
 

@@ -19,15 +19,15 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.gradcheck.results import Result
-from minigpt.jobs.check import Report
-from minigpt.learn import lines
+from minigpt.jobs.check import Report, check_seed
+from minigpt.learn import kernel_apart, lines
 from minigpt.learn.classroom.advice import what_to_print
 from minigpt.learn.classroom.course import Exercise, path_of, source_of
 from minigpt.learn.classroom.language import tr, wrapped
 from minigpt.learn.classroom.line_of_text import line_of_text
 from minigpt.learn.classroom.sentences import told
 from minigpt.learn.classroom.stubs import handed_out, parts
-from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG, Finding, Verdict
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, RIGHT, WRONG, Finding, Verdict
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import read, show_printed, try_all
 from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
@@ -35,6 +35,8 @@ from minigpt.learn.sandbox.remote import RemoteFile
 
 MOST_SEEDS = 2**31
 MOST_LINES = 60  # of a report
+LEFT = "leaves it to the library"  # why a case was skipped that the file could have computed
+CANNOT_JUDGE = 2  # the status of an exercise's judge that misses something, such as a compiler
 GAP = "your turn"  # stands where a learner has to write
 
 
@@ -49,11 +51,15 @@ class Limits(NamedTuple):
 def check_exercise(exercise: Exercise, path: Path, limits: Limits, say: Callable[[str], None] | None = None) -> Verdict:
     """Judge a file as this exercise; each line of the report is also said as it comes.
 
-    Raises InputError for a file that is missing or is not Python, and for limits that are not positive.
+    Raises InputError for a file that is missing or is not Python, for limits that are not positive, and for a negative
+    seed.
     """
+    if not min(limits.seconds, limits.call_seconds) > 0:
+        raise InputError(f"--time-limit {limits.seconds:g}: give seconds, more than 0")
     text = read(path)
     seed = secrets.randbelow(MOST_SEEDS) if limits.seed is None else limits.seed
-    judging = _Judging(exercise, path, text, seed, say)
+    check_seed(seed)
+    judging = _Judging(exercise, path, text, seed, limits, say)
     if text == handed_out(exercise):
         return judging.verdict(NOT_BEGUN, "")
     with Child(limits.seconds, limits.call_seconds) as child:
@@ -64,14 +70,16 @@ def check_exercise(exercise: Exercise, path: Path, limits: Limits, say: Callable
 class _Judging:
     """One file while it is judged: what was said, and what was found."""
 
-    def __init__(self, exercise, path, text, seed, say):
+    def __init__(self, exercise, path, text, seed, limits, say):
         self.exercise = exercise
         self.path = path
         self.text = text
         self.seed = seed
+        self.limits = limits
         self.lines = []
         self.findings = []
         self.failure = ""
+        self.unjudged = ""
         self._say = say
         self._start = perf_counter()
 
@@ -112,6 +120,8 @@ class _Judging:
 
     def word(self) -> str:
         """The verdict in a word."""
+        if self.unjudged:
+            return NOT_JUDGED
         if self.failure:
             return NO_ANSWER
         return WRONG if self.findings else RIGHT
@@ -133,7 +143,13 @@ class _Judging:
         report = Report(self.say)
         try_all(remote, report, self.seed)
         self.findings += [_finding(tried, result) for tried, result in report.wrong]
-        if report.close():
+        happy = report.close()
+        for title in report.left_out:
+            case, _, why = title.partition(": skipped, ")
+            plain = "," not in case  # the operation itself, without an option such as dropout
+            if why.endswith(LEFT) and (plain or self.exercise.operations):
+                self.found(case, f"{case}: it leaves this case to the library: compute it here.")
+        if happy and not self.findings:
             self._show_a_line(remote)
 
     def _show_a_line(self, remote: RemoteFile) -> None:
@@ -152,21 +168,33 @@ class _Judging:
         shipped = str(path_of(self.exercise))  # where the source of its functions is looked up
         names = {"__name__": "exercise", "__file__": shipped}
         exec(compile(upper, shipped, "exec"), names)
-        remote.child.lender.allowed = frozenset(op for op in ops.names if f"ops.{op}_" in upper)
-        for name in _learners_functions(upper):
+        remote.child.lender.allowed = _operations_in(upper)
+        theirs = _learners_functions(upper)
+        for name in theirs:
             if name not in remote.signatures:
                 self.found(name, f"the function {name} is missing")
                 return
             names[name] = remote.function(name)
+        remote.define(_given_among(theirs, upper))
         for name in _constants_with_gaps(upper):
-            names[name] = remote.value(name)
+            try:
+                names[name] = remote.value(name)
+            except RaisedElsewhere:
+                self.found(name, f"{name} is missing")
+                return
         names["__name__"] = "__main__"
         said = io.StringIO()
-        with contextlib.redirect_stdout(said), lines.watched() as results:
+        apart = kernel_apart.launches(self.limits.call_seconds)
+        with contextlib.redirect_stdout(said), lines.watched() as results, apart:
             ending = _ending_of(compile(judge, shipped, "exec"), names)
         for line in _with_whole_sentences(said.getvalue(), results).splitlines():
             self.say(line)
         if ending in (None, 0):
+            return
+        if ending == CANNOT_JUDGE:
+            *_, last = ["", *self.lines]
+            self.unjudged = last
+            self.findings.append(Finding("not judged", "", last))
             return
         wrong = [result for result in results if result.word != "happy"]
         self.findings += [_finding(self.exercise.key, result) for result in wrong]
@@ -216,6 +244,22 @@ def _learners_functions(upper: str) -> list[str]:
     if not found and not _constants_with_gaps(upper):
         return [node.name for node in functions]
     return [node.name for node in functions if node.name in found]
+
+
+def _given_among(names: list[str], upper: str) -> str:
+    """The shipped text of those functions that a learner has only to call, such as one that measures memory."""
+    lines_of = upper.splitlines()
+    functions = [node for node in ast.parse(upper).body if isinstance(node, ast.FunctionDef) and node.name in names]
+    if not any(_has_gap(node, lines_of) for node in functions):
+        return ""  # a bug is to be found, in any of them
+    given = [node for node in functions if not _has_gap(node, lines_of)]
+    return "\n\n".join(ast.get_source_segment(upper, node) for node in given)
+
+
+def _operations_in(text: str) -> frozenset[str]:
+    """The operations that a text calls, as `ops.linear_forward`."""
+    called = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    return frozenset(op for op in ops.names if {f"{op}_forward", f"{op}_backward"} & called)
 
 
 def _constants_with_gaps(upper: str) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from minigpt.learn.classroom import course
 from minigpt.learn.classroom.language import language, tr
 from minigpt.learn.classroom.sentences import told
-from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG, word_of
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, RIGHT, WRONG, word_of
 
 MOST_ON_THE_BOARD = 3
-MARKS = {RIGHT: "●", WRONG: "○", NOT_BEGUN: "–", NO_ANSWER: "×"}
+MARKS = {RIGHT: "●", WRONG: "○", NOT_BEGUN: "–", NO_ANSWER: "×", NOT_JUDGED: "?"}
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
 table { border-collapse: collapse; margin: 1rem 0 } th, td { border: 1px solid #bbb; padding: .3rem .6rem }

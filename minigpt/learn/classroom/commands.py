@@ -14,9 +14,9 @@ from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.course import Exercise, Lesson
 from minigpt.learn.classroom.language import tr, width_of, wrapped
 from minigpt.learn.classroom.progress import Progress, mark, today
-from minigpt.learn.classroom.sentences import told_errors
+from minigpt.learn.classroom.sentences import told, told_errors
 from minigpt.learn.classroom.stubs import handed_out
-from minigpt.learn.classroom.verdict import NOT_BEGUN, Verdict
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, Finding, Verdict
 from minigpt.ops import reference
 
 FOLDER = "my-course"
@@ -139,14 +139,20 @@ def check(options: CheckOptions) -> bool:
     progress = Progress.load(options.path)
     limits = Limits(seconds=options.time_limit, seed=options.seed)
     verdicts = []
-    for exercise, path in _files(options, lesson):
-        verdict = check_exercise(exercise, path, limits, say=None if options.json else print)
+    files = _files(options, lesson)
+    for exercise, path in files:
+        try:
+            verdict = check_exercise(exercise, path, limits, say=None if options.json else print)
+        except InputError as error:
+            if len(files) == 1:
+                raise
+            verdict = _cannot_be_run(exercise, str(error), options.json)
         _note(progress, exercise, verdict)
+        progress.save()
         verdicts.append(verdict)
         if not options.json:
             _say_whether_it_is_of_an_older_version(exercise, path, progress, options.path)
             _say_verdict(verdict, exercise, path, progress, options.path)
-    progress.save()
     happy = all(verdict.is_right for verdict in verdicts)
     if options.json:
         found = [verdict.as_json() for verdict in verdicts]
@@ -264,10 +270,17 @@ def _files(options: CheckOptions, lesson: Lesson) -> list[tuple[Exercise, Path]]
     return there
 
 
+def _cannot_be_run(exercise: Exercise, why: str, quietly: bool) -> Verdict:
+    """The verdict on one of several files that is not Python: the others are judged all the same."""
+    if not quietly:
+        print(told(why))
+    return Verdict(exercise.key, NO_ANSWER, [Finding("file", "", why)], [why], 0, "", 0.0)
+
+
 def _note(progress: Progress, exercise: Exercise, verdict: Verdict) -> None:
     """Remember a check."""
     record = progress[exercise.key]
-    if verdict.word == NOT_BEGUN:
+    if verdict.word in (NOT_BEGUN, NOT_JUDGED):
         return
     record.tried += 1
     if verdict.is_right:
@@ -291,6 +304,8 @@ def _say_verdict(verdict: Verdict, exercise: Exercise, path: Path, progress: Pro
     if verdict.word == NOT_BEGUN:
         print(tr("{file}: not done yet. Open it: what you fill in is judged here.", file=path))
         print(tr("A hint: {command}", command=_command("hint", lesson, folder, exercise.number)))
+    elif verdict.word == NOT_JUDGED:
+        print(tr("{file}: it cannot be judged on this machine.", file=path))
     elif verdict.is_right:
         print(tr("{file}: right.", file=path))
     else:

@@ -21,14 +21,16 @@ from tqdm import tqdm
 from minigpt.device.threads import set_threads
 from minigpt.errors import InputError, check_ranges
 from minigpt.files.disk import read_json, write_bytes
+from minigpt.jobs.check import check_seed
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS, Limits, check_exercise
 from minigpt.learn.classroom.class_report import page
 from minigpt.learn.classroom.language import padded, tr, width_of
 from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
-from minigpt.learn.classroom.verdict import NO_ANSWER, RIGHT, word_of
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_JUDGED, RIGHT, word_of
 from minigpt.learn.lessons import DISTRIBUTION
+from minigpt.learn.sandbox.process import NotStarted
 
 VERDICTS, SETTINGS = "verdicts.jsonl", "settings.json"
 
@@ -46,6 +48,7 @@ class GradeOptions:
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "workers")
+        check_seed(self.seed or 0)
         if not self.time_limit > 0:
             raise InputError(tr("--time-limit {n:g}: give seconds, more than 0", n=self.time_limit))
 
@@ -84,6 +87,8 @@ def _judge_all(todo, limits, out, workers, known) -> None:
     ):
         for row in tqdm(pool.imap_unordered(_judge, jobs), total=len(jobs), unit=" files"):
             known[row["key"]] = row
+            if row["word"] == NOT_JUDGED:
+                continue  # the same command tries it again
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             file.flush()
 
@@ -94,16 +99,19 @@ def _judge(job: tuple[Submission, Limits]) -> dict[str, Any]:
     row = {"key": _key(submission, limits), "learner": submission.learner, "exercise": submission.exercise.key}
     try:
         verdict = check_exercise(submission.exercise, submission.path, limits)
-    except InputError as error:
-        finding = {"tried": "file", "tensor": "", "index": [], "mistake": str(error)}
-        return row | {"word": NO_ANSWER, "findings": [finding], "report": [str(error)], "sandbox": "", "seconds": 0.0}
+    except Exception as error:
+        its_fault = isinstance(error, InputError) and not isinstance(error, NotStarted)
+        says = str(error) if isinstance(error, InputError) else f"the judge failed: {type(error).__name__}: {error}"
+        finding = {"tried": "file", "tensor": "", "index": [], "mistake": says}
+        word = NO_ANSWER if its_fault else NOT_JUDGED
+        return row | {"word": word, "findings": [finding], "report": [says], "sandbox": "", "seconds": 0.0}
     return row | verdict.as_json() | {"report": verdict.report}
 
 
 def _key(submission: Submission, limits: Limits) -> str:
-    """What a verdict depends on: the learner, the exercise, the file's bytes, the seed, and this version."""
+    """What a verdict depends on: the learner, the exercise, the file's bytes, the limits, and this version."""
     content = hashlib.sha256(submission.path.read_bytes()).hexdigest()[:16]
-    return f"{submission.learner}/{submission.exercise.key}/{content}/{limits.seed}/{version()}"
+    return f"{submission.learner}/{submission.exercise.key}/{content}/{limits.seed}/{limits.seconds:g}/{version()}"
 
 
 def version() -> str:
@@ -169,7 +177,8 @@ def _csv(rows: list[dict]) -> str:
 
 def _plain(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t" else cell
+    starts_a_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{cell}" if starts_a_formula else cell
 
 
 def _show(rows: list[dict], out: Path) -> None:

@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import json
 import tomllib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -93,5 +94,5 @@ def _toml(value) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "")
-    return f'"{escaped}"'
+    whole = value.encode("utf-8", "replace").decode()  # without halves of characters
+    return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

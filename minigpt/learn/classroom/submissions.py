@@ -14,7 +14,7 @@ from minigpt.learn.classroom import course
 from minigpt.learn.classroom.course import Exercise
 from minigpt.learn.classroom.language import tr
 
-FLAT = re.compile(r"(?P<learner>.*?)[ _.-]*(?P<file>\d\d_[a-z0-9_]+\.py)")
+FLAT = re.compile(r"(?P<learner>.*?)[ _.-]*(?<!\d)(?P<file>\d\d_[a-z0-9_]+\.py)")
 
 
 class Submission(NamedTuple):
@@ -64,6 +64,8 @@ def _submission(path: Path, folder: Path) -> Submission | None:
     except InputError:
         return None
     inside = path.relative_to(folder).parts[:-1]
+    if any(part.startswith((".", "__")) for part in (*inside, path.name)):
+        return None  # what an operating system has added
     learner = match["learner"].strip() or (inside[0] if inside else "")
     if not learner:
         raise InputError(

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 from minigpt.learn.classroom.language import tr
 
-RIGHT, WRONG, NOT_BEGUN, NO_ANSWER = "right", "not right", "not begun", "no answer"
+RIGHT, WRONG, NOT_BEGUN, NO_ANSWER, NOT_JUDGED = "right", "not right", "not begun", "no answer", "not judged"
 
 
 def word_of(verdict: str | None) -> str:
     """The word for a verdict, in the reader's language; "-" where there is none."""
-    words = {RIGHT: tr("right"), WRONG: tr("not right"), NOT_BEGUN: tr("not begun"), NO_ANSWER: tr("no answer")}
+    words = {RIGHT: tr("right"), WRONG: tr("not right"), NOT_BEGUN: tr("not begun"), NO_ANSWER: tr("no answer"),
+             NOT_JUDGED: tr("not judged")}  # fmt: skip
     return words.get(verdict, "-")
 
 
@@ -47,9 +48,9 @@ class Finding(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """word: RIGHT, WRONG, NOT_BEGUN (nothing is filled in yet), or NO_ANSWER (the file cannot be run, or its process
-    failed). report: the lines to print. sandbox: which protection ran. seed: of the cases; the same seed and file give
-    the same verdict.
+    """word: RIGHT, WRONG, NOT_BEGUN (nothing is filled in yet), NO_ANSWER (the file cannot be run, or its process
+    failed), or NOT_JUDGED (this machine lacks what its judge needs). report: the lines to print. sandbox: which
+    protection ran. seed: of the cases; the same seed and file give the same verdict.
     """
 
     exercise: str

@@ -24,6 +24,8 @@ from minigpt.learn.sandbox.remote import RemoteFile
 
 COLUMNS = 110  # no line of a report is longer
 
+MAX_BYTES = 1_000_000  # of a file
+
 
 def run(
     file: str | Path,
@@ -95,11 +97,13 @@ def main(file: str) -> int:
 def read(path: Path) -> str:
     """The text of a Python file, without the byte order mark of Windows.
 
-    Raises InputError for a file that is missing or is not Python.
+    Raises InputError for a file that is missing, is not Python, or is far too large to be an exercise.
     """
     if not path.is_file():
         raise InputError(f"{path} is not a file: give Python with a pair such as layernorm_forward, layernorm_backward")
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path} has {path.stat().st_size:,} bytes: at most {MAX_BYTES:,} are judged")
         text = path.read_text(encoding="utf-8-sig")
         compile(text, str(path), "exec")
     except OSError as error:

@@ -134,10 +134,14 @@ def _keep_mask(key, rate, shape):
 def _is_small(op, way, args, constants):
     """Is the result sure to fit in memory?"""
     count = _count((args, constants))
-    if op == "linear" and way == "forward" and all(np.ndim(one) >= 2 for one in args[:2]):
+    if op == "linear" and way == "forward" and len(args) >= 2 and all(_is_matrix(one) for one in args[:2]):
         x, w = args[:2]
         return max(count, x.size // max(1, x.shape[-1]) * w.shape[-1]) <= MAX_NUMBERS
     return count <= (MAX_IN_PRODUCTS if op in PRODUCTS and way == "forward" else MAX_NUMBERS)
+
+
+def _is_matrix(value):
+    return isinstance(value, np.ndarray) and value.ndim >= 2
 
 
 def _count(value):

@@ -29,6 +29,10 @@ POSIX = os.name == "posix"
 FORGED = "does the file write to the judge's stream?"
 
 
+class NotStarted(InputError):
+    """The process could not be started: that is no fault of the file."""
+
+
 class Child:
     """A process that runs a learner's file in an empty folder of its own.
 
@@ -69,7 +73,7 @@ class Child:
             self.__exit__()
             told = self.printed.all.decode("utf-8", "replace").strip().splitlines()
             why = f" ({told[-1][:200]})" if told else ""
-            raise InputError(f"a process for your file cannot be started: {error}{why}") from error
+            raise NotStarted(f"a process for your file cannot be started: {error}{why}") from error
         self.printed = self._pipes.printed = Printed(MAX_PRINTED)
         self._deadline = monotonic() + self.whole_seconds
         return self
@@ -87,7 +91,7 @@ class Child:
                 cwd=folder, env=start.environment, start_new_session=POSIX,
             )  # fmt: skip
         except OSError as error:
-            raise InputError(f"a process for your file cannot be started: {error}") from error
+            raise NotStarted(f"a process for your file cannot be started: {error}") from error
         if not POSIX:
             self._job = _job(self._process)
             self.says = self.says if self._job else self.says.replace("a job object", "no job object")
@@ -110,7 +114,10 @@ class Child:
     def _answer(self, what, given, seconds):
         self._number += 1
         dropped, self.dropped = tuple(self.dropped), []
-        data = self._wire.pack((self._number, what, given, dropped))
+        try:
+            data = self._wire.pack((self._number, what, given, dropped))
+        except (TypeError, ValueError) as error:
+            raise RaisedElsewhere(f"It is given {one_line(error)}") from error
         started = monotonic()
         deadline = min(started + seconds, self._deadline)
         self.printed.last_call = b""

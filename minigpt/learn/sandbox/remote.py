@@ -134,6 +134,11 @@ class RemoteFile:
             raise InputError(f"the file has no function {name}: it has {', '.join(self.signatures) or 'none'}")
         return RemoteFunction(self.child, name, self.signatures[name])
 
+    def define(self, text: str) -> None:
+        """Put functions in the place of those that the file has under these names."""
+        if text:
+            self.child.request("define", text=text)
+
     def value(self, name: str) -> Any:
         """The value of a name of the file, such as a constant. Raises RaisedElsewhere where it has none."""
         return self.child.request("value", name=name).get("value")

@@ -1,4 +1,4 @@
-# expects: mask; before the softmax
+# expects: softmax; after the softmax
 import math
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expects: swapaxes
+# expects: reverses all axes
 import math
 
 import numpy as np
