@@ -244,7 +244,8 @@ for models, which, knows in (  # the models, which of their vectors, and the clu
         assert (min(shares) > 0.9) if kind in knows else (max(shares) < 0.65), f"{name}, {kind}"
 
 # %% [markdown]
-# Fresh weights and the table guess. A direction knows the clue that it has read, both know both.
+# With fresh weights, and with the table, the result is that of a guess. Each direction knows the
+# clue that it has read; the two together know both clues.
 #
 # ## 4. Backward: two models that share a table
 #

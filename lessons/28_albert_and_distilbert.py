@@ -174,9 +174,9 @@ assert np.allclose(of_shared, sum(of_layers), rtol=1e-10), "the shared gradient 
 # ## 4. What sharing costs
 #
 # A map has sixteen places, and from each of them three one-way roads lead to others. A text is a
-# walk of eight places. To a covered place a road leads from the place before it, and from it one
-# leads to the place after it. From the map we compute the best possible loss. (Eight more words of
-# the vocabulary wait for section 6.)
+# walk of eight places. So a covered place must fit on both sides: a road leads to it from the place
+# before, and a road leads from it to the place after. From the map we compute the best possible
+# loss. (Eight more words of the vocabulary wait for section 6.)
 
 # %%
 REGIONS = ["barn field pond", "bay cliff reef", "bank cafe park", "desk door hall",
@@ -549,8 +549,9 @@ assert abs(length / limit - 1) < 0.03, "at T = 128 the limit is reached"
 #
 # The recipe has two parts. The student **starts** from the teacher's layers: the tables, the head,
 # and every second block. And its loss is 5 times the soft loss (T = 2), plus 2 times BERT's loss,
-# plus the cosine loss. We try each part with and without the other. The teachers are those of
-# section 4 with four own blocks; students have two, and 80 updates.
+# plus the cosine loss. We try each part with and without the other: below, *hard* is BERT's loss
+# alone, and *soft* is the whole loss of three parts. The teachers are those of section 4 with four
+# own blocks; students have two, and 80 updates.
 
 # %%
 def student_of(teacher, start, targets, seed):
@@ -577,12 +578,13 @@ for start in ("random", "teacher's layers"):
               *(np.round(taught[start, targets, seed], 2) for seed in SEEDS))
 
 # %%
+NAMES = {"hard": "BERT's loss", "soft": "the whole loss"}
 student_figure, panels = plot.plt.subplots(1, 2, figsize=(11, 4.2))
 for panel, start in zip(panels, ("random", "teacher's layers"), strict=True):
     for color, targets in (("C3", "hard"), ("C0", "soft")):
         for seed in SEEDS:
             panel.plot(range(0, 81, 20), taught[start, targets, seed], f"{color}o-",
-                       label=f"{targets} targets" if seed == SEEDS[0] else None)
+                       label=NAMES[targets] if seed == SEEDS[0] else None)
     panel.set(title=f"start: {start}", xlabel="update", ylim=(0, None))
 panels[0].set_ylabel("loss above the best")
 panels[0].legend(loc="lower left")
@@ -590,20 +592,22 @@ plot.save(student_figure, "28_students.png")
 for seed in SEEDS:
     end = {key[:2]: curve[-1] for key, curve in taught.items() if key[2] == seed}
     early = {key[:2]: curve[1] for key, curve in taught.items() if key[2] == seed}
-    assert end["random", "soft"] < end["random", "hard"] - 0.2, "soft targets teach faster"
+    assert end["random", "soft"] < end["random", "hard"] - 0.2, "the whole loss teaches faster"
     assert early["teacher's layers", "hard"] < end["random", "soft"] - 0.3, "the start gives most"
     assert early["teacher's layers", "soft"] < early["teacher's layers", "hard"], "both: first"
     assert end["teacher's layers", "hard"] < end["teacher's layers", "soft"] + 0.1, "not last"
 
 # %% [markdown]
 # - **The start gives most.** With it and hard targets alone, 20 updates are worth more than 80 from
-#   a random start with soft targets. In the paper too, the start is missed most (table 4: -3.69
+#   a random start with the whole loss. In the paper too, the start is missed most (table 4: -3.69
 #   points without it, -2.96 without the soft loss, -1.46 without the cosine loss, -0.31 without
 #   BERT's loss).
-# - **Soft targets teach faster**, from either start. A likely reason: the teacher says something
-#   about all words at each place, a hard target about one word at one place in five.
+# - **The whole loss teaches faster** than BERT's loss alone, from either start. A likely reason:
+#   the teacher says something about all words at each place, a hard target about one word at one
+#   place in five. (What the cosine part does by itself, this does not show.)
 # - **Later the gain ends.** From the teacher's layers the two meet within 80 updates. A likely
-#   reason: these students are soon as good as their teachers, and DistilBERT is not.
+#   reason: these students are soon as good as their teachers; the paper's DistilBERT stays below
+#   its own.
 #
 # Equal updates are not equal work. A backward pass costs about two forward passes. So a student of
 # two blocks pays for six, and its teacher's forward pass adds four: two thirds more.

@@ -6,7 +6,7 @@
 # meet in the other. You will compare it with a GPT, and test the usual reason for the difference.
 # Then you will lose words of a text and pose the question in three ways: MASS, BART and T5.
 #
-# Reading: 45 minutes. Running: about a minute. Before it: lessons 03, 08, 26 and 30.
+# Reading: 45 minutes. Running: about a minute. Before it: lessons 03, 08, 26, 30 and 31.
 #
 # Papers: Song, Tan, Qin, Lu and Liu 2019 (MASS, arXiv 1905.02450), section 3. Lewis et al. 2020
 # (BART, arXiv 1910.13461), section 2. Raffel et al. 2020 (T5, arXiv 1910.10683), sections 2.1, 3.1
@@ -85,7 +85,8 @@ print("each word of the translation, with the words of the source that decide it
 # Which model can do this?
 #
 # - An **encoder** (BERT) has one output for each word of its input: it has no place for a target
-#   that is longer. And it tells each word without the other words that it tells (lesson 31).
+#   that is longer. And it predicts each covered word without knowing its other predictions (lesson
+#   31).
 # - A **decoder** (GPT) can: it continues "source, start, ..." word by word. But while it reads the
 #   source, each word sees only those to its left. The state of "wears" cannot know the object.
 # - An **encoder-decoder** reads with one stack, from both sides, and writes with another.
@@ -632,8 +633,8 @@ for seed in SEEDS:
 #
 # - **T5's body** has RMSNorm before each sub-layer, no biases, ReLU, one table of distances for
 #   each side, none in cross-attention, and no $1/\sqrt{D}$ in the scores.
-# - **T5's sizes.** T5-base is not of BERT-base's size, as is often said: each of its two stacks is
-#   (T5, section 3.1.1).
+# - **T5's sizes.** It is often said that T5-base has the size of BERT-base. But each of its *two*
+#   stacks has that size (T5, section 3.1.1).
 # - **MASS** in the paper masks the whole fragment. In the released code a covered word becomes a
 #   mask in 80 %, another word in 10 %, and stays in 10 % of the cases; so does the library.
 #

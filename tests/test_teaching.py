@@ -63,11 +63,11 @@ def test_the_minutes_are_those_of_the_lesson(number):
     of_section = {}
     title = ""
     for cell in cells(lessons()[number].path):
-        if not cell.is_code:
-            title = (re.findall(r"^## (\d+\. .*)$", cell.prose, re.MULTILINE) or [title])[0]
-        code = len([line for line in cell.lines if line.strip()]) / 10 if cell.is_code else 0
-        words = 0 if cell.is_code else len(" ".join(cell.lines).replace("#", " # ").split()) / 150
-        of_section[title] = of_section.get(title, 0) + code + words
+        for line in cell.lines:
+            heading = None if cell.is_code else re.fullmatch(r"# ## (\d+\. .*)", line)
+            title = heading[1] if heading else title
+            spent = bool(line.strip()) / 10 if cell.is_code else len(line.replace("#", " # ").split()) / 150
+            of_section[title] = of_section.get(title, 0) + spent
     of_section.pop("")
     rows = re.findall(r"^\| (\d+\. .*) \| (\d+) \|$", page(number), re.MULTILINE)
     assert [title for title, _ in rows] == list(of_section)

@@ -40,15 +40,17 @@ def sections(path: Path) -> list[Section]:
         if cell.is_code:
             minutes = sum(1 for line in cell.lines if line.strip()) / LINES
         else:
-            minutes = len(cell.prose.split()) / WORDS
-            heading = SECTION.search(cell.prose)
-            if heading:
-                found.append(Section(heading[1], before))
-                before = 0.0
+            opening, *parts = SECTION.split(cell.prose)
+            minutes = len(opening.split()) / WORDS
         if found:
             found[-1] = found[-1]._replace(minutes=found[-1].minutes + minutes)
         else:
             before += minutes
+        if cell.is_code:
+            continue
+        for title, text in zip(parts[::2], parts[1::2], strict=True):
+            found.append(Section(title, before + len(f"## {title} {text}".split()) / WORDS))
+            before = 0.0
     return found
 
 
