@@ -1,6 +1,8 @@
 """The museum as a game, `minigpt learn bug`: every piece can be played, and no file gives its mistake away."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -353,3 +355,11 @@ def test_the_check_of_every_operation_has_a_table(one, capsys):
 
 def test_the_number_of_a_piece_is_stable():
     assert piece(1).name == "GeluForgottenInTheMlp" and piece(116).name == "BiasAfterTheSoftmax"
+
+
+def test_the_numbers_of_pieces_are_their_own():
+    """They stand in the rooms, so that a new piece moves no other: progress files know a piece by its number."""
+    numbers = [one.number for one in museum.pieces()]
+    assert numbers == list(range(1, len(numbers) + 1))
+    for file in Path(museum.__file__).parent.glob("*.toml"):
+        assert all(type(about["number"]) is int for about in tomllib.loads(file.read_text(encoding="utf-8")).values())

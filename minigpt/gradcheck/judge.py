@@ -88,15 +88,15 @@ def _what_is_there(case, forward, backward, seed):
             is_right = np.shape(gradient) == right.shape and np.allclose(gradient, right, rtol=1e-6, atol=1e-9)
             word = "right" if is_right else "wrong"
         words[word].append(f"d{name}")
-    sentence = f"It returns nothing yet for {_listed(words['nothing'])}"
+    sentence = f"It returns nothing yet for {listed(words['nothing'])}"
     for word in ("right", "wrong"):
         if words[word]:
             verb = "is" if len(words[word]) == 1 else "are"
-            sentence += f"; {_listed(words[word])} {verb} {word}"
+            sentence += f"; {listed(words[word])} {verb} {word}"
     return sentence + "." if words["right"] or words["wrong"] else None
 
 
-def _listed(names):
+def listed(names: list[str]) -> str:
     """The names in words: "dq, dk and dv"."""
     *first, last = names or [""]
     return f"{', '.join(first)} and {last}" if first else last

@@ -36,28 +36,11 @@ from minigpt.gradcheck.judge import HIDDEN
 from minigpt.gradcheck.raised import described
 from minigpt.learn.parts import Passes, why
 from minigpt.learn.recording import Recorded, recorded
+from minigpt.learn.sandbox.answers import Values
 
 OF_DOUT = 1  # no exercise draws its inputs with [seed, 1]: dout must differ from all of them
 COLUMNS = 100  # no printed line is longer
 _watchers: list[list[Result]] = []
-
-
-class Values:
-    """The values of a forward pass by name, `v.x_hat`. It notes which of them are read."""
-
-    def __init__(self, values: dict[str, Any]):
-        self._values = values
-        self._read: dict[str, Any] = {}
-
-    def __getattr__(self, name: str):
-        if name not in self._values:
-            known = ", ".join(self._values)
-            raise AttributeError(f"the forward pass has no value {name!r}; it has {known}")
-        self._read[name] = self._values[name]
-        return self._values[name]
-
-    def __repr__(self) -> str:
-        return f"Values({', '.join(self._values)})"
 
 
 def run(forward: Callable, *args, **constants) -> Values:

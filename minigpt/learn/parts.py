@@ -13,6 +13,7 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.gradcheck import mistakes, numeric
 from minigpt.gradcheck.evidence import Evidence, is_float, same
+from minigpt.gradcheck.judge import listed
 from minigpt.learn.recipes import recipe
 from minigpt.learn.recording import Recorded
 
@@ -42,7 +43,7 @@ def why(name: str, passes: Passes, evidence: Evidence) -> str:
     target = sum(parts.values())
     if wrong and same(mine, target):
         verb = "is" if len(wrong) == 1 else "are"
-        return f"This line is right for your {_listed(wrong)}, which {verb} wrong: look there first."
+        return f"This line is right for your {listed(wrong)}, which {verb} wrong: look there first."
     for says in (_about_a_whole_part, _about_a_product):
         sentence = says(name, mine, parts, passes, evidence)
         if sentence:
@@ -154,8 +155,3 @@ def _known(name, line, passes):
         if is_float(value) and not any(same(np.asarray(value), one) for one in known.values()):
             known[other] = np.asarray(value)
     return known
-
-
-def _listed(names):
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -83,14 +83,14 @@ def as_module(text: str, name: str) -> types.ModuleType:
 
 @functools.cache
 def pieces() -> tuple[Piece, ...]:
-    """All pieces, in the order of their numbers."""
+    """All pieces, in the order of their numbers. A number stays with its piece: progress files know it by that."""
     found = []
     for file in sorted(resources.files(HOME).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
             room = file.name.removesuffix(".toml")
             for name, about in tomllib.loads(file.read_text(encoding="utf-8")).items():
-                found.append(Piece(len(found) + 1, room, name, **about))
-    return tuple(found)
+                found.append(Piece(room=room, name=name, **about))
+    return tuple(sorted(found))
 
 
 def piece(number: int) -> Piece:
