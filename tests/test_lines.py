@@ -259,6 +259,41 @@ def test_what_is_returned_besides_is_only_to_be_looked_at():
     assert lines.exit_status(lines.check(used_twice, and_one_to_look_at, W, X)) == 0
 
 
+def test_a_scalar_line_that_is_left_as_it_was_asks_for_its_turn():
+    def mean(x, w):
+        size = (x * x).mean()
+        out = size * w
+        return out
+
+    def left(dout, v):
+        dw = dout * v.size
+        dsize = ...
+        dx = ...
+        return dx, dw, dsize
+
+    results = {result.name: result for result in lines.check(mean, left, X, np.array(2.0))}
+    for name in ("dsize", "dx"):
+        assert results[name].diagnosis == "this line returns nothing yet: your turn"
+
+
+def test_a_gradient_that_is_zero_up_to_rounding_may_be_returned():
+    """The bias under a softmax: what is returned and what differences find are two different roundings of zero."""
+
+    def centred(x, b):
+        shifted = x + b
+        out = shifted - shifted.mean()
+        return out
+
+    def with_noise(dout, v):
+        dshifted = dout - dout.mean()
+        dx = dshifted
+        db = dshifted.sum(keepdims=True) + 1e-16
+        return dx, db
+
+    row = X[0]
+    assert lines.exit_status(lines.check(centred, with_noise, row, np.array([0.3]))) == 0
+
+
 @pytest.mark.parametrize("backward", [of_a_wrong_slope, of_nothing_known])
 def test_a_line_that_is_right_for_what_it_was_given_is_not_blamed(backward):
     results = {result.name: result for result in lines.check(used_twice, backward, W, X)}
