@@ -133,7 +133,7 @@ def accept(lesson: Path, number: int) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     marker = re.compile(rf"^<!-- cell {number} [0-9a-f]{{8}} -->$", re.MULTILINE)
     if number not in english or not marker.search(text):
-        raise InputError(f"{path.name} or {lesson.name} has no cell of prose {number}: `--new {lesson.name[:2]}` lists all")
+        raise InputError(f"{path.name} or {lesson.name} has no cell {number}: `--new {lesson.name[:2]}` lists all")
     marked = marker.sub(f"<!-- cell {number} {digest_of(english[number])} -->", text)
     path.write_text(marked, encoding="utf-8", newline="\n")
 
