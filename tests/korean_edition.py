@@ -90,10 +90,10 @@ def first_column(line: str) -> str:
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 LARGE_ENGLISH = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
-LARGE_KOREAN = {"천": 1e3, "만": 1e4, "억": 1e8, "조": 1e12}
+LARGE_KOREAN = {"천": 1e3, "만": 1e4, "억": 1e8}
 IN_WORDS = dict(
     zero="0", no="0", one="1", single="1", once="1", first="1", a="1", two="2", both="2", twice="2", second="2",
-    half="2", three="3", third="3", four="4", quarter="4", five="5", six="6", seven="7", eight="8", nine="9", ten="10",
+    half="2", three="3", third="3", thirds="3", mirrored="0", four="4", quarter="4", five="5", six="6", seven="7", eight="8", nine="9", ten="10",
     tenth="10", eleven="11", twelve="12", twenty="20", hundred="100", thousand="1000", million="1000000",
 )  # fmt: skip
 
@@ -101,16 +101,17 @@ IN_WORDS = dict(
 def numbers(text: str, large: dict[str, float]) -> Counter:
     """How often each number occurs in the prose, as Python writes it; 116 million and 1억 1,600만 are 116000000."""
     unit = "|".join(large)
-    found = re.findall(rf"({NUMBER.pattern}) ?(?:({unit})(?![a-z]))?", prose(text))
+    text = " ".join(prose(text).split())
     values: list[float] = []
-    below = 0.0  # the unit of the number before, where this one may be its lower part
-    for digits, name in found:
-        value = float(digits.replace(",", "")) * large.get(name, 1)
-        if below and name and large is LARGE_KOREAN and value < below:
+    end = -1  # where the last number with a unit ended: 1억 1,600만 is one number
+    for match in re.finditer(rf"({NUMBER.pattern})(?: ?({unit})(?![a-z]))?", text):
+        is_only = large is LARGE_KOREAN and "." in match[1]  # 0.5만: only 0.5
+        value = float(match[1].replace(",", "")) * (1 if is_only else large.get(match[2], 1))
+        if large is LARGE_KOREAN and text[end : match.start()] == " ":
             values[-1] += value
         else:
             values.append(value)
-        below = large.get(name, 0.0)
+        end = match.end() if match[2] else -1
     return Counter(f"{value:.12g}" for value in values)
 
 
@@ -125,11 +126,12 @@ def other_numbers(english: str, korean: str) -> list[str]:
 # --- is it Korean? ---------------------------------------------------------------------------------------------------
 
 ENGLISH_WORDS = re.compile(
-    r"(?<![\w\"'])(the|of|is|are|was|and|with|for|that|this|it|its|to|in|at|by|from|we|you|which|not|as)(?![\w\"'])"
+    r"(?<![\w\"'-])(the|of|is|are|was|and|with|for|that|this|it|its|from|we|you|which|not|into|when)(?![\w\"'-])"
 )
 QUOTED = re.compile(r"\"[^\"]*\"|\*[^*가-힣]*\*")
-SHARE = 0.5  # of the letters of a paragraph that are Hangul, at least, where the original has a sentence
-TRANSLATED_STYLE = re.compile(r"당신|그것은|그것들|[가-힣]어지게 되|되어지|되어진|보여지|에 의해(?! )|지게 됩니다|[어아해세에네]요[.?!]")
+WORD = re.compile(r"(?<![\w-])[a-z]{3,}(?![\w-])")  # not a name, which has a capital letter
+MANY = 6  # English words in a paragraph: then there are at least twice as many syllables of Hangul
+TRANSLATED_STYLE = re.compile(r"당신|그것은|그것들|[가-힣]어지게 되|되어지|되어진|보여지|에 의해(?! )|지게 됩니다|[어아해세에예네]요[.?!]")
 
 
 def not_korean(korean: str) -> list[str]:
@@ -138,8 +140,8 @@ def not_korean(korean: str) -> list[str]:
     for paragraph in re.split(r"\n\s*\n", prose(korean)):
         said = QUOTED.sub("", paragraph)
         found += [f"an English word: {word}" for word in ENGLISH_WORDS.findall(said)]
-        latin, hangul = (len(re.findall(letters, said)) for letters in ("[A-Za-z]", "[가-힣]"))
-        if latin > 30 and hangul < SHARE * (latin + hangul) / 2 or latin > 60 and hangul < SHARE * (latin + hangul):
+        words = len(WORD.findall(said))
+        if words >= MANY and len(HANGUL.findall(said)) < 2 * words:
             found.append(f"a paragraph that is hardly Korean: {paragraph.strip()[:60]}")
     found += [f"not the style of a textbook: {words}" for words in TRANSLATED_STYLE.findall(prose(korean))]
     return found
@@ -149,12 +151,12 @@ def lost_emphasis(korean: str) -> list[str]:
     """Signs of emphasis that Markdown does not read: **(x)**는, where a bracket is inside and a syllable outside."""
     found = []
     text = prose_with_formulas(without_blocks(korean).replace("`", "\u2022"))
-    for line in text.split("\n\n"):
-        for sign in (r"\*\*", r"(?<![*\w])\*(?!\*)"):
-            pieces = re.split(sign, line)
+    text = re.sub(r"(?<=\s)\*(?=\s)", "", text)  # a product
+    for paragraph in text.split("\n\n"):
+        for pieces in (paragraph.split("**"), paragraph.replace("**", "").split("*")):
             for inside, outside in zip(pieces[1::2], pieces[2::2], strict=False):
-                if inside and re.search(r"[^\w\s]$", inside) and re.match(r"\w", outside):
-                    found.append(f"emphasis that ends before a syllable: {inside[-20:]}**{outside[:8]}")
+                if re.search(r"[^\w\s]$", inside) and re.match(r"\w", outside):
+                    found.append(f"emphasis that ends before a syllable: {inside[-20:]}*{outside[:8]}")
     return found
 
 
@@ -162,11 +164,11 @@ def lost_emphasis(korean: str) -> list[str]:
 
 ALSO = {  # what a term may be in Korean beside the words of the glossary
     "score": {"점수"}, "share": {"가중치", "몫"}, "attention weight": {"가중치"}, "saturated": {"포화"},
-    "linear layer": {"선형층"}, "weight decay": {"감쇠"},
+    "gradient": {"경사 하강법"}, "projection": {"사영"}, "target": {"목표"}, "clipping": {"클리핑"}, "warm-up": {"워밍업"},
 }  # fmt: skip
 NOT_A_TERM = {  # English words that have another meaning as well
     "forward", "central", "share", "unit", "rank", "merge", "bit", "key", "head", "a", "tile", "queue", "context",
-    "one-shot", "schedule", "span", "teacher", "student", "warp", "lane", "kernel",
+    "dout", "lse", "one-shot", "schedule", "span", "teacher", "student", "warp", "lane", "kernel",
 }  # fmt: skip
 
 
@@ -197,6 +199,7 @@ def parts(term: str) -> list[set[str]]:
 def other_terms(english: str, korean: str) -> list[str]:
     """Terms of the glossary in the English prose whose Korean words the Korean prose lacks."""
     mine, others = (" ".join(re.sub(r"[*_]", "", prose(text)).split()) for text in (english, korean))
+    mine = re.sub(r"\"[^\"]*\"", "", mine)  # what is quoted stays English
     found = []
     for term, words in terms().items():
         name = term if re.search("[A-Z]", term) else f"(?i:{re.escape(term)})"
@@ -212,7 +215,7 @@ AFTER_CONSONANT = {"은": "는", "을": "를", "과": "와", "이": "가", "으�
 PARTICLE = "이라고|라고|으로|은|는|을|를|과|와|이|가|로"
 END = r"(?![가-힣])"
 NO_PARTICLE = set(  # words that end so
-    "결과 효과 초과 통과 사과 증가 평가 추가 차이 사이 길이 높이 깊이 너비 나이 많이 같이 거의 가까이 나란히 따로 서로 바로 "
+    "모은 결과 효과 초과 통과 사과 증가 평가 추가 차이 사이 길이 높이 깊이 너비 나이 많이 같이 거의 가까이 나란히 따로 서로 바로 "
     "그대로 새로 스스로 실제로 별로 먼저 이 가 로 와 과 은 을 또는 대로 마음대로 하나하나 앞으로 도로 차례로 나아가 함께이 "
     "거꾸로 종이 회로 경로 통로 제대로 멋대로 절대로 오로 홀로 주로 학과 조각이 나와 도와 들어와 가져와 돌아와 다가와 "
     "의미가 아이 놀이 풀이 덧붙이 붙이 빠르 되풀이 보이 쓰이 움직이 줄이 높이 모이 섞이 밀리 들이 기울이 더이 끌어와 넘어와 "
@@ -225,12 +228,12 @@ LETTERS = {**dict.fromkeys("lLrR", RIEUL), **dict.fromkeys("mMnN", CONSONANT)}
 DIGITS = {**dict.fromkeys("178", RIEUL), **dict.fromkeys("036", CONSONANT)}
 WORDS = {  # how a word in Latin letters ends where it is read aloud
     CONSONANT: "out dout top mean run norm step at hot hat onehot target tom embedding attn attention flashattention "
-    "zhang adam down own up pop token main nan n_head epsilon plan transformation in gain span sin log lion",
+    "zhang adam down own up pop token main nan learn n_head epsilon plan transformation in gain span sin log lion",
     RIEUL: "total gimpel model scale tensorflow_l cell label l",
     VOWEL: "linear key picked rows check square plus parts seed loss exp erf weight share reshape transpose rate milk "
     "happy ledger ops gradcheck gradient backward allclose numpy cupy pytorch openai face press hendrycks kingma adamw "
     "loshchilov albert mlp gelu relu gb mb eps rstd std lse softmax cache forward py ids normalizer lr tanh var "
-    "parameters entropy new place added mask past tokens accumulate x_hat attn_c c_proj proj block sameness ann "
+    "folder words rust windows conv1d compare parameters entropy new place added mask past tokens accumulate x_hat attn_c c_proj proj block sameness ann "
     "beta phi varphi lambda mu sigma theta pi alpha gamma tau top_k float keep mia bert dropout_ backwards ln",
 }
 SOUND = {word: sound for sound, words in WORDS.items() for word in words.split()}
@@ -246,7 +249,7 @@ def sound(word: str) -> str | None:
     if end.isdigit():
         return DIGITS.get(end, VOWEL)
     last = re.split(r"[_.]", word)[-1]
-    for name in (word.lower(), last.lower()):
+    for name in (word.lower(), last.lower(), last.lower().removeprefix("d")):
         if len(name) > 1 and name in SOUND:
             return SOUND[name]
     if len(last) <= 3 or last.isupper():
@@ -264,7 +267,8 @@ def read_aloud(formula: str) -> str | None:
         return "프라임"
     if re.search(r"[/]|\\hat|\\frac|[+=*@]$", formula):
         return None
-    found = re.findall(r"[A-Za-z_]\w*(?:\.\w+)*|\d+", re.sub(r"[{}]|_(?=\{)", "", formula))
+    formula = re.sub(r"\\(?:mathrm|mathbf|text|sqrt)|_(?=\{)|[{}]", " ", formula)
+    found = re.findall(r"[A-Za-z_]\w*(?:\.\w+)*|\d+", formula)
     return found[-1] if found else None
 
 
@@ -281,7 +285,7 @@ def with_last_words(text: str) -> str:
 def wrong_particles(text: str) -> list[str]:
     """Words whose particle does not fit the sound before it, and words in Latin letters of which no sound is known."""
     found = []
-    text = re.sub(r"(?<=[\w%])\([^()]*\)(?=[가-힣])", "", with_last_words(text)).replace("%", "퍼센트")
+    text = re.sub(r"(?<=[가-힣])\([^()]*\)(?=[가-힣])", "", with_last_words(text)).replace("%", "퍼센트")
     for word, form in re.findall(rf"(?<![가-힣\w])([가-힣]+?|[A-Za-z_][\w.]*?|\d[\d,.]*)({PARTICLE}){END}", text):
         is_hangul = bool(HANGUL.match(word[-1]))
         if word + form in NO_PARTICLE or is_hangul and form in ("는", "이", "이라고", "라고", "가", "로"):
