@@ -91,11 +91,11 @@ def first_column(line: str) -> str:
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 LARGE_ENGLISH = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 LARGE_KOREAN = {"천": 1e3, "만": 1e4, "억": 1e8}
-IN_WORDS = dict(
-    zero="0", no="0", one="1", single="1", once="1", first="1", a="1", two="2", both="2", twice="2", second="2",
-    half="2", three="3", third="3", thirds="3", mirrored="0", four="4", quarter="4", five="5", six="6", seven="7", eight="8", nine="9", ten="10",
-    tenth="10", eleven="11", twelve="12", twenty="20", hundred="100", thousand="1000", million="1000000",
-)  # fmt: skip
+IN_WORDS = {  # the number that an English word may become in figures
+    "0": "zero no none mirrored", "1": "a one single once first", "2": "two both twice second half",
+    "3": "three third thirds", "4": "four quarter", "5": "five", "6": "six", "7": "seven", "8": "eight", "9": "nine",
+    "10": "ten tenth", "11": "eleven", "12": "twelve", "20": "twenty", "100": "hundred", "1000": "thousand",
+}  # fmt: skip
 
 
 def numbers(text: str, large: dict[str, float]) -> Counter:
@@ -118,9 +118,10 @@ def numbers(text: str, large: dict[str, float]) -> Counter:
 def other_numbers(english: str, korean: str) -> list[str]:
     """Numbers that one of the texts has more often. Korean may write in figures what is a word in English."""
     mine, others = numbers(english, LARGE_ENGLISH), numbers(korean, LARGE_KOREAN)
-    words = {IN_WORDS.get(word) for word in re.findall("[a-z]+", english.lower())}
+    words = set(re.findall("[a-z]+", english.lower()))
+    in_words = {figure for figure, names in IN_WORDS.items() if words & set(names.split())}
     found = [f"number lost: {number}" for number in mine - others]
-    return found + [f"number added: {number}" for number in others - mine if number not in words]
+    return found + [f"number added: {number}" for number in others - mine if number not in in_words]
 
 
 # --- is it Korean? ---------------------------------------------------------------------------------------------------
@@ -131,7 +132,9 @@ ENGLISH_WORDS = re.compile(
 QUOTED = re.compile(r"\"[^\"]*\"|\*[^*가-힣]*\*")
 WORD = re.compile(r"(?<![\w-])[a-z]{3,}(?![\w-])")  # not a name, which has a capital letter
 MANY = 6  # English words in a paragraph: then there are at least twice as many syllables of Hangul
-TRANSLATED_STYLE = re.compile(r"당신|그것은|그것들|[가-힣]어지게 되|되어지|되어진|보여지|에 의해(?! )|지게 됩니다|[어아해세에예네]요[.?!]")
+TRANSLATED_STYLE = re.compile(
+    r"당신|그것은|그것들|[가-힣]어지게 되|되어지|되어진|보여지|에 의해(?! )|지게 됩니다|[어아해세에예네]요[.?!]"
+)
 
 
 def not_korean(korean: str) -> list[str]:
@@ -164,7 +167,8 @@ def lost_emphasis(korean: str) -> list[str]:
 
 ALSO = {  # what a term may be in Korean beside the words of the glossary
     "score": {"점수"}, "share": {"가중치", "몫"}, "attention weight": {"가중치"}, "saturated": {"포화"},
-    "gradient": {"경사 하강법"}, "projection": {"사영"}, "target": {"목표"}, "clipping": {"클리핑"}, "warm-up": {"워밍업"},
+    "gradient": {"경사 하강법"}, "projection": {"사영"}, "target": {"목표"}, "clipping": {"클리핑"},
+    "warm-up": {"워밍업"},
 }  # fmt: skip
 NOT_A_TERM = {  # English words that have another meaning as well
     "forward", "central", "share", "unit", "rank", "merge", "bit", "key", "head", "a", "tile", "queue", "context",
@@ -214,30 +218,26 @@ def other_terms(english: str, korean: str) -> list[str]:
 AFTER_CONSONANT = {"은": "는", "을": "를", "과": "와", "이": "가", "으로": "로", "이라고": "라고"}
 PARTICLE = "이라고|라고|으로|은|는|을|를|과|와|이|가|로"
 END = r"(?![가-힣])"
-NO_PARTICLE = set(  # words that end so
-    "모은 결과 효과 초과 통과 사과 증가 평가 추가 차이 사이 길이 높이 깊이 너비 나이 많이 같이 거의 가까이 나란히 따로 서로 바로 "
-    "그대로 새로 스스로 실제로 별로 먼저 이 가 로 와 과 은 을 또는 대로 마음대로 하나하나 앞으로 도로 차례로 나아가 함께이 "
-    "거꾸로 종이 회로 경로 통로 제대로 멋대로 절대로 오로 홀로 주로 학과 조각이 나와 도와 들어와 가져와 돌아와 다가와 "
-    "의미가 아이 놀이 풀이 덧붙이 붙이 빠르 되풀이 보이 쓰이 움직이 줄이 높이 모이 섞이 밀리 들이 기울이 더이 끌어와 넘어와 "
-    "이야기와 국가 전문가 대가 누군가 무언가 언젠가 인가 는가 하는가 한가 있는가 가능한가 비슷한가 나아가 들어가 올라가 내려가 "
-    "돌아가 지나가 나가 넘어가 따라가 되돌아가 가 거쳐가 더해가 흘러가 걸어가 다음과 이와 그와 높게이 떨어져이 가을 마을 노을"
-    .split()
-)  # fmt: skip
+NO_PARTICLE = {"모은", "마을", "가을", "노을"}  # words that end so
 VOWEL, CONSONANT, RIEUL = "", "C", "ㄹ"
 LETTERS = {**dict.fromkeys("lLrR", RIEUL), **dict.fromkeys("mMnN", CONSONANT)}
 DIGITS = {**dict.fromkeys("178", RIEUL), **dict.fromkeys("036", CONSONANT)}
 WORDS = {  # how a word in Latin letters ends where it is read aloud
-    CONSONANT: "out dout top mean run norm step at hot hat onehot target tom embedding attn attention flashattention "
-    "zhang adam down own up pop token main nan learn n_head epsilon plan transformation in gain span sin log lion",
-    RIEUL: "total gimpel model scale tensorflow_l cell label l",
-    VOWEL: "linear key picked rows check square plus parts seed loss exp erf weight share reshape transpose rate milk "
-    "happy ledger ops gradcheck gradient backward allclose numpy cupy pytorch openai face press hendrycks kingma adamw "
-    "loshchilov albert mlp gelu relu gb mb eps rstd std lse softmax cache forward py ids normalizer lr tanh var "
-    "folder words rust windows conv1d compare parameters entropy new place added mask past tokens accumulate x_hat attn_c c_proj proj block sameness ann "
-    "beta phi varphi lambda mu sigma theta pi alpha gamma tau top_k float keep mia bert dropout_ backwards ln",
+    CONSONANT: "at attention attn block down dropout epsilon flashattention hat learn mean nan norm onehot out own pop "
+    "run step target tom top up zhang adam",
+    RIEUL: "gimpel lr total",
+    VOWEL: "accumulate adamw added albert allclose backward beta cache check compare conv1d entropy erf exp "
+    "face folder forward gelu gradcheck gradient happy hendrycks ids key kingma lambda ledger linear loshchilov loss "
+    "mask milk normalizer numpy openai parameters parts past phi picked place plus press proj pytorch rate relu "
+    "reshape rows rstd rust sameness seed share softmax square tanh tokens transpose var weight windows words",
 }
-SOUND = {word: sound for sound, words in WORDS.items() for word in words.split()}
-SOUND.update({"x_hat": CONSONANT, "ln": CONSONANT, "lr": RIEUL, "ann": CONSONANT, "block": CONSONANT})
+SOUND = {word: end for end, words in WORDS.items() for word in words.split()}
+
+
+@lru_cache
+def nouns() -> set[str]:
+    """The Korean words of the glossary: what stands behind one of them is a particle."""
+    return {word.split()[-1] for words in terms().values() for word in words if HANGUL.search(word)}
 
 
 def sound(word: str) -> str | None:
@@ -287,9 +287,9 @@ def wrong_particles(text: str) -> list[str]:
     found = []
     text = re.sub(r"(?<=[가-힣])\([^()]*\)(?=[가-힣])", "", with_last_words(text)).replace("%", "퍼센트")
     for word, form in re.findall(rf"(?<![가-힣\w])([가-힣]+?|[A-Za-z_][\w.]*?|\d[\d,.]*)({PARTICLE}){END}", text):
-        is_hangul = bool(HANGUL.match(word[-1]))
-        if word + form in NO_PARTICLE or is_hangul and form in ("는", "이", "이라고", "라고", "가", "로"):
-            continue  # 있는, 높이, 이것이라고: endings and words of other kinds
+        is_other = HANGUL.match(word[-1]) and form not in ("은", "을", "를", "과", "와", "으로") and word not in nouns()
+        if is_other or word + form in NO_PARTICLE:
+            continue  # 있는, 높이, 바로: endings, and words of other kinds
         heard = sound(word)
         if heard is None:
             found.append(f"how does {word} end? Add it to WORDS")

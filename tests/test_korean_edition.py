@@ -155,6 +155,8 @@ def test_the_judges_accept_a_good_translation():
         ("terms", "손실", "잃음", "loss is none of ['손실']"),
         ("terms", "기울기", "경사", "gradient is none of"),
         ("particles", "기울기는", "기울기은", "기울기은"),
+        ("particles", "기울기는", "기울기이", "기울기이"),
+        ("particles", "기울기는", "손실는", "손실는"),
         ("particles", "(loss)은", "(loss)는 손실를", "손실를"),
         ("particles", "`x`의", "`x`은", "x은"),
         ("particles", "`x`의", "`x`는 `dout`를", "dout를"),
