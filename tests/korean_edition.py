@@ -83,6 +83,29 @@ def other_formulas(english: str, korean: str) -> list[str]:
     return found
 
 
+OPERATION = re.compile(r"([^\s|]+) ([-=+*/@<>]) (?=([^\s|]+))")
+ITEM = re.compile(r"^ *(?:-|\*|\d\.) ", re.MULTILINE)
+
+
+def operations(text: str) -> Counter:
+    """How often each operation stands in the prose without TeX, with what is left and right of it: ("1", "-", "p")."""
+    found = OPERATION.findall(" ".join(ITEM.sub("", prose(text)).split()))
+    return Counter((operand(left), sign, operand(right)) for left, sign, right in found)
+
+
+def operand(word: str) -> str:
+    """What stands beside an operation, without brackets and particles; nothing where it is a word of a language."""
+    name = re.sub(r"[가-힣].*", "", re.sub(r"^.*[가-힣]\(", "", word)).strip("().,;:?!*")
+    return "" if re.fullmatch("[a-z]{3,}", name) else name
+
+
+def other_operations(english: str, korean: str) -> list[str]:
+    """Operations in the prose without TeX that one of the texts has more often."""
+    mine, others = operations(english), operations(korean)
+    found = [f"operation lost: {' '.join(operation)}" for operation in mine - others]
+    return found + [f"operation added: {' '.join(operation)}" for operation in others - mine]
+
+
 def first_column(line: str) -> str:
     """A line of code up to a gap of three spaces, behind which there may be words."""
     return re.split(r"(?<=\S) {3,}", line)[0]

@@ -11,6 +11,7 @@ from korean_edition import (
     not_korean,
     other_formulas,
     other_numbers,
+    other_operations,
     other_terms,
     wrong_particles,
 )
@@ -35,6 +36,7 @@ each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.s
 README, KOREAN_README = (path.read_text(encoding="utf-8") for path in (edition.README, edition.KOREAN_README))
 JUDGES = {
     "formulas and code": other_formulas,
+    "operations": other_operations,
     "numbers": other_numbers,
     "Korean": lambda english, korean: not_korean(korean),
     "emphasis": lambda english, korean: lost_emphasis(korean),
@@ -115,14 +117,14 @@ def test_a_heading_stays_a_heading_and_a_table_a_table(lesson):
     assert pairs(lesson)[0][2].startswith(f"# 레슨 {lesson.name[:2]}: ")
 
 
-ENGLISH = """The **loss** of `x` is $w^2 + 1$, and 116 million numbers follow from 3.7 years. Its gradient is 2.
+ENGLISH = """The **loss** of `x` is $w^2 + 1$, and 116 million numbers follow from 3.7 years. Its gradient is 2, not u (1 - u).
 
 | operation | value |
 |---|---|
 
     h = w * x        the first line
 """
-KOREAN = """`x`의 **손실**(loss)은 $w^2 + 1$이고, 3.7년에서 1억 1,600만 개의 수가 나옵니다. 기울기는 2입니다.
+KOREAN = """`x`의 **손실**(loss)은 $w^2 + 1$이고, 3.7년에서 1억 1,600만 개의 수가 나옵니다. 기울기는 2이며, u (1 - u)가 아닙니다.
 
 | 연산 | 값 |
 |---|---|
@@ -144,13 +146,14 @@ def test_the_judges_accept_a_good_translation():
         ("formulas and code", "`x`", "x", "code lost: x"),
         ("formulas and code", "연산", "`연산`", "code added: 연산"),
         ("formulas and code", "h = w * x", "h = x * w", "a block of code"),
+        ("operations", "u (1 - u)", "u (1 - v)", "operation lost: 1 - u"),
         ("numbers", "3.7", "3.8", "number lost: 3.7"),
         ("numbers", "1억 1,600만", "1,600만", "number lost: 116000000"),
         ("numbers", "1억 1,600만", "1억 1,600", "number lost: 116000000"),
         ("numbers", "기울기는 2", "기울기는 2, 5", "number added: 5"),
-        ("Korean", "기울기는 2입니다", "The gradient is 2", "an English word: is"),
+        ("Korean", "기울기는 2이며", "The gradient is 2", "an English word: is"),
         ("Korean", "기울기는", "당신의 기울기는", "style of a textbook: 당신"),
-        ("Korean", "기울기는 2입니다.", "기울기는 2예요.", "style of a textbook"),
+        ("Korean", "아닙니다.", "아니에요.", "style of a textbook"),
         ("emphasis", "**손실**(loss)은", "**손실(loss)**은", "emphasis that ends before a syllable"),
         ("terms", "손실", "잃음", "loss is none of ['손실']"),
         ("terms", "기울기", "경사", "gradient is none of"),
@@ -162,11 +165,11 @@ def test_the_judges_accept_a_good_translation():
         ("particles", "`x`의", "`x`는 `dout`를", "dout를"),
         ("particles", "$w^2 + 1$이고", "$w^2$를", "제곱를"),
         ("particles", "$w^2 + 1$이고", "$w_1$는", "1는"),
-        ("particles", "2입니다", "2은", "2은"),
-        ("particles", "2입니다", "32와 10와", "10와"),
-        ("particles", "2입니다", "GELU은", "GELU은"),
-        ("particles", "2입니다", "`out`로 5 %을", "out로"),
-        ("particles", "2입니다", "unheardof는", "how does unheardof end?"),
+        ("particles", "2이며", "2은", "2은"),
+        ("particles", "2이며", "32와 10와", "10와"),
+        ("particles", "2이며", "GELU은", "GELU은"),
+        ("particles", "2이며", "`out`로 5 %을", "out로"),
+        ("particles", "2이며", "unheardof는", "how does unheardof end?"),
     ],
 )  # fmt: skip
 def test_the_judges_notice(judge, good, bad, said):
