@@ -117,14 +117,16 @@ def test_a_heading_stays_a_heading_and_a_table_a_table(lesson):
     assert pairs(lesson)[0][2].startswith(f"# 레슨 {lesson.name[:2]}: ")
 
 
-ENGLISH = """The **loss** of `x` is $w^2 + 1$, and 116 million numbers follow from 3.7 years. Its gradient is 2, not u (1 - u).
+ENGLISH = """The **loss** of `x` is $w^2 + 1$, and 116 million numbers follow from 3.7 years.
+Its gradient is 2, not u (1 - u).
 
 | operation | value |
 |---|---|
 
     h = w * x        the first line
 """
-KOREAN = """`x`의 **손실**(loss)은 $w^2 + 1$이고, 3.7년에서 1억 1,600만 개의 수가 나옵니다. 기울기는 2이며, u (1 - u)가 아닙니다.
+KOREAN = """`x`의 **손실**(loss)은 $w^2 + 1$이고, 3.7년에서 1억 1,600만 개의 수가 나옵니다.
+기울기는 2이며, u (1 - u)가 아닙니다.
 
 | 연산 | 값 |
 |---|---|
