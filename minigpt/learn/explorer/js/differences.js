@@ -10,16 +10,17 @@ export function centralDifference(lossAt, eps) {
   return { plus, minus, numeric };
 }
 
-// |numeric - analytic| divided by the larger of both; 0 where they differ by no more than the noise.
+// |numeric - analytic| divided by the larger of both.
+//
+// A loss has 53 bits only, so that the difference of two losses is off by `noise` although all is right. Beside a number
+// that is nearly 0 this would look like a large error: nothing smaller than 10,000 times the noise is divided by.
 export function relativeError(numeric, analytic, noise) {
   const difference = Math.abs(numeric - analytic);
-  if (difference <= noise) {
-    return 0;
-  }
-  return difference / Math.max(Math.abs(numeric), Math.abs(analytic));
+  const size = Math.max(Math.abs(numeric), Math.abs(analytic), 1e4 * noise);
+  return difference === 0 ? 0 : difference / size;
 }
 
-// How far a central difference of a loss may be off because a loss has only 53 bits.
+// How far a central difference may be off because the loss is rounded.
 export function roundingNoise(loss, eps) {
   const roundingOfLoss = 16 * Number.EPSILON * Math.abs(loss);
   return roundingOfLoss / eps;

@@ -107,7 +107,7 @@ export function probabilities(logits) {
 // The slope of the loss by two forward passes, beside the gradient of the backward pass
 // -> { plus, minus, numeric, analytic, relative }
 //
-// relative: their difference divided by the larger of both, and 0 where it lies within the rounding of the loss
+// relative: their difference divided by the larger of both (see relativeError)
 export function finiteDifference(model, ids, targets, name, index, { eps = 1e-5, mistake = null } = {}) {
   const pass = runPass(model, ids, { targets, mistake });
   if (!pass.values.has(name)) {
