@@ -12,7 +12,7 @@ const { OPERATIONS } = await import(folder + "operations.js");
 const { MUSEUM } = await import(folder + "museum.js");
 const { putInTable } = await import(folder + "ops/table.js");
 const { Tensor } = await import(folder + "tensor.js");
-const { openTokenizer } = await import(folder + "tokenizer.js");
+const { openTokenizer, WORD } = await import(folder + "tokenizer.js");
 const weights = await import(folder + "weights.js");
 
 let models = {};
@@ -65,6 +65,12 @@ const functions = {
       const { ids, unknown } = tokenizer.encode(text);
       return { ids, unknown, decoded: tokenizer.decode(ids) };
     });
+  },
+  assigned(characters) {
+    return characters.filter((character) => !/\p{Unassigned}/u.test(character));
+  },
+  words(texts) {
+    return texts.map((text) => text.match(WORD));
   },
   decode(spec, lists) {
     const tokenizer = openTokenizer(spec);

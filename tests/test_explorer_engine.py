@@ -169,9 +169,9 @@ def test_a_fresh_model_has_the_weights_of_the_package(run):
     kinds = [("gpt1", "openai-gpt"), ("gpt2", "gpt2")]
     calls = [["fresh", name, kind, config, seed] for name, kind in kinds for seed in (5, 5, 6)]
     for (name, _), (first, again, other) in zip(kinds, batched(run(*calls), 3), strict=True):
-        parameters = dict(random_model(name, vocab_size=301, n_embd=60).named_parameters())
-        right = dict(explorer_engine.MODELS[name][0](random_model(name, vocab_size=301, n_embd=60).config).named_parameters())
-        assert list(first) == list(parameters)
+        kind, kind_of_config = explorer_engine.MODELS[name]
+        right = dict(kind(kind_of_config(**config)).named_parameters())
+        assert list(first) == list(right)
         for parameter_name, parameter in right.items():
             value = first[parameter_name]
             assert np.array_equal(value, again[parameter_name])
@@ -205,7 +205,8 @@ def test_a_finite_difference_agrees_with_every_gradient(run, models, name):
 def test_a_nudge_changes_one_number_and_what_follows(run, models):
     ids, targets = TEXTS["some"]
     changed = [("h.1.attn.p", 25), ("wte.weight", 5 * 15 + 2), ("h.0.x", 31)]
-    passes = [["pass", "gpt2", ids, {"targets": targets, "nudge": {"name": n, "index": i, "by": 0.5}}] for n, i in changed]
+    nudges = [{"name": name, "index": index, "by": 0.5} for name, index in changed]
+    passes = [["pass", "gpt2", ids, {"targets": targets, "nudge": nudge}] for nudge in nudges]
     _, right, *nudged = run(["open", page_of(**models)], ["pass", "gpt2", ids, {"targets": targets}], *passes)
     names = list(right["values"])
     for (name, index), found in zip(changed, nudged, strict=True):
@@ -310,7 +311,7 @@ def test_a_mistake_is_that_of_the_museum(run, mistakes, name):
 
 
 def planted_in(model, piece, name):
-    """A function (ids, targets) -> (loss, gradients) of a model with this mistake; None where it is of another model."""
+    """A function (ids, targets) -> (loss, gradients) of a model with this mistake; None where it has no such form."""
 
     def in_an_operation(ids, targets):
         model.zero_grad()
