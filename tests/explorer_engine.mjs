@@ -1,4 +1,4 @@
-// Runs the explorer's engine for test_explorer_engine.py: reads a list of calls from standard input, writes the results.
+// Runs the explorer's engine for its tests: reads a list of calls from standard input, and writes the results.
 //
 // node explorer_engine.mjs FOLDER_OF_THE_ENGINE < calls.json > results.json
 // A call is [name of a function below, its arguments...]. A tensor is {"shape": [...], "data": [...]}.

@@ -12,8 +12,8 @@ export function centralDifference(lossAt, eps) {
 
 // |numeric - analytic| divided by the larger of both.
 //
-// A loss has 53 bits only, so that the difference of two losses is off by `noise` although all is right. Beside a number
-// that is nearly 0 this would look like a large error: nothing smaller than 10,000 times the noise is divided by.
+// A loss has 53 bits only, so that the difference of two losses is off by `noise` although all is right. Beside a
+// number that is nearly 0 this would look like a large error: nothing below 10,000 times the noise is divided by.
 export function relativeError(numeric, analytic, noise) {
   const difference = Math.abs(numeric - analytic);
   const size = Math.max(Math.abs(numeric), Math.abs(analytic), 1e4 * noise);

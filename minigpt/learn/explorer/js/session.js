@@ -44,7 +44,8 @@ export async function openModels(json) {
   return models;
 }
 
-// A model with new weights, as the paper draws them. kind: "openai-gpt" | "gpt2"; config: as of config.json; no tokenizer
+// A model with new weights, as the paper draws them, and without a tokenizer. kind: "openai-gpt" | "gpt2"; config: as
+// of config.json
 export function freshModel(kind, config, seed) {
   const model = new Model(kind, { en: kind, ko: kind }, { ...config, model_type: kind }, null, null);
   model.parameters = model.architecture.initial_weights(model.config, new Random(seed));

@@ -4,8 +4,19 @@
 
 // The words of a text, as OpenAI's pattern finds them. It is written for Python, where \s is Unicode's white space:
 // JavaScript's own \s counts U+FEFF too, and leaves U+0085 out.
-export const WORD =
-  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
+export const WORD = new RegExp(
+  [
+    /'s|'t|'re|'ve|'m|'ll|'d/, // the end of a contraction
+    / ?\p{L}+/u, // letters, and the space before them
+    / ?\p{N}+/u, // digits
+    / ?[^\p{White_Space}\p{L}\p{N}]+/u, // marks
+    /\p{White_Space}+(?!\P{White_Space})/u, // white space, without the last one where a word follows
+    /\p{White_Space}+/u,
+  ]
+    .map((part) => part.source)
+    .join("|"),
+  "gu",
+);
 
 export const HALF_OF_A_PAIR = /\p{Surrogate}/gu; // half a surrogate pair: no character, so it has no UTF-8
 
@@ -162,8 +173,8 @@ export function namesOfSpecial(spec) {
   return Array.isArray(special) ? special : Object.keys(special);
 }
 
-// The character that each byte is written as in the vocabulary (OpenAI's `bytes_to_unicode`): the 188 bytes that Latin-1
-// prints are written as that; the other 68, in order, as U+0100 and those after it.
+// The character that each byte is written as in the vocabulary (OpenAI's `bytes_to_unicode`): the 188 bytes that
+// Latin-1 prints are written as that; the other 68, in order, as U+0100 and those after it.
 export function charactersOfBytes() {
   const characters = [];
   let next = 256;

@@ -48,7 +48,8 @@ export function layerNorm_backward(dout, part) {
 
 // x (T,C) -> out (T,C)
 //
-// Multi-head self-attention with its packed input projection and its output projection (Vaswani et al. 2017, section 3.2).
+// Multi-head self-attention with its packed input projection and its output projection (Vaswani et al. 2017, section
+// 3.2).
 export function attentionLayer_forward(x, part, n_head) {
   const qkv = part.keep("qkv", linearLayer_forward(x, part.part("c_attn")));
   const [out, cache] = ops.self_attention_forward(qkv, n_head, part.keep);
