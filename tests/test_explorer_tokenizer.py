@@ -119,10 +119,12 @@ def test_labels_show_spaces_and_bytes(run, bytes_tokenizer):
 
 def test_what_has_no_bytes_is_named_and_left_out(run, bytes_tokenizer):
     spec = spec_of(bytes_tokenizer, "byte-level")
-    without_a = {**spec, "vocab": {token: i for token, i in spec["vocab"].items() if "z" not in token}}
-    (half,), (missing,) = run(["encode", spec, ["a\ud83d b\ud83d\udc3b"]], ["encode", without_a, ["fizz a"]])
+    few = {**spec, "vocab": {token: i for token, i in spec["vocab"].items() if token not in ("z", "Ã")}}
+    calls = [["encode", spec, ["a\ud83d b\ud83d\udc3b"]], ["encode", few, ["fizz a", "é"]]]
+    (half,), (missing, bytes_missing) = run(*calls)
     assert half == {"ids": bytes_tokenizer.encode("a b🐻"), "unknown": ["\ud83d"], "decoded": "a b🐻"}
     assert missing == {"ids": bytes_tokenizer.encode("fi a"), "unknown": ["z"], "decoded": "fi a"}
+    assert bytes_missing["unknown"] == [r"\xc3"]
 
 
 def test_a_space_before_the_text_where_the_vocabulary_wants_one(run, bytes_tokenizer):

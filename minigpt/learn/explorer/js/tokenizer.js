@@ -43,6 +43,7 @@ export class ByteLevelTokenizer {
     for (const [token, id] of this.ids) {
       this.bytes[id] = this.bytesOf(token);
     }
+    this.remembered = new Map(); // word -> its symbols
   }
 
   // -> { ids, unknown }: what the vocabulary lacks is left out of the ids, and listed once
@@ -56,11 +57,14 @@ export class ByteLevelTokenizer {
     }
     const ids = [];
     for (const word of text.match(WORD) ?? []) {
-      for (const symbol of this.symbolsOf(word)) {
+      if (!this.remembered.has(word)) {
+        this.remembered.set(word, this.symbolsOf(word));
+      }
+      for (const symbol of this.remembered.get(word)) {
         if (this.ids.has(symbol)) {
           ids.push(this.ids.get(symbol));
         } else {
-          unknown.add(symbol);
+          unknown.add(wholeCharacters(this.bytesOf(symbol)));
         }
       }
     }

@@ -24,8 +24,12 @@ export class Recording {
     if (this.nudge === null || this.nudge.name !== name) {
       return value;
     }
+    const { index, by } = this.nudge;
+    if (!(index in value.data)) {
+      throw new Error(`${name} has ${value.data.length} numbers: there is no number ${index}, the first is 0`);
+    }
     const changed = value.copy();
-    changed.data[this.nudge.index] += this.nudge.by;
+    changed.data[index] += by;
     return changed;
   }
 
