@@ -200,6 +200,9 @@ def test_a_finite_difference_agrees_with_every_gradient(run, models, name):
         assert found["relative"] < 1e-6, value_name
         assert found["analytic"] == pytest.approx(values[value_name][1].flat[index], rel=1e-6, abs=1e-14)
         assert found["numeric"] == pytest.approx((found["plus"] - found["minus"]) / 2e-5)
+        noise = 16 * np.finfo(float).eps * found["plus"] / 1e-5  # of a difference of two losses with 53 bits
+        size = max(abs(found["numeric"]), abs(found["analytic"]), 1e4 * noise)
+        assert found["relative"] == pytest.approx(abs(found["numeric"] - found["analytic"]) / size, rel=1e-4)
 
 
 def test_a_nudge_changes_one_number_and_what_follows(run, models):
