@@ -1,0 +1,161 @@
+// What the page may ask of the engine: open models, run a pass, check a gradient. Everything else stands below it.
+
+import { centralDifference, relativeError, roundingNoise } from "./differences.js";
+import { ARCHITECTURES, loss_backward, loss_forward, probabilities_of_stream } from "./models/language_model.js";
+import { Recording } from "./models/record.js";
+import { MUSEUM } from "./museum.js";
+import { OPERATIONS } from "./operations.js";
+import { IGNORED } from "./ops/cross_entropy.js";
+import { softmax_forward } from "./ops/softmax.js";
+import { putInTable } from "./ops/table.js";
+import { Random } from "./random.js";
+import { openTokenizer } from "./tokenizer.js";
+import { readWeights } from "./weights.js";
+
+export class Model {
+  // config: as of config.json; parameters: Map(name -> Tensor); tokenizer: null for a model without one
+  constructor(name, title, config, parameters, tokenizer) {
+    this.name = name;
+    this.title = title;
+    this.config = { layer_norm_epsilon: 1e-5, initializer_range: 0.02, ...config };
+    this.kind = config.model_type;
+    this.parameters = parameters;
+    this.tokenizer = tokenizer;
+  }
+
+  get architecture() {
+    if (!(this.kind in ARCHITECTURES)) {
+      const known = Object.keys(ARCHITECTURES).join(" or ");
+      throw new Error(`a model of the type ${this.kind} is not known here: expected ${known}`);
+    }
+    return ARCHITECTURES[this.kind];
+  }
+}
+
+// json: the content of the page's "models" script -> [Model]
+// model.tokenizer: { encode(text) -> { ids: [number], unknown: [string] }, decode(ids) -> string, show(id) -> string }
+export async function openModels(json) {
+  const tokenizers = json.tokenizers.map(openTokenizer);
+  const models = [];
+  for (const one of json.models) {
+    const parameters = await readWeights(one);
+    models.push(new Model(one.name, one.title, one.config, parameters, tokenizers[one.tokenizer] ?? null));
+  }
+  return models;
+}
+
+// A model with new weights, as the paper draws them, and without a tokenizer. kind: "openai-gpt" | "gpt2"; config: as
+// of config.json
+export function freshModel(kind, config, seed) {
+  const model = new Model(kind, { en: kind, ko: kind }, { ...config, model_type: kind }, null, null);
+  model.parameters = model.architecture.initial_weights(model.config, new Random(seed));
+  return model;
+}
+
+// ids: T numbers; targets: T numbers, -100 for "no loss here", or null for a pass without a loss
+// -> Pass { loss, logits: Tensor (T,V), values: Map(name -> { value: Tensor, gradient: Tensor|null, kind }), ms }
+// kind: "activation" | "parameter"; ms: { forward, backward }; mistake: a name of `mistakes`, or null
+// nudge: { name, index, by } or null: adds `by` to one number of a value or of a parameter
+export function runPass(model, ids, { targets = null, backward = true, mistake = null, nudge = null } = {}) {
+  checkIds(model, ids, targets);
+  ids = Array.from(ids);
+  putInTable(OPERATIONS);
+  putInTable(replacementsOf(mistake));
+  const { architecture, config } = model;
+  const recording = new Recording(model.parameters, nudge);
+  const whole = recording.part("");
+
+  const started = performance.now();
+  const counted = Array.from(targets ?? ids.map(() => IGNORED));
+  const loss = loss_forward(ids, counted, whole, architecture, config);
+  const between = performance.now();
+  if (backward && targets !== null) {
+    loss_backward(whole, architecture, config);
+  }
+  const ended = performance.now();
+
+  if (nudge !== null && !recording.all().has(nudge.name)) {
+    throw new Error(`${nudge.name} is not the name of a value of this model`);
+  }
+  return {
+    loss: targets === null ? null : loss,
+    logits: recording.values.get("logits").value,
+    values: recording.all(),
+    ms: { forward: between - started, backward: ended - between },
+  };
+}
+
+// The names of the residual stream: "x" after the embedding, and one more after each block.
+export function streamNames(model) {
+  return model.architecture.stream_names(model.config);
+}
+
+// -> [Tensor (T,V)], one for each name of the stream: the probabilities that the head would give there
+export function lens(model, pass) {
+  const parameters = new Map([...model.parameters.keys()].map((name) => [name, pass.values.get(name).value]));
+  return streamNames(model).map((name) => {
+    const x = pass.values.get(name).value;
+    return probabilities_of_stream(x, parameters, model.architecture, model.config);
+  });
+}
+
+// logits (T,V) -> probabilities (T,V)
+export function probabilities(logits) {
+  const [p] = softmax_forward(logits);
+  return p;
+}
+
+// The slope of the loss by two forward passes, beside the gradient of the backward pass
+// -> { plus, minus, numeric, analytic, relative }
+//
+// relative: their difference divided by the larger of both (see relativeError)
+export function finiteDifference(model, ids, targets, name, index, { eps = 1e-5, mistake = null } = {}) {
+  const pass = runPass(model, ids, { targets, mistake });
+  if (!pass.values.has(name)) {
+    throw new Error(`${name} is not the name of a value of this model`);
+  }
+  const analytic = pass.values.get(name).gradient.data[index];
+  const lossAt = (by) => runPass(model, ids, { targets, backward: false, mistake, nudge: { name, index, by } }).loss;
+  const { plus, minus, numeric } = centralDifference(lossAt, eps);
+  const relative = relativeError(numeric, analytic, roundingNoise(pass.loss, eps));
+  return { plus, minus, numeric, analytic, relative };
+}
+
+// [{ name, title: {en, ko}, says: {en, ko}, where: "backward" | "forward" }]
+export const mistakes = MUSEUM.map(({ name, title, says, where }) => ({ name, title, says, where }));
+
+export function replacementsOf(mistake) {
+  if (mistake === null) {
+    return {};
+  }
+  const piece = MUSEUM.find(({ name }) => name === mistake);
+  if (piece === undefined) {
+    throw new Error(`${mistake} is not the name of a mistake: see mistakes`);
+  }
+  return piece.replaces;
+}
+
+export function checkIds(model, ids, targets) {
+  const { n_positions, vocab_size } = model.config;
+  if (ids.length === 0) {
+    throw new Error("there are no tokens: a pass needs one or more");
+  }
+  if (ids.length > n_positions) {
+    throw new Error(`${ids.length} tokens are more than the ${n_positions} positions of this model`);
+  }
+  const isToken = (id) => Number.isInteger(id) && 0 <= id && id < vocab_size;
+  if (!ids.every(isToken)) {
+    throw new Error(`token id ${ids.find((id) => !isToken(id))} is out of range: the table has ${vocab_size} rows`);
+  }
+  if (targets === null) {
+    return;
+  }
+  if (targets.length !== ids.length) {
+    throw new Error(`${targets.length} targets were given for ${ids.length} tokens: give one for each, -100 for none`);
+  }
+  const isTarget = (target) => target === IGNORED || isToken(target);
+  if (!targets.every(isTarget)) {
+    const wrong = targets.find((target) => !isTarget(target));
+    throw new Error(`target ${wrong} is out of range: give 0 to ${vocab_size - 1}, or ${IGNORED} for none`);
+  }
+}

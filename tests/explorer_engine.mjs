@@ -1,0 +1,119 @@
+// Runs the explorer's engine for its tests: reads a list of calls from standard input, and writes the results.
+//
+// node explorer_engine.mjs FOLDER_OF_THE_ENGINE < calls.json > results.json
+// A call is [name of a function below, its arguments...]. A tensor is {"shape": [...], "data": [...]}.
+
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const folder = pathToFileURL(process.argv[2] + "/").href;
+const session = await import(folder + "session.js");
+const { OPERATIONS } = await import(folder + "operations.js");
+const { MUSEUM } = await import(folder + "museum.js");
+const { putInTable } = await import(folder + "ops/table.js");
+const { Tensor } = await import(folder + "tensor.js");
+const { openTokenizer, WORD } = await import(folder + "tokenizer.js");
+const weights = await import(folder + "weights.js");
+
+let models = {};
+
+const functions = {
+  operation(op, inputs, dout) {
+    putInTable(OPERATIONS);
+    const [out, cache] = OPERATIONS[`${op}_forward`](...inputs);
+    const gradients = OPERATIONS[`${op}_backward`](dout, cache);
+    return [out, Array.isArray(gradients) ? gradients : [gradients]];
+  },
+  async open(page) {
+    for (const model of await session.openModels(page)) {
+      models[model.name] = model;
+    }
+    return Object.values(models).map(({ name, title, kind }) => ({ name, title, kind }));
+  },
+  fresh(name, kind, config, seed) {
+    models[name] = session.freshModel(kind, config, seed);
+    return Object.fromEntries(models[name].parameters);
+  },
+  parametersOf(name) {
+    return Object.fromEntries(models[name].parameters);
+  },
+  pass(name, ids, options) {
+    return plain(session.runPass(models[name], ids, options));
+  },
+  error(name, ids, options) {
+    try {
+      session.runPass(models[name], ids, options);
+    } catch (error) {
+      return error.message;
+    }
+    return null;
+  },
+  stream(name, ids, options) {
+    const pass = session.runPass(models[name], ids, options);
+    const head = session.probabilities(pass.logits);
+    return { names: session.streamNames(models[name]), lens: session.lens(models[name], pass), head };
+  },
+  difference(name, ids, targets, value, index, options) {
+    return session.finiteDifference(models[name], ids, targets, value, index, options);
+  },
+  mistakes() {
+    return session.mistakes.map((mistake, i) => ({ ...mistake, op: MUSEUM[i].op }));
+  },
+  encode(spec, texts) {
+    const tokenizer = openTokenizer(spec);
+    return texts.map((text) => {
+      const { ids, unknown } = tokenizer.encode(text);
+      return { ids, unknown, decoded: tokenizer.decode(ids) };
+    });
+  },
+  assigned(characters) {
+    return characters.filter((character) => !/\p{Unassigned}/u.test(character));
+  },
+  words(texts) {
+    return texts.map((text) => text.match(WORD));
+  },
+  decode(spec, lists) {
+    const tokenizer = openTokenizer(spec);
+    return lists.map((ids) => tokenizer.decode(ids));
+  },
+  show(spec, ids) {
+    const tokenizer = openTokenizer(spec);
+    return ids.map((id) => tokenizer.show(id));
+  },
+  halves(bits, dtype) {
+    return weights.numbersOf(Uint16Array.from(bits), dtype);
+  },
+  tokenizerError(spec) {
+    try {
+      openTokenizer(spec);
+    } catch (error) {
+      return error.message;
+    }
+    return null;
+  },
+};
+
+function plain(pass) {
+  return { ...pass, values: Object.fromEntries(pass.values) };
+}
+
+// Infinity and NaN have no JSON, and -0 loses its sign there: they travel as text.
+function ofNumber(number) {
+  return Number.isFinite(number) && !Object.is(number, -0) ? number : Object.is(number, -0) ? "-0" : String(number);
+}
+
+function toJson(key, value) {
+  return value instanceof Float64Array ? Array.from(value, ofNumber) : value;
+}
+
+function fromJson(key, value) {
+  const isTensor = value !== null && typeof value === "object" && "shape" in value && "data" in value;
+  return isTensor ? new Tensor(Float64Array.from(value.data), value.shape) : value;
+}
+
+const calls = JSON.parse(readFileSync(0, "utf-8"), fromJson);
+const results = [];
+for (const [name, ...args] of calls) {
+  results.push(await functions[name](...args));
+}
+process.stdout.write(JSON.stringify(results, toJson));
