@@ -1,6 +1,6 @@
 // The page begins here: it opens the models, listens to the reader, and draws the panels that are in sight.
 
-import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
+import { finiteDifference, lens, mistakes, openModels, probabilities, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
 import { verdictOf } from "./check.js";
@@ -8,7 +8,7 @@ import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
 import { drawMistakes } from "./mistakes.js";
-import { makeViews } from "./passes.js";
+import { makeViews, readText, rowOf } from "./passes.js";
 import { openRecordings } from "./recordings.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
@@ -19,10 +19,10 @@ const PANELS = { lens: drawLens, attention: drawAttention, stream: drawStream, b
   inspect: drawInspect, mistakes: drawMistakes, depth: drawDepth };
 const TYPING = 120; // milliseconds without a key before the text is computed
 
-const page = { models: [], recordings: [], views: [], inSight: new Set(), dirty: new Set(), planned: false, typing: null };
+const page = { models: [], recordings: [], views: [], inSight: new Set(), dirty: new Set(["head"]), planned: false, typing: null };
 
 // Draw on the next frame, once, however many choices changed.
-function plan(what = Object.keys(PANELS)) {
+function plan(what = ["head", ...Object.keys(PANELS)]) {
   for (const name of what) page.dirty.add(name);
   if (page.planned) return;
   page.planned = true;
@@ -37,13 +37,17 @@ function draw() {
   const before = page.views[0];
   page.views = makeViews(page.models, page.recordings);
   const [view] = page.views;
-  drawTokens(document.getElementById("strip"), page.views);
-  drawChoices(document.getElementById("choices"), page.views, page.recordings.length ? page.recordings : page.models);
-  drawNotes(document.getElementById("notes"), page.views);
+  if (page.dirty.delete("head")) drawHead();
   document.getElementById("panels").hidden = !view.ids.length;
   for (const name of page.dirty) if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
   if (focus) document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
   if (before && view.pass && before.pass !== view.pass) sayPosition(view);
+}
+
+function drawHead() {
+  drawTokens(document.getElementById("strip"), page.views);
+  drawChoices(document.getElementById("choices"), page.views, page.recordings.length ? page.recordings : page.models);
+  drawNotes(document.getElementById("notes"), page.views);
 }
 
 function drawPanel(name) {
@@ -59,7 +63,7 @@ function panelsOf(choices) {
   if (only("block", "head")) return ["attention"];
   if (only("check")) return ["attention", "inspect", "mistakes"];
   if (only("tensor", "slice", "check")) return ["attention", "inspect", "mistakes"];
-  return ["lens", "attention", "stream", "backward", "inspect", "mistakes"];
+  return ["head", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
 }
 
 function watchPanels() {
@@ -112,6 +116,17 @@ function lastPlace(text) {
   return Math.max(Math.min(model.tokenizer.encode(text).ids.length, room) - 2, 0);
 }
 
+// Where the page begins: the last token after which the model is neither sure nor lost, so that there is a gradient.
+function firstPlace(text) {
+  const [model] = page.models;
+  const { ids } = readText(model, text);
+  if (ids.length < 2) return 0;
+  const p = probabilities(runPass(model, ids, { backward: false }).logits);
+  const open = (t) => rowOf(p, t)[ids[t + 1]] > 0.05 && rowOf(p, t)[ids[t + 1]] < 0.7;
+  for (let t = ids.length - 2; t >= 2; t--) if (open(t)) return t;
+  return ids.length - 2;
+}
+
 function chooseLanguage(code) {
   setLanguage(code);
   history.replaceState(null, "", `#lang=${code}`);
@@ -148,7 +163,7 @@ async function begin() {
   if (!page.models.length && !page.recordings.length) return fail(word("missing.models"));
   state.text = page.recordings.length ? json.text : state.text || json.text;
   document.getElementById("text").readOnly = page.recordings.length > 0;
-  state.position = page.recordings.length ? Math.max(page.recordings[0].tokens.length - 2, 0) : lastPlace(state.text);
+  state.position = page.recordings.length ? Math.max(page.recordings[0].tokens.length - 2, 0) : firstPlace(state.text);
   onChange((choices) => plan(panelsOf(choices)));
   listenToReader();
   watchPanels();

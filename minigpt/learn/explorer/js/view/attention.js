@@ -70,7 +70,7 @@ function makeHead(view, numbers, which, block, head, side) {
         p: writeNumber(numbers.p[r * T + c]), dp: writeNumber(numbers.dp?.[r * T + c] ?? null) })),
     choose: (r, c) => checkNumber(view, name, (head * T + r) * T + c, "attention"),
     rowLabels: view.labels, columnLabels: view.labels,
-    cell: cellSize(T, { side: 2 * side, margin: 84, most: 24, least: 6 }), hint: word("attention.hint"),
+    cell: cellSize(T, { side: 2, margin: 84, most: 24, least: 6 }), hint: word("attention.hint"),
   });
   return make("div", { class: "half" }, make("h4", {}, word(`attention.${which}`, { i: block, h: head })), map,
     makeLegend(scale, word(`attention.legend_${which}`)));

@@ -21,12 +21,12 @@ export function drawBackward(host, views) {
 function makeButtons(last) {
   const at = Math.min(state.step, last);
   const button = (key, step, off) => make("button", {
-    type: "button", class: "small", disabled: off, "data-focus": `step.${key}`, onclick: () => { stop(); go(step); },
+    type: "button", class: key === "begin" && at === last ? "small strong" : "small", disabled: off, "data-focus": `step.${key}`, onclick: () => { stop(); go(step); },
   }, word(`backward.${key}`));
   const playing = player.timer !== null;
   return make("div", { class: "stepper", role: "group", "aria-label": word("backward.steps") },
     button("begin", 0, at === 0), button("undo", at - 1, at === 0),
-    make("button", { type: "button", class: "small strong", disabled: at === last, "data-focus": "step.next",
+    make("button", { type: "button", class: at === last ? "small" : "small strong", disabled: at === last, "data-focus": "step.next",
       onclick: () => { stop(); go(at + 1); } }, word("backward.next")),
     make("button", { type: "button", class: "small", "data-focus": "step.play", "aria-pressed": String(playing),
       onclick: () => (playing ? stopAndDraw() : play(last)) }, word(playing ? "backward.pause" : "backward.play")),
@@ -101,11 +101,10 @@ function makeHeads(view, done) {
   const attended = done.filter((step) => step.part === "attn").map((step) => step.block);
   const heads = view.model.config.n_head;
   const shares = attended.map((block) => sharesOfHeads(view, block, heads));
-  const most = largest(shares.flat()) || 1;
   const rows = attended.map((block, r) => make("tr", {}, make("th", { scope: "row" }, word("block.one", { i: block })),
     shares[r].map((share) => {
       const bar = make("span", { class: "bar" });
-      bar.style.width = `${(100 * (share || 0)) / most}%`;
+      bar.style.width = `${(100 * (share || 0)) / (largest(shares[r]) || 1)}%`;
       return make("td", {}, make("span", { class: "bar-room" }, bar), make("small", {}, Number.isFinite(share) ? writeNumber(share) : "–"));
     })));
   if (!rows.length) return make("p", { class: "note" }, word("backward.heads_later"));

@@ -1,6 +1,6 @@
 // Colours of numbers: one scale from zero up, one with a sign; both are told apart by lightness too.
 
-import { make, writeNumber } from "./make.js";
+import { make } from "./make.js";
 
 const SCALES = {
   light: {
@@ -66,12 +66,18 @@ export function largest(numbers) {
   return most;
 }
 
+function writeTick(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  return size < 1e-3 || size >= 1e4 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+}
+
 // The bar of colours with its numbers.
 export function makeLegend(scale, title) {
   const parts = Array.from({ length: 25 }, (_, i) => scale.colour(scale.at(i / 24)) ?? [0, 0, 0]);
   const bar = make("span", { class: "legend-bar" });
   bar.style.background = `linear-gradient(to right, ${parts.map((rgb) => `rgb(${rgb.join(",")})`).join(",")})`;
-  const numbers = scale.ticks.map((tick) => make("span", {}, writeNumber(tick)));
+  const numbers = scale.ticks.map((tick) => make("span", {}, writeTick(tick)));
   return make("div", { class: "legend" },
     make("span", { class: "legend-title" }, title),
     make("span", { class: "legend-scale" }, bar, make("span", { class: "legend-numbers" }, numbers)));

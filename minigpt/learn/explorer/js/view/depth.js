@@ -9,7 +9,7 @@ import { word } from "./words.js";
 const SIZES = { vocab_size: 48, n_positions: 16, n_embd: 32, n_head: 4, layer_norm_epsilon: 1e-5, initializer_range: 0.02 };
 const KINDS = [["openai-gpt", "first", { model_type: "openai-gpt", afn: "gelu" }],
   ["gpt2", "second", { model_type: "gpt2", activation_function: "gelu_new" }]];
-const chosen = { blocks: 12, seed: 1, times: 1 };
+const chosen = { blocks: 12, seed: 1, times: 5 };
 let waiting = null;
 
 export function drawDepth(host) {
@@ -62,8 +62,8 @@ function drawCharts(host) {
     lines: measured.map((one) => ({ name: one.name, style: one.style, values: one[which] })),
   }));
   const sentences = measured.map((one) => word("depth.ratio", { model: one.name,
-    ratio: writeNumber(one.gradients[0] / one.gradients[one.gradients.length - 1]),
-    stream: writeNumber(one.values[one.values.length - 1] / one.values[0]) }));
+    ratio: writeNumber(one.gradients[1] / one.gradients[one.gradients.length - 1]),
+    stream: writeNumber(one.values[one.values.length - 1] / one.values[1]) }));
   host.querySelector("#depth-charts").replaceChildren(chart("values", "depth.stream"), chart("gradients", "depth.gradient"),
     make("ul", { class: "wide" }, sentences.map((sentence) => make("li", {}, sentence))));
   announce(sentences.join(" "));

@@ -33,7 +33,7 @@ function measure(plan) {
   const tall = plan.tall ?? cell;
   const longest = (labels) => Math.max(...labels.map((label) => [...label].length));
   const left = plan.rowLabels ? Math.min(7 * longest(plan.rowLabels) + 8, 150) : 0;
-  const top = plan.columnLabels && cell >= 10 ? Math.min(7 * longest(plan.columnLabels) + 8, 84) : 0;
+  const top = plan.columnLabels && cell >= 5 ? Math.min(7 * longest(plan.columnLabels) + 8, 84) : 0;
   return { cell, tall, left, top, width: left + plan.columns * cell, height: top + plan.rows * tall };
 }
 
@@ -91,7 +91,10 @@ function drawLabels(pen, plan, { left, top, cell, tall }) {
     if (r % step === 0) pen.fillText(label, 2, top + (r + 0.5) * tall, left - 6);
   });
   if (!top) return;
+  const every = Math.ceil(10 / cell);
   plan.columnLabels.forEach((label, c) => {
+    const isMarked = c === plan.marked;
+    if (!isMarked && (c % every || Math.abs(c - (plan.marked ?? -9)) < every)) return;
     pen.save();
     pen.translate(left + (c + 0.5) * cell, top - 4);
     pen.rotate(-Math.PI / 2);

@@ -92,7 +92,7 @@ function makeHalf(view, name, tensor, grid, which, side) {
     value: (r, c) => (grid.at(r, c) === null ? NaN : tensor.data[grid.at(r, c)]), describe,
     choose: (r, c) => (grid.at(r, c) === null ? null : checkNumber(view, name, grid.at(r, c), "inspect")),
     rowLabels: overTokens ? view.labels : null,
-    cell: cellSize(grid.columns, { side: 2 * side, margin: overTokens ? 84 : 0, most: 14, least: 3 }),
+    cell: cellSize(grid.columns, { side: 2, margin: overTokens ? 84 : 0, most: 14, least: 3 }),
     tall: Math.max(Math.min(Math.floor(360 / grid.rows), 14), 3), hint: word("inspect.hint"),
   });
   return make("div", { class: "half" }, make("h4", {}, word(`inspect.${which}`)), map, makeLegend(scale, word(`inspect.${which}`)));

@@ -8,7 +8,7 @@ export const state = {
   lossOf: "one", // "one": the loss at that position only; "all": the mean over the text
   block: 0,
   head: 0,
-  step: 0, // how far the gradient has walked back
+  step: Infinity, // how many steps the gradient has walked back; at first all
   tensor: null, // the name of the tensor that is looked at
   slice: 0, // which head, of a tensor with three axes
   mistake: null,
