@@ -15,11 +15,27 @@ import { drawStream } from "./stream.js";
 import { drawChoices, drawNotes, drawTokens, sayPosition } from "./tokens.js";
 import { firstLanguage, language, setLanguage, setWords, word } from "./words.js";
 
-const PANELS = { lens: drawLens, attention: drawAttention, stream: drawStream, backward: drawBackward,
-  inspect: drawInspect, mistakes: drawMistakes, depth: drawDepth };
+const PANELS = {
+  lens: drawLens,
+  attention: drawAttention,
+  stream: drawStream,
+  backward: drawBackward,
+  inspect: drawInspect,
+  mistakes: drawMistakes,
+  depth: drawDepth,
+};
 const TYPING = 120; // milliseconds without a key before the text is computed
 
-const page = { models: [], recordings: [], views: [], inSight: new Set(), dirty: new Set(["head"]), planned: false, typing: null };
+const page = {
+  models: [],
+  recordings: [],
+  views: [],
+  inSight: new Set(),
+  dirty: new Set(["head"]),
+  planned: false,
+  typing: null,
+  goTo: null,
+};
 
 // Draw on the next frame, once, however many choices changed.
 function plan(what = ["head", ...Object.keys(PANELS)]) {
@@ -39,20 +55,36 @@ function draw() {
   const [view] = page.views;
   if (page.dirty.delete("head")) drawHead();
   document.getElementById("panels").hidden = !view.ids.length;
-  for (const name of page.dirty) if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
+  for (const name of page.dirty)
+    if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
   if (focus) document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+  if (page.goTo) goToPanel(page.goTo);
   if (before && view.pass && before.pass !== view.pass) sayPosition(view);
 }
 
 function drawHead() {
   drawTokens(document.getElementById("strip"), page.views);
-  drawChoices(document.getElementById("choices"), page.views, page.recordings.length ? page.recordings : page.models);
+  drawChoices(
+    document.getElementById("choices"),
+    page.views,
+    page.recordings.length ? page.recordings : page.models,
+  );
   drawNotes(document.getElementById("notes"), page.views);
 }
 
 function drawPanel(name) {
   page.dirty.delete(name);
   PANELS[name](document.querySelector(`#${name} .body`), page.views);
+}
+
+// The panels above are drawn first, so that nothing moves while the page scrolls.
+function goToPanel(name) {
+  page.goTo = null;
+  const names = Object.keys(PANELS);
+  for (const above of names.slice(0, names.indexOf(name) + 1)) if (page.dirty.has(above)) drawPanel(above);
+  const panel = document.getElementById(name);
+  panel.scrollIntoView();
+  panel.querySelector("h2").focus({ preventScroll: true });
 }
 
 // Which panels need a new picture when these choices change.
@@ -62,19 +94,22 @@ function panelsOf(choices) {
   if (only("step") || !keys.length) return ["backward"];
   if (only("block", "head")) return ["attention"];
   if (only("check")) return ["attention", "inspect", "mistakes"];
-  if (only("tensor", "slice", "check")) return ["attention", "inspect", "mistakes"];
+  if (only("tensor", "slice", "check", "goTo")) return ["attention", "inspect", "mistakes"];
   return ["head", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
 }
 
 function watchPanels() {
-  const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      const name = entry.target.id;
-      if (entry.isIntersecting) page.inSight.add(name);
-      else page.inSight.delete(name);
-    }
-    plan([]);
-  }, { rootMargin: "200px" });
+  const watcher = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        const name = entry.target.id;
+        if (entry.isIntersecting) page.inSight.add(name);
+        else page.inSight.delete(name);
+      }
+      plan([]);
+    },
+    { rootMargin: "200px" },
+  );
   for (const name of Object.keys(PANELS)) {
     page.dirty.add(name);
     watcher.observe(document.getElementById(name));
@@ -90,6 +125,12 @@ function listenToReader() {
   });
   for (const button of document.querySelectorAll("[data-language]")) {
     button.addEventListener("click", () => chooseLanguage(button.dataset.language));
+  }
+  for (const link of document.querySelectorAll(".contents a, .skip")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault(); // the address keeps the language
+      goToPanel(link.getAttribute("href").slice(1));
+    });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
   new MutationObserver(() => plan()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -163,8 +204,14 @@ async function begin() {
   if (!page.models.length && !page.recordings.length) return fail(word("missing.models"));
   state.text = page.recordings.length ? json.text : state.text || json.text;
   document.getElementById("text").readOnly = page.recordings.length > 0;
-  state.position = page.recordings.length ? Math.max(page.recordings[0].tokens.length - 2, 0) : firstPlace(state.text);
-  onChange((choices) => plan(panelsOf(choices)));
+  if (page.recordings.length) state.lossOf = "all";
+  state.position = page.recordings.length
+    ? Math.max(page.recordings[0].tokens.length - 2, 0)
+    : firstPlace(state.text);
+  onChange((choices) => {
+    page.goTo = choices.goTo ?? page.goTo;
+    plan(panelsOf(choices));
+  });
   listenToReader();
   watchPanels();
   for (const button of document.querySelectorAll("[data-language]")) {
@@ -176,13 +223,24 @@ async function begin() {
 }
 
 const explorer = {
-  state, change, mistakes, runPass, finiteDifference, lens, verdictOf, models: page.models, views: () => page.views, draw,
+  state,
+  change,
+  mistakes,
+  runPass,
+  finiteDifference,
+  lens,
+  verdictOf,
+  models: page.models,
+  views: () => page.views,
+  draw,
 };
-explorer.ready = begin().then((models) => {
-  explorer.models = models ?? [];
-  return explorer;
-}).catch((error) => {
-  fail(`${word("missing.failed")} ${error.message}`);
-  throw error;
-});
+explorer.ready = begin()
+  .then((models) => {
+    explorer.models = models ?? [];
+    return explorer;
+  })
+  .catch((error) => {
+    fail(`${word("missing.failed")} ${error.message}`);
+    throw error;
+  });
 window.minigptExplorer = explorer;

@@ -9,15 +9,31 @@ const MARGIN = { left: 52, right: 14, top: 14, bottom: 46 };
 export function makeLineChart(plan) {
   const width = plan.width;
   const height = 260;
-  const numbers = plan.lines.flatMap((line) => line.values).filter((value) => Number.isFinite(value) && (value > 0 || !plan.power));
+  const numbers = plan.lines
+    .flatMap((line) => line.values)
+    .filter((value) => Number.isFinite(value) && (value > 0 || !plan.power));
   const y = plan.power ? scaleOfLogs(numbers, height) : scaleFromZero(numbers, height);
   const count = plan.xLabels.length;
   const x = (i) => MARGIN.left + (i * (width - MARGIN.left - MARGIN.right)) / Math.max(count - 1, 1);
-  const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": plan.label, class: "chart" });
+  const svg = makeSvg("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
+    "aria-label": plan.label,
+    class: "chart",
+  });
   svg.append(...makeAxes(plan, x, y, width, height));
   for (const line of plan.lines) svg.append(...drawLine(line, x, y));
-  const names = plan.lines.filter((line) => line.style !== "quiet").map((line) => make("span", { class: `key ${line.style}` }, line.name));
-  return make("figure", { class: "chart-box" }, make("div", { class: "scroll" }, svg), make("figcaption", { class: "keys" }, names));
+  const names = plan.lines
+    .filter((line) => line.style !== "quiet")
+    .map((line) => make("span", { class: `key ${line.style}` }, line.name));
+  return make(
+    "figure",
+    { class: "chart-box" },
+    make("div", { class: "scroll" }, svg),
+    make("figcaption", { class: "keys" }, names),
+  );
 }
 
 function scaleFromZero(numbers, height) {
@@ -39,8 +55,12 @@ function scaleOfLogs(numbers, height) {
   const room = height - MARGIN.top - MARGIN.bottom;
   const every = high - low > 4 ? 2 : high - low > 1.5 ? 1 : 0.5;
   const ticks = [];
-  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every) ticks.push(10 ** power);
-  return { ticks, at: (value) => (value > 0 ? MARGIN.top + (room * (high - Math.log10(value))) / (high - low) : null) };
+  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every)
+    ticks.push(10 ** power);
+  return {
+    ticks,
+    at: (value) => (value > 0 ? MARGIN.top + (room * (high - Math.log10(value))) / (high - low) : null),
+  };
 }
 
 function makeAxes(plan, x, y, width, height) {
@@ -53,26 +73,52 @@ function makeAxes(plan, x, y, width, height) {
   }
   const every = Math.ceil(plan.xLabels.length / Math.max(Math.floor((width - 70) / 34), 1));
   plan.xLabels.forEach((label, i) => {
-    if (i % every === 0) parts.push(makeSvg("text", { x: x(i), y: bottom + 16, "text-anchor": "middle" }, label));
+    if (i % every === 0)
+      parts.push(makeSvg("text", { x: x(i), y: bottom + 16, "text-anchor": "middle" }, label));
   });
-  parts.push(makeSvg("text", { x: (width + MARGIN.left) / 2, y: height - 8, "text-anchor": "middle", class: "title" }, plan.xTitle));
-  parts.push(makeSvg("text", { x: 12, y: bottom / 2, "text-anchor": "middle", class: "title", transform: `rotate(-90 12 ${bottom / 2})` }, plan.yTitle));
+  parts.push(
+    makeSvg(
+      "text",
+      { x: (width + MARGIN.left) / 2, y: height - 8, "text-anchor": "middle", class: "title" },
+      plan.xTitle,
+    ),
+  );
+  parts.push(
+    makeSvg(
+      "text",
+      {
+        x: 12,
+        y: bottom / 2,
+        "text-anchor": "middle",
+        class: "title",
+        transform: `rotate(-90 12 ${bottom / 2})`,
+      },
+      plan.yTitle,
+    ),
+  );
   return parts;
 }
 
 function shortNumber(value) {
-  return value !== 0 && (value < 0.01 || value >= 10000) ? value.toExponential(0) : String(Number(value.toPrecision(2)));
+  return value !== 0 && (value < 0.01 || value >= 10000)
+    ? value.toExponential(0)
+    : String(Number(value.toPrecision(2)));
 }
 
 function drawLine(line, x, y) {
-  const points = line.values.map((value, i) => [x(i), y.at(value)]).filter((point) => Number.isFinite(point[1]));
-  const path = points.map(([across, down], i) => `${i ? "L" : "M"}${across.toFixed(1)},${down.toFixed(1)}`).join("");
+  const points = line.values
+    .map((value, i) => [x(i), y.at(value)])
+    .filter((point) => Number.isFinite(point[1]));
+  const path = points
+    .map(([across, down], i) => `${i ? "L" : "M"}${across.toFixed(1)},${down.toFixed(1)}`)
+    .join("");
   const drawn = [makeSvg("path", { d: path, class: `line ${line.style}` })];
   if (line.style === "quiet") return drawn;
   const marks = points.map(([across, down], i) => {
-    const mark = line.style === "second"
-      ? makeSvg("rect", { x: across - 3, y: down - 3, width: 6, height: 6, class: `mark ${line.style}` })
-      : makeSvg("circle", { cx: across, cy: down, r: 3.5, class: `mark ${line.style}` });
+    const mark =
+      line.style === "second"
+        ? makeSvg("rect", { x: across - 3, y: down - 3, width: 6, height: 6, class: `mark ${line.style}` })
+        : makeSvg("circle", { cx: across, cy: down, r: 3.5, class: `mark ${line.style}` });
     mark.append(makeSvg("title", {}, `${line.name}: ${writeNumber(line.values[i])}`));
     return mark;
   });

@@ -46,12 +46,18 @@ export function checkNumber(view, name, index, where) {
 export function makeCheckCard(views, where) {
   const { check } = state;
   const view = views.find((one) => one.key === check?.view);
-  if (!check || check.where !== where || !view) return make("p", { class: "note check-hint" }, word("check.hint"));
+  if (!check || check.where !== where || !view)
+    return make("p", { class: "note check-hint" }, word("check.hint"));
   const kept = view.pass.values.get(check.name);
   if (!kept?.value) return null;
   const place = placeOf(check.index, kept.value.shape);
-  const title = make("h4", {}, word("check.title", { name: check.name, place: place.join(", "), model: titleOf(view) }));
-  if (check.refused) return make("div", { class: "check" }, title, make("p", {}, word("recorded.no_difference")));
+  const title = make(
+    "h4",
+    {},
+    word("check.title", { name: check.name, place: place.join(", "), model: titleOf(view) }),
+  );
+  if (check.refused)
+    return make("div", { class: "check" }, title, make("p", {}, word("recorded.no_difference")));
   if (check.waiting) return make("div", { class: "check" }, title, make("p", {}, word("check.waiting")));
   return make("div", { class: `check ${check.verdict}` }, title, ...answer(check, kept));
 }
@@ -61,8 +67,10 @@ function answer(check, kept) {
   const value = kept.value.data[check.index];
   const lines = [
     ["check.value", writeNumber(value)],
-    ["check.plus", result.plus.toFixed(12)], ["check.minus", result.minus.toFixed(12)],
-    ["check.numeric", result.numeric.toExponential(9)], ["check.analytic", result.analytic.toExponential(9)],
+    ["check.plus", result.plus.toFixed(12)],
+    ["check.minus", result.minus.toFixed(12)],
+    ["check.numeric", result.numeric.toExponential(9)],
+    ["check.analytic", result.analytic.toExponential(9)],
     ["check.relative", result.relative.toExponential(1)],
   ];
   const list = lines.flatMap(([key, number]) => [make("dt", {}, word(key)), make("dd", {}, number)]);

@@ -4,12 +4,40 @@ import { make } from "./make.js";
 
 const SCALES = {
   light: {
-    up: [[250, 250, 247], [198, 219, 222], [106, 168, 188], [40, 101, 148], [12, 38, 92]],
-    signed: [[8, 64, 129], [67, 140, 196], [176, 209, 230], [248, 247, 243], [244, 200, 150], [214, 118, 42], [127, 59, 8]],
+    up: [
+      [250, 250, 247],
+      [198, 219, 222],
+      [106, 168, 188],
+      [40, 101, 148],
+      [12, 38, 92],
+    ],
+    signed: [
+      [8, 64, 129],
+      [67, 140, 196],
+      [176, 209, 230],
+      [248, 247, 243],
+      [244, 200, 150],
+      [214, 118, 42],
+      [127, 59, 8],
+    ],
   },
   dark: {
-    up: [[24, 27, 33], [28, 66, 92], [36, 117, 134], [104, 183, 151], [250, 240, 170]],
-    signed: [[150, 212, 255], [62, 150, 219], [30, 78, 122], [24, 27, 33], [122, 70, 22], [224, 132, 48], [255, 208, 150]],
+    up: [
+      [24, 27, 33],
+      [28, 66, 92],
+      [36, 117, 134],
+      [104, 183, 151],
+      [250, 240, 170],
+    ],
+    signed: [
+      [150, 212, 255],
+      [62, 150, 219],
+      [30, 78, 122],
+      [24, 27, 33],
+      [122, 70, 22],
+      [224, 132, 48],
+      [255, 208, 150],
+    ],
   },
 };
 
@@ -31,7 +59,8 @@ function between(stops, part) {
 export function scaleUp(most) {
   const stops = SCALES[isDark() ? "dark" : "light"].up;
   const top = most || 1;
-  const colour = (value) => (Number.isFinite(value) ? between(stops, Math.sqrt(Math.max(value, 0) / top)) : null);
+  const colour = (value) =>
+    Number.isFinite(value) ? between(stops, Math.sqrt(Math.max(value, 0) / top)) : null;
   return { colour, ticks: [0, top / 2, top], at: (part) => part * top };
 }
 
@@ -78,7 +107,10 @@ export function makeLegend(scale, title) {
   const bar = make("span", { class: "legend-bar" });
   bar.style.background = `linear-gradient(to right, ${parts.map((rgb) => `rgb(${rgb.join(",")})`).join(",")})`;
   const numbers = scale.ticks.map((tick) => make("span", {}, writeTick(tick)));
-  return make("div", { class: "legend" },
+  return make(
+    "div",
+    { class: "legend" },
     make("span", { class: "legend-title" }, title),
-    make("span", { class: "legend-scale" }, bar, make("span", { class: "legend-numbers" }, numbers)));
+    make("span", { class: "legend-scale" }, bar, make("span", { class: "legend-numbers" }, numbers)),
+  );
 }

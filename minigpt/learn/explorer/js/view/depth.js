@@ -6,34 +6,81 @@ import { chartWidth, makeLineChart } from "./charts.js";
 import { normOf } from "./passes.js";
 import { word } from "./words.js";
 
-const SIZES = { vocab_size: 48, n_positions: 16, n_embd: 32, n_head: 4, layer_norm_epsilon: 1e-5, initializer_range: 0.02 };
-const KINDS = [["openai-gpt", "first", { model_type: "openai-gpt", afn: "gelu" }],
-  ["gpt2", "second", { model_type: "gpt2", activation_function: "gelu_new" }]];
+const SIZES = {
+  vocab_size: 48,
+  n_positions: 16,
+  n_embd: 32,
+  n_head: 4,
+  layer_norm_epsilon: 1e-5,
+  initializer_range: 0.02,
+};
+const KINDS = [
+  ["openai-gpt", "first", { model_type: "openai-gpt", afn: "gelu" }],
+  ["gpt2", "second", { model_type: "gpt2", activation_function: "gelu_new" }],
+];
 const chosen = { blocks: 12, seed: 1, times: 5 };
 let waiting = null;
 
 export function drawDepth(host) {
-  if (!host.querySelector("#depth-slider")) host.replaceChildren(makeControls(host), make("div", { class: "columns", id: "depth-charts" }));
+  if (!host.querySelector("#depth-slider"))
+    host.replaceChildren(makeControls(host), make("div", { class: "columns", id: "depth-charts" }));
   else host.querySelector(".depth-controls").replaceWith(makeControls(host));
   drawCharts(host);
 }
 
 function makeControls(host) {
   const shown = make("output", { for: "depth-slider" }, word("depth.blocks", { n: chosen.blocks }));
-  const slider = make("input", { type: "range", min: 1, max: 24, step: 1, value: chosen.blocks, id: "depth-slider", "data-focus": "depth",
+  const slider = make("input", {
+    type: "range",
+    min: 1,
+    max: 24,
+    step: 1,
+    value: chosen.blocks,
+    id: "depth-slider",
+    "data-focus": "depth",
     oninput: (event) => {
       chosen.blocks = Number(event.target.value);
       shown.textContent = word("depth.blocks", { n: chosen.blocks });
       later(host);
-    } });
-  const range = make("select", { id: "depth-range", "data-focus": "depth-range",
-    onchange: (event) => { chosen.times = Number(event.target.value); later(host); } },
-  [1, 2, 5, 10].map((times) => make("option", { value: times, selected: times === chosen.times }, (0.02 * times).toFixed(2))));
-  const again = make("button", { type: "button", class: "small", "data-focus": "depth-seed",
-    onclick: () => { chosen.seed += 1; later(host); } }, word("depth.again"));
-  return make("div", { class: "menu depth-controls" },
-    make("label", { for: "depth-slider" }, word("depth.label")), slider, shown,
-    make("label", { for: "depth-range" }, word("depth.range")), range, again);
+    },
+  });
+  const range = make(
+    "select",
+    {
+      id: "depth-range",
+      "data-focus": "depth-range",
+      onchange: (event) => {
+        chosen.times = Number(event.target.value);
+        later(host);
+      },
+    },
+    [1, 2, 5, 10].map((times) =>
+      make("option", { value: times, selected: times === chosen.times }, (0.02 * times).toFixed(2)),
+    ),
+  );
+  const again = make(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      "data-focus": "depth-seed",
+      onclick: () => {
+        chosen.seed += 1;
+        later(host);
+      },
+    },
+    word("depth.again"),
+  );
+  return make(
+    "div",
+    { class: "menu depth-controls" },
+    make("label", { for: "depth-slider" }, word("depth.label")),
+    slider,
+    shown,
+    make("label", { for: "depth-range" }, word("depth.range")),
+    range,
+    again,
+  );
 }
 
 function later(host) {
@@ -46,25 +93,60 @@ function measureKinds() {
   const ids = Array.from({ length: 16 }, (_, i) => (7 * i * i + 3 * i + 5 * chosen.seed) % SIZES.vocab_size);
   const targets = [...ids.slice(1), -100];
   return KINDS.map(([kind, style, more]) => {
-    const config = { ...SIZES, ...more, n_layer: chosen.blocks, initializer_range: SIZES.initializer_range * chosen.times };
+    const config = {
+      ...SIZES,
+      ...more,
+      n_layer: chosen.blocks,
+      initializer_range: SIZES.initializer_range * chosen.times,
+    };
     const model = freshModel(kind, config, chosen.seed);
     const pass = runPass(model, ids, { targets });
-    const norms = (which) => streamNames(model).map((name) => normOf(pass.values.get(name)[which].data) / Math.sqrt(ids.length));
-    return { name: word(style === "first" ? "depth.post" : "depth.pre"), style, values: norms("value"), gradients: norms("gradient") };
+    const norms = (which) =>
+      streamNames(model).map((name) => normOf(pass.values.get(name)[which].data) / Math.sqrt(ids.length));
+    return {
+      name: word(style === "first" ? "depth.post" : "depth.pre"),
+      style,
+      values: norms("value"),
+      gradients: norms("gradient"),
+    };
   });
 }
 
 function drawCharts(host) {
   const measured = measureKinds();
-  const xLabels = Array.from({ length: chosen.blocks + 1 }, (_, i) => (i ? String(i - 1) : word("stream.start")));
-  const chart = (which, title) => make("div", { class: "column" }, make("h3", {}, word(title)), makeLineChart({
-    label: word(title), xLabels, xTitle: word("stream.x"), yTitle: word("stream.y"), power: true, width: chartWidth(2),
-    lines: measured.map((one) => ({ name: one.name, style: one.style, values: one[which] })),
-  }));
-  const sentences = measured.map((one) => word("depth.ratio", { model: one.name,
-    ratio: writeNumber(one.gradients[1] / one.gradients[one.gradients.length - 1]),
-    stream: writeNumber(one.values[one.values.length - 1] / one.values[1]) }));
-  host.querySelector("#depth-charts").replaceChildren(chart("values", "depth.stream"), chart("gradients", "depth.gradient"),
-    make("ul", { class: "wide" }, sentences.map((sentence) => make("li", {}, sentence))));
+  const xLabels = Array.from({ length: chosen.blocks + 1 }, (_, i) =>
+    i ? String(i - 1) : word("stream.start"),
+  );
+  const chart = (which, title) =>
+    make(
+      "div",
+      { class: "column" },
+      make("h3", {}, word(title)),
+      makeLineChart({
+        label: word(title),
+        xLabels,
+        xTitle: word("stream.x"),
+        yTitle: word("stream.y"),
+        power: true,
+        width: chartWidth(2),
+        lines: measured.map((one) => ({ name: one.name, style: one.style, values: one[which] })),
+      }),
+    );
+  const sentences = measured.map((one) =>
+    word("depth.ratio", {
+      model: one.name,
+      ratio: writeNumber(one.gradients[1] / one.gradients[one.gradients.length - 1]),
+      stream: writeNumber(one.values[one.values.length - 1] / one.values[1]),
+    }),
+  );
+  host.querySelector("#depth-charts").replaceChildren(
+    chart("values", "depth.stream"),
+    chart("gradients", "depth.gradient"),
+    make(
+      "ul",
+      { class: "wide" },
+      sentences.map((sentence) => make("li", {}, sentence)),
+    ),
+  );
   announce(sentences.join(" "));
 }

@@ -7,7 +7,7 @@ const cursors = new Map(); // by the map's key, so that a redrawn map keeps its 
 const FONT = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
 // plan: { key, label, rows, columns, value(r, c), scale, describe(r, c), choose(r, c) or null,
-//         rowLabels, columnLabels, marked: column or null, cell: pixels, tall: pixels of a row }
+//         rowLabels, columnLabels, marked: a column, markedRow: a row, cell: pixels, tall: pixels of a row }
 // -> element with the map and, below it, the sentence of the cell under the cursor
 export function makeHeatmap(plan) {
   const shape = measure(plan);
@@ -15,13 +15,21 @@ export function makeHeatmap(plan) {
   const cursor = make("span", { class: "map-cursor", hidden: true });
   const sheet = make("div", { class: "map-sheet" }, canvas, cursor);
   const readout = make("p", { class: "readout" }, plan.hint ?? "\u00a0");
-  const box = make("div", {
-    class: "map", tabindex: "0", role: "application", "aria-label": plan.label, "data-focus": plan.key,
-  }, sheet);
+  const box = make(
+    "div",
+    {
+      class: "map",
+      tabindex: "0",
+      role: "application",
+      "aria-label": plan.label,
+      "data-focus": plan.key,
+    },
+    sheet,
+  );
   paint(canvas, plan, shape);
   sheet.style.width = `${shape.width}px`;
   sheet.style.height = `${shape.height}px`;
-  const map = { plan, shape, box, cursor, readout };
+  const map = { plan, shape, box, cursor, readout, tapped: null };
   listen(map);
   const kept = cursors.get(plan.key);
   if (kept && kept[0] < plan.rows && kept[1] < plan.columns) point(map, kept[0], kept[1], false);
@@ -50,10 +58,14 @@ function paint(canvas, plan, shape) {
   pen.drawImage(cellsOf(plan), left, top, plan.columns * cell, plan.rows * tall);
   if (cell >= 8 && tall >= 8) drawGrid(pen, plan, shape);
   drawLabels(pen, plan, shape);
-  if (plan.marked !== null && plan.marked !== undefined) {
-    pen.strokeStyle = isDark() ? "#ffb454" : "#b3470b";
-    pen.lineWidth = 2;
-    pen.strokeRect(left + plan.marked * cell + 1, top + 1, Math.max(cell - 2, 1), plan.rows * tall - 2);
+  pen.strokeStyle = isDark() ? "#ffb454" : "#b3470b";
+  pen.lineWidth = 2;
+  const { marked, markedRow } = plan;
+  if (marked !== undefined) {
+    pen.strokeRect(left + marked * cell + 1, top + 1, Math.max(cell - 2, 1), plan.rows * tall - 2);
+  }
+  if (markedRow !== undefined) {
+    pen.strokeRect(left + 1, top + markedRow * tall + 1, plan.columns * cell - 2, Math.max(tall - 2, 1));
   }
 }
 
@@ -79,7 +91,8 @@ function cellsOf(plan) {
 function drawGrid(pen, plan, { left, top, cell, tall, width, height }) {
   pen.fillStyle = isDark() ? "rgba(255,255,255,0.07)" : "rgba(0,0,0,0.06)";
   for (let r = 0; r <= plan.rows; r++) pen.fillRect(left, top + r * tall - (r === plan.rows), width - left, 1);
-  for (let c = 0; c <= plan.columns; c++) pen.fillRect(left + c * cell - (c === plan.columns), top, 1, height - top);
+  for (let c = 0; c <= plan.columns; c++)
+    pen.fillRect(left + c * cell - (c === plan.columns), top, 1, height - top);
 }
 
 function drawLabels(pen, plan, { left, top, cell, tall }) {
@@ -114,7 +127,9 @@ function listen(map) {
     const cell = under(event);
     if (!cell) return;
     point(map, cell[0], cell[1], true);
-    plan.choose?.(cell[0], cell[1]);
+    const again = String(map.tapped) === String(cell);
+    map.tapped = cell;
+    if (event.pointerType !== "touch" || again) plan.choose?.(cell[0], cell[1]); // a first touch only reads
   });
   box.addEventListener("focus", () => {
     const [r, c] = cursors.get(plan.key) ?? [0, 0];
@@ -135,8 +150,14 @@ function pressed(map, event) {
   const [r, c] = cursors.get(plan.key) ?? [0, 0];
   const far = event.shiftKey ? 10 : 1;
   const moves = {
-    ArrowUp: [r - far, c], ArrowDown: [r + far, c], ArrowLeft: [r, c - far], ArrowRight: [r, c + far],
-    Home: [r, 0], End: [r, plan.columns - 1], PageUp: [0, c], PageDown: [plan.rows - 1, c],
+    ArrowUp: [r - far, c],
+    ArrowDown: [r + far, c],
+    ArrowLeft: [r, c - far],
+    ArrowRight: [r, c + far],
+    Home: [r, 0],
+    End: [r, plan.columns - 1],
+    PageUp: [0, c],
+    PageDown: [plan.rows - 1, c],
   };
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
@@ -162,8 +183,10 @@ function point({ plan, shape, box, cursor, readout }, r, c, aloud) {
   readout.textContent = sentence;
   if (!aloud) return;
   announce(sentence);
-  if (left < box.scrollLeft || left > box.scrollLeft + box.clientWidth - 20) box.scrollLeft = left - box.clientWidth / 2;
-  if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 20) box.scrollTop = top - box.clientHeight / 2;
+  if (left < box.scrollLeft || left > box.scrollLeft + box.clientWidth - 20)
+    box.scrollLeft = left - box.clientWidth / 2;
+  if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 20)
+    box.scrollTop = top - box.clientHeight / 2;
 }
 
 // How many pixels a cell may have, so that `columns` of them fit beside each other in the page.

@@ -12,10 +12,16 @@ import { word } from "./words.js";
 export function drawInspect(host, views) {
   const view = views[0];
   const names = [...view.pass.values.keys()];
-  const name = names.includes(state.tensor) ? state.tensor : names.find((one) => one.endsWith("attn.qkv")) ?? names[0];
+  const name = names.includes(state.tensor)
+    ? state.tensor
+    : (names.find((one) => one.endsWith("attn.qkv")) ?? names[0]);
   host.replaceChildren(
     makeMenu(view, names, name),
-    make("div", { class: "columns" }, views.map((one) => drawOneTensor(one, name, views.length))),
+    make(
+      "div",
+      { class: "columns" },
+      views.map((one) => drawOneTensor(one, name, views.length)),
+    ),
     makeCheckCard(views, "inspect"),
   );
 }
@@ -29,15 +35,36 @@ function makeMenu(view, names, name) {
     const where = block ? word("block.one", { i: block[1] }) : word("inspect.outside");
     const group = `${word(`inspect.${kept.kind}s`)} · ${where}`;
     if (!groups.has(group)) groups.set(group, []);
-    groups.get(group).push(make("option", { value: one, selected: one === name }, `${one} ${writeShape(kept.shape ?? kept.value.shape)}`));
+    groups
+      .get(group)
+      .push(
+        make(
+          "option",
+          { value: one, selected: one === name },
+          `${one} ${writeShape(kept.shape ?? kept.value.shape)}`,
+        ),
+      );
   }
-  const select = make("select", { id: "tensor", "data-focus": "tensor", onchange: (event) => choose(event.target.value) },
-    [...groups].map(([label, options]) => make("optgroup", { label }, options)));
+  const select = make(
+    "select",
+    { id: "tensor", "data-focus": "tensor", onchange: (event) => choose(event.target.value) },
+    [...groups].map(([label, options]) => make("optgroup", { label }, options)),
+  );
   const near = (by) => names[(names.indexOf(name) + by + names.length) % names.length];
-  const button = (key, by) => make("button", { type: "button", class: "small", "data-focus": `inspect.${key}`,
-    onclick: () => choose(near(by)) }, word(`inspect.${key}`));
-  return make("div", { class: "menu" }, make("label", { for: "tensor" }, word("inspect.menu")), select,
-    button("previous", -1), button("following", 1));
+  const button = (key, by) =>
+    make(
+      "button",
+      { type: "button", class: "small", "data-focus": `inspect.${key}`, onclick: () => choose(near(by)) },
+      word(`inspect.${key}`),
+    );
+  return make(
+    "div",
+    { class: "menu" },
+    make("label", { for: "tensor" }, word("inspect.menu")),
+    select,
+    button("previous", -1),
+    button("following", 1),
+  );
 }
 
 function choose(name) {
@@ -46,21 +73,45 @@ function choose(name) {
 
 function drawOneTensor(view, name, side) {
   const kept = view.pass.values.get(name);
-  if (!kept) return make("div", { class: "column" }, make("h3", {}, titleOf(view)), make("p", {}, word("inspect.missing_here", { name })));
+  if (!kept)
+    return make(
+      "div",
+      { class: "column" },
+      make("h3", {}, titleOf(view)),
+      make("p", {}, word("inspect.missing_here", { name })),
+    );
   const { value, gradient } = kept;
   if (!value) return make("p", { class: "column" }, word("recorded.norms_only"));
   const slices = value.shape.length === 3 ? value.shape[0] : 1;
   const slice = Math.min(state.slice, slices - 1);
   const grid = gridOf(value.shape, slice);
-  const figures = word("inspect.figures", { shape: writeShape(value.shape), norm: writeNumber(normOf(finite(value.data))),
-    gradient: gradient ? writeNumber(normOf(gradient.data)) : "–" });
-  const heads = Array.from({ length: slices }, (_, h) => ({ value: h, label: String(h), title: word("head.one", { h }) }));
-  return make("div", { class: "column" },
+  const figures = word("inspect.figures", {
+    shape: writeShape(value.shape),
+    norm: writeNumber(normOf(finite(value.data))),
+    gradient: gradient ? writeNumber(normOf(gradient.data)) : "–",
+  });
+  const heads = Array.from({ length: slices }, (_, h) => ({
+    value: h,
+    label: String(h),
+    title: word("head.one", { h }),
+  }));
+  return make(
+    "div",
+    { class: "column" },
     make("h3", {}, titleOf(view)),
     make("p", {}, make("code", {}, name), " ", figures),
-    slices > 1 ? makeChoice(word("head.label"), heads, slice, (chosen) => change({ slice: chosen }), `slice.${view.key}`) : null,
-    make("div", { class: "pair" }, makeHalf(view, name, value, grid, "value", side),
-      gradient ? makeHalf(view, name, gradient, grid, "gradient", side) : make("p", { class: "note" }, word("inspect.no_gradient"))));
+    slices > 1
+      ? makeChoice(word("head.label"), heads, slice, (chosen) => change({ slice: chosen }), `slice.${view.key}`)
+      : null,
+    make(
+      "div",
+      { class: "pair" },
+      makeHalf(view, name, value, grid, "value", side),
+      gradient
+        ? makeHalf(view, name, gradient, grid, "gradient", side)
+        : make("p", { class: "note" }, word("inspect.no_gradient")),
+    ),
+  );
 }
 
 function finite(numbers) {
@@ -84,16 +135,33 @@ function makeHalf(view, name, tensor, grid, which, side) {
     const at = grid.at(r, c);
     if (at === null) return word("inspect.nothing");
     const key = overTokens ? "inspect.cell_token" : "inspect.cell";
-    return word(key, { name, place: placeOf(at, value.shape).join(", "), value: writeNumber(value.data[at]),
-      gradient: writeNumber(gradient ? gradient.data[at] : null), token: view.labels[r] });
+    return word(key, {
+      name,
+      place: placeOf(at, value.shape).join(", "),
+      value: writeNumber(value.data[at]),
+      gradient: writeNumber(gradient ? gradient.data[at] : null),
+      token: view.labels[r],
+    });
   };
   const map = makeHeatmap({
-    key: `inspect.${which}.${view.key}`, label: `${name}, ${word(`inspect.${which}`)}`, rows: grid.rows, columns: grid.columns, scale,
-    value: (r, c) => (grid.at(r, c) === null ? NaN : tensor.data[grid.at(r, c)]), describe,
+    key: `inspect.${which}.${view.key}`,
+    label: `${name}, ${word(`inspect.${which}`)}`,
+    rows: grid.rows,
+    columns: grid.columns,
+    scale,
+    value: (r, c) => (grid.at(r, c) === null ? NaN : tensor.data[grid.at(r, c)]),
+    describe,
     choose: (r, c) => (grid.at(r, c) === null ? null : checkNumber(view, name, grid.at(r, c), "inspect")),
     rowLabels: overTokens ? view.labels : null,
     cell: cellSize(grid.columns, { side: 2, margin: overTokens ? 84 : 0, most: 14, least: 3 }),
-    tall: Math.max(Math.min(Math.floor(360 / grid.rows), 14), 3), hint: word("inspect.hint"),
+    tall: Math.max(Math.min(Math.floor(360 / grid.rows), 14), 3),
+    hint: word("inspect.hint"),
   });
-  return make("div", { class: "half" }, make("h4", {}, word(`inspect.${which}`)), map, makeLegend(scale, word(`inspect.${which}`)));
+  return make(
+    "div",
+    { class: "half" },
+    make("h4", {}, word(`inspect.${which}`)),
+    map,
+    makeLegend(scale, word(`inspect.${which}`)),
+  );
 }

@@ -9,12 +9,20 @@ import { choosePosition } from "./tokens.js";
 import { inLanguage, word } from "./words.js";
 
 export function drawLens(host, views) {
-  host.replaceChildren(make("div", { class: "columns" }, views.map((view) => drawOneLens(view, views.length))));
+  host.replaceChildren(
+    make(
+      "div",
+      { class: "columns" },
+      views.map((view) => drawOneLens(view, views.length)),
+    ),
+  );
 }
 
 function drawOneLens(view, side) {
   const labels = streamLabels(view);
-  return make("div", { class: "column" },
+  return make(
+    "div",
+    { class: "column" },
     make("h3", {}, inLanguage(view.model.title)),
     make("p", { class: "context" }, word("lens.after", { text: before(view) })),
     make("div", { class: "pair" }, makeBars(view), makeLayers(view, labels)),
@@ -31,9 +39,15 @@ function before(view) {
 function makeBars(view) {
   const top = view.layers - 1;
   const best = view.best(top, view.position, 8);
-  if (!best.some(([id]) => id === view.target)) best.push([view.target, view.chance(top, view.position, view.target)]);
+  if (!best.some(([id]) => id === view.target))
+    best.push([view.target, view.chance(top, view.position, view.target)]);
   const lines = best.map(([id, p]) => makeBar(view, id, p, p === null ? 0 : p / best[0][1]));
-  return make("div", { class: "half" }, make("h4", {}, word("lens.bars")), make("ol", { class: "bars" }, lines));
+  return make(
+    "div",
+    { class: "half" },
+    make("h4", {}, word("lens.bars")),
+    make("ol", { class: "bars" }, lines),
+  );
 }
 
 function makeBar(view, id, p, part) {
@@ -41,13 +55,26 @@ function makeBar(view, id, p, part) {
   bar.style.width = `${100 * part}%`;
   const right = id === view.target;
   const percent = writeChance(p);
-  const button = make("button", {
-    type: "button", class: "word", title: view.recorded ? null : word("lens.ask"), "data-focus": `bar.${view.key}.${id}`,
-    "aria-label": word(right ? "lens.bar_target" : "lens.bar", { word: view.show(id), p: percent }),
-    "aria-disabled": view.recorded ? "true" : null,
-    onclick: () => view.recorded || change({ target: id, lossOf: "one", check: null }),
-  }, make("span", { class: "word-name" }, right ? "✓ " : "", make("span", { class: "token-text" }, view.show(id))),
-  make("span", { class: "bar-room" }, bar), make("span", { class: "word-p" }, percent));
+  const button = make(
+    "button",
+    {
+      type: "button",
+      class: "word",
+      title: view.recorded ? null : word("lens.ask"),
+      "data-focus": `bar.${view.key}.${id}`,
+      "aria-label": word(right ? "lens.bar_target" : "lens.bar", { word: view.show(id), p: percent }),
+      "aria-disabled": view.recorded ? "true" : null,
+      onclick: () => view.recorded || change({ target: id, lossOf: "one", check: null }),
+    },
+    make(
+      "span",
+      { class: "word-name" },
+      right ? "✓ " : "",
+      make("span", { class: "token-text" }, view.show(id)),
+    ),
+    make("span", { class: "bar-room" }, bar),
+    make("span", { class: "word-p" }, percent),
+  );
   return make("li", { class: right ? "right" : "" }, button);
 }
 
@@ -57,17 +84,37 @@ function writeChance(p) {
 
 // One row for each layer: its three best words, and the probability of the right one.
 function makeLayers(view, labels) {
-  const rows = labels.map((label, layer) => {
-    const cells = view.best(layer, view.position, 3).map(([id, p]) => make("td", { class: id === view.target ? "right" : "" },
-      make("span", { class: "token-text" }, view.show(id)), " ", make("small", {}, writePercent(p))));
-    const asked = writeChance(view.chance(layer, view.position, view.target));
-    return make("tr", {}, make("th", { scope: "row" }, label), cells, make("td", { class: "right" }, asked));
-  }).reverse();
-  const head = ["lens.layer", "lens.first", "lens.second", "lens.third"].map((key) => make("th", { scope: "col" }, word(key)));
+  const rows = labels
+    .map((label, layer) => {
+      const cells = view
+        .best(layer, view.position, 3)
+        .map(([id, p]) =>
+          make(
+            "td",
+            { class: id === view.target ? "right" : "" },
+            make("span", { class: "token-text" }, view.show(id)),
+            " ",
+            make("small", {}, writePercent(p)),
+          ),
+        );
+      const asked = writeChance(view.chance(layer, view.position, view.target));
+      return make("tr", {}, make("th", { scope: "row" }, label), cells, make("td", { class: "right" }, asked));
+    })
+    .reverse();
+  const head = ["lens.layer", "lens.first", "lens.second", "lens.third"].map((key) =>
+    make("th", { scope: "col" }, word(key)),
+  );
   head.push(make("th", { scope: "col" }, `✓ ${view.show(view.target)}`));
-  return make("div", { class: "half" }, make("h4", {}, word("lens.table")),
-    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": word("lens.table") },
-      make("table", { class: "layers" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))));
+  return make(
+    "div",
+    { class: "half" },
+    make("h4", {}, word("lens.table")),
+    make(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": word("lens.table") },
+      make("table", { class: "layers" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)),
+    ),
+  );
 }
 
 // Layers against tokens: how probable the next token of the text is, everywhere.
@@ -77,14 +124,31 @@ function makeWholeText(view, labels, side) {
   const scale = scaleUp(1);
   const layer = (r) => labels.length - 1 - r;
   const next = (t) => (t === view.position ? view.target : view.ids[t + 1]);
-  const value = (r, t) => (next(t) === undefined ? NaN : view.chance(layer(r), t, next(t)) ?? 0);
-  const describe = (r, t) => (next(t) === undefined ? word("lens.no_next") : word("lens.cell", {
-    layer: labels[layer(r)], token: view.labels[t], next: view.show(next(t)),
-    p: writeChance(view.chance(layer(r), t, next(t))) }));
+  const value = (r, t) => (next(t) === undefined ? NaN : (view.chance(layer(r), t, next(t)) ?? 0));
+  const describe = (r, t) =>
+    next(t) === undefined
+      ? word("lens.no_next")
+      : word("lens.cell", {
+          layer: labels[layer(r)],
+          token: view.labels[t],
+          next: view.show(next(t)),
+          p: writeChance(view.chance(layer(r), t, next(t))),
+        });
   const map = makeHeatmap({
-    key: `lens.${view.key}`, label: word("lens.map"), rows: labels.length, columns: T, value, scale, describe,
-    choose: (r, t) => choosePosition(t), rowLabels: [...labels].reverse(), columnLabels: view.labels,
-    marked: view.position, cell: cellSize(T, { side, margin: 110, least: 8, most: 26 }), tall: 20, hint: word("lens.hint"),
+    key: `lens.${view.key}`,
+    label: word("lens.map"),
+    rows: labels.length,
+    columns: T,
+    value,
+    scale,
+    describe,
+    choose: (r, t) => choosePosition(t),
+    rowLabels: [...labels].reverse(),
+    columnLabels: view.labels,
+    marked: view.position,
+    cell: cellSize(T, { side, margin: 110, least: 8, most: 26 }),
+    tall: 20,
+    hint: word("lens.hint"),
   });
   return make("div", {}, make("h4", {}, word("lens.map")), map, makeLegend(scale, word("lens.legend")));
 }

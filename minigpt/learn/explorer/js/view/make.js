@@ -52,18 +52,34 @@ let lastAnnounced = 0;
 export function announce(sentence) {
   const live = document.getElementById("live");
   const turn = ++lastAnnounced;
-  setTimeout(() => { if (turn === lastAnnounced) live.textContent = sentence; }, 150);
+  setTimeout(() => {
+    if (turn === lastAnnounced) live.textContent = sentence;
+  }, 150);
 }
 
 // One choice of several, as buttons. choices: [{ value, label, title }]; key: keeps the focus when the page is redrawn.
 export function makeChoice(label, choices, chosen, choose, key) {
-  const buttons = choices.map((choice, i) => make("button", {
-    type: "button", class: "choice", "aria-pressed": String(choice.value === chosen), title: choice.title,
-    "data-focus": `${key}.${choice.value}`, onclick: () => choose(choice.value),
-    onkeydown: (event) => moveInChoice(event, choices, i, choose, key),
-  }, choice.label));
-  return make("div", { class: "choices", role: "group", "aria-label": label },
-    make("span", { class: "choices-label", "aria-hidden": "true" }, label), buttons);
+  const buttons = choices.map((choice, i) =>
+    make(
+      "button",
+      {
+        type: "button",
+        class: "choice",
+        "aria-pressed": String(choice.value === chosen),
+        title: choice.title,
+        "data-focus": `${key}.${choice.value}`,
+        onclick: () => choose(choice.value),
+        onkeydown: (event) => moveInChoice(event, choices, i, choose, key),
+      },
+      choice.label,
+    ),
+  );
+  return make(
+    "div",
+    { class: "choices", role: "group", "aria-label": label },
+    make("span", { class: "choices-label", "aria-hidden": "true" }, label),
+    buttons,
+  );
 }
 
 function moveInChoice(event, choices, i, choose, key) {

@@ -16,14 +16,27 @@ export function drawMistakes(host, views) {
     return;
   }
   const options = [{ name: "", title: word("mistakes.none") }, ...mistakes].map((one) =>
-    make("option", { value: one.name, selected: one.name === (state.mistake ?? "") }, inLanguage(one.title)));
-  const select = make("select", { id: "mistake", "data-focus": "mistake",
-    onchange: (event) => change({ mistake: event.target.value || null, check: null }) }, options);
+    make("option", { value: one.name, selected: one.name === (state.mistake ?? "") }, inLanguage(one.title)),
+  );
+  const select = make(
+    "select",
+    {
+      id: "mistake",
+      "data-focus": "mistake",
+      onchange: (event) => change({ mistake: event.target.value || null, check: null }),
+    },
+    options,
+  );
   const chosen = mistakes.find((one) => one.name === state.mistake);
   host.replaceChildren(
     make("div", { class: "menu" }, make("label", { for: "mistake" }, word("mistakes.menu")), select),
-    ...(chosen ? [make("p", { class: "says" }, inLanguage(chosen.says)), make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
-      make("div", { class: "columns" }, views.map(drawOneComparison))] : []),
+    ...(chosen
+      ? [
+          make("p", { class: "says" }, inLanguage(chosen.says)),
+          make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
+          make("div", { class: "columns" }, views.map(drawOneComparison)),
+        ]
+      : []),
     makeCheckCard(views, "mistakes"),
   );
 }
@@ -35,21 +48,49 @@ function drawOneComparison(view) {
   const first = changed[0];
   const rows = changed.map((one) => makeRow(view, one, one === first));
   const head = ["mistakes.tensor", "mistakes.ratio", "mistakes.apart", "mistakes.expose"].map((key) =>
-    make("th", { scope: "col" }, word(key)));
-  return make("div", { class: "column" }, title,
+    make("th", { scope: "col" }, word(key)),
+  );
+  return make(
+    "div",
+    { class: "column" },
+    title,
     make("p", {}, word("mistakes.summary", { changed: changed.length, same, first: first.name })),
-    make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": word("mistakes.table") },
-      make("table", { class: "changes" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))));
+    make(
+      "div",
+      { class: "scroll tall", tabindex: "0", role: "region", "aria-label": word("mistakes.table") },
+      make("table", { class: "changes" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)),
+    ),
+  );
 }
 
 function makeRow(view, one, first) {
-  return make("tr", { class: first ? "first-wrong" : "" },
-    make("th", { scope: "row" }, make("code", {}, one.name), first ? make("span", { class: "badge" }, word("mistakes.first")) : null),
+  return make(
+    "tr",
+    { class: first ? "first-wrong" : "" },
+    make(
+      "th",
+      { scope: "row" },
+      make("code", {}, one.name),
+      first ? make("span", { class: "badge" }, word("mistakes.first")) : null,
+    ),
     make("td", {}, Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
     make("td", {}, writeNumber(one.apart)),
-    make("td", {}, make("button", { type: "button", class: "small", "data-focus": `expose.${view.key}.${one.name}`,
-      "aria-label": word("mistakes.expose_one", { name: one.name }),
-      onclick: () => checkNumber(view, one.name, one.worst, "mistakes") }, word("mistakes.check"))));
+    make(
+      "td",
+      {},
+      make(
+        "button",
+        {
+          type: "button",
+          class: "small",
+          "data-focus": `expose.${view.key}.${one.name}`,
+          "aria-label": word("mistakes.expose_one", { name: one.name }),
+          onclick: () => checkNumber(view, one.name, one.worst, "mistakes"),
+        },
+        word("mistakes.check"),
+      ),
+    ),
+  );
 }
 
 // Every gradient with the mistake against the right one, in the order in which the backward pass makes them.
@@ -71,7 +112,9 @@ function compare(view) {
 function difference(name, right, wrong) {
   const apart = wrong.map((number, i) => number - right[i]);
   let worst = 0;
-  apart.forEach((number, i) => { if (Math.abs(number) > Math.abs(apart[worst])) worst = i; });
+  apart.forEach((number, i) => {
+    if (Math.abs(number) > Math.abs(apart[worst])) worst = i;
+  });
   const size = normOf(right);
   return { name, worst, ratio: normOf(wrong) / size, apart: size ? normOf(apart) / size : normOf(apart) };
 }

@@ -41,7 +41,15 @@ export function makeViews(models, recordings) {
 function makeView(model, number) {
   const read = readText(model, state.text);
   const show = (id) => model.tokenizer.show(id);
-  const view = { key: `m${number}`, model, ...read, labels: read.ids.map(show), show, recorded: false, mistake: state.mistake };
+  const view = {
+    key: `m${number}`,
+    model,
+    ...read,
+    labels: read.ids.map(show),
+    show,
+    recorded: false,
+    mistake: state.mistake,
+  };
   if (!view.ids.length) return view;
   view.position = Math.min(state.position, view.ids.length - 1);
   view.target = targetOf(view, number);

@@ -16,8 +16,13 @@ async function openRecording(one) {
   const values = new Map();
   for (const entry of one.values) {
     const tensor = (kept) => (kept ? cutOut(numbers, kept, entry.shape) : null);
-    values.set(entry.name, { kind: entry.kind, shape: entry.shape, value: tensor(entry.value), gradient: tensor(entry.gradient),
-      norms: { value: entry.norm, gradient: entry.gradient_norm } });
+    values.set(entry.name, {
+      kind: entry.kind,
+      shape: entry.shape,
+      value: tensor(entry.value),
+      gradient: tensor(entry.gradient),
+      norms: { value: entry.norm, gradient: entry.gradient_norm },
+    });
   }
   const { name, title, config } = one;
   return { ...one, values, model: { name, title, config, kind: config.model_type, recorded: true } };
@@ -25,7 +30,10 @@ async function openRecording(one) {
 
 function cutOut(numbers, { offset, scale }, shape) {
   const size = shape.reduce((product, length) => product * length, 1);
-  return new Tensor(Float64Array.from(numbers.subarray(offset, offset + size), (number) => number * scale), shape);
+  return new Tensor(
+    Float64Array.from(numbers.subarray(offset, offset + size), (number) => number * scale),
+    shape,
+  );
 }
 
 // A view of a recording, with what `makeViews` gives for a model that computes.
@@ -36,9 +44,21 @@ export function recordedView(recording, number, position) {
   const layers = recording.lens.map((layer) => layer.top);
   const chances = (layer, t) => layers[layer][t];
   return {
-    key: `r${number}`, model, recorded: true, mistake: null, unknown: [], left: 0,
-    ids: tokens.map((token) => token.id), labels, position: at, targets, target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
-    pass: { loss, values, ms: null }, right: null, streamNames: recording.lens.map((layer) => layer.name), layers: layers.length,
+    key: `r${number}`,
+    model,
+    recorded: true,
+    mistake: null,
+    unknown: [],
+    left: 0,
+    ids: tokens.map((token) => token.id),
+    labels,
+    position: at,
+    targets,
+    target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
+    pass: { loss, values, ms: null },
+    right: null,
+    streamNames: recording.lens.map((layer) => layer.name),
+    layers: layers.length,
     show: (id) => visible(recording.labels[id] ?? `#${id}`),
     norms: (name, which) => values.get(name)?.norms[which] ?? [],
     best: (layer, t, count) => chances(layer, t).slice(0, count),
@@ -47,5 +67,5 @@ export function recordedView(recording, number, position) {
 }
 
 function visible(text) {
-  return text.replaceAll(" ", "·").replaceAll("\n", "⏎");
+  return text.replaceAll(" ", "␣").replaceAll("\n", "⏎");
 }

@@ -13,7 +13,9 @@ export function streamOf(view) {
 
 // "embedding", "block 0", …
 export function streamLabels(view) {
-  return streamOf(view).map((_, i) => (i === 0 ? word("stream.embedding") : word("stream.block", { i: i - 1 })));
+  return streamOf(view).map((_, i) =>
+    i === 0 ? word("stream.embedding") : word("stream.block", { i: i - 1 }),
+  );
 }
 
 // Every value of the stream that the picture shows, from the top down: [{ name, label }]
@@ -34,9 +36,22 @@ export function stepsOf(view) {
     steps.push({ key: "head", rows: [top] });
   }
   for (let i = blocks - 1; i >= 0; i--) {
-    const below = { name: stream[i], label: i === 0 ? word("stream.embedding") : word("stream.block", { i: i - 1 }) };
-    steps.push({ key: isPreNorm(model) ? "mlp_pre" : "mlp_post", block: i, part: "mlp", rows: rowsOfMlp(model, i) });
-    steps.push({ key: isPreNorm(model) ? "attn_pre" : "attn_post", block: i, part: "attn", rows: [...rowsOfSum(model, i), below] });
+    const below = {
+      name: stream[i],
+      label: i === 0 ? word("stream.embedding") : word("stream.block", { i: i - 1 }),
+    };
+    steps.push({
+      key: isPreNorm(model) ? "mlp_pre" : "mlp_post",
+      block: i,
+      part: "mlp",
+      rows: rowsOfMlp(model, i),
+    });
+    steps.push({
+      key: isPreNorm(model) ? "attn_pre" : "attn_post",
+      block: i,
+      part: "attn",
+      rows: [...rowsOfSum(model, i), below],
+    });
   }
   steps.push({ key: "embedding", rows: [] });
   return steps;
@@ -45,7 +60,10 @@ export function stepsOf(view) {
 function rowsOfMlp(model, i) {
   const middle = word("stream.middle", { i });
   if (isPreNorm(model)) return [{ name: `h.${i}.x_attn`, label: middle }];
-  return [{ name: `h.${i}.x_mlp`, label: word("stream.sum_mlp", { i }) }, { name: `h.${i}.ln_1`, label: middle }];
+  return [
+    { name: `h.${i}.x_mlp`, label: word("stream.sum_mlp", { i }) },
+    { name: `h.${i}.ln_1`, label: middle },
+  ];
 }
 
 function rowsOfSum(model, i) {
@@ -58,10 +76,17 @@ export function sayStep(view, step, all) {
   const T = view.ids.length;
   const C = config.n_embd;
   const values = {
-    i: step.block, T, C, V: config.vocab_size, NH: config.n_head, F: 4 * C, target: view.show(view.target),
-    token: view.labels[view.position], t: view.position,
+    i: step.block,
+    T,
+    C,
+    V: config.vocab_size,
+    NH: config.n_head,
+    F: 4 * C,
+    target: view.show(view.target),
+    token: view.labels[view.position],
+    t: view.position,
   };
-  const key = all && (step.key === "loss") ? "step.loss_all" : `step.${step.key}`;
+  const key = all && step.key === "loss" ? "step.loss_all" : `step.${step.key}`;
   return word(key, values);
 }
 

@@ -6,7 +6,13 @@ import { isPreNorm, streamLabels, streamOf, titleOf } from "./steps.js";
 import { word } from "./words.js";
 
 export function drawStream(host, views) {
-  host.replaceChildren(make("div", { class: "columns" }, views.map((view) => drawOneStream(view, views.length))));
+  host.replaceChildren(
+    make(
+      "div",
+      { class: "columns" },
+      views.map((view) => drawOneStream(view, views.length)),
+    ),
+  );
 }
 
 function drawOneStream(view, side) {
@@ -20,11 +26,17 @@ function drawOneStream(view, side) {
   const lines = others.map((t) => ({ name: view.labels[t], values: norms(t), style: "quiet" }));
   lines.push({ name: `“${token}”`, values: chosen, style: "strong" });
   const list = labels.map((label, i) => `${label} ${writeNumber(chosen[i])}`).join(", ");
-  return make("div", { class: "column" },
+  return make(
+    "div",
+    { class: "column" },
     make("h3", {}, titleOf(view)),
     makeLineChart({
-      label: word("stream.chart", { token, list }), xLabels: labels.map((_, i) => (i ? String(i - 1) : word("stream.start"))),
-      xTitle: word("stream.x"), yTitle: word("stream.y"), lines, width: chartWidth(side),
+      label: word("stream.chart", { token, list }),
+      xLabels: labels.map((_, i) => (i ? String(i - 1) : word("stream.start"))),
+      xTitle: word("stream.x"),
+      yTitle: word("stream.y"),
+      lines,
+      width: chartWidth(side),
     }),
     make("p", { class: "readout" }, word("stream.chart", { token, list })),
     make("p", { class: "note" }, word(isPreNorm(view.model) ? "stream.pre" : "stream.post")),

@@ -28,14 +28,21 @@ function bringIntoSight(strip, button) {
 function tokenButton(view, label, i) {
   const chosen = i === view.position;
   const isTarget = i === view.position + 1 && view.ids[i] === view.target;
-  return make("button", {
-    type: "button", class: `token${chosen ? " chosen" : ""}${isTarget ? " target" : ""}`,
-    tabindex: chosen ? "0" : "-1", "aria-pressed": String(chosen), "data-focus": `token.${i}`,
-    "aria-label": word("tokens.one", { token: label, place: i, id: view.ids[i] }),
-    title: word("tokens.one", { token: label, place: i, id: view.ids[i] }),
-    onclick: () => choosePosition(i),
-    onkeydown: (event) => moveToken(event, i, view.ids.length),
-  }, label);
+  return make(
+    "button",
+    {
+      type: "button",
+      class: `token${chosen ? " chosen" : ""}${isTarget ? " target" : ""}`,
+      tabindex: chosen ? "0" : "-1",
+      "aria-pressed": String(chosen),
+      "data-focus": `token.${i}`,
+      "aria-label": word("tokens.one", { token: label, place: i, id: view.ids[i] }),
+      title: word("tokens.one", { token: label, place: i, id: view.ids[i] }),
+      onclick: () => choosePosition(i),
+      onkeydown: (event) => moveToken(event, i, view.ids.length),
+    },
+    label,
+  );
 }
 
 export function choosePosition(i) {
@@ -57,9 +64,18 @@ export function drawChoices(host, views, models) {
   if (models.length > 1) choices.push({ value: "both", label: word("models.both") });
   host.replaceChildren(
     makeChoice(word("models.label"), choices, state.shown, (shown) => change({ shown, check: null }), "model"),
-    views[0].ids.length && !views[0].recorded ? makeChoice(word("loss.label"), [
-      { value: "one", label: word("loss.one") }, { value: "all", label: word("loss.all") },
-    ], state.lossOf, (lossOf) => change({ lossOf, check: null }), "loss") : "",
+    views[0].ids.length && !views[0].recorded
+      ? makeChoice(
+          word("loss.label"),
+          [
+            { value: "one", label: word("loss.one") },
+            { value: "all", label: word("loss.all") },
+          ],
+          state.lossOf,
+          (lossOf) => change({ lossOf, check: null }),
+          "loss",
+        )
+      : "",
   );
 }
 
@@ -73,11 +89,20 @@ export function drawNotes(host, views) {
   }
   if (view.left) {
     const room = view.model.config.n_positions;
-    notes.push(make("p", { class: "warning" }, word("tokens.too_long", { room, all: room + view.left, left: view.left })));
+    notes.push(
+      make(
+        "p",
+        { class: "warning" },
+        word("tokens.too_long", { room, all: room + view.left, left: view.left }),
+      ),
+    );
   }
+  if (view.labels.some((label) => /\\x[0-9a-f]{2}/.test(label)))
+    notes.push(make("p", { class: "note" }, word("tokens.bytes")));
   if (view.recorded) notes.push(make("p", { class: "warning" }, word("recorded.note")));
   if (view.mistake) notes.push(make("p", { class: "warning" }, word("mistakes.on")));
-  for (const one of views) if (one.pass) notes.push(make("p", { class: "figures" }, figures(one, views.length > 1)));
+  for (const one of views)
+    if (one.pass) notes.push(make("p", { class: "figures" }, figures(one, views.length > 1)));
   host.replaceChildren(...notes);
 }
 
@@ -85,13 +110,25 @@ function figures(view, named) {
   const { pass, model } = view;
   const which = named ? `${inLanguage(model.title)}: ` : "";
   const times = pass.ms
-    ? word("pass.ms", { forward: pass.ms.forward.toFixed(0), backward: pass.ms.backward.toFixed(0) }) : "";
-  const share = state.lossOf === "one" && !view.recorded ? word("pass.probability", { p: writePercent(Math.exp(-pass.loss)) }) : "";
-  return `${which}${word("pass.tokens", { n: view.ids.length })} · ${word("pass.loss", { loss: writeNumber(pass.loss) })}`
-    + `${share ? ` ${share}` : ""}${times ? ` · ${times}` : ""}`;
+    ? word("pass.ms", { forward: pass.ms.forward.toFixed(0), backward: pass.ms.backward.toFixed(0) })
+    : "";
+  const share =
+    state.lossOf === "one" && !view.recorded
+      ? word("pass.probability", { p: writePercent(Math.exp(-pass.loss)) })
+      : "";
+  return (
+    `${which}${word("pass.tokens", { n: view.ids.length })} · ${word("pass.loss", { loss: writeNumber(pass.loss) })}` +
+    `${share ? ` ${share}` : ""}${times ? ` · ${times}` : ""}`
+  );
 }
 
 export function sayPosition(view) {
   if (!view?.pass) return;
-  announce(word("tokens.now", { token: view.labels[view.position], target: view.show(view.target), loss: writeNumber(view.pass.loss) }));
+  announce(
+    word("tokens.now", {
+      token: view.labels[view.position],
+      target: view.show(view.target),
+      loss: writeNumber(view.pass.loss),
+    }),
+  );
 }
