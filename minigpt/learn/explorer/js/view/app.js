@@ -1,6 +1,6 @@
 // The page begins here: it opens the models, listens to the reader, and draws the panels that are in sight.
 
-import { finiteDifference, lens, mistakes, openModels, probabilities, runPass } from "../session.js";
+import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
 import { verdictOf } from "./check.js";
@@ -8,7 +8,9 @@ import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
 import { drawMistakes } from "./mistakes.js";
-import { makeViews, readText, rowOf } from "./passes.js";
+import { whatIsMissing } from "./missing.js";
+import { makeViews } from "./passes.js";
+import { firstPlace, lastPlace } from "./places.js";
 import { openRecordings } from "./recordings.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
@@ -24,7 +26,7 @@ const PANELS = {
   mistakes: drawMistakes,
   depth: drawDepth,
 };
-const TYPING = 120; // milliseconds without a key before the text is computed
+const TYPING = 60; // milliseconds without a key before the text is computed
 
 const page = {
   models: [],
@@ -35,6 +37,7 @@ const page = {
   planned: false,
   typing: null,
   goTo: null,
+  slow: false, // did the last picture take long?
 };
 
 // Draw on the next frame, once, however many choices changed.
@@ -42,10 +45,25 @@ function plan(what = ["head", ...Object.keys(PANELS)]) {
   for (const name of what) page.dirty.add(name);
   if (page.planned) return;
   page.planned = true;
-  requestAnimationFrame(() => {
-    page.planned = false;
+  document.body.classList.toggle("busy", page.slow);
+  const start = page.slow ? requestAnimationFrame : (paint) => paint(); // a frame more, so that "busy" is seen
+  requestAnimationFrame(() => start(drawNow));
+}
+
+function drawNow() {
+  page.planned = false;
+  const started = performance.now();
+  const line = document.getElementById("problem");
+  try {
     draw();
-  });
+    line.hidden = true;
+  } catch (error) {
+    line.textContent = `${word("missing.drawing")} ${error.message}`;
+    line.hidden = false;
+    console.error(error);
+  }
+  page.slow = performance.now() - started > 700;
+  document.body.classList.remove("busy");
 }
 
 function draw() {
@@ -140,50 +158,32 @@ function listenToReader() {
     width = window.innerWidth;
   });
   window.addEventListener("beforeprint", () => {
-    for (const name of [...page.dirty]) drawPanel(name);
+    for (const name of Object.keys(PANELS)) if (page.dirty.has(name)) drawPanel(name);
   });
 }
 
 function setText(text) {
   const atEnd = state.position >= page.views[0].ids.length - 2;
-  change({ text, target: null, check: null, position: atEnd ? lastPlace(text) : state.position });
-}
-
-// The last token that has one after it, so that there is something to compare with.
-function lastPlace(text) {
-  const model = page.models[Number(state.shown)] ?? page.models[0];
-  if (!model) return 0;
-  const room = model.config.n_positions;
-  return Math.max(Math.min(model.tokenizer.encode(text).ids.length, room) - 2, 0);
-}
-
-// Where the page begins: the last token after which the model is neither sure nor lost, so that there is a gradient.
-function firstPlace(text) {
-  const [model] = page.models;
-  const { ids } = readText(model, text);
-  if (ids.length < 2) return 0;
-  const p = probabilities(runPass(model, ids, { backward: false }).logits);
-  const open = (t) => rowOf(p, t)[ids[t + 1]] > 0.05 && rowOf(p, t)[ids[t + 1]] < 0.7;
-  for (let t = ids.length - 2; t >= 2; t--) if (open(t)) return t;
-  return ids.length - 2;
+  change({
+    text,
+    target: null,
+    check: null,
+    position: atEnd ? lastPlace(page.views[0].model, text) : state.position,
+  });
 }
 
 function chooseLanguage(code) {
   setLanguage(code);
   history.replaceState(null, "", `#lang=${code}`);
-  for (const button of document.querySelectorAll("[data-language]")) {
-    button.setAttribute("aria-pressed", String(button.dataset.language === code));
-  }
+  markLanguage();
   document.querySelector("#depth .body").replaceChildren();
   plan();
 }
 
-// What this browser lacks, as a sentence; null if nothing.
-function whatIsMissing() {
-  if (typeof DecompressionStream === "undefined") return word("missing.decompression");
-  if (!document.createElement("canvas").getContext?.("2d")) return word("missing.canvas");
-  if (typeof IntersectionObserver === "undefined") return word("missing.observer");
-  return null;
+function markLanguage() {
+  for (const button of document.querySelectorAll("[data-language]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.language === language()));
+  }
 }
 
 function fail(sentence) {
@@ -207,16 +207,14 @@ async function begin() {
   if (page.recordings.length) state.lossOf = "all";
   state.position = page.recordings.length
     ? Math.max(page.recordings[0].tokens.length - 2, 0)
-    : firstPlace(state.text);
+    : firstPlace(page.models[0], state.text);
   onChange((choices) => {
     page.goTo = choices.goTo ?? page.goTo;
     plan(panelsOf(choices));
   });
   listenToReader();
   watchPanels();
-  for (const button of document.querySelectorAll("[data-language]")) {
-    button.setAttribute("aria-pressed", String(button.dataset.language === language()));
-  }
+  markLanguage();
   document.getElementById("loading").hidden = true;
   draw();
   return page.models;

@@ -4,7 +4,8 @@ import { make, makeSvg, writeNumber } from "./make.js";
 
 const MARGIN = { left: 52, right: 14, top: 14, bottom: 46 };
 
-// plan: { label, xLabels: [string], xTitle, yTitle, lines: [{ name, values, style }], power: true for powers of ten, width }
+// plan: { label, xLabels: [string], xTitle, yTitle, lines: [{ name, values, style }], width,
+//         power: true for a scale of powers of ten }
 // style: "quiet" | "strong" | "first" | "second"
 export function makeLineChart(plan) {
   const width = plan.width;

@@ -1,7 +1,7 @@
 // GPT-1 beside GPT-2 with new weights, from 1 to 24 blocks: where the norm of the stream and of the gradient goes.
 
 import { freshModel, runPass, streamNames } from "../session.js";
-import { announce, make, writeNumber } from "./make.js";
+import { announce, make, makeButton, makeMenu, writeNumber } from "./make.js";
 import { chartWidth, makeLineChart } from "./charts.js";
 import { normOf } from "./passes.js";
 import { word } from "./words.js";
@@ -18,69 +18,37 @@ const KINDS = [
   ["openai-gpt", "first", { model_type: "openai-gpt", afn: "gelu" }],
   ["gpt2", "second", { model_type: "gpt2", activation_function: "gelu_new" }],
 ];
+const TIMES = [1, 2, 5, 10]; // the standard deviation of the first weights, in units of 0.02
 const chosen = { blocks: 12, seed: 1, times: 5 };
 let waiting = null;
 
 export function drawDepth(host) {
-  if (!host.querySelector("#depth-slider"))
-    host.replaceChildren(makeControls(host), make("div", { class: "columns", id: "depth-charts" }));
-  else host.querySelector(".depth-controls").replaceWith(makeControls(host));
+  const controls = host.querySelector(".depth-controls");
+  if (controls) controls.replaceWith(makeControls(host));
+  else host.replaceChildren(makeControls(host), make("div", { class: "columns", id: "depth-charts" }));
   drawCharts(host);
 }
 
 function makeControls(host) {
   const shown = make("output", { for: "depth-slider" }, word("depth.blocks", { n: chosen.blocks }));
-  const slider = make("input", {
-    type: "range",
-    min: 1,
-    max: 24,
-    step: 1,
-    value: chosen.blocks,
-    id: "depth-slider",
-    "data-focus": "depth",
-    oninput: (event) => {
-      chosen.blocks = Number(event.target.value);
-      shown.textContent = word("depth.blocks", { n: chosen.blocks });
-      later(host);
-    },
+  const choose = (choice) => {
+    Object.assign(chosen, choice);
+    shown.textContent = word("depth.blocks", { n: chosen.blocks });
+    later(host);
+  };
+  const slider = make("input", { type: "range", min: 1, max: 24, value: chosen.blocks, id: "depth-slider" });
+  slider.addEventListener("input", () => choose({ blocks: Number(slider.value) }));
+  const options = TIMES.map((times) => {
+    const deviation = (SIZES.initializer_range * times).toFixed(2);
+    return make("option", { value: times, selected: times === chosen.times }, deviation);
   });
-  const range = make(
-    "select",
-    {
-      id: "depth-range",
-      "data-focus": "depth-range",
-      onchange: (event) => {
-        chosen.times = Number(event.target.value);
-        later(host);
-      },
-    },
-    [1, 2, 5, 10].map((times) =>
-      make("option", { value: times, selected: times === chosen.times }, (0.02 * times).toFixed(2)),
-    ),
+  const label = make("label", { for: "depth-slider" }, word("depth.label"));
+  const range = makeMenu("depth-range", word("depth.range"), options, (times) =>
+    choose({ times: Number(times) }),
   );
-  const again = make(
-    "button",
-    {
-      type: "button",
-      class: "small",
-      "data-focus": "depth-seed",
-      onclick: () => {
-        chosen.seed += 1;
-        later(host);
-      },
-    },
-    word("depth.again"),
-  );
-  return make(
-    "div",
-    { class: "menu depth-controls" },
-    make("label", { for: "depth-slider" }, word("depth.label")),
-    slider,
-    shown,
-    make("label", { for: "depth-range" }, word("depth.range")),
-    range,
-    again,
-  );
+  const draw = () => choose({ seed: chosen.seed + 1 });
+  const again = makeButton(word("depth.again"), "depth-seed", draw);
+  return make("div", { class: "menu depth-controls" }, label, slider, shown, range, again);
 }
 
 function later(host) {
@@ -88,7 +56,8 @@ function later(host) {
   waiting = setTimeout(() => drawCharts(host), 40);
 }
 
-// -> [{ name, style, values, gradients }]: the root mean square of a token's vector, and that of its gradient, over the stream
+// -> [{ name, style, values, gradients }]
+// The size of a token's vector at each place of the stream (root mean square over the tokens), and of its gradient.
 function measureKinds() {
   const ids = Array.from({ length: 16 }, (_, i) => (7 * i * i + 3 * i + 5 * chosen.seed) % SIZES.vocab_size);
   const targets = [...ids.slice(1), -100];

@@ -1,6 +1,6 @@
 // Every tensor of the pass by its name: values and gradients side by side.
 
-import { make, makeChoice, writeNumber, writeShape } from "./make.js";
+import { make, makeButton, makeChoice, makeMenu, writeNumber, writeShape } from "./make.js";
 import { largest, makeLegend, scaleSigned } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { checkNumber, makeCheckCard, placeOf } from "./check.js";
@@ -16,7 +16,7 @@ export function drawInspect(host, views) {
     ? state.tensor
     : (names.find((one) => one.endsWith("attn.qkv")) ?? names[0]);
   host.replaceChildren(
-    makeMenu(view, names, name),
+    makeTensorMenu(view, names, name),
     make(
       "div",
       { class: "columns" },
@@ -27,59 +27,34 @@ export function drawInspect(host, views) {
 }
 
 // One menu of all names, in groups; and buttons for the one before and the one after.
-function makeMenu(view, names, name) {
+function makeTensorMenu(view, names, name) {
   const groups = new Map();
   for (const one of names) {
     const kept = view.pass.values.get(one);
     const block = /^h\.(\d+)\./.exec(one);
     const where = block ? word("block.one", { i: block[1] }) : word("inspect.outside");
     const group = `${word(`inspect.${kept.kind}s`)} · ${where}`;
+    const label = `${one} ${writeShape(kept.shape ?? kept.value.shape)}`;
     if (!groups.has(group)) groups.set(group, []);
-    groups
-      .get(group)
-      .push(
-        make(
-          "option",
-          { value: one, selected: one === name },
-          `${one} ${writeShape(kept.shape ?? kept.value.shape)}`,
-        ),
-      );
+    groups.get(group).push(make("option", { value: one, selected: one === name }, label));
   }
-  const select = make(
-    "select",
-    { id: "tensor", "data-focus": "tensor", onchange: (event) => choose(event.target.value) },
-    [...groups].map(([label, options]) => make("optgroup", { label }, options)),
-  );
+  const options = [...groups].map(([label, members]) => make("optgroup", { label }, members));
   const near = (by) => names[(names.indexOf(name) + by + names.length) % names.length];
   const button = (key, by) =>
-    make(
-      "button",
-      { type: "button", class: "small", "data-focus": `inspect.${key}`, onclick: () => choose(near(by)) },
-      word(`inspect.${key}`),
-    );
-  return make(
-    "div",
-    { class: "menu" },
-    make("label", { for: "tensor" }, word("inspect.menu")),
-    select,
-    button("previous", -1),
-    button("following", 1),
-  );
+    makeButton(word(`inspect.${key}`), `inspect.${key}`, () => chooseTensor(near(by)));
+  const menu = makeMenu("tensor", word("inspect.menu"), options, chooseTensor);
+  return make("div", { class: "menu" }, menu, button("previous", -1), button("following", 1));
 }
 
-function choose(name) {
+function chooseTensor(name) {
   change({ tensor: name, slice: 0, check: null });
 }
 
 function drawOneTensor(view, name, side) {
   const kept = view.pass.values.get(name);
+  const title = make("h3", {}, titleOf(view));
   if (!kept)
-    return make(
-      "div",
-      { class: "column" },
-      make("h3", {}, titleOf(view)),
-      make("p", {}, word("inspect.missing_here", { name })),
-    );
+    return make("div", { class: "column" }, title, make("p", {}, word("inspect.missing_here", { name })));
   const { value, gradient } = kept;
   if (!value) return make("p", { class: "column" }, word("recorded.norms_only"));
   const slices = value.shape.length === 3 ? value.shape[0] : 1;
@@ -98,7 +73,7 @@ function drawOneTensor(view, name, side) {
   return make(
     "div",
     { class: "column" },
-    make("h3", {}, titleOf(view)),
+    title,
     make("p", {}, make("code", {}, name), " ", figures),
     slices > 1
       ? makeChoice(word("head.label"), heads, slice, (chosen) => change({ slice: chosen }), `slice.${view.key}`)

@@ -1,6 +1,6 @@
 // What the model would say next, after the embedding and after each block.
 
-import { make, writePercent } from "./make.js";
+import { make, makeBar, makeButton, makeTable, writePercent } from "./make.js";
 import { makeLegend, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { streamLabels } from "./steps.js";
@@ -41,7 +41,7 @@ function makeBars(view) {
   const best = view.best(top, view.position, 8);
   if (!best.some(([id]) => id === view.target))
     best.push([view.target, view.chance(top, view.position, view.target)]);
-  const lines = best.map(([id, p]) => makeBar(view, id, p, p === null ? 0 : p / best[0][1]));
+  const lines = best.map(([id, p]) => makeWordBar(view, id, p, p === null ? 0 : p / best[0][1]));
   return make(
     "div",
     { class: "half" },
@@ -50,31 +50,18 @@ function makeBars(view) {
   );
 }
 
-function makeBar(view, id, p, part) {
-  const bar = make("span", { class: "bar" });
-  bar.style.width = `${100 * part}%`;
+function makeWordBar(view, id, p, part) {
   const right = id === view.target;
   const percent = writeChance(p);
-  const button = make(
-    "button",
-    {
-      type: "button",
-      class: "word",
-      title: view.recorded ? null : word("lens.ask"),
-      "data-focus": `bar.${view.key}.${id}`,
-      "aria-label": word(right ? "lens.bar_target" : "lens.bar", { word: view.show(id), p: percent }),
-      "aria-disabled": view.recorded ? "true" : null,
-      onclick: () => view.recorded || change({ target: id, lossOf: "one", check: null }),
-    },
-    make(
-      "span",
-      { class: "word-name" },
-      right ? "✓ " : "",
-      make("span", { class: "token-text" }, view.show(id)),
-    ),
-    make("span", { class: "bar-room" }, bar),
-    make("span", { class: "word-p" }, percent),
-  );
+  const name = make("span", { class: "word-name" }, `${right ? "✓ " : ""}${view.show(id)}`);
+  const ask = () => view.recorded || change({ target: id, lossOf: "one", check: null });
+  const button = makeButton(name, `bar.${view.key}.${id}`, ask, {
+    class: "word",
+    title: view.recorded ? null : word("lens.ask"),
+    "aria-label": word(right ? "lens.bar_target" : "lens.bar", { word: view.show(id), p: percent }),
+    "aria-disabled": view.recorded ? "true" : null,
+  });
+  button.append(makeBar(part), make("span", { class: "word-p" }, percent));
   return make("li", { class: right ? "right" : "" }, button);
 }
 
@@ -84,36 +71,30 @@ function writeChance(p) {
 
 // One row for each layer: its three best words, and the probability of the right one.
 function makeLayers(view, labels) {
-  const rows = labels
-    .map((label, layer) => {
-      const cells = view
-        .best(layer, view.position, 3)
-        .map(([id, p]) =>
-          make(
-            "td",
-            { class: id === view.target ? "right" : "" },
-            make("span", { class: "token-text" }, view.show(id)),
-            " ",
-            make("small", {}, writePercent(p)),
-          ),
-        );
-      const asked = writeChance(view.chance(layer, view.position, view.target));
-      return make("tr", {}, make("th", { scope: "row" }, label), cells, make("td", { class: "right" }, asked));
-    })
-    .reverse();
-  const head = ["lens.layer", "lens.first", "lens.second", "lens.third"].map((key) =>
-    make("th", { scope: "col" }, word(key)),
+  const rows = labels.map((label, layer) => {
+    const cells = view.best(layer, view.position, 3).map(([id, p]) => wordCell(view, id, p));
+    const asked = writeChance(view.chance(layer, view.position, view.target));
+    cells.push(make("td", { class: "right" }, asked));
+    return { label, cells };
+  });
+  const titles = ["lens.layer", "lens.first", "lens.second", "lens.third"].map((key) => word(key));
+  const table = makeTable(
+    word("lens.table"),
+    "layers",
+    [...titles, `✓ ${view.show(view.target)}`],
+    rows.reverse(),
   );
-  head.push(make("th", { scope: "col" }, `✓ ${view.show(view.target)}`));
+  return make("div", { class: "half" }, make("h4", {}, word("lens.table")), table);
+}
+
+function wordCell(view, id, p) {
+  const name = make("span", { class: "token-text" }, view.show(id));
   return make(
-    "div",
-    { class: "half" },
-    make("h4", {}, word("lens.table")),
-    make(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": word("lens.table") },
-      make("table", { class: "layers" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)),
-    ),
+    "td",
+    { class: id === view.target ? "right" : "" },
+    name,
+    " ",
+    make("small", {}, writePercent(p)),
   );
 }
 

@@ -4,8 +4,38 @@
 export function make(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   setAttributes(made, attributes);
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat(2).filter((child) => child !== null && child !== undefined));
   return made;
+}
+
+// focus: the name under which the button keeps the focus when the page is redrawn
+export function makeButton(label, focus, onclick, more = {}) {
+  return make("button", { type: "button", class: "small", "data-focus": focus, onclick, ...more }, label);
+}
+
+// A menu with its label; options: elements -> [label, menu]
+export function makeMenu(id, label, options, choose) {
+  const onchange = (event) => choose(event.target.value);
+  return [make("label", { for: id }, label), make("select", { id, "data-focus": id, onchange }, options)];
+}
+
+// A bar as long as its part (0 to 1) of the room.
+export function makeBar(part) {
+  const bar = make("span", { class: "bar" });
+  bar.style.width = `${100 * part}%`;
+  return make("span", { class: "bar-room" }, bar);
+}
+
+// A table that scrolls in its own box. heads: labels of the columns; rows: [{ label, cells: [td], class }]
+export function makeTable(label, kind, heads, rows) {
+  const titles = heads.map((head) => make("th", { scope: "col" }, head));
+  const lines = rows.map((row) =>
+    make("tr", { class: row.class }, make("th", { scope: "row" }, row.label), row.cells),
+  );
+  const table = make("table", { class: kind });
+  table.append(make("thead", {}, make("tr", {}, titles)), make("tbody", {}, lines));
+  const box = kind === "changes" ? "scroll tall" : "scroll";
+  return make("div", { class: box, tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,7 +1,7 @@
 // A planted mistake: which gradients it changes, and how a finite difference finds it.
 
 import { mistakes } from "../session.js";
-import { make, writeNumber } from "./make.js";
+import { make, makeButton, makeMenu, makeTable, writeNumber } from "./make.js";
 import { checkNumber, makeCheckCard } from "./check.js";
 import { normOf } from "./passes.js";
 import { titleOf } from "./steps.js";
@@ -15,82 +15,60 @@ export function drawMistakes(host, views) {
     host.replaceChildren(make("p", { class: "note" }, word("recorded.no_mistakes")));
     return;
   }
-  const options = [{ name: "", title: word("mistakes.none") }, ...mistakes].map((one) =>
-    make("option", { value: one.name, selected: one.name === (state.mistake ?? "") }, inLanguage(one.title)),
-  );
-  const select = make(
-    "select",
-    {
-      id: "mistake",
-      "data-focus": "mistake",
-      onchange: (event) => change({ mistake: event.target.value || null, check: null }),
-    },
-    options,
-  );
   const chosen = mistakes.find((one) => one.name === state.mistake);
   host.replaceChildren(
-    make("div", { class: "menu" }, make("label", { for: "mistake" }, word("mistakes.menu")), select),
-    ...(chosen
-      ? [
-          make("p", { class: "says" }, inLanguage(chosen.says)),
-          make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
-          make("div", { class: "columns" }, views.map(drawOneComparison)),
-        ]
-      : []),
+    makeMistakeMenu(),
+    ...(chosen ? describe(chosen, views) : []),
     makeCheckCard(views, "mistakes"),
   );
+}
+
+function makeMistakeMenu() {
+  const list = [{ name: "", title: word("mistakes.none") }, ...mistakes];
+  const options = list.map((one) => {
+    const selected = one.name === (state.mistake ?? "");
+    return make("option", { value: one.name, selected }, inLanguage(one.title));
+  });
+  const plant = (name) => change({ mistake: name || null, check: null });
+  return make("div", { class: "menu" }, makeMenu("mistake", word("mistakes.menu"), options, plant));
+}
+
+function describe(chosen, views) {
+  return [
+    make("p", { class: "says" }, inLanguage(chosen.says)),
+    make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
+    make("div", { class: "columns" }, views.map(drawOneComparison)),
+  ];
 }
 
 function drawOneComparison(view) {
   const { changed, same } = compare(view);
   const title = make("h3", {}, titleOf(view));
   if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
-  const first = changed[0];
-  const rows = changed.map((one) => makeRow(view, one, one === first));
-  const head = ["mistakes.tensor", "mistakes.ratio", "mistakes.apart", "mistakes.expose"].map((key) =>
-    make("th", { scope: "col" }, word(key)),
+  const rows = changed.map((one) => rowOfChange(view, one, one === changed[0]));
+  const titles = ["mistakes.tensor", "mistakes.ratio", "mistakes.apart", "mistakes.expose"].map((key) =>
+    word(key),
   );
-  return make(
-    "div",
-    { class: "column" },
-    title,
-    make("p", {}, word("mistakes.summary", { changed: changed.length, same, first: first.name })),
-    make(
-      "div",
-      { class: "scroll tall", tabindex: "0", role: "region", "aria-label": word("mistakes.table") },
-      make("table", { class: "changes" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)),
-    ),
-  );
+  const figures = { changed: changed.length, same, first: changed[0].name };
+  const table = makeTable(word("mistakes.table"), "changes", titles, rows);
+  return make("div", { class: "column" }, title, make("p", {}, word("mistakes.summary", figures)), table);
 }
 
-function makeRow(view, one, first) {
-  return make(
-    "tr",
-    { class: first ? "first-wrong" : "" },
-    make(
-      "th",
-      { scope: "row" },
-      make("code", {}, one.name),
-      first ? make("span", { class: "badge" }, word("mistakes.first")) : null,
-    ),
-    make("td", {}, Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
-    make("td", {}, writeNumber(one.apart)),
-    make(
-      "td",
-      {},
-      make(
-        "button",
-        {
-          type: "button",
-          class: "small",
-          "data-focus": `expose.${view.key}.${one.name}`,
-          "aria-label": word("mistakes.expose_one", { name: one.name }),
-          onclick: () => checkNumber(view, one.name, one.worst, "mistakes"),
-        },
-        word("mistakes.check"),
-      ),
-    ),
-  );
+function rowOfChange(view, one, first) {
+  const badge = first ? make("span", { class: "badge" }, word("mistakes.first")) : "";
+  const check = () => checkNumber(view, one.name, one.worst, "mistakes");
+  const button = makeButton(word("mistakes.check"), `expose.${view.key}.${one.name}`, check, {
+    "aria-label": word("mistakes.expose_one", { name: one.name }),
+  });
+  return {
+    class: first ? "first-wrong" : "",
+    label: make("span", {}, make("code", {}, one.name), badge),
+    cells: [
+      make("td", {}, Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
+      make("td", {}, writeNumber(one.apart)),
+      make("td", {}, button),
+    ],
+  };
 }
 
 // Every gradient with the mistake against the right one, in the order in which the backward pass makes them.
