@@ -72,18 +72,13 @@ function writeChance(p) {
 // One row for each layer: its three best words, and the probability of the right one.
 function makeLayers(view, labels) {
   const rows = labels.map((label, layer) => {
-    const cells = view.best(layer, view.position, 3).map(([id, p]) => wordCell(view, id, p));
     const asked = writeChance(view.chance(layer, view.position, view.target));
-    cells.push(make("td", { class: "right" }, asked));
-    return { label, cells };
+    const best = view.best(layer, view.position, 3).map(([id, p]) => wordCell(view, id, p));
+    return { label, cells: [make("td", { class: "right" }, asked), ...best] };
   });
-  const titles = ["lens.layer", "lens.first", "lens.second", "lens.third"].map((key) => word(key));
-  const table = makeTable(
-    word("lens.table"),
-    "layers",
-    [...titles, `✓ ${view.show(view.target)}`],
-    rows.reverse(),
-  );
+  const best = ["lens.first", "lens.second", "lens.third"].map((key) => word(key));
+  const titles = [word("lens.layer"), `✓ ${view.show(view.target)}`, ...best];
+  const table = makeTable(word("lens.table"), "layers", titles, rows.reverse());
   return make("div", { class: "half" }, make("h4", {}, word("lens.table")), table);
 }
 

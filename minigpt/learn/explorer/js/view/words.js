@@ -28,7 +28,7 @@ export function setLanguage(code) {
   document.title = word("title");
 }
 
-// word("blocks", { n: 4 }) -> the sentence in the page's language, {n} filled in
+// word("pass.tokens", { n: 4 }) -> the sentence in the page's language, {n} filled in
 export function word(key, values = {}) {
   const sentence = dictionary.words[dictionary.language][key] ?? dictionary.words.en[key] ?? key;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
