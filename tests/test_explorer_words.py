@@ -9,7 +9,7 @@ from minigpt.files.disk import read_text, read_toml
 EXPLORER = Path(minigpt.__file__).parent / "learn" / "explorer"
 VIEW = EXPLORER / "js" / "view"
 WORD = re.compile(r'\bword\(\s*"([\w.]+)"')
-FAMILY = re.compile(r"`([a-z]+\.[a-z_]*)\$\{")  # word(`check.${verdict}`): all words that begin like this
+FAMILY = re.compile(r"\bword\(\s*`([a-z]+\.[a-z_]*)\$\{")  # word(`check.${verdict}`): all words that begin like this
 BLANK = re.compile(r"\{(\w+)\}")
 
 
