@@ -86,8 +86,8 @@ export function sayStep(view, step, all) {
     token: view.labels[view.position],
     t: view.position,
   };
-  const key = all && step.key === "loss" ? "step.loss_all" : `step.${step.key}`;
-  return word(key, values);
+  if (all && step.key === "loss") return word("step.loss_all", values);
+  return word(`step.${step.key}`, values);
 }
 
 // "block 3 MLP"
