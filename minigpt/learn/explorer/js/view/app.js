@@ -8,13 +8,14 @@ import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
 import { drawMistakes } from "./mistakes.js";
+import { drawNotes } from "./notes.js";
 import { whatIsMissing } from "./missing.js";
 import { makeViews } from "./passes.js";
 import { firstPlace, lastPlace } from "./places.js";
 import { openRecordings } from "./recordings.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
-import { drawChoices, drawNotes, drawTokens, sayPosition } from "./tokens.js";
+import { drawChoices, drawTokens, sayPosition } from "./tokens.js";
 import { firstLanguage, language, setLanguage, setWords, word } from "./words.js";
 
 const PANELS = {

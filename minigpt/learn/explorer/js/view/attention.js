@@ -5,7 +5,7 @@ import { largest, makeLegend, scaleSigned, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { checkNumber, makeCheckCard } from "./check.js";
 import { rowOf } from "./passes.js";
-import { titleOf } from "./steps.js";
+import { makeTitle, titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -54,7 +54,7 @@ function drawOneBlock(view, block, head, side) {
   return make(
     "div",
     { class: "column" },
-    make("h3", {}, titleOf(view)),
+    makeTitle(view),
     make(
       "div",
       { class: "thumbs", role: "group", "aria-label": word("attention.heads", { i: block }) },

@@ -5,7 +5,7 @@ import { largest, makeLegend, scaleOfPowers } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { makeHeads, makeInputs } from "./shares.js";
 import { makeStepper, sayStepOnce } from "./stepper.js";
-import { nameStep, sayStep, stepsOf, titleOf } from "./steps.js";
+import { makeTitle, nameStep, sayStep, stepsOf, titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -23,7 +23,7 @@ function drawOneWalk(view, side) {
   return make(
     "div",
     { class: "column" },
-    make("h3", {}, titleOf(view)),
+    makeTitle(view),
     make(
       "p",
       { class: "step-sentence" },

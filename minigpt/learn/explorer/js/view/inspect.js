@@ -5,7 +5,7 @@ import { largest, makeLegend, scaleSigned } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { checkNumber, makeCheckCard, placeOf } from "./check.js";
 import { normOf } from "./passes.js";
-import { titleOf } from "./steps.js";
+import { makeTitle, titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -52,7 +52,7 @@ function chooseTensor(name) {
 
 function drawOneTensor(view, name, side) {
   const kept = view.pass.values.get(name);
-  const title = make("h3", {}, titleOf(view));
+  const title = makeTitle(view);
   if (!kept)
     return make("div", { class: "column" }, title, make("p", {}, word("inspect.missing_here", { name })));
   const { value, gradient } = kept;

@@ -3,10 +3,10 @@
 import { make, makeBar, makeButton, makeTable, writePercent } from "./make.js";
 import { makeLegend, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
-import { streamLabels } from "./steps.js";
+import { makeTitle, streamLabels } from "./steps.js";
 import { change } from "./state.js";
 import { choosePosition } from "./tokens.js";
-import { inLanguage, word } from "./words.js";
+import { word } from "./words.js";
 
 export function drawLens(host, views) {
   host.replaceChildren(
@@ -23,7 +23,7 @@ function drawOneLens(view, side) {
   return make(
     "div",
     { class: "column" },
-    make("h3", {}, inLanguage(view.model.title)),
+    makeTitle(view),
     make("p", { class: "context" }, word("lens.after", { text: before(view) })),
     make("div", { class: "pair" }, makeBars(view), makeLayers(view, labels)),
     makeWholeText(view, labels, side),

@@ -46,7 +46,7 @@ function drawOneComparison(view) {
   const title = make("h3", {}, titleOf(view));
   if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
   const rows = changed.map((one) => rowOfChange(view, one, one === changed[0]));
-  const titles = ["mistakes.tensor", "mistakes.ratio", "mistakes.apart", "mistakes.expose"].map((key) =>
+  const titles = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"].map((key) =>
     word(key),
   );
   const figures = { changed: changed.length, same, first: changed[0].name };
@@ -64,9 +64,9 @@ function rowOfChange(view, one, first) {
     class: first ? "first-wrong" : "",
     label: make("span", {}, make("code", {}, one.name), badge),
     cells: [
+      make("td", {}, button),
       make("td", {}, Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
       make("td", {}, writeNumber(one.apart)),
-      make("td", {}, button),
     ],
   };
 }

@@ -1,6 +1,7 @@
 // The walk of the gradient from the loss down to the embedding: which step makes which row of the picture.
 
 import { streamNames } from "../session.js";
+import { make } from "./make.js";
 import { inLanguage, word } from "./words.js";
 
 export function isPreNorm(model) {
@@ -99,4 +100,10 @@ export function nameStep(step) {
 
 export function titleOf(view) {
   return inLanguage(view.model.title);
+}
+
+// The heading of a model's column; it says where a planted mistake is at work.
+export function makeTitle(view) {
+  const badge = view.mistake ? make("span", { class: "badge" }, word("mistakes.badge")) : "";
+  return make("h3", {}, titleOf(view), badge);
 }

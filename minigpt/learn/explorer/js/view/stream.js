@@ -2,7 +2,7 @@
 
 import { make, writeNumber } from "./make.js";
 import { chartWidth, makeLineChart } from "./charts.js";
-import { isPreNorm, streamLabels, streamOf, titleOf } from "./steps.js";
+import { isPreNorm, makeTitle, streamLabels, streamOf, titleOf } from "./steps.js";
 import { word } from "./words.js";
 
 export function drawStream(host, views) {
@@ -29,7 +29,7 @@ function drawOneStream(view, side) {
   return make(
     "div",
     { class: "column" },
-    make("h3", {}, titleOf(view)),
+    makeTitle(view),
     makeLineChart({
       label: word("stream.chart", { token, list }),
       xLabels: labels.map((_, i) => (i ? String(i - 1) : word("stream.start"))),

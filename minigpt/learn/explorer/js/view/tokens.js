@@ -1,6 +1,6 @@
 // The text as tokens: buttons in a row, and what could not be read.
 
-import { announce, make, makeChoice, writeNumber, writePercent } from "./make.js";
+import { announce, make, makeChoice, writeNumber } from "./make.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";
 
@@ -76,49 +76,6 @@ export function drawChoices(host, views, models) {
           "loss",
         )
       : "",
-  );
-}
-
-// The figures of the pass, and what of the text the model could not take.
-export function drawNotes(host, views) {
-  const notes = [];
-  const view = views[0];
-  if (view.unknown?.length) {
-    const shown = [...new Set(view.unknown)].map((character) => `“${character}”`).join(" ");
-    notes.push(make("p", { class: "warning" }, word("tokens.unknown", { characters: shown })));
-  }
-  if (view.left) {
-    const room = view.model.config.n_positions;
-    notes.push(
-      make(
-        "p",
-        { class: "warning" },
-        word("tokens.too_long", { room, all: room + view.left, left: view.left }),
-      ),
-    );
-  }
-  if (view.labels.some((label) => /\\x[0-9a-f]{2}/.test(label)))
-    notes.push(make("p", { class: "note" }, word("tokens.bytes")));
-  if (view.recorded) notes.push(make("p", { class: "warning" }, word("recorded.note")));
-  if (view.mistake) notes.push(make("p", { class: "warning" }, word("mistakes.on")));
-  for (const one of views)
-    if (one.pass) notes.push(make("p", { class: "figures" }, figures(one, views.length > 1)));
-  host.replaceChildren(...notes);
-}
-
-function figures(view, named) {
-  const { pass, model } = view;
-  const which = named ? `${inLanguage(model.title)}: ` : "";
-  const times = pass.ms
-    ? word("pass.ms", { forward: pass.ms.forward.toFixed(0), backward: pass.ms.backward.toFixed(0) })
-    : "";
-  const share =
-    state.lossOf === "one" && !view.recorded
-      ? word("pass.probability", { p: writePercent(Math.exp(-pass.loss)) })
-      : "";
-  return (
-    `${which}${word("pass.tokens", { n: view.ids.length })} · ${word("pass.loss", { loss: writeNumber(pass.loss) })}` +
-    `${share ? ` ${share}` : ""}${times ? ` · ${times}` : ""}`
   );
 }
 
