@@ -1,0 +1,245 @@
+// The page begins here: it opens the models, listens to the reader, and draws the panels that are in sight.
+
+import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
+import { drawAttention } from "./attention.js";
+import { drawBackward } from "./backward.js";
+import { verdictOf } from "./check.js";
+import { drawDepth } from "./depth.js";
+import { drawInspect } from "./inspect.js";
+import { drawLens } from "./lens.js";
+import { drawMistakes } from "./mistakes.js";
+import { drawNotes } from "./notes.js";
+import { whatIsMissing } from "./missing.js";
+import { makeViews } from "./passes.js";
+import { firstPlace, lastPlace } from "./places.js";
+import { openRecordings } from "./recordings.js";
+import { change, onChange, state } from "./state.js";
+import { drawStream } from "./stream.js";
+import { drawChoices, drawTokens, sayPosition } from "./tokens.js";
+import { firstLanguage, language, setLanguage, setWords, word } from "./words.js";
+
+const PANELS = {
+  lens: drawLens,
+  attention: drawAttention,
+  stream: drawStream,
+  backward: drawBackward,
+  inspect: drawInspect,
+  mistakes: drawMistakes,
+  depth: drawDepth,
+};
+const TYPING = 60; // milliseconds without a key before the text is computed
+
+const page = {
+  models: [],
+  recordings: [],
+  views: [],
+  inSight: new Set(),
+  dirty: new Set(["head"]),
+  planned: false,
+  typing: null,
+  goTo: null,
+  slow: false, // did the last picture take long?
+};
+
+// Draw on the next frame, once, however many choices changed.
+function plan(what = ["head", ...Object.keys(PANELS)]) {
+  for (const name of what) page.dirty.add(name);
+  if (page.planned) return;
+  page.planned = true;
+  document.body.classList.toggle("busy", page.slow);
+  const start = page.slow ? requestAnimationFrame : (paint) => paint(); // a frame more, so that "busy" is seen
+  requestAnimationFrame(() => start(drawNow));
+}
+
+function drawNow() {
+  page.planned = false;
+  const started = performance.now();
+  const line = document.getElementById("problem");
+  try {
+    draw();
+    line.hidden = true;
+  } catch (error) {
+    line.textContent = `${word("missing.drawing")} ${error.message}`;
+    line.hidden = false;
+    console.error(error);
+  }
+  page.slow = performance.now() - started > 700;
+  document.body.classList.remove("busy");
+}
+
+function draw() {
+  const focus = document.activeElement?.dataset?.focus;
+  const before = page.views[0];
+  page.views = makeViews(page.models, page.recordings);
+  const [view] = page.views;
+  if (page.dirty.delete("head")) drawHead();
+  document.getElementById("panels").hidden = !view.ids.length;
+  for (const name of page.dirty)
+    if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
+  if (focus) document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+  if (page.goTo) goToPanel(page.goTo);
+  if (before && view.pass && before.pass !== view.pass) sayPosition(view);
+}
+
+function drawHead() {
+  drawTokens(document.getElementById("strip"), page.views);
+  drawChoices(
+    document.getElementById("choices"),
+    page.views,
+    page.recordings.length ? page.recordings : page.models,
+  );
+  drawNotes(document.getElementById("notes"), page.views);
+}
+
+function drawPanel(name) {
+  page.dirty.delete(name);
+  PANELS[name](document.querySelector(`#${name} .body`), page.views);
+}
+
+// The panels above are drawn first, so that nothing moves while the page scrolls.
+function goToPanel(name) {
+  page.goTo = null;
+  const names = Object.keys(PANELS);
+  for (const above of names.slice(0, names.indexOf(name) + 1)) if (page.dirty.has(above)) drawPanel(above);
+  const panel = document.getElementById(name);
+  panel.scrollIntoView();
+  panel.querySelector("h2").focus({ preventScroll: true });
+}
+
+// Which panels need a new picture when these choices change.
+function panelsOf(choices) {
+  const keys = Object.keys(choices);
+  const only = (...names) => keys.length > 0 && keys.every((key) => names.includes(key));
+  if (only("step") || !keys.length) return ["backward"];
+  if (only("block", "head")) return ["attention"];
+  if (only("check")) return ["attention", "inspect", "mistakes"];
+  if (only("tensor", "slice", "check", "goTo")) return ["attention", "inspect", "mistakes"];
+  return ["head", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
+}
+
+function watchPanels() {
+  const watcher = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        const name = entry.target.id;
+        if (entry.isIntersecting) page.inSight.add(name);
+        else page.inSight.delete(name);
+      }
+      plan([]);
+    },
+    { rootMargin: "200px" },
+  );
+  for (const name of Object.keys(PANELS)) {
+    page.dirty.add(name);
+    watcher.observe(document.getElementById(name));
+  }
+}
+
+function listenToReader() {
+  const box = document.getElementById("text");
+  box.value = state.text;
+  box.addEventListener("input", () => {
+    clearTimeout(page.typing);
+    page.typing = setTimeout(() => setText(box.value), TYPING);
+  });
+  for (const button of document.querySelectorAll("[data-language]")) {
+    button.addEventListener("click", () => chooseLanguage(button.dataset.language));
+  }
+  for (const link of document.querySelectorAll(".contents a, .skip")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault(); // the address keeps the language
+      goToPanel(link.getAttribute("href").slice(1));
+    });
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
+  new MutationObserver(() => plan()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) plan();
+    width = window.innerWidth;
+  });
+  window.addEventListener("beforeprint", () => {
+    for (const name of Object.keys(PANELS)) if (page.dirty.has(name)) drawPanel(name);
+  });
+}
+
+function setText(text) {
+  const atEnd = state.position >= page.views[0].ids.length - 2;
+  change({
+    text,
+    target: null,
+    check: null,
+    position: atEnd ? lastPlace(page.views[0].model, text) : state.position,
+  });
+}
+
+function chooseLanguage(code) {
+  setLanguage(code);
+  history.replaceState(null, "", `#lang=${code}`);
+  markLanguage();
+  document.querySelector("#depth .body").replaceChildren();
+  plan();
+}
+
+function markLanguage() {
+  for (const button of document.querySelectorAll("[data-language]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.language === language()));
+  }
+}
+
+function fail(sentence) {
+  const line = document.getElementById("problem");
+  line.textContent = sentence;
+  line.hidden = false;
+  document.querySelector("main").hidden = true;
+}
+
+async function begin() {
+  const json = JSON.parse(document.getElementById("models").textContent);
+  setWords(json.words);
+  setLanguage(firstLanguage());
+  const missing = whatIsMissing();
+  if (missing) return fail(missing);
+  page.recordings = await openRecordings(json.recorded);
+  page.models = page.recordings.length ? [] : await openModels(json);
+  if (!page.models.length && !page.recordings.length) return fail(word("missing.models"));
+  state.text = page.recordings.length ? json.text : state.text || json.text;
+  document.getElementById("text").readOnly = page.recordings.length > 0;
+  if (page.recordings.length) state.lossOf = "all";
+  state.position = page.recordings.length
+    ? Math.max(page.recordings[0].tokens.length - 2, 0)
+    : firstPlace(page.models[0], state.text);
+  onChange((choices) => {
+    page.goTo = choices.goTo ?? page.goTo;
+    plan(panelsOf(choices));
+  });
+  listenToReader();
+  watchPanels();
+  markLanguage();
+  document.getElementById("loading").hidden = true;
+  draw();
+  return page.models;
+}
+
+const explorer = {
+  state,
+  change,
+  mistakes,
+  runPass,
+  finiteDifference,
+  lens,
+  verdictOf,
+  models: page.models,
+  views: () => page.views,
+  draw,
+};
+explorer.ready = begin()
+  .then((models) => {
+    explorer.models = models ?? [];
+    return explorer;
+  })
+  .catch((error) => {
+    fail(`${word("missing.failed")} ${error.message}`);
+    throw error;
+  });
+window.minigptExplorer = explorer;

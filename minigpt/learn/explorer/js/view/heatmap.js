@@ -1,0 +1,197 @@
+// A heat map on a canvas: pointer, touch and arrow keys move a cursor that reads one cell.
+
+import { announce, make } from "./make.js";
+import { isDark } from "./colours.js";
+
+const cursors = new Map(); // by the map's key, so that a redrawn map keeps its cursor
+const FONT = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+
+// plan: { key, label, rows, columns, value(r, c), scale, describe(r, c), choose(r, c) or null,
+//         rowLabels, columnLabels, marked: a column, markedRow: a row, cell: pixels, tall: pixels of a row }
+// -> element with the map and, below it, the sentence of the cell under the cursor
+export function makeHeatmap(plan) {
+  const shape = measure(plan);
+  const canvas = make("canvas", { "aria-hidden": "true" });
+  const cursor = make("span", { class: "map-cursor", hidden: true });
+  const sheet = make("div", { class: "map-sheet" }, canvas, cursor);
+  const readout = make("p", { class: "readout" }, plan.hint ?? "\u00a0");
+  const box = make(
+    "div",
+    {
+      class: "map",
+      tabindex: "0",
+      role: "application",
+      "aria-label": plan.label,
+      "data-focus": plan.key,
+    },
+    sheet,
+  );
+  paint(canvas, plan, shape);
+  sheet.style.width = `${shape.width}px`;
+  sheet.style.height = `${shape.height}px`;
+  const map = { plan, shape, box, cursor, readout, tapped: null };
+  listen(map);
+  const kept = cursors.get(plan.key);
+  if (kept && kept[0] < plan.rows && kept[1] < plan.columns) point(map, kept[0], kept[1], false);
+  return make("div", { class: "map-with-readout" }, box, readout);
+}
+
+function measure(plan) {
+  const cell = plan.cell;
+  const tall = plan.tall ?? cell;
+  const longest = (labels) => Math.max(...labels.map((label) => [...label].length));
+  const left = plan.rowLabels ? Math.min(7 * longest(plan.rowLabels) + 8, 150) : 0;
+  const top = plan.columnLabels && cell >= 5 ? Math.min(7 * longest(plan.columnLabels) + 8, 84) : 0;
+  return { cell, tall, left, top, width: left + plan.columns * cell, height: top + plan.rows * tall };
+}
+
+function paint(canvas, plan, shape) {
+  const dots = Math.min(window.devicePixelRatio || 1, 2);
+  canvas.width = Math.ceil(shape.width * dots);
+  canvas.height = Math.ceil(shape.height * dots);
+  canvas.style.width = `${shape.width}px`;
+  canvas.style.height = `${shape.height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(dots, dots);
+  pen.imageSmoothingEnabled = false;
+  const { left, top, cell, tall } = shape;
+  pen.drawImage(cellsOf(plan), left, top, plan.columns * cell, plan.rows * tall);
+  if (cell >= 8 && tall >= 8) drawGrid(pen, plan, shape);
+  drawLabels(pen, plan, shape);
+  pen.strokeStyle = isDark() ? "#ffb454" : "#b3470b";
+  pen.lineWidth = 2;
+  const { marked, markedRow } = plan;
+  if (marked !== undefined) {
+    pen.strokeRect(left + marked * cell + 1, top + 1, Math.max(cell - 2, 1), plan.rows * tall - 2);
+  }
+  if (markedRow !== undefined) {
+    pen.strokeRect(left + 1, top + markedRow * tall + 1, plan.columns * cell - 2, Math.max(tall - 2, 1));
+  }
+}
+
+// One dot for each number, made larger when it is drawn.
+function cellsOf(plan) {
+  const small = document.createElement("canvas");
+  small.width = plan.columns;
+  small.height = plan.rows;
+  const pen = small.getContext("2d");
+  const image = pen.createImageData(plan.columns, plan.rows);
+  for (let r = 0; r < plan.rows; r++) {
+    for (let c = 0; c < plan.columns; c++) {
+      const colour = plan.scale.colour(plan.value(r, c));
+      if (!colour) continue;
+      image.data.set(colour, 4 * (r * plan.columns + c));
+      image.data[4 * (r * plan.columns + c) + 3] = 255;
+    }
+  }
+  pen.putImageData(image, 0, 0);
+  return small;
+}
+
+function drawGrid(pen, plan, { left, top, cell, tall, width, height }) {
+  pen.fillStyle = isDark() ? "rgba(255,255,255,0.07)" : "rgba(0,0,0,0.06)";
+  for (let r = 0; r <= plan.rows; r++) pen.fillRect(left, top + r * tall - (r === plan.rows), width - left, 1);
+  for (let c = 0; c <= plan.columns; c++)
+    pen.fillRect(left + c * cell - (c === plan.columns), top, 1, height - top);
+}
+
+function drawLabels(pen, plan, { left, top, cell, tall }) {
+  pen.font = FONT;
+  pen.fillStyle = isDark() ? "#d5d9df" : "#333a42";
+  pen.textBaseline = "middle";
+  const step = Math.max(1, Math.ceil(11 / tall));
+  plan.rowLabels?.forEach((label, r) => {
+    if (r % step === 0) pen.fillText(label, 2, top + (r + 0.5) * tall, left - 6);
+  });
+  if (!top) return;
+  const every = Math.ceil(10 / cell);
+  plan.columnLabels.forEach((label, c) => {
+    const isMarked = c === plan.marked;
+    if (!isMarked && (c % every || Math.abs(c - (plan.marked ?? -9)) < every)) return;
+    pen.save();
+    pen.translate(left + (c + 0.5) * cell, top - 4);
+    pen.rotate(-Math.PI / 2);
+    pen.fillText(label, 0, 0, top - 6);
+    pen.restore();
+  });
+}
+
+function listen(map) {
+  const { box, plan } = map;
+  const under = (event) => cellUnder(map, event);
+  box.addEventListener("pointermove", (event) => {
+    const cell = under(event);
+    if (cell) point(map, cell[0], cell[1], false);
+  });
+  box.addEventListener("click", (event) => {
+    const cell = under(event);
+    if (!cell) return;
+    point(map, cell[0], cell[1], true);
+    const again = String(map.tapped) === String(cell);
+    map.tapped = cell;
+    if (event.pointerType !== "touch" || again) plan.choose?.(cell[0], cell[1]); // a first touch only reads
+  });
+  box.addEventListener("focus", () => {
+    const [r, c] = cursors.get(plan.key) ?? [0, 0];
+    point(map, Math.min(r, plan.rows - 1), Math.min(c, plan.columns - 1), true);
+  });
+  box.addEventListener("keydown", (event) => pressed(map, event));
+}
+
+function cellUnder({ box, plan, shape }, event) {
+  const edge = box.firstChild.getBoundingClientRect();
+  const c = Math.floor((event.clientX - edge.left - shape.left) / shape.cell);
+  const r = Math.floor((event.clientY - edge.top - shape.top) / shape.tall);
+  return r >= 0 && c >= 0 && r < plan.rows && c < plan.columns ? [r, c] : null;
+}
+
+function pressed(map, event) {
+  const { plan } = map;
+  const [r, c] = cursors.get(plan.key) ?? [0, 0];
+  const far = event.shiftKey ? 10 : 1;
+  const moves = {
+    ArrowUp: [r - far, c],
+    ArrowDown: [r + far, c],
+    ArrowLeft: [r, c - far],
+    ArrowRight: [r, c + far],
+    Home: [r, 0],
+    End: [r, plan.columns - 1],
+    PageUp: [0, c],
+    PageDown: [plan.rows - 1, c],
+  };
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    plan.choose?.(r, c);
+  } else if (moves[event.key]) {
+    event.preventDefault();
+    const [down, right] = moves[event.key];
+    const clip = (value, size) => Math.min(Math.max(value, 0), size - 1);
+    point(map, clip(down, plan.rows), clip(right, plan.columns), true);
+  }
+}
+
+// Put the cursor on a cell and read it. aloud: for a screen reader too, and scrolled into the box.
+function point({ plan, shape, box, cursor, readout }, r, c, aloud) {
+  cursors.set(plan.key, [r, c]);
+  const size = Math.max(shape.cell, 6);
+  const high = Math.max(shape.tall, 6);
+  const left = shape.left + (c + 0.5) * shape.cell - size / 2;
+  const top = shape.top + (r + 0.5) * shape.tall - high / 2;
+  cursor.hidden = false;
+  cursor.style.cssText = `left:${left}px;top:${top}px;width:${size}px;height:${high}px`;
+  const sentence = plan.describe(r, c);
+  readout.textContent = sentence;
+  if (!aloud) return;
+  announce(sentence);
+  if (left < box.scrollLeft || left > box.scrollLeft + box.clientWidth - 20)
+    box.scrollLeft = left - box.clientWidth / 2;
+  if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 20)
+    box.scrollTop = top - box.clientHeight / 2;
+}
+
+// How many pixels a cell may have, so that `columns` of them fit beside each other in the page.
+export function cellSize(columns, { side = 1, most = 22, least = 4, margin = 0 } = {}) {
+  const page = Math.min(document.documentElement.clientWidth - 56, 1040);
+  const room = (page < 700 ? page : page / side - 12 * (side - 1)) - margin;
+  return Math.min(Math.max(Math.floor(room / columns), least), most);
+}

@@ -1,0 +1,98 @@
+// A planted mistake: which gradients it changes, and how a finite difference finds it.
+
+import { mistakes } from "../session.js";
+import { make, makeButton, makeMenu, makeTable, writeNumber } from "./make.js";
+import { checkNumber, makeCheckCard } from "./check.js";
+import { normOf } from "./passes.js";
+import { titleOf } from "./steps.js";
+import { change, state } from "./state.js";
+import { inLanguage, word } from "./words.js";
+
+const SAME = 1e-9; // gradients that are nearer than this, relative to the right one, are the same
+
+export function drawMistakes(host, views) {
+  if (views.some((view) => view.recorded)) {
+    host.replaceChildren(make("p", { class: "note" }, word("recorded.no_mistakes")));
+    return;
+  }
+  const chosen = mistakes.find((one) => one.name === state.mistake);
+  host.replaceChildren(
+    makeMistakeMenu(),
+    ...(chosen ? describe(chosen, views) : []),
+    makeCheckCard(views, "mistakes"),
+  );
+}
+
+function makeMistakeMenu() {
+  const list = [{ name: "", title: word("mistakes.none") }, ...mistakes];
+  const options = list.map((one) => {
+    const selected = one.name === (state.mistake ?? "");
+    return make("option", { value: one.name, selected }, inLanguage(one.title));
+  });
+  const plant = (name) => change({ mistake: name || null, check: null });
+  return make("div", { class: "menu" }, makeMenu("mistake", word("mistakes.menu"), options, plant));
+}
+
+function describe(chosen, views) {
+  return [
+    make("p", { class: "says" }, inLanguage(chosen.says)),
+    make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
+    make("div", { class: "columns" }, views.map(drawOneComparison)),
+  ];
+}
+
+function drawOneComparison(view) {
+  const { changed, same } = compare(view);
+  const title = make("h3", {}, titleOf(view));
+  if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
+  const rows = changed.map((one) => rowOfChange(view, one, one === changed[0]));
+  const titles = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"].map((key) =>
+    word(key),
+  );
+  const figures = { changed: changed.length, same, first: changed[0].name };
+  const table = makeTable(word("mistakes.table"), "changes", titles, rows);
+  return make("div", { class: "column" }, title, make("p", {}, word("mistakes.summary", figures)), table);
+}
+
+function rowOfChange(view, one, first) {
+  const badge = first ? make("span", { class: "badge" }, word("mistakes.first")) : "";
+  const check = () => checkNumber(view, one.name, one.worst, "mistakes");
+  const button = makeButton(word("mistakes.check"), `expose.${view.key}.${one.name}`, check, {
+    "aria-label": word("mistakes.expose_one", { name: one.name }),
+  });
+  return {
+    class: first ? "first-wrong" : "",
+    label: make("span", {}, make("code", {}, one.name), badge),
+    cells: [
+      make("td", {}, button),
+      make("td", {}, Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
+      make("td", {}, writeNumber(one.apart)),
+    ],
+  };
+}
+
+// Every gradient with the mistake against the right one, in the order in which the backward pass makes them.
+function compare(view) {
+  const changed = [];
+  let same = 0;
+  const order = [...view.right.values].filter(([, kept]) => kept.gradient);
+  const activations = order.filter(([, kept]) => kept.kind === "activation").reverse();
+  const parameters = order.filter(([, kept]) => kept.kind === "parameter").reverse();
+  for (const [name, kept] of [...activations, ...parameters]) {
+    const one = difference(name, kept.gradient.data, view.pass.values.get(name).gradient.data);
+    if (one.apart > SAME) changed.push(one);
+    else same += 1;
+  }
+  return { changed, same };
+}
+
+// worst: the place of the number that is furthest from the right one
+function difference(name, right, wrong) {
+  const apart = wrong.map((number, i) => number - right[i]);
+  let worst = 0;
+  apart.forEach((number, i) => {
+    if (Math.abs(number) > Math.abs(apart[worst])) worst = i;
+  });
+  const size = normOf(right);
+  return { name, worst, ratio: normOf(wrong) / size, apart: size ? normOf(apart) / size : normOf(apart) };
+}

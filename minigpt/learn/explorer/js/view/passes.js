@@ -1,0 +1,109 @@
+// The passes behind the picture: computed when they are first needed, and kept while the choices stay.
+
+import { lens, probabilities, runPass } from "../session.js";
+import { recordedView } from "./recordings.js";
+import { state } from "./state.js";
+
+const KEPT = 8;
+const passes = new Map();
+
+function kept(key, compute) {
+  if (!passes.has(key)) {
+    passes.set(key, compute());
+    if (passes.size > KEPT) passes.delete(passes.keys().next().value);
+  }
+  return passes.get(key);
+}
+
+// The text in tokens, as long as the model can read it.
+// -> { ids, unknown: [string], left: how many tokens did not fit }
+export function readText(model, text) {
+  const { ids, unknown } = model.tokenizer.encode(text);
+  const room = model.config.n_positions ?? ids.length;
+  return { ids: ids.slice(0, room), unknown: unknown ?? [], left: Math.max(ids.length - room, 0) };
+}
+
+// The models that are shown.
+export function shownModels(models) {
+  return state.shown === "both" ? models : [models[Number(state.shown)] ?? models[0]];
+}
+
+// A view: one model on the reader's text, with what the panels ask for.
+//   { key, model, ids, labels, unknown, left, position, target, targets, mistake, recorded }
+//   pass: with the planted mistake, if one is chosen; right: always without
+//   show(id) -> the token as it is written on the page;   norms(name, "value" | "gradient") -> a norm for each position
+//   layers: how many readings of the stream;   best(layer, t, count) -> [[id, p]];   chance(layer, t, id) -> p or null
+export function makeViews(models, recordings) {
+  if (!recordings.length) return shownModels(models).map((model) => makeView(model, models.indexOf(model)));
+  return shownModels(recordings).map((one) => recordedView(one, recordings.indexOf(one), state.position));
+}
+
+function makeView(model, number) {
+  const read = readText(model, state.text);
+  const show = (id) => model.tokenizer.show(id);
+  const view = {
+    key: `m${number}`,
+    model,
+    ...read,
+    labels: read.ids.map(show),
+    show,
+    recorded: false,
+    mistake: state.mistake,
+  };
+  if (!view.ids.length) return view;
+  view.position = Math.min(state.position, view.ids.length - 1);
+  view.target = targetOf(view, number);
+  view.targets = targetsOf(view);
+  computePasses(view, number);
+  view.norms = (name, which) => {
+    const tensor = view.pass.values.get(name)?.[which];
+    return tensor ? view.ids.map((_, t) => normOf(rowOf(tensor, t))) : [];
+  };
+  const layers = () => (view.pass.lens ??= lens(model, view.pass));
+  view.layers = model.config.n_layer + 1;
+  view.chance = (layer, t, id) => rowOf(layers()[layer], t)[id];
+  view.best = (layer, t, count) => {
+    const row = rowOf(layers()[layer], t);
+    return bestWords(row, count).map((id) => [id, row[id]]);
+  };
+  return view;
+}
+
+function computePasses(view, number) {
+  const { model, ids, targets, mistake } = view;
+  const key = `${number}|${ids}|${targets}`;
+  view.right = kept(key, () => runPass(model, ids, { targets }));
+  view.pass = mistake ? kept(`${key}|${mistake}`, () => runPass(model, ids, { targets, mistake })) : view.right;
+}
+
+// The token asked for: the reader's, or the next of the text, or what the model finds most probable.
+function targetOf(view, number) {
+  if (state.target !== null) return state.target;
+  if (view.position + 1 < view.ids.length) return view.ids[view.position + 1];
+  const forward = kept(`${number}|${view.ids}`, () => runPass(view.model, view.ids, { backward: false }));
+  return bestWords(rowOf(probabilities(forward.logits), view.position), 1)[0];
+}
+
+function targetsOf(view) {
+  const { ids, position } = view;
+  if (state.lossOf === "all" && ids.length > 1) return [...ids.slice(1), -100];
+  return ids.map((_, i) => (i === position ? view.target : -100));
+}
+
+export function rowOf(tensor, row) {
+  const width = tensor.shape[tensor.shape.length - 1];
+  return tensor.data.subarray(row * width, (row + 1) * width);
+}
+
+export function normOf(numbers) {
+  let sum = 0;
+  for (const number of numbers) sum += number * number;
+  return Math.sqrt(sum);
+}
+
+// The numbers of the most probable tokens, most probable first.
+export function bestWords(row, count) {
+  const order = Array.from(row.keys());
+  order.sort((a, b) => row[b] - row[a]);
+  return order.slice(0, count);
+}

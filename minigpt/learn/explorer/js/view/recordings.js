@@ -1,0 +1,71 @@
+// Views of a recorded pass: a larger model was computed elsewhere, and the page shows those numbers.
+
+import { Tensor } from "../tensor.js";
+import { bytesOfBase64, inflate, joinPlanes, numbersOf } from "../weights.js";
+
+// recorded: the list in the page -> [recording], with all numbers unpacked
+export async function openRecordings(recorded) {
+  const opened = [];
+  for (const one of recorded ?? []) opened.push(await openRecording(one));
+  return opened;
+}
+
+async function openRecording(one) {
+  const planes = await inflate(bytesOfBase64(one.numbers));
+  const numbers = numbersOf(joinPlanes(planes), one.dtype);
+  const values = new Map();
+  for (const entry of one.values) {
+    const tensor = (kept) => (kept ? cutOut(numbers, kept, entry.shape) : null);
+    values.set(entry.name, {
+      kind: entry.kind,
+      shape: entry.shape,
+      value: tensor(entry.value),
+      gradient: tensor(entry.gradient),
+      norms: { value: entry.norm, gradient: entry.gradient_norm },
+    });
+  }
+  const { name, title, config } = one;
+  return { ...one, values, model: { name, title, config, kind: config.model_type, recorded: true } };
+}
+
+function cutOut(numbers, { offset, scale }, shape) {
+  const size = shape.reduce((product, length) => product * length, 1);
+  return new Tensor(
+    Float64Array.from(numbers.subarray(offset, offset + size), (number) => number * scale),
+    shape,
+  );
+}
+
+// A view of a recording, with what `makeViews` gives for a model that computes.
+export function recordedView(recording, number, position) {
+  const { model, tokens, targets, loss, values } = recording;
+  const labels = tokens.map((token) => visible(token.text));
+  const at = Math.min(position, tokens.length - 1);
+  const layers = recording.lens.map((layer) => layer.top);
+  const chances = (layer, t) => layers[layer][t];
+  return {
+    key: `r${number}`,
+    model,
+    recorded: true,
+    mistake: null,
+    unknown: [],
+    left: 0,
+    ids: tokens.map((token) => token.id),
+    labels,
+    position: at,
+    targets,
+    target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
+    pass: { loss, values, ms: null },
+    right: null,
+    streamNames: recording.lens.map((layer) => layer.name),
+    layers: layers.length,
+    show: (id) => visible(recording.labels[id] ?? `#${id}`),
+    norms: (name, which) => values.get(name)?.norms[which] ?? [],
+    best: (layer, t, count) => chances(layer, t).slice(0, count),
+    chance: (layer, t, id) => chances(layer, t).find(([one]) => one === id)?.[1] ?? null,
+  };
+}
+
+function visible(text) {
+  return text.replaceAll(" ", "␣").replaceAll("\n", "⏎");
+}

@@ -1,0 +1,27 @@
+// What the reader has chosen. Every change goes through `change`, which draws the page again.
+
+export const state = {
+  text: "",
+  shown: "0", // the number of a model, or "both"
+  position: 0, // the token after which we look at the prediction
+  target: null, // the token asked for there; null: the one that follows in the text
+  lossOf: "one", // "one": the loss at that position only; "all": the mean over the text
+  block: 0,
+  head: 0,
+  step: Infinity, // how many steps the gradient has walked back; at first all
+  tensor: null, // the name of the tensor that is looked at
+  slice: 0, // which head, of a tensor with three axes
+  mistake: null,
+  check: null, // the last "check it yourself"
+};
+
+let afterChange = () => {};
+
+export function onChange(listener) {
+  afterChange = listener;
+}
+
+export function change(choices) {
+  Object.assign(state, choices);
+  afterChange(choices);
+}

@@ -1,0 +1,91 @@
+// The text as tokens: buttons in a row, and what could not be read.
+
+import { announce, make, makeChoice, writeNumber } from "./make.js";
+import { change, state } from "./state.js";
+import { inLanguage, word } from "./words.js";
+
+// The strip of tokens; it stays on top of the page.
+export function drawTokens(host, views) {
+  const view = views[0];
+  if (!view.ids.length) {
+    host.replaceChildren(make("p", { class: "empty" }, word("tokens.none")));
+    return;
+  }
+  const buttons = view.labels.map((label, i) => tokenButton(view, label, i));
+  const strip = make("div", { class: "tokens", role: "group", "aria-label": word("tokens.label") }, buttons);
+  const left = host.querySelector(".tokens")?.scrollLeft ?? 0;
+  host.replaceChildren(strip);
+  strip.scrollLeft = left;
+  bringIntoSight(strip, buttons[view.position]);
+}
+
+function bringIntoSight(strip, button) {
+  const start = button.offsetLeft - strip.offsetLeft;
+  const seen = start >= strip.scrollLeft && start + button.offsetWidth <= strip.scrollLeft + strip.clientWidth;
+  if (!seen) strip.scrollLeft = start - strip.clientWidth / 2;
+}
+
+function tokenButton(view, label, i) {
+  const chosen = i === view.position;
+  const isTarget = i === view.position + 1 && view.ids[i] === view.target;
+  return make(
+    "button",
+    {
+      type: "button",
+      class: `token${chosen ? " chosen" : ""}${isTarget ? " target" : ""}`,
+      tabindex: chosen ? "0" : "-1",
+      "aria-pressed": String(chosen),
+      "data-focus": `token.${i}`,
+      "aria-label": word("tokens.one", { token: label, place: i, id: view.ids[i] }),
+      title: word("tokens.one", { token: label, place: i, id: view.ids[i] }),
+      onclick: () => choosePosition(i),
+      onkeydown: (event) => moveToken(event, i, view.ids.length),
+    },
+    label,
+  );
+}
+
+export function choosePosition(i) {
+  change({ position: i, target: null, check: null });
+}
+
+function moveToken(event, i, count) {
+  const to = { ArrowLeft: i - 1, ArrowRight: i + 1, Home: 0, End: count - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  const next = Math.min(Math.max(to, 0), count - 1);
+  document.querySelector(`[data-focus="token.${next}"]`)?.focus();
+  choosePosition(next);
+}
+
+// Which model, and what the loss is taken of.
+export function drawChoices(host, views, models) {
+  const choices = models.map((model, i) => ({ value: String(i), label: inLanguage(model.title) }));
+  if (models.length > 1) choices.push({ value: "both", label: word("models.both") });
+  host.replaceChildren(
+    makeChoice(word("models.label"), choices, state.shown, (shown) => change({ shown, check: null }), "model"),
+    views[0].ids.length && !views[0].recorded
+      ? makeChoice(
+          word("loss.label"),
+          [
+            { value: "one", label: word("loss.one") },
+            { value: "all", label: word("loss.all") },
+          ],
+          state.lossOf,
+          (lossOf) => change({ lossOf, check: null }),
+          "loss",
+        )
+      : "",
+  );
+}
+
+export function sayPosition(view) {
+  if (!view?.pass) return;
+  announce(
+    word("tokens.now", {
+      token: view.labels[view.position],
+      target: view.show(view.target),
+      loss: writeNumber(view.pass.loss),
+    }),
+  );
+}

@@ -1,0 +1,41 @@
+// The words of the page in two languages.
+
+const dictionary = { words: { en: {}, ko: {} }, language: "en" };
+
+export function setWords(words) {
+  dictionary.words = words;
+}
+
+export function language() {
+  return dictionary.language;
+}
+
+// ?lang=ko, or what the address remembers after #, or what the browser prefers
+export function firstLanguage() {
+  const asked = new URLSearchParams(location.search).get("lang");
+  const remembered = new URLSearchParams(location.hash.slice(1)).get("lang");
+  const wanted = remembered || asked || navigator.language || "en";
+  return wanted.toLowerCase().startsWith("ko") ? "ko" : "en";
+}
+
+export function setLanguage(code) {
+  dictionary.language = code;
+  document.documentElement.lang = code;
+  for (const place of document.querySelectorAll("[data-word]")) place.textContent = word(place.dataset.word);
+  for (const place of document.querySelectorAll("[data-label]")) {
+    place.setAttribute("aria-label", word(place.dataset.label));
+  }
+  document.title = word("title");
+}
+
+// word("pass.tokens", { n: 4 }) -> the sentence in the page's language, {n} filled in
+export function word(key, values = {}) {
+  const sentence = dictionary.words[dictionary.language][key] ?? dictionary.words.en[key] ?? key;
+  return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+// { en, ko } -> the one in the page's language
+export function inLanguage(both) {
+  if (typeof both === "string") return both;
+  return both?.[dictionary.language] ?? both?.en ?? "";
+}

@@ -1,0 +1,54 @@
+"""The words of the explorer's page: every one that its view asks for is there in both languages, and no other."""
+
+import re
+from pathlib import Path
+
+import minigpt
+from minigpt.files.disk import read_text, read_toml
+
+EXPLORER = Path(minigpt.__file__).parent / "learn" / "explorer"
+VIEW = EXPLORER / "js" / "view"
+WORD = re.compile(r'\bword\(\s*"([\w.]+)"')
+FAMILY = re.compile(r"\bword\(\s*`([a-z]+\.[a-z_]*)\$\{")  # word(`check.${verdict}`): all words that begin like this
+BLANK = re.compile(r"\{(\w+)\}")
+
+
+def scripts() -> str:
+    return "\n".join(read_text(path) for path in sorted(VIEW.glob("*.js")))
+
+
+def keys_of_the_template() -> set[str]:
+    return set(re.findall(r'data-(?:word|label)="([\w.]+)"', read_text(VIEW / "page.html")))
+
+
+def test_every_word_that_the_page_asks_for_is_in_both_languages():
+    words = read_toml(EXPLORER / "words.toml")
+    asked = keys_of_the_template() | set(WORD.findall(scripts()))
+    assert len(asked) > 60
+    for language in ("en", "ko"):
+        missing = asked - set(words[language])
+        assert not missing, f"[{language}] of words.toml lacks {sorted(missing)}"
+
+
+def test_no_word_is_left_over():
+    words = read_toml(EXPLORER / "words.toml")
+    script = scripts()
+    families = tuple(set(FAMILY.findall(script)))
+    strings = set(re.findall(r'"([\w.]+)"', script)) | keys_of_the_template()
+    unused = [key for key in words["en"] if key not in strings and not key.startswith(families)]
+    assert unused == []
+
+
+def test_both_languages_fill_in_the_same_blanks():
+    words = read_toml(EXPLORER / "words.toml")
+    assert list(words["en"]) == list(words["ko"])
+    for key, sentence in words["en"].items():
+        korean = words["ko"][key]
+        assert korean.strip() and set(BLANK.findall(sentence)) == set(BLANK.findall(korean)), key
+
+
+def test_files_of_the_view_are_short():
+    for path in sorted(VIEW.glob("*.js")):
+        lines = read_text(path).splitlines()
+        assert len(lines) <= 250, f"{path.name} has {len(lines)} lines"
+        assert max(map(len, lines)) <= 120, f"{path.name} has a line of {max(map(len, lines))} characters"
