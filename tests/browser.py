@@ -33,7 +33,7 @@ PLACES = (
 
 
 def program(playwright: Any) -> str | None:
-    """The browser to start: that of MINIGPT_CHROMIUM, Playwright's own, or an installed one; None where there is none."""
+    """The browser to start: that of MINIGPT_CHROMIUM, Playwright's own, or an installed one; or None."""
     given = os.environ.get("MINIGPT_CHROMIUM")
     if given:
         return given if Path(given).is_file() else None
