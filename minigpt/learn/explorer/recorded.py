@@ -8,7 +8,7 @@
                  "norm": [a number for each position], "gradient_norm": [the same]}],
      "parameters": [{"name", "shape", "norm", "gradient_norm"}],
      "lens": [{"name": of the stream, "top": for each position [[id, probability], ...]}],
-     "top": for each position [[id, probability], ...] of the logits,
+     "top": the same of the logits; first the most probable token, and at the end the target where it is not among them,
      "labels": {id: text, of all ids in these lists}}
 
 A number of a tensor is that of `numbers`, times the tensor's scale. Scores of the future are -Infinity there too.
@@ -28,6 +28,8 @@ DTYPE = "float16"
 BUDGET = 1_500_000  # numbers with all their digits: about 4 MB of a page
 TOP = 10  # most probable tokens
 WANTED = ("attn.p", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "attn.heads", "x_mlp", "ln_1", "attn.qkv")
+
+Rows = list[list[tuple[int, float]]]  # for each position: token ids and their probabilities
 
 
 class Kept(NamedTuple):
@@ -68,8 +70,8 @@ def record(subject: Any, text: str) -> dict[str, Any]:
     done = named_pass(model, ids, targets)
     numbers = Numbers()
     values = _values(done, numbers)
-    streams = lens(model, done)
-    top = most_probable(done.logits)
+    streams = lens(model, done, targets)
+    top = most_probable(done.logits, targets)
     everything = [*ids, *(one[0] for rows in (top, *streams.values()) for row in rows for one in row)]
     return {
         "name": subject.name,
@@ -135,7 +137,7 @@ def _parameters(model: LanguageModel) -> list[dict[str, Any]]:
     return found
 
 
-def lens(model: LanguageModel, done: NamedPass) -> dict[str, list[list[tuple[int, float]]]]:
+def lens(model: LanguageModel, done: NamedPass, targets: list[int]) -> dict[str, Rows]:
     """What the head would say of the stream after each block: by its name, the top tokens of each position."""
     found = {}
     for name in stream_names(model):
@@ -144,17 +146,19 @@ def lens(model: LanguageModel, done: NamedPass) -> dict[str, list[list[tuple[int
             norm = model.ln_f
             h, _ = ops.layernorm_forward(h, norm.weight.value, norm.bias.value, eps=norm.eps)
         logits, _ = ops.linear_forward(h, model.head.value.T)
-        found[name] = most_probable(logits)
+        found[name] = most_probable(logits, targets)
     return found
 
 
-def most_probable(logits: np.ndarray) -> list[list[tuple[int, float]]]:
-    """logits (T,V) -> for each position the most probable tokens, first the best: (id, probability)"""
+def most_probable(logits: np.ndarray, targets: list[int]) -> Rows:
+    """logits (T,V) -> for each position the most probable tokens, first the best, and its target: (id, probability)"""
     p, _ = ops.softmax_forward(logits)
     rows = []
-    for row in p:
-        best = np.argsort(-row, kind="stable")[:TOP]
-        rows.append([(int(i), float(f"{row[i]:.6g}")) for i in best])
+    for row, target in zip(p, targets, strict=True):
+        shown = np.argsort(-row, kind="stable")[:TOP].tolist()
+        if target != IGNORED and target not in shown:
+            shown.append(target)
+        rows.append([(i, float(f"{row[i]:.6g}")) for i in shown])
     return rows
 
 
