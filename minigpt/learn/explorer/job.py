@@ -75,8 +75,7 @@ def explore(options: ExploreOptions, say: Callable[[str], object] = print) -> Pa
     path = Path(options.out)
     text = page.assemble(data)
     page.write(path, text)
-    held = " and ".join(f"{one.title['en']} ({one.model.sizes})" for one in subjects)
-    say(f"{path}: {_megabytes(len(text.encode()))} MB, {held}")
+    say(f"{path}: {_megabytes(len(text.encode()))} MB, {' and '.join(map(_described, subjects))}")
     say("now: open it in a browser; it needs no network")
     return path
 
@@ -130,6 +129,12 @@ def check_numbers(folder: str, model: LanguageModel) -> None:
     for name, parameter in model.named_parameters():
         if not np.isfinite(parameter.data).all():
             raise InputError(f"explore {folder}: {name} holds numbers that are not finite: the model is damaged")
+
+
+def _described(one: Subject) -> str:
+    """A model in a few words."""
+    n_weights = sum(parameter.data.size for parameter in one.model.parameters())
+    return f"{one.title['en']} with {n_weights:,} parameters"
 
 
 def _megabytes(size: float) -> str:
