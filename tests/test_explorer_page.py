@@ -41,14 +41,11 @@ TEXTS = (
     "日本語の文章、中国的文字。",
     "½ + ² = ⅷ? ١٢٣ \u00a0\u2003\u3000 \u200b\ufeff \x85 \x1c end",
 )
-FIVE_TIMES = """([which, ids]) => {
+ONCE = """([which, ids]) => {
   const { models, runPass } = window.minigptExplorer;
-  const targets = [...ids.slice(1), -100];
-  return [1, 2, 3, 4, 5].map(() => {
-    const start = performance.now();
-    runPass(models[which], ids, { targets });
-    return performance.now() - start;
-  });
+  const start = performance.now();
+  runPass(models[which], ids, { targets: [...ids.slice(1), -100] });
+  return performance.now() - start;
 }"""
 OPEN = "() => window.minigptExplorer.ready.then(() => true)"
 READ = """([which, ids, targets, activations]) => {
@@ -236,15 +233,25 @@ def test_the_lens_ends_in_the_head_and_a_finite_difference_agrees(numbers_page, 
 
 
 def test_64_tokens_forward_and_backward_are_quick(numbers_page):
-    """The best of five; on a machine that is busy with other things, of up to five times five."""
+    """The best of five, in milliseconds of the page's own thread: what else the machine does is not counted."""
     ids = opened("gpt2")[1].encode(sixty_four_tokens())
     assert len(ids) == 64
+    clock = numbers_page.context.new_cdp_session(numbers_page)
+    clock.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent() -> float:
+        metrics = clock.send("Performance.getMetrics")["metrics"]
+        return next(1000 * one["value"] for one in metrics if one["name"] == "TaskDuration")
+
     for which, name in enumerate(NAMES):
-        times = []
-        while len(times) < 25 and (not times or min(times) >= FASTEST):
-            times += numbers_page.evaluate(FIVE_TIMES, [which, ids])
-        print(f"{name}: {min(times):.0f} ms forward and backward of 64 tokens, of {[round(one) for one in times]}")
-        assert min(times) < FASTEST
+        times, by_the_clock = [], []
+        for _ in range(6):  # the first one is compiled meanwhile
+            before = spent()
+            by_the_clock.append(numbers_page.evaluate(ONCE, [which, ids]))
+            times.append(spent() - before)
+        said = f"{name}: 64 tokens forward and backward in {min(times):.0f} ms; by the clock {min(by_the_clock):.0f}"
+        print(said)
+        assert 1 < min(times[1:]) < FASTEST, said
 
 
 # --- a reader --------------------------------------------------------------------------------------------------------
@@ -285,6 +292,17 @@ def into_sight(page, panel: str):
             break
     assert body.locator("> *").count() > 0, f"{panel} is not drawn"
     return body
+
+
+def test_the_contents_lead_to_their_panels(visit):
+    """Panels are drawn when they come into sight: those above the one that was asked for must not push it away."""
+    for width in (1280, 390):
+        page = visit(width=width)
+        for panel in ("inspect", "backward", "mistakes", "depth"):
+            page.locator(f'nav a[href="#{panel}"]').click()
+            page.wait_for_timeout(700)
+            title = page.locator(f"#{panel} h2").evaluate("(one) => one.getBoundingClientRect().top")
+            assert 0 <= title < 800, f"{panel} at {width}: its title stands at {title:.0f} px"
 
 
 def test_a_token_is_chosen_by_click_and_by_keys_and_its_loss_is_shown(visit):
