@@ -9,10 +9,11 @@ import pytest
 from browser import chromium, watched
 from helpers import error
 
-from minigpt import models
+from minigpt import GPT1, GPT1Config, models
 from minigpt.learn.explorer import job
 from minigpt.learn.explorer.named_pass import named_pass
 from minigpt.learn.lessons import find_lessons
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -480,27 +481,58 @@ def test_a_browser_without_canvas_is_told_so(visit):
 # --- other models ----------------------------------------------------------------------------------------------------
 
 
-def test_a_model_of_characters_and_one_that_was_recorded(visit, tmp_path):
-    from minigpt import GPT1, GPT1Config
-    from minigpt.tokenizer import CharTokenizer
+SAID = "the cat sat on the mat . a dog saw the cat ."
+KINDS = {
+    "characters": CharTokenizer.train(SAID),
+    "words": GPT1Tokenizer.train(SAID, 60, pipeline="rules", progress=False),
+    "bytes": GPT2Tokenizer.train(SAID, 270, progress=False),
+}
 
-    letters = CharTokenizer.train("the cat sat on the mat .")
-    model = GPT1(GPT1Config(vocab_size=letters.vocab_size, n_positions=16, n_embd=8, n_layer=2, n_head=2))
-    letters.save(tmp_path / "letters")
-    model.save(tmp_path / "letters")
-    for record in (False, True):
-        out = tmp_path / f"{record}.html"
-        options = job.ExploreOptions(folder=str(tmp_path / "letters"), text="the cat", out=str(out), record=record)
-        job.explore(options, say=lambda line: None)
-        page = visit(out)
-        targets = [*letters.encode("he cat"), -100]
-        done = named_pass(model, letters.encode("the cat"), targets)
-        if record:
-            assert loss_shown(page) == pytest.approx(done.loss, rel=1e-6)
-            assert page.locator("#text").get_attribute("readonly") is not None
-        else:
-            page.fill("#text", "the 고 cat")
-            page.wait_for_function("() => window.minigptExplorer.views()[0].ids.length === 8")
-            assert "고" in page.locator("#notes .warning").inner_text()
-        for panel in ("lens", "attention", "stream", "backward", "inspect", "mistakes"):
-            assert into_sight(page, panel).inner_text().strip(), panel
+
+def page_of(folder: Path, kind: str, record: bool) -> tuple[Path, GPT1, Any]:
+    """The page of a small model with a tokenizer of this kind, the model in float32, and the tokenizer."""
+    tokenizer = KINDS[kind]
+    config = GPT1Config(vocab_size=tokenizer.vocab_size, n_positions=16, n_embd=8, n_layer=2, n_head=2)
+    GPT1(config, seed=1).save(folder, dtype="bfloat16")
+    tokenizer.save(folder)
+    out = folder / "page.html"
+    options = job.ExploreOptions(folder=str(folder), text="The cat sat", out=str(out), record=record)
+    options.text = options.text.lower() if kind == "characters" else options.text
+    job.explore(options, say=lambda line: None)
+    return out, *models.open_both(folder, dtype=np.float64)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_with_each_kind_of_tokenizer(visit, tmp_path, kind):
+    out, model, tokenizer = page_of(tmp_path / kind, kind, record=False)
+    page = visit(out)
+    text = "the cat 고 sat"
+    page.fill("#text", text)
+    ids = [i for part in ("the cat ", " sat") for i in tokenizer.encode(part)] if kind == "characters" else None
+    ids = ids or tokenizer.encode(text)
+    page.wait_for_function("(ids) => String(window.minigptExplorer.views()[0].ids) === String(ids)", arg=ids)
+    warned = kind != "bytes"
+    assert page.locator("#notes .warning").count() == warned
+    assert not warned or "고" in page.locator("#notes .warning").inner_text()
+    targets = [-100] * len(ids)
+    position = state(page, "position")
+    targets[position] = page.evaluate("() => window.minigptExplorer.views()[0].target")
+    assert loss_shown(page) == pytest.approx(named_pass(model, ids, targets).loss, rel=TOLERANCE)
+
+
+def test_a_recorded_pass(visit, tmp_path):
+    out, model, tokenizer = page_of(tmp_path / "model", "words", record=True)
+    page = visit(out)
+    ids = tokenizer.encode("the cat sat")
+    done = named_pass(model, ids, [*ids[1:], -100])
+    assert loss_shown(page) == pytest.approx(done.loss, rel=1e-5)
+    assert page.locator("#text").get_attribute("readonly") is not None
+    for panel in ("lens", "attention", "stream", "backward", "inspect", "mistakes"):
+        assert into_sight(page, panel).inner_text().strip(), panel
+    page.select_option("#tensor", "h.1.attn.p")
+    settled(page)
+    into_sight(page, "inspect")
+    page.locator("#inspect .map").first.focus()
+    page.keyboard.press("Enter")
+    page.locator("#inspect .check").wait_for()
+    assert state(page, "check")["refused"] is True, "a recorded pass has no finite difference, and says so"

@@ -17,6 +17,7 @@ from minigpt.learn.lessons import find_lessons
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
+from minigpt.tokenizer import text as text_rules
 
 SENTENCE = "Once upon a time there was a girl named Anna. She lost her red ball in the park."
 SHIPPED = {"gpt1": "GPT-1", "gpt2": "GPT-2"}  # in data/explorer, and what they are called
@@ -213,10 +214,15 @@ def model_entry(one: Subject) -> dict[str, Any]:
 
 
 def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
-    """A tokenizer: its kind, vocabulary, merges and special tokens."""
+    """A tokenizer: its kind, vocabulary, merges and special tokens; of GPT-1's also the rules by which words are split.
+
+    They are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other ids.
+    """
     merges = [f"{left} {right}" for left, right in getattr(tokenizer, "merges", [])]
     entry = {"kind": KINDS[type(tokenizer)], "vocab": tokenizer.ids, "merges": merges}
     entry["special"] = {token: tokenizer.ids[token] for token in tokenizer.special}
     entry["unknown"] = tokenizer.unknown_id
     entry["prefix_space"] = getattr(tokenizer, "prefix_space", False)
+    if isinstance(tokenizer, GPT1Tokenizer):
+        entry["rules"] = text_rules.tables()
     return entry
