@@ -25,9 +25,9 @@ from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
 DTYPE = "float16"
-BUDGET = 1_500_000  # numbers with all their digits: about 4 MB of a page
+BUDGET = 2_500_000  # numbers of tensors that are kept whole: about 5 MB of a page
 TOP = 10  # most probable tokens
-WANTED = ("attn.p", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "attn.heads", "x_mlp", "ln_1", "attn.qkv")
+WANTED = ("attn.p", "attn.heads", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "x_mlp", "ln_1", "attn.qkv")
 
 Rows = list[list[tuple[int, float]]]  # for each position: token ids and their probabilities
 
