@@ -108,7 +108,6 @@ def _given(folder: str, record: bool) -> Subject:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows of no token are left out, as everywhere
         model, tokenizer = models.open_both(folder)
-    check_numbers(folder, model)
     name = Path(folder).resolve().name or folder
     title = f"{name} ({SHIPPED[card.name]})"
     return Subject(name, {"en": title, "ko": title}, model, tokenizer)
@@ -123,13 +122,6 @@ def check_size(folder: str, kind: type[LanguageModel]) -> None:
         limit = f"the limit is {_megabytes(LARGEST)} MB"
         advice = "with --record the page shows the numbers of this one text, computed now"
         raise InputError(f"explore {folder}: {weights}, and {limit}: {advice}")
-
-
-def check_numbers(folder: str, model: LanguageModel) -> None:
-    """Raises InputError for a model with a weight that is infinite or not a number, which is named."""
-    for name, parameter in model.named_parameters():
-        if not np.isfinite(parameter.data).all():
-            raise InputError(f"explore {folder}: {name} holds numbers that are not finite: the model is damaged")
 
 
 def _described(one: Subject) -> str:
