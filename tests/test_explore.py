@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import browser
 import numpy as np
 import pytest
 
@@ -560,3 +561,13 @@ def test_nothing_watches_a_model_after_its_pass():
     for block in model.h:
         for module in (block, block.attn, block.mlp, block.ln_1):
             assert not {"forward", "backward"} & set(vars(module))
+
+
+def test_without_a_browser_tests_are_skipped_or_fail_where_one_must_be(monkeypatch):
+    """Else a machine that should try the page in a browser could leave it out, and nobody would see it."""
+    monkeypatch.delenv("MINIGPT_NEED_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no browser here"):
+        browser.absent("no browser here")
+    monkeypatch.setenv("MINIGPT_NEED_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="MINIGPT_NEED_BROWSER is 1, and no browser here"):
+        browser.absent("no browser here")
