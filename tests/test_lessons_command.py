@@ -28,6 +28,7 @@ def test_every_lesson_every_exercise_and_their_data_are_copied(tmp_path, capsys)
     for path in [*(ROOT / "lessons").glob("*.py"), *(ROOT / "lessons").glob("exercises/*.py")]:
         assert path.relative_to(ROOT / "lessons").as_posix() in written
     assert {"README.md", "data/stories_sample.txt", "benchmarks/results/transfer.json"} <= written
+    assert {f"data/explorer/gpt{i}/model.safetensors" for i in (1, 2)} <= written
     lessons = len(list((ROOT / "lessons").glob("[0-9][0-9]_*.py")))
     exercises = len(list((ROOT / "lessons").glob("exercises/*.py")))
     assert f"{lessons} lessons, {exercises} exercises and what they need: {len(written)} files" in said
@@ -111,3 +112,5 @@ def test_a_wheel_carries_the_lessons_and_they_run(tmp_path):
     assert f"{counted} lessons, " in said
     assert run(python, "mine/06_layernorm.py").splitlines()[-1].startswith("lesson 06: every check is happy")
     assert "returns nothing" in run(scripts / "minigpt", "check", "mine/exercises/06_layernorm.py", status=1)
+    assert "page.html: " in run(scripts / "minigpt", "explore", "-o", "page.html")
+    assert "minigptExplorer" in (tmp_path / "page.html").read_text(encoding="utf-8")

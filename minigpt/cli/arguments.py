@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser, kind: type) -> None:
         if about.positional:
             parser.add_argument(field.name, **details)
         else:
-            parser.add_argument(flag(field), dest=field.name, **details)
+            parser.add_argument(*flags(field), dest=field.name, **details)
 
 
 def given(kind: type, found: argparse.Namespace) -> dict[str, Any]:
@@ -45,6 +45,12 @@ def read(kind: type, found: argparse.Namespace) -> Any:
 def flag(field: dataclasses.Field) -> str:
     """The name of an option on the command line: `--top-k` for the field top_k."""
     return field.metadata["about"].flag or f"--{field.name.replace('_', '-')}"
+
+
+def flags(field: dataclasses.Field) -> list[str]:
+    """All its names: the long one, and the one of one letter where there is one."""
+    short = field.metadata["about"].short
+    return [flag(field)] if short is None else [flag(field), short]
 
 
 def takes_value(field: dataclasses.Field) -> bool:

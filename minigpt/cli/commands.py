@@ -170,6 +170,12 @@ TRACE = Command(
     "minigpt.learn.tracing.job:TraceOptions", "minigpt.learn.tracing.job:run",
 )  # fmt: skip
 
+EXPLORE = Command(
+    "explore", "a page in which a small model computes, forward and backward, in the browser",
+    ("explore", f'explore {RUN} --text "Once upon a time" -o page.html', "explore gpt2 --record -o gpt2.html"),
+    "minigpt.learn.explorer.job:ExploreOptions", "minigpt.learn.explorer.job:explore",
+)  # fmt: skip
+
 STORIES = Command(
     "stories", "print stories of the story world, or examples of its tasks",
     ("stories --n 2 --events", "stories --task entailment --split test", "stories --judge story.txt"),
@@ -184,5 +190,5 @@ CHECK = Command(
 
 COMMANDS = (
     LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD, INFO, TRACE,
-    STORIES, CHECK,
+    EXPLORE, STORIES, CHECK,
 )  # fmt: skip

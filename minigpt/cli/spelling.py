@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from minigpt.cli.arguments import flag, takes_value
+from minigpt.cli.arguments import flags, takes_value
 from minigpt.cli.commands import COMMANDS, Command, Group
 from minigpt.cli.suggestions import did_you_mean
 from minigpt.errors import InputError
@@ -67,7 +67,8 @@ def _options_of(command: Command) -> dict[str, bool]:
     for field in dataclasses.fields(command.options()):
         if field.metadata["about"].positional:
             continue
-        found[flag(field)] = takes_value(field)
+        for name in flags(field):
+            found[name] = takes_value(field)
         if not takes_value(field) and field.default is not False:
             found[f"--no-{field.name.replace('_', '-')}"] = False
     return found

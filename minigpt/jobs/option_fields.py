@@ -21,27 +21,28 @@ class About:
     """What the command line shows of an option, beside its type and its default.
 
     help: what it is. metavar: what stands for its value. choices: the values that it can have. flag: its name, where
-    that is not the name of the field. positional: it has no name, only a place. parse: a function from the text of the
-    command line to the value; it raises InputError.
+    that is not the name of the field. short: a second name of one letter, such as "-o". positional: it has no name,
+    only a place. parse: a function from the text of the command line to the value; it raises InputError.
     """
 
     help: str
     metavar: str | None = None
     choices: Iterable[str] | None = None
     flag: str | None = None
+    short: str | None = None
     positional: bool = False
     parse: Callable[[str], Any] | None = None
 
 
 def option(
     default: Any, text: str = "", *, choices: Iterable[str] | None = None, metavar: str | None = None,
-    flag: str | None = None, parse: Callable[[str], Any] | None = None,
+    flag: str | None = None, short: str | None = None, parse: Callable[[str], Any] | None = None,
 ) -> Any:  # fmt: skip
     """A field of a dataclass that is an option, such as `--tokens N`; the parameters are those of `About`.
 
     default: REQUIRED, None (it depends on other options, and text describes it), or a value, which help shows.
     """
-    about = About(help=text, metavar=metavar, choices=choices, flag=flag, parse=parse)
+    about = About(help=text, metavar=metavar, choices=choices, flag=flag, short=short, parse=parse)
     return field(default=default, metadata={"about": about})
 
 

@@ -25,6 +25,8 @@ PATTERNS = (
     "data/stories_sample.txt",
     "data/tasks/*.tsv",
     "data/reference/*",
+    "data/explorer/gpt1/*",
+    "data/explorer/gpt2/*",
     "benchmarks/results/family.json",
     "benchmarks/results/in_context.json",
     "benchmarks/results/long_range.json",

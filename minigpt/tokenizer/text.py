@@ -80,6 +80,16 @@ def _paper_pipeline() -> Pipeline | None:
     return Pipeline(clean, split)
 
 
+def tables() -> dict[str, dict]:
+    """What "rules" looks up, for an implementation in another language.
+
+    "repair": {character: what stands for it}, without halves of surrogate pairs, for each of which U+FFFD stands;
+    "special": {chunk: its words}.
+    """
+    repair = {chr(code): stands for code, stands in _REPAIR.items() if not 0xD800 <= code < 0xE000}
+    return {"repair": repair, "special": _SPECIAL}
+
+
 # ------------------------------------------------------------------------------------------------- as OpenAI wrote it
 
 _TO_ASCII = {"—": "-", "–": "-", "―": "-", "…": "...", "´": "'"}

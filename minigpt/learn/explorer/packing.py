@@ -1,0 +1,80 @@
+"""Numbers of 16 bits as text for a page: in planes, deflated, in base64; and back again.
+
+The low bytes of all numbers come first, and then all high bytes: these hold sign and exponent, which are similar from
+number to number, so that they can be deflated.
+"""
+
+import base64
+import binascii
+import zlib
+
+import numpy as np
+
+from minigpt.errors import InputError
+from minigpt.files.tensors import narrow
+
+DTYPES = ("bfloat16", "float16")
+LARGEST = float(np.finfo(np.float16).max)
+
+
+def pack(numbers: np.ndarray, dtype: str) -> str:
+    """numbers (N,) float -> text: each rounded to 16 bits, "bfloat16" or "float16". Raises InputError for another."""
+    bits = to_bits(numbers, dtype)
+    raw = bits.view(np.uint8).reshape(-1, 2)
+    planes = raw[:, 0].tobytes() + raw[:, 1].tobytes()
+    deflated = zlib.compress(planes, 9)
+    return base64.b64encode(deflated).decode("ascii")
+
+
+def unpack(text: str, dtype: str) -> np.ndarray:
+    """text of `pack` -> (N,) float32, exactly the rounded numbers. Raises InputError where it is damaged."""
+    try:
+        deflated = base64.b64decode(text, validate=True)
+        planes = zlib.decompress(deflated)
+    except (binascii.Error, zlib.error) as error:
+        raise InputError(f"these packed numbers are damaged: {error}") from error
+    if len(planes) % 2 == 1:
+        raise InputError(f"these packed numbers are damaged: {len(planes)} bytes are no whole number of pairs")
+    raw = np.frombuffer(planes, np.uint8).reshape(2, -1)
+    bits = np.ascontiguousarray(raw.T).view("<u2").reshape(-1)
+    return from_bits(bits, dtype)
+
+
+def to_bits(numbers: np.ndarray, dtype: str) -> np.ndarray:
+    """numbers (N,) float -> (N,) uint16, little endian. Raises InputError for a dtype that is not in `DTYPES`."""
+    check_dtype(dtype)
+    numbers = np.ascontiguousarray(numbers, np.float32).reshape(-1)
+    if dtype == "bfloat16":
+        return narrow(numbers).view("<u2")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, as in any rounding to float16
+        return numbers.astype("<f2").view("<u2")
+
+
+def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
+    """bits (N,) uint16 -> (N,) float32, the same numbers. Raises InputError for a dtype that is not in `DTYPES`."""
+    check_dtype(dtype)
+    if dtype == "float16":
+        return bits.view("<f2").astype(np.float32)
+    wide = bits.astype(np.uint32) << 16
+    return wide.view(np.float32)
+
+
+def check_dtype(dtype: str) -> None:
+    """Raises InputError for a dtype that is not in `DTYPES`."""
+    if dtype not in DTYPES:
+        raise InputError(f"numbers on a page are {' or '.join(DTYPES)}, not {dtype!r}")
+
+
+def best_dtype(tensors: list[np.ndarray]) -> str:
+    """The kind of 16 bits that keeps most of these float32 numbers.
+
+    "bfloat16" where nothing is lost by it, and where a number is too large for float16; else "float16", which has more
+    digits.
+    """
+    largest = 0.0
+    exact = True
+    for tensor in tensors:
+        numbers = np.asarray(tensor, np.float32).reshape(-1)
+        largest = max(largest, float(np.abs(numbers).max(initial=0)))
+        exact = exact and np.array_equal(from_bits(to_bits(numbers, "bfloat16"), "bfloat16"), numbers)
+    return "bfloat16" if exact or not largest <= LARGEST else "float16"

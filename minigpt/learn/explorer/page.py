@@ -1,0 +1,87 @@
+"""The page: template, style, script and the models in one file, which works from a disk and asks for nothing."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import InputError
+from minigpt.files.disk import read_text, read_toml, write_text
+from minigpt.learn.explorer.bundle import bundle
+
+HOME = Path(__file__).parent
+JS = HOME / "js"
+TEMPLATE = JS / "view" / "page.html"
+STYLE = JS / "view" / "style.css"
+WORDS = HOME / "words.toml"
+MARK = '<meta name="generator" content="minigpt explore">'  # pages of ours: they may be written again
+MARK_WITHIN = 4096  # bytes, from the beginning of a page
+PLACES = re.compile(r"<!-- (style|models|script) -->")
+
+
+def assemble(data: dict[str, Any]) -> str:
+    """The text of a page that holds these models: see `job.content`. Its words, in both languages, are added here.
+
+    Raises InputError where a part of the page is missing from this installation.
+    """
+    words = read_toml(WORDS)
+    parts = {
+        "style": f"<style>\n{_style()}\n</style>",
+        "models": f'<script type="application/json" id="models">{as_json(data | {"words": words})}</script>',
+        "script": f'<script type="module">\n{bundle(JS)}</script>',
+    }
+    template = read_text(TEMPLATE)
+    found = sorted(PLACES.findall(template))
+    if found != sorted(parts):
+        expected = ", ".join(sorted(parts))
+        raise ValueError(f"{TEMPLATE} has places for {', '.join(found)}: expected {expected}, each once")
+    if MARK not in template[:MARK_WITHIN]:
+        raise ValueError(f"{TEMPLATE} lacks its mark, {MARK}")
+    return PLACES.sub(lambda place: parts[place.group(1)], template)
+
+
+def _style() -> str:
+    style = read_text(STYLE)
+    if "</style" in style.lower():
+        raise ValueError(f"{STYLE} holds </style, which would end it")
+    return style
+
+
+def as_json(value: Any) -> str:
+    """JSON that can stand inside of a script: no tag can begin in it, because < is written as \\u003c."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def check_place(path: Path) -> None:
+    """Raises InputError where no page can be written: a folder, a file that is no page of ours, no permission."""
+    if path.is_dir():
+        raise InputError(f"--out {path} is a folder: give the name of a file, such as {path / 'explorer.html'}")
+    if not path.exists():
+        _check_parent(path)
+    elif not is_ours(path):
+        raise InputError(f"--out {path} is there already, and is no page of minigpt explore: give another name")
+
+
+def _check_parent(path: Path) -> None:
+    """Raises InputError where the folder of a file is no folder; one that is missing will be made."""
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir():
+        raise InputError(f"--out {path}: {parent} is a file, not a folder: give another name")
+
+
+def is_ours(path: Path) -> bool:
+    """Is this file a page that was written here?"""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return MARK.encode() in file.read(MARK_WITHIN)
+    except OSError:
+        return False
+
+
+def write(path: Path, page: str) -> None:
+    """Write a page, whole or not at all, in place of an older one. Raises InputError as `check_place` does."""
+    check_place(path)
+    write_text(path, page)

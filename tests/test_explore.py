@@ -1,0 +1,573 @@
+"""`minigpt explore`: the page is put together from parts that keep their rules, and nothing of the reader's is lost."""
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import browser
+import numpy as np
+import pytest
+
+from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, ops
+from minigpt.cli import main
+from minigpt.errors import InputError
+from minigpt.learn.explorer import job, named_pass, packing, page, recorded
+from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
+from minigpt.models.lstm import LSTM, LSTMConfig
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
+
+TEXT = "the cat sat on the mat . a dog saw the cat ."
+TEMPLATE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'">
+<meta name="generator" content="minigpt explore"><title>page</title><!-- style --></head>
+<body><!-- models --><!-- script --></body></html>
+"""
+DTYPES = pytest.mark.parametrize("dtype", packing.DTYPES)
+
+
+# --- models for trials -----------------------------------------------------------------------------------------------
+
+
+def sizes(vocab_size: int, **more) -> dict:
+    return {"vocab_size": vocab_size, "n_positions": 16, "n_embd": 8, "n_layer": 2, "n_head": 2} | more
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, str]:
+    """Small models of several kinds, by name."""
+    home = tmp_path_factory.mktemp("models")
+    letters, bytes_ = CharTokenizer.train(TEXT), GPT2Tokenizer.train(TEXT, 260, progress=False)
+    words = GPT1Tokenizer.train(TEXT, 60, pipeline="rules", progress=False)
+    made = {
+        "letters": (GPT1(GPT1Config(**sizes(letters.vocab_size))), letters),
+        "bytes": (GPT2(GPT2Config(**sizes(bytes_.vocab_size))), bytes_),
+        "words": (GPT1(GPT1Config(**sizes(words.vocab_size))), words),
+        "large": (GPT2(GPT2Config(**sizes(letters.vocab_size, n_embd=408, n_head=4))), letters),
+        "lstm": (LSTM(LSTMConfig(vocab_size=letters.vocab_size, n_positions=16, n_embd=8, n_layer=1)), letters),
+        "half": (GPT2(GPT2Config(**sizes(letters.vocab_size))), letters),
+    }
+    for name, (model, tokenizer) in made.items():
+        tokenizer.save(home / name)
+        model.save(home / name, dtype="bfloat16" if name == "half" else None)
+    return {name: str(home / name) for name in made}
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch) -> Path:
+    """A page of a few lines in the place of the real one."""
+    view = tmp_path / "parts" / "view"
+    view.mkdir(parents=True)
+    (view / "page.html").write_text(TEMPLATE, encoding="utf-8")
+    (view / "style.css").write_text("p { color: black }\n", encoding="utf-8")
+    (view / "app.js").write_text("document.title = 'it runs';\n", encoding="utf-8")
+    words = tmp_path / "parts" / "words.toml"
+    words.write_text('[en]\ntitle = "Explorer"\n[ko]\ntitle = "탐색기"\n', encoding="utf-8")
+    monkeypatch.setattr(page, "JS", view.parent)
+    monkeypatch.setattr(page, "TEMPLATE", view / "page.html")
+    monkeypatch.setattr(page, "STYLE", view / "style.css")
+    monkeypatch.setattr(page, "WORDS", words)
+    return view
+
+
+def explore(capsys, *words) -> tuple[int, str, str]:
+    """Exit status, what was printed, and what was complained of."""
+    status = main(["explore", *map(str, words)])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def held(path: Path) -> dict:
+    """What the script of a page reads."""
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="models">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+# --- the bundle ------------------------------------------------------------------------------------------------------
+
+
+def modules(folder: Path, **texts: str) -> Path:
+    """Write modules: `modules(folder, app=..., ops_a=...)` makes app.js and ops/a.js."""
+    for name, text in texts.items():
+        path = folder / f"{name.replace('_', '/')}.js"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_modules_stand_after_what_they_import_each_once_without_imports_and_exports(tmp_path):
+    folder = modules(
+        tmp_path,
+        app='import { twice } from "./ops/twice.js";\nimport { one, Two } from "./one.js";\ntwice(one());\n',
+        ops_twice='import { one } from "../one.js";\nexport const twice = (x) => x * 2 * one();\n',
+        one="// export no more\nexport function one() {}\nexport class Two {}\nexport async function later() {}\n",
+    )
+    script = bundle(folder, "app.js")
+    assert script.index("// one.js") < script.index("// ops/twice.js") < script.index("// app.js")
+    assert script.count("function one()") == 1 and "async function later() {}" in script
+    assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("texts", "says"), [
+    ({"app": 'import { a } from "./a.js";\n', "a": 'import { b } from "./b.js";\nexport const a = 1;\n',
+      "b": 'import { a } from "./a.js";\nexport const b = 1;\n'}, "circle: app.js -> a.js -> b.js -> a.js"),
+    ({"app": 'import { a } from "./a.js";\nconst b = 1;\n', "a": "export const a = 1;\nfunction b() {}\n"},
+     "app.js, line 2: a.js has the name b too"),
+    ({"app": 'import { b } from "./a.js";\n', "a": "export const a = 1;\nconst b = 2;\n"}, "a.js exports no b"),
+    ({"app": 'import { a } from "./missing.js";\n'}, "no module missing.js, which app.js imports"),
+    ({"app": 'import { a as b } from "./a.js";\n', "a": "export const a = 1;\n"}, "app.js, line 1"),
+    ({"app": 'import * as a from "./a.js";\n', "a": "export const a = 1;\n"}, "app.js, line 1"),
+    ({"app": 'import a from "./a.js";\n', "a": "export const a = 1;\n"}, "app.js, line 1"),
+    ({"app": 'import {\n  a } from "./a.js";\n', "a": "export const a = 1;\n"}, "app.js, line 1"),
+    ({"app": "const a = 1;\nexport { a };\n"}, "app.js, line 2"),
+    ({"app": "export default 3;\n"}, "app.js, line 1"),
+    ({"app": "export let a = 3;\n"}, "app.js, line 1"),
+    ({"app": 'const a = await import("./a.js");\n'}, "app.js, line 1"),
+    ({"app": "const { a, b } = { a: 1, b: 2 };\n"}, "defines one name"),
+    ({"app": 'const a = "</script>";\n'}, "</script"),
+])  # fmt: skip
+def test_a_module_that_breaks_a_rule_is_named(tmp_path, texts, says):
+    with pytest.raises(BundleError, match=re.escape(says)):
+        bundle(modules(tmp_path, **texts), "app.js")
+
+
+def test_the_script_of_the_page_holds_every_module_and_node_can_read_it(tmp_path):
+    script = bundle(page.JS)
+    for path in page.JS.rglob("*.js"):
+        assert f"// {path.relative_to(page.JS).as_posix()}\n" in script, f"{path} is imported by none"
+    assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+    assert script.rindex("\n// ") == script.index(f"\n// {ENTRY}") or f"// {ENTRY}" in script
+    node = shutil.which("node")
+    if node:
+        file = tmp_path / "script.mjs"
+        file.write_text(script, encoding="utf-8")
+        done = subprocess.run([node, "--check", str(file)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@DTYPES
+def test_numbers_come_back_exactly_as_they_were_rounded(dtype):
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal(1000).astype(np.float32) * np.exp(rng.uniform(-20, 10, 1000)).astype(np.float32)
+    numbers[:6] = 0, -0.0, np.inf, -np.inf, 1, -1
+    once = packing.unpack(packing.pack(numbers, dtype), dtype)
+    assert once.dtype == np.float32 and once.shape == numbers.shape
+    digits = {"bfloat16": 8, "float16": 11}[dtype]
+    usual = (np.abs(numbers) > 1e-4) & np.isfinite(once)
+    assert usual.sum() > 500
+    assert np.abs(once[usual] / numbers[usual] - 1).max() <= 2.0**-digits
+    again = packing.unpack(packing.pack(once, dtype), dtype)
+    assert again.tobytes() == once.tobytes(), "a second time nothing is rounded, not even the sign of a zero"
+    assert packing.unpack(packing.pack(numbers[:0], dtype), dtype).shape == (0,)
+
+
+@DTYPES
+def test_every_pattern_of_16_bits_survives(dtype):
+    bits = np.arange(1 << 16, dtype="<u2")
+    numbers = packing.from_bits(bits, dtype)
+    plain = ~np.isnan(numbers)
+    assert np.array_equal(packing.to_bits(numbers, dtype)[plain], bits[plain])
+
+
+def test_bytes_of_packed_numbers_are_low_ones_then_high_ones():
+    import base64
+    import zlib
+
+    packed = packing.pack(np.array([1.0, -2.0, 3.0]), "bfloat16")  # 0x3f80, 0xc000, 0x4040
+    assert zlib.decompress(base64.b64decode(packed)) == bytes.fromhex("80 00 40 3f c0 40")
+
+
+def test_damaged_numbers_are_refused():
+    packed = packing.pack(np.random.default_rng(0).standard_normal(100), "float16")
+    for wrong in (packed[:-8], packed[:20] + "AAAA" + packed[24:], "?", packed + "!"):
+        with pytest.raises(InputError, match="damaged"):
+            packing.unpack(wrong, "float16")
+    with pytest.raises(InputError, match="bfloat16 or float16"):
+        packing.pack(np.ones(3), "float8")
+
+
+def test_the_kind_of_16_bits_that_keeps_most():
+    third = np.array([1 / 3], np.float32)
+    half = packing.unpack(packing.pack(third, "bfloat16"), "bfloat16")
+    assert packing.best_dtype([half, np.ones(3)]) == "bfloat16"
+    assert packing.best_dtype([half, third]) == "float16"
+    assert packing.best_dtype([third, np.array([1e5])]) == "bfloat16", "float16 ends at 65504"
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_holds_the_model_its_tokenizer_the_text_and_the_words(folders, stand_in, tmp_path, capsys):
+    out = tmp_path / "new" / "page.html"
+    status, said, _ = explore(capsys, folders["bytes"], "--text", "the </script> cat", "-o", out)
+    assert status == 0 and said.startswith(f"{out}: ") and "now: open it" in said
+    text = out.read_text(encoding="utf-8")
+    assert page.is_ours(out) and text.count("</script>") == 2 and "<style>\np { color" in text
+    found = held(out)
+    assert found["text"] == "the </script> cat" and found["recorded"] is None
+    assert found["words"]["ko"]["title"] == "탐색기"
+    (one,), (tokenizer,) = found["models"], found["tokenizers"]
+    model = GPT2.load(folders["bytes"])
+    assert one["config"] == model.config.to_dict() and one["title"]["en"] == "bytes (GPT-2)" and one["tokenizer"] == 0
+    numbers = packing.unpack(one["weights"], one["dtype"])
+    for entry, (name, parameter) in zip(one["parameters"], model.named_parameters(), strict=True):
+        part = numbers[entry["offset"] :][: parameter.data.size].reshape(entry["shape"])
+        assert entry["name"] == name and part.shape == parameter.data.shape
+        assert np.abs(part - parameter.data).max() <= 2.0**-11 * np.abs(parameter.data).max()
+    assert tokenizer["kind"] == "byte-level" and len(tokenizer["vocab"]) == 260 and len(tokenizer["merges"]) == 3
+    assert tokenizer["special"] == {"<|endoftext|>": 259}
+
+
+def test_weights_that_have_16_bits_already_are_kept_to_the_bit(folders, stand_in, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert explore(capsys, folders["half"], "--text", "the cat", "-o", out)[0] == 0
+    (one,) = held(out)["models"]
+    numbers = packing.unpack(one["weights"], one["dtype"])
+    weights = [parameter.data.reshape(-1) for parameter in GPT2.load(folders["half"]).parameters()]
+    assert np.array_equal(numbers, np.concatenate(weights))
+
+
+def test_our_page_may_be_written_again_and_a_failure_leaves_it(folders, stand_in, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "page.html"
+    assert explore(capsys, folders["letters"], "--text", "the cat", "-o", out)[0] == 0
+    assert explore(capsys, folders["letters"], "--text", "a dog", "-o", out)[0] == 0
+    assert held(out)["text"] == "a dog"
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    before = out.read_bytes()
+    monkeypatch.setattr("os.fsync", full)
+    status, _, wrong = explore(capsys, folders["letters"], "--text", "the mat", "-o", out)
+    assert status == 2 and "the disk is full" in wrong
+    assert out.read_bytes() == before and sorted(path.name for path in tmp_path.glob("*page*")) == ["page.html"]
+
+
+def test_a_template_without_its_places_or_its_mark_is_noticed(stand_in):
+    template = stand_in / "page.html"
+    template.write_text(TEMPLATE.replace("<!-- script -->", ""), encoding="utf-8")
+    with pytest.raises(ValueError, match="expected models, script, style, each once"):
+        page.assemble({})
+    template.write_text(TEMPLATE.replace("generator", "author"), encoding="utf-8")
+    with pytest.raises(ValueError, match="lacks its mark"):
+        page.assemble({})
+
+
+class Addresses(html.parser.HTMLParser):
+    """All that a page would load, or lead to: attributes src, href, action, ...; and the number of its policies."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[tuple[str, str, str]] = []
+        self.policy: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        for name in ("src", "href", "action", "srcset", "data", "poster", "formaction", "xlink:href"):
+            if values.get(name) is not None:
+                self.found.append((tag, name, values[name]))
+        if values.get("http-equiv", "").lower() == "content-security-policy":
+            self.policy.append(values["content"])
+
+
+@pytest.fixture(scope="module")
+def default_page(tmp_path_factory) -> Path:
+    """The page of `minigpt explore`, as everybody gets it."""
+    out = tmp_path_factory.mktemp("page") / "explorer.html"
+    job.explore(job.ExploreOptions(out=str(out)), say=lambda line: None)
+    return out
+
+
+def test_the_page_is_small_and_holds_both_models(default_page):
+    assert default_page.stat().st_size < 3_000_000
+    found = held(default_page)
+    assert [one["name"] for one in found["models"]] == ["gpt1", "gpt2"] and len(found["tokenizers"]) == 1
+    assert {one["dtype"] for one in found["models"]} == {"bfloat16"}
+    assert {one["config"]["model_type"] for one in found["models"]} == {"openai-gpt", "gpt2"}
+
+
+def test_the_page_asks_for_nothing_and_forbids_it(default_page):
+    text = default_page.read_text(encoding="utf-8")
+    seen = Addresses()
+    seen.feed(text)
+    assert [one for one in seen.found if not one[2].startswith(("#", "data:"))] == []
+    (policy,) = seen.policy
+    assert "default-src 'none'" in policy and "http" not in policy and "connect-src" not in policy
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL).group(1)
+    assert not re.search(r"@import|url\((?!['\"]?data:)", style)
+    script = re.search(r'<script type="module">(.*?)</script>', text, re.DOTALL).group(1)
+    addresses = set(re.findall(r"https?://[^\s\"'`)]+", script + style))
+    assert addresses <= {"http://www.w3.org/2000/svg"}, "the name of SVG is no address that is asked"
+    assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|sendBeacon|importScripts)\b", script)
+
+
+def test_both_languages_have_the_same_words():
+    words = page.read_toml(page.WORDS)
+    assert set(words) == {"en", "ko"} and set(words["en"]) == set(words["ko"])
+    for key, sentence in words["en"].items():
+        blanks = set(re.findall(r"\{(\w+)\}", sentence))
+        assert sentence.strip() and set(re.findall(r"\{(\w+)\}", words["ko"][key])) == blanks, key
+        assert words["ko"][key].strip(), key
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, stand_in):
+    """`refused(words, says)`: status 2, one line that holds these words, and no page."""
+
+    def check(*words, says: str, out: Path | None = None):
+        path = out or tmp_path / "out" / "page.html"
+        status, said, wrong = explore(capsys, *words, "-o", path)
+        assert status == 2 and said == "" and wrong.count("\n") == 1, (status, said, wrong)
+        for part in says.split(" … "):
+            assert part in wrong, wrong
+        assert not path.parent.exists() or out is not None
+
+    return check
+
+
+def test_texts_that_are_refused(folders, refused):
+    refused(folders["letters"], "--text", "", says="--text is empty")
+    refused(folders["letters"], "--text", " \n", says="--text is empty")
+    refused(folders["letters"], "--text", "c", says="has 1 token for letters … two or more")
+    refused(folders["letters"], "--text", "the cat sat on th", says="17 tokens … at most 16")
+    refused(folders["letters"], "--text", "the 고양 😀", says="none of '고' (U+ACE0), '양' (U+C591), '😀' (U+1F600)")
+    refused(folders["letters"], "--text", "고양이가있는그림", says="'가' (U+AC00), '있' (U+C788) and 3 more")
+    refused(folders["bytes"], "--text", "\ud800 the", says="no UTF-8")
+    refused("--text", "the cat " * 60, says="at most 96: give a shorter text")
+
+
+def test_models_that_are_refused(folders, refused, tmp_path):
+    refused(folders["lstm"], says="LSTM: only GPT-1 and GPT-2 have a page")
+    refused(tmp_path / "nothing", says="is not a model directory")
+    too_large = "weights would make a page of about 10. … limit is 10 MB … --record"
+    refused(folders["large"], "--text", "the cat", says=too_large)
+    refused("--record", says="--record: name a model")
+    damaged = tmp_path / "damaged"
+    shutil.copytree(folders["letters"], damaged)
+    weights = damaged / "model.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-100] ^= 1
+    weights.write_bytes(raw)
+    refused(damaged, says=f"{weights}")
+    weights.write_bytes(raw[:-100])
+    refused(damaged, says=f"{weights}")
+    model = GPT1.load(folders["letters"])
+    model.h[1].ln_1.weight.data[3] = np.nan
+    model.save(damaged, overwrite=True)
+    refused(damaged, says="h.1.ln_1.weight holds numbers that are not finite")
+
+
+def test_places_that_are_refused(folders, refused, tmp_path):
+    line = (folders["letters"], "--text", "the cat")
+    mine = tmp_path / "notes.html"
+    mine.write_text("<html>mine", encoding="utf-8")
+    refused(*line, out=mine, says="is no page of minigpt explore: give another name")
+    assert mine.read_text(encoding="utf-8") == "<html>mine"
+    refused(*line, out=tmp_path, says=f"{tmp_path} is a folder: give the name of a file")
+    refused(*line, out=mine / "page.html", says=f"{mine} is a file, not a folder")
+    mine.write_text("x" * page.MARK_WITHIN + page.MARK, encoding="utf-8")
+    refused(*line, out=mine, says="is no page of minigpt explore")
+
+
+def test_a_folder_that_may_not_be_written(folders, refused, tmp_path, monkeypatch):
+    def shut(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "touch", shut)
+    refused(
+        folders["letters"], "--text", "the cat", out=tmp_path / "page.html", says="cannot write … Permission denied"
+    )
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_character_that_becomes_the_unknown_token_is_a_warning(folders, stand_in, tmp_path, capsys):
+    status, said, _ = explore(capsys, folders["words"], "--text", "the cat 고", "-o", tmp_path / "page.html")
+    assert status == 0 and "none of '고' (U+ACE0): it reads the unknown token" in said.splitlines()[0]
+
+
+# --- named and recorded values ---------------------------------------------------------------------------------------
+
+FLOAT64 = pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
+
+
+def moved(kind: str):
+    """A model in float64 whose parameters are all away from where they began."""
+    classes = {"gpt1": (GPT1, GPT1Config), "gpt2": (GPT2, GPT2Config)}
+    model_class, config = classes[kind]
+    model = model_class(config(**sizes(11)), dtype=np.float64)
+    rng = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
+    return model
+
+
+@FLOAT64
+def test_named_values_lead_to_the_gradients_of_the_parameters(kind):
+    """Each parameter's gradient follows from the values around it, so names, values and gradients belong together."""
+    model = moved(kind)
+    ids, targets = [3, 1, 4, 1, 5, 9], [1, 4, 1, 5, 9, -100]
+    done = named_pass.named_pass(model, ids, targets)
+    found = {name: parameter.grad.copy() for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    loss, cache = model.loss(np.array([ids]), np.array([targets]))
+    model.loss_backward(cache)
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(found[name], parameter.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+    assert done.loss == pytest.approx(float(loss))
+    values = done.values
+    for i in range(2):
+        h = f"h.{i}"
+
+        def value(name):
+            return values[f"{h}.{name}"].value  # noqa: B023
+
+        def gradient(name):
+            return values[f"{h}.{name}"].gradient  # noqa: B023
+
+        pairs = {
+            "mlp.c_proj.weight": value("mlp.a").T @ gradient("mlp"),
+            "mlp.c_fc.bias": gradient("mlp.f").sum(axis=0),
+            "attn.c_proj.weight": value("attn.heads").T @ gradient("attn"),
+            "attn.c_attn.bias": gradient("attn.qkv").sum(axis=0),
+            "ln_1.bias": gradient("ln_1").sum(axis=0),
+            "ln_2.bias": gradient("ln_2").sum(axis=0),
+        }
+        for name, expected in pairs.items():
+            np.testing.assert_allclose(expected, found[f"{h}.{name}"], rtol=1e-8, atol=1e-10, err_msg=name)
+        q, k, _ = np.split(value("attn.qkv"), 3, axis=-1)
+        dq = np.split(gradient("attn.qkv"), 3, axis=-1)[0]
+        for head in range(2):
+            columns = slice(4 * head, 4 * head + 4)
+            s = q[:, columns] @ k[:, columns].T / 2
+            np.testing.assert_allclose(np.tril(value("attn.s")[head]), np.tril(s), atol=1e-10)
+            assert np.isneginf(value("attn.s")[head][0, 1:]).all()
+            np.testing.assert_allclose(gradient("attn.s")[head] @ k[:, columns] / 2, dq[:, columns], atol=1e-10)
+    table = found["wpe.weight" if kind == "gpt2" else "positions_embed.weight"]
+    np.testing.assert_allclose(values["positions"].gradient, table[:6], atol=1e-10)
+    np.testing.assert_array_equal(values["x"].gradient, values["tokens"].gradient)
+
+
+@FLOAT64
+def test_the_gradient_of_the_stream_is_the_slope_of_the_loss(kind):
+    """At each name of the stream and of the sums: move one number there, and see what the loss does."""
+    model = moved(kind)
+    ids, targets = [3, 1, 4, 1, 5], [1, 4, 1, 5, 9]
+    done = named_pass.named_pass(model, ids, targets)
+    places = {"gpt1": {"x_attn": "ln_1", "x_mlp": "ln_2"}, "gpt2": {"x_attn": None, "x": None}}[kind]
+    for name, norm in places.items():
+        eps, i, (t, c) = 1e-5, 0, (2, 3)
+        losses = []
+        for by in (eps, -eps):
+            losses.append(_nudged_loss(model, i, name, norm, (t, c), by, ids, targets))
+        slope = (losses[0] - losses[1]) / (2 * eps)
+        assert slope == pytest.approx(done.values[f"h.{i}.{name}"].gradient[t, c], rel=1e-6), name
+
+
+def _nudged_loss(model, i, name, norm, place, by, ids, targets) -> float:
+    """The loss when one number of a sum in block i is moved."""
+    block = model.h[i]
+    add, calls = ops.add, []
+    wanted = 0 if name == "x_attn" else 1
+    inside = []
+
+    def moving(x, y):
+        out = add(x, y)
+        if inside:
+            calls.append(1)
+            if len(calls) == wanted + 1:
+                out = out.copy()
+                out[0][place] += by
+        return out
+
+    def forward(*args, **options):
+        inside.append(1)
+        try:
+            return type(block).forward(block, *args, **options)
+        finally:
+            inside.pop()
+
+    try:
+        ops.add, block.forward = moving, forward
+        loss, _ = model.loss(np.array([ids]), np.array([targets]), grad=False)
+    finally:
+        ops.add = add
+        del block.forward
+    return float(loss)
+
+
+def test_a_recorded_page_shows_what_was_computed(folders, stand_in, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    status, said, _ = explore(capsys, folders["large"], "--record", "--text", "the cat sat", "-o", out)
+    assert status == 0 and out.stat().st_size < 6_000_000
+    found = held(out)
+    (one,) = found["recorded"]
+    assert found["models"] == []
+    model = GPT2.load(folders["large"])
+    tokenizer = CharTokenizer.load(folders["large"])
+    ids = tokenizer.encode("the cat sat")
+    assert [token["id"] for token in one["tokens"]] == ids and one["targets"] == [*ids[1:], -100]
+    loss, _ = model.loss(np.array([ids]), np.array([one["targets"]]), grad=False)
+    assert one["loss"] == pytest.approx(float(loss), rel=1e-5)
+    done = named_pass.named_pass(model, ids, one["targets"])
+    numbers = packing.unpack(one["numbers"], one["dtype"])
+    assert [entry["name"] for entry in one["values"]] == list(done.values)
+    compared = 0
+    for entry in one["values"]:
+        for part in ("value", "gradient"):
+            if entry[part] is None:
+                continue
+            expected = getattr(done.values[entry["name"]], part)
+            start = entry[part]["offset"]
+            kept = numbers[start : start + expected.size].reshape(entry["shape"]) * entry[part]["scale"]
+            finite = np.isfinite(expected)
+            assert np.array_equal(np.isfinite(kept), finite)
+            kept, expected = kept[finite], expected[finite]
+            assert np.abs(kept - expected).max() <= 2.0**-11 * np.abs(expected).max() + 1e-12
+            compared += 1
+    assert compared >= 20
+    assert [one["name"] for one in one["lens"]] == ["x", "h.0.x", "h.1.x"] == named_pass.stream_names(model)
+    for of_lens, of_head in zip(one["lens"][-1]["top"], one["top"], strict=True):
+        assert dict(of_lens) == pytest.approx(dict(of_head), rel=1e-4), "after the last block the lens is the head"
+    for row, target in zip(one["top"][:-1], ids[1:], strict=True):
+        chances = [p for _, p in row[: recorded.TOP]]
+        assert chances == sorted(chances, reverse=True) and target in [i for i, _ in row]
+        assert all(str(i) in one["labels"] for i, _ in row)
+
+
+def test_a_recording_keeps_to_its_size(monkeypatch):
+    done = named_pass.named_pass(moved("gpt2"), [3, 1, 4], [1, 4, -100])
+    room = recorded.Numbers(room=200)
+    entries = recorded._values(done, room)
+    kept = [entry["name"] for entry in entries if entry["value"]]
+    assert room.length <= 200 and kept and set(kept) < {entry["name"] for entry in entries}
+    assert {"h.0.attn.p", "h.1.attn.p"} <= set(kept), "attention comes first"
+    assert all(len(entry["norm"]) == len(entry["gradient_norm"]) == 3 for entry in entries)
+
+
+def test_nothing_watches_a_model_after_its_pass():
+    model = moved("gpt1")
+    named_pass.named_pass(model, [1, 2], [2, -100])
+    with pytest.raises(InputError):
+        named_pass.named_pass(model, [1, 99], [2, -100])
+    for block in model.h:
+        for module in (block, block.attn, block.mlp, block.ln_1):
+            assert not {"forward", "backward"} & set(vars(module))
+
+
+def test_without_a_browser_tests_are_skipped_or_fail_where_one_must_be(monkeypatch):
+    """Else a machine that should try the page in a browser could leave it out, and nobody would see it."""
+    monkeypatch.delenv("MINIGPT_NEED_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no browser here"):
+        browser.absent("no browser here")
+    monkeypatch.setenv("MINIGPT_NEED_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="MINIGPT_NEED_BROWSER is 1, and no browser here"):
+        browser.absent("no browser here")
