@@ -1,0 +1,148 @@
+"""Build the site of the course: `python lessons/site/build.py`.
+
+It runs every lesson as a notebook (two at a time; what has not changed comes from a cache), writes the sources of all
+pages into `build/site/source`, lets Sphinx make the pages beside the old site, and puts the new site into its place
+only when all of it is there. It needs the extra `site`, and no network.
+"""
+
+import argparse
+import importlib
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(ROOT), str(HERE)]  # this clone's package, and the files beside this one
+
+from minigpt.errors import InputError  # noqa: E402
+
+WORK = ROOT / "build" / "site"  # caches and sources; git ignores it
+NEEDED = ("sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykernel", "furo", "bs4")
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    reader.add_argument("--out", type=Path, default=ROOT / "site", help="folder of the built site (default: site/)")
+    reader.add_argument("--work", type=Path, default=WORK, help="folder of caches (default: build/site/)")
+    reader.add_argument("--jobs", type=int, default=2, help="how many lessons run at a time (default: 2)")
+    reader.add_argument("--only", nargs="+", metavar="NN", default=[], help="only these lessons, to try something")
+    return reader.parse_args()
+
+
+def check_extra() -> None:
+    """Raise InputError where a library of the extra `site` is missing."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f'{", ".join(missing)}: not installed. The site needs the extra: python -m pip install -e ".[site]"'
+        )
+
+
+class Clock:
+    """Says what is done now, and, at the end of it, how many seconds it took."""
+
+    def __init__(self):
+        self.began = time.perf_counter()
+
+    def step(self, text: str) -> None:
+        print(f"{time.perf_counter() - self.began:6.1f} s  {text}", flush=True)
+
+
+def call(name: str, folder: Path) -> list[Path]:
+    """Pages of a file beside this one: its `write(folder)`, which returns what it has written. [] without the file."""
+    if not (HERE / f"{name}.py").exists():
+        return []
+    return importlib.import_module(name).write(folder)
+
+
+def write_sources(notebooks: dict, source: Path, language: str) -> None:
+    """The sources of all pages of one language, in `source`; what has not changed keeps its time.
+
+    notebooks: {"03_attention": the executed notebook}.
+    """
+    import pages
+    from folder import Folder
+
+    fresh = source.with_name(source.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    pages.write(notebooks, fresh, language)
+    if language == "en":
+        for name in ("operations", "api", "benchmarks"):
+            call(name, fresh / name)
+    pages.write_index(notebooks, fresh, language)
+    Folder(source).become(fresh)
+
+
+def make_pages(source: Path, html: Path, doctrees: Path, language: str) -> None:
+    """Let Sphinx make the pages that have changed. Raises InputError where it warns: a link or a picture is missing."""
+    from sphinx.cmd.build import main as sphinx
+
+    os.environ["MINIGPT_SITE_LANGUAGE"] = language
+    words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-W", "--keep-going"]
+    if sphinx([*words, str(source), str(html)]) != 0:
+        raise InputError(f"Sphinx warns about the pages in {source}: its lines stand above. Nothing was replaced.")
+
+
+def landing(source: Path, built: Path, language: str) -> None:
+    """index.html and explorer.html, over those of Sphinx: `landing/landing.py` writes them."""
+    if (HERE / "landing" / "landing.py").exists():
+        sys.path.insert(0, str(HERE / "landing"))
+        importlib.import_module("landing").write(source, built, language)
+
+
+def build(settings: argparse.Namespace, clock: Clock) -> None:
+    """All steps; the old site stays until the last one."""
+    import book
+    import lessons
+    from korean import translated
+
+    work, out = settings.work.resolve(), settings.out.resolve()
+    paths = lessons.files(settings.only)
+    notebooks = lessons.executed(paths, work / "notebooks", settings.jobs, clock.step)
+    editions = {"en": notebooks, "ko": translated(notebooks)}
+    built = out.with_name(out.name + ".new")
+    shutil.rmtree(built, ignore_errors=True)
+    for language, its_notebooks in editions.items():
+        if not its_notebooks:
+            continue
+        source, html = work / f"source-{language}", work / f"html-{language}"
+        write_sources(its_notebooks, source, language)
+        clock.step(f"{language}: sources written; pages")
+        make_pages(source, html, work / f"doctrees-{language}", language)
+        place = built if language == "en" else built / language
+        shutil.copytree(html, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".buildinfo", "objects.inv"))
+        book.write(its_notebooks, place, language)
+        landing(source, place, language)
+    replace(built, out)
+
+
+def replace(built: Path, out: Path) -> None:
+    """The finished folder takes the place of the old one."""
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        out.rename(old)
+    built.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def main() -> int:
+    """Exit status: 0; 1 if a lesson fails; 2 if something is missing or a page is not right."""
+    settings, clock = options(), Clock()
+    try:
+        check_extra()
+        build(settings, clock)
+    except InputError as error:
+        print(f"site: {error}", file=sys.stderr)
+        return 1 if type(error).__name__ == "LessonFailed" else 2
+    clock.step(f"the site: {settings.out}/index.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
