@@ -7,6 +7,7 @@ only when all of it is there. It needs the extra `site`, and no network.
 
 import argparse
 import importlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -26,11 +27,16 @@ NEEDED = ("sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykern
 def options() -> argparse.Namespace:
     """The command line."""
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    reader.add_argument("--out", type=Path, default=ROOT / "site", help="folder of the built site (default: site/)")
+    reader.add_argument("--out", type=Path, help="folder of the built site (default: site/, or build/site/try/site)")
     reader.add_argument("--work", type=Path, default=WORK, help="folder of caches (default: build/site/)")
     reader.add_argument("--jobs", type=int, default=2, help="how many lessons run at a time (default: 2)")
     reader.add_argument("--only", nargs="+", metavar="NN", default=[], help="only these lessons, to try something")
-    return reader.parse_args()
+    given = reader.parse_args()
+    given.cache = given.work.resolve() / "notebooks"
+    if given.only:
+        given.work = given.work / "try"  # the sources and pages of the whole site stay as they are
+    given.out = (given.out or (given.work / "site" if given.only else ROOT / "site")).resolve()
+    return given
 
 
 def check_extra() -> None:
@@ -70,20 +76,21 @@ def write_sources(notebooks: dict, source: Path, language: str) -> None:
     fresh = source.with_name(source.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
-    pages.write(notebooks, fresh, language)
     if language == "en":
-        for name in ("operations", "api", "benchmarks"):
+        for name in pages.OTHERS:
+            (fresh / name).mkdir()
             call(name, fresh / name)
+    pages.write(notebooks, fresh, language)
     pages.write_index(notebooks, fresh, language)
     Folder(source).become(fresh)
 
 
-def make_pages(source: Path, html: Path, doctrees: Path, language: str) -> None:
+def make_pages(source: Path, html: Path, doctrees: Path, language: str, jobs: int) -> None:
     """Let Sphinx make the pages that have changed. Raises InputError where it warns: a link or a picture is missing."""
     from sphinx.cmd.build import main as sphinx
 
     os.environ["MINIGPT_SITE_LANGUAGE"] = language
-    words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-W", "--keep-going"]
+    words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-j", str(jobs), "-W", "--keep-going"]
     if sphinx([*words, str(source), str(html)]) != 0:
         raise InputError(f"Sphinx warns about the pages in {source}: its lines stand above. Nothing was replaced.")
 
@@ -101,9 +108,9 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
     import lessons
     from korean import translated
 
-    work, out = settings.work.resolve(), settings.out.resolve()
+    work, out = settings.work.resolve(), settings.out
     paths = lessons.files(settings.only)
-    notebooks = lessons.executed(paths, work / "notebooks", settings.jobs, clock.step)
+    notebooks = lessons.executed(paths, settings.cache, settings.jobs, clock.step)
     editions = {"en": notebooks, "ko": translated(notebooks)}
     built = out.with_name(out.name + ".new")
     shutil.rmtree(built, ignore_errors=True)
@@ -113,9 +120,10 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
         source, html = work / f"source-{language}", work / f"html-{language}"
         write_sources(its_notebooks, source, language)
         clock.step(f"{language}: sources written; pages")
-        make_pages(source, html, work / f"doctrees-{language}", language)
+        make_pages(source, html, work / f"doctrees-{language}", language, settings.jobs)
         place = built if language == "en" else built / language
         shutil.copytree(html, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".buildinfo", "objects.inv"))
+        shutil.copytree(source / "_extra", place, dirs_exist_ok=True)
         book.write(its_notebooks, place, language)
         landing(source, place, language)
     replace(built, out)

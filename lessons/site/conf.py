@@ -1,0 +1,57 @@
+"""What Sphinx is told. `build.py` starts it, once for each language; nothing is loaded from elsewhere."""
+
+import os
+import shutil
+from importlib.metadata import files
+from pathlib import Path
+
+LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
+
+project = "minigpt"
+html_title = "minigpt"
+author = "the authors of minigpt"
+language = LANGUAGE
+root_doc = "index"
+extensions = ["myst_nb"]
+exclude_patterns = ["_extra"]
+templates_path = ["templates"]
+
+nb_execution_mode = "off"  # the lessons have run already: see lessons.py
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "colon_fence", "html_image", "attrs_inline"]
+myst_heading_anchors = 4
+smartquotes = False
+highlight_language = "none"
+
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css", ("print.css", {"media": "print"})]
+html_show_sphinx = False
+html_show_copyright = False
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"top_of_page_buttons": []}
+html_permalinks_icon = "#"
+html_use_index = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+mathjax_path = "mathjax/tex-svg.js"  # one file, with its glyphs: nothing else is loaded
+mathjax3_config = {
+    "options": {"enableMenu": False, "processHtmlClass": "tex2jax_process|mathjax_process|math|output_area"},
+    "svg": {"fontCache": "local"},
+}
+
+
+def copy_mathjax(app, error) -> None:
+    """Put MathJax, which the extra `site` installs, among the files of the site."""
+    if error is None:
+        (found,) = (file for file in files("sphinx-mathjax-offline") if file.as_posix().endswith("mathjax/tex-svg.js"))
+        place = Path(app.outdir, "_static", "mathjax", "tex-svg.js")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found.locate(), place)
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("build-finished", copy_mathjax)
