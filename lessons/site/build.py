@@ -105,8 +105,9 @@ def landing(source: Path, built: Path, language: str) -> None:
 def build(settings: argparse.Namespace, clock: Clock) -> None:
     """All steps; the old site stays until the last one."""
     import book
-    import lessons
     from korean import translated
+
+    import lessons
 
     work, out = settings.work.resolve(), settings.out
     paths = lessons.files(settings.only)
@@ -122,7 +123,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
         clock.step(f"{language}: sources written; pages")
         make_pages(source, html, work / f"doctrees-{language}", language, settings.jobs)
         place = built if language == "en" else built / language
-        shutil.copytree(html, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".buildinfo", "objects.inv"))
+        shutil.copytree(html, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "_sources", "objects.inv"))
         shutil.copytree(source / "_extra", place, dirs_exist_ok=True)
         book.write(its_notebooks, place, language)
         landing(source, place, language)

@@ -33,6 +33,7 @@ html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}
 html_permalinks_icon = "#"
 html_use_index = False
+html_show_search_summary = False  # it would fetch each page, which a browser refuses where the site lies on a disk
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 

@@ -1,4 +1,4 @@
-"""An executed lesson becomes the source of its page: facts under its title, code that is coloured, pictures with words."""
+"""An executed lesson becomes the source of its page: facts under its title, coloured code, words for each picture."""
 
 import copy
 import re

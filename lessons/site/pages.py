@@ -5,10 +5,11 @@ import shutil
 import tomllib
 from pathlib import Path
 
-import lessons
 import nbformat
 import notebooks
-from links import PAGES, ROOT, Site, page_of, relative, rewrite
+from links import FENCED, PAGES, ROOT, Site, rewrite
+
+import lessons
 
 WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 EXERCISES = ROOT / "lessons" / "exercises"
@@ -30,7 +31,7 @@ def write(executed: dict, folder: Path, language: str) -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
         if doc == "lessons/index":
             text = text.partition(TERMS)[0] + "\n## Terms\n\nAll terms are in the [glossary](../glossary.md).\n"
-        put(folder / f"{doc}.md", rewrite(text, path, doc, site))
+        put(folder / f"{doc}.md", rewrite(one_title(text), path, doc, site))
 
 
 def english_readmes() -> dict[str, str]:
@@ -39,6 +40,16 @@ def english_readmes() -> dict[str, str]:
     for path in sorted((ROOT / "lessons" / "teaching").glob("[0-9][0-9].md")):
         found[f"lessons/teaching/{path.name}"] = f"teaching/{path.stem}"
     return found
+
+
+def one_title(text: str) -> str:
+    """A text with several titles keeps the first; the others, and what is below them, become sections of it."""
+    parts = FENCED.split(text)
+    if sum(len(re.findall("^# ", part, re.MULTILINE)) for part in parts[::2]) < 2:
+        return text
+    for number in range(0, len(parts), 2):
+        parts[number] = re.sub("^#", "##", parts[number], flags=re.MULTILINE)
+    return "".join(parts).replace("##", "#", 1)
 
 
 def docs_of(executed: dict, language: str) -> frozenset[str]:
@@ -141,7 +152,8 @@ def write_glossary(site: Site) -> None:
         lines.sort()
         head = "# 용어집\n\n| 한국어 | 영어 | 처음 나오는 레슨 |\n|---|---|---|\n"
     else:
-        head = "# Glossary\n\nThe terms of the lessons, in English and Korean. `minigpt learn words TERM` finds them too.\n\n"
+        head = "# Glossary\n\nThe terms of the lessons, in English and Korean. `minigpt learn words TERM` finds them."
+        head += "\n\n"
         head += "| English | 한국어 | first in | in one sentence |\n|---|---|---|---|\n"
     put(site.folder / "glossary.md", head + "\n".join(lines) + "\n")
 
@@ -204,7 +216,5 @@ def write_index(executed: dict, folder: Path, language: str) -> None:
 
 def add_tree(path: Path, entries: list[str]) -> None:
     """Put pages below this page in the navigation."""
-    put(path, path.read_text(encoding="utf-8") + "\n" + "\n".join(["```{toctree}", ":hidden:", "", *entries, "```", ""]))
-
-
-
+    below = "\n".join(["```{toctree}", ":hidden:", "", *entries, "```", ""])
+    put(path, path.read_text(encoding="utf-8") + "\n" + below)
