@@ -85,14 +85,29 @@ def write_sources(notebooks: dict, source: Path, language: str) -> None:
     Folder(source).become(fresh)
 
 
-def make_pages(source: Path, html: Path, doctrees: Path, language: str, jobs: int) -> None:
-    """Let Sphinx make the pages that have changed. Raises InputError where it warns: a link or a picture is missing."""
+def make_pages(source: Path, html: Path, doctrees: Path, language: str, settings: argparse.Namespace) -> None:
+    """Let Sphinx make the pages that have changed. Raises InputError where it warns: a link or a picture is missing.
+
+    Of a few lessons alone many links lead nowhere: that is said, and no error.
+    """
     from sphinx.cmd.build import main as sphinx
 
     os.environ["MINIGPT_SITE_LANGUAGE"] = language
-    words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-j", str(jobs), "-W", "--keep-going"]
+    words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-j", str(settings.jobs)]
+    words += [] if settings.only else ["-W", "--keep-going"]
     if sphinx([*words, str(source), str(html)]) != 0:
         raise InputError(f"Sphinx warns about the pages in {source}: its lines stand above. Nothing was replaced.")
+
+
+def relabel(folder: Path) -> None:
+    """Give Korean labels to what the theme tells screen readers."""
+    from pages import WORDS
+
+    for path in folder.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for english, korean in WORDS["ko"]["labels"].items():
+            text = text.replace(f'aria-label="{english}"', f'aria-label="{korean}"')
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def landing(source: Path, built: Path, language: str) -> None:
@@ -105,7 +120,7 @@ def landing(source: Path, built: Path, language: str) -> None:
 def build(settings: argparse.Namespace, clock: Clock) -> None:
     """All steps; the old site stays until the last one."""
     import book
-    from korean import translated
+    from translation import translated
 
     import lessons
 
@@ -121,10 +136,12 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
         source, html = work / f"source-{language}", work / f"html-{language}"
         write_sources(its_notebooks, source, language)
         clock.step(f"{language}: sources written; pages")
-        make_pages(source, html, work / f"doctrees-{language}", language, settings.jobs)
+        make_pages(source, html, work / f"doctrees-{language}", language, settings)
         place = built if language == "en" else built / language
         shutil.copytree(html, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "_sources", "objects.inv"))
         shutil.copytree(source / "_extra", place, dirs_exist_ok=True)
+        if language == "ko":
+            relabel(place)
         book.write(its_notebooks, place, language)
         landing(source, place, language)
     replace(built, out)

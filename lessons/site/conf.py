@@ -2,10 +2,15 @@
 
 import os
 import shutil
+import tomllib
 from importlib.metadata import files
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
+WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))[LANGUAGE]
+HAS_KOREAN = any((HERE.parent / "ko").glob("[0-9][0-9]_*.md"))
+HAS_EXPLORER = (HERE / "landing" / "landing.py").exists()
 
 project = "minigpt"
 html_title = "minigpt"
@@ -31,6 +36,16 @@ html_show_copyright = False
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "quick.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_permalinks_icon = "#"
 html_use_index = False
 html_show_search_summary = False  # it would fetch each page, which a browser refuses where the site lies on a disk
@@ -53,6 +68,31 @@ def copy_mathjax(app, error) -> None:
         shutil.copyfile(found.locate(), place)
 
 
+def quick_links() -> list[tuple[str, str, str]]:
+    """(address from the top of this edition, its title, its language if it is another one) of pages beside these."""
+    top = "" if LANGUAGE == "en" else "../"
+    found = [(f"{top}explorer.html?lang={LANGUAGE}", WORDS["explorer"], "")] if HAS_EXPLORER else []
+    found.append(("book.html", WORDS["book"], ""))
+    if LANGUAGE == "ko":
+        found.append(("../index.html", WORDS["other"], "en"))
+    elif HAS_KOREAN:
+        found.append(("ko/index.html", WORDS["other"], "ko"))
+    return found
+
+
+html_context = {"quick_links": quick_links()}
+
+
+def translate_theme(app) -> None:
+    """Let the theme speak Korean where its own translation is missing."""
+    said = WORDS.get("theme", {})
+    gettext, ngettext = app.translator.gettext, app.translator.ngettext
+    environment = app.builder.templates.environment
+    environment.install_gettext_callables(lambda text: said.get(text) or gettext(text), ngettext, newstyle=True)
+
+
 def setup(app) -> None:
     """Called by Sphinx."""
+    if WORDS.get("theme"):
+        app.connect("builder-inited", translate_theme)
     app.connect("build-finished", copy_mathjax)

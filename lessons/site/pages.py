@@ -1,5 +1,6 @@
 """The sources of the pages that come from lessons and READMEs, for either language."""
 
+import importlib
 import re
 import shutil
 import tomllib
@@ -11,9 +12,10 @@ from links import FENCED, PAGES, ROOT, Site, rewrite
 
 import lessons
 
-WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+HERE = Path(__file__).resolve().parent
+WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
 EXERCISES = ROOT / "lessons" / "exercises"
-PARTS = (0, 15, 20, 25)  # the first lesson of each part
+PARTS = (0, 9, 15, 20, 25)  # the first lesson of each part
 OTHERS = ("operations", "api", "benchmarks")  # folders of pages that other files write
 TERMS = "\n## Terms\n"
 
@@ -30,8 +32,15 @@ def write(executed: dict, folder: Path, language: str) -> None:
     for path, doc in english_readmes().items():
         text = (ROOT / path).read_text(encoding="utf-8")
         if doc == "lessons/index":
-            text = text.partition(TERMS)[0] + "\n## Terms\n\nAll terms are in the [glossary](../glossary.md).\n"
+            text = course(text)
         put(folder / f"{doc}.md", rewrite(one_title(text), path, doc, site))
+
+
+def course(text: str) -> str:
+    """lessons/README.md as a page: the table names lessons by their numbers, and the terms have a page of their own."""
+    numbered = re.sub(r"^\| \[`(\d\d)_\w+\.py`\]", r"| [\1]", text, flags=re.MULTILINE)
+    above = numbered.replace("| file |", "| lesson |", 1).partition(TERMS)[0]
+    return above + "\n## Terms\n\nAll terms are in the [glossary](../glossary.md).\n"
 
 
 def english_readmes() -> dict[str, str]:
@@ -101,10 +110,8 @@ def facts(name: str, site: Site) -> str:
     elif (ROOT / "lessons" / "ko" / f"{name}.md").exists():
         line.append(f'<a href="../ko/lessons/{name}.html" hreflang="ko" lang="ko">{words["other"]}</a>')
     blocks = [" · ".join(line), exercises_line(number, words)]
-    operations = operations_of(name, site.folder)
-    if operations:
-        shown = ", ".join(f"[{operation}](../operations/{operation}.md)" for operation in operations)
-        blocks.append(f"{words['operations']} {shown}")
+    if operations := operations_of(name, site):
+        blocks.append(f"{words['operations']} {', '.join(operations)}")
     return ":::{container} facts\n" + "\n\n".join(blocks) + "\n:::"
 
 
@@ -123,10 +130,15 @@ def korean_time(text: str) -> str:
     return f"{time} 이내" if text.startswith("under") else f"약 {time}"
 
 
-def operations_of(name: str, folder: Path) -> list[str]:
-    """The operations whose pages lead to this lesson."""
-    found = sorted((folder / "operations").glob("*.md"))
-    return [path.stem for path in found if path.stem != "index" and f"lessons/{name}" in path.read_text("utf-8")]
+def operations_of(name: str, site: Site) -> list[str]:
+    """Links to the pages of the operations that a lesson is about, where the site has such pages."""
+    if not (HERE / "operations.py").exists():
+        return []
+    operations = importlib.import_module("operations")
+    found = operations.operations_of(name)
+    if site.language == "en":
+        return [operations.linked(operation) for operation in found]
+    return [f'<a href="../../operations/{operation}.html" hreflang="en">{operation}</a>' for operation in found]
 
 
 # --- the course, the glossary, the index -----------------------------------------------------------------------------
@@ -165,7 +177,7 @@ def write_korean_course(executed: dict, site: Site) -> None:
     others = [path for path in lessons.files() if path.stem not in executed]
     lines += ["", "## 영어로 된 레슨", ""]
     for path in others:
-        title = notebooks.title_of(lessons.read(path))
+        title = capital(notebooks.title_of(lessons.read(path)))
         lines.append(f'* <a href="../../lessons/{path.stem}.html" hreflang="en" lang="en">{path.name[:2]} {title}</a>')
     put(site.folder / "lessons" / "index.md", "\n".join(lines) + "\n")
 
