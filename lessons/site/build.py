@@ -14,24 +14,26 @@ import sys
 import time
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT), str(HERE)]  # this clone's package, and the files beside this one
 
-from minigpt.errors import InputError  # noqa: E402
+from minigpt.errors import InputError, check_number  # noqa: E402
 
 WORK = ROOT / "build" / "site"  # caches and sources; git ignores it
 NEEDED = ("sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykernel", "furo", "bs4")
 
 
-def options() -> argparse.Namespace:
-    """The command line."""
+def options(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line, with the folders that it does not name."""
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     reader.add_argument("--out", type=Path, help="folder of the built site (default: site/, or build/site/try/site)")
     reader.add_argument("--work", type=Path, default=WORK, help="folder of caches (default: build/site/)")
     reader.add_argument("--jobs", type=int, default=2, help="how many lessons run at a time (default: 2)")
     reader.add_argument("--only", nargs="+", metavar="NN", default=[], help="only these lessons, to try something")
-    given = reader.parse_args()
+    given = reader.parse_args(words)
     given.cache = given.work.resolve() / "notebooks"
     if given.only:
         given.work = given.work / "try"  # the sources and pages of the whole site stay as they are
@@ -46,6 +48,14 @@ def check_extra() -> None:
         raise InputError(
             f'{", ".join(missing)}: not installed. The site needs the extra: python -m pip install -e ".[site]"'
         )
+
+
+def check_options(given: argparse.Namespace) -> None:
+    """Raise InputError for a number of jobs that is none, and for a folder that holds something else than a site."""
+    check_number("jobs", given.jobs, "1 or more", least=1)
+    if given.out.exists() and not (given.out / "index.html").is_file():
+        if not given.out.is_dir() or any(given.out.iterdir()):
+            raise InputError(f"{given.out} is not empty, and no built site: give another folder to --out")
 
 
 class Clock:
@@ -157,12 +167,18 @@ def replace(built: Path, out: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     """Exit status: 0; 1 if a lesson fails; 2 if something is missing or a page is not right."""
-    settings, clock = options(), Clock()
+    settings, clock = options(words), Clock()
     try:
         check_extra()
-        build(settings, clock)
+        check_options(settings)
+        settings.work.mkdir(parents=True, exist_ok=True)
+        with FileLock(settings.work / "lock", timeout=0):
+            build(settings, clock)
+    except Timeout:
+        print(f"site: another build uses {settings.work}: wait for its end, or give --work", file=sys.stderr)
+        return 2
     except InputError as error:
         print(f"site: {error}", file=sys.stderr)
         return 1 if type(error).__name__ == "LessonFailed" else 2

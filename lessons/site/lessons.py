@@ -63,7 +63,7 @@ def files(numbers: Iterable[str] = (), folder: Path = LESSONS) -> list[Path]:
 
 def digest(root: Path = ROOT) -> str:
     """12 hexadecimal digits that change with everything that a lesson can see besides its own cells."""
-    found = hashlib.sha256(platform.platform().encode())
+    found = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
     found.update(sys.version.encode())
     for name in LIBRARIES:
         found.update(f"{name} {version(name)}".encode())
