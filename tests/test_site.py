@@ -145,6 +145,9 @@ def test_a_page_shows_the_picture_and_not_the_name_of_its_file():
     (shown,) = notebooks.on_page(stream)
     assert shown.text == "4 scores\n" and stream.text.startswith("picture")
     assert notebooks.on_page(nbformat.v4.new_output("stream", text="picture: figures/03_x.png\n")) == []
+    for text, kept in (("PosixPath('figures/03_x.png')", 0), ("WindowsPath('figures/03_x.png')", 0), ("42", 1)):
+        result = nbformat.v4.new_output("execute_result", data={"text/plain": text})
+        assert len(notebooks.on_page(result)) == kept
     code = 'def draw():\n    """The query, and\n    three keys."""\nplot.save(draw(), "03_x.png")'
     assert notebooks.words_of_picture(code) == "Picture: The query, and three keys."
     assert notebooks.words_of_picture('plot.save(figure, "03_soft_dictionary.png")') == "Picture: soft dictionary"

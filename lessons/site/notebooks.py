@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 PICTURE = re.compile(r"^picture: .*\n", re.MULTILINE)  # where plot.save has put a file: on a page the picture follows
+PATH = re.compile(r"\w+Path\('figures/\w+\.png'\)$")  # what plot.save returns, at the end of a cell
 QUOTED = re.compile(r"^    # (?:minigpt|benchmarks|tests)/[\w/]+\.(py|cu|cuh)\n(?:    .*\n|\n(?=    ))*", re.MULTILINE)
 LANGUAGES = {"py": "python", "cu": "cpp", "cuh": "cpp"}
 DRAWS = re.compile(r'^def \w+\([^)]*\)(?: -> [^:]+)?:\n    """(.+?)"""', re.MULTILINE | re.DOTALL)
@@ -35,9 +36,9 @@ def fenced(found: re.Match) -> str:
 
 
 def on_page(output) -> list:
-    """An output as a page shows it: without the lines that name files of pictures. [] where nothing is left."""
+    """An output as a page shows it: without what names files of pictures. [] where nothing is left."""
     if output.output_type != "stream":
-        return [output]
+        return [] if PATH.match(output.get("data", {}).get("text/plain", "")) else [output]
     output = copy.copy(output)
     output.text = PICTURE.sub("", output.text)
     return [output] if output.text.strip() else []
