@@ -243,6 +243,26 @@ def test_a_lesson_that_fails_stops_the_build_and_its_cell_is_named(tmp_path, mon
     assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == "the old site"
 
 
+def test_a_page_that_is_not_right_leaves_the_old_site(tmp_path, monkeypatch, capsys):
+    build, lessons = part("build"), part("lessons")
+    path = small_lesson(tmp_path)
+    monkeypatch.setattr(lessons, "files", lambda numbers: [path])
+    monkeypatch.setattr(lessons, "executed", lambda *_: {"98_small": lessons.read(path)})
+
+    def write_sources(notebooks, source, language):
+        source.mkdir(parents=True)
+        (source / "index.md").write_text("# A page\n\n[gone](no_such_page.md)\n", encoding="utf-8")
+
+    monkeypatch.setattr(build, "write_sources", write_sources)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("the old site", encoding="utf-8")
+    status = build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")])
+    said = capsys.readouterr().err
+    assert status == 2
+    assert "no_such_page.md" in said and said.splitlines()[-1].startswith("site: Sphinx warns about the pages in ")
+    assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == "the old site"
+
+
 def test_a_wrong_number_or_a_missing_library_is_one_line_and_status_2(monkeypatch, capsys):
     build = part("build")
     part("lessons")
@@ -255,8 +275,9 @@ def test_a_wrong_number_or_a_missing_library_is_one_line_and_status_2(monkeypatc
     assert said.count("\n") == 1
 
 
-def test_a_folder_that_is_no_site_is_not_replaced(tmp_path, capsys):
+def test_a_folder_that_is_no_site_is_not_replaced(tmp_path, monkeypatch, capsys):
     build = part("build")
+    monkeypatch.setattr(build, "build", lambda settings, clock: None)
     (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
     assert build.main(["--out", str(tmp_path), "--work", str(tmp_path / "work")]) == 2
     said = capsys.readouterr().err
