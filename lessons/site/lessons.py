@@ -231,7 +231,9 @@ def executed(paths: list[Path], folder: Path, jobs: int, say: Callable[[str], No
         try:
             for done in as_completed(waiting):
                 path, (ran, seconds) = waiting[done], done.result()
-                cache.cache_notebook_bundle(CacheBundleIn(ran.notebook, path.name), check_validity=False)
+                cache.cache_notebook_bundle(
+                    CacheBundleIn(ran.notebook, path.name), check_validity=False, overwrite=True
+                )
                 used += ran.seconds
                 say(f"{path.name}: {seconds:.1f} s, {ran.seconds:.1f} s of processors")
         except BaseException:
