@@ -1,15 +1,13 @@
 """Every lesson runs from any folder, every exercise is handed out unsolved, and the README says what is true."""
 
 import math
-import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from lesson_runs import keep, kept_in, run
 
 import minigpt
 from minigpt.cli.main import parser
@@ -22,13 +20,6 @@ EXERCISES = sorted((ROOT / "lessons" / "exercises").glob("*.py"))
 QUICK = ("00", "02", "05", "06")  # those of a few seconds; the others are slow tests
 
 
-def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "error"}
-    return subprocess.run(
-        [sys.executable, str(path)], cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=900
-    )
-
-
 def parameters():
     for path in LESSONS:
         slow = [] if path.name[:2] in QUICK else [pytest.mark.slow]
@@ -36,7 +27,7 @@ def parameters():
 
 
 @pytest.mark.parametrize("path", list(parameters()))
-def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path):
+def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path, tmp_path_factory):
     started = time.time()
     done = run(path, tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -44,6 +35,7 @@ def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path):
     pictures = list((ROOT / "lessons" / "figures").glob(f"{path.name[:2]}_*.png"))
     assert any(file.stat().st_mtime >= started - 2 for file in pictures), "a lesson saves a picture"
     assert not list(tmp_path.iterdir()), "a lesson leaves nothing where it was started"
+    keep(path, done.stdout, kept_in(tmp_path_factory))  # tests/test_site.py compares it with the page of the lesson
 
 
 def test_the_table_names_every_lesson():

@@ -1,0 +1,251 @@
+"""Run every lesson as a notebook, several at a time, and keep what has run.
+
+The cache of jupyter-cache knows a lesson by its code cells alone. So the folder of the cache is named by a digest of
+everything that a lesson can see besides: the package, the data, the recorded measurements, the files beside the
+lessons, and the versions of Python and of the libraries. Where one of them changes, all lessons run again.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import jupytext
+import nbformat
+import psutil
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from minigpt.errors import InputError
+from minigpt.learn.cells import cells
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LESSONS = ROOT / "lessons"
+SEEN = ("minigpt/**/*", "data/**/*", "benchmarks/results/*.json", "lessons/[!0-9]*.py")  # by lessons, when they run
+UNSEEN = {".js", ".html", ".css", ".md", ".pyc"}  # of the browser, of readers, or made by Python
+LIBRARIES = ("numpy", "matplotlib", "regex", "safetensors", "ipykernel")
+LIMIT = 900  # seconds for one cell
+KEPT = 3  # folders of the cache
+os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the kernel of this Python, not one of the user's
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+
+class LessonFailed(InputError):
+    """A cell of a lesson has ended with an error: the message names both, and has the error's last line."""
+
+
+class Ran(NamedTuple):
+    """A lesson that has run: its notebook with outputs, and what it took, in seconds of all its processors."""
+
+    notebook: nbformat.NotebookNode
+    seconds: float
+
+
+def files(numbers: Iterable[str] = (), folder: Path = LESSONS) -> list[Path]:
+    """The lessons in their order, or only those with these numbers. Raises InputError where there is none."""
+    found = sorted(folder.glob("[0-9][0-9]_*.py"))
+    unknown = sorted(set(numbers) - {path.name[:2] for path in found})
+    if unknown:
+        raise InputError(f"there is no lesson {unknown[0]!r}: give two digits, such as 03")
+    return [path for path in found if not numbers or path.name[:2] in numbers]
+
+
+def digest(root: Path = ROOT) -> str:
+    """12 hexadecimal digits that change with everything that a lesson can see besides its own cells."""
+    found = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
+    found.update(sys.version.encode())
+    for name in LIBRARIES:
+        found.update(f"{name} {version(name)}".encode())
+    for path in sorted(path for pattern in SEEN for path in root.glob(pattern)):
+        if path.is_file() and path.suffix not in UNSEEN:
+            found.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """The lesson as a notebook without outputs; its cells are numbered, so that the same file gives the same notebook.
+
+    Raises InputError where there is no cell.
+    """
+    notebook = jupytext.read(path, fmt="py:percent")
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
+        cell.metadata = nbformat.from_dict({})
+    if not notebook.cells:
+        raise InputError(f"{path} has no cells: a lesson is a Python file with lines that begin with # %%")
+    return notebook
+
+
+def minutes(path: Path) -> tuple[int, str]:
+    """What a lesson says of itself: (minutes to read, "10 seconds" to run)."""
+    said = re.search(r"# Reading: (\d+) minutes\. Running: ([^.]+)\.", path.read_text(encoding="utf-8"))
+    return int(said.group(1)), said.group(2)
+
+
+def longest_first(path: Path) -> float:
+    """A number to sort by: minus the seconds that a lesson says it runs."""
+    said = re.search(r"Running: (?:about |under )?(\w+) (second|minute)", path.read_text(encoding="utf-8"))
+    if not said:
+        return 0.0
+    number = {"a": 1, "two": 2, "three": 3}.get(said.group(1)) or int(said.group(1))
+    return -number * (60.0 if said.group(2) == "minute" else 1.0)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a lesson: one thread, English, this clone's package, no training of its own."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("MINIGPT_LANG", "MINIGPT_TRAIN")}
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return kept | threads | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+
+
+# --- one lesson ------------------------------------------------------------------------------------------------------
+
+
+class Runner:
+    """Runs lessons in kernels, and can stop those that run."""
+
+    def __init__(self):
+        self.clients: set[NotebookClient] = set()
+        self.lock = threading.Lock()
+
+    def run(self, path: Path) -> Ran:
+        """Run all cells of a lesson in the folder of the lessons. Raises LessonFailed."""
+        notebook = read(path)
+        resources = {"metadata": {"path": str(path.parent)}}
+        client = NotebookClient(notebook, timeout=LIMIT, resources=resources, record_timing=False)
+        client.extra_arguments = ["--IPKernelApp.log_level=40"]  # errors alone
+        with self.lock:
+            self.clients.add(client)
+        try:
+            with client.setup_kernel(env=environment()):
+                for number, cell in enumerate(notebook.cells):
+                    if cell.cell_type == "code":
+                        self.run_cell(client, path, number)
+                seconds = processor_seconds(client)
+        finally:
+            with self.lock:
+                self.clients.discard(client)
+        for cell in notebook.cells:
+            cell.metadata = nbformat.from_dict({})
+        return Ran(notebook, seconds)
+
+    def run_cell(self, client: NotebookClient, path: Path, number: int) -> None:
+        """Run one cell. Raises LessonFailed, which names it."""
+        try:
+            client.execute_cell(client.nb.cells[number], number)
+        except CellExecutionError as error:
+            last = f"{error.ename}: {error.evalue}".splitlines()[0]
+            raise LessonFailed(f"{place_of(path, number)}: {last}") from error
+        except CellTimeoutError as error:
+            raise LessonFailed(f"{place_of(path, number)}: it took more than {LIMIT} seconds") from error
+        except DeadKernelError as error:
+            raise LessonFailed(f"{place_of(path, number)}: its process has died") from error
+
+    def stop(self) -> None:
+        """End every kernel that runs: what waits for it gets a DeadKernelError."""
+        with self.lock:
+            running = list(self.clients)
+        for client in running:
+            if process := kernel_process(client):
+                process.kill()
+
+
+def kernel_process(client: NotebookClient) -> psutil.Process | None:
+    """The process of a kernel; None where it has ended or has not started."""
+    pid = getattr(getattr(client.km, "provisioner", None), "pid", None)
+    try:
+        return psutil.Process(pid) if pid else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def processor_seconds(client: NotebookClient) -> float:
+    """Seconds of processors that a kernel and the processes that it has waited for have used."""
+    process = kernel_process(client)
+    if process is None:
+        return 0.0
+    times = process.cpu_times()
+    return times.user + times.system + getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+
+
+def place_of(path: Path, number: int) -> str:
+    """ "03_attention.py, cell 4 (line 120)": where a cell stands; cells are counted from 0."""
+    return f"{path.name}, cell {number} (line {cells(path)[number].line})"
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+
+def cache_in(folder: Path, root: Path = ROOT):
+    """The cache for the package as it is now; the oldest ones of earlier days are removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    here = folder / digest(root)
+    here.mkdir(exist_ok=True)
+    os.utime(here)
+    by_age = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in by_age[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    cache = get_cache(here)
+    cache.change_cache_limit(10_000)
+    return cache
+
+
+def cached(cache, path: Path) -> nbformat.NotebookNode | None:
+    """The lesson with the outputs that are kept, and its prose as it is now; None where its cells have not run yet."""
+    try:
+        notebook = cache.merge_match_into_notebook(read(path))[1]
+    except KeyError:
+        return None
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
+    return notebook
+
+
+def executed(paths: list[Path], folder: Path, jobs: int, say: Callable[[str], None], root: Path = ROOT) -> dict:
+    """{"03_attention": the notebook with its outputs} of all these lessons, in their order.
+
+    folder: of the caches; jobs: how many run at a time. Raises LessonFailed for the first that fails: the others that
+    run are stopped, and what has run before is kept.
+    """
+    cache = cache_in(folder, root)
+    missing = [path for path in paths if cached(cache, path) is None]
+    say(f"{len(paths)} lessons, {len(missing)} of them to run, {jobs} at a time")
+    runner, used = Runner(), 0.0
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = {pool.submit(timed, runner, path): path for path in sorted(missing, key=longest_first)}
+        try:
+            for done in as_completed(waiting):
+                path, (ran, seconds) = waiting[done], done.result()
+                cache.cache_notebook_bundle(
+                    CacheBundleIn(ran.notebook, path.name), check_validity=False, overwrite=True
+                )
+                used += ran.seconds
+                say(f"{path.name}: {seconds:.1f} s, {ran.seconds:.1f} s of processors")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            runner.stop()
+            raise
+    if missing:
+        say(f"all lessons have run: {used:.0f} s of processors")
+    return {path.stem: cached(cache, path) for path in paths}
+
+
+def timed(runner: Runner, path: Path) -> tuple[Ran, float]:
+    """A lesson that has run, and the seconds that passed."""
+    began = time.perf_counter()
+    return runner.run(path), time.perf_counter() - began

@@ -1,0 +1,70 @@
+"""An executed lesson becomes the source of its page: facts under its title, coloured code, words for each picture."""
+
+import copy
+import re
+from pathlib import Path
+
+PICTURE = re.compile(r"^picture: .*\n", re.MULTILINE)  # where plot.save has put a file: on a page the picture follows
+PATH = re.compile(r"\w+Path\('figures/\w+\.png'\)$")  # what plot.save returns, at the end of a cell
+QUOTED = re.compile(r"^    # (?:minigpt|benchmarks|tests)/[\w/]+\.(py|cu|cuh)\n(?:    .*\n|\n(?=    ))*", re.MULTILINE)
+LANGUAGES = {"py": "python", "cu": "cpp", "cuh": "cpp"}
+DRAWS = re.compile(r'^def \w+\([^)]*\)(?: -> [^:]+)?:\n    """(.+?)"""', re.MULTILINE | re.DOTALL)
+
+
+def page(notebook, facts: str):
+    """A copy of an executed notebook, as the source of a page. facts: Markdown for the place below the title."""
+    made = copy.deepcopy(notebook)
+    is_first = True
+    for cell in made.cells:
+        if cell.cell_type == "markdown":
+            cell.source = QUOTED.sub(fenced, cell.source + "\n").rstrip("\n")
+            if is_first:
+                title, _, rest = cell.source.partition("\n")
+                cell.source = f"{title}\n\n{facts}\n\n{rest.strip()}"
+            is_first = False
+        else:
+            cell.outputs = [shown for output in cell.outputs for shown in on_page(output)]
+            if any("image/png" in output.get("data", {}) for output in cell.outputs):
+                cell.metadata["mystnb"] = {"image": {"alt": words_of_picture(cell.source)}}
+    return made
+
+
+def fenced(found: re.Match) -> str:
+    """An indented quote of a file of the library as a block whose language is named."""
+    lines = [line.removeprefix("    ") for line in found.group(0).rstrip().splitlines()]
+    return "\n".join([f"```{LANGUAGES[found.group(1)]}", *lines, "```", ""])
+
+
+def on_page(output) -> list:
+    """An output as a page shows it: without what names files of pictures. [] where nothing is left."""
+    if output.output_type != "stream":
+        return [] if PATH.match(output.get("data", {}).get("text/plain", "")) else [output]
+    output = copy.copy(output)
+    output.text = PICTURE.sub("", output.text)
+    return [output] if output.text.strip() else []
+
+
+def words_of_picture(code: str) -> str:
+    """What a picture shows, for those who do not see it: what its function says it draws, or its title, or its name."""
+    drawn = DRAWS.findall(code)
+    titles = re.findall(r'title(?:=|\()f?"([^"]+)"', code)
+    names = re.findall(r'"\d\d_(\w+)\.png"', code)
+    words = " ".join(drawn) or ". ".join(titles) or " ".join(names).replace("_", " ")
+    return "Picture: " + " ".join(words.split()).strip()
+
+
+def title_of(notebook) -> str:
+    """ "attention, or how a word looks back" of "# Lesson 03: attention, or how a word looks back"."""
+    title = notebook.cells[0].source.splitlines()[0].lstrip("# ")
+    return title.partition(": ")[2] or title
+
+
+def exercises(number: str, folder: Path) -> list[str]:
+    """The names of the files of exercises of a lesson."""
+    return [path.name for path in sorted(folder.glob(f"{number}_*.py"))]
+
+
+def printed(notebook) -> str:
+    """What an executed notebook has printed, all cells one after the other."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return "".join(o.text for o in outputs if o.output_type == "stream" and o.name == "stdout")

@@ -1,0 +1,232 @@
+"""The sources of the pages that come from lessons and READMEs, for either language."""
+
+import importlib
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import nbformat
+import notebooks
+from links import FENCED, PAGES, ROOT, Site, rewrite
+
+import lessons
+
+HERE = Path(__file__).resolve().parent
+WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
+EXERCISES = ROOT / "lessons" / "exercises"
+PARTS = (0, 9, 15, 20, 25)  # the first lesson of each part
+OTHERS = ("operations", "api", "benchmarks")  # folders of pages that other files write
+TERMS = "\n## Terms\n"
+
+
+def write(executed: dict, folder: Path, language: str) -> None:
+    """All sources of one edition, in this folder, but for the index. executed: {"03_attention": its notebook}."""
+    site = Site(folder, docs_of(executed, language), language)
+    for name, notebook in executed.items():
+        write_lesson(name, notebook, site)
+    write_glossary(site)
+    if language == "ko":
+        write_korean_course(executed, site)
+        return
+    for path, doc in english_readmes().items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if doc == "lessons/index":
+            text = course(text)
+        put(folder / f"{doc}.md", rewrite(one_title(text), path, doc, site))
+
+
+def course(text: str) -> str:
+    """lessons/README.md as a page: the table names lessons by their numbers, and the terms have a page of their own."""
+    numbered = re.sub(r"^\| \[`(\d\d)_\w+\.py`\]", r"| [\1]", text, flags=re.MULTILINE)
+    above = numbered.replace("| file |", "| lesson |", 1).partition(TERMS)[0]
+    return above + "\n## Terms\n\nAll terms are in the [glossary](../glossary.md).\n"
+
+
+def english_readmes() -> dict[str, str]:
+    """{a Markdown file of the repository: its page} of all that become pages, without the README at the top."""
+    found = {path: doc for path, doc in PAGES.items() if path != "README.md" and (ROOT / path).exists()}
+    for path in sorted((ROOT / "lessons" / "teaching").glob("[0-9][0-9].md")):
+        found[f"lessons/teaching/{path.name}"] = f"teaching/{path.stem}"
+    return found
+
+
+def one_title(text: str) -> str:
+    """A text with several titles keeps the first; the others, and what is below them, become sections of it."""
+    parts = FENCED.split(text)
+    if sum(len(re.findall("^# ", part, re.MULTILINE)) for part in parts[::2]) < 2:
+        return text
+    for number in range(0, len(parts), 2):
+        parts[number] = re.sub("^#", "##", parts[number], flags=re.MULTILINE)
+    return "".join(parts).replace("##", "#", 1)
+
+
+def docs_of(executed: dict, language: str) -> frozenset[str]:
+    """The pages of an edition that can be linked to."""
+    found = {f"lessons/{name}" for name in executed} | {"index", "glossary", "lessons/index"}
+    return frozenset(found if language == "ko" else found | set(english_readmes().values()))
+
+
+def put(path: Path, text: str) -> None:
+    """Write a source, and its folder where it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+# --- lessons ---------------------------------------------------------------------------------------------------------
+
+
+def write_lesson(name: str, notebook, site: Site) -> None:
+    """The source of a lesson's page, its notebook to download, and copies of its exercises."""
+    downloads = site.folder / "_extra" / "notebooks"
+    downloads.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, downloads / f"{name}.ipynb")
+    for file in notebooks.exercises(name[:2], EXERCISES):
+        (site.folder / "_extra" / "exercises").mkdir(exist_ok=True)
+        shutil.copyfile(EXERCISES / file, site.folder / "_extra" / "exercises" / file)
+    page = f"lessons/{name}"
+    made = notebooks.page(notebook, facts(name, site))
+    for cell in made.cells:
+        if cell.cell_type == "markdown":
+            cell.source = rewrite(cell.source, f"lessons/{name}.py", page, site)
+    (site.folder / "lessons").mkdir(exist_ok=True)
+    nbformat.write(made, site.folder / f"{page}.ipynb")
+
+
+def facts(name: str, site: Site) -> str:
+    """Markdown for the place below a lesson's title: its minutes, its files, where to go from here."""
+    words, number = WORDS[site.language], name[:2]
+    reading, running = lessons.minutes(ROOT / "lessons" / f"{name}.py")
+    if site.language == "ko":
+        running = korean_time(running)
+    line = [words["read"].format(minutes=reading), words["run"].format(time=running)]
+    line.append(f'<a href="../notebooks/{name}.ipynb" download>{words["notebook"]}</a>')
+    if (ROOT / "lessons" / "teaching" / f"{number}.md").exists():
+        way = f"../teaching/{number}.md"
+        ko_way = f'<a href="../../teaching/{number}.html" hreflang="en">{words["teachers"]}</a>'
+        line.append(ko_way if site.language == "ko" else f"[{words['teachers']}]({way})")
+    if site.language == "ko":
+        line.append(f'<a href="../../lessons/{name}.html" hreflang="en" lang="en">{words["other"]}</a>')
+    elif (ROOT / "lessons" / "ko" / f"{name}.md").exists():
+        line.append(f'<a href="../ko/lessons/{name}.html" hreflang="ko" lang="ko">{words["other"]}</a>')
+    blocks = [" · ".join(line), exercises_line(number, words)]
+    if operations := operations_of(name, site):
+        blocks.append(f"{words['operations']} {', '.join(operations)}")
+    return ":::{container} facts\n" + "\n\n".join(blocks) + "\n:::"
+
+
+def exercises_line(number: str, words: dict) -> str:
+    """Markdown that says how to get the exercises of a lesson, with links to their files."""
+    files = notebooks.exercises(number, EXERCISES)
+    links = ", ".join(f'<a href="../exercises/{file}" download>{file}</a>' for file in files)
+    return f"{words['exercises'].format(number=number)} {words['files']} {links}"
+
+
+def korean_time(text: str) -> str:
+    """ "about 10 seconds" -> "약 10초"; "under a minute" -> "1분 이내"."""
+    number = {"a": "1", "two": "2", "three": "3"}
+    found = re.search(r"(\w+) (second|minute)", text)
+    time = number.get(found.group(1), found.group(1)) + ("초" if found.group(2) == "second" else "분")
+    return f"{time} 이내" if text.startswith("under") else f"약 {time}"
+
+
+def operations_of(name: str, site: Site) -> list[str]:
+    """Links to the pages of the operations that a lesson is about, where the site has such pages."""
+    if not (HERE / "operations.py").exists():
+        return []
+    operations = importlib.import_module("operations")
+    found = operations.operations_of(name)
+    if site.language == "en":
+        return [operations.linked(operation) for operation in found]
+    return [f'<a href="../../operations/{operation}.html" hreflang="en">{operation}</a>' for operation in found]
+
+
+# --- the course, the glossary, the index -----------------------------------------------------------------------------
+
+
+def glossary_rows() -> list[list[str]]:
+    """[English, Korean, first lesson, one sentence] of each term of lessons/README.md."""
+    table = (ROOT / "lessons" / "README.md").read_text(encoding="utf-8").partition(TERMS)[2]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in row.strip().strip("|").split(" | ")] for row in rows]
+
+
+def write_glossary(site: Site) -> None:
+    """glossary.md: the terms with links to the lessons that use them first, in alphabetical order."""
+    lesson_names = {path.name[:2]: path.stem for path in lessons.files()}
+    lines = []
+    for english, korean, first, sentence in sorted(glossary_rows(), key=lambda row: row[0].strip("`").lower()):
+        path = f"lessons/{lesson_names[first]}.py"
+        link = rewrite(f"[{first}]({path})", "README.md", "glossary", site)
+        columns = [korean, english, link] if site.language == "ko" else [english, korean, link, sentence]
+        lines.append("| " + " | ".join(columns) + " |")
+    if site.language == "ko":
+        lines.sort()
+        head = "# 용어집\n\n| 한국어 | 영어 | 처음 나오는 레슨 |\n|---|---|---|\n"
+    else:
+        head = "# Glossary\n\nThe terms of the lessons, in English and Korean. `minigpt learn words TERM` finds them."
+        head += "\n\n"
+        head += "| English | 한국어 | first in | in one sentence |\n|---|---|---|---|\n"
+    put(site.folder / "glossary.md", head + "\n".join(lines) + "\n")
+
+
+def write_korean_course(executed: dict, site: Site) -> None:
+    """lessons/index.md of the Korean edition: the lessons that it has, and those that are in English."""
+    lines = ["# 레슨", "", "## 한국어로 읽을 수 있는 레슨", ""]
+    lines += [f"* [{name[:2]} {notebooks.title_of(notebook)}]({name}.ipynb)" for name, notebook in executed.items()]
+    others = [path for path in lessons.files() if path.stem not in executed]
+    lines += ["", "## 영어로 된 레슨", ""]
+    for path in others:
+        title = capital(notebooks.title_of(lessons.read(path)))
+        lines.append(f'* <a href="../../lessons/{path.stem}.html" hreflang="en" lang="en">{path.name[:2]} {title}</a>')
+    put(site.folder / "lessons" / "index.md", "\n".join(lines) + "\n")
+
+
+def tree(caption: str, entries: list[str]) -> str:
+    """A part of the navigation."""
+    return "\n".join(["```{toctree}", f":caption: {caption}", ":hidden:", "", *entries, "```", ""])
+
+
+def lesson_trees(executed: dict, words: dict) -> list[str]:
+    """The navigation of the lessons, a part for each part of the course."""
+    found = []
+    for part, (first, last) in enumerate(zip(PARTS, (*PARTS[1:], 100), strict=True)):
+        names = [name for name in executed if first <= int(name[:2]) < last]
+        entries = [f"{name[:2]} {capital(notebooks.title_of(executed[name]))} <lessons/{name}>" for name in names]
+        if entries:
+            found.append(tree(words["parts"][part], entries))
+    return found
+
+
+def capital(text: str) -> str:
+    """The text with a capital letter at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def write_index(executed: dict, folder: Path, language: str) -> None:
+    """index.md: the navigation of all pages, and a plain page for readers where there is no landing page."""
+    words = WORDS[language]
+    parts = ["# minigpt", "", f"* [{words['course']}](lessons/index.md)", f"* [{words['glossary']}](glossary.md)"]
+    parts += [f'* <a href="book.html">{words["book"]}</a>', ""]
+    parts.append(tree(words["course"], [f"{words['course']} <lessons/index>", f"{words['glossary']} <glossary>"]))
+    parts += lesson_trees(executed, words)
+    if language == "en":
+        reference = [f"{name}/index" for name in OTHERS if (folder / name / "index.md").exists()]
+        if "benchmarks/index" not in reference:
+            reference.append("benchmarks/scripts")
+        parts.append(tree(words["reference"], [*reference, "package", "data/index"]))
+        parts.append(tree(words["teaching"], ["For teachers <teaching/index>"]))
+        add_tree(folder / "data" / "index.md", ["reference"])
+        pages = sorted(path.stem for path in (folder / "teaching").glob("[0-9][0-9].md"))
+        other = ["twelve_weeks", "five_days", "korean_edition", "/sandbox"]
+        others = [name for name in other if (folder / "teaching" / f"{name}.md").exists() or name[0] == "/"]
+        add_tree(folder / "teaching" / "index.md", [*others, *pages])
+        if "benchmarks/index" in reference:
+            add_tree(folder / "benchmarks" / "index.md", ["scripts"])
+    put(folder / "index.md", "\n".join(parts))
+
+
+def add_tree(path: Path, entries: list[str]) -> None:
+    """Put pages below this page in the navigation."""
+    below = "\n".join(["```{toctree}", ":hidden:", "", *entries, "```", ""])
+    put(path, path.read_text(encoding="utf-8") + "\n" + below)

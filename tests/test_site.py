@@ -1,0 +1,415 @@
+"""The site of the course: links become links to pages, lessons run once, a lesson that fails stops the build.
+
+The slow tests need a built site: the folder in MINIGPT_SITE, or one that is built here. What needs the extra `site` is
+skipped without it; with MINIGPT_NEED_SITE=1 that is a failure.
+"""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from lesson_runs import LESSONS, ROOT, kept_in, printed_by
+
+SITE = ROOT / "lessons" / "site"
+
+
+def missing(reason: str) -> None:
+    """Skip the test, or fail where the site is needed."""
+    if os.environ.get("MINIGPT_NEED_SITE") == "1":
+        pytest.fail(f"MINIGPT_NEED_SITE is 1, and {reason}")
+    pytest.skip(reason)
+
+
+def part(name: str) -> ModuleType:
+    """A file of the site's builder, as a module."""
+    if str(SITE) not in sys.path:
+        sys.path.append(str(SITE))
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing(f'{error}: the site needs the extra: python -m pip install -e ".[site]"')
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path):
+    """An English edition with a few pages."""
+    links = part("links")
+    docs = frozenset({"index", "lessons/03_attention", "lessons/index", "package", "teaching/03", "teaching/index"})
+    return links.Site(tmp_path, docs, "en")
+
+
+LINKS = {
+    "[`03_attention.py`](03_attention.py)": "[`03_attention.py`](03_attention.ipynb)",
+    "[course](README.md#notation)": "[course](index.md#notation)",
+    "[package](../minigpt/README.md)": "[package](../package.md)",
+    "[teachers](teaching/README.md), [3](teaching/03.md)": "[teachers](../teaching/index.md), [3](../teaching/03.md)",
+    "[top](../README.md)": "[top](../index.md)",
+    "[lesson 06](06_layernorm.py)": "lesson 06",  # no page of this edition
+    "[far](https://example.org/x.py)": "[far](https://example.org/x.py)",
+    "[here](#terms)": "[here](#terms)",
+    "[data](../data/stories_sample.txt)": '<a href="../files/data/stories_sample.txt" download>data</a>',
+    "![map](pictures/16_blocks.png)": "![map](../pictures/16_blocks.png)",
+    '<img src="pictures/16_blocks.png" width="3">': '<img src="../pictures/16_blocks.png" width="3">',
+    "```\n[`03_attention.py`](03_attention.py)\n```": "```\n[`03_attention.py`](03_attention.py)\n```",
+    "[gone](no_such_file.md)": "[gone](no_such_file.md)",  # Sphinx will complain
+}
+
+
+@pytest.mark.parametrize("given", LINKS, ids=range(len(LINKS)))
+def test_a_link_to_a_file_becomes_one_to_its_page(given, site):
+    assert part("links").rewrite(given, "lessons/README.md", "lessons/index", site) == LINKS[given]
+
+
+def test_a_file_that_is_linked_is_copied(site):
+    part("links").rewrite("[x](../data/stories_sample.txt) ![y](pictures/17_time.png)", "lessons/README.md", "a", site)
+    copied = site.folder / "_extra" / "files" / "data" / "stories_sample.txt"
+    assert copied.read_bytes() == (ROOT / "data" / "stories_sample.txt").read_bytes()
+    assert (site.folder / "pictures" / "17_time.png").stat().st_size > 1000
+
+
+def test_a_korean_page_leads_to_the_english_one_where_there_is_no_other(site):
+    korean = site._replace(docs=frozenset({"lessons/03_attention"}), language="ko")
+    made = part("links").rewrite("[3](03_attention.py) [6](06_layernorm.py)", "lessons/x.py", "lessons/x", korean)
+    assert made == '[3](03_attention.ipynb) <a href="../../lessons/06_layernorm.html" hreflang="en">6</a>'
+
+
+def test_addresses_of_a_lesson_are_right_in_the_book():
+    book, names = part("book"), {"03_attention", "06_layernorm"}
+    assert book.in_book("#check", "03_attention", names) == "#03_attention--check"
+    assert book.in_book("06_layernorm.html#check", "03_attention", names) == "#06_layernorm--check"
+    assert book.in_book("06_layernorm.html", "03_attention", names) == "#06_layernorm"
+    assert book.in_book("../glossary.html", "03_attention", names) == "glossary.html"
+    assert book.in_book("09_adam.html#x", "03_attention", names) == "lessons/09_adam.html#x"
+    assert book.moved("../_static/site.css?v=1") == "_static/site.css?v=1"
+    assert book.moved("https://example.org/") == "https://example.org/"
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_every_lesson_is_in_the_navigation_once_and_in_its_place(language, tmp_path):
+    lessons, pages = part("lessons"), part("pages")
+    notebooks = {path.stem: lessons.read(path) for path in lessons.files()}
+    pages.write(notebooks, tmp_path, language)
+    pages.write_index(notebooks, tmp_path, language)
+    listed = re.findall(r"<lessons/(\d\d_\w+)>", (tmp_path / "index.md").read_text(encoding="utf-8"))
+    assert listed == [path.stem for path in LESSONS]
+    assert sorted(path.stem for path in tmp_path.glob("lessons/[0-9]*.ipynb")) == listed
+    downloads = sorted(path.stem for path in tmp_path.glob("_extra/notebooks/*.ipynb"))
+    assert downloads == listed
+
+
+def test_the_facts_of_a_lesson_are_its_minutes_its_exercises_and_its_page_for_teachers(site):
+    facts = part("pages").facts("03_attention", site)
+    assert "60 minutes to read · 10 seconds to run" in facts
+    assert "minigpt learn start 03" in facts and "[For teachers](../teaching/03.md)" in facts
+    files = [path.name for path in sorted((ROOT / "lessons" / "exercises").glob("03_*.py"))]
+    assert re.findall(r'href="\.\./exercises/(\w+\.py)"', facts) == files and len(files) >= 2
+
+
+def test_times_in_korean():
+    korean_time = part("pages").korean_time
+    said = ["10 seconds", "about 30 seconds", "a minute", "under a minute", "about two minutes"]
+    assert [korean_time(text) for text in said] == ["약 10초", "약 30초", "약 1분", "1분 이내", "약 2분"]
+
+
+def test_the_glossary_has_every_term_and_leads_to_its_lesson(site):
+    pages = part("pages")
+    pages.write_glossary(site)
+    text = (site.folder / "glossary.md").read_text(encoding="utf-8")
+    rows = pages.glossary_rows()
+    assert len(rows) > 100 and all(len(row) == 4 for row in rows)
+    assert all(f"| {row[0]} | {row[1]} |" in text and row[3] in text for row in rows)
+    assert "[03](lessons/03_attention.ipynb)" in text
+
+
+def test_a_page_has_one_title():
+    one_title = part("pages").one_title
+    assert one_title("# A\n\n## B\n\n# C\n\n## D\n") == "# A\n\n### B\n\n## C\n\n### D\n"
+    assert one_title("# A\n\n```\n# a comment\n```\n\n## B\n") == "# A\n\n```\n# a comment\n```\n\n## B\n"
+
+
+def test_a_page_shows_the_picture_and_not_the_name_of_its_file():
+    notebooks, nbformat = part("notebooks"), part("nbformat")
+    stream = nbformat.v4.new_output("stream", text="picture: figures/03_x.png\n4 scores\n")
+    (shown,) = notebooks.on_page(stream)
+    assert shown.text == "4 scores\n" and stream.text.startswith("picture")
+    assert notebooks.on_page(nbformat.v4.new_output("stream", text="picture: figures/03_x.png\n")) == []
+    for text, kept in (("PosixPath('figures/03_x.png')", 0), ("WindowsPath('figures/03_x.png')", 0), ("42", 1)):
+        result = nbformat.v4.new_output("execute_result", data={"text/plain": text})
+        assert len(notebooks.on_page(result)) == kept
+    code = 'def draw():\n    """The query, and\n    three keys."""\nplot.save(draw(), "03_x.png")'
+    assert notebooks.words_of_picture(code) == "Picture: The query, and three keys."
+    assert notebooks.words_of_picture('plot.save(figure, "03_soft_dictionary.png")') == "Picture: soft dictionary"
+
+
+def test_a_quote_of_the_library_gets_its_language():
+    text = "See:\n\n    # minigpt/ops/reference/gelu.py\n    x = 1\n\n    y = 2\n\nand on.\n"
+    made = part("notebooks").QUOTED.sub(part("notebooks").fenced, text)
+    assert made == "See:\n\n```python\n# minigpt/ops/reference/gelu.py\nx = 1\n\ny = 2\n```\n\nand on.\n"
+
+
+def test_files_that_are_the_same_keep_their_time(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder, changed in ((old, "1"), (new, "2")):
+        (folder / "sub").mkdir(parents=True)
+        (folder / "sub" / "same.md").write_text("same", encoding="utf-8")
+        (folder / "changed.md").write_text(changed, encoding="utf-8")
+    (old / "gone.md").write_text("gone", encoding="utf-8")
+    os.utime(old / "sub" / "same.md", (1, 1))
+    part("folder").Folder(old).become(new)
+    assert (old / "sub" / "same.md").stat().st_mtime == 1
+    assert (old / "changed.md").read_text(encoding="utf-8") == "2"
+    assert not (old / "gone.md").exists() and not new.exists()
+
+
+# --- running the lessons ---------------------------------------------------------------------------------------------
+
+
+def test_the_cache_is_another_one_when_something_changes_that_a_lesson_can_see(tmp_path):
+    digest = part("lessons").digest
+    for name in ("minigpt/ops/gelu.py", "data/words.tsv", "benchmarks/results/x.json", "lessons/ring_worker.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1", encoding="utf-8")
+    seen = {digest(tmp_path)}
+    for name in ("minigpt/ops/gelu.py", "data/words.tsv", "benchmarks/results/x.json", "lessons/ring_worker.py"):
+        (tmp_path / name).write_text("2", encoding="utf-8")
+        seen.add(digest(tmp_path))
+    (tmp_path / "minigpt" / "new.cu").write_text("", encoding="utf-8")
+    seen.add(digest(tmp_path))
+    assert len(seen) == 6
+    for name in ("minigpt/README.md", "lessons/03_attention.py", "minigpt/app.js"):
+        (tmp_path / name).write_text("not seen by a running lesson", encoding="utf-8")
+    assert digest(tmp_path) in seen
+
+
+LESSON = """# %% [markdown]
+# # Lesson 98: a small one
+#
+# Reading: 5 minutes. Running: 1 second.
+
+# %%
+number = 6
+print("six", number)
+
+# %%
+print(7 * number)
+assert number == 6, "the number is six"
+"""
+
+
+def small_lesson(folder: Path, text: str = LESSON) -> Path:
+    path = folder / "98_small.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_lesson_runs_once_and_again_when_its_code_changes_and_not_for_its_prose(tmp_path):
+    lessons, notebooks = part("lessons"), part("notebooks")
+    path, said = small_lesson(tmp_path), []
+    done = lessons.executed([path], tmp_path / "cache", 1, said.append)
+    assert notebooks.printed(done["98_small"]) == "six 6\n42\n"
+    small_lesson(tmp_path, LESSON.replace("a small one", "a little one"))
+    again = lessons.executed([path], tmp_path / "cache", 1, said.append)["98_small"]
+    assert notebooks.printed(again) == "six 6\n42\n" and "a little one" in again.cells[0].source
+    assert [line.partition(",")[2] for line in said if "lessons" in line] == [
+        " 1 of them to run, 1 at a time", "", " 0 of them to run, 1 at a time",
+    ]  # fmt: skip
+    cache = lessons.cache_in(tmp_path / "cache")
+    assert lessons.cached(cache, small_lesson(tmp_path, LESSON.replace("7 * number", "8 * number"))) is None
+
+
+def test_a_lesson_that_fails_stops_the_build_and_its_cell_is_named(tmp_path, monkeypatch, capsys):
+    build, lessons = part("build"), part("lessons")
+    path = small_lesson(tmp_path, LESSON.replace("number == 6", "number == 5"))
+    monkeypatch.setattr(lessons, "files", lambda numbers: [path])
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("the old site", encoding="utf-8")
+    status = build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")])
+    said = capsys.readouterr().err
+    assert status == 1
+    assert said == "site: 98_small.py, cell 2 (line 11): AssertionError: the number is six\n"
+    assert [file.name for file in (tmp_path / "site").iterdir()] == ["index.html"]
+    assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == "the old site"
+
+
+def test_a_page_that_is_not_right_leaves_the_old_site(tmp_path, monkeypatch, capsys):
+    build, lessons = part("build"), part("lessons")
+    path = small_lesson(tmp_path)
+    monkeypatch.setattr(lessons, "files", lambda numbers: [path])
+    monkeypatch.setattr(lessons, "executed", lambda *_: {"98_small": lessons.read(path)})
+
+    def write_sources(notebooks, source, language):
+        source.mkdir(parents=True)
+        (source / "index.md").write_text("# A page\n\n[gone](no_such_page.md)\n", encoding="utf-8")
+
+    monkeypatch.setattr(build, "write_sources", write_sources)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("the old site", encoding="utf-8")
+    status = build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")])
+    said = capsys.readouterr().err
+    assert status == 2
+    assert "no_such_page.md" in said and said.splitlines()[-1].startswith("site: Sphinx warns about the pages in ")
+    assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == "the old site"
+
+
+def test_a_wrong_number_or_a_missing_library_is_one_line_and_status_2(monkeypatch, capsys):
+    build = part("build")
+    part("lessons")
+    assert build.main(["--only", "99"]) == 2
+    assert capsys.readouterr().err == "site: there is no lesson '99': give two digits, such as 03\n"
+    monkeypatch.setattr(build, "NEEDED", ("no_such_library",))
+    assert build.main([]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("site: no_such_library: not installed.") and '".[site]"' in said
+    assert said.count("\n") == 1
+
+
+def test_a_folder_that_is_no_site_is_not_replaced(tmp_path, monkeypatch, capsys):
+    build = part("build")
+    monkeypatch.setattr(build, "build", lambda settings, clock: None)
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    assert build.main(["--out", str(tmp_path), "--work", str(tmp_path / "work")]) == 2
+    said = capsys.readouterr().err
+    assert "is not empty, and no built site" in said and said.count("\n") == 1
+    assert build.main(["--out", str(tmp_path / "site"), "--jobs", "0"]) == 2
+    assert capsys.readouterr().err.startswith("site: jobs is 0")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_new_site_takes_the_place_of_the_old_one(tmp_path):
+    new, out = tmp_path / "site.new", tmp_path / "site"
+    for folder, text in ((new, "new"), (out, "old")):
+        folder.mkdir()
+        (folder / f"{text}.html").write_text(text, encoding="utf-8")
+    part("build").replace(new, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    assert [path.name for path in out.iterdir()] == ["new.html"]
+
+
+# --- the built site --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory) -> Path:
+    """The folder of a built site: that of MINIGPT_SITE, or built now, once for all tests of a process."""
+    if named := os.environ.get("MINIGPT_SITE"):
+        assert (Path(named) / "index.html").is_file(), f"MINIGPT_SITE is {named}: it holds no built site"
+        return Path(named)
+    part("lessons")
+    out = tmp_path_factory.mktemp("built") / "site"
+    command = [sys.executable, str(SITE / "build.py"), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=1800)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return out
+
+
+N = r"([\d.,]+)"  # a time, or a speed, that the lesson measures: it is not compared
+MEASURED = {  # for a lesson: its lines that hold such numbers; all else in them is compared
+    "12": [rf"2 texts of 60 tokens: ours {N} s, the library {N} s"],
+    "17": [
+        rf"a small model is added up in {N} microseconds",
+        rf"124,439,808 parameters, 498 MB, built in {N} s",
+        rf"a prompt of 64 tokens: +{N} ms",
+        rf"one token more: +{N} ms",
+        rf"to add up all weights: +{N} ms",
+        rf" +[18] +{N} ms +{N} ms",
+        r" +(?:128|256|384|512|640|768|896|1024) +(\d+\.\d\d) +(\d+\.\d)",
+        rf"twice the text, without: {N} times by clock, 4\.7 by formula",
+    ],
+    "18": [
+        rf" +(?:256|512|1024|2048) +[\d.]+ MB +{N} ms +[\d.]+ MB +{N} ms",
+        rf" +(?:256|512|1,024|2,048) +[\d,]+ +[\d,]+ +0\.\d\d +{N}",
+    ],
+    "20": [
+        rf" *10*(?:,000)* +{N} µs +[\d,]+ µs",
+        rf"during two launches the processor finishes about {N} numbers",
+        rf"after the (?:launches|work) +{N} ms +\d+ +{N} trillion",
+        rf" *(?:12|2) ms +5 ms +\d+ ms +{N} ms +\d+ ms",
+        rf" *(?:8,192|64) rows, (?:reference|fast) +{N} +[\d.]+",
+    ],
+    "23": [
+        "batch +(?:32|2)" + rf" +{N}" * 8 + "%",
+        "milliseconds" + rf" +{N}" * 6,
+        "  for a row" + rf" +{N}" * 6,
+    ],
+}
+
+
+def comparable(text: str, number: str) -> list[str]:
+    """The lines of an output, without empty ones, those that name files of pictures, and measured times."""
+    lines = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("picture: "):
+            lines.append(masked(line.rstrip(), number))
+    return lines
+
+
+def masked(line: str, number: str) -> str:
+    """The line with a # for each group of the pattern of a measured line that fits it."""
+    for pattern in MEASURED.get(number, []):
+        if found := re.fullmatch(pattern, line):
+            for group in range(len(found.groups()), 0, -1):
+                line = line[: found.start(group)] + "#" + line[found.end(group) :]
+            return re.sub(r" +", " ", line)
+    return line
+
+
+def test_only_a_measured_number_is_masked():
+    assert masked(" 12 ms     5 ms         101 ms     102 ms           136 ms", "20").split() == [
+        "12", "ms", "5", "ms", "101", "ms", "#", "ms", "136", "ms",
+    ]  # fmt: skip
+    assert masked("loss 3.5 after 12 ms", "20") == "loss 3.5 after 12 ms"
+    assert masked("one token more:        183 ms", "17") == masked("one token more:         97 ms", "17")
+    assert masked("one token more:        183 ms", "12") == "one token more:        183 ms"
+    assert comparable("picture: a.png\n\n  1 \n", "00") == ["  1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_the_page_of_a_lesson_shows_what_its_script_prints(path, built, tmp_path, tmp_path_factory):
+    soup = part("bs4").BeautifulSoup((built / "lessons" / f"{path.stem}.html").read_text("utf-8"), "html.parser")
+    shown = "\n".join(pre.get_text() for pre in soup.select(".cell_output .output.stream pre"))
+    notebook = json.loads((built / "notebooks" / f"{path.stem}.ipynb").read_text(encoding="utf-8"))
+    kept = "".join(
+        "".join(output["text"])
+        for cell in notebook["cells"]
+        for output in cell.get("outputs", [])
+        if output["output_type"] == "stream" and output["name"] == "stdout"
+    )
+    output = printed_by(path, kept_in(tmp_path_factory), tmp_path)
+    for pattern in MEASURED.get(path.name[:2], []):
+        assert re.search(f"^{pattern}$", output, re.MULTILINE), f"no line is {pattern}: it need not be masked"
+    printed = comparable(output, path.name[:2])
+    assert comparable(shown, path.name[:2]) == printed
+    assert comparable(kept, path.name[:2]) == printed
+
+
+@pytest.mark.slow
+def test_the_site_has_every_page(built):
+    names = [f"lessons/{path.stem}.html" for path in LESSONS]
+    names += [f"notebooks/{path.stem}.ipynb" for path in LESSONS]
+    names += [f"teaching/{path.stem}.html" for path in (ROOT / "lessons" / "teaching").glob("[0-9]*.md")]
+    names += [f"ko/lessons/{path.stem}.html" for path in (ROOT / "lessons" / "ko").glob("[0-9]*.md")]
+    names += ["index.html", "glossary.html", "book.html", "search.html", "package.html", "lessons/index.html"]
+    assert [name for name in names if not (built / name).is_file()] == []
+
+
+@pytest.mark.slow
+def test_the_book_holds_every_lesson_and_no_name_twice(built):
+    soup = part("bs4").BeautifulSoup((built / "book.html").read_text(encoding="utf-8"), "html.parser")
+    assert [section["id"] for section in soup.select("section.chapter")] == [path.stem for path in LESSONS]
+    names = [tag["id"] for tag in soup.find_all(id=True)]
+    assert len(names) == len(set(names))
+    inside = [tag["href"][1:] for tag in soup.find_all("a", href=True) if tag["href"].startswith("#")]
+    assert set(inside) <= set(names)
