@@ -10,7 +10,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parent)]  # the files beside this o
 
 import markup  # noqa: E402
 import operations  # noqa: E402
-import sources  # noqa: E402
 from markup import code, fence  # noqa: E402
 from sources import ROOT, api_label  # noqa: E402
 
@@ -138,7 +137,7 @@ def face() -> str:
             entry = find(module_name, there)
             target, doc = entry.label, ast.get_docstring(entry.node) or ""
         else:
-            target, doc = page_label(module_name), sys.modules[module_name].__doc__ or "" if name in () else _doc(module_name)
+            target, doc = page_label(module_name), _doc(module_name)
         rows.append([f"[{code('minigpt.' + name)}](#{target})", markup.escaped(_first(doc))])
     return markup.table(["name", "what it is"], rows)
 
@@ -178,11 +177,11 @@ def page(name: str, modules: list[Module]) -> str:
         parts += [_operations()]
     elif package.exported:
         parts += [_exported(package)]
-    parts += [_entry(entry) for entry in package.entries]
+    parts += [_entry(entry, "##") for entry in package.entries]
     for one in others:
         short = one.name.rsplit(".", 1)[1]
         parts += [markup.label(api_label(one.name)), f"## {code(short)}\n", markup.docstring(one.doc)]
-        parts += [_entry(entry) for entry in one.entries]
+        parts += [_entry(entry, "###") for entry in one.entries]
     return "\n".join(part for part in parts if part)
 
 
@@ -205,10 +204,10 @@ def _exported(package: Module) -> str:
     return f"From {code(package.name)} itself: {', '.join(items)}.\n"
 
 
-def _entry(entry: Entry) -> str:
-    """A class with its methods, or a function."""
+def _entry(entry: Entry, heading: str) -> str:
+    """A class with its methods, or a function, below a heading of this level."""
     kind = "class " if isinstance(entry.node, ast.ClassDef) else ""
-    parts = [markup.label(entry.label), f"### {kind}{code(entry.name)}\n", fence(signature(entry.node), "python")]
+    parts = [markup.label(entry.label), f"{heading} {kind}{code(entry.name)}\n", fence(signature(entry.node), "python")]
     parts.append(_documented(ast.get_docstring(entry.node)))
     for method in entry.methods:
         parts.append(fence(signature(method), "python"))

@@ -54,7 +54,7 @@ def index() -> str:
     shelves = {"Primitives": ops.primitives, "Composites": ops.composites}
     about = {
         "Primitives": "Each is a pair of pure functions, forward and backward, in a file of its own.",
-        "Composites": "Coarse parts of a block. Their reference calls primitives; a fast implementation does it in one.",
+        "Composites": "Coarse parts of a block. Their reference calls primitives; a fast one does all at once.",
     }
     parts = [
         markup.label("operations"),
@@ -62,7 +62,10 @@ def index() -> str:
         "Everything that a model of this course computes is an operation. It has a forward function, which returns "
         "the output and a cache, and a backward function, which turns the gradient of the output and the cache into "
         "the gradients of the inputs:\n",
-        fence("out, cache = ops.layernorm_forward(x, g, b, eps=1e-5)\ndx, dg, db = ops.layernorm_backward(dout, cache)", "python"),
+        fence(
+            "out, cache = ops.layernorm_forward(x, g, b, eps=1e-5)\ndx, dg, db = ops.layernorm_backward(dout, cache)",
+            "python",
+        ),
         "All implementations of an operation have the same signature and pass the same tests: the *reference* is "
         "written to be read, *fast* runs on a processor, *cuda* on a GPU. `*` in a shape stands for any leading "
         "axes.\n",

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from minigpt.learn.cells import cells
 from minigpt.learn.museum.pieces import Piece, pieces
 from minigpt.ops import cuda, fast, reference
-from minigpt.ops.cases import case
 from minigpt.ops.caches import arrays
+from minigpt.ops.cases import case
 from minigpt.ops.table import table
 
 HERE = Path(__file__).resolve().parent
@@ -302,4 +302,5 @@ def measured(op: str) -> dict[str, dict]:
 def api_label(module: str, name: str = "") -> str:
     """The label of a module, class or function on the pages of the reference."""
     kind = "class-" if name.split(".")[-1][:1].isupper() else ""
-    return "api-" + "-".join(filter(None, (module, kind + name))).replace(".", "-").replace("_", "-").lower()
+    public = "" if name.startswith("_") else kind + name  # what is private has no place of its own
+    return "api-" + "-".join(filter(None, (module, public))).replace(".", "-").replace("_", "-").lower()

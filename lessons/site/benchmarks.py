@@ -1,0 +1,174 @@
+"""The pages of the recorded benchmarks: an index, and for each result what was measured, its plots and its numbers."""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent)]  # the files beside this one
+
+import figures  # noqa: E402
+import markup  # noqa: E402
+import results  # noqa: E402
+from markup import code, escaped  # noqa: E402
+from sources import RESULTS, ROOT  # noqa: E402
+
+SCRIPTS = ROOT / "benchmarks"
+MOST = 10  # columns of a table
+
+
+def write(folder: Path) -> list[Path]:
+    """Write `index.md` and a page for each file of benchmarks/results, as MyST Markdown. Returns their paths."""
+    names = [path.stem for path in sorted(RESULTS.glob("*.json"))]
+    pages = {f"{name}.md": page(name) for name in names}
+    pages["index.md"] = index(names)
+    return markup.write_pages(folder, pages)
+
+
+def rows_of(name: str) -> dict[str, dict]:
+    """The rows of a result."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+
+
+def script(name: str) -> str:
+    """The docstring of the script that measured it."""
+    text = (SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(text)) or ""
+
+
+def index(names: list[str]) -> str:
+    """All results, by subject."""
+    parts = [
+        markup.label("benchmarks"),
+        "# Benchmarks\n",
+        "Every page has a recorded measurement: plots, the numbers behind them, the machine, and the script that "
+        "anyone can run. Targets were set before the measurement; those that were missed are shown too.\n",
+    ]
+    for subject, members in results.SUBJECTS.items():
+        there = [[_title(name), _verdict(name), _days(name)] for name in members if name in names]
+        parts += [f"## {subject}\n", markup.table(["what was measured", "result", "recorded"], there)]
+    others = [name for name in names if not any(name in members for members in results.SUBJECTS.values())]
+    if others:
+        parts += ["## Others\n", markup.listed([_title(name) for name in others])]
+    hidden = "\n".join(names)
+    parts.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{hidden}\n```\n")
+    return "\n".join(parts)
+
+
+def _title(name: str) -> str:
+    return f"[{escaped(results.of(name).title)}](#{label_of(name)})"
+
+
+def _verdict(name: str) -> str:
+    """The result in a sentence; how many targets were met and missed."""
+    return escaped(results.of(name).sentence(rows_of(name)))
+
+
+def _days(name: str) -> str:
+    days = sorted({row["measured"]["date"] for row in rows_of(name).values()})
+    return days[-1]
+
+
+def label_of(name: str) -> str:
+    """The label of a result's page."""
+    return "benchmark-" + name.replace("_", "-")
+
+
+# --- a page ----------------------------------------------------------------------------------------------------------
+
+
+def page(name: str) -> str:
+    """What was measured, the plots, the targets, how to run it, the machine, the numbers."""
+    rows = rows_of(name)
+    result = results.of(name)
+    plots = [figures.embedded(plot, f"{name}-{i}") for i, plot in enumerate(result.plots(rows), 1)]
+    parts = [
+        markup.label(label_of(name)),
+        f"# {escaped(result.title)}\n",
+        escaped(result.sentence(rows)) + "\n",
+        raw(figures.CSS + "\n".join(plots)),
+        _targets(result, rows),
+        "## How it is measured\n",
+        f"The script is {code(f'benchmarks/{name}.py')}:\n",
+        markup.docstring(script(name)),
+        "## The machine\n",
+        machine(rows),
+        "## The numbers\n",
+        numbers(rows),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def raw(text: str) -> str:
+    """HTML that stands in the page as it is."""
+    return f"````{{raw}} html\n{text}\n````\n"
+
+
+def _targets(result: results.Result, rows: dict[str, dict]) -> str:
+    """Which targets were set, and were they met?"""
+    found = []
+    for target in result.targets:
+        value = rows[target.row][target.column]
+        answer = "met" if target.met(value) else "**missed**"
+        words = "at least" if target.at_least else "at most"
+        found.append([escaped(target.row), f"{value:.2f}", f"{words} {target.value:g}", answer])
+    if not found:
+        return ""
+    return "## Targets\n" + markup.table(["what", "measured", "target", ""], found)
+
+
+def machine(rows: dict[str, dict]) -> str:
+    """Processor, threads, dates and versions, as they were recorded; one line for each combination."""
+    lines: dict[tuple, set[str]] = {}
+    for row in rows.values():
+        about = row["measured"]
+        versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+        more = [f"{key} {value}" for key, value in about.items() if key not in KNOWN]
+        lines.setdefault((about["processor"], str(about["threads"]), versions, ", ".join(more)), set()).add(
+            about["date"]
+        )
+    found = []
+    for (processor, threads, versions, more), dates in lines.items():
+        days = " to ".join(dict.fromkeys([min(dates), max(dates)]))
+        found.append([escaped(processor), threads, escaped(", ".join(filter(None, (versions, more)))), days])
+    return markup.table(["processor", "threads", "versions", "date"], found)
+
+
+KNOWN = ("date", "processor", "threads", "versions")
+
+
+def numbers(rows: dict[str, dict]) -> str:
+    """The numbers as tables: rows with the same columns stand in one."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, row in rows.items():
+        columns = tuple(key for key, value in row.items() if key != "measured" and _fits(value))
+        groups.setdefault(columns[:MOST], []).append(name)
+    tables = []
+    for columns, names in groups.items():
+        cells = [[escaped(name), *(_cell(rows[name].get(column)) for column in columns)] for name in names]
+        head = ["", *map(escaped, columns)]
+        tables.append(markup.table(head, cells, numbers=len(columns)))
+    note = f"All of it, series too, is in {code('benchmarks/results')} as JSON.\n"
+    text = "\n".join(tables)
+    count = len(rows)
+    if count > 40:
+        text = markup.details(f"{count} rows", text)
+    return f"{text}\n{note}"
+
+
+def _fits(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 200)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return escaped(str(value))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
