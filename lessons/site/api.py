@@ -208,21 +208,30 @@ def _entry(entry: Entry, heading: str) -> str:
     """A class with its methods, or a function, below a heading of this level."""
     kind = "class " if isinstance(entry.node, ast.ClassDef) else ""
     parts = [markup.label(entry.label), f"{heading} {kind}{code(entry.name)}\n", fence(signature(entry.node), "python")]
-    parts.append(_documented(ast.get_docstring(entry.node)))
+    parts.append(_documented(ast.get_docstring(entry.node), names_of(entry.node)))
     for method in entry.methods:
         parts.append(fence(signature(method), "python"))
-        parts.append(_documented(ast.get_docstring(method)))
+        parts.append(_documented(ast.get_docstring(method), names_of(method)))
     return "\n".join(part for part in parts if part)
 
 
-def _documented(doc: str | None) -> str:
+def names_of(node: ast.AST) -> frozenset[str]:
+    """The names of arguments, and for a class of its fields too, which a docstring may describe."""
+    found = {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
+    found |= {inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign | ast.AugAssign)
+              and isinstance(inner.target, ast.Name)}  # fmt: skip
+    attributes = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+    return frozenset(found | attributes)
+
+
+def _documented(doc: str | None, names: frozenset[str]) -> str:
     """A docstring; a first line of shapes is code."""
     if not doc:
         return ""
     first, _, rest = doc.partition("\n")
     if " -> " in first and re.search(r"\(.*\)", first):
-        return f"{code(first)}\n\n{markup.docstring(rest)}"
-    return markup.docstring(doc)
+        return f"{code(first)}\n\n{markup.docstring(rest, names)}"
+    return markup.docstring(doc, names)
 
 
 # --- signatures ------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def page(name: str) -> str:
         "## The machine\n",
         machine(rows),
         "## The numbers\n",
-        numbers(rows),
+        numbers(name, rows),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -137,18 +137,30 @@ def machine(rows: dict[str, dict]) -> str:
 KNOWN = ("date", "processor", "threads", "versions")
 
 
-def numbers(rows: dict[str, dict]) -> str:
+COLUMNS = {
+    "above": "the median of the side that is named first",
+    "below": "the median of the other side",
+    "ratio": "the median of above / below, pair by pair",
+    "from": "the lowest of its pairs, or runs",
+    "to": "the highest",
+    "pairs": "how many pairs were measured, both sides in turn",
+}
+
+
+def numbers(name: str, rows: dict[str, dict]) -> str:
     """The numbers as tables: rows with the same columns stand in one."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for name, row in rows.items():
+    for title, row in rows.items():
         columns = tuple(key for key, value in row.items() if key != "measured" and _fits(value))
-        groups.setdefault(columns[:MOST], []).append(name)
+        groups.setdefault(columns[:MOST], []).append(title)
     tables = []
     for columns, names in groups.items():
-        cells = [[escaped(name), *(_cell(rows[name].get(column)) for column in columns)] for name in names]
+        cells = [[escaped(title), *(_cell(rows[title].get(column)) for column in columns)] for title in names]
         head = ["", *map(escaped, columns)]
         tables.append(markup.table(head, cells, numbers=len(columns)))
-    note = f"All of it, series too, is in {code('benchmarks/results')} as JSON.\n"
+    explained = [f"{code(name)}: {text}" for name, text in COLUMNS.items() if any(name in row for row in rows.values())]
+    note = markup.listed(explained) + "\n" if explained else ""
+    note += f"All of it, series too, is in {code(f'benchmarks/results/{name}.json')}.\n"
     text = "\n".join(tables)
     count = len(rows)
     if count > 40:

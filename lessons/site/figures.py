@@ -22,6 +22,7 @@ COLORS = ("#2f7fc1", "#c4621a", "#3a8f5c", "#a05fc0", "#cf4a5c", "#7f7f7f", "#8f
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "d")
 DASHES = ("-", "--", "-.", ":")
 WIDE, NARROW = 7.2, 3.5  # inches
+TARGET = "target set beforehand"
 STYLE = {
     "svg.fonttype": "none", "svg.hashsalt": "minigpt", "font.family": "DejaVu Sans", "font.size": 11,
     "axes.titlesize": 11, "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
@@ -78,7 +79,7 @@ def _svg(figure: Figure, name: str) -> str:
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-    text = re.sub(r"font: ([^;\"]*?)'DejaVu Sans'[^;\"]*", r"font: \1var(--font-stack, sans-serif)", text)
+    text = text.replace("font-family: 'DejaVu Sans'", "font-family: var(--font-stack, sans-serif)")
     for stand_in, color in PAGE.items():
         text = text.replace(stand_in, color)
     return "\n".join(line for line in text.splitlines() if line.strip())
@@ -117,17 +118,19 @@ def rows(
     def draw(narrow: bool) -> Figure:
         labels = list(dict.fromkeys(label for points in series.values() for label in points))
         step = 0.26 + 0.16 * len(series)
-        figure = Figure(figsize=(NARROW if narrow else WIDE, 1.3 + step * len(labels) + 0.26 * len(series)))
+        entries = len(series) + (line is not None)
+        height = 1.1 + step * len(labels) + 0.24 * (entries if narrow else (entries + 1) // 2)
+        figure = Figure(figsize=(NARROW if narrow else WIDE, height))
         axes = figure.subplots()
-        if line is not None:
-            axes.axvline(line, color=TEXT, linewidth=1, linestyle="--", label=line_text)
         for i, (name, points) in enumerate(series.items()):
             shift = (i - (len(series) - 1) / 2) * 0.7 / len(series)
             _marks(axes, name, [(labels.index(label) + shift, point) for label, point in points.items()], i, factor)
-        names = [_broken(label, 16 if narrow else 38) for label in labels]
+        if line is not None:
+            axes.axvline(line, color=TEXT, linewidth=1, linestyle="--", label=line_text)
+        names = [_broken(label, 18 if narrow else 40) for label in labels]
         axes.set_yticks(range(len(labels)), names)
-        axes.set(xlabel=_broken(axis, 34 if narrow else 80))
-        axes.invert_yaxis()
+        axes.set(ylim=(len(labels) - 0.4, -0.6))
+        figure.supxlabel(_broken(axis, 40 if narrow else 84), fontsize=11)
         axes.grid(False, axis="y")
         _scale(axes.xaxis, log, start)
         _legend(figure, axes, narrow, needed=len(series) > 1 or line is not None)
@@ -164,7 +167,7 @@ def _marks(axes, name: str, points: list[tuple[float, Point]], i: int, factor: f
     targets = [(y, point.target * factor) for y, point in points if point.target is not None]
     if targets:
         ys, xs = zip(*targets, strict=True)
-        axes.plot(xs, ys, "|", color=TEXT, markersize=18, markeredgewidth=2.5, label="target set beforehand")
+        axes.plot(xs, ys, "|", color=TEXT, markersize=18, markeredgewidth=2.5, label=TARGET)
 
 
 def curves(
@@ -189,7 +192,8 @@ def curves(
             marker = MARKERS[i % len(MARKERS)] if marks and few else None
             style = "-" if few else DASHES[i % len(DASHES)]
             axes.plot(xs, ys, style, marker=marker, markersize=6, color=COLORS[i % len(COLORS)], label=name)
-        axes.set(xlabel=_broken(x, 34 if narrow else 80), title=_broken(y, 40 if narrow else 90))
+        figure.supxlabel(_broken(x, 40 if narrow else 84), fontsize=11)
+        axes.set(title=_broken(y, 40 if narrow else 90))
         _scale(axes.xaxis, log_x)
         _scale(axes.yaxis, log_y, start)
         if ticks:
@@ -214,7 +218,9 @@ def _scale(axis, log: bool, start: float | None = None) -> None:
 def _legend(figure: Figure, axes, narrow: bool, needed: bool) -> None:
     handles, labels = axes.get_legend_handles_labels()
     found = dict(zip(labels, handles, strict=True))
-    if needed or "target set beforehand" in found:
+    if TARGET in found:
+        found[TARGET] = found.pop(TARGET)  # after the series
+    if needed or TARGET in found:
         names = [_broken(name, 36 if narrow else 60) for name in found]
         columns = 1 if narrow or max(map(len, names)) > 24 else 2
         figure.legend(found.values(), names, loc="outside lower left", ncols=columns)

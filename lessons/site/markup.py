@@ -71,15 +71,41 @@ def listed(items: list[str]) -> str:
     return "\n".join(f"- {item}" for item in items) + "\n"
 
 
-def docstring(text: str | None) -> str:
+def docstring(text: str | None, names: frozenset[str] = frozenset()) -> str:
     """A docstring as Markdown: paragraphs, lists, and blocks of code where it is indented.
 
-    A line that ends long before the edge was ended by its author, and ends here too.
+    names: those of arguments and fields; a sentence that begins with "x, w: " becomes a point of a list. A line that
+    ends long before the edge was ended by its author, and ends here too.
     """
     if not text:
         return ""
     blocks = re.split(r"\n[ \t]*\n", inspect.cleandoc(text))
-    return "\n".join(_block(block) for block in _joined(blocks))
+    return "\n".join(_described(block, names) or _block(block) for block in _joined(blocks))
+
+
+ABOUT = re.compile(r"(?:^|(?<=[.;] ))((?:\w+, )*\w+(?:=\w+)?): ")
+
+
+def _described(block: str, names: frozenset[str]) -> str:
+    """A paragraph that describes arguments, as a list with a point for each; "" for any other."""
+    if not names or _indented(block) or ITEM.match(block):
+        return ""
+    flat = " ".join(line.strip() for line in block.splitlines())
+    flat, raises, errors = flat.partition("Raises ")
+    starts = [match for match in ABOUT.finditer(flat) if set(match[1].partition("=")[0].split(", ")) <= names]
+    if not starts:
+        return ""
+    found = [escaped(flat[: starts[0].start()].strip()) + "\n"] if starts[0].start() else []
+    ends = [match.start() for match in starts[1:]] + [len(flat)]
+    for match, end in zip(starts, ends, strict=True):
+        of = ", ".join(code(name) for name in match[1].split(", "))
+        about = flat[match.end() : end].strip()
+        if about.endswith(";"):
+            about = about[:-1] + "."
+        found.append(f"- {of}: {escaped(about)}")
+    if raises:
+        found.append("\n" + escaped(raises + errors))
+    return "\n".join(found) + "\n"
 
 
 def _joined(blocks: list[str]) -> list[str]:

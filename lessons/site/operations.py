@@ -1,6 +1,8 @@
 """The pages of the operations: one for each of the table, and an index."""
 
 import html
+import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from markup import code, escaped, fence  # noqa: E402
 from sources import operations_of  # noqa: E402, F401
 
 from minigpt import ops  # noqa: E402
+from minigpt.ops import reference  # noqa: E402
 
 TITLES = {
     "reference": "Reference: the mathematics, for NumPy and CuPy",
@@ -68,7 +71,7 @@ def index() -> str:
         ),
         "All implementations of an operation have the same signature and pass the same tests: the *reference* is "
         "written to be read, *fast* runs on a processor, *cuda* on a GPU. `*` in a shape stands for any leading "
-        "axes.\n",
+        "axes. On the pages $dx$ is the gradient of the loss with respect to $x$, the `dx` of the code.\n",
     ]
     for shelf, names in shelves.items():
         rows = [_row(op) for op in names]
@@ -125,13 +128,14 @@ def shape_lines(op: str) -> tuple[str, str]:
 
 def _doc(op: str, way: str) -> str:
     function = getattr(ops, f"{op}_{way}")
-    return sources.inspect.getdoc(function) or ""
+    return inspect.getdoc(function) or ""
 
 
 def _opening(op: str) -> str:
     """What it is, its lesson, its papers."""
-    module = sources.inspect.getmodule(getattr(sources.reference, f"{op}_forward"))
+    module = inspect.getmodule(getattr(reference, f"{op}_forward"))
     sentence = (module.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+    sentence = re.sub(r" \([^()]*\d{4}[^()]*\)| \(GPT-1[^()]*\)", "", sentence)  # the papers stand below
     kind = "composite" if op in ops.composites else "primitive"
     lines = [f"{code(f'ops.{op}_forward')} and {code(f'ops.{op}_backward')}: a {kind} of the table.\n"]
     if kind == "primitive":
@@ -155,25 +159,32 @@ def _formula(op: str) -> str:
     about = sources.words()[op]
     parts = []
     for way, tex in (("Forward", about.forward), ("Backward", about.backward)):
-        explained = _doc(op, way.lower()).partition("\n\n")[2]
-        parts += [f"**{way}**\n", f"```{{math}}\n{tex.strip()}\n```\n"]
-        if explained:
-            parts += ["In the letters of the code:\n", _explained(explained)]
+        parts += [f"**{way}**\n", f"```{{math}}\n{_aligned(tex)}\n```\n", _explained(op, way.lower())]
     return "\n".join(parts)
 
 
-def _explained(text: str) -> str:
-    """The rest of a docstring: its formula as a block of code, one equation a line, then the prose."""
-    first, _, rest = text.partition("\n\n")
-    flat = first.replace("\n", " ")
-    if "   " not in flat and not _is_equation(flat):
-        return markup.docstring(text)
-    equations = [part.strip(" ,") for part in flat.replace(":   ", ":\n").split("   ")]
-    return fence("\n".join(equations)) + "\n" + markup.docstring(rest)
+def _aligned(tex: str) -> str:
+    """Equations below each other, one "=" below the other."""
+    lines = [line.replace(" = ", " &= ", 1) for line in tex.strip().splitlines()]
+    if len(lines) == 1:
+        return tex.strip()
+    rows = " \\\\[0.4em]\n".join(lines)
+    return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
 
-def _is_equation(text: str) -> bool:
-    return len(text) < 80 and " = " in text
+# An equation: a name, =, and what follows, up to the end of the sentence or to the words that explain it.
+NAME = r"(?:\w+(?:\[[^\]]*\])?(?:, \w+)*|cos\(a, b\))"
+END = r"(?=\. |: |[:.]$|,? +(?:over the|where|without|which|in nats|position|mean and|with the)\b|,   |, \w = |$)"
+EQUATION = re.compile(rf"(?<![\w`(])({NAME} = [^=`]+?){END}")
+
+
+def _explained(op: str, way: str) -> str:
+    """The rest of a docstring, as it is written, its equations as code."""
+    doc = _doc(op, way).partition("\n\n")[2]
+    names = frozenset(inspect.signature(getattr(ops, f"{op}_{way}")).parameters)
+    first, _, rest = doc.partition("\n\n")
+    flat = EQUATION.sub(r"`\1`", first.replace("\n", " "))
+    return markup.docstring(re.sub(" +", " ", flat), names) + "\n" + markup.docstring(rest, names)
 
 
 def _passes(op: str) -> str:
@@ -263,7 +274,7 @@ def _mistakes(op: str) -> str:
     if not rows:
         return ""
     text = "Wrong backward passes of this operation that the course keeps. The gradient check finds each of them. "
-    text += "`minigpt learn museum` shows one and lets you find it. Level 1 is the easiest to find.\n"
+    text += "`minigpt learn bug` gives you a model with one of them in it. Level 1 is the easiest to find.\n"
     return "## Mistakes to find\n\n" + text + markup.table(["number", "mistake", "level"], rows)
 
 
@@ -272,7 +283,8 @@ def _exercises(op: str) -> str:
     items = []
     for one in sources.exercises(op):
         lesson = by_name[one.lesson]
-        items.append(f"{escaped(one.title)} {code('lessons/exercises/' + one.file)}, {lesson_link(lesson)}")
+        title = re.sub(r"^Exercise \d+: | \(lesson \d+\)", "", one.title)
+        items.append(f"{lesson_link(lesson)}: {escaped(title)} {code(one.file)}")
     return "## Exercises\n\n" + markup.listed(items) if items else ""
 
 

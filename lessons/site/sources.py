@@ -219,15 +219,15 @@ class Exercise(NamedTuple):
 
 @functools.cache
 def exercises(op: str) -> tuple[Exercise, ...]:
-    """The exercises that write this operation, call it, or name it in their text."""
-    call = re.compile(rf"\b(def |ops\.){op}_(forward|backward)\b")
+    """The exercises in which this operation is written, and those whose title names it."""
+    written = re.compile(rf"^def {op}_(forward|backward)\b", re.MULTILINE)
     found = []
     for path in sorted((LESSONS / "exercises").glob("[0-9][0-9]_*.py")):
         text = path.read_text(encoding="utf-8")
         about = ast.get_docstring(ast.parse(text)) or ""
         mine, _, _ = text.partition("# --- the judge")
-        if call.search(mine):
-            first = about.split("\n\n")[0].replace("\n", " ")
+        first = about.split("\n\n")[0].replace("\n", " ")
+        if written.search(mine) or re.search(words()[op].words, first):
             found.append(Exercise(path.name, first, path.name[:2]))
     return tuple(found)
 
