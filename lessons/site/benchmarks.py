@@ -111,10 +111,10 @@ def _targets(result: results.Result, rows: dict[str, dict]) -> str:
         value = rows[target.row][target.column]
         answer = "met" if target.met(value) else "**missed**"
         words = "at least" if target.at_least else "at most"
-        found.append([escaped(target.row), f"{value:.2f}", f"{words} {target.value:g}", answer])
+        found.append([answer, f"{value:.2f}", f"{words} {target.value:g}", escaped(target.row)])
     if not found:
         return ""
-    return "## Targets\n" + markup.table(["what", "measured", "target", ""], found)
+    return "## Targets\n" + markup.table(["", "measured", "target", "what"], found)
 
 
 def machine(rows: dict[str, dict]) -> str:

@@ -34,9 +34,10 @@ STYLE = {
 
 
 class Plot(NamedTuple):
-    """draw(narrow) makes a figure; title and alt say what it shows."""
+    """draw(narrow) makes a figure. title; axis: what stands on its axes, with units; alt: its numbers in words."""
 
     title: str
+    axis: str
     alt: str
     draw: Callable[[bool], Figure]
 
@@ -63,7 +64,8 @@ def embedded(plot: Plot, name: str) -> str:
         label = html.escape(plot.alt, quote=True)
         svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
         layouts.append(f'<div class="plot plot-{layout}">\n{svg}\n</div>')
-    caption = f"<figcaption>{html.escape(plot.title)}</figcaption>"
+    axis = f'<span class="axis">{html.escape(plot.axis)}</span>'
+    caption = f"<figcaption>{html.escape(plot.title)}{axis}</figcaption>"
     inside = "\n".join(layouts)
     return f'<figure class="recorded">\n{caption}\n{inside}\n</figure>\n'
 
@@ -89,6 +91,7 @@ CSS = """<style>
 figure.recorded { margin: 1.5rem 0; }
 figure.recorded figcaption { font-weight: 600; margin-bottom: 0.5rem; color: var(--color-foreground-primary); }
 figure.recorded svg { display: block; height: auto; max-width: 100%; }
+figure.recorded .axis { display: block; font-weight: 400; font-size: 0.875rem; }
 .plot-narrow { display: none; }
 @media (max-width: 46em) { .plot-wide { display: none; } .plot-narrow { display: block; } }
 @media print { .plot-wide { display: block; } .plot-narrow { display: none; } }
@@ -108,7 +111,6 @@ def rows(
     line_text: str = "",
     log: bool = False,
     start: float | None = None,
-    factor: float = 1,
 ) -> Plot:
     """A row for each label, with a mark for each series, its range as a line, and its target as a bar across.
 
@@ -117,27 +119,26 @@ def rows(
 
     def draw(narrow: bool) -> Figure:
         labels = list(dict.fromkeys(label for points in series.values() for label in points))
-        step = 0.26 + 0.16 * len(series)
+        names = [textwrap.wrap(label, 18 if narrow else 40) for label in labels]
+        step = max(0.15 + 0.14 * len(series), 0.19 * max(map(len, names)) + 0.05)
         entries = len(series) + (line is not None)
-        height = 1.1 + step * len(labels) + 0.24 * (entries if narrow else (entries + 1) // 2)
+        height = 0.8 + step * len(labels) + 0.24 * (entries if narrow else (entries + 1) // 2)
         figure = Figure(figsize=(NARROW if narrow else WIDE, height))
         axes = figure.subplots()
         for i, (name, points) in enumerate(series.items()):
             shift = (i - (len(series) - 1) / 2) * 0.7 / len(series)
-            _marks(axes, name, [(labels.index(label) + shift, point) for label, point in points.items()], i, factor)
+            _marks(axes, name, [(labels.index(label) + shift, point) for label, point in points.items()], i)
         if line is not None:
             axes.axvline(line, color=TEXT, linewidth=1, linestyle="--", label=line_text)
-        names = [_broken(label, 18 if narrow else 40) for label in labels]
-        axes.set_yticks(range(len(labels)), names)
         axes.set(ylim=(len(labels) - 0.4, -0.6))
-        figure.supxlabel(_broken(axis, 40 if narrow else 84), fontsize=11)
+        _name_rows(axes, names)
         axes.grid(False, axis="y")
         _scale(axes.xaxis, log, start)
         _legend(figure, axes, narrow, needed=len(series) > 1 or line is not None)
         return figure
 
-    scaled = {name: {label: point.value * factor for label, point in points.items()} for name, points in series.items()}
-    return Plot(title, _told(axis, scaled), draw)
+    values = {name: {label: point.value for label, point in points.items()} for name, points in series.items()}
+    return Plot(title, axis, _told(axis, values), draw)
 
 
 def _told(axis: str, series: dict[str, dict[str, float]]) -> str:
@@ -156,15 +157,25 @@ def _told(axis: str, series: dict[str, dict[str, float]]) -> str:
     return f"{axis}. {'; '.join(parts)}."
 
 
-def _marks(axes, name: str, points: list[tuple[float, Point]], i: int, factor: float) -> None:
+def _name_rows(axes, names: list[list[str]]) -> None:
+    """The label of each row, line by line: so each line ends at the axis, in whatever font a reader has."""
+    axes.set_yticks(range(len(names)), [""] * len(names))
+    for y, lines in enumerate(names):
+        for i, text in enumerate(lines):
+            below = 13 * (i - (len(lines) - 1) / 2)
+            place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "annotation_clip": False}
+            axes.annotate(text, (0, y), xytext=(-8, -below), ha="right", va="center", **place)
+
+
+def _marks(axes, name: str, points: list[tuple[float, Point]], i: int) -> None:
     """The marks of one series."""
     color, marker = COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
     for y, point in points:
         if point.low is not None:
-            axes.plot([point.low * factor, point.high * factor], [y, y], color=color, linewidth=2)
-    values = [point.value * factor for _, point in points]
+            axes.plot([point.low, point.high], [y, y], color=color, linewidth=2)
+    values = [point.value for _, point in points]
     axes.plot(values, [y for y, _ in points], marker, color=color, markersize=7, label=name)
-    targets = [(y, point.target * factor) for y, point in points if point.target is not None]
+    targets = [(y, point.target) for y, point in points if point.target is not None]
     if targets:
         ys, xs = zip(*targets, strict=True)
         axes.plot(xs, ys, "|", color=TEXT, markersize=18, markeredgewidth=2.5, label=TARGET)
@@ -192,8 +203,7 @@ def curves(
             marker = MARKERS[i % len(MARKERS)] if marks and few else None
             style = "-" if few else DASHES[i % len(DASHES)]
             axes.plot(xs, ys, style, marker=marker, markersize=6, color=COLORS[i % len(COLORS)], label=name)
-        figure.supxlabel(_broken(x, 40 if narrow else 84), fontsize=11)
-        axes.set(title=_broken(y, 40 if narrow else 90))
+        axes.set(xlabel=_broken(x, 34 if narrow else 70))
         _scale(axes.xaxis, log_x)
         _scale(axes.yaxis, log_y, start)
         if ticks:
@@ -202,7 +212,7 @@ def curves(
         return figure
 
     ends = [f"{name}: {ys[0]:.3g} at {xs[0]:g}, {ys[-1]:.3g} at {xs[-1]:g}" for name, (xs, ys) in series.items()]
-    return Plot(title, f"{y}, against {x}. {'; '.join(ends)}.", draw)
+    return Plot(title, y, f"{y}, against {x}. {'; '.join(ends)}.", draw)
 
 
 def _scale(axis, log: bool, start: float | None = None) -> None:
@@ -212,7 +222,8 @@ def _scale(axis, log: bool, start: float | None = None) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
     elif start is not None:
-        axis.axes.set(**{f"{axis.axis_name}lim": (start, None)})
+        low, high = sorted(axis.get_view_interval())
+        axis.axes.set(**{f"{axis.axis_name}lim": (start, high + 0.03 * (high - low))})
 
 
 def _legend(figure: Figure, axes, narrow: bool, needed: bool) -> None:

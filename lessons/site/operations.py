@@ -149,9 +149,7 @@ def _opening(op: str) -> str:
 
 def _shapes(op: str) -> str:
     forward, backward = shape_lines(op)
-    lines = [f"{code(line)}" for line in (forward, backward)]
-    rows = [["forward", lines[0]], ["backward", lines[1]]]
-    return markup.table(["pass", "shapes"], rows)
+    return markup.listed([f"forward: {code(forward)}", f"backward: {code(backward)}"])
 
 
 def _formula(op: str) -> str:

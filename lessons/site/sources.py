@@ -178,7 +178,7 @@ def _lesson(path: Path) -> Lesson:
     code = "\n".join(cell.source for cell in parts if cell.is_code)
     prose = "\n".join(cell.prose for cell in parts if not cell.is_code)
     title = re.search(r"^# (?:Lesson \d+: )?(.*)$", prose, re.MULTILINE)[1]
-    return Lesson(path.stem, title, code, prose)
+    return Lesson(path.stem, title[0].upper() + title[1:], code, prose)
 
 
 @functools.cache
