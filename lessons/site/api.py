@@ -280,6 +280,8 @@ def _arguments(args: ast.arguments) -> list[str]:
     for i, arg in enumerate(positional):
         default = args.defaults[i - without] if i >= without else None
         found.append(_argument(arg, default))
+        if i + 1 == len(args.posonlyargs):
+            found.append("/")
     if args.vararg:
         found.append("*" + ast.unparse(args.vararg))
     elif args.kwonlyargs:

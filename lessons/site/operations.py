@@ -75,7 +75,7 @@ def index() -> str:
     ]
     for shelf, names in shelves.items():
         rows = [_row(op) for op in names]
-        head = ["operation", "forward", "built in", "implementations"]
+        head = ["operation", "lesson", "implementations", "forward"]
         parts += [f"## {shelf}\n", about[shelf] + "\n", markup.table(head, rows)]
     hidden = "\n".join(op for op in ops.names)
     parts.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{hidden}\n```\n")
@@ -88,7 +88,7 @@ def _row(op: str) -> list[str]:
     of = [name for name in TITLES if sources.pair(op, name)]
     lesson = ", ".join(markup.document(one.number, f"../lessons/{one.name}") for one in first)
     title = f"[{sources.words()[op].title}](#{label_of(op)})"
-    return [title, code(shape_lines(op)[0]), lesson, ", ".join(of)]
+    return [title, lesson, ", ".join(of), code(shape_lines(op)[0])]
 
 
 # --- a page ----------------------------------------------------------------------------------------------------------
@@ -211,11 +211,15 @@ def _cache(op: str) -> str:
             rows.append(["cuda", names, ""])
             continue
         found, given = sources.kept(op, implementation)
-        names = ", ".join(f"{code(one.name)} {_times(one.shape)}" for one in found)
+        names = ", ".join(f"{code(one.name)} {_times(one.shape)}" for one in found) or _no_array(op, implementation)
         total = sum(one.bytes for one in found)
         rows.append([implementation, names, f"{total:,}"])
     inputs = ", ".join(f"{code(name)} {_times(shape)}" for name, shape in given.items())
     return f"For {inputs} in float64:\n" + markup.table(["implementation", "arrays that are kept", "bytes"], rows, 1)
+
+
+def _no_array(op: str, implementation: str) -> str:
+    return f"no array, only {', '.join(map(code, sources.cache_fields(op, implementation)))}"
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -53,7 +53,7 @@ def _first_column(rows: dict) -> list[Plot]:
     for column in next(iter(rows.values())):
         points = {name: Point(row[column]) for name, row in rows.items() if isinstance(row.get(column), int | float)}
         if points:
-            return [figures.rows(column, f"{column} of each row", {column: points}, column)]
+            return [figures.rows(column, {column: points}, column)]
     return []
 
 

@@ -184,7 +184,7 @@ def _bpe_plots(rows: dict) -> list[Plot]:
         ),
         figures.rows(
             "Texts that are one long run of a kind",
-            runs, "MB a second for 100 KB (higher is better)", start=0,
+            runs, "MB a second for 100 KB (higher is better)", log=True,
         ),
     ]  # fmt: skip
 
