@@ -237,9 +237,9 @@ def _implementations(op: str) -> str:
             continue
         parts += [markup.label(f"{label_of(op)}-{name}"), f"### {TITLES[name]}\n"]
         parts += [_file(path) for path in (of.file, *of.kernels)]
-        if name == "cuda" and sources.imported_kernels(op):
-            also = ", ".join(map(linked, sources.imported_kernels(op)))
-            parts.append(f"It also launches the kernels of {also}.\n")
+        beside = [f"[{code(one)}](#{sources.api_label(one)})" for one in sources.modules_beside(of.file)]
+        if beside:
+            parts.append(f"It imports {', '.join(beside)}.\n")
     return "\n".join(parts)
 
 

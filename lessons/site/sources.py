@@ -116,11 +116,16 @@ def kernels_of(text: str) -> list[Path]:
     return found
 
 
-def imported_kernels(op: str) -> list[str]:
-    """Other operations whose CUDA files this one's imports: "gelu" for the MLP."""
-    mine = pair(op, "cuda")
-    text = mine.file.read_text(encoding="utf-8") if mine else ""
-    return [name for name in re.findall(r"from minigpt\.ops\.cuda\.(\w+) import", text) if name in table.docs]
+def modules_beside(file: Path) -> list[str]:
+    """The modules of the same folder that a file imports, such as "minigpt.ops.cuda.products"."""
+    folder = ".".join(file.parent.relative_to(ROOT).parts)
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == folder:
+            found |= {f"{folder}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module.startswith(f"{folder}."):
+            found.add(node.module)
+    return sorted(found)
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
