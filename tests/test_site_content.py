@@ -33,9 +33,9 @@ LESSONS = sorted(path.stem for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"
 def pages(tmp_path_factory) -> dict[str, str]:
     """{"operations/gelu": its text, ...}: all pages, written once."""
     folder = tmp_path_factory.mktemp("source")
-    for writer, name in ((operations, "operations"), (api, "api"), (benchmarks, "benchmarks")):
-        paths = writer.write(folder / name)
-        assert paths and all(path.is_file() for path in paths)
+    written = operations.write(folder / "operations") + api.write(folder / "api")
+    written += benchmarks.write(folder / "benchmarks", drawn=folder / "drawn")
+    assert all(path.is_file() for path in written)
     return {path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
             for path in folder.rglob("*.md")}  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_mistakes_are_named_and_never_mended(pages):
         section = text[text.index("## Mistakes to find") :].partition("\n## ")[0]
         assert markup.escaped(piece.title) in section
         for line in piece.change.strip().splitlines():
-            if line[:2] in ("+ ", "- "):
+            if line[:2] in ("+ ", "- ") and line[2:].strip():
                 assert line[2:].strip() not in section, f"{piece.name} shows its line"
 
 
@@ -348,6 +348,22 @@ def test_every_page_is_in_a_list_of_pages(pages):
         for name in pages:
             if name.startswith(f"{folder}/") and not name.endswith("/index"):
                 assert f"\n{name.partition('/')[2]}\n" in listed, name
+
+
+def test_plots_are_drawn_again_only_after_a_change(tmp_path, monkeypatch):
+    first = benchmarks.plots("memory", tmp_path)
+    [kept] = tmp_path.iterdir()
+    kept.write_text("drawn before", encoding="utf-8")
+    assert benchmarks.plots("memory", tmp_path) == "drawn before"
+    results_before = benchmarks.RESULTS
+    monkeypatch.setattr(benchmarks, "RESULTS", tmp_path / "results")
+    benchmarks.RESULTS.mkdir()
+    text = (results_before / "memory.json").read_text(encoding="utf-8")
+    (benchmarks.RESULTS / "memory.json").write_text(text.replace("PyTorch eager", "PyTorch eager "), encoding="utf-8")
+    rows = json.loads(text)["rows"]
+    monkeypatch.setattr(benchmarks, "rows_of", lambda name: rows)
+    assert benchmarks.plots("memory", tmp_path) == first  # the same to the byte
+    assert len(list(tmp_path.glob("*.html"))) == 1
 
 
 def test_a_page_that_has_not_changed_keeps_its_time(tmp_path):

@@ -87,7 +87,8 @@ def module(path: Path) -> Module:
         elif isinstance(node, ast.ImportFrom):
             imported |= {alias.asname or alias.name: node.module or "" for alias in node.names}
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            exported = [item.value for item in ast.walk(node.value) if _is_name(item)]
+            listed = getattr(node.value, "elts", [])  # one that is computed is left out
+            exported = [item.value for item in listed if _is_name(item)]
     return Module(name, ast.get_docstring(tree) or "", entries, exported, imported)
 
 

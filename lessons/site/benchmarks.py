@@ -1,6 +1,7 @@
 """The pages of the recorded benchmarks: an index, and for each result what was measured, its plots and its numbers."""
 
 import ast
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -11,16 +12,20 @@ import figures  # noqa: E402
 import markup  # noqa: E402
 import results  # noqa: E402
 from markup import code, escaped  # noqa: E402
-from sources import RESULTS, ROOT  # noqa: E402
+from sources import HERE, RESULTS, ROOT  # noqa: E402
 
 SCRIPTS = ROOT / "benchmarks"
 MOST = 10  # columns of a table
+DRAWN = ROOT / "build" / "site" / "plots"  # git ignores it
 
 
-def write(folder: Path) -> list[Path]:
-    """Write `index.md` and a page for each file of benchmarks/results, as MyST Markdown. Returns their paths."""
+def write(folder: Path, drawn: Path = DRAWN) -> list[Path]:
+    """Write `index.md` and a page for each file of benchmarks/results, as MyST Markdown. Returns their paths.
+
+    drawn: a folder that keeps plots, so that they are drawn again only where their result or the code has changed.
+    """
     names = [path.stem for path in sorted(RESULTS.glob("*.json"))]
-    pages = {f"{name}.md": page(name) for name in names}
+    pages = {f"{name}.md": page(name, plots(name, drawn)) for name in names}
     pages["index.md"] = index(names)
     return markup.write_pages(folder, pages)
 
@@ -66,7 +71,12 @@ def _verdict(name: str) -> str:
 
 def _days(name: str) -> str:
     days = sorted({row["measured"]["date"] for row in rows_of(name).values()})
-    return days[-1]
+    return _day(days[-1])
+
+
+def _day(date: str) -> str:
+    """A date that stays in one line."""
+    return date.replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
 def label_of(name: str) -> str:
@@ -77,16 +87,35 @@ def label_of(name: str) -> str:
 # --- a page ----------------------------------------------------------------------------------------------------------
 
 
-def page(name: str) -> str:
-    """What was measured, the plots, the targets, how to run it, the machine, the numbers."""
+def plots(name: str, drawn: Path) -> str:
+    """The plots of a result as HTML, from the folder of those that are drawn already, or drawn now."""
+    digest = hashlib.sha256((RESULTS / f"{name}.json").read_bytes())
+    for file in sorted([*HERE.glob("results*.py"), HERE / "figures.py"]):
+        digest.update(file.read_bytes())
+    digest.update(figures.matplotlib.__version__.encode())
+    kept = drawn / f"{name}-{digest.hexdigest()[:16]}.html"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    found = results.of(name).plots(rows_of(name))
+    text = figures.CSS + "\n".join(figures.embedded(plot, f"{name}-{i}") for i, plot in enumerate(found, 1))
+    drawn.mkdir(parents=True, exist_ok=True)
+    for old in drawn.glob(f"{name}-{'?' * 16}.html"):
+        old.unlink()
+    beside = kept.with_suffix(".new")  # a build that is ended here leaves no half of a file
+    beside.write_text(text, encoding="utf-8", newline="\n")
+    beside.replace(kept)
+    return text
+
+
+def page(name: str, drawn: str) -> str:
+    """What was measured, the plots, the targets, how to run it, the machine, the numbers. drawn: its plots."""
     rows = rows_of(name)
     result = results.of(name)
-    plots = [figures.embedded(plot, f"{name}-{i}") for i, plot in enumerate(result.plots(rows), 1)]
     parts = [
         markup.label(label_of(name)),
         f"# {escaped(result.title)}\n",
         escaped(result.sentence(rows)) + "\n",
-        raw(figures.CSS + "\n".join(plots)),
+        raw(drawn),
         _targets(result, rows),
         "## How it is measured\n",
         f"The script is {code(f'benchmarks/{name}.py')}:\n",
@@ -129,7 +158,7 @@ def machine(rows: dict[str, dict]) -> str:
         )
     found = []
     for (processor, threads, versions, more), dates in lines.items():
-        days = " to ".join(dict.fromkeys([min(dates), max(dates)]))
+        days = " to ".join(dict.fromkeys([_day(min(dates)), _day(max(dates))]))
         found.append([escaped(processor), threads, escaped(", ".join(filter(None, (versions, more)))), days])
     return markup.table(["processor", "threads", "versions", "date"], found)
 

@@ -119,7 +119,7 @@ def rows(
 
     def draw(narrow: bool) -> Figure:
         labels = list(dict.fromkeys(label for points in series.values() for label in points))
-        names = [textwrap.wrap(label, 18 if narrow else 40) for label in labels]
+        names = [_broken(label, 18 if narrow else 40).splitlines() for label in labels]
         step = max(0.15 + 0.14 * len(series), 0.19 * max(map(len, names)) + 0.05)
         entries = len(series) + (line is not None)
         height = 0.8 + step * len(labels) + 0.24 * (entries if narrow else (entries + 1) // 2)
@@ -172,9 +172,9 @@ def _marks(axes, name: str, points: list[tuple[float, Point]], i: int) -> None:
     color, marker = COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
     for y, point in points:
         if point.low is not None:
-            axes.plot([point.low, point.high], [y, y], color=color, linewidth=2)
+            axes.plot([point.low, point.high], [y, y], color=color, linewidth=2, clip_on=False)
     values = [point.value for _, point in points]
-    axes.plot(values, [y for y, _ in points], marker, color=color, markersize=7, label=name)
+    axes.plot(values, [y for y, _ in points], marker, color=color, markersize=7, label=name, clip_on=False)
     targets = [(y, point.target) for y, point in points if point.target is not None]
     if targets:
         ys, xs = zip(*targets, strict=True)
@@ -238,4 +238,4 @@ def _legend(figure: Figure, axes, narrow: bool, needed: bool) -> None:
 
 
 def _broken(text: str, columns: int) -> str:
-    return "\n".join(textwrap.wrap(text, columns))
+    return "\n".join(textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False))

@@ -120,6 +120,9 @@ def _joined(blocks: list[str]) -> list[str]:
 
 
 def _indented(block: str) -> bool:
+    """Is it code? Its lines are indented, or all are commands."""
+    if all(line.startswith("python ") for line in block.splitlines()):
+        return True
     return all(line.startswith("  ") for line in block.splitlines() if line.strip())
 
 

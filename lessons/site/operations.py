@@ -188,7 +188,10 @@ def _explained(op: str, way: str) -> str:
 def _passes(op: str) -> str:
     """The source of both passes, forward above backward."""
     of = sources.pair(op, "reference")
-    parts = [f"From {code(_path(of.file))}. Above each line of the backward stands the forward line that it undoes.\n"]
+    parts = [f"From {code(_path(of.file))}."]
+    if "    # " in of.backward:
+        parts[0] += " In the backward, a comment names the forward line that the lines below it undo."
+    parts[0] += "\n"
     parts += [fence(of.forward, "python"), fence(of.backward, "python")]
     if of.beside:
         parts.append(markup.details("What they call beside them", fence(of.beside, "python")))
@@ -215,7 +218,8 @@ def _cache(op: str) -> str:
         total = sum(one.bytes for one in found)
         rows.append([implementation, names, f"{total:,}"])
     inputs = ", ".join(f"{code(name)} {_times(shape)}" for name, shape in given.items())
-    return f"For {inputs} in float64:\n" + markup.table(["implementation", "arrays that are kept", "bytes"], rows, 1)
+    text = f"For {inputs} in float64. An input that is kept costs no further memory: the cache refers to it.\n"
+    return text + markup.table(["implementation", "arrays that are kept", "bytes"], rows, 1)
 
 
 def _no_array(op: str, implementation: str) -> str:

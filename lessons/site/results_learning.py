@@ -197,33 +197,43 @@ def _names_plots(rows: dict) -> list[Plot]:
     return plots
 
 
+def _is_plain(row: dict) -> bool:
+    """A run with the lesson's rate, batch and number of updates."""
+    return (row["rows"], row["steps"], row["rate"]) == (4, 1200, 1) and row["letters"] == 307200
+
+
 def _scaling_sentence(rows: dict) -> str:
-    same = [row["loss"] for row in rows.values() if (row["width"], row["steps"], row["rate"]) == (64, 1200, 1)]
-    return f"{len(rows)} small trainings; width 64 with 1,200 updates ends between {min(same):.2f} and {max(same):.2f}."
+    by_width: dict = {}
+    for row in rows.values():
+        if _is_plain(row):
+            by_width.setdefault(row["width"], []).append(row["loss"])
+    narrow, wide = (spread(by_width[width]).value for width in (min(by_width), max(by_width)))
+    return f"From width {min(by_width)} to {max(by_width)} the loss falls from {narrow:.2f} to {wide:.2f} nats."
 
 
 def _scaling_plots(rows: dict) -> list[Plot]:
     groups: dict = {}
+    changed = {}
     for row in rows.values():
-        if row["rate"] == 1 and row["letters"] in (307200, 614400) and row["steps"] < 4800 and row["rows"] < 16:
+        if row["rate"] == 1 and (_is_plain(row) or row["rows"] == 8):
             name = f"{row['rows']} rows, {row['steps']:,} updates, seed {row['seed']}"
             groups.setdefault(name, []).append((row["width"], row["loss"]))
-    curves = {}
-    for name, pairs in groups.items():
-        if len(pairs) > 1:
-            curves[name] = tuple(map(list, zip(*sorted(pairs), strict=True)))
+        else:
+            changed[_what_changed(row)] = Point(row["loss"])
+    curves = {name: tuple(map(list, zip(*sorted(pairs), strict=True))) for name, pairs in groups.items()}
     widths = {width: str(width) for width in (8, 16, 24, 40, 64, 96)}
-    losses = {name: Point(row["loss"]) for name, row in rows.items() if row["rate"] != 1 or row["steps"] != 1200}
+    loss = "loss in nats for a letter"
     return [
-        figures.curves(
-            "Loss against width",
-            curves, "width", "loss in nats for a letter", log_x=True, start=0, ticks=widths,
-        ),
-        figures.rows(
-            "With one thing changed",
-            {"loss": losses}, "loss in nats for a letter (lower is better)", start=0,
-        ),
-    ]  # fmt: skip
+        figures.curves("Loss against width", curves, "width", loss, log_x=True, start=0, ticks=widths),
+        figures.rows("With one thing changed", {"loss": changed}, f"{loss} (lower is better)", start=0),
+    ]
+
+
+def _what_changed(row: dict) -> str:
+    if row["rate"] != 1:
+        return f"width {row['width']}, rate times {row['rate']:g}"
+    read = f"{row['rows']} rows, {row['steps']:,} updates"
+    return f"width {row['width']}, {read}, {row['letters']:,} letters, seed {row['seed']}"
 
 
 def _masked_sentence(rows: dict) -> str:
