@@ -2,6 +2,8 @@
 
 import ast
 import hashlib
+import html
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent)]  # the files beside this o
 import figures  # noqa: E402
 import markup  # noqa: E402
 import results  # noqa: E402
-from markup import code, escaped  # noqa: E402
+from markup import code, escaped, fence  # noqa: E402
 from sources import HERE, RESULTS, ROOT  # noqa: E402
 
 SCRIPTS = ROOT / "benchmarks"
@@ -177,28 +179,51 @@ COLUMNS = {
 
 
 def numbers(name: str, rows: dict[str, dict]) -> str:
-    """The numbers as tables: rows with the same columns stand in one."""
+    """The numbers as tables: rows with the same columns stand in one; below them the series."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for title, row in rows.items():
         columns = tuple(key for key, value in row.items() if key != "measured" and _fits(value))
         groups.setdefault(columns[:MOST], []).append(title)
     tables = []
-    for columns, names in groups.items():
-        cells = [[escaped(title), *(_cell(rows[title].get(column)) for column in columns)] for title in names]
-        head = ["", *map(escaped, columns)]
-        tables.append(markup.table(head, cells, numbers=len(columns)))
+    for columns, titles in groups.items():
+        cells = [[escaped(title), *(_cell(rows[title].get(column)) for column in columns)] for title in titles]
+        of_numbers = [i for i, key in enumerate(columns, 1) if all(_is_number(rows[one].get(key, 0)) for one in titles)]
+        if columns:
+            tables.append(markup.table(["", *map(escaped, columns)], cells, numbers=of_numbers))
     explained = [f"{code(name)}: {text}" for name, text in COLUMNS.items() if any(name in row for row in rows.values())]
-    note = markup.listed(explained) + "\n" if explained else ""
-    note += f"All of it, series too, is in {code(f'benchmarks/results/{name}.json')}.\n"
     text = "\n".join(tables)
-    count = len(rows)
-    if count > 40:
-        text = markup.details(f"{count} rows", text)
-    return f"{text}\n{note}"
+    if len(rows) > 40:
+        text = markup.details(f"{len(rows)} rows", text)
+    parts = [text, *(_series(title, row) for title, row in rows.items())]
+    parts += [markup.listed(explained)] if explained else []
+    parts.append(f"All of it is in {code(f'benchmarks/results/{name}.json')} too.\n")
+    return "\n".join(part for part in parts if part)
+
+
+def _series(title: str, row: dict) -> str:
+    """The lists of a row below each other, as text that a table program reads; "" where it has none."""
+    lists = {key: value for key, value in row.items() if _is_series(value)}
+    if not lists:
+        return ""
+    lines = [",".join(lists)]
+    for values in itertools.zip_longest(*lists.values(), fillvalue=""):
+        lines.append(",".join(map(str, values)))
+    return markup.details(html.escape(title), fence("\n".join(lines)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _is_series(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
 
 
 def _fits(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 200)
+    """Can it stand in a cell?"""
+    if isinstance(value, dict):
+        return all(_is_number(one) or _is_series(one) for one in value.values())
+    return value is None or _is_number(value) or (isinstance(value, str) and len(value) < 200)
 
 
 def _cell(value: object) -> str:
@@ -208,6 +233,10 @@ def _cell(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, list):
+        return " of ".join(map(_cell, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{escaped(key)}: {_cell(one)}" for key, one in value.items())
     return escaped(str(value))
 
 

@@ -3,6 +3,7 @@
 import inspect
 import re
 import textwrap
+from collections.abc import Collection
 from pathlib import Path
 
 SIGNS = re.compile(r"([\\`*_{}\[\]<>$#~|^&+!@-])")  # whatever Markdown may read as more than itself
@@ -58,9 +59,9 @@ def document(text: str, path: str) -> str:
     return f"{{doc}}`{plain} <{path}>`"
 
 
-def table(head: list[str], rows: list[list[str]], numbers: int = 0) -> str:
-    """A table whose cells are Markdown already. numbers: so many last columns stand at the right side."""
-    aligned = ["---"] * (len(head) - numbers) + ["---:"] * numbers
+def table(head: list[str], rows: list[list[str]], numbers: Collection[int] = ()) -> str:
+    """A table whose cells are Markdown already. numbers: which columns stand at the right side, from 0."""
+    aligned = ["---:" if i in numbers else "---" for i in range(len(head))]
     lines = [head, aligned, *rows]
     text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     return f"\n{text}\n"

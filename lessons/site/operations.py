@@ -219,7 +219,7 @@ def _cache(op: str) -> str:
         rows.append([implementation, names, f"{total:,}"])
     inputs = ", ".join(f"{code(name)} {_times(shape)}" for name, shape in given.items())
     text = f"For {inputs} in float64. An input that is kept costs no further memory: the cache refers to it.\n"
-    return text + markup.table(["implementation", "arrays that are kept", "bytes"], rows, 1)
+    return text + markup.table(["implementation", "arrays that are kept", "bytes"], rows, numbers=[2])
 
 
 def _no_array(op: str, implementation: str) -> str:
