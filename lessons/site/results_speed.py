@@ -1,0 +1,223 @@
+"""The results on speed and memory."""
+
+import figures
+from figures import Plot, Point
+from results import Result, Target, ratio_point, verdict
+
+# --- a training step -------------------------------------------------------------------------------------------------
+
+MODELS = ("4x128, context 64, batch 12", "6x384, context 256, batch 8", "GPT-2 small, context 256, batch 2")
+STEP_TARGETS = tuple(
+    Target(f"{model}: {pair}", "ratio", value, at_least)
+    for model in MODELS
+    for pair, value, at_least in (
+        ("PyTorch eager / minigpt", 1.3, True),
+        ("PyTorch compiled / minigpt", 1.15, True),
+        ("minigpt / floor", 1.5, False),
+    )
+)
+
+
+def _step_sentence(rows: dict) -> str:
+    small = rows[f"{MODELS[2]}: PyTorch eager / minigpt"]["ratio"]
+    return f"A step of GPT-2 small is {small:.2f} times as fast as PyTorch's. {verdict(STEP_TARGETS, rows)}"
+
+
+def _step_plots(rows: dict) -> list[Plot]:
+    targets = {(target.row, target.column): target.value for target in STEP_TARGETS}
+    pairs = {"PyTorch eager": "PyTorch eager / minigpt", "PyTorch compiled": "PyTorch compiled / minigpt"}
+    speed = {}
+    for series, pair in pairs.items():
+        names = {model: f"{model}: {pair}" for model in MODELS}
+        speed[series] = {model: ratio_point(rows[name], targets[name, "ratio"]) for model, name in names.items()}
+    floor = {}
+    for model in MODELS:
+        name = f"{model}: minigpt / floor"
+        floor[model] = ratio_point(rows[name], targets[name, "ratio"])
+    title = "A training step against PyTorch"
+    axis = "time of PyTorch / time of minigpt (above 1: minigpt is faster)"
+    return [
+        figures.rows(title, speed, axis, line=1, line_text="equal", start=0.5),
+        figures.rows(
+            "A training step against its own matrix products",
+            {"minigpt": floor}, "time of the step / time of its products alone (lower is better)", line=1,
+            line_text="the products alone", start=0.9,
+        ),
+        _growth(rows),
+    ]  # fmt: skip
+
+
+def _growth(rows: dict) -> Plot:
+    """Seconds of a step as one size grows, over those at its smallest value."""
+    found = {}
+    for name, row in rows.items():
+        kind, comma, size = name.partition("growth, ")
+        if comma:
+            what, number = size.split(" ")
+            xs, ys = found.setdefault(what, ([], []))
+            xs.append(int(number))
+            ys.append(row["seconds"])
+    series = {}
+    for what, (xs, ys) in found.items():
+        series[what] = ([x / xs[0] for x in xs], [y / ys[0] for y in ys])
+    return figures.curves(
+        "How a step grows, one size at a time",
+        series, "times the smallest size", "time, as a multiple of that at the smallest size", log_x=True, log_y=True,
+    )  # fmt: skip
+
+
+# --- tricks of the fast operations -----------------------------------------------------------------------------------
+
+
+def _effects_sentence(rows: dict) -> str:
+    all_of_it = rows["6x384 without all of it"]["ratio"]
+    return f"Without the fast operations a step of the larger model takes {all_of_it:.2f} times as long."
+
+
+def _effects_plots(rows: dict) -> list[Plot]:
+    series: dict = {"4x128": {}, "6x384": {}}
+    for name, row in rows.items():
+        model, _, trick = name.partition(" without ")
+        series[model][trick] = ratio_point(row)
+    axis = "time of a step without it / time with all (1: it is worth nothing)"
+    return [figures.rows("A step without one trick", series, axis, line=1, line_text="no effect")]
+
+
+# --- whole runs, decoding, memory ------------------------------------------------------------------------------------
+
+RUN_TARGETS = (Target("2000 steps: minigpt / PyTorch eager", "ratio", 0.7, at_least=False),)
+
+
+def _run_sentence(rows: dict) -> str:
+    ratio = rows[RUN_TARGETS[0].row]["ratio"]
+    loss = rows["2000 steps: validation loss of minigpt"]["above"]
+    times = f"A whole run takes {ratio:.2f} times as long as in PyTorch"
+    return f"{times}; both end at {loss:.3f}. {verdict(RUN_TARGETS, rows)}"
+
+
+def _run_plots(rows: dict) -> list[Plot]:
+    row = rows[RUN_TARGETS[0].row]
+    points = {"2,000 steps with validation": ratio_point(row, RUN_TARGETS[0].value)}
+    axis = "time of minigpt / time of PyTorch eager (lower is better)"
+    return [figures.rows("A whole training run", {"ratio": points}, axis, line=1, line_text="equal", start=0.5)]
+
+
+DECODE_TARGETS = (
+    Target("batch 1: transformers / minigpt", "ratio", 1.8, at_least=True),
+    Target("batch 1: a token of minigpt / reading", "ratio", 1.11, at_least=False),
+)
+
+
+def _decode_sentence(rows: dict) -> str:
+    speed = rows["batch 1: tokens per second"]
+    return f"One text: {speed['above']:.1f} tokens a second here, {speed['below']:.1f} with transformers. " + verdict(
+        DECODE_TARGETS, rows
+    )
+
+
+def _decode_plots(rows: dict) -> list[Plot]:
+    targets = {target.row: target.value for target in DECODE_TARGETS}
+    ratios = {name: ratio_point(row, targets.get(name)) for name, row in rows.items() if "ratio" in row}
+    tokens: dict = {"minigpt": {}, "transformers": {}}
+    for batch in ("batch 1", "batch 8"):
+        row = rows[f"{batch}: tokens per second"]
+        tokens["minigpt"][batch] = Point(row["above"])
+        tokens["transformers"][batch] = Point(row["below"])
+    return [
+        figures.rows("Tokens a second, GPT-2 small", tokens, "tokens a second (higher is better)", start=0),
+        figures.rows("Decoding in ratios", {"ratio": ratios}, "ratio of times", line=1, line_text="equal", start=0.6),
+    ]
+
+
+MEMORY_TARGETS = (
+    Target("minigpt", "/ PyTorch", 0.8, at_least=False),
+    Target("minigpt --checkpoint-blocks", "/ PyTorch", 0.5, at_least=False),
+)
+
+
+def _memory_sentence(rows: dict) -> str:
+    share = rows["minigpt"]["/ PyTorch"]
+    return f"A step of GPT-2 small needs {share:.2f} of the memory that PyTorch needs. {verdict(MEMORY_TARGETS, rows)}"
+
+
+def _memory_plots(rows: dict) -> list[Plot]:
+    torch = rows["PyTorch eager"]["step MB"]
+    targets = {target.row: target.value * torch for target in MEMORY_TARGETS}
+    points = {name: Point(row["step MB"], target=targets.get(name)) for name, row in rows.items()}
+    return [figures.rows("Peak memory of a training step", {"step": points}, "MB (lower is better)", start=0)]
+
+
+# --- byte-pair encoding, gradient checks -----------------------------------------------------------------------------
+
+BPE_TARGETS = (
+    Target("train 50257, every pair, tokenizers", "ratio", 1.7, at_least=False),
+    Target("encode cold, tiktoken", "MB/s", 4, at_least=True),
+)
+
+
+def _bpe_sentence(rows: dict) -> str:
+    speed = rows["encode cold, tiktoken"]["MB/s"]
+    return f"Encoding with GPT-2's vocabulary: {speed:.1f} MB a second on one core. {verdict(BPE_TARGETS, rows)}"
+
+
+def _bpe_plots(rows: dict) -> list[Plot]:
+    ratios = {}
+    for name, row in rows.items():
+        if "ratio" in row:
+            target = 1.7 if name == BPE_TARGETS[0].row else None
+            ratios[name] = ratio_point(row, target)
+    sizes = {name: row for name, row in rows.items() if name.startswith("train 50257") and name.endswith(" MB")}
+    megabytes = [float(name.split(", ")[1].removesuffix(" MB")) for name in sizes]
+    seconds = [row["seconds"] for row in sizes.values()]
+    runs: dict = {}
+    for name, row in rows.items():
+        model, kind = name.split(", ")[0], name.split(", ")[-1]
+        if ", 100 KB, " in name:
+            runs.setdefault(model, {})[kind] = Point(row["MB/s"])
+    return [
+        figures.rows(
+            "Time against tokenizers and tiktoken",
+            {"ratio": ratios}, "our time / their time (lower is better)", line=1, line_text="equal", start=0,
+        ),
+        figures.curves(
+            "Learning 50,257 tokens", {"seconds": (megabytes, seconds)}, "MB of text", "seconds", start=0,
+        ),
+        figures.rows(
+            "Texts that are one long run of a kind",
+            runs, "MB a second for 100 KB (higher is better)", log=True,
+        ),
+    ]  # fmt: skip
+
+
+def _gradcheck_sentence(rows: dict) -> str:
+    worst = max(row["worst error"] for row in rows.values() if "worst error" in row)
+    everything = rows["all"]
+    checked = f"{everything['tensors']} gradients in {everything['seconds']:.0f} s"
+    return f"{checked}; the largest relative error is {worst:.0e}."
+
+
+def _gradcheck_plots(rows: dict) -> list[Plot]:
+    errors = {name: Point(row["worst error"]) for name, row in rows.items() if "worst error" in row}
+    times = {name: Point(row["seconds"], row["from"], row["to"]) for name, row in rows.items()}
+    return [
+        figures.rows(
+            "Largest relative error of a gradient",
+            {"largest error": errors}, "relative error against finite differences", log=True, line=1e-7,
+            line_text="limit: 1e-7",
+        ),
+        figures.rows(
+            "Time of the checks",
+            {"seconds": times}, "seconds", log=True,
+        ),
+    ]  # fmt: skip
+
+
+RESULTS = {
+    "train_step": Result("A training step", _step_sentence, _step_plots, STEP_TARGETS),
+    "effects": Result("What each trick is worth", _effects_sentence, _effects_plots),
+    "run": Result("A whole training run", _run_sentence, _run_plots, RUN_TARGETS),
+    "decode": Result("Decoding with the key-value cache", _decode_sentence, _decode_plots, DECODE_TARGETS),
+    "memory": Result("Memory of a training step", _memory_sentence, _memory_plots, MEMORY_TARGETS),
+    "bpe": Result("Byte-pair encoding", _bpe_sentence, _bpe_plots, BPE_TARGETS),
+    "gradcheck": Result("Gradient checks", _gradcheck_sentence, _gradcheck_plots),
+}
