@@ -21,6 +21,14 @@ NOTHING_OUTSIDE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # 
 class _Handler(SimpleHTTPRequestHandler):
     """Serves files, and says nothing about it."""
 
+    def do_GET(self) -> None:
+        """A page without an icon has none: browsers ask for it all the same."""
+        if self.path == "/favicon.ico":
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
     def log_message(self, *parts: Any) -> None:
         pass
 
