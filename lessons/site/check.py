@@ -28,8 +28,7 @@ def in_browser(site: Path, only: str, screenshots: Path | None) -> list[files.Fa
         path = program(playwright)
         if path is None:
             raise SystemExit("no Chromium was found: MINIGPT_CHROMIUM can name one; or give --no-browser")
-        arguments = [*FLAGS, pages.NOTHING_OUTSIDE]
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         faults = pages.check(browser, site, only, screenshots)
         browser.close()
     return faults

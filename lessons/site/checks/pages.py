@@ -15,7 +15,7 @@ WIDTHS = {390: 844, 1280: 900}  # pixels: a phone and its height, a laptop and i
 THEMES = ("light", "dark")
 LOADING = 30_000  # milliseconds for one page
 IN_PAGE = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
-NOTHING_OUTSIDE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # no request leaves this machine
+NOTHING_OUTSIDE = {"server": "http://127.0.0.1:9", "bypass": "127.0.0.1"}  # no request leaves this machine
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -102,7 +102,8 @@ class Visit:
 def _visit(
     browser: Any, own: str, pages: list[str], width: int, themes: tuple, screenshots: Path | None
 ) -> list[Fault]:
-    context = browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, reduced_motion="reduce")
+    size = {"width": width, "height": WIDTHS[width]}
+    context = browser.new_context(viewport=size, reduced_motion="reduce", proxy=NOTHING_OUTSIDE)
     visit = Visit(context.new_page(), own, width)
     faults = [fault for page in pages for fault in visit.check(page, themes, screenshots)]
     context.close()
