@@ -13,12 +13,14 @@ from pathlib import Path
 
 import jinja2
 from markupsafe import Markup, escape
+from minigpt.learn.explorer.job import ExploreOptions, explore
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FIRST_COMMAND = re.compile(r"^    (python -m pip install .*)$", re.MULTILINE)
 TEN_LINES = re.compile(r"## Ten lines\n+```python\n(.*?)\n```", re.DOTALL)
-ROW = re.compile(r"^\| \[`(\d\d_\w+)\.py`\]\(\S+\) \| ([^|]+) \| [^|]* \| (\d+) min", re.MULTILINE)
+TITLE = re.compile(r"^# # Lesson \d\d: (.+)$", re.MULTILINE)
+READING = re.compile(r"^# Reading: (\d+) minutes", re.MULTILINE)
 IN_TEXT = re.compile(r"\[([^]]+)\]\(([^)]+)\)|`([^`]+)`")
 SEEDED = "import numpy; numpy.random.seed(0)\n"  # the same numbers at each build
 
@@ -30,9 +32,13 @@ def words(language: str) -> dict:
 
 
 def lessons() -> list[tuple[str, str, str]]:
-    """(file, subject, minutes of reading) of each lesson, as the table of lessons/README.md has them."""
-    table = (ROOT / "lessons" / "README.md").read_text(encoding="utf-8")
-    return [(file, subject.strip(), minutes) for file, subject, minutes in ROW.findall(table)]
+    """(file, title, minutes of reading) of each lesson, as it says itself: ("03_attention", "Attention, ...", "60")."""
+    found = []
+    for path in sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py")):
+        text = path.read_text(encoding="utf-8")
+        title = TITLE.search(text).group(1)
+        found.append((path.stem, title[0].upper() + title[1:], READING.search(text).group(1)))
+    return found
 
 
 def ten_lines() -> tuple[str, str]:
@@ -65,17 +71,12 @@ class Addresses:
 
     def of(self, page: str) -> str:
         """The relative address of a page; "" where the site has no such page."""
-        if page == "explorer.html":
-            return self._explorer()
         if (self.built / page).is_file():
             return page
         return f"../{page}" if self.translated and (self.built.parent / page).is_file() else ""
 
-    def _explorer(self) -> str:
+    def explorer(self) -> str:
         """One file serves both languages."""
-        folder = self.built.parent if self.translated else self.built
-        if not (folder / "explorer.html").is_file():
-            return ""
         return "../explorer.html?lang=ko" if self.translated else "explorer.html?lang=en"
 
     def text(self, text: str) -> Markup:
@@ -85,7 +86,7 @@ class Addresses:
             label, page, code = match.groups()
             if code:
                 return Markup("<code>{}</code>").format(code)
-            address = self.of(page)
+            address = self.explorer() if page == "explorer.html" else self.of(page)
             return Markup('<a href="{}">{}</a>').format(address, label) if address else escape(label)
 
         return Markup(IN_TEXT.sub(part, str(escape(text))))
@@ -94,11 +95,11 @@ class Addresses:
 def contents(says: dict, addresses: Addresses) -> list[dict]:
     """The parts of the course with their lessons, for the template."""
     rows = []
-    for number, (file, subject, minutes) in enumerate(lessons()):
+    for number, (file, title, minutes) in enumerate(lessons()):
         address = addresses.of(f"lessons/{file}.html")
         rows.append({
             "number": f"{number:02}",
-            "subject": says["subjects"][number] if says["subjects"] else subject[0].upper() + subject[1:],
+            "subject": says["subjects"][number] if says["subjects"] else title,
             "minutes": says["minutes"].format(n=minutes),
             "address": address,
             "elsewhere": address.startswith("../"),
@@ -116,7 +117,7 @@ def page(built: Path, language: str) -> str:
     says["style"] = Markup((HERE / "style.css").read_text(encoding="utf-8"))
     says["other_page"] = "../index.html" if language == "ko" else "ko/index.html"
     says["head"]["sentence"] = says["head"]["sentence"].format(lessons=len(lessons()))
-    says["explorer"]["address"] = addresses.of("explorer.html")
+    says["explorer"]["address"] = addresses.explorer()
     says["ten"] |= {"lines": commented(code), "printed": printed}
     says["begin"]["command"] = FIRST_COMMAND.search((ROOT / "README.md").read_text(encoding="utf-8")).group(1)
     for reader in says["begin"]["reader"]:
@@ -131,11 +132,16 @@ def page(built: Path, language: str) -> str:
 
 
 def write(source: Path, built: Path, language: str = "en") -> list[Path]:
-    """Write the landing page of one language over the index.html of `built`; returns what was written.
+    """Write the landing page of one language over the index.html of `built`, and the explorer beside the English one.
 
-    source: the sources of the other pages, which this one does not need. built: the folder of the built pages in this
-    language; for Korean it lies in that of the English pages. Write it last: it links to what is there.
+    source: the sources of the other pages, which these two do not need. built: the folder of the built pages in this
+    language; for Korean it lies in that of the English pages. Write it last: it links to what is there. Returns the
+    paths. Raises InputError where the models of the explorer are missing.
     """
+    written = []
+    if language == "en":
+        options = ExploreOptions(out=str(built / "explorer.html"))
+        written.append(explore(options, say=lambda text: None))
     target = built / "index.html"
     target.write_text(page(built, language), encoding="utf-8", newline="\n")
-    return [target]
+    return [target, *written]
