@@ -82,14 +82,18 @@ class Addresses:
     def text(self, text: str) -> Markup:
         """A sentence with `[links](page.html)` and `code`; where there is no such page its words stay."""
 
-        def part(match: re.Match) -> str:
-            label, page, code = match.groups()
-            if code:
-                return Markup("<code>{}</code>").format(code)
-            address = self.explorer() if page == "explorer.html" else self.of(page)
-            return Markup('<a href="{}">{}</a>').format(address, label) if address else escape(label)
+        parts = []
+        end = 0
+        for match in IN_TEXT.finditer(text):
+            parts += [escape(text[end : match.start()]), self._part(*match.groups())]
+            end = match.end()
+        return Markup("").join([*parts, escape(text[end:])])
 
-        return Markup(IN_TEXT.sub(part, str(escape(text))))
+    def _part(self, label: str | None, page: str | None, code: str | None) -> Markup:
+        if code:
+            return Markup("<code>{}</code>").format(code)
+        address = self.explorer() if page == "explorer.html" else self.of(page)
+        return Markup('<a href="{}">{}</a>').format(address, label) if address else escape(label)
 
 
 def contents(says: dict, addresses: Addresses) -> list[dict]:
