@@ -20,6 +20,8 @@ ROOT = HERE.parents[2]
 FIRST_COMMAND = re.compile(r"^    (python -m pip install .*)$", re.MULTILINE)
 TEN_LINES = re.compile(r"## Ten lines\n+```python\n(.*?)\n```", re.DOTALL)
 TITLE = re.compile(r"^# # Lesson \d\d: (.+)$", re.MULTILINE)
+KOREAN_TITLE = re.compile(r"^# 레슨 \d\d: (.+)$", re.MULTILINE)
+MODEL = re.compile(r"GPT-\d")  # is not broken at its hyphen
 READING = re.compile(r"^# Reading: (\d+) minutes", re.MULTILINE)
 IN_TEXT = re.compile(r"\[([^]]+)\]\(([^)]+)\)|`([^`]+)`")
 SEEDED = "import numpy; numpy.random.seed(0)\n"  # the same numbers at each build
@@ -31,14 +33,25 @@ def words(language: str) -> dict:
         return tomllib.load(file)
 
 
-def lessons() -> list[tuple[str, str, str]]:
-    """(file, title, minutes of reading) of each lesson, as it says itself: ("03_attention", "Attention, ...", "60")."""
+def lessons(language: str = "en") -> list[tuple[str, str, str]]:
+    """(file, title, minutes of reading) of each lesson: ("03_attention", "Attention, or how a word looks back", "60").
+
+    The titles are those of the lessons, of their Korean editions, and of the words of the page, where there is none.
+    """
+    titles = words(language)["titles"]
     found = []
     for path in sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py")):
         text = path.read_text(encoding="utf-8")
-        title = TITLE.search(text).group(1)
+        title = titles.get(path.name[:2]) or _title(path, text, language)
         found.append((path.stem, title[0].upper() + title[1:], READING.search(text).group(1)))
     return found
+
+
+def _title(path: Path, text: str, language: str) -> str:
+    if language == "en":
+        return TITLE.search(text).group(1)
+    korean = path.parent / "ko" / f"{path.stem}.md"
+    return KOREAN_TITLE.search(korean.read_text(encoding="utf-8")).group(1)
 
 
 def ten_lines() -> tuple[str, str]:
@@ -96,14 +109,19 @@ class Addresses:
         return Markup('<a href="{}">{}</a>').format(address, label) if address else escape(label)
 
 
-def contents(says: dict, addresses: Addresses) -> list[dict]:
+def whole(text: str) -> Markup:
+    """A sentence in which no line ends inside of "GPT-2"."""
+    return Markup(MODEL.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
+
+
+def contents(says: dict, addresses: Addresses, language: str) -> list[dict]:
     """The parts of the course with their lessons, for the template."""
     rows = []
-    for number, (file, title, minutes) in enumerate(lessons()):
+    for number, (file, title, minutes) in enumerate(lessons(language)):
         address = addresses.of(f"lessons/{file}.html")
         rows.append({
             "number": f"{number:02}",
-            "subject": says["subjects"][number] if says["subjects"] else title,
+            "title": title,
             "minutes": says["minutes"].format(n=minutes),
             "address": address,
             "elsewhere": address.startswith("../"),
@@ -120,18 +138,19 @@ def page(built: Path, language: str) -> str:
     code, printed = ten_lines()
     says["style"] = Markup((HERE / "style.css").read_text(encoding="utf-8"))
     says["other_page"] = "../index.html" if language == "ko" else "ko/index.html"
-    says["head"]["sentence"] = says["head"]["sentence"].format(lessons=len(lessons()))
+    says["head"]["subtitle"] = says["head"]["subtitle"].format(lessons=len(lessons()))
     says["explorer"]["address"] = addresses.explorer()
     says["ten"] |= {"lines": commented(code), "printed": printed}
     says["begin"]["command"] = FIRST_COMMAND.search((ROOT / "README.md").read_text(encoding="utf-8")).group(1)
     for reader in says["begin"]["reader"]:
         for step in reader["steps"]:
             step["text"] = addresses.text(step["text"])
-    says["lessons"]["parts"] = contents(says["lessons"], addresses)
+    says["lessons"]["parts"] = contents(says["lessons"], addresses, language)
     for item in says["more"]["pages"]:
         item["address"] = addresses.of(item["page"])
     loader = jinja2.FileSystemLoader(HERE)
     templates = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    templates.filters["whole"] = whole
     return templates.get_template("index.html").render(says)
 
 
