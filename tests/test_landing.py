@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed (extra site)")
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "lessons" / "site"), str(ROOT / "lessons" / "site" / "landing")]
+sys.path += [str(ROOT / "lessons" / "site"), str(ROOT / "lessons" / "site" / "landing")]
 
 import landing  # noqa: E402
 from checks import files  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 from browser import chromium
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "lessons" / "site"))
+sys.path.append(str(ROOT / "lessons" / "site"))
 
 import check  # noqa: E402
 from checks import files, pages  # noqa: E402
