@@ -7,7 +7,17 @@ async () => {
     return [element.tagName.toLowerCase() + (element.id ? "#" + element.id : ""), ...classes.slice(0, 2)].join(".");
   };
 
-  // --- TeX is ready, pictures are there
+  // --- what scripts draw is there, TeX is ready, pictures are loaded
+  const quiet = (milliseconds, limit) => new Promise((done) => {  // no change of the page for so long
+    let timer = setTimeout(done, milliseconds);
+    const observer = new MutationObserver(() => {
+      clearTimeout(timer);
+      timer = setTimeout(done, milliseconds);
+    });
+    observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+    setTimeout(done, limit);
+  });
+  if (document.querySelector("script[type=module]")) await quiet(500, 10_000);
   if (window.MathJax?.startup?.promise) await window.MathJax.startup.promise;
   const pictures = [...document.images];
   for (const picture of pictures) picture.loading = "eager";

@@ -13,7 +13,7 @@ from .files import Fault, html_files
 
 WIDTHS = {390: 844, 1280: 900}  # pixels: a phone and its height, a laptop and its height
 THEMES = ("light", "dark")
-LOADING = 30_000  # milliseconds for one page
+LOADING = 120_000  # milliseconds for one page: the book is long, and the machine may be busy
 IN_PAGE = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 NOTHING_OUTSIDE = {"server": "http://127.0.0.1:9", "bypass": "127.0.0.1"}  # no request leaves this machine
 
@@ -46,13 +46,13 @@ def served(site: Path) -> Iterator[str]:
 
 
 class Visit:
-    """One tab of a browser: opens pages at one width and keeps what is wrong with each.
+    """One tab of a browser, which opens pages and keeps what is wrong with each.
 
     tab: a page of Playwright. own: the address with which the site's own files begin.
     """
 
-    def __init__(self, tab: Any, own: str, width: int):
-        self.tab, self.own, self.width = tab, own, width
+    def __init__(self, tab: Any, own: str):
+        self.tab, self.own = tab, own
         self.heard: list[str] = []
         tab.on("console", self._said)
         tab.on("pageerror", lambda error: self.heard.append(f"console error: {str(error)[:200]}"))
@@ -80,34 +80,36 @@ class Visit:
         if self._is_own(request.url):
             self.heard.append(f"request failed ({request.failure}): {request.url.removeprefix(self.own)[:120]}")
 
-    def check(self, page: str, themes: tuple[str, ...], screenshots: Path | None) -> list[Fault]:
-        """Opens the page once, and looks at it in each theme."""
+    def check(self, page: str, widths: list[int], themes: tuple[str, ...], screenshots: Path | None) -> list[Fault]:
+        """Opens the page and looks at it at each width in each theme.
+
+        A page is opened once, and made wider; one that draws by a script of its own is opened again.
+        """
         self.heard.clear()
-        self.tab.emulate_media(color_scheme=themes[0])
-        try:
-            self.tab.goto(self.own + urllib.parse.quote(page), wait_until="load", timeout=LOADING)
-        except Exception as error:  # a page that cannot be opened is a fault of the page
-            return [Fault(page, f"cannot be opened: {str(error).splitlines()[0]}", self.width)]
         faults = []
-        for theme in themes:
-            self.tab.emulate_media(color_scheme=theme)
-            found = [what for frame in self.tab.frames for what in frame.evaluate(IN_PAGE)]
-            faults += [Fault(page, what, self.width, theme) for what in found]
-            if screenshots:
-                name = page.removesuffix(".html").replace("/", "-")
-                self.tab.screenshot(path=screenshots / f"{name}-{self.width}-{theme}.png", full_page=True)
-        return [Fault(page, what, self.width) for what in dict.fromkeys(self.heard)] + faults
+        try:
+            self._open(page, widths[0])
+            for width in widths:
+                if width != widths[0] and self.tab.query_selector("script[type=module], iframe"):
+                    self._open(page, width)
+                self.tab.set_viewport_size({"width": width, "height": WIDTHS[width]})
+                faults += [fault for theme in themes for fault in self._look(page, width, theme, screenshots)]
+        except Exception as error:  # Playwright's own: a page that cannot be opened is a fault of the page
+            faults.append(Fault(page, f"cannot be opened: {type(error).__name__}: {str(error).splitlines()[0]}"))
+        return [Fault(page, what) for what in dict.fromkeys(self.heard)] + faults
 
+    def _open(self, page: str, width: int) -> None:
+        self.tab.emulate_media(color_scheme=THEMES[0])
+        self.tab.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        self.tab.goto(self.own + urllib.parse.quote(page), wait_until="load", timeout=LOADING)
 
-def _visit(
-    browser: Any, own: str, pages: list[str], width: int, themes: tuple, screenshots: Path | None
-) -> list[Fault]:
-    size = {"width": width, "height": WIDTHS[width]}
-    context = browser.new_context(viewport=size, reduced_motion="reduce", proxy=NOTHING_OUTSIDE)
-    visit = Visit(context.new_page(), own, width)
-    faults = [fault for page in pages for fault in visit.check(page, themes, screenshots)]
-    context.close()
-    return faults
+    def _look(self, page: str, width: int, theme: str, screenshots: Path | None) -> list[Fault]:
+        self.tab.emulate_media(color_scheme=theme)
+        found = [what for frame in self.tab.frames for what in frame.evaluate(IN_PAGE)]
+        if screenshots:
+            name = page.removesuffix(".html").replace("/", "-")
+            self.tab.screenshot(path=screenshots / f"{name}-{width}-{theme}.png", full_page=True)
+        return [Fault(page, what, width, theme) for what in dict.fromkeys(found)]
 
 
 def on_disk(site: Path, pages: list[str]) -> list[str]:
@@ -127,7 +129,13 @@ def check(browser: Any, site: Path, only: str = "", screenshots: Path | None = N
     site = site.resolve()
     pages = [path.relative_to(site).as_posix() for path in html_files(site)]
     pages = [page for page in pages if only in page]
+    context = browser.new_context(reduced_motion="reduce", proxy=NOTHING_OUTSIDE)
     with served(site) as own:
-        faults = [fault for width in WIDTHS for fault in _visit(browser, own, pages, width, THEMES, screenshots)]
-    from_disk = _visit(browser, site.as_uri() + "/", on_disk(site, pages), min(WIDTHS), THEMES[:1], None)
-    return faults + [Fault(fault.page, f"from the disk: {fault.what}", fault.width) for fault in from_disk]
+        visit = Visit(context.new_page(), own)
+        faults = [fault for page in pages for fault in visit.check(page, [*WIDTHS], THEMES, screenshots)]
+    visit = Visit(context.new_page(), site.as_uri() + "/")
+    for page in on_disk(site, pages):
+        found = visit.check(page, [min(WIDTHS)], THEMES[:1], None)
+        faults += [Fault(page, f"from the disk: {fault.what}") for fault in found]
+    context.close()
+    return faults
