@@ -67,34 +67,44 @@ async () => {
   // --- what lies behind an element: its own background and those of its parents; a gradient counts with each colour
   const styles = new Map();
   const style = (element) => {
-    if (!styles.has(element)) {
-      const computed = getComputedStyle(element);
-      const image = computed.backgroundImage;
-      const stops = image.includes("gradient") ? image.match(/(?:rgba?|color|hsla?|oklch|oklab|lab)\([^()]*\)/g) ?? [] : [];
-      const layers = [color(computed.backgroundColor)];
-      styles.set(element, {
-        computed,
-        backgrounds: stops.length ? stops.map((stop) => over(color(stop), layers[0])) : layers,
-        opacity: Number(computed.opacity),
-      });
-    }
+    if (!styles.has(element)) styles.set(element, getComputedStyle(element));
     return styles.get(element);
+  };
+  const layers = new Map();  // element -> its layer; one that paints nothing is in the layer of its parent
+  const layer = (element) => {
+    if (!element) return null;
+    if (layers.has(element)) return layers.get(element);
+    const { backgroundColor, backgroundImage, opacity } = style(element);
+    const parent = layer(element.parentElement);
+    let own = parent;
+    if (!parent || backgroundImage !== "none" || opacity !== "1" || color(backgroundColor)[3] > 0) {
+      const gradient = backgroundImage.includes("gradient");
+      const stops = (gradient && backgroundImage.match(/(?:rgba?|color|hsla?|oklch|oklab|lab)\([^()]*\)/g)) || [];
+      const back = color(backgroundColor);
+      const backgrounds = stops.length ? stops.map((stop) => over(color(stop), back)) : [back];
+      own = { parent, backgrounds, opacity: Number(opacity), ratios: new Map() };
+    }
+    layers.set(element, own);
+    return own;
   };
   const probe = document.createElement("div");
   probe.style.color = "Canvas";
   document.body.append(probe);
   const canvas = color(getComputedStyle(probe).color);
   probe.remove();
-  const worst = (text, element) => {
+  const lowest = (text, first) => {  // the lowest contrast of a text of this colour in this layer
     let pairs = [[text, [0, 0, 0, 0]]];
-    for (let at = element; at; at = at.parentElement) {
-      const { backgrounds, opacity } = style(at);
-      const fade = (rgba) => [...rgba.slice(0, 3), rgba[3] * opacity];
-      const next = backgrounds.flatMap((back) => pairs.map(([t, b]) => [fade(over(t, back)), fade(over(b, back))]));
-      pairs = next.length > 16 ? next.slice(0, 16) : next;
+    for (let at = first; at; at = at.parent) {
+      const fade = (rgba) => [...rgba.slice(0, 3), rgba[3] * at.opacity];
+      const next = at.backgrounds.flatMap((back) => pairs.map(([t, b]) => [fade(over(t, back)), fade(over(b, back))]));
+      pairs = next.slice(0, 16);
     }
-    const ratios = pairs.map(([t, b]) => contrast(over(t, canvas).slice(0, 3), over(b, canvas).slice(0, 3)));
-    return Math.min(...ratios);
+    return Math.min(...pairs.map(([t, b]) => contrast(over(t, canvas).slice(0, 3), over(b, canvas).slice(0, 3))));
+  };
+  const worst = (paint, element) => {
+    const own = layer(element);
+    if (!own.ratios.has(paint)) own.ratios.set(paint, lowest(color(paint), own));
+    return own.ratios.get(paint);
   };
 
   // --- every text that can be seen
@@ -120,11 +130,11 @@ async () => {
     return behind;
   };
   const judge = (element, text, shown) => {
-    const { computed } = style(element);
+    const computed = style(element);
     const inSvg = element.ownerSVGElement;
-    const paint = color(inSvg ? computed.fill : computed.color);
+    const paint = inSvg ? computed.fill : computed.color;
     const shape = inSvg ? drawn(element) : null;
-    const ratio = shape ? contrast(over(paint, shape).slice(0, 3), shape.slice(0, 3)) : worst(paint, element);
+    const ratio = shape ? contrast(over(color(paint), shape).slice(0, 3), shape.slice(0, 3)) : worst(paint, element);
     const size = parseFloat(computed.fontSize);
     const large = size >= 24 || (size >= 18.66 && Number(computed.fontWeight) >= 700);
     if (ratio < (large ? 3 : 4.5) - 0.005) {
@@ -155,8 +165,8 @@ async () => {
 
   // --- nothing scrolls sideways but code, output, tables and formulas, each in its own box
   const MAY = "pre, code, table, .highlight, .output, .cell_output, .math, mjx-container, .table-wrapper, [data-scrolls]";
-  const scrolls = (element) => /auto|scroll/.test(style(element).computed.overflowX);
-  const hides = (element) => /auto|scroll|hidden|clip/.test(style(element).computed.overflowX);
+  const scrolls = (element) => /auto|scroll/.test(style(element).overflowX);
+  const hides = (element) => /auto|scroll|hidden|clip/.test(style(element).overflowX);
   if (document.documentElement.scrollWidth > innerWidth) {
     let culprit = document.body;
     for (const element of document.body.querySelectorAll("*")) {
