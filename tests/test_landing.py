@@ -107,9 +107,12 @@ def test_the_page_leads_to_every_lesson_and_shows_the_explorer(site, name, explo
 
 
 def test_a_page_that_is_not_there_is_not_linked(site):
+    (site.parent / "beside.html").write_text("no page of the site", encoding="utf-8")
     addresses = landing.Addresses(site, "en")
-    text = addresses.text("Read [this](missing.html), not `<that>`, or [the words](glossary.html) & more.")
-    assert text == 'Read this, not <code>&lt;that&gt;</code>, or <a href="glossary.html">the words</a> &amp; more.'
+    text = addresses.text("<Read> [this](beside.html), not `<that>`, or [the words](glossary.html) & more.")
+    assert text == (
+        '&lt;Read&gt; this, not <code>&lt;that&gt;</code>, or <a href="glossary.html">the words</a> &amp; more.'
+    )
 
 
 def test_it_is_written_with_the_explorer_beside_it(tmp_path):
