@@ -1,0 +1,213 @@
+"""The check of the site finds each kind of fault by its name; and the built site has none.
+
+`MINIGPT_SITE` names the folder of a built site. Without it the site itself is not checked here; with
+`MINIGPT_NEED_SITE=1` that is a failure.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from browser import chromium
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "lessons" / "site"))
+
+import check  # noqa: E402
+from checks import files, pages  # noqa: E402
+
+HEAD = '<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>A page</title>{head}</head><body>'
+PNG = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
+RIGHT = f"""<h1 id="one">One</h1><p>Text with <a href="other.html#two">a link</a>, <a href="https://example.org/">one
+that is followed outside</a>, <code>$$ \\frac</code>, <a href="#one">an anchor</a>.</p><h2>Two</h2><h3>Three</h3>
+<img src="{PNG}" alt="a dot"><pre style="overflow-x: auto"><code>{"x = 1; " * 300}</code></pre>
+<p style="color: #777; font-size: 30px">Large text may be paler.</p>
+<div style="background: #000">
+<div style="background: rgb(255 255 255 / 0.9)"><p>On grey</p></div></div>"""
+
+
+def put(folder: Path, name: str, body: str, language: str = "en", head: str = "") -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = HEAD.format(language=language, head=head) + body + "</body></html>"
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def site(tmp_path) -> Path:
+    """A site of three pages with nothing wrong."""
+    put(tmp_path, "index.html", RIGHT)
+    put(tmp_path, "other.html", '<h1>Other</h1><h2 id="two">Two</h2><p><a href="ko/index.html">Korean</a></p>')
+    put(tmp_path, "ko/index.html", '<h1>하나</h1><p><a href="../index.html#one">English</a></p>', "ko")
+    return tmp_path
+
+
+# --- without a browser ---------------------------------------------------------------------------------------------
+
+
+def test_a_site_with_nothing_wrong(site):
+    assert files.check(site) == []
+
+
+IN_FILES = {  # what is added to the page: what the fault says
+    '<a href="missing.html">x</a>': "line 1: broken link: missing.html",
+    '<a href="other.html#three">x</a>': "line 1: broken anchor: other.html#three",
+    '<a href="#three">x</a>': "line 1: broken anchor: #three",
+    '<a href="/other.html">x</a>': "line 1: broken link: /other.html begins at the root of the host, so it works from"
+    " one address only",
+    '<a href="ko/">x</a>': "line 1: broken link: ko/ is a folder, which has no page when it is opened from a disk",
+    '<a href="../x.html">x</a>': "line 1: broken link: ../x.html leaves the site",
+    '<a href="note%20book.ipynb">x</a>': "line 1: broken link: note%20book.ipynb",
+    '<img src="dot.png" alt="a dot">': "line 1: broken link: dot.png",
+    '<img srcset="dot.png 2x" src="ko/index.html" alt="a dot">': "line 1: broken link: dot.png",
+    f'<img src="{PNG}">': f"missing alt text: {PNG[:80]}",
+    f'<img src="{PNG}" alt="">': f"missing alt text: {PNG[:80]}",
+    f'<img src="{PNG}" alt="../_images/dot.png">': "alt text is the name of a file: ../_images/dot.png",
+    '<script src="https://example.org/x.js"></script>': "line 1: outside request: https://example.org/x.js",
+    '<img src="//example.org/x.png" alt="x">': "line 1: outside request: //example.org/x.png",
+    '<link rel="stylesheet" href="https://example.org/x.css">': "line 1: outside request: https://example.org/x.css",
+    '<p style="background: url(https://example.org/x.png)">x</p>': "in a style: outside request:"
+    " https://example.org/x.png",
+    "<style>@import 'missing.css';</style>": "in a style: broken link: missing.css",
+    '<iframe src="other.html"></iframe>': "line 1: a frame without a title",
+    "<h1>Two</h1>": "2 headings h1, expected one",
+    "<h2>Two</h2><h4>Four</h4>": "heading h4 follows h2",
+    '<p id="one">x</p><p id="one">x</p>': "id twice: one",
+}
+
+
+@pytest.mark.parametrize("added", IN_FILES)
+def test_a_fault_in_a_file_is_found(site, added):
+    put(site, "other.html", f'<h1>Other</h1><h2 id="two">Two</h2>{added}')
+    assert files.check(site) == [files.Fault("other.html", IN_FILES[added])]
+
+
+def test_a_page_in_the_wrong_language_and_one_without_title(site):
+    put(site, "ko/index.html", "<h1>One</h1>", "en")
+    (site / "other.html").write_text('<html lang="en"><h1 id="two">x</h1></html>', encoding="utf-8")
+    found = [str(fault) for fault in files.check(site)]
+    assert found == ["ko/index.html  language is 'en', expected 'ko'", "other.html  no title"]
+
+
+def test_a_style_sheet_that_loads_from_outside(site):
+    sheet = (
+        "/* url(https://example.org/no) */ @font-face { src: url('https://example.org/font.woff2'); } p { color: red }"
+    )
+    (site / "style.css").write_text(sheet, encoding="utf-8")
+    assert [str(fault) for fault in files.check(site)] == [
+        "style.css  in a style: outside request: https://example.org/font.woff2"
+    ]
+
+
+def test_the_command_says_what_is_wrong_and_its_status_is_1(site, capsys):
+    assert check.main([str(site), "--no-browser"]) == 0
+    put(site, "other.html", '<h1>Other</h1><p id="two"><a href="missing.html">x</a></p>')
+    assert check.main([str(site), "--no-browser"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "other.html  line 1: broken link: missing.html"
+    assert lines[2].startswith("3 pages, 1 faults")
+
+
+def test_a_folder_without_a_site_is_refused_in_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        check.main([str(tmp_path)])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("it has no index.html; build it first")
+
+
+# --- in a browser --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.mark.slow
+def test_pages_with_nothing_wrong(site, browser):
+    assert pages.check(browser, site) == []
+
+
+def seen(what: str, widths=(390, 1280), themes=("light", "dark")) -> set[tuple]:
+    """A fault as it is found at each of these widths in each of these themes."""
+    return {(what, width, theme) for width in widths for theme in themes}
+
+
+DARK = "<style>@media (prefers-color-scheme: dark) { body { background: #111 } h1, h2 { color: #333 } }</style>"
+SIDEWAYS = "<div style='width: 600px; background: #eee'>wide</div>"
+IN_PAGES = {  # what is added to a page: what is found at which widths and in which themes
+    "<script>console.error('no')</script>": {("console error: no", None, "")},
+    "<script>console.warn('no')</script>": {("console warning: no", None, "")},
+    "<script>throw new Error('no')</script>": {("console error: no", None, "")},
+    "<p style='color: #999'>pale</p>": seen('contrast 2.85: p "pale"'),
+    "<p style='opacity: 0.5'>faded</p>": seen('contrast 3.98: p "faded"'),
+    "<p style='background: linear-gradient(#fff, #222)'>on two</p>": seen('contrast 1.32: p "on two"'),
+    "<svg width='99' height='40'><rect width='99' height='40' fill='#444'/><text y='20'>drawn</text></svg>": seen(
+        'contrast 2.16: text "drawn"'
+    ),
+    DARK: seen('contrast 1.49: h1 "Other"', themes=["dark"]) | seen('contrast 1.49: h2#two "Two"', themes=["dark"]),
+    "<p>where \\(x^2\\) is</p>": seen('raw TeX: p "where \\(x^2\\) is"'),
+    "<mjx-merror data-mjx-error='Undefined'>x</mjx-merror>": seen("TeX error: Undefined"),
+    SIDEWAYS: seen('scrolls sideways: the page is 608 px wide, because of div "wide"', widths=[390]),
+    f"<div style='overflow-x: auto'>{SIDEWAYS}</div>": seen('scrolls sideways: div "wide"', widths=[390]),
+    "<script>document.body.append(new Image()); document.images[0].src = 'data:,'</script>": (
+        seen("picture not loaded: data:,") | seen("missing alt text: data:,")
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("added", IN_PAGES)
+def test_a_fault_of_a_page_is_found(site, browser, added):
+    put(site, "other.html", f'<h1>Other</h1><h2 id="two">Two</h2>{added}')
+    found = {(fault.what, fault.width, fault.theme) for fault in pages.check(browser, site, only="other")}
+    assert {fault for fault in found if not fault[0].startswith("from the disk: ")} == IN_PAGES[added]
+
+
+OUTSIDE = {
+    "<script>fetch('http://example.org/x').catch(() => {})</script>": "outside request: http://example.org/x",
+    "<img src='https://example.org/x.png' alt='x'>": "outside request: https://example.org/x.png",
+    "<link rel='stylesheet' href='missing.css'>": "missing file (404): missing.css",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("added", OUTSIDE)
+def test_a_request_to_another_host_or_for_a_missing_file_is_found(site, browser, added):
+    put(site, "other.html", f'<h1>Other</h1><h2 id="two">Two</h2>{added}')
+    assert OUTSIDE[added] in {fault.what for fault in pages.check(browser, site, only="other")}
+
+
+@pytest.mark.slow
+def test_what_works_from_a_server_alone_is_found(site, browser):
+    """A module in a file of its own is not loaded from a disk."""
+    (site / "x.js").write_text("export const x = 1;", encoding="utf-8")
+    put(site, "other.html", '<h1>Other</h1><h2 id="two">Two</h2><script type="module" src="x.js"></script>')
+    found = pages.check(browser, site, only="other")
+    assert found and all(fault.what.startswith("from the disk: ") for fault in found)
+
+
+@pytest.mark.slow
+def test_screenshots_are_kept(site, browser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("screenshots")
+    pages.check(browser, site, only="ko/", screenshots=folder)
+    expected = {f"ko-index-{width}-{theme}.png" for width in (390, 1280) for theme in ("light", "dark")}
+    assert {path.name for path in folder.iterdir()} == expected
+
+
+@pytest.mark.slow
+def test_nothing_is_wrong_with_the_built_site(browser):
+    named = os.environ.get("MINIGPT_SITE")
+    if not named or not (Path(named) / "index.html").is_file():
+        reason = f"MINIGPT_SITE is {named!r}: it names the folder of a built site"
+        if os.environ.get("MINIGPT_NEED_SITE") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    site = Path(named)
+    faults = [*files.check(site), *pages.check(browser, site)]
+    assert not faults, "\n".join(map(str, faults))
