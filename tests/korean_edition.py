@@ -249,7 +249,7 @@ WORDS = {  # how a word in Latin letters ends where it is read aloud
     CONSONANT: "at attention attn block down dropout epsilon flashattention hat learn mean nan norm onehot out own pop "
     "run step target tom top up zhang adam",
     RIEUL: "gimpel lr total",
-    VOWEL: "accumulate adamw added albert allclose backward beta cache check compare conv1d entropy erf exp "
+    VOWEL: "accumulate adamw added albert allclose backward beta cache check compare conv1d entropy erf exp explore "
     "face folder forward gelu gradcheck gradient happy hendrycks ids key kingma lambda ledger linear loshchilov loss "
     "mask milk normalizer numpy openai parameters parts past phi picked place plus press proj pytorch rate relu "
     "reshape rows rstd rust sameness seed share softmax square tanh tokens transpose var weight windows words",
