@@ -229,6 +229,14 @@ def test_a_lesson_runs_once_and_again_when_its_code_changes_and_not_for_its_pros
     assert lessons.cached(cache, small_lesson(tmp_path, LESSON.replace("7 * number", "8 * number"))) is None
 
 
+def test_what_a_kernel_sends_in_pieces_is_one_output():
+    lessons, v4 = part("lessons"), part("nbformat").v4
+    streams = [v4.new_output("stream", name=name, text=text) for name, text in (("stdout", "a:"), ("stdout", " b\n"))]
+    error = v4.new_output("stream", name="stderr", text="!")
+    made = lessons.joined([*streams, error, v4.new_output("stream", name="stdout", text="c\n")])
+    assert [(output.name, output.text) for output in made] == [("stdout", "a: b\n"), ("stderr", "!"), ("stdout", "c\n")]
+
+
 def test_a_lesson_that_fails_stops_the_build_and_its_cell_is_named(tmp_path, monkeypatch, capsys):
     build, lessons = part("build"), part("lessons")
     path = small_lesson(tmp_path, LESSON.replace("number == 6", "number == 5"))
@@ -316,6 +324,7 @@ def built(tmp_path_factory) -> Path:
 
 N = r"([\d.,]+)"  # a time, or a speed, that the lesson measures: it is not compared
 MEASURED = {  # for a lesson: its lines that hold such numbers; all else in them is compared
+    "10": [rf"50 merges, (?:all words counted again|only the words with the pair) +{N} s"],
     "12": [rf"2 texts of 60 tokens: ours {N} s, the library {N} s"],
     "17": [
         rf"a small model is added up in {N} microseconds",
@@ -326,6 +335,7 @@ MEASURED = {  # for a lesson: its lines that hold such numbers; all else in them
         rf" +[18] +{N} ms +{N} ms",
         r" +(?:128|256|384|512|640|768|896|1024) +(\d+\.\d\d) +(\d+\.\d)",
         rf"twice the text, without: {N} times by clock, 4\.7 by formula",
+        rf"lesson 17: every check is happy \(548,105,171 bytes added up, {N} times faster at position 1,024\)",
     ],
     "18": [
         rf" +(?:256|512|1024|2048) +[\d.]+ MB +{N} ms +[\d.]+ MB +{N} ms",
@@ -343,6 +353,7 @@ MEASURED = {  # for a lesson: its lines that hold such numbers; all else in them
         "milliseconds" + rf" +{N}" * 6,
         "  for a row" + rf" +{N}" * 6,
     ],
+    "24": [rf" +(?:8|16|24|40|64|96) +[\d,]+ +307,200 +[\d.]+ +{N}"],
 }
 
 

@@ -21,7 +21,7 @@ def write(notebooks: dict, built: Path, language: str) -> Path:
     contents, texts = [], []
     for name, page in chapters.items():
         article = chapter(page, name, set(chapters))
-        title = article.find("h1").get_text()
+        title = article.find("h2").get_text()
         contents.append(f'<li><a href="#{name}">{escape(title)}</a></li>')
         texts.append(f'<section class="chapter" id="{name}">{article.decode_contents()}</section>')
     intro = f"<h1>{words['book_title']}</h1><p>{words['book_text']}</p>"
@@ -64,6 +64,8 @@ def chapter(page: BeautifulSoup, name: str, names: set[str]):
     article = page.find(id="furo-main-content")
     for tag in article.select(LEFT_OUT):
         tag.decompose()
+    for tag in article.find_all(["h1", "h2", "h3", "h4", "h5"]):
+        tag.name = f"h{int(tag.name[1]) + 1}"  # the book has a title of its own
     for tag in article.find_all(id=True):
         tag["id"] = f"{name}--{tag['id']}"
     for tag in article.find_all(href=True):

@@ -213,7 +213,21 @@ def cached(cache, path: Path) -> nbformat.NotebookNode | None:
         return None
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.outputs = joined(cell.outputs)
     return notebook
+
+
+def joined(outputs: list) -> list:
+    """Outputs in which neighbours that went to the same stream are one: a kernel sends a line in pieces."""
+    found = []
+    for output in outputs:
+        is_stream = output.output_type == "stream"
+        if is_stream and found and found[-1].output_type == "stream" and found[-1].name == output.name:
+            found[-1].text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def executed(paths: list[Path], folder: Path, jobs: int, say: Callable[[str], None], root: Path = ROOT) -> dict:
