@@ -153,6 +153,7 @@ function listenToReader() {
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
   new MutationObserver(() => plan()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  document.documentElement.toggleAttribute("data-framed", window.self !== window.top);
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
     if (window.innerWidth !== width) plan();

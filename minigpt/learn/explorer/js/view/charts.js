@@ -32,7 +32,7 @@ export function makeLineChart(plan) {
   return make(
     "figure",
     { class: "chart-box" },
-    make("div", { class: "scroll" }, svg),
+    make("div", { class: "scroll", "data-scrolls": "" }, svg),
     make("figcaption", { class: "keys" }, names),
   );
 }

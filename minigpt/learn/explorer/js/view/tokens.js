@@ -12,7 +12,7 @@ export function drawTokens(host, views) {
     return;
   }
   const buttons = view.labels.map((label, i) => tokenButton(view, label, i));
-  const strip = make("div", { class: "tokens", role: "group", "aria-label": word("tokens.label") }, buttons);
+  const strip = make("div", { class: "tokens", "data-scrolls": "", role: "group", "aria-label": word("tokens.label") }, buttons);
   const left = host.querySelector(".tokens")?.scrollLeft ?? 0;
   host.replaceChildren(strip);
   strip.scrollLeft = left;
