@@ -534,7 +534,8 @@ assert all(verdicts[claim] == "shown here" for claim in SURE), "pre-training and
 assert verdicts["both sides beat the left"] == "not shown here", "the seeds differ too much"
 assert verdicts["an encoder-decoder beats a decoder"] == "the opposite", "at this budget"
 assert verdicts["hardly worse: half the layers"] == "the opposite", "on tasks; not on words"
-print({verdict: list(verdicts.values()).count(verdict) for verdict in sorted(set(verdicts.values()))})
+three_verdicts = sorted(set(verdicts.values()))
+print({verdict: list(verdicts.values()).count(verdict) for verdict in three_verdicts})
 
 # %% [markdown]
 # - **Pre-training and fine-tuning matter.** Against fresh weights and against a frozen body the
