@@ -229,12 +229,14 @@ def test_a_lesson_runs_once_and_again_when_its_code_changes_and_not_for_its_pros
     assert lessons.cached(cache, small_lesson(tmp_path, LESSON.replace("7 * number", "8 * number"))) is None
 
 
-def test_what_a_kernel_sends_in_pieces_is_one_output():
+def test_what_a_kernel_sends_in_pieces_is_one_output_without_warnings():
     lessons, v4 = part("lessons"), part("nbformat").v4
     streams = [v4.new_output("stream", name=name, text=text) for name, text in (("stdout", "a:"), ("stdout", " b\n"))]
-    error = v4.new_output("stream", name="stderr", text="!")
-    made = lessons.joined([*streams, error, v4.new_output("stream", name="stdout", text="c\n")])
-    assert [(output.name, output.text) for output in made] == [("stdout", "a: b\n"), ("stderr", "!"), ("stdout", "c\n")]
+    warning = v4.new_output("stream", name="stderr", text="/home/me/tqdm/auto.py: a warning")
+    picture = v4.new_output("display_data", data={"image/png": "0"})
+    last = v4.new_output("stream", name="stdout", text="c\n")
+    made = lessons.as_shown([*streams[:1], warning, *streams[1:], picture, last])
+    assert [output.get("text", "picture") for output in made] == ["a: b\n", "picture", "c\n"]
 
 
 def test_a_lesson_that_fails_stops_the_build_and_its_cell_is_named(tmp_path, monkeypatch, capsys):

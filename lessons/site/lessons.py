@@ -214,16 +214,22 @@ def cached(cache, path: Path) -> nbformat.NotebookNode | None:
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
         if cell.cell_type == "code":
-            cell.outputs = joined(cell.outputs)
+            cell.outputs = as_shown(cell.outputs)
     return notebook
 
 
-def joined(outputs: list) -> list:
-    """Outputs in which neighbours that went to the same stream are one: a kernel sends a line in pieces."""
+def as_shown(outputs: list) -> list:
+    """The outputs of a cell without stderr, with its progress bars, and warnings that name this machine.
+
+    What a kernel sends in pieces to stdout is one output.
+    """
     found = []
     for output in outputs:
-        is_stream = output.output_type == "stream"
-        if is_stream and found and found[-1].output_type == "stream" and found[-1].name == output.name:
+        if output.output_type != "stream":
+            found.append(output)
+        elif output.name == "stderr":
+            continue
+        elif found and found[-1].output_type == "stream":
             found[-1].text += output.text
         else:
             found.append(output)

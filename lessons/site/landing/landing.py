@@ -13,6 +13,7 @@ from pathlib import Path
 
 import jinja2
 from markupsafe import Markup, escape
+
 from minigpt.learn.explorer.job import ExploreOptions, explore
 
 HERE = Path(__file__).resolve().parent
