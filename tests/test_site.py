@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -385,6 +386,23 @@ def test_an_interrupted_build_is_one_line_and_status_130(tmp_path, monkeypatch, 
     assert build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")]) == 130
     assert capsys.readouterr().err == "site: interrupted; what has run is kept\n"
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+def test_an_interruption_that_sphinx_catches_is_one_all_the_same(tmp_path, monkeypatch):
+    build = part("build")
+    part("lessons")
+
+    def main(words):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            return 2
+
+    monkeypatch.setattr("sphinx.cmd.build.main", main)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        build.make_pages(tmp_path, tmp_path, tmp_path, "en", build.options([]))
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_builds_with_the_same_work_folder_exclude_each_other(tmp_path, monkeypatch, capsys):
