@@ -102,13 +102,15 @@ def _kinds_of(codes: np.ndarray) -> np.ndarray:
 
 
 def _as_numbers(stretch: str, codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """A number for each word, the same for equal words alone: its bytes; for long ones and others 2^63 and up."""
-    ascii_bytes = np.zeros(len(codes) + _PACKED, np.uint8)
-    without_0 = codes - 1  # 0 becomes the largest number: as a byte it is what follows a short word
-    ascii_bytes[: len(codes)] = np.minimum(without_0, _NOT_ASCII - 1) + 1
-    eight_bytes = np.ndarray(len(codes), "<u8", ascii_bytes, strides=(1,))  # those that begin at each character
+    """A number for each word, the same for equal words alone: its characters; for long ones and others 2^63 and up.
+
+    Such a character is its code + 1, so that the last of ASCII, U+007F, counts among the others.
+    """
+    letters = np.zeros(len(codes) + _PACKED, np.uint8)
+    letters[: len(codes)] = np.minimum(codes, _NOT_ASCII - 1) + 1  # 0 is what follows a short word
+    eight_letters = np.ndarray(len(codes), "<u8", letters, strides=(1,))  # those that begin at each character
     lengths = ends - starts
-    numbers = eight_bytes[starts] & _MASKS[np.minimum(lengths, _PACKED)]
+    numbers = eight_letters[starts] & _MASKS[np.minimum(lengths, _PACKED)]
     others = np.flatnonzero((lengths > _PACKED) | (numbers & _ANY_NOT_ASCII != 0))
     number_of = defaultdict(count(1 << 63).__next__)
     words = _cut(stretch, starts[others], ends[others])
