@@ -212,7 +212,7 @@ class GPT2Tokenizer(Tokenizer):
         if token in self.special:
             return token.encode("utf-8")
         try:
-            return bytes(BYTE_OF[character] for character in token)
+            return bytes(map(BYTE_OF.__getitem__, token))
         except KeyError as error:
             raise InputError(f"the token {token!r} is not byte-level: {error.args[0]!r} stands for no byte") from None
 
