@@ -153,7 +153,7 @@ def test_arrays_find_the_words_of_a_book(eval_data):
 
 
 def test_words_whose_hashes_meet_stay_two(monkeypatch):
-    monkeypatch.setattr(words, "_SLOTS", 1)
+    monkeypatch.setattr(words, "_LONGEST_HASH", 1)
     raw = " ".join("abcdefghij") * 3
     distinct, places = words.distinct_words(raw)
     assert [distinct[i] for i in places] == gpt2.WORD.findall(raw)

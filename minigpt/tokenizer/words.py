@@ -28,7 +28,7 @@ _PACKED = 8  # characters: an ASCII word of no more is one number of 64 bits
 _NOT_ASCII = 0x80
 _MASKS = np.array([(1 << 8 * k) - 1 for k in range(_PACKED + 1)], np.uint64)  # the first k bytes of eight
 _ANY_NOT_ASCII = np.uint64(0x8080_8080_8080_8080)
-_SLOTS = 18  # bits of a hash
+_LONGEST_HASH = 18  # bits
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)  # 2^64 / the golden ratio, which spreads neighbours (Knuth)
 
 
@@ -114,7 +114,7 @@ def _as_numbers(stretch: str, codes: np.ndarray, starts: np.ndarray, ends: np.nd
     others = np.flatnonzero((lengths > _PACKED) | (numbers & _ANY_NOT_ASCII != 0))
     number_of = defaultdict(count(1 << 63).__next__)
     words = _cut(stretch, starts[others], ends[others])
-    numbers[others] = [number_of[word] for word in words]
+    numbers[others] = list(map(number_of.__getitem__, words))
     return numbers
 
 
@@ -124,9 +124,10 @@ def _equal_before(numbers: np.ndarray) -> np.ndarray:
     Each number writes its index in the slot of its hash, and the last one stays. Where another number stayed there, it
     keeps its own index.
     """
-    own = np.arange(len(numbers))
-    slots = numbers * _MULTIPLIER >> np.uint64(64 - _SLOTS)
-    stayed = np.empty(1 << _SLOTS, np.intp)
+    own = np.arange(len(numbers), dtype=np.int32)
+    bits = min(len(numbers).bit_length() + 1, _LONGEST_HASH)
+    slots = numbers * _MULTIPLIER >> np.uint64(64 - bits)
+    stayed = np.empty(1 << bits, np.int32)
     stayed[slots] = own
     found = stayed[slots]
     return np.where(numbers[found] == numbers, found, own)
