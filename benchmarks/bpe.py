@@ -22,6 +22,7 @@ import machine
 
 from minigpt import load_tokenizer
 from minigpt.tokenizer import GPT2Tokenizer, bpe, gpt2
+from minigpt.tokenizer.words import words_of
 
 VOCABULARY = 50_257
 MERGES = (1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 50_000)
@@ -77,7 +78,7 @@ def training(path: Path, pairs: int) -> dict:
         size = len(sample.encode("utf-8")) / 1e6
         taken = seconds(partial(GPT2Tokenizer.train, sample, VOCABULARY, min_frequency=1, progress=False))
         rows[f"train {VOCABULARY}, {size:.3g} MB"] = {"seconds": taken, "MB/s": size / taken}
-    words = {gpt2.spell(word): n for word, n in Counter(gpt2.words_of(text)).items()}
+    words = {gpt2.spell(word): n for word, n in Counter(words_of(text)).items()}
     options = {"min_frequency": 1, "ties": "tokenizers", "suffix": "", "alphabet": list(gpt2.BYTE_OF)}
     started = time.perf_counter()
     for k, _ in enumerate(bpe.learn(words, **options), start=1):

@@ -37,7 +37,9 @@ PLACES = {
     "story_attempts": "minigpt.data.stories.tasks.PATIENCE",
     "scored_tokens": "minigpt.evaluation.scoring.BATCH",
     "scored_logits": "minigpt.evaluation.scoring.LOGITS",
-    "stretch_of_text": "minigpt.tokenizer.gpt2.STRETCH",
+    "stretch_of_text": "minigpt.tokenizer.words.STRETCH",
+    "short_text": "minigpt.tokenizer.words.SHORT",
+    "few_words": "minigpt.tokenizer.gpt2.FEW_WORDS",
     "remembered_words": "minigpt.tokenizer.base.MAX_REMEMBERED",
 }
 

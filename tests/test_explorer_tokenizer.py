@@ -9,7 +9,9 @@ import pytest
 import regex
 
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
-from minigpt.tokenizer.gpt2 import END_OF_TEXT, SPACES, WORD, spell
+from minigpt.tokenizer.gpt2 import END_OF_TEXT, WORD, spell
+
+SPACES = regex.findall(r"\s", "".join(map(chr, range(0x3001))))  # all the white space that the pattern knows
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 

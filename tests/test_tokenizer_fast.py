@@ -1,12 +1,11 @@
-"""The quick ways of byte-pair encoding: merging with ranks kept, text split into runs, each equal to the plain way."""
+"""The quick ways of byte-pair encoding: ranks kept, words found and merged by arrays, each equal to the plain way."""
 
 import random
 import time
 from collections import Counter
-from itertools import islice, product
+from itertools import chain, islice, product
 
 import pytest
-import regex
 from constants import Constants
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -14,7 +13,8 @@ from test_tokenizer_bpe import naive_merges
 from test_tokenizer_gpt2 import END, TEXT, any_text, awkward_text
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import GPT1Tokenizer, GPT2Tokenizer, bpe, bpe_reference, gpt2, load
+from minigpt.tokenizer import GPT1Tokenizer, GPT2Tokenizer, bpe, bpe_reference, gpt2, load, words
+from minigpt.tokenizer.many_words import ManyWords
 
 texts = any_text | awkward_text | st.text("a b\n\t\r\u3000'st!", max_size=20)
 
@@ -127,34 +127,78 @@ def timed(function, *arguments, **options):
 def test_long_words_are_not_remembered(small):
     fresh = GPT2Tokenizer(small.tokens, small.merges)
     fresh.encode("x" * 201 + " " + "y" * 199)
-    assert list(fresh._words) == [" " + "y" * 199] == list(fresh._runs)
+    assert list(fresh._words) == [" " + "y" * 199]
+
+
+odd_marks = st.text("a'srevltmd \n\x00\x01\x7f\x80é\u3000한🐻\ud800", max_size=30)
+
+
+@settings(deadline=None, max_examples=1000)
+@given(raw=(texts | odd_marks).filter(bool))
+@example("a\t \tb \n\n\n c  d\u3000\x85 \x1c 's  ")
+@example("\x00\x00 \x00 \x00\x00a a\x00")
+@example("it's 's ''s'd'red'rest x'll'l \n't " + "'ve" * 9)
+@example("abcdefgh abcdefghi  abcdefg abcdefgh abcdefghi" * 2)
+def test_arrays_find_the_words_of_the_pattern(raw):
+    distinct, places = words.distinct_words(raw)
+    assert [distinct[i] for i in places] == gpt2.WORD.findall(raw)
+
+
+def test_arrays_find_the_words_of_a_book(eval_data):
+    text = (eval_data / "prose" / "prose_1MB.txt").read_text(encoding="utf-8")
+    distinct, places = words.distinct_words(text)
+    assert [distinct[i] for i in places] == gpt2.WORD.findall(text)
+    assert len(distinct) < 1.1 * len(set(distinct)), "few words stand there twice"
+    assert words.count_words(text) == Counter(words.words_of(text))
+
+
+def test_words_whose_hashes_meet_stay_two(monkeypatch):
+    monkeypatch.setattr(words, "_LONGEST_HASH", 1)
+    raw = " ".join("abcdefghij") * 3
+    distinct, places = words.distinct_words(raw)
+    assert [distinct[i] for i in places] == gpt2.WORD.findall(raw)
+
+
+def test_every_character_is_of_the_kind_that_the_pattern_tells():
+    characters = "".join(map(chr, range(0x110000)))
+    for around in ("{}a", "{}1", "{}!", "a{} ", "  {}"):
+        raw = " ".join([around.format(character) for character in characters[::7]])
+        distinct, places = words.distinct_words(raw)
+        assert [distinct[i] for i in places] == gpt2.WORD.findall(raw)
+
+
+def many_words_of(pairs, alphabet):
+    """Merges for arrays, the symbols without ids: every number in what they give is looked up in the second result."""
+    merges = ManyWords({pair: i for i, pair in enumerate(pairs)}, {}, alphabet)
+    return merges, list(dict.fromkeys([*alphabet, *chain(*[(left, right, left + right) for left, right in pairs])]))
 
 
 @settings(deadline=None, max_examples=300)
-@given(raw=texts, size=st.integers(1, 30))
-@example("a\t \tb \n\n\n c  d\u3000\x85 \x1c 's  ", 99)
-def test_no_word_lies_in_two_runs(raw, size):
-    with pytest.MonkeyPatch.context() as patch:
-        Constants(patch).set(stretch_of_text=size)
-        runs = list(gpt2.runs_of(raw))
-    assert "".join(runs) == raw
-    assert [word for run in runs for word in gpt2.WORD.findall(run)] == gpt2.WORD.findall(raw)
+@given(
+    pairs=st.lists(st.tuples(part, part), max_size=12, unique=True),
+    spelled=st.lists(st.text("ab", min_size=1, max_size=48), min_size=1, max_size=9),
+)
+@example(pairs=[("a", "a"), ("aa", "aa")], spelled=["a" * 13])
+@example(pairs=[("ab", "a"), ("a", "b")], spelled=["abab", "ab", "b"])
+@example(pairs=[("a", "b"), ("ab", "b"), ("b", "b")], spelled=["abbabb", "bbbb"])
+def test_many_words_are_merged_as_one_by_one(pairs, spelled):
+    merges, symbols = many_words_of(pairs, "ab")
+    ranks = {pair: i for i, pair in enumerate(pairs)}
+    found = merges.letters([bytes(map("ab".index, word)) for word in spelled])
+    assert [[symbols[ord(letter)] for letter in letters] for letters in found] == [plain(w, ranks) for w in spelled]
 
 
-def test_runs_begin_with_white_space():
-    assert list(gpt2.runs_of("I'm here.  Is it\n\n ok?\n")) == ["I'm", " here.", "  Is", " it", "\n\n ok?", "\n"]
-
-
-def test_the_white_space_that_begins_runs_is_all_that_the_pattern_knows():
-    assert gpt2.SPACES == regex.findall(r"\s", "".join(map(chr, range(0x110000)))) and len(gpt2.SPACES) == 25
+def test_words_that_are_too_long_for_arrays_are_left_out():
+    merges, _ = many_words_of([("a", "b")], "ab")
+    assert merges.letters([bytes(48), bytes(49), b"\x00\x01"]) == ["\x00" * 48, "", "\x02"]
 
 
 @settings(deadline=None)
 @given(raws=st.lists(texts, min_size=1, max_size=4))
 def test_a_vocabulary_is_learnt_from_the_words_of_the_pattern(raws):
-    words = Counter(word for raw in raws for part in raw.split(END) for word in gpt2.WORD.findall(part))
-    if words:
-        spelled = {gpt2.spell(word): n for word, n in words.items()}
+    counts = Counter(word for raw in raws for part in raw.split(END) for word in gpt2.WORD.findall(part))
+    if counts:
+        spelled = {gpt2.spell(word): n for word, n in counts.items()}
         options = {"suffix": "", "alphabet": list(gpt2.BYTE_OF), "ties": "tokenizers", "progress": False}
         made = GPT2Tokenizer.train(raws, 300, progress=False)
         assert made.merges == bpe.train(spelled, 300 - 257, **options)
@@ -175,20 +219,27 @@ def test_cold_and_warm_in_pieces_and_whole_the_ids_are_the_same(small, raw, size
     with pytest.MonkeyPatch.context() as patch:
         Constants(patch).set(stretch_of_text=size)
         assert fresh.encode(raw) == fresh.encode(raw) == expected
+        fresh = GPT2Tokenizer(small.tokens, small.merges)
+        Constants(patch).set(short_text=0, few_words=0)
+        assert fresh.encode(raw) == fresh.encode(raw) == expected
     assert fresh.encode(raw) == expected
 
 
-def test_ids_may_be_those_of_surrogates():
+def test_ids_may_be_those_of_surrogates(constants):
     """Inside, an id is chr(id): that also stands for ids that no text could hold."""
     others = map("".join, product("bcdefghi", repeat=6))
     tokens = [*gpt2.CHARACTER_OF.values(), *islice(others, 0xD83D - 256), "Ġa", *islice(others, 0x1C2), "aĠ", END]
     one = GPT2Tokenizer(tokens, [("Ġ", "a"), ("a", "Ġ")])
     assert (one.ids["Ġa"], one.ids["aĠ"]) == (0xD83D, 0xDA00) and one.encode(" a! aa") == [0xD83D, 0, 0xD83D, 64]
     assert one.decode([0xD83D, 0xDA00]) == " aa "
+    constants.set(short_text=0, few_words=0)
+    assert GPT2Tokenizer(tokens, one.merges).encode(" a! aa") == [0xD83D, 0, 0xD83D, 64]
 
 
 @pytest.mark.parametrize("half", ["\ud800", "\udbff", "\udfff"])
-def test_half_a_surrogate_pair_is_refused_wherever_it_stands(small, half):
+@pytest.mark.parametrize("short_text", [0, 99])
+def test_half_a_surrogate_pair_is_refused_wherever_it_stands(small, half, short_text, constants):
+    constants.set(short_text=short_text, few_words=0)
     for raw in (f"a cat {half}", f"{half} a", f"cat{half}cat"):
         with pytest.raises(InputError, match=f"'.{half.encode('ascii', 'backslashreplace').decode()[1:]}'.*surrogate"):
             small.encode(raw)
@@ -204,8 +255,8 @@ def test_the_first_merges_of_a_book_are_what_counting_again_gives(eval_data):
 def test_every_word_of_a_book_has_the_ids_of_the_plain_way(eval_data):
     published = load(eval_data / "gpt2_vocab")
     text = (eval_data / "prose" / "prose_1MB.txt").read_text(encoding="utf-8")
-    words = list(gpt2.words_of(text))
+    occurrences = list(words.words_of(text))
     ranks = ranks_of(published)
-    slowly = {word: [published.ids[s] for s in plain(gpt2.spell(word), ranks)] for word in set(words)}
+    slowly = {word: [published.ids[s] for s in plain(gpt2.spell(word), ranks)] for word in set(occurrences)}
     assert len(slowly) > 10_000
-    assert published.encode(text) == published.encode(text) == [i for word in words for i in slowly[word]]
+    assert published.encode(text) == published.encode(text) == [i for word in occurrences for i in slowly[word]]

@@ -17,6 +17,7 @@ from minigpt.jobs.pretrain import PretrainOptions, prepare
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, gpt1, gpt2
 from minigpt.tokenizer import all_in_one as all_in_one_file
 from minigpt.tokenizer.base import Remembered, Stream
+from minigpt.tokenizer.words import words_of
 
 TEXT = "The cat sat on the mat; the cats didn't.\n\n  It's 2019, isn't it?\n고양이가 매트 위에 앉았다. 고양이!\n" * 3
 END = "<|endoftext|>"
@@ -124,11 +125,11 @@ def test_the_characters_that_bytes_are_written_as():
 
 
 def test_words_are_those_of_the_pattern():
-    assert list(gpt2.words_of("I'm here.  Is it's 1st,\n\n ok?\n")) == [
+    assert list(words_of("I'm here.  Is it's 1st,\n\n ok?\n")) == [
         "I", "'m", " here", ".", " ", " Is", " it", "'s", " 1", "st", ",", "\n\n", " ok", "?", "\n",
     ]  # fmt: skip
-    assert list(gpt2.words_of("DON'T e\u0301\x1c\u3000x")) == ["DON", "'", "T", " e", "\u0301\x1c", "\u3000", "x"]
-    assert list(gpt2.words_of("IT'S")) == ["IT", "'", "S"]
+    assert list(words_of("DON'T e\u0301\x1c\u3000x")) == ["DON", "'", "T", " e", "\u0301\x1c", "\u3000", "x"]
+    assert list(words_of("IT'S")) == ["IT", "'", "S"]
 
 
 @settings(deadline=None)
@@ -136,8 +137,8 @@ def test_words_are_those_of_the_pattern():
 def test_text_read_in_pieces_has_the_same_words(raw, size):
     with pytest.MonkeyPatch.context() as patch:
         Constants(patch).set(stretch_of_text=size)
-        assert list(gpt2.words_of(raw)) == gpt2.WORD.findall(raw)
-    assert "".join(gpt2.words_of(raw)) == raw
+        assert list(words_of(raw)) == gpt2.WORD.findall(raw)
+    assert "".join(words_of(raw)) == raw
 
 
 @settings(deadline=None)

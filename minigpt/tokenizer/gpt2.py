@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import codecs
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import regex
 
 from minigpt.errors import InputError, check_folder
-from minigpt.tokenizer import all_in_one, bpe, files
+from minigpt.tokenizer import all_in_one, bpe, files, words
 from minigpt.tokenizer.base import Remembered, Stream, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
+from minigpt.tokenizer.many_words import ManyWords
 from minigpt.tokenizer.settings import MORE_SPECIAL
+from minigpt.tokenizer.words import WORD, stretches_of
 
 END_OF_TEXT = "<|endoftext|>"
 OPENAI_FILES = ("encoder.json", "vocab.bpe")
 
-WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")  # OpenAI's own
-
-SPACES = regex.findall(r"\s", "".join(map(chr, range(0x3001))))  # all the white space that the pattern knows
-STRETCH = 1 << 18  # the least length, in characters, of the stretches that a text is split in
-
-_STRETCH_END = regex.compile(r"(?<=\S)\s")  # a word ends before it, and no word that begins here looks further back
-_BAR = "\ud800"  # half a surrogate pair: no text that has UTF-8 holds it, so it may stand between parts of any text
+FEW_WORDS = 1000  # fewer new words are encoded one by one
 
 
 def bytes_to_unicode() -> dict[int, str]:
@@ -53,51 +49,17 @@ CHARACTER_OF = bytes_to_unicode()
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 
-def words_of(text: str) -> Iterator[str]:
-    """The words of a text, of which none is lost: `I'm here.` gives `I`, `'m`, ` here`, `.`."""
-    for stretch in _stretches_of(text):
-        yield from WORD.findall(stretch)
-
-
-def runs_of(text: str) -> Iterator[str]:
-    """White space and what follows up to the next: `I'm here.` gives `I'm`, ` here.`. No word lies in two of them.
-
-    They are found quickly, and most have been met before: only new ones need to be searched for words. Raises
-    InputError for half a surrogate pair.
-    """
-    return chain.from_iterable(map(_runs_in, _stretches_of(text)))
-
-
-def _runs_in(stretch: str) -> list[str]:
-    """The runs of one stretch: a bar is put before all white space, taken away within it, and split at."""
-    if _BAR in stretch:
-        spell(_BAR)  # raises InputError
-    spaces = [space for space in SPACES if space in stretch]
-    for space in spaces:
-        stretch = stretch.replace(space, _BAR + space)
-    for space in spaces:
-        stretch = stretch.replace(space + _BAR, space)
-    return stretch.split(_BAR)
-
-
-def _stretches_of(text: str) -> Iterator[str]:
-    """A text in stretches of bounded length: a list of all words of a book would be larger than the book."""
-    start = 0
-    while start < len(text):
-        found = _STRETCH_END.search(text, start + STRETCH)
-        end = found.start() if found else len(text)
-        yield text[start:end]
-        start = end
-
-
 def spell(word: str) -> str:
     """A character for each byte of the word: ` é` gives `ĠÃ©`. Raises InputError for half a surrogate pair."""
+    return _bytes_in(word).decode("latin-1").translate(CHARACTER_OF)
+
+
+def _bytes_in(word: str) -> bytes:
     try:
-        as_bytes = word.encode("utf-8")
+        return word.encode("utf-8")
     except UnicodeEncodeError as error:
         half = f"the text holds {word[error.start]!a}, one half of a surrogate pair, which has no UTF-8"
         raise InputError(f"{half}: decode the text from its source again, or leave it out") from None
-    return as_bytes.decode("latin-1").translate(CHARACTER_OF)
 
 
 class GPT2Tokenizer(Tokenizer):
@@ -127,9 +89,8 @@ class GPT2Tokenizer(Tokenizer):
             raise InputError(f"the vocabulary lacks the special token {missing[0]!r}: add it, or name other ones")
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._bytes = [self._bytes_of(token) for token in self.tokens]
-        # The ids of words and runs are remembered as strings of chr(id), which are joined faster than lists.
-        self._words = Remembered(self._encode_word)
-        self._runs = Remembered(self._encode_run)
+        # The ids of words are remembered as strings of chr(id), which are joined faster than lists.
+        self._words = Remembered(self._encode_word, self._encode_words)
 
     @classmethod
     def train(
@@ -153,11 +114,11 @@ class GPT2Tokenizer(Tokenizer):
         smallest = len(alphabet) + 1
         if vocab_size < smallest:
             raise InputError(f"a vocabulary of {vocab_size} is too small: the bytes and {END_OF_TEXT} take {smallest}")
-        words = _count_words(texts)
-        if not words:
+        counts = _count_words(texts)
+        if not counts:
             raise InputError("there is nothing to learn a vocabulary from: the text is empty")
         merges = bpe.train(
-            {spell(word): n for word, n in words.items()},
+            {spell(word): n for word, n in counts.items()},
             vocab_size - smallest,
             min_frequency=min_frequency,
             ties=ties,
@@ -219,7 +180,7 @@ class GPT2Tokenizer(Tokenizer):
             else:
                 if self.prefix_space and part and not part.startswith(" "):
                     part = " " + part
-                letters += map(self._runs.__getitem__, runs_of(part))
+                letters += map(self._encode_stretch, stretches_of(part))
         raw = "".join(letters).encode("utf-32-le", "surrogatepass")
         return np.frombuffer(raw, "<u4").tolist()
 
@@ -251,13 +212,27 @@ class GPT2Tokenizer(Tokenizer):
         if token in self.special:
             return token.encode("utf-8")
         try:
-            return bytes(BYTE_OF[character] for character in token)
+            return bytes(map(BYTE_OF.__getitem__, token))
         except KeyError as error:
             raise InputError(f"the token {token!r} is not byte-level: {error.args[0]!r} stands for no byte") from None
 
-    def _encode_run(self, run: str) -> str:
-        words = WORD.findall(run)
-        return "".join([self._words[word] for word in words])
+    def _encode_stretch(self, stretch: str) -> str:
+        if len(stretch) < words.SHORT:
+            return "".join(map(self._words.__getitem__, WORD.findall(stretch)))
+        distinct, places = words.distinct_words(stretch)
+        letters = np.array(self._words.of(distinct), object)
+        return "".join(letters[places].tolist())
+
+    def _encode_words(self, new: list[str]) -> list[str]:
+        if len(new) < FEW_WORDS or not self._many_words.is_whole:
+            return list(map(self._encode_word, new))
+        encoded = self._many_words.letters(list(map(_bytes_in, new)))  # nothing for a word that is too long for it
+        return [letters or self._encode_word(word) for word, letters in zip(new, encoded, strict=True)]
+
+    @cached_property
+    def _many_words(self) -> ManyWords:
+        alphabet = [CHARACTER_OF[byte] for byte in range(256)]
+        return ManyWords(self._ranks, self.ids, alphabet)
 
     def _encode_word(self, word: str) -> str:
         symbols = bpe.merge(spell(word), self._ranks)
@@ -269,15 +244,11 @@ class GPT2Tokenizer(Tokenizer):
 
 def _count_words(texts: str | Iterable[str]) -> Counter[str]:
     """{word: how often it occurs in the texts}. No word goes on across `<|endoftext|>`."""
-    runs = Counter()  # the same run always has the same words: it is split once
+    counts = Counter()
     for text in pieces_of(texts):
         for document in text.split(END_OF_TEXT):
-            runs.update(runs_of(document))
-    words = Counter()
-    for run, n in runs.items():
-        for word in WORD.findall(run):
-            words[word] += n
-    return words
+            counts.update(words.count_words(document))
+    return counts
 
 
 def _split_at(text: str, tokens: Collection[str]) -> list[str]:
