@@ -1,7 +1,10 @@
 """The Korean edition of lessons 00 to 09 and of the README: complete, as new as its original, and true to it."""
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -271,6 +274,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         (["--new", "77"], "there is no lesson '77'"),
         (["--new", "../03"], "give two digits"),
         (["--accept", "03", "x"], "the second is the number of a cell"),
+        (["--accept", "03", "²"], "the second is the number of a cell"),
+        (["--accept", "03", "9" * 5000], "the second is the number of a cell"),
         (["--accept", "03", "2"], "has no cell 2"),
     ],
 )
@@ -278,3 +283,90 @@ def test_a_wrong_command_line_is_one_line(given, said, capsys):
     assert edition.main(given) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_new_and_accept_exclude_each_other(capsys):
+    with pytest.raises(SystemExit) as ended:
+        edition.main(["--new", "03", "--accept", "03", "0"])
+    assert ended.value.code == 2 and "not allowed with" in capsys.readouterr().err
+
+
+def damaged(path: Path, way: str) -> None:
+    """Make a file that cannot be read."""
+    if way == "a folder":
+        path.mkdir()
+    elif way == "not UTF-8":
+        path.write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize("way", ["missing", "a folder", "not UTF-8"])
+@pytest.mark.parametrize("given", [[], ["--new", "README"]])
+def test_an_original_that_cannot_be_read_is_one_line_and_status_2(given, way, tmp_path, monkeypatch, capsys):
+    damaged(tmp_path / "README.md", way)
+    monkeypatch.setattr(edition, "README", tmp_path / "README.md")
+    assert edition.main(given) == 2
+    error = capsys.readouterr().err
+    assert "README.md" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("way", ["a folder", "not UTF-8"])
+@pytest.mark.parametrize("given", [[], ["--accept", "03", "0"]])
+def test_a_translation_that_cannot_be_read_is_one_line_and_status_2(given, way, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(edition, "HERE", tmp_path)
+    damaged(tmp_path / "03_attention.md", way)
+    assert edition.main(given) == 2
+    error = capsys.readouterr().err
+    assert "03_attention.md" in error and error.count("\n") == 1
+
+
+def test_a_lesson_that_is_not_utf_8_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
+    damaged(tmp_path / "03_attention.py", "not UTF-8")
+    monkeypatch.setattr(edition, "LESSONS", tmp_path)
+    assert edition.main(["--new", "03"]) == 2
+    assert "which is not UTF-8" in capsys.readouterr().err
+
+
+def test_an_interrupted_writer_leaves_the_old_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(edition, "HERE", tmp_path)
+    path, lesson = tmp_path / "03_attention.md", edition.lesson_of("03")
+    path.write_text(edition.skeleton(lesson), encoding="utf-8")
+    before = path.read_bytes()
+
+    def half(self, text, **options):
+        self.write_bytes(text.encode()[:10])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(KeyboardInterrupt):
+        edition.accept(lesson, 0)
+    assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def started(*words: str, **options) -> subprocess.Popen:
+    """The command in a process of its own, which finds no other package than that of this clone."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, str(SCRIPT), *words]
+    return subprocess.Popen(command, env=environment, cwd=SCRIPT.anchor, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_the_command_uses_the_package_of_its_own_clone(tmp_path):
+    (tmp_path / "minigpt").mkdir()
+    (tmp_path / "minigpt" / "__init__.py").write_text("raise SystemExit('another package')", encoding="utf-8")
+    command = [sys.executable, str(SCRIPT), "--new", "03"]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0 and "# Lesson 03" in done.stdout, done.stderr
+
+
+def test_a_reader_that_has_gone_is_no_traceback():
+    with started("--new", "03", stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", 141)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_one_line_and_status_2():
+    with open("/dev/full", "w", encoding="utf-8") as full, started("--new", "03", stdout=full) as process:
+        assert process.stderr.read() == "the output: No space left on device\n"
+        assert process.wait() == 2

@@ -118,9 +118,30 @@ def test_the_facts_of_a_lesson_are_its_minutes_its_exercises_and_its_page_for_te
 
 
 def test_times_in_korean():
-    korean_time = part("pages").korean_time
+    korean_time, times_of = part("pages").korean_time, part("course").times_of
     said = ["10 seconds", "about 30 seconds", "a minute", "under a minute", "about two minutes"]
-    assert [korean_time(text) for text in said] == ["약 10초", "약 30초", "약 1분", "1분 이내", "약 2분"]
+    times = [times_of(f"Reading: 5 minutes. Running: {text}.") for text in said]
+    assert [korean_time(time) for time in times] == ["약 10초", "약 30초", "약 1분", "1분 이내", "약 2분"]
+    assert [time.seconds for time in times] == [10, 30, 60, 60, 120]
+
+
+def test_what_a_lesson_says_of_itself_is_what_the_classroom_reads():
+    from minigpt.learn.classroom import course as classroom
+
+    course, known = part("course"), classroom.lessons()
+    for path in LESSONS:
+        text = path.read_text(encoding="utf-8")
+        lesson = known[path.name[:2]]
+        assert course.title_of(text).lower() == lesson.title.lower()
+        assert course.times_of(text).reading == lesson.minutes
+        assert re.fullmatch(r"(about )?\w+ (second|minute)s?", course.times_of(text).running), path.name
+
+
+def test_every_part_of_the_course_has_a_title_in_both_languages():
+    course = part("course")
+    assert all(len(course.WORDS[language]["parts"]) == len(course.PARTS) for language in ("en", "ko"))
+    numbers = [0, 8, 9, 19, 20, 34]
+    assert course.by_part(numbers, lambda number: number) == [(0, [0, 8]), (1, [9]), (2, [19]), (3, [20]), (4, [34])]
 
 
 def test_the_glossary_has_every_term_and_leads_to_its_lesson(site):
@@ -222,9 +243,10 @@ def test_a_lesson_runs_once_and_again_when_its_code_changes_and_not_for_its_pros
     small_lesson(tmp_path, LESSON.replace("a small one", "a little one"))
     again = lessons.executed([path], tmp_path / "cache", 1, said.append)["98_small"]
     assert notebooks.printed(again) == "six 6\n42\n" and "a little one" in again.cells[0].source
-    assert [line.partition(",")[2] for line in said if "lessons" in line] == [
-        " 1 of them to run, 1 at a time", "", " 0 of them to run, 1 at a time",
-    ]  # fmt: skip
+    assert [line for line in said if "to run" in line] == [
+        "1 lesson; to run now: 1, 1 at a time",
+        "1 lesson; to run now: 0, 1 at a time",
+    ]
     cache = lessons.cache_in(tmp_path / "cache")
     assert lessons.cached(cache, small_lesson(tmp_path, LESSON.replace("7 * number", "8 * number"))) is None
 
@@ -239,17 +261,43 @@ def test_what_a_kernel_sends_in_pieces_is_one_output_without_warnings():
     assert [output.get("text", "picture") for output in made] == ["a: b\n", "picture", "c\n"]
 
 
+def old_site(folder: Path) -> None:
+    """A built site, which a new one may replace."""
+    folder.mkdir()
+    (folder / "index.html").write_text("the old site", encoding="utf-8")
+    (folder / part("build").MARK).write_text("", encoding="utf-8")
+
+
+def test_lessons_write_their_pictures_beside_the_cache_and_import_what_lies_beside_them(tmp_path):
+    (tmp_path / "lessons").mkdir()
+    (tmp_path / "lessons" / "beside_it.py").write_text("number = 7", encoding="utf-8")
+    code = LESSON + "import beside_it\nfrom pathlib import Path\nPath(f'{beside_it.number}.txt').touch()\n"
+    part("lessons").executed([small_lesson(tmp_path / "lessons", code)], tmp_path / "cache", 1, lambda text: None)
+    assert (tmp_path / "cache" / "drawn" / "7.txt").exists()
+    assert not (tmp_path / "lessons" / "7.txt").exists()
+
+
+def test_only_old_caches_are_removed(tmp_path):
+    lessons = part("lessons")
+    others = ["mine", "drawn", "0123456789abc", "0123456789ab.txt"]
+    for age, name in enumerate([*others, *(f"{number:012x}" for number in range(4))]):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (age, age))
+    lessons.cache_in(tmp_path)
+    kept = [lessons.digest(), "000000000002", "000000000003"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, *kept])
+
+
 def test_a_lesson_that_fails_stops_the_build_and_its_cell_is_named(tmp_path, monkeypatch, capsys):
     build, lessons = part("build"), part("lessons")
     path = small_lesson(tmp_path, LESSON.replace("number == 6", "number == 5"))
     monkeypatch.setattr(lessons, "files", lambda numbers: [path])
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "index.html").write_text("the old site", encoding="utf-8")
+    old_site(tmp_path / "site")
     status = build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")])
     said = capsys.readouterr().err
     assert status == 1
     assert said == "site: 98_small.py, cell 2 (line 11): AssertionError: the number is six\n"
-    assert [file.name for file in (tmp_path / "site").iterdir()] == ["index.html"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["98_small.py", "site", "work"]
     assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == "the old site"
 
 
@@ -259,13 +307,12 @@ def test_a_page_that_is_not_right_leaves_the_old_site(tmp_path, monkeypatch, cap
     monkeypatch.setattr(lessons, "files", lambda numbers: [path])
     monkeypatch.setattr(lessons, "executed", lambda *_: {"98_small": lessons.read(path)})
 
-    def write_sources(notebooks, source, language):
+    def write_sources(notebooks, source, language, plots):
         source.mkdir(parents=True)
         (source / "index.md").write_text("# A page\n\n[gone](no_such_page.md)\n", encoding="utf-8")
 
     monkeypatch.setattr(build, "write_sources", write_sources)
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "index.html").write_text("the old site", encoding="utf-8")
+    old_site(tmp_path / "site")
     status = build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")])
     said = capsys.readouterr().err
     assert status == 2
@@ -285,25 +332,74 @@ def test_a_wrong_number_or_a_missing_library_is_one_line_and_status_2(monkeypatc
     assert said.count("\n") == 1
 
 
-def test_a_folder_that_is_no_site_is_not_replaced(tmp_path, monkeypatch, capsys):
+def nothing_runs(monkeypatch, build) -> None:
+    """Lessons that would run are a failure of the test."""
+    monkeypatch.setattr(part("lessons"), "executed", lambda *_: pytest.fail("the lessons have run"))
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "index.html"])
+def test_a_folder_that_was_not_written_here_is_not_replaced(name, tmp_path, monkeypatch, capsys):
     build = part("build")
-    monkeypatch.setattr(build, "build", lambda settings, clock: None)
-    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    nothing_runs(monkeypatch, build)
+    (tmp_path / name).write_text("mine", encoding="utf-8")
     assert build.main(["--out", str(tmp_path), "--work", str(tmp_path / "work")]) == 2
     said = capsys.readouterr().err
-    assert "is not empty, and no built site" in said and said.count("\n") == 1
+    assert "is not empty, and has no built-by-minigpt.txt" in said and said.count("\n") == 1
+    assert build.main(["--out", str(tmp_path / name), "--work", str(tmp_path / "work")]) == 2
+    assert "is a file: give a folder to --out" in capsys.readouterr().err
     assert build.main(["--out", str(tmp_path / "site"), "--jobs", "0"]) == 2
     assert capsys.readouterr().err.startswith("site: jobs is 0")
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    assert build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "site" / "work")]) == 2
+    assert "which the new site replaces" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_the_new_site_takes_the_place_of_the_old_one(tmp_path):
-    new, out = tmp_path / "site.new", tmp_path / "site"
-    for folder, text in ((new, "new"), (out, "old")):
-        folder.mkdir()
-        (folder / f"{text}.html").write_text(text, encoding="utf-8")
-    part("build").replace(new, out)
-    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+def test_a_folder_that_cannot_be_written_is_found_before_lessons_run(tmp_path, monkeypatch, capsys):
+    build = part("build")
+    nothing_runs(monkeypatch, build)
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    for given in (["--work", str(tmp_path / "mine.txt")], ["--out", str(tmp_path / "mine.txt" / "site")]):
+        work = ["--work", str(tmp_path / "work")] if "--work" not in given else ["--out", str(tmp_path / "site")]
+        assert build.main([*given, *work]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("site: ") and "mine.txt" in said and said.count("\n") == 1
+
+
+def test_an_interrupted_build_is_one_line_and_status_130(tmp_path, monkeypatch, capsys):
+    build = part("build")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(part("lessons"), "executed", interrupted)
+    assert build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work")]) == 130
+    assert capsys.readouterr().err == "site: interrupted; what has run is kept\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+def test_builds_with_the_same_work_folder_exclude_each_other(tmp_path, monkeypatch, capsys):
+    build, filelock = part("build"), part("filelock")
+    monkeypatch.setattr(build, "build", lambda settings, clock: pytest.fail("it was built"))
+    with filelock.FileLock(tmp_path / "lock"):
+        for only in ([], ["--only", "05"]):
+            assert build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path), *only]) == 2
+            assert capsys.readouterr().err.startswith(f"site: another build uses {tmp_path}")
+
+
+def test_the_new_site_takes_the_place_of_the_old_one_and_neighbours_stay(tmp_path):
+    build, out = part("build"), tmp_path / "site"
+    for name in ("site", "site.new", "site.old"):
+        old_site(tmp_path / name)
+    with build.beside(out) as new:
+        new.mkdir()
+        (new / "new.html").write_text("new", encoding="utf-8")
+        build.replace(new, out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["site", "site.new", "site.old"]
+    assert [path.name for path in out.iterdir()] == ["new.html"]
+    assert (tmp_path / "site.old" / "index.html").exists() and (tmp_path / "site.new" / "index.html").exists()
+    with build.beside(out) as new, pytest.raises(part("minigpt.errors").InputError, match="has no built-by-minigpt"):
+        new.mkdir()
+        build.replace(new, out)
     assert [path.name for path in out.iterdir()] == ["new.html"]
 
 

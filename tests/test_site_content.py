@@ -125,12 +125,12 @@ def test_mistakes_are_named_and_never_mended(pages):
 
 
 def test_lessons_know_their_operations_and_operations_their_lessons():
-    assert operations.operations_of("05_gelu_and_the_mlp")[:2] == ["gelu", "mlp"]
-    assert operations.operations_of("06_layernorm")[:2] == ["layernorm", "rmsnorm"]
-    assert operations.operations_of("no_lesson") == []
+    assert sources.operations_of("05_gelu_and_the_mlp")[:2] == ["gelu", "mlp"]
+    assert sources.operations_of("06_layernorm")[:2] == ["layernorm", "rmsnorm"]
+    assert sources.operations_of("no_lesson") == []
     for op in ops.names:
         there = [lesson for group in sources.citing(op).values() for lesson in group]
-        assert there and all(op in operations.operations_of(lesson.name) for lesson in there)
+        assert there and all(op in sources.operations_of(lesson.name) for lesson in there)
     assert all(operations.linked(op) == f"[`{op}`](#op-{op.replace('_', '-')})" for op in ops.names)
 
 

@@ -11,15 +11,19 @@ with `README.md` in the same way: a line `<!-- of 1a2b3c4d -->` stands above eac
 
 import argparse
 import hashlib
+import os
 import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from minigpt.errors import InputError
-from minigpt.learn.cells import cells
-
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent))  # this clone's package, installed or not
+
+from minigpt.errors import InputError  # noqa: E402
+from minigpt.files.disk import read_text, write_text  # noqa: E402
+from minigpt.learn.cells import cells  # noqa: E402
+
 LESSONS = HERE.parent
 README = LESSONS.parent / "README.md"
 KOREAN_README = LESSONS.parent / "README.ko.md"
@@ -48,9 +52,9 @@ def digest_of(text: str) -> str:
 def read(path: Path) -> list[Piece]:
     """The cells of a file of Korean prose, in its order: (number, digest, text) each.
 
-    Raises InputError where text stands above the first marker, or a marker cannot be read.
+    Raises InputError where the file cannot be read, text stands above the first marker, or a marker is none.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_text(path).splitlines()
     found: list[tuple[int, str, list[str]]] = []
     for count, line in enumerate(lines, start=1):
         marker = CELL.match(line)
@@ -66,7 +70,11 @@ def read(path: Path) -> list[Piece]:
 
 
 def originals(lesson: Path) -> dict[int, str]:
-    """The English prose of a lesson: for the number of each cell of prose its text."""
+    """The English prose of a lesson: for the number of each cell of prose its text.
+
+    Raises InputError where the file cannot be read, or has no cells.
+    """
+    read_text(lesson)
     return {number: cell.prose.strip() for number, cell in enumerate(cells(lesson)) if not cell.is_code}
 
 
@@ -127,15 +135,18 @@ def skeleton(lesson: Path) -> str:
 
 
 def accept(lesson: Path, number: int) -> None:
-    """Give this cell the digest of its original as it is now. Raises InputError where either file lacks the cell."""
+    """Give this cell the digest of its original as it is now; the file is written whole, or stays as it is.
+
+    Raises InputError where either file lacks the cell, and where the file cannot be read or written.
+    """
     path = korean_of(lesson)
     english = originals(lesson)
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = read_text(path) if path.exists() else ""
     marker = re.compile(rf"^<!-- cell {number} [0-9a-f]{{8}} -->$", re.MULTILINE)
     if number not in english or not marker.search(text):
         raise InputError(f"{path.name} or {lesson.name} has no cell {number}: `--new {lesson.name[:2]}` lists all")
     marked = marker.sub(f"<!-- cell {number} {digest_of(english[number])} -->", text)
-    path.write_text(marked, encoding="utf-8", newline="\n")
+    write_text(path, marked)
 
 
 # --- the README ------------------------------------------------------------------------------------------------------
@@ -192,35 +203,58 @@ def report() -> list[str]:
         there = complaints(originals(lesson), read(path)) if path.exists() else ["is missing"]
         found += [f"{path.name}: {complaint}" for complaint in there]
     if KOREAN_README.exists():
-        both = [path.read_text(encoding="utf-8") for path in (README, KOREAN_README)]
+        both = [read_text(path) for path in (README, KOREAN_README)]
         found += [f"{KOREAN_README.name}: {complaint}" for complaint in readme_complaints(*both)]
     return found
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command. Returns its exit status: 1 where something is to be done, 2 for a mistake in the command line."""
+def options(words: list[str] | None) -> argparse.Namespace:
+    """The command line. Ends the program with status 2 for one that cannot be read."""
     parser = argparse.ArgumentParser(prog="python lessons/ko/edition.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--new", metavar="NN", help="print markers and English text of this lesson, or of README")
-    parser.add_argument("--accept", nargs=2, metavar=("NN", "CELL"), help="this cell is as new as its original")
-    given = parser.parse_args(arguments)
-    try:
-        if given.new:
-            is_readme = given.new == "README"
-            print(readme_skeleton(README.read_text(encoding="utf-8")) if is_readme else skeleton(lesson_of(given.new)))
-            return 0
-        if given.accept:
-            number, cell = given.accept
-            if not cell.isdigit():
-                raise InputError(f"--accept {number} {cell}: the second is the number of a cell, such as 4")
-            accept(lesson_of(number), int(cell))
-        found = report()
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print("\n".join(found) or "every cell is as new as its original")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--new", metavar="NN", help="print markers and English text of this lesson, or of README")
+    one.add_argument("--accept", nargs=2, metavar=("NN", "CELL"), help="this cell is as new as its original")
+    return parser.parse_args(words)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what the command line says. Returns 0, or 1 where something is to be done. Raises InputError."""
+    if given.new:
+        text = readme_skeleton(read_text(README)) if given.new == "README" else skeleton(lesson_of(given.new))
+        print(text, flush=True)
+        return 0
+    if given.accept:
+        number, cell = given.accept
+        if not re.fullmatch("[0-9]{1,4}", cell):
+            raise InputError(f"--accept {number} {cell}: the second is the number of a cell, such as 4")
+        accept(lesson_of(number), int(cell))
+    found = report()
+    print("\n".join(found) or "every cell is as new as its original", flush=True)
     return 1 if found else 0
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command. Returns its exit status: 1 where something is to be done, 2 where something is wrong.
+
+    141: the reader of the output has gone.
+    """
+    try:
+        return run(options(words))
+    except InputError as error:
+        message = str(error)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python writes what is left when it ends
+        return 141
+    except OSError as error:
+        message = f"{error.filename or 'the output'}: {error.strerror or error}"
+    print(message, file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")
-    sys.exit(main())
+    status = main()
+    if status == 2:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the disk may be full
+    sys.exit(status)

@@ -2,19 +2,17 @@
 
 import ast
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).resolve().parent)]  # the files beside this one
+import markup
+import operations
+from course import ROOT
+from markup import code, fence
+from sources import api_label
 
-import markup  # noqa: E402
-import operations  # noqa: E402
-from markup import code, fence  # noqa: E402
-from sources import ROOT, api_label  # noqa: E402
-
-import minigpt  # noqa: E402
-from minigpt import ops  # noqa: E402
+import minigpt
+from minigpt import ops
 
 HOME = ROOT / "minigpt"
 WIDTH = 88  # columns of a signature, before it is broken into lines
@@ -307,7 +305,3 @@ def _call(name: str, arguments: list[str], returned: str = "") -> str:
         return short
     inside = "\n".join(f"    {argument}," for argument in arguments)
     return f"{name}(\n{inside}\n){returned}"
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -5,23 +5,20 @@ import hashlib
 import html
 import itertools
 import json
-import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent)]  # the files beside this one
-
-import figures  # noqa: E402
-import markup  # noqa: E402
-import results  # noqa: E402
-from markup import code, escaped, fence  # noqa: E402
-from sources import HERE, RESULTS, ROOT  # noqa: E402
+import figures
+import markup
+import results
+from course import HERE, ROOT
+from markup import code, escaped, fence
+from sources import RESULTS
 
 SCRIPTS = ROOT / "benchmarks"
 MOST = 10  # columns of a table
-DRAWN = ROOT / "build" / "site" / "plots"  # git ignores it
 
 
-def write(folder: Path, drawn: Path = DRAWN) -> list[Path]:
+def write(folder: Path, drawn: Path) -> list[Path]:
     """Write `index.md` and a page for each file of benchmarks/results, as MyST Markdown. Returns their paths.
 
     drawn: a folder that keeps plots, so that they are drawn again only where their result or the code has changed.
@@ -238,7 +235,3 @@ def _cell(value: object) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{escaped(key)}: {_cell(one)}" for key, one in value.items())
     return escaped(str(value))
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from bs4 import BeautifulSoup
-from pages import WORDS
+from course import WORDS
 
 LEFT_OUT = ".headerlink, .facts"  # what a printed page does not need
 KEPT_SCRIPTS = re.compile(r"mathjax|MathJax")

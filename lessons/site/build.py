@@ -1,43 +1,53 @@
 """Build the site of the course: `python lessons/site/build.py`.
 
 It runs every lesson as a notebook (two at a time; what has not changed comes from a cache), writes the sources of all
-pages into `build/site/source`, lets Sphinx make the pages beside the old site, and puts the new site into its place
-only when all of it is there. It needs the extra `site`, and no network.
+pages into `build/site/source-en` and `-ko`, lets Sphinx make the pages beside the old site, and puts the new site into
+its place only when all of it is there. It needs the extra `site`, and no network.
 """
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
+import io
 import os
 import shutil
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path[:0] = [str(ROOT), str(HERE)]  # this clone's package, and the files beside this one
+sys.path[:0] = [str(HERE.parent.parent), str(HERE), str(HERE / "landing")]  # this clone's package, and our own files
+
+from course import ROOT  # noqa: E402
 
 from minigpt.errors import InputError, check_number  # noqa: E402
 
 WORK = ROOT / "build" / "site"  # caches and sources; git ignores it
+MARK = "built-by-minigpt.txt"  # in a built site: such a folder may be replaced
+MARK_TEXT = "python lessons/site/build.py has written this folder. It replaces all of it when it runs again.\n"
 NEEDED = ("sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykernel", "furo", "bs4")
 
 
 def options(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line, with the folders that it does not name."""
+    """The command line, with the folders that it does not name.
+
+    All builds with the same --work share its cache and its lock. The sources and pages of a build of a few lessons are
+    in a folder of their own, so that those of the whole site stay as they are.
+    """
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     reader.add_argument("--out", type=Path, help="folder of the built site (default: site/, or build/site/try/site)")
     reader.add_argument("--work", type=Path, default=WORK, help="folder of caches (default: build/site/)")
     reader.add_argument("--jobs", type=int, default=2, help="how many lessons run at a time (default: 2)")
     reader.add_argument("--only", nargs="+", metavar="NN", default=[], help="only these lessons, to try something")
     given = reader.parse_args(words)
-    given.cache = given.work.resolve() / "notebooks"
-    if given.only:
-        given.work = given.work / "try"  # the sources and pages of the whole site stay as they are
-    given.out = (given.out or (given.work / "site" if given.only else ROOT / "site")).resolve()
+    given.work = given.work.resolve()
+    given.pages = given.work / "try" if given.only else given.work
+    given.out = (given.out or (given.pages / "site" if given.only else ROOT / "site")).resolve()
     return given
 
 
@@ -51,15 +61,27 @@ def check_extra() -> None:
 
 
 def check_options(given: argparse.Namespace) -> None:
-    """Raise InputError for a number of jobs that is none, and for a folder that holds something else than a site."""
+    """Raise InputError for a number of jobs that is none, and for an --out that must not be replaced."""
     check_number("jobs", given.jobs, "1 or more", least=1)
-    if given.out.exists() and not (given.out / "index.html").is_file():
-        if not given.out.is_dir() or any(given.out.iterdir()):
-            raise InputError(f"{given.out} is not empty, and no built site: give another folder to --out")
+    check_out(given.out)
+    if given.work.is_relative_to(given.out):
+        raise InputError(f"--work {given.work} is in {given.out}, which the new site replaces: give another folder")
+
+
+def check_out(out: Path) -> None:
+    """Raise InputError for a file, and for a folder with something in it that was not written here."""
+    if out.is_dir():
+        if any(out.iterdir()) and not (out / MARK).is_file():
+            raise InputError(
+                f"{out} is not empty, and has no {MARK}, so its files may be yours: give another folder to --out, or "
+                f"remove this one yourself"
+            )
+    elif out.exists():
+        raise InputError(f"{out} is a file: give a folder to --out")
 
 
 class Clock:
-    """Says what is done now, and, at the end of it, how many seconds it took."""
+    """Says what is done now; in front of it stand the seconds since the start."""
 
     def __init__(self):
         self.began = time.perf_counter()
@@ -68,50 +90,53 @@ class Clock:
         print(f"{time.perf_counter() - self.began:6.1f} s  {text}", flush=True)
 
 
-def call(name: str, folder: Path) -> list[Path]:
-    """Pages of a file beside this one: its `write(folder)`, which returns what it has written. [] without the file."""
-    if not (HERE / f"{name}.py").exists():
-        return []
-    return importlib.import_module(name).write(folder)
-
-
-def write_sources(notebooks: dict, source: Path, language: str) -> None:
+def write_sources(notebooks: dict, source: Path, language: str, plots: Path) -> None:
     """The sources of all pages of one language, in `source`; what has not changed keeps its time.
 
-    notebooks: {"03_attention": the executed notebook}.
+    notebooks: {"03_attention": the executed notebook}. plots: the folder that keeps those of the benchmarks.
     """
+    import api
+    import operations
     import pages
     from folder import Folder
 
-    fresh = source.with_name(source.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    if language == "en":
-        for name in pages.OTHERS:
-            (fresh / name).mkdir()
-            call(name, fresh / name)
-    pages.write(notebooks, fresh, language)
-    pages.write_index(notebooks, fresh, language)
-    Folder(source).become(fresh)
+    import benchmarks
+
+    source.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{source.name}-", dir=source.parent) as name:
+        fresh = Path(name)
+        if language == "en":
+            operations.write(fresh / "operations")
+            api.write(fresh / "api")
+            benchmarks.write(fresh / "benchmarks", plots)
+        pages.write(notebooks, fresh, language)
+        pages.write_index(notebooks, fresh, language)
+        Folder(source).become(fresh)
 
 
-def make_pages(source: Path, html: Path, doctrees: Path, language: str, settings: argparse.Namespace) -> None:
-    """Let Sphinx make the pages that have changed. Raises InputError where it warns: a link or a picture is missing.
+def make_pages(source: Path, html: Path, doctrees: Path, language: str, settings: argparse.Namespace) -> int:
+    """Let Sphinx make the pages that have changed. Returns how often it warns.
 
-    Of a few lessons alone many links lead nowhere: that is said, and no error.
+    Raises InputError where a page cannot be made, and, for the whole site, where it warns: a link or a picture is
+    missing. Of a few lessons alone many links lead nowhere: those warnings are counted, and not shown.
     """
     from sphinx.cmd.build import main as sphinx
 
     os.environ["MINIGPT_SITE_LANGUAGE"] = language
     words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-j", str(settings.jobs)]
     words += [] if settings.only else ["-W", "--keep-going"]
-    if sphinx([*words, str(source), str(html)]) != 0:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said) if settings.only else contextlib.nullcontext():
+        status = sphinx([*words, str(source), str(html)])
+    if status != 0:
+        sys.stderr.write(said.getvalue())
         raise InputError(f"Sphinx warns about the pages in {source}: its lines stand above. Nothing was replaced.")
+    return said.getvalue().count("WARNING")
 
 
 def relabel(folder: Path) -> None:
     """Give Korean labels to what the theme tells screen readers."""
-    from pages import WORDS
+    from course import WORDS
 
     for path in folder.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
@@ -120,55 +145,69 @@ def relabel(folder: Path) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def landing(source: Path, built: Path, language: str) -> None:
-    """index.html and explorer.html, over those of Sphinx: `landing/landing.py` writes them."""
-    if (HERE / "landing" / "landing.py").exists():
-        sys.path.insert(0, str(HERE / "landing"))
-        importlib.import_module("landing").write(source, built, language)
-
-
 def build(settings: argparse.Namespace, clock: Clock) -> None:
     """All steps; the old site stays until the last one."""
     import book
+    import landing
     from translation import translated
 
     import lessons
 
-    work, out = settings.work.resolve(), settings.out
+    pages, plots = settings.pages, settings.work / "plots"
     paths = lessons.files(settings.only)
-    notebooks = lessons.executed(paths, settings.cache, settings.jobs, clock.step)
-    editions = {"en": notebooks, "ko": translated(notebooks)}
-    built = out.with_name(out.name + ".new")
-    shutil.rmtree(built, ignore_errors=True)
-    for language, its_notebooks in editions.items():
-        if not its_notebooks:
-            continue
-        source, html = work / f"source-{language}", work / f"html-{language}"
-        write_sources(its_notebooks, source, language)
-        clock.step(f"{language}: sources written; pages")
-        make_pages(source, html, work / f"doctrees-{language}", language, settings)
-        place = built if language == "en" else built / language
-        shutil.copytree(html, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "_sources", "objects.inv"))
-        shutil.copytree(source / "_extra", place, dirs_exist_ok=True)
-        if language == "ko":
-            relabel(place)
-        book.write(its_notebooks, place, language)
-        landing(source, place, language)
-    replace(built, out)
+    with beside(settings.out) as built:
+        notebooks = lessons.executed(paths, settings.work / "notebooks", settings.jobs, clock.step)
+        editions = {"en": notebooks, "ko": translated(notebooks)}
+        for language, its_notebooks in editions.items():
+            if not its_notebooks:
+                continue
+            source, html = pages / f"source-{language}", pages / f"html-{language}"
+            write_sources(its_notebooks, source, language, plots)
+            clock.step(f"{language}: sources written; pages")
+            if warnings := make_pages(source, html, pages / f"doctrees-{language}", language, settings):
+                clock.step(f"{language}: {warnings} warnings of Sphinx: links to pages that this build leaves out")
+            place = built if language == "en" else built / language
+            not_copied = shutil.ignore_patterns(".*", "_sources", "objects.inv")
+            shutil.copytree(html, place, dirs_exist_ok=True, ignore=not_copied)
+            shutil.copytree(source / "_extra", place, dirs_exist_ok=True)
+            if language == "ko":
+                relabel(place)
+            book.write(its_notebooks, place, language)
+            landing.write(source, place, language)
+        (built / MARK).write_text(MARK_TEXT, encoding="utf-8", newline="\n")
+        replace(built, settings.out)
+
+
+@contextlib.contextmanager
+def beside(out: Path) -> Iterator[Path]:
+    """Yields a path for the new site, in a temporary folder on the same disk as `out`.
+
+    So a folder in which nothing can be written is found before the lessons run.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
+        yield Path(folder, "new")
 
 
 def replace(built: Path, out: Path) -> None:
-    """The finished folder takes the place of the old one."""
-    old = out.with_name(out.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
+    """The finished folder takes the place of the old one, which is moved to the folder in which the new one was made.
+
+    Raises InputError where something that was not written here has come into `out` in the meantime.
+    """
+    check_out(out)
+    old = built.with_name("old")
     if out.exists():
         out.rename(old)
-    built.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        built.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        raise
 
 
 def main(words: list[str] | None = None) -> int:
-    """Exit status: 0; 1 if a lesson fails; 2 if something is missing or a page is not right."""
+    """Exit status: 0; 1 if a lesson fails; 2 if something is missing or a page is not right; 130 after Ctrl-C."""
     settings, clock = options(words), Clock()
     try:
         check_extra()
@@ -177,13 +216,21 @@ def main(words: list[str] | None = None) -> int:
         with FileLock(settings.work / "lock", timeout=0):
             build(settings, clock)
     except Timeout:
-        print(f"site: another build uses {settings.work}: wait for its end, or give --work", file=sys.stderr)
-        return 2
+        return wrong(f"another build uses {settings.work}: wait for its end, or give --work", 2)
     except InputError as error:
-        print(f"site: {error}", file=sys.stderr)
-        return 1 if type(error).__name__ == "LessonFailed" else 2
+        return wrong(str(error), getattr(error, "status", 2))
+    except OSError as error:
+        return wrong(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
+    except KeyboardInterrupt:
+        return wrong("interrupted; what has run is kept", 130)
     clock.step(f"the site: {settings.out}/index.html")
     return 0
+
+
+def wrong(message: str, status: int) -> int:
+    """Print what is wrong; returns the exit status."""
+    print(f"site: {message}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

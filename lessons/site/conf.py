@@ -2,17 +2,14 @@
 
 import os
 import shutil
-import tomllib
 from importlib.metadata import files
 from pathlib import Path
 
+import course
 import narrow
-
-HERE = Path(__file__).resolve().parent
 LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
-WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))[LANGUAGE]
-HAS_KOREAN = any((HERE.parent / "ko").glob("[0-9][0-9]_*.md"))
-HAS_EXPLORER = (HERE / "landing" / "landing.py").exists()
+WORDS = course.WORDS[LANGUAGE]
+HAS_KOREAN = any((course.LESSONS / "ko").glob("[0-9][0-9]_*.md"))
 
 project = "minigpt"
 html_title = "minigpt"
@@ -73,7 +70,7 @@ def copy_mathjax(app, error) -> None:
 def quick_links() -> list[tuple[str, str, str]]:
     """(address from the top of this edition, its title, its language if it is another one) of pages beside these."""
     top = "" if LANGUAGE == "en" else "../"
-    found = [(f"{top}explorer.html?lang={LANGUAGE}", WORDS["explorer"], "")] if HAS_EXPLORER else []
+    found = [(f"{top}explorer.html?lang={LANGUAGE}", WORDS["explorer"], "")]
     found.append(("book.html", WORDS["book"], ""))
     if LANGUAGE == "ko":
         found.append(("../index.html", WORDS["other"], "en"))

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import jupytext
 import nbformat
 import psutil
+from course import LESSONS, ROOT, times_of
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from nbclient import NotebookClient
@@ -30,19 +31,24 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from minigpt.errors import InputError
 from minigpt.learn.cells import cells
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-LESSONS = ROOT / "lessons"
 SEEN = ("minigpt/**/*", "data/**/*", "benchmarks/results/*.json", "lessons/[!0-9]*.py")  # by lessons, when they run
 UNSEEN = {".js", ".html", ".css", ".md", ".pyc"}  # of the browser, of readers, or made by Python
 LIBRARIES = ("numpy", "matplotlib", "regex", "safetensors", "ipykernel")
 LIMIT = 900  # seconds for one cell
 KEPT = 3  # folders of the cache
+DIGEST = re.compile("[0-9a-f]{12}")  # the name of such a folder
+DRAWN = "drawn"  # beside them: what lessons write, pictures above all
 os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the kernel of this Python, not one of the user's
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 
 class LessonFailed(InputError):
-    """A cell of a lesson has ended with an error: the message names both, and has the error's last line."""
+    """A cell of a lesson has ended with an error: the message names both, and has the error's last line.
+
+    status: the exit status of the build.
+    """
+
+    status = 1
 
 
 class Ran(NamedTuple):
@@ -90,49 +96,44 @@ def read(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
-def minutes(path: Path) -> tuple[int, str]:
-    """What a lesson says of itself: (minutes to read, "10 seconds" to run)."""
-    said = re.search(r"# Reading: (\d+) minutes\. Running: ([^.]+)\.", path.read_text(encoding="utf-8"))
-    return int(said.group(1)), said.group(2)
+def environment(beside: Path) -> dict[str, str]:
+    """The environment of a lesson: one thread, English, this clone's package, no training of its own.
 
-
-def longest_first(path: Path) -> float:
-    """A number to sort by: minus the seconds that a lesson says it runs."""
-    said = re.search(r"Running: (?:about |under )?(\w+) (second|minute)", path.read_text(encoding="utf-8"))
-    if not said:
-        return 0.0
-    number = {"a": 1, "two": 2, "three": 3}.get(said.group(1)) or int(said.group(1))
-    return -number * (60.0 if said.group(2) == "minute" else 1.0)
-
-
-def environment() -> dict[str, str]:
-    """The environment of a lesson: one thread, English, this clone's package, no training of its own."""
+    beside: the folder of the lesson, whose other modules it imports.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in ("MINIGPT_LANG", "MINIGPT_TRAIN")}
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(ROOT), str(beside), *filter(None, [os.environ.get("PYTHONPATH")])])
     return kept | threads | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+
+
+def seconds_to_run(path: Path) -> int:
+    """The seconds that a lesson says it runs."""
+    return times_of(path.read_text(encoding="utf-8")).seconds
 
 
 # --- one lesson ------------------------------------------------------------------------------------------------------
 
 
 class Runner:
-    """Runs lessons in kernels, and can stop those that run."""
+    """Runs lessons in kernels, and can stop those that run. folder: where they write their pictures."""
 
-    def __init__(self):
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.is_stopped = False
         self.clients: set[NotebookClient] = set()
         self.lock = threading.Lock()
 
     def run(self, path: Path) -> Ran:
-        """Run all cells of a lesson in the folder of the lessons. Raises LessonFailed."""
+        """Run all cells of a lesson. Raises LessonFailed."""
         notebook = read(path)
-        resources = {"metadata": {"path": str(path.parent)}}
+        resources = {"metadata": {"path": str(self.folder)}}
         client = NotebookClient(notebook, timeout=LIMIT, resources=resources, record_timing=False)
         client.extra_arguments = ["--IPKernelApp.log_level=40"]  # errors alone
         with self.lock:
             self.clients.add(client)
         try:
-            with client.setup_kernel(env=environment()):
+            with client.setup_kernel(env=environment(path.parent)):
                 for number, cell in enumerate(notebook.cells):
                     if cell.cell_type == "code":
                         self.run_cell(client, path, number)
@@ -146,6 +147,8 @@ class Runner:
 
     def run_cell(self, client: NotebookClient, path: Path, number: int) -> None:
         """Run one cell. Raises LessonFailed, which names it."""
+        if self.is_stopped:
+            raise LessonFailed(f"{place_of(path, number)}: stopped")
         try:
             client.execute_cell(client.nb.cells[number], number)
         except CellExecutionError as error:
@@ -158,6 +161,7 @@ class Runner:
 
     def stop(self) -> None:
         """End every kernel that runs: what waits for it gets a DeadKernelError."""
+        self.is_stopped = True
         with self.lock:
             running = list(self.clients)
         for client in running:
@@ -192,12 +196,13 @@ def place_of(path: Path, number: int) -> str:
 
 
 def cache_in(folder: Path, root: Path = ROOT):
-    """The cache for the package as it is now; the oldest ones of earlier days are removed."""
+    """The cache for the package as it is now; the oldest ones of earlier days are removed, and nothing else."""
     folder.mkdir(parents=True, exist_ok=True)
     here = folder / digest(root)
     here.mkdir(exist_ok=True)
     os.utime(here)
-    by_age = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    ours = [path for path in folder.iterdir() if path.is_dir() and DIGEST.fullmatch(path.name)]
+    by_age = sorted(ours, key=lambda path: path.stat().st_mtime, reverse=True)
     for old in by_age[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     cache = get_cache(here)
@@ -244,10 +249,13 @@ def executed(paths: list[Path], folder: Path, jobs: int, say: Callable[[str], No
     """
     cache = cache_in(folder, root)
     missing = [path for path in paths if cached(cache, path) is None]
-    say(f"{len(paths)} lessons, {len(missing)} of them to run, {jobs} at a time")
-    runner, used = Runner(), 0.0
+    number = "1 lesson" if len(paths) == 1 else f"{len(paths)} lessons"
+    say(f"{number}; to run now: {len(missing)}, {jobs} at a time")
+    (folder / DRAWN).mkdir(exist_ok=True)
+    runner, used = Runner(folder / DRAWN), 0.0
+    longest_first = sorted(missing, key=seconds_to_run, reverse=True)
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(timed, runner, path): path for path in sorted(missing, key=longest_first)}
+        waiting = {pool.submit(timed, runner, path): path for path in longest_first}
         try:
             for done in as_completed(waiting):
                 path, (ran, seconds) = waiting[done], done.result()

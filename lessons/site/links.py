@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from course import ROOT
+
 PAGES = {  # a file of the repository: its page, without an ending
     "README.md": "index",
     "lessons/README.md": "lessons/index",
@@ -27,7 +28,7 @@ FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
 class Site(NamedTuple):
-    """What links are made for: the folder of the sources, the pages of this edition, and is it the Korean one?"""
+    """The edition for which links are made: the folder of its sources, its pages, and its language, "en" or "ko"."""
 
     folder: Path
     docs: frozenset[str]

@@ -53,12 +53,6 @@ def words_of_picture(code: str) -> str:
     return "Picture: " + " ".join(words.split()).strip()
 
 
-def title_of(notebook) -> str:
-    """ "attention, or how a word looks back" of "# Lesson 03: attention, or how a word looks back"."""
-    title = notebook.cells[0].source.splitlines()[0].lstrip("# ")
-    return title.partition(": ")[2] or title
-
-
 def exercises(number: str, folder: Path) -> list[str]:
     """The names of the files of exercises of a lesson."""
     return [path.name for path in sorted(folder.glob(f"{number}_*.py"))]

@@ -3,18 +3,14 @@
 import html
 import inspect
 import re
-import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent)]  # the files beside this one
+import markup
+import sources
+from markup import code, escaped, fence
 
-import markup  # noqa: E402
-import sources  # noqa: E402
-from markup import code, escaped, fence  # noqa: E402
-from sources import operations_of  # noqa: E402, F401
-
-from minigpt import ops  # noqa: E402
-from minigpt.ops import reference  # noqa: E402
+from minigpt import ops
+from minigpt.ops import reference
 
 TITLES = {
     "reference": "Reference: the mathematics, for NumPy and CuPy",
@@ -308,7 +304,3 @@ def _uses(op: str) -> str:
     if callers:
         parts.append("**Callers in the package**\n\n" + markup.listed(callers))
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -1,21 +1,19 @@
 """The sources of the pages that come from lessons and READMEs, for either language."""
 
-import importlib
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 import nbformat
 import notebooks
-from links import FENCED, PAGES, ROOT, Site, rewrite
+import operations
+from course import LESSONS, ROOT, WORDS, Times, by_part, times_of, title_of
+from links import FENCED, PAGES, Site, rewrite
+from sources import operations_of
 
 import lessons
 
-HERE = Path(__file__).resolve().parent
-WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
-EXERCISES = ROOT / "lessons" / "exercises"
-PARTS = (0, 9, 15, 20, 25)  # the first lesson of each part
+EXERCISES = LESSONS / "exercises"
 OTHERS = ("operations", "api", "benchmarks")  # folders of pages that other files write
 TERMS = "\n## Terms\n"
 
@@ -96,10 +94,9 @@ def write_lesson(name: str, notebook, site: Site) -> None:
 def facts(name: str, site: Site) -> str:
     """Markdown for the place below a lesson's title: its minutes, its files, where to go from here."""
     words, number = WORDS[site.language], name[:2]
-    reading, running = lessons.minutes(ROOT / "lessons" / f"{name}.py")
-    if site.language == "ko":
-        running = korean_time(running)
-    line = [words["read"].format(minutes=reading), words["run"].format(time=running)]
+    times = times_of((LESSONS / f"{name}.py").read_text(encoding="utf-8"))
+    running = korean_time(times) if site.language == "ko" else times.running
+    line = [words["read"].format(minutes=times.reading), words["run"].format(time=running)]
     line.append(f'<a href="../notebooks/{name}.ipynb" download>{words["notebook"]}</a>')
     if (ROOT / "lessons" / "teaching" / f"{number}.md").exists():
         way = f"../teaching/{number}.md"
@@ -110,8 +107,8 @@ def facts(name: str, site: Site) -> str:
     elif (ROOT / "lessons" / "ko" / f"{name}.md").exists():
         line.append(f'<a href="../ko/lessons/{name}.html" hreflang="ko" lang="ko">{words["other"]}</a>')
     blocks = [" · ".join(line), exercises_line(number, words)]
-    if operations := operations_of(name, site):
-        blocks.append(f"{words['operations']} {', '.join(operations)}")
+    if there := operation_links(name, site):
+        blocks.append(f"{words['operations']} {', '.join(there)}")
     return ":::{container} facts\n" + "\n\n".join(blocks) + "\n:::"
 
 
@@ -122,20 +119,18 @@ def exercises_line(number: str, words: dict) -> str:
     return f"{words['exercises'].format(number=number)} {words['files']} {links}"
 
 
-def korean_time(text: str) -> str:
+def korean_time(times: Times) -> str:
     """ "about 10 seconds" -> "약 10초"; "under a minute" -> "1분 이내"."""
-    number = {"a": "1", "two": "2", "three": "3"}
-    found = re.search(r"(\w+) (second|minute)", text)
-    time = number.get(found.group(1), found.group(1)) + ("초" if found.group(2) == "second" else "분")
-    return f"{time} 이내" if text.startswith("under") else f"약 {time}"
+    words = WORDS["ko"]["times"]
+    whole_minutes = times.seconds % 60 == 0
+    number = times.seconds // 60 if whole_minutes else times.seconds
+    time = words["minutes" if whole_minutes else "seconds"].format(n=number)
+    return words["under" if times.running.startswith("under") else "about"].format(time=time)
 
 
-def operations_of(name: str, site: Site) -> list[str]:
-    """Links to the pages of the operations that a lesson is about, where the site has such pages."""
-    if not (HERE / "operations.py").exists():
-        return []
-    operations = importlib.import_module("operations")
-    found = operations.operations_of(name)
+def operation_links(name: str, site: Site) -> list[str]:
+    """Links to the pages of the operations that a lesson is about."""
+    found = operations_of(name)
     if site.language == "en":
         return [operations.linked(operation) for operation in found]
     return [f'<a href="../../operations/{operation}.html" hreflang="en">{operation}</a>' for operation in found]
@@ -162,22 +157,22 @@ def write_glossary(site: Site) -> None:
         lines.append("| " + " | ".join(columns) + " |")
     if site.language == "ko":
         lines.sort()
-        head = "# 용어집\n\n| 한국어 | 영어 | 처음 나오는 레슨 |\n|---|---|---|\n"
-    else:
-        head = "# Glossary\n\nThe terms of the lessons, in English and Korean. `minigpt learn words TERM` finds them."
-        head += "\n\n"
-        head += "| English | 한국어 | first in | in one sentence |\n|---|---|---|---|\n"
-    put(site.folder / "glossary.md", head + "\n".join(lines) + "\n")
+    words = WORDS[site.language]
+    columns = words["glossary_columns"]
+    table = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|", *lines]
+    parts = [f"# {words['glossary']}", words["glossary_text"], "\n".join(table)]
+    put(site.folder / "glossary.md", "\n\n".join(parts) + "\n")
 
 
 def write_korean_course(executed: dict, site: Site) -> None:
     """lessons/index.md of the Korean edition: the lessons that it has, and those that are in English."""
-    lines = ["# 레슨", "", "## 한국어로 읽을 수 있는 레슨", ""]
-    lines += [f"* [{name[:2]} {notebooks.title_of(notebook)}]({name}.ipynb)" for name, notebook in executed.items()]
+    words = WORDS["ko"]
+    lines = [f"# {words['course']}", "", f"## {words['lessons_in_korean']}", ""]
+    lines += [f"* [{name[:2]} {title_in(notebook)}]({name}.ipynb)" for name, notebook in executed.items()]
     others = [path for path in lessons.files() if path.stem not in executed]
-    lines += ["", "## 영어로 된 레슨", ""]
+    lines += ["", f"## {words['lessons_in_english']}", ""]
     for path in others:
-        title = capital(notebooks.title_of(lessons.read(path)))
+        title = title_of(path.read_text(encoding="utf-8"))
         lines.append(f'* <a href="../../lessons/{path.stem}.html" hreflang="en" lang="en">{path.name[:2]} {title}</a>')
     put(site.folder / "lessons" / "index.md", "\n".join(lines) + "\n")
 
@@ -190,17 +185,15 @@ def tree(caption: str, entries: list[str]) -> str:
 def lesson_trees(executed: dict, words: dict) -> list[str]:
     """The navigation of the lessons, a part for each part of the course."""
     found = []
-    for part, (first, last) in enumerate(zip(PARTS, (*PARTS[1:], 100), strict=True)):
-        names = [name for name in executed if first <= int(name[:2]) < last]
-        entries = [f"{name[:2]} {capital(notebooks.title_of(executed[name]))} <lessons/{name}>" for name in names]
-        if entries:
-            found.append(tree(words["parts"][part], entries))
+    for part, names in by_part([*executed], lambda name: int(name[:2])):
+        entries = [f"{name[:2]} {title_in(executed[name])} <lessons/{name}>" for name in names]
+        found.append(tree(words["parts"][part], entries))
     return found
 
 
-def capital(text: str) -> str:
-    """The text with a capital letter at its beginning."""
-    return text[:1].upper() + text[1:]
+def title_in(notebook) -> str:
+    """The title of a lesson from its notebook, in either language."""
+    return title_of(notebook.cells[0].source)
 
 
 def write_index(executed: dict, folder: Path, language: str) -> None:

@@ -9,6 +9,8 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+from course import HERE, LESSONS, ROOT, title_of
+
 from minigpt.learn.cells import cells
 from minigpt.learn.museum.pieces import Piece, pieces
 from minigpt.ops import cuda, fast, reference
@@ -16,9 +18,6 @@ from minigpt.ops.caches import arrays
 from minigpt.ops.cases import case
 from minigpt.ops.table import table
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-LESSONS = ROOT / "lessons"
 KERNELS = ROOT / "minigpt" / "ops" / "cuda"
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = {"reference": reference, "fast": fast, "cuda": cuda}
@@ -182,8 +181,7 @@ def _lesson(path: Path) -> Lesson:
     parts = cells(path)
     code = "\n".join(cell.source for cell in parts if cell.is_code)
     prose = "\n".join(cell.prose for cell in parts if not cell.is_code)
-    title = re.search(r"^# (?:Lesson \d+: )?(.*)$", prose, re.MULTILINE)[1]
-    return Lesson(path.stem, title[0].upper() + title[1:], code, prose)
+    return Lesson(path.stem, title_of(prose), code, prose)
 
 
 @functools.cache

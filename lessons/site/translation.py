@@ -1,21 +1,18 @@
 """The Korean edition: the same executed notebooks, with the Korean prose of `lessons/ko`."""
 
 import copy
-import importlib
 import sys
 
-from links import ROOT
+from course import LESSONS
 
-KOREAN = ROOT / "lessons" / "ko"
+KOREAN = LESSONS / "ko"
+sys.path.append(str(KOREAN))
+
+from edition import in_korean  # noqa: E402
 
 
 def translated(notebooks: dict) -> dict:
-    """{"03_attention": the notebook with Korean prose} of all lessons that have a file of it; {} where none has."""
-    if not (KOREAN / "edition.py").exists():
-        return {}
-    if str(KOREAN) not in sys.path:
-        sys.path.append(str(KOREAN))
-    in_korean = importlib.import_module("edition").in_korean
+    """{"03_attention": the notebook with Korean prose} of all lessons that have a file of it."""
     found = {}
     for name, notebook in notebooks.items():
         path = KOREAN / f"{name}.md"

@@ -11,19 +11,17 @@ import sys
 import tomllib
 from pathlib import Path
 
+import course
 import jinja2
+from course import LESSONS, ROOT, times_of, title_of
 from markupsafe import Markup, escape
 
 from minigpt.learn.explorer.job import ExploreOptions, explore
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 FIRST_COMMAND = re.compile(r"^    (python -m pip install .*)$", re.MULTILINE)
 TEN_LINES = re.compile(r"## Ten lines\n+```python\n(.*?)\n```", re.DOTALL)
-TITLE = re.compile(r"^# # Lesson \d\d: (.+)$", re.MULTILINE)
-KOREAN_TITLE = re.compile(r"^# 레슨 \d\d: (.+)$", re.MULTILINE)
 MODEL = re.compile(r"GPT-\d")  # is not broken at its hyphen
-READING = re.compile(r"^# Reading: (\d+) minutes", re.MULTILINE)
 IN_TEXT = re.compile(r"\[([^]]+)\]\(([^)]+)\)|`([^`]+)`")
 SEEDED = "import numpy; numpy.random.seed(0)\n"  # the same numbers at each build
 
@@ -34,25 +32,19 @@ def words(language: str) -> dict:
         return tomllib.load(file)
 
 
-def lessons(language: str = "en") -> list[tuple[str, str, str]]:
-    """(file, title, minutes of reading) of each lesson: ("03_attention", "Attention, or how a word looks back", "60").
+def lessons(language: str = "en") -> list[tuple[str, str, int]]:
+    """(file, title, minutes of reading) of each lesson: ("03_attention", "Attention, or how a word looks back", 60).
 
     The titles are those of the lessons, of their Korean editions, and of the words of the page, where there is none.
     """
     titles = words(language)["titles"]
     found = []
-    for path in sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py")):
+    for path in sorted(LESSONS.glob("[0-9][0-9]_*.py")):
         text = path.read_text(encoding="utf-8")
-        title = titles.get(path.name[:2]) or _title(path, text, language)
-        found.append((path.stem, title[0].upper() + title[1:], READING.search(text).group(1)))
+        titled = path if language == "en" else LESSONS / "ko" / f"{path.stem}.md"
+        title = titles.get(path.name[:2]) or title_of(titled.read_text(encoding="utf-8"))
+        found.append((path.stem, title, times_of(text).reading))
     return found
-
-
-def _title(path: Path, text: str, language: str) -> str:
-    if language == "en":
-        return TITLE.search(text).group(1)
-    korean = path.parent / "ko" / f"{path.stem}.md"
-    return KOREAN_TITLE.search(korean.read_text(encoding="utf-8")).group(1)
 
 
 def ten_lines() -> tuple[str, str]:
@@ -127,10 +119,9 @@ def contents(says: dict, addresses: Addresses, language: str) -> list[dict]:
             "address": address,
             "elsewhere": address.startswith("../"),
         })  # fmt: skip
-    starts = [part["first"] for part in says["parts"]]
-    ends = [*starts[1:], len(rows)]
-    parts = zip(says["parts"], starts, ends, strict=True)
-    return [{"title": part["title"], "lessons": rows[start:end]} for part, start, end in parts]
+    titles = course.WORDS[language]["parts"]
+    parts = course.by_part(rows, lambda row: int(row["number"]))
+    return [{"title": titles[part], "lessons": there} for part, there in parts]
 
 
 def page(built: Path, language: str) -> str:

@@ -1,0 +1,55 @@
+"""What all pages need of the course: where it is, its words in both languages, and what a lesson says of itself."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LESSONS = ROOT / "lessons"
+WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
+PARTS = (0, 9, 15, 20, 25)  # the first lesson of each part; their titles are in words.toml
+TITLE = re.compile(r"^(?:# )?# (?:Lesson|레슨) \d\d: (.+)$", re.MULTILINE)  # in a script, or in Markdown
+READING = re.compile(r"^(?:# )?Reading: (\d+) minutes\. Running: ([^.;(]+)", re.MULTILINE)
+RUNNING = re.compile(r"(\w+) (second|minute)")
+NUMBERS = {"a": 1, "two": 2, "three": 3}
+
+
+class Times(NamedTuple):
+    """What a lesson says: minutes to read it, and "about 10 seconds" to run it, which is so many seconds."""
+
+    reading: int
+    running: str
+    seconds: int
+
+
+def title_of(text: str) -> str:
+    """The title in the text of a lesson, English or Korean: "Attention, or how a word looks back".
+
+    It begins with a capital letter, as headings of pages do. Raises AttributeError where there is no title.
+    """
+    title = TITLE.search(text).group(1)
+    return title[0].upper() + title[1:]
+
+
+def times_of(text: str) -> Times:
+    """The times in the text of a lesson. Raises AttributeError where it says none."""
+    said = READING.search(text)
+    running = said.group(2).strip()
+    number, unit = RUNNING.search(running).groups()
+    seconds = (NUMBERS.get(number) or int(number)) * (60 if unit == "minute" else 1)
+    return Times(int(said.group(1)), running, seconds)
+
+
+def by_part(lessons: list, number_of) -> list[tuple[int, list]]:
+    """(index of the part, its lessons) for each part of the course that has one of these lessons.
+
+    number_of: gives the number of a lesson, such as 3.
+    """
+    found = []
+    for part, (first, end) in enumerate(zip(PARTS, (*PARTS[1:], 100), strict=True)):
+        there = [lesson for lesson in lessons if first <= number_of(lesson) < end]
+        if there:
+            found.append((part, there))
+    return found
