@@ -21,6 +21,7 @@ from minigpt import GPT2
 from minigpt.device.threads import set_threads, share
 
 PROMPT, NEW = 32, 64
+WRITERS = ("transformers", "minigpt")
 
 
 def model_of(sizes: dict) -> GPT2:
@@ -99,10 +100,7 @@ def compare(threads: int, sizes: dict, batch: int, pairs: int) -> dict[str, dict
     return {
         f"batch {batch}: transformers / minigpt": machine.ratio(times["transformers"], times["minigpt"]),
         f"batch {batch}: a token of minigpt / reading": machine.ratio(of_a_step, times["read"]),
-        f"batch {batch}: tokens per second": {
-            "above": batch * NEW / statistics.median(times["transformers"]),
-            "below": batch * NEW / statistics.median(times["minigpt"]),
-        },
+        f"batch {batch}: tokens per second": {side: batch * NEW / statistics.median(times[side]) for side in WRITERS},
     }
 
 
@@ -116,7 +114,7 @@ def main() -> None:
     sizes, rows = {"n_layer": 2, "n_embd": 256, "n_head": 4} if options.quick else {}, {}
     for batch in (1, 8):
         rows |= compare(options.threads, sizes, batch, 2 if options.quick else options.pairs)
-    print(machine.table(rows, machine.RATIO))
+    print(machine.table(rows, (*machine.RATIO, *WRITERS)))
     machine.save("decode", rows, options.threads, options.quick)
 
 

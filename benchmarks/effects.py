@@ -4,7 +4,8 @@
     python benchmarks/effects.py --quick     # a look at it
 
 All sides make the same step of `train_step.py`, each in a process of its own, in turn. "without fast mlp" has the
-reference's mlp in the place of the fast one; a ratio of 1.10 says that the step is then a tenth longer.
+reference's mlp in the place of the fast one; a ratio of 1.10 says that the step is then a tenth longer. A range that
+includes 1 says that no effect can be seen beside the noise.
 """
 
 import argparse

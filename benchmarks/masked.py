@@ -5,7 +5,8 @@
     python benchmarks/masked.py --show    # the table of what is recorded
 
 All rows see as many tokens: 1,600 updates of 768. Their exam is the same within a length of window: held-out windows
-with 15 % of the tokens covered, all by the mask. GPT-1 tells the same tokens from what stands before them.
+with 15 % of the tokens covered, all by the mask. GPT-1 tells the same tokens from what stands before them;
+nothing is covered for it.
 """
 
 import argparse

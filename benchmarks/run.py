@@ -107,8 +107,8 @@ def main() -> None:
     losses = {name: side.results[-1] for name, side in sides.items()}
     rows = {f"{steps} steps: minigpt / {name}": machine.ratio(times["minigpt"], times[name]) for name in sides}
     del rows[f"{steps} steps: minigpt / minigpt"]
-    rows |= {f"{steps} steps: validation loss of {name}": {"above": loss} for name, loss in losses.items()}
-    print(machine.table(rows, machine.RATIO))
+    rows |= {f"{steps} steps: validation loss of {name}": {"loss": loss} for name, loss in losses.items()}
+    print(machine.table(rows, (*machine.RATIO, "loss")))
     machine.save("run", rows, options.threads, options.quick)
 
 

@@ -1,4 +1,4 @@
-"""What makes warm-up necessary: small GPTs at a high rate, with one thing changed at a time, eight seeds each.
+"""What makes warm-up necessary at a high rate: small GPTs, with one thing changed at a time, eight seeds each.
 
     python benchmarks/warmup.py             # about 4 minutes on one core
     python benchmarks/warmup.py --quick     # one seed of each, no file

@@ -275,7 +275,9 @@ def _mistakes(op: str) -> str:
     rows = [[str(one.number), escaped(one.title), str(one.level)] for one in sources.mistakes(op)]
     if not rows:
         return ""
-    text = "Wrong backward passes of this operation that the course keeps. The gradient check finds each of them. "
+    text = "Wrong versions of this operation that the course keeps; a mistake can be in either pass. The judge, "
+    text += "`minigpt check FILE`, compares the outputs with the library's and the gradients with finite differences, "
+    text += "and finds each of them. "
     text += "`minigpt learn bug` gives you a model with one of them in it. Level 1 is the easiest to find.\n"
     return "## Mistakes to find\n\n" + text + markup.table(["number", "mistake", "level"], rows)
 

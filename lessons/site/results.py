@@ -33,7 +33,7 @@ SUBJECTS = {  # names of results, in the order of the index
     "Speed and memory": ("train_step", "effects", "run", "decode", "memory", "bpe", "gradcheck"),
     "What models learn": (
         "pretraining", "transfer", "family", "long_range", "in_context", "names", "scaling", "masked", "warmup",
-        "stories", "finetuning",
+        "claim", "stories", "finetuning",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
 }  # fmt: skip

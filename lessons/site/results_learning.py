@@ -78,6 +78,9 @@ def _finetuning_plots(rows: dict) -> list[Plot]:
 # --- the family ------------------------------------------------------------------------------------------------------
 
 
+MIXED = "accuracy, F1 and Matthews' correlation, times 100"  # by the task
+
+
 def _family(rows: dict) -> dict[str, dict[str, Point]]:
     """{model: {task: points}} of all models that have all tasks."""
     found: dict = {}
@@ -87,23 +90,38 @@ def _family(rows: dict) -> dict[str, dict[str, Point]]:
     return {model: tasks for model, tasks in found.items() if set(TASKS) <= set(tasks)}
 
 
-def _mean_of_tasks(tasks: dict[str, Point]) -> float:
-    return sum(tasks[task].value for task in TASKS) / len(TASKS)
+def _means(rows: dict) -> dict[str, Point]:
+    """{model: the mean of the six tasks, its lowest and highest seed}, the highest mean first."""
+    by_seeds: dict[str, dict[str, list[float]]] = {}
+    for name, row in rows.items():
+        before, _, task = name.rpartition(", ")
+        model, comma, seed = before.rpartition(", seed ")
+        if comma and task in TASKS:
+            by_seeds.setdefault(model, {}).setdefault(seed, []).append(row["points"])
+    found = {}
+    for model in _family(rows):
+        if model in by_seeds:
+            found[model] = spread([sum(points) / len(TASKS) for points in by_seeds[model].values()])
+        else:  # the constant answer: no seeds
+            found[model] = Point(sum(point.value for point in _family(rows)[model].values()) / len(TASKS))
+    return dict(sorted(found.items(), key=lambda pair: -pair[1].value))
 
 
 def _family_sentence(rows: dict) -> str:
-    found = _family(rows)
-    best = max(found, key=lambda model: _mean_of_tasks(found[model]))
+    (best, first), *others = _means(rows).items()
+    near = [model for model, point in others if point.high is not None and point.high >= first.low]
+    seeds = f"by seed {first.low:.1f} to {first.high:.1f}"
+    overlap = f"The ranges of {', '.join(near) or 'no others'} overlap with it"
     return (
-        f"At equal operations, six tasks each: the highest mean has {best}, {_mean_of_tasks(found[best]):.1f} points."
+        f"Equal operations: {best} has the highest mean, {first.value:.1f} ({seeds}). {overlap}. It averages {MIXED}."
     )
 
 
 def _family_plots(rows: dict) -> list[Plot]:
     found = _family(rows)
-    order = sorted(found, key=lambda model: -_mean_of_tasks(found[model]))
-    means = {model: Point(_mean_of_tasks(found[model])) for model in order}
-    plots = [figures.rows("Mean of six tasks", {"mean": means}, "points, mean of tasks and seeds", start=0)]
+    order = list(_means(rows))
+    axis = f"mean of {MIXED} (mean, lowest and highest seed)"
+    plots = [figures.rows("Mean of six tasks", {"mean": _means(rows)}, axis, start=0)]
     for task in TASKS:
         points = {model: found[model][task] for model in order}
         plots.append(
@@ -160,10 +178,12 @@ def _long_range_plots(rows: dict) -> list[Plot]:
 
 
 def _in_context_sentence(rows: dict) -> str:
-    two = [max(row["after 15"]) for name, row in rows.items() if name.startswith("2 layers")]
-    one = [max(row["after 15"]) for name, row in rows.items() if name.startswith("1 layer")]
-    with_two = f"two layers {min(two):.0%} to {max(two):.0%}"
-    return f"Best accuracy after 15 examples: {with_two}, one layer at most {max(one):.0%}."
+    parts = []
+    for title, start in {"two layers": "2 layers", "one layer": "1 layer"}.items():
+        ends = [row["after 15"][-1] for name, row in rows.items() if name.startswith(start)]
+        parts.append(f"{title} {min(ends):.0%} to {max(ends):.0%}")
+    updates = next(iter(rows.values()))["step"][-1]
+    return f"Accuracy after 15 examples, at the end of {updates:,} updates: {', '.join(parts)} (a guess: 50%)."
 
 
 def _in_context_plots(rows: dict) -> list[Plot]:
@@ -237,19 +257,31 @@ def _what_changed(row: dict) -> str:
 
 
 def _masked_sentence(rows: dict) -> str:
-    best = max(rows, key=lambda name: rows[name]["accuracy"])
-    return f"The most covered words are told by {best}: {rows[best]['accuracy']:.0%}."
+    covering = {name: row["accuracy"] for name, row in rows.items() if "covered" in name}
+    best = max(covering, key=covering.get)
+    return f"The best masked model is {best}: it tells {covering[best]:.0%} of the covered words of its exam."
 
 
 def _masked_plots(rows: dict) -> list[Plot]:
-    points = {name: Point(100 * row["accuracy"]) for name, row in rows.items()}
-    return [figures.rows("Covered words told", {"right": points}, "% right (higher is better)", start=0)]
+    """A plot for each length of window, for each has an exam of its own."""
+    exams: dict = {}
+    for name, row in rows.items():
+        model, window, *how = name.split(", ")
+        what = f"{model}, {', '.join(how)}" if how else f"{model}: the same words, nothing covered"
+        exams.setdefault(window, {})[what] = Point(100 * row["accuracy"])
+    plots = []
+    for window, points in sorted(exams.items(), key=lambda pair: int(pair[0].split()[1])):
+        title = f"The exam of {window}: words told"
+        plots.append(figures.rows(title, {"right": points}, "% right (higher is better)", start=0))
+    return plots
 
 
 def _warmup_sentence(rows: dict) -> str:
     without = rows["12 post-norm blocks, no warm-up"]["end"]
     with_it = rows["12 post-norm blocks, warm-up 0.5"]["end"]
-    return f"Twelve post-norm blocks end at {without:.2f} without warm-up, at {with_it:.2f} with it."
+    slower = rows["12 post-norm blocks, no warm-up, rate / 4"]["end"]
+    here = f"at this high rate at {without:.2f} without warm-up and at {with_it:.2f} with it"
+    return f"Twelve post-norm blocks end {here}; at a quarter of the rate at {slower:.2f} without it."
 
 
 def _warmup_plots(rows: dict) -> list[Plot]:
@@ -259,6 +291,22 @@ def _warmup_plots(rows: dict) -> list[Plot]:
     return [
         figures.rows("The loss at the end", {"loss": points}, axis, line=level, line_text="letter frequencies alone")
     ]
+
+
+def _claim_sentence(rows: dict) -> str:
+    best = min(rows, key=lambda name: rows[name]["nats"])
+    schedule, _, rate = best.rpartition(", ")
+    least = f"{rows[best]['nats']:.2f} nats for a character"
+    return f'The lowest held-out loss, {least}, has the schedule "{schedule}" with a rate of {rate}.'
+
+
+def _claim_plots(rows: dict) -> list[Plot]:
+    series: dict = {}
+    for name, row in rows.items():
+        schedule, _, rate = name.rpartition(", ")
+        series.setdefault(f"rate {rate}", {})[schedule] = Point(row["nats"])
+    axis = "held-out loss in nats for a character, mean of three seeds (lower is better)"
+    return [figures.rows("Schedules, each after a warm-up", series, axis)]
 
 
 def _stories_sentence(rows: dict) -> str:
@@ -292,7 +340,8 @@ RESULTS = {
     "names": Result("When names are learnt", _names_sentence, _names_plots),
     "scaling": Result("What moves the losses of lesson 24", _scaling_sentence, _scaling_plots),
     "masked": Result("How a small model learns covered words", _masked_sentence, _masked_plots),
-    "warmup": Result("What makes warm-up necessary", _warmup_sentence, _warmup_plots),
+    "warmup": Result("What makes warm-up necessary at a high rate", _warmup_sentence, _warmup_plots),
+    "claim": Result("Schedules and rates for the small model of a claim", _claim_sentence, _claim_plots),
     "stories": Result("Stories without a fault", _stories_sentence, _stories_plots),
     "finetuning": Result("Fine-tuning on Korean text", _finetuning_sentence, _finetuning_plots),
 }

@@ -1,0 +1,138 @@
+"""What the pages of recorded benchmarks say: whose side is whose, ranges, ends of runs, a title for each."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt import ops
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "lessons" / "site"))
+
+import figures  # noqa: E402
+import results  # noqa: E402
+import results_learning  # noqa: E402
+
+import benchmarks  # noqa: E402
+
+RESULTS = sorted(path.stem for path in (ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+def shown(name: str, rows: dict[str, dict]) -> str:
+    """The sentence of a result, and its plots in words."""
+    result = results.of(name)
+    return "\n".join([result.sentence(rows), *(f"{plot.title}. {plot.alt}" for plot in result.plots(rows))])
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """script(name): the module of a benchmark. Its sides are not run: they take the seconds that `times` says."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    machine = importlib.import_module("machine")
+
+    def in_turn(sides, pairs, *_):
+        return {side: [times[side]] * pairs for side in sides}
+
+    times = {"minigpt": 4.0, "transformers": 2.0, "PyTorch eager": 2.0, "read": 1.0}
+    monkeypatch.setattr(machine, "Apart", StandIn)
+    monkeypatch.setattr(machine, "in_turn", in_turn)
+    monkeypatch.setattr(machine, "require", lambda *_: None)
+    return importlib.import_module
+
+
+class StandIn:
+    """A side that is not run: its results are the same tokens as the other's; ours says half a second for each too."""
+
+    def __init__(self, side, *_):
+        self.results = [(np.arange(64), 0.5) if side.__name__ == "ours" else np.arange(64)] * 3
+
+
+def test_each_side_of_a_pair_has_its_own_name(script, monkeypatch):
+    """Rows as the script writes them, where ours takes twice the time: the page must say so."""
+    decode = script("decode")
+    rows = decode.compare(1, {}, 1, 3) | decode.compare(1, {}, 8, 3)
+    said = shown("decode", rows)
+    assert "One text: 16.0 tokens a second here, 32.0 with transformers. 1 of 2 targets met." in said
+    assert "minigpt: batch 1 16, batch 8 128; transformers: batch 1 32, batch 8 256" in said
+    assert "batch 1: transformers / minigpt 0.5, batch 1: a token of minigpt / reading 0.5" in said
+
+    run, saved = script("run"), {}
+    monkeypatch.setattr(run.machine, "save", lambda name, rows, *_: saved.update(rows))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--data", "none", "--pairs", "3"])
+    monkeypatch.setattr(StandIn, "__init__", lambda self, side, *_: setattr(self, "results", [len(side.__name__)]))
+    run.main()
+    said = shown("run", saved)
+    assert "A whole run takes 2.00 times as long as in PyTorch; the losses at the end are 4.000 and 6.000." in said
+    assert "time of minigpt / time of PyTorch eager (lower is better). ratio: 2,000 steps with validation 2" in said
+
+
+def test_recorded_rates_belong_to_the_side_that_was_as_fast():
+    rows = benchmarks.rows_of("decode")
+    for batch in (1, 8):
+        times = rows[f"batch {batch}: transformers / minigpt"]
+        rates = rows[f"batch {batch}: tokens per second"]
+        tokens = rates["transformers"] * times["above"], rates["minigpt"] * times["below"]
+        assert tokens == pytest.approx([64 * batch, 64 * batch])
+
+
+RATIOS = {  # results with rows of ratios: what stands above and below in a row's name or in its script's docstring
+    "decode": "ratio of times. ratio: batch 1: transformers / minigpt",
+    "effects": "time of a step without it / time with all",
+    "run": "time of minigpt / time of PyTorch eager",
+    "train_step": "time of PyTorch / time of minigpt (above 1: minigpt is faster)",
+    "bpe": "our time / their time",
+}
+
+
+def test_every_ratio_says_what_is_divided_by_what():
+    with_ratios = {name for name in RESULTS if any("ratio" in row for row in benchmarks.rows_of(name).values())}
+    assert with_ratios - {"defaults"} == set(RATIOS)  # there the ratio is that of a loss to an entropy
+    for name, words in RATIOS.items():
+        rows = benchmarks.rows_of(name)
+        assert words in shown(name, rows), name
+        for row in rows.values():
+            above, below = row.get("above", row.get("seconds")), row.get("below", row.get("theirs"))
+            if "ratio" in row:
+                assert row["from"] <= row["ratio"] <= row["to"]
+                assert row["from"] <= 1 <= row["to"] or (above > below) == (row["ratio"] > 1)
+
+
+def test_every_result_has_a_title_a_sentence_and_a_place_in_the_index():
+    for name in RESULTS:
+        about = results.of(name)
+        assert about.title != name and not about.sentence(benchmarks.rows_of(name)).endswith(" rows."), name
+    assert {name for names in results.SUBJECTS.values() for name in names} >= set(RESULTS)
+    readme = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in RESULTS if f"| `{name}.py` |" not in readme] == []
+
+
+def test_the_gradient_checks_of_every_operation_are_recorded():
+    assert {*ops.names, "models", "all"} == set(benchmarks.rows_of("gradcheck"))
+
+
+def test_a_masked_model_is_compared_within_its_exam():
+    rows = benchmarks.rows_of("masked")
+    for plot in results.of("masked").plots(rows):
+        window = re.search(r"window \d+", plot.title)[0]
+        of_window = [name for name in rows if f"{window}," in f"{name},"]
+        assert plot.alt.count("roberta") == sum(name.startswith("roberta") for name in of_window)
+    assert "gpt1" not in results.of("masked").sentence(rows)
+
+
+def test_ranges_and_ends_are_said():
+    assert "elmo has the highest mean, 67.9 (by seed 65.2 to 71.3). The ranges of bert" in shown(
+        "family", benchmarks.rows_of("family")
+    )
+    of_seeds = {}
+    for task in results_learning.TASKS:
+        of_seeds |= {f"elmo, seed {seed}, {task}": {"points": 10.0 * seed + 1} for seed in (1, 2)}
+    assert results_learning._means(of_seeds) == {"elmo": figures.Point(16, 11, 21)}
+    rows = benchmarks.rows_of("in_context")
+    ends = [row["after 15"][-1] for name, row in rows.items() if name.startswith("1 layer")]
+    assert f"one layer {min(ends):.0%} to {max(ends):.0%}" in shown("in_context", rows)
+    assert "24 of 26 ranges include 1" in shown("effects", benchmarks.rows_of("effects"))
+    assert "at a quarter of the rate at 1.76 without it" in shown("warmup", benchmarks.rows_of("warmup"))
