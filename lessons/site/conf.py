@@ -7,6 +7,7 @@ from pathlib import Path
 
 import course
 import narrow
+
 LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
 WORDS = course.WORDS[LANGUAGE]
 HAS_KOREAN = any((course.LESSONS / "ko").glob("[0-9][0-9]_*.md"))

@@ -10,7 +10,7 @@ BLOCK = re.compile(r"(<pre>)(<span></span>)?(.*?)(</pre>)", re.DOTALL)  # of Pyg
 TABLE = re.compile(r"<table\b.*?</table>", re.DOTALL)
 HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
-PICTURE = re.compile(r'(?<!</a>)<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
+PICTURE = re.compile(r'(<a\b[^>]*>\s*)?<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
 TAG = re.compile(r"<[^>]+>")
 GAP = re.compile(r"\S {2,}(?=\S)")
 NUMBER = re.compile(r"-?\d+\.\d*(e[-+]?\d+)?")
@@ -23,7 +23,12 @@ def page(html: str, name: str) -> str:
     made = BLOCK.sub(_block, html)
     if not name.startswith(COMPARED):
         made = TABLE.sub(lambda found: _table(found.group(), name in EXPLAINED), made)
-    return PICTURE.sub(r'<a class="picture" href="\1">\g<0></a>', made)
+    return PICTURE.sub(_picture, made)
+
+
+def _picture(found: re.Match) -> str:
+    """A picture as a link to its file, where it can be enlarged; one that is a link already stays."""
+    return found[0] if found[1] else f'<a class="picture" href="{found[2]}">{found[0]}</a>'
 
 
 def _block(found: re.Match) -> str:
@@ -54,7 +59,7 @@ def _table(table: str, is_explained: bool) -> str:
     """A table whose cells know the heads of their columns, the last one's only where that says more than the cell."""
     names = [TAG.sub("", head).strip() for head in HEAD.findall(table)]
     if is_explained:
-        names = names[:-1]
+        names[-1] = ""
     made = ROW.sub(lambda row: _row(row.group(), names), table)
     return made.replace('<table class="', '<table class="stacks ', 1)
 
