@@ -16,6 +16,7 @@ if os.environ.get("MINIGPT_NEED_SITE") != "1":
 ROOT = Path(__file__).parent.parent
 sys.path += [str(ROOT / "lessons" / "site"), str(ROOT / "lessons" / "site" / "landing")]
 
+import build  # noqa: E402
 import landing  # noqa: E402
 import narrow  # noqa: E402
 import pages  # noqa: E402
@@ -102,6 +103,13 @@ def test_what_is_no_repository_is_refused(given, monkeypatch):
     monkeypatch.setenv("MINIGPT_REPOSITORY", given)
     with pytest.raises(InputError, match="MINIGPT_REPOSITORY"):
         landing.repository()
+
+
+def test_a_wrong_repository_is_refused_before_a_lesson_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("MINIGPT_REPOSITORY", "tiny")
+    monkeypatch.setattr(pages.lessons, "executed", lambda *given: pytest.fail("the lessons run"))
+    assert build.main(["--out", str(tmp_path / "site"), "--work", str(tmp_path / "work"), "--only", "03"]) == 2
+    assert not (tmp_path / "site").exists()
 
 
 # --- the glossary, the facts -----------------------------------------------------------------------------------------
