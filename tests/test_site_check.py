@@ -5,6 +5,7 @@
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -77,6 +78,11 @@ IN_FILES = {  # what is added to the page: what the fault says
     "<h1>Two</h1>": "2 headings h1, expected one",
     "<h2>Two</h2><h4>Four</h4>": "heading h4 follows h2",
     '<p id="one">x</p><p id="one">x</p>': "id twice: one",
+    f'<img srcset="" src="{PNG}" alt="a dot">': "line 1: srcset names no picture",
+    '<a href="http://[x">x</a>': "line 1: broken link: http://[x cannot be followed: Invalid IPv6 URL",
+    f'<a href="{"x" * 5000}">x</a>': f"line 1: broken link: {'x' * 80} cannot be followed: File name too long",
+    '<a href="a%00b">x</a>': "line 1: broken link: a%00b cannot be followed: embedded null byte",
+    "<![x": "cannot be read: unknown status keyword 'x' in marked section",
 }
 
 
@@ -84,6 +90,35 @@ IN_FILES = {  # what is added to the page: what the fault says
 def test_a_fault_in_a_file_is_found(site, added):
     put(site, "other.html", f'<h1>Other</h1><h2 id="two">Two</h2>{added}')
     assert files.check(site) == [files.Fault("other.html", IN_FILES[added])]
+
+
+def test_a_srcset_may_hold_commas_and_sizes():
+    assert files.in_srcset(" a.png, b.png 2x ,c.png 3x,") == ["a.png", "b.png", "c.png"]
+    assert files.in_srcset(f"{PNG} 1x, b.png 2x") == [PNG, "b.png"]
+    assert files.in_srcset(" , ") == []
+
+
+def test_what_is_no_page_is_a_fault_and_all_others_are_found_too(site, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "x.html"
+    outside.write_text("a page", encoding="utf-8")
+    (site / "a.html").mkdir()
+    (site / "b.html").write_bytes(b"caf\xe9")
+    (site / "c.html").symlink_to(outside)
+    (site / "d.html").symlink_to(site / "gone.html")
+    (site / "e.css").mkdir()
+    (site / "f.css").write_bytes(b"caf\xe9")
+    put(site, "other.html", '<h1>Other</h1><p id="two"><a href="missing.html">x</a></p>')
+    found = {str(fault) for fault in files.check(site)}
+    assert found >= {
+        "a.html  is no file, but its name ends like that of one: .html",
+        "b.html  is not UTF-8: byte 3 is 0xe9",
+        "c.html  is a link to a file outside the site",
+        "d.html  is a link to a file that is not there",
+        "e.css  is no file, but its name ends like that of one: .css",
+        "f.css  is not UTF-8: byte 3 is 0xe9",
+        "other.html  line 1: broken link: missing.html",
+    }
+    assert [path.name for path in files.html_files(site)] == ["b.html", "index.html", "index.html", "other.html"]
 
 
 def test_a_page_in_the_wrong_language_and_one_without_title(site):
@@ -109,7 +144,7 @@ def test_the_command_says_what_is_wrong_and_its_status_is_1(site, capsys):
     assert check.main([str(site), "--no-browser"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "other.html  line 1: broken link: missing.html"
-    assert lines[2].startswith("3 pages, 1 faults")
+    assert lines[2].startswith("3 pages, 1 fault, ")
 
 
 def test_a_folder_without_a_site_is_refused_in_one_line(tmp_path, capsys):
@@ -117,6 +152,52 @@ def test_a_folder_without_a_site_is_refused_in_one_line(tmp_path, capsys):
         check.main([str(tmp_path)])
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("it has no index.html; build it first")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--only", "typo"], "no page has this in its name"),
+        (["--no-browser", "--screenshots", "x"], "leave out --no-browser"),
+        (["--no-browser", "--only", "other"], "leave out --no-browser"),
+        (["--screenshots", "other.html"], "File exists; give the name of a folder"),
+    ],
+)
+def test_an_option_that_cannot_be_followed_is_refused(given, said, site, monkeypatch, capsys):
+    monkeypatch.chdir(site)
+    with pytest.raises(SystemExit) as ended:
+        check.main([".", *given])
+    assert ended.value.code == 2 and said in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_only_pages_of_the_site_are_counted_by_their_names_in_it(tmp_path, monkeypatch, capsys):
+    put(tmp_path / "st", "index.html", RIGHT)
+    put(tmp_path / "st", "list.html", RIGHT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(check, "in_browser", lambda site, only, screenshots: [])
+    check.main(["st", "--only", "st"])
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 page, ")
+
+
+@pytest.mark.parametrize("program", ["none", "false"])
+def test_without_a_browser_the_status_is_2(program, site, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("playwright", reason="playwright is not installed (extra site)")
+    false = shutil.which("false")
+    if program == "false" and not false:
+        pytest.skip("this system has no program that fails")
+    monkeypatch.setenv("MINIGPT_CHROMIUM", false if program == "false" else str(tmp_path / "none"))
+    assert check.main([str(site)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("check: ") and "MINIGPT_CHROMIUM can name" in said and said.count("\n") == 1
+
+
+def test_an_interrupted_check_is_one_line(site, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check.files, "check", interrupted)
+    assert check.main([str(site), "--no-browser"]) == 130
+    assert capsys.readouterr().err == "check: interrupted\n"
 
 
 # --- in a browser --------------------------------------------------------------------------------------------------

@@ -96,8 +96,9 @@ class Page(HTMLParser):
         for name, value in attributes.items():
             name = name.removeprefix("xlink:")
             if name == "srcset":
-                for part in value.split(","):
-                    self.links.append(Link(part.split()[0], line, True))
+                addresses = in_srcset(value)
+                self.links += [Link(address, line, True) for address in addresses]
+                self.faults += [] if addresses else [f"line {line}: srcset names no picture"]
             elif (tag, name) in LOADS:
                 self.links.append(Link(value, line, True))
             elif tag in ("a", "area") and name == "href":
@@ -110,36 +111,84 @@ class Page(HTMLParser):
                     self.links.append(Link(value, line, bool(kinds & LOADED_LINKS)))
 
 
+def in_srcset(value: str) -> list[str]:
+    """The addresses in a srcset, such as "small.png 1x, large.png 2x". One that has a comma in it is whole."""
+    found = []
+    rest = value.strip(" \t\r\n\f,")
+    while rest:
+        address = rest.split(maxsplit=1)[0]
+        rest = rest.removeprefix(address)
+        if not address.endswith(","):  # behind it stands how large the picture is, up to the next comma
+            rest = rest.partition(",")[2]
+        rest = rest.lstrip(" \t\r\n\f,")
+        found.append(address.rstrip(","))
+    return found
+
+
 def read(path: Path) -> Page:
-    """The page in this file."""
+    """The page in this file; where it cannot be read as one, `faults` says why."""
     page = Page()
-    page.feed(path.read_text(encoding="utf-8"))
-    page.close()
+    try:
+        page.feed(path.read_text(encoding="utf-8"))
+        page.close()
+    except (OSError, UnicodeError, AssertionError) as error:  # the last: of HTMLParser, for a declaration
+        page.faults.append(unreadable(error))
     return page
 
 
-def html_files(site: Path) -> list[Path]:
-    """Every page of a built site, in the order of their names; what stands in `_static` is no page."""
-    return sorted(path for path in site.rglob("*.html") if "_static" not in path.relative_to(site).parts)
+def unreadable(error: Exception) -> str:
+    """Why a file cannot be read, in a line."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}"
+    return f"cannot be read: {getattr(error, 'strerror', None) or str(error).splitlines()[0]}"
+
+
+def files_in(site: Path, ending: str) -> tuple[list[Path], list[Fault]]:
+    """The files of a site whose names end like this, in order; and what has such a name, and is no file of the site."""
+    home = site.resolve()
+    found, faults = [], []
+    for path in sorted(site.rglob(f"*{ending}")):
+        what = ""
+        if not path.exists():
+            what = "is a link to a file that is not there"
+        elif not path.resolve().is_relative_to(home):
+            what = "is a link to a file outside the site"
+        elif not path.is_file():
+            what = f"is no file, but its name ends like that of one: {ending}"
+        if what:
+            faults.append(Fault(path.relative_to(site).as_posix(), what))
+        else:
+            found.append(path)
+    return found, faults
+
+
+def html_files(site: Path, only: str = "") -> list[Path]:
+    """Every page of a built site with this in its name, in order; what stands in `_static` is no page."""
+    inside = {path: path.relative_to(site) for path in files_in(site, ".html")[0]}
+    return [path for path, name in inside.items() if "_static" not in name.parts and only in name.as_posix()]
 
 
 def check(site: Path) -> list[Fault]:
     """Everything that can be found wrong in the files of a built site."""
+    home = site.resolve()
     pages = {path.resolve(): read(path) for path in html_files(site)}
-    faults = []
+    faults = files_in(site, ".html")[1]
     for path, page in pages.items():
-        name = path.relative_to(site.resolve()).as_posix()
+        name = path.relative_to(home).as_posix()
         found = [*_form(name, page), *page.faults]
         for link in page.links:
-            wrong = _link(link, path, site.resolve(), pages)
+            wrong = _link(link, path, home, pages)
             found += [f"line {link.line}: {wrong}"] if wrong else []
-        found += _style(page.style, path, site.resolve())
+        found += _style(page.style, path, home)
         faults += [Fault(name, what) for what in dict.fromkeys(found)]
-    for path in sorted(site.rglob("*.css")):
-        name = path.relative_to(site).as_posix()
-        found = _style(path.read_text(encoding="utf-8"), path.resolve(), site.resolve())
-        faults += [Fault(name, what) for what in dict.fromkeys(found)]
-    return faults
+    sheets, no_sheets = files_in(site, ".css")
+    for path in sheets:
+        try:
+            found = _style(path.read_text(encoding="utf-8"), path.resolve(), home)
+        except (OSError, UnicodeError) as error:
+            found = [unreadable(error)]
+        faults += [Fault(path.relative_to(site).as_posix(), what) for what in dict.fromkeys(found)]
+    return faults + no_sheets
 
 
 def _form(name: str, page: Page) -> list[str]:
@@ -161,6 +210,15 @@ def _form(name: str, page: Page) -> list[str]:
 
 def _link(link: Link, path: Path, site: Path, pages: dict[Path, Page]) -> str | None:
     """What is wrong with one link of the page at `path`."""
+    try:
+        return _target(link, path, site, pages)
+    except (OSError, ValueError, RuntimeError) as error:  # no address; no name of a file; links in a circle
+        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        return f"broken link: {link.address[:80]} cannot be followed: {why}"
+
+
+def _target(link: Link, path: Path, site: Path, pages: dict[Path, Page]) -> str | None:
+    """What is wrong with the file or the anchor to which a link leads; it raises what `_link` catches."""
     parts = urllib.parse.urlsplit(link.address)
     if parts.scheme in ("data", "blob", "mailto", "javascript", "about"):
         return None

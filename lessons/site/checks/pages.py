@@ -14,7 +14,8 @@ from .files import Fault, html_files
 WIDTHS = {390: 844, 1280: 900}  # pixels: a phone and its height, a laptop and its height
 THEMES = ("light", "dark")
 LOADING = 120_000  # milliseconds for one page: the book is long, and the machine may be busy
-IN_PAGE = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+IN_PAGE = f"async () => {{\n{SCRIPT}\nreturn await faultsOfPage();\n}}"
 NOTHING_OUTSIDE = {"server": "http://127.0.0.1:9", "bypass": "127.0.0.1"}  # no request leaves this machine
 
 
@@ -112,8 +113,8 @@ class Visit:
         return [Fault(page, what, width, theme) for what in dict.fromkeys(found)]
 
 
-def on_disk(site: Path, pages: list[str]) -> list[str]:
-    """A sample of the pages, to be opened from the disk: the largest page of each folder, and those at the top."""
+def sample(site: Path, pages: list[str]) -> list[str]:
+    """Some of the pages: all those at the top of the site, and the largest one of each folder."""
     largest: dict[str, str] = {}
     for page in sorted(pages, key=lambda page: (site / page).stat().st_size):
         largest[page.rpartition("/")[0]] = page
@@ -127,14 +128,13 @@ def check(browser: Any, site: Path, only: str = "", screenshots: Path | None = N
     screenshots: a folder that exists, for a picture of each page at each width in each theme.
     """
     site = site.resolve()
-    pages = [path.relative_to(site).as_posix() for path in html_files(site)]
-    pages = [page for page in pages if only in page]
+    pages = [path.relative_to(site).as_posix() for path in html_files(site, only)]
     context = browser.new_context(reduced_motion="reduce", proxy=NOTHING_OUTSIDE)
     with served(site) as own:
         visit = Visit(context.new_page(), own)
         faults = [fault for page in pages for fault in visit.check(page, [*WIDTHS], THEMES, screenshots)]
     visit = Visit(context.new_page(), site.as_uri() + "/")
-    for page in on_disk(site, pages):
+    for page in sample(site, pages):
         found = visit.check(page, [min(WIDTHS)], THEMES[:1], None)
         faults += [Fault(page, f"from the disk: {fault.what}") for fault in found]
     context.close()
