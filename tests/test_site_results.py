@@ -116,6 +116,7 @@ def test_the_gradient_checks_of_every_operation_are_recorded():
 
 def test_a_masked_model_is_compared_within_its_exam():
     rows = benchmarks.rows_of("masked")
+    assert [plot.title.split()[4] for plot in results.of("masked").plots(rows)] == ["32:", "64:", "128:"]
     for plot in results.of("masked").plots(rows):
         window = re.search(r"window \d+", plot.title)[0]
         of_window = [name for name in rows if f"{window}," in f"{name},"]
