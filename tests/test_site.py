@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -320,6 +321,16 @@ def test_a_page_that_is_not_right_leaves_the_old_site(tmp_path, monkeypatch, cap
     assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == "the old site"
 
 
+def test_of_a_few_lessons_the_warnings_are_counted_and_not_shown(tmp_path, capsys):
+    build = part("build")
+    part("lessons")
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "index.md").write_text("# A page\n\n[gone](no_such_page.md)\n", encoding="utf-8")
+    few = build.options(["--only", "98", "--jobs", "1"])
+    assert build.make_pages(tmp_path / "source", tmp_path / "html", tmp_path / "doctrees", "en", few) == 1
+    assert "WARNING" not in capsys.readouterr().err
+
+
 def test_a_wrong_number_or_a_missing_library_is_one_line_and_status_2(monkeypatch, capsys):
     build = part("build")
     part("lessons")
@@ -377,6 +388,23 @@ def test_an_interrupted_build_is_one_line_and_status_130(tmp_path, monkeypatch, 
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
+def test_an_interruption_that_sphinx_catches_is_one_all_the_same(tmp_path, monkeypatch):
+    build = part("build")
+    part("lessons")
+
+    def main(words):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            return 2
+
+    monkeypatch.setattr("sphinx.cmd.build.main", main)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        build.make_pages(tmp_path, tmp_path, tmp_path, "en", build.options([]))
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
 def test_builds_with_the_same_work_folder_exclude_each_other(tmp_path, monkeypatch, capsys):
     build, filelock = part("build"), part("filelock")
     monkeypatch.setattr(build, "build", lambda settings, clock: pytest.fail("it was built"))
@@ -397,6 +425,8 @@ def test_the_new_site_takes_the_place_of_the_old_one_and_neighbours_stay(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site", "site.new", "site.old"]
     assert [path.name for path in out.iterdir()] == ["new.html"]
     assert (tmp_path / "site.old" / "index.html").exists() and (tmp_path / "site.new" / "index.html").exists()
+    with build.beside(tmp_path / "a" / "b" / "site") as new:
+        assert new.parent.parent == tmp_path / "a" / "b"
     with build.beside(out) as new, pytest.raises(part("minigpt.errors").InputError, match="has no built-by-minigpt"):
         new.mkdir()
         build.replace(new, out)

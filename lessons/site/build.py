@@ -12,6 +12,7 @@ import importlib.util
 import io
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -126,12 +127,31 @@ def make_pages(source: Path, html: Path, doctrees: Path, language: str, settings
     words = ["-q", "-b", "html", "-c", str(HERE), "-d", str(doctrees), "-j", str(settings.jobs)]
     words += [] if settings.only else ["-W", "--keep-going"]
     said = io.StringIO()
-    with contextlib.redirect_stderr(said) if settings.only else contextlib.nullcontext():
+    with interruptible(), contextlib.redirect_stderr(said) if settings.only else contextlib.nullcontext():
         status = sphinx([*words, str(source), str(html)])
     if status != 0:
         sys.stderr.write(said.getvalue())
-        raise InputError(f"Sphinx warns about the pages in {source}: its lines stand above. Nothing was replaced.")
+        what = "warns about" if status == 1 else "cannot make"
+        raise InputError(f"Sphinx {what} the pages in {source}: its lines stand above. Nothing was replaced.")
     return said.getvalue().count("WARNING")
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Raises KeyboardInterrupt at its end where Ctrl-C was pressed inside: Sphinx catches it, as it does an error."""
+    pressed = []
+
+    def stop(*_) -> None:
+        pressed.append(True)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def relabel(folder: Path) -> None:
