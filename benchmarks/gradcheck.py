@@ -1,6 +1,6 @@
 """How long it takes to check gradients against finite differences: each operation in all its shapes, whole models.
 
-    python benchmarks/gradcheck.py             # under 2 minutes on two cores
+    python benchmarks/gradcheck.py             # 7 minutes on one core, most of them for whole models
     python benchmarks/gradcheck.py --quick     # three operations, once
 """
 
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three operations, once, no file")
     options = parser.parse_args()
     set_threads(options.threads)
-    rows = {}
+    rows, before = {}, machine.load()
     for name in [*ops.names, "models"][: 3 if options.quick else None]:
         tensors = [result for results in trials(name) for result in results]
         times = machine.in_turn({name: lambda name=name: trials(name)}, 1 if options.quick else options.runs)[name]
@@ -39,7 +39,8 @@ def main() -> None:
     columns = ("tensors", "worst error", "seconds", "from", "to")
     rows["all"] = {column: sum(row[column] for row in rows.values()) for column in columns if column != "worst error"}
     print(machine.table(rows, columns))
-    machine.save("gradcheck", rows, options.threads, options.quick)
+    load = f"{before} to {machine.load()} processes that want a core"
+    machine.save("gradcheck", rows, options.threads, options.quick, load=load)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,11 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
+def load() -> str:
+    """How many processes of this machine wanted a core in the last minute, this one included, where it can be told."""
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+
+
 def versions() -> dict[str, str]:
     """Python, and those of the packages that are installed."""
     found = {"python": platform.python_version()}

@@ -119,6 +119,7 @@ def test_mistakes_are_named_and_never_mended(pages):
         text = pages[f"operations/{piece.op}"]
         section = text[text.index("## Mistakes to find") :].partition("\n## ")[0]
         assert markup.escaped(piece.title) in section
+        assert "a mistake can be in either pass" in section and "Wrong backward passes" not in section
         for line in piece.change.strip().splitlines():
             if line[:2] in ("+ ", "- ") and line[2:].strip():
                 assert line[2:].strip() not in section, f"{piece.name} shows its line"
@@ -134,14 +135,16 @@ def test_lessons_know_their_operations_and_operations_their_lessons():
     assert all(operations.linked(op) == f"[`{op}`](#op-{op.replace('_', '-')})" for op in ops.names)
 
 
-def test_callers_exercises_and_figures_are_found(pages):
+def test_callers_exercises_and_figures_are_found(pages, monkeypatch):
     assert "[`minigpt.nn.layers.LayerNorm`](#api-minigpt-nn-layers-class-layernorm)" in pages["operations/layernorm"]
     assert [one.file for one in sources.exercises("rmsnorm")] == ["06_rmsnorm.py", "21_rmsnorm.py"]
     assert "06_layernorm.py" in pages["operations/layernorm"]
     assert list(sources.composites_with("attention")) == ["self_attention", "cross_attention"]
     row = sources.recorded("effects")["6x384 without fast layernorm"]
     assert f"{row['ratio']:.2f} ({row['from']:.2f} to {row['to']:.2f})" in pages["operations/layernorm"]
-    assert "## Measured" not in pages["operations/rmsnorm"]  # nothing is recorded
+    assert all("gradient check, all cases" in pages[f"operations/{op}"] for op in ops.names)
+    monkeypatch.setattr(sources, "recorded", lambda name: {})
+    assert operations._measured("rmsnorm") == ""  # nothing is recorded
 
 
 # --- the reference of the package ------------------------------------------------------------------------------------

@@ -196,7 +196,8 @@ def _bpe_plots(rows: dict) -> list[Plot]:
 def _gradcheck_sentence(rows: dict) -> str:
     worst = max(row["worst error"] for row in rows.values() if "worst error" in row)
     everything = rows["all"]
-    checked = f"{everything['tensors']} gradients in {everything['seconds']:.0f} s"
+    between = f"{everything['from']:.0f} to {everything['to']:.0f} s"
+    checked = f"{everything['tensors']} gradients in {everything['seconds']:.0f} s ({between})"
     return f"{checked}; the largest relative error is {worst:.0e}."
 
 
