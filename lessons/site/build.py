@@ -173,6 +173,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
 
     import lessons
 
+    landing.repository()  # a wrong address is refused before the lessons run
     pages, plots = settings.pages, settings.work / "plots"
     paths = lessons.files(settings.only)
     with beside(settings.out) as built:

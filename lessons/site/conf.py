@@ -6,6 +6,7 @@ from importlib.metadata import files
 from pathlib import Path
 
 import course
+import narrow
 
 LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
 WORDS = course.WORDS[LANGUAGE]
@@ -90,8 +91,15 @@ def translate_theme(app) -> None:
     environment.install_gettext_callables(lambda text: said.get(text) or gettext(text), ngettext, newstyle=True)
 
 
+def fit_narrow_screens(app, name, template, context, doctree) -> None:
+    """Let code wrap and tables stack on narrow screens."""
+    if context.get("body"):
+        context["body"] = narrow.page(context["body"], name)
+
+
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.connect("html-page-context", fit_narrow_screens)
     if WORDS.get("theme"):
         app.connect("builder-inited", translate_theme)
     app.connect("build-finished", copy_mathjax)

@@ -12,10 +12,12 @@ from links import FENCED, PAGES, Site, rewrite
 from sources import operations_of
 
 import lessons
+from minigpt.learn.classroom.language import read_words
 
 EXERCISES = LESSONS / "exercises"
 OTHERS = ("operations", "api", "benchmarks")  # folders of pages that other files write
 TERMS = "\n## Terms\n"
+EXPLORED = ("03", "04", "05", "06", "07", "08", "16")  # the explorer computes what these lessons are about
 
 
 def write(executed: dict, folder: Path, language: str) -> None:
@@ -107,9 +109,17 @@ def facts(name: str, site: Site) -> str:
     elif (ROOT / "lessons" / "ko" / f"{name}.md").exists():
         line.append(f'<a href="../ko/lessons/{name}.html" hreflang="ko" lang="ko">{words["other"]}</a>')
     blocks = [" · ".join(line), exercises_line(number, words)]
+    if number in EXPLORED:
+        blocks.append(explorer_link(site.language))
     if there := operation_links(name, site):
         blocks.append(f"{words['operations']} {', '.join(there)}")
     return ":::{container} facts\n" + "\n\n".join(blocks) + "\n:::"
+
+
+def explorer_link(language: str) -> str:
+    """A link from the page of a lesson to the explorer, which both editions share."""
+    top = "../../" if language == "ko" else "../"
+    return f'<a href="{top}explorer.html?lang={language}">{WORDS[language]["explorer_link"]}</a>'
 
 
 def exercises_line(number: str, words: dict) -> str:
@@ -148,12 +158,15 @@ def glossary_rows() -> list[list[str]]:
 
 def write_glossary(site: Site) -> None:
     """glossary.md: the terms with links to the lessons that use them first, in alphabetical order."""
+    in_korean = read_words("glossary_ko.toml")["sentences"]
     lesson_names = {path.name[:2]: path.stem for path in lessons.files()}
     lines = []
     for english, korean, first, sentence in sorted(glossary_rows(), key=lambda row: row[0].strip("`").lower()):
         path = f"lessons/{lesson_names[first]}.py"
         link = rewrite(f"[{first}]({path})", "README.md", "glossary", site)
-        columns = [korean, english, link] if site.language == "ko" else [english, korean, link, sentence]
+        columns = [english, korean, link, sentence]
+        if site.language == "ko":
+            columns = [korean, english, link, in_korean[english]]
         lines.append("| " + " | ".join(columns) + " |")
     if site.language == "ko":
         lines.sort()

@@ -16,11 +16,13 @@ import jinja2
 from course import LESSONS, ROOT, times_of, title_of
 from markupsafe import Markup, escape
 
+from minigpt.errors import InputError
 from minigpt.learn.explorer.job import ExploreOptions, explore
 
 HERE = Path(__file__).resolve().parent
 FIRST_COMMAND = re.compile(r"^    (python -m pip install .*)$", re.MULTILINE)
 TEN_LINES = re.compile(r"## Ten lines\n+```python\n(.*?)\n```", re.DOTALL)
+VENV = re.compile(r"\(`(\S+ -m venv \S+)`\) and activate it \(`([^`]+)`, on Windows\s+`([^`]+)`\)")
 MODEL = re.compile(r"GPT-\d")  # is not broken at its hyphen
 IN_TEXT = re.compile(r"\[([^]]+)\]\(([^)]+)\)|`([^`]+)`")
 SEEDED = "import numpy; numpy.random.seed(0)\n"  # the same numbers at each build
@@ -57,13 +59,39 @@ def ten_lines() -> tuple[str, str]:
 
 
 def commented(code: str) -> Markup:
-    """Python code as HTML; its comments can be told from the rest."""
+    """Python code as HTML; its comments can be told from the rest, and its lines from each other."""
     lines = []
     for line in code.splitlines():
         before, mark, after = line.partition("  # ")
         comment = Markup('<span class="comment">{}</span>').format(mark + after) if mark else ""
-        lines.append(escape(before) + comment)
-    return Markup("\n").join(lines)
+        lines.append(Markup('<span class="line">{}\n</span>').format(escape(before) + comment))
+    return Markup("").join(lines)
+
+
+def repository() -> str:
+    """The address of the repository, from MINIGPT_REPOSITORY, "owner/name" or a whole address; "" where none is set.
+
+    Raises InputError for anything else.
+    """
+    given = os.environ.get("MINIGPT_REPOSITORY", "").strip().removesuffix("/")
+    if not given or re.fullmatch(r"https?://[\w.-]+(:\d+)?/[\w./~-]+", given):
+        return given
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", given):
+        return f"https://github.com/{given}"
+    raise InputError(f"MINIGPT_REPOSITORY is {given!r}: give owner/name, or an address such as https://host/owner/name")
+
+
+def first_commands(address: str) -> list[tuple[str, str]]:
+    """[(command, what to type in its place on Windows, or ""), …] from nothing to the output of a lesson.
+
+    They are those of the README. address: of the repository; "" leaves out the copying of it.
+    """
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    make, activate, on_windows = VENV.search(readme).groups()
+    name = address.rpartition("/")[2].removesuffix(".git")
+    found = [(f"git clone {address}", ""), (f"cd {name}", "")] if address else []
+    found += [(make, make.replace("python3", "py")), (activate, on_windows)]
+    return found + [(command, "") for command in FIRST_COMMAND.search(readme).group(1).split(" && ")]
 
 
 class Addresses:
@@ -133,7 +161,7 @@ def page(built: Path, language: str) -> str:
     says["head"]["subtitle"] = says["head"]["subtitle"].format(lessons=len(lessons()))
     says["explorer"]["address"] = addresses.explorer()
     says["ten"] |= {"lines": commented(code), "printed": printed}
-    says["begin"]["command"] = FIRST_COMMAND.search((ROOT / "README.md").read_text(encoding="utf-8")).group(1)
+    says["begin"] |= {"repository": repository(), "commands": first_commands(repository())}
     for reader in says["begin"]["reader"]:
         for step in reader["steps"]:
             step["text"] = addresses.text(step["text"])
