@@ -12,7 +12,8 @@ const { OPERATIONS } = await import(folder + "operations.js");
 const { MUSEUM } = await import(folder + "museum.js");
 const { putInTable } = await import(folder + "ops/table.js");
 const { Tensor } = await import(folder + "tensor.js");
-const { openTokenizer, WORD } = await import(folder + "tokenizer.js");
+const { openTokenizer } = await import(folder + "tokenizer.js");
+const { WORD } = await import(folder + "tokenizers/bytes.js");
 const weights = await import(folder + "weights.js");
 
 let models = {};

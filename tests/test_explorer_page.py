@@ -489,14 +489,14 @@ KINDS = {
 }
 
 
-def page_of(folder: Path, kind: str, record: bool) -> tuple[Path, GPT1, Any]:
+def page_of(folder: Path, kind: str, record: bool, text: str = "The cat sat") -> tuple[Path, GPT1, Any]:
     """The page of a small model with a tokenizer of this kind, the model in float32, and the tokenizer."""
     tokenizer = KINDS[kind]
     config = GPT1Config(vocab_size=tokenizer.vocab_size, n_positions=16, n_embd=8, n_layer=2, n_head=2)
     GPT1(config, seed=1).save(folder, dtype="bfloat16")
     tokenizer.save(folder)
     out = folder / "page.html"
-    options = job.ExploreOptions(folder=str(folder), text="The cat sat", out=str(out), record=record)
+    options = job.ExploreOptions(folder=str(folder), text=text, out=str(out), record=record)
     options.text = options.text.lower() if kind == "characters" else options.text
     job.explore(options, say=lambda line: None)
     return out, *models.open_both(folder, dtype=np.float64)
@@ -536,3 +536,22 @@ def test_a_recorded_pass(visit, tmp_path):
     page.keyboard.press("Enter")
     page.locator("#inspect .check").wait_for()
     assert state(page, "check")["refused"] is True, "a recorded pass has no finite difference, and says so"
+    said = page.locator("body").inner_text()
+    for wrong in ("too large", "All of it is computed here", "click a word that is not marked", "checks the number"):
+        assert wrong not in said, f"a recorded page computes nothing, whatever the size of its model: {wrong}"
+    assert "recorded by minigpt explore --record" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_of_a_recorded_pass_are_written_as_those_of_a_live_one(visit, tmp_path, kind):
+    """Half characters, tabs, and the end of a word: here a token is not written as the text that it stands for."""
+    text = "the cat" if kind == "characters" else "the cat\tשל sat"
+    shown = []
+    for record in (False, True):
+        out, _, _ = page_of(tmp_path / str(record), kind, record, text)
+        page = visit(out)
+        shown.append(page.locator("#strip .token").all_inner_texts())
+        words = page.locator("#lens .word-name").all_inner_texts()
+        assert words and "\ufffd" not in str(words)
+    assert shown[0] == shown[1] and shown[0]
+    assert "\ufffd" not in str(shown) and "\t" not in str(shown)

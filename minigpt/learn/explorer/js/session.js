@@ -9,7 +9,7 @@ import { IGNORED } from "./ops/cross_entropy.js";
 import { softmax_forward } from "./ops/softmax.js";
 import { putInTable } from "./ops/table.js";
 import { Random } from "./random.js";
-import { openAnyTokenizer } from "./word_tokenizer.js";
+import { openTokenizer } from "./tokenizer.js";
 import { readWeights } from "./weights.js";
 
 export class Model {
@@ -35,7 +35,7 @@ export class Model {
 // json: the content of the page's "models" script -> [Model]
 // model.tokenizer: { encode(text) -> { ids: [number], unknown: [string] }, decode(ids) -> string, show(id) -> string }
 export async function openModels(json) {
-  const tokenizers = json.tokenizers.map(openAnyTokenizer);
+  const tokenizers = json.tokenizers.map(openTokenizer);
   const models = [];
   for (const one of json.models) {
     const parameters = await readWeights(one);

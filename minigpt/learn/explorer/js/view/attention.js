@@ -1,11 +1,11 @@
 // Every head of a block: where each token looks, and which of these looks the loss wants changed.
 
+import { largestFirst } from "../vectors.js";
 import { make, makeChoice, writeNumber, writePercent } from "./make.js";
 import { largest, makeLegend, scaleSigned, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { checkNumber, makeCheckCard } from "./check.js";
-import { rowOf } from "./passes.js";
-import { makeTitle, titleOf } from "./steps.js";
+import { makeTitle } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -42,7 +42,7 @@ export function drawAttention(host, views) {
 
 function drawOneBlock(view, block, head, side) {
   const kept = view.pass.values.get(`h.${block}.attn.p`);
-  if (!kept?.value) return make("p", { class: "column" }, word("recorded.norms_only"));
+  if (!kept?.value) return make("p", { class: "column" }, word("recorded.not_kept"));
   const T = view.ids.length;
   const at = (h) => ({
     p: kept.value.data.subarray(h * T * T, (h + 1) * T * T),
@@ -136,11 +136,8 @@ function makeHead(view, numbers, which, block, head, side) {
 
 // The same in one sentence: where the chosen token looks most in this head.
 function makeLooks(view, { p }, T) {
-  const row = rowOf({ data: p, shape: [T, T] }, view.position);
-  const order = [...row.keys()]
-    .sort((a, b) => row[b] - row[a])
-    .slice(0, 3)
-    .filter((i) => row[i] > 0.005);
+  const row = p.subarray(view.position * T, (view.position + 1) * T);
+  const order = largestFirst(row, 3).filter((i) => row[i] > 0.005);
   const list = order.map((i) => `“${view.labels[i]}” ${writePercent(row[i])}`).join(", ");
   return make("p", {}, word("attention.looks", { token: view.labels[view.position], list }));
 }

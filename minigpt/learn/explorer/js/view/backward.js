@@ -72,5 +72,5 @@ function makeFlow(view, steps, done, side) {
 }
 
 function showTensor(name) {
-  change({ tensor: name, slice: 0, goTo: "inspect" });
+  change({ tensor: name, slice: 0 }, "inspect");
 }

@@ -1,6 +1,7 @@
 // Lines over the blocks, as SVG.
 
 import { make, makeSvg, writeNumber } from "./make.js";
+import { columnWidth } from "./room.js";
 
 const MARGIN = { left: 52, right: 14, top: 14, bottom: 46 };
 
@@ -56,8 +57,9 @@ function scaleOfLogs(numbers, height) {
   const room = height - MARGIN.top - MARGIN.bottom;
   const every = high - low > 4 ? 2 : high - low > 1.5 ? 1 : 0.5;
   const ticks = [];
-  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every)
+  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every) {
     ticks.push(10 ** power);
+  }
   return {
     ticks,
     at: (value) => (value > 0 ? MARGIN.top + (room * (high - Math.log10(value))) / (high - low) : null),
@@ -127,6 +129,5 @@ function drawLine(line, x, y) {
 }
 
 export function chartWidth(side = 1) {
-  const page = Math.min(document.documentElement.clientWidth - 56, 1040);
-  return Math.max(Math.min(page < 700 ? page : page / side - 12, 640), 260);
+  return Math.max(Math.min(columnWidth(side), 640), 260);
 }

@@ -1,9 +1,10 @@
 // GPT-1 beside GPT-2 with new weights, from 1 to 24 blocks: where the norm of the stream and of the gradient goes.
 
+import { IGNORED } from "../ops/cross_entropy.js";
 import { freshModel, runPass, streamNames } from "../session.js";
+import { normOf } from "../vectors.js";
 import { announce, make, makeButton, makeMenu, writeNumber } from "./make.js";
 import { chartWidth, makeLineChart } from "./charts.js";
-import { normOf } from "./passes.js";
 import { word } from "./words.js";
 
 const SIZES = {
@@ -15,8 +16,8 @@ const SIZES = {
   initializer_range: 0.02,
 };
 const KINDS = [
-  ["openai-gpt", "first", { model_type: "openai-gpt", afn: "gelu" }],
-  ["gpt2", "second", { model_type: "gpt2", activation_function: "gelu_new" }],
+  ["openai-gpt", "first"],
+  ["gpt2", "second"],
 ];
 const TIMES = [1, 2, 5, 10]; // the standard deviation of the first weights, in units of 0.02
 const chosen = { blocks: 12, seed: 1, times: 5 };
@@ -60,11 +61,10 @@ function later(host) {
 // The size of a token's vector at each place of the stream (root mean square over the tokens), and of its gradient.
 function measureKinds() {
   const ids = Array.from({ length: 16 }, (_, i) => (7 * i * i + 3 * i + 5 * chosen.seed) % SIZES.vocab_size);
-  const targets = [...ids.slice(1), -100];
-  return KINDS.map(([kind, style, more]) => {
+  const targets = [...ids.slice(1), IGNORED];
+  return KINDS.map(([kind, style]) => {
     const config = {
       ...SIZES,
-      ...more,
       n_layer: chosen.blocks,
       initializer_range: SIZES.initializer_range * chosen.times,
     };

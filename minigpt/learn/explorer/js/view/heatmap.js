@@ -2,6 +2,7 @@
 
 import { announce, make } from "./make.js";
 import { isDark } from "./colours.js";
+import { columnWidth } from "./room.js";
 
 const cursors = new Map(); // by the map's key, so that a redrawn map keeps its cursor
 const FONT = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -191,7 +192,6 @@ function point({ plan, shape, box, cursor, readout }, r, c, aloud) {
 
 // How many pixels a cell may have, so that `columns` of them fit beside each other in the page.
 export function cellSize(columns, { side = 1, most = 22, least = 4, margin = 0 } = {}) {
-  const page = Math.min(document.documentElement.clientWidth - 56, 1040);
-  const room = (page < 700 ? page : page / side - 12 * (side - 1)) - margin;
+  const room = columnWidth(side) - margin;
   return Math.min(Math.max(Math.floor(room / columns), least), most);
 }

@@ -1,11 +1,12 @@
 // Every tensor of the pass by its name: values and gradients side by side.
 
+import { sizeOf } from "../tensor.js";
+import { normOf } from "../vectors.js";
 import { make, makeButton, makeChoice, makeMenu, writeNumber, writeShape } from "./make.js";
 import { largest, makeLegend, scaleSigned } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { checkNumber, makeCheckCard, placeOf } from "./check.js";
-import { normOf } from "./passes.js";
-import { makeTitle, titleOf } from "./steps.js";
+import { makeTitle } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -56,7 +57,7 @@ function drawOneTensor(view, name, side) {
   if (!kept)
     return make("div", { class: "column" }, title, make("p", {}, word("inspect.missing_here", { name })));
   const { value, gradient } = kept;
-  if (!value) return make("p", { class: "column" }, word("recorded.norms_only"));
+  if (!value) return make("p", { class: "column" }, word("recorded.not_kept"));
   const slices = value.shape.length === 3 ? value.shape[0] : 1;
   const slice = Math.min(state.slice, slices - 1);
   const grid = gridOf(value.shape, slice);
@@ -98,7 +99,7 @@ function gridOf(shape, slice) {
   const columns = shape.length === 1 ? Math.min(shape[0], 64) : shape[shape.length - 1];
   const rows = shape.length === 1 ? Math.ceil(shape[0] / columns) : shape[shape.length - 2];
   const start = slice * rows * columns;
-  const size = shape.reduce((product, one) => product * one, 1);
+  const size = sizeOf(shape);
   return { rows, columns, at: (r, c) => (start + r * columns + c < size ? start + r * columns + c : null) };
 }
 

@@ -1,9 +1,9 @@
 // A planted mistake: which gradients it changes, and how a finite difference finds it.
 
 import { mistakes } from "../session.js";
+import { normOf } from "../vectors.js";
 import { make, makeButton, makeMenu, makeTable, writeNumber } from "./make.js";
 import { checkNumber, makeCheckCard } from "./check.js";
-import { normOf } from "./passes.js";
 import { titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";

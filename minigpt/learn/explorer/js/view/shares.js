@@ -1,5 +1,6 @@
 // Who receives the gradient: the heads of each block, and the tokens of the text.
 
+import { largestFirst } from "../vectors.js";
 import { make, makeBar, makeTable, writeNumber } from "./make.js";
 import { largest } from "./colours.js";
 import { word } from "./words.js";
@@ -42,11 +43,7 @@ function sharesOfHeads(view, block, heads) {
 export function makeInputs(view) {
   const norms = view.norms("x", "gradient");
   const most = largest(norms) || 1;
-  const order = norms
-    .map((_, i) => i)
-    .sort((a, b) => norms[b] - norms[a])
-    .slice(0, 3)
-    .filter((i) => norms[i] > 0);
+  const order = largestFirst(norms, 3).filter((i) => norms[i] > 0);
   const after = norms.slice(view.position + 1).every((norm) => norm === 0) && view.position + 1 < norms.length;
   const chips = norms.map((norm, i) => {
     const token = make("span", { class: "token-text" }, view.labels[i]);

@@ -21,7 +21,8 @@ export function onChange(listener) {
   afterChange = listener;
 }
 
-export function change(choices) {
+// goTo: the name of a panel that is to come into sight then, or null
+export function change(choices, goTo = null) {
   Object.assign(state, choices);
-  afterChange(choices);
+  afterChange(choices, goTo);
 }

@@ -12,7 +12,8 @@ export function drawTokens(host, views) {
     return;
   }
   const buttons = view.labels.map((label, i) => tokenButton(view, label, i));
-  const strip = make("div", { class: "tokens", "data-scrolls": "", role: "group", "aria-label": word("tokens.label") }, buttons);
+  const label = word("tokens.label");
+  const strip = make("div", { class: "tokens", "data-scrolls": "", role: "group", "aria-label": label }, buttons);
   const left = host.querySelector(".tokens")?.scrollLeft ?? 0;
   host.replaceChildren(strip);
   strip.scrollLeft = left;

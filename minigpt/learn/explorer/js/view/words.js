@@ -1,9 +1,11 @@
 // The words of the page in two languages.
 
-const dictionary = { words: { en: {}, ko: {} }, language: "en" };
+const dictionary = { words: { en: {}, ko: {} }, language: "en", recorded: false };
 
-export function setWords(words) {
+// recorded: the numbers of the page were recorded: a word with "recorded." before its name stands in place of another.
+export function setWords(words, recorded) {
   dictionary.words = words;
+  dictionary.recorded = recorded;
 }
 
 export function language() {
@@ -30,7 +32,9 @@ export function setLanguage(code) {
 
 // word("pass.tokens", { n: 4 }) -> the sentence in the page's language, {n} filled in
 export function word(key, values = {}) {
-  const sentence = dictionary.words[dictionary.language][key] ?? dictionary.words.en[key] ?? key;
+  const words = dictionary.words[dictionary.language];
+  const ofRecorded = dictionary.recorded ? words[`recorded.${key}`] : undefined;
+  const sentence = ofRecorded ?? words[key] ?? dictionary.words.en[key] ?? key;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
