@@ -121,8 +121,8 @@ export function finiteDifference(model, ids, targets, name, index, { eps = 1e-5,
   return { plus, minus, numeric, analytic, relative };
 }
 
-// [{ name, title: {en, ko}, says: {en, ko}, where: "backward" | "forward" }]
-export const mistakes = MUSEUM.map(({ name, title, says, where }) => ({ name, title, says, where }));
+// [{ name, op, title: {en, ko}, says: {en, ko}, where: "backward" | "forward" }]
+export const mistakes = MUSEUM.map(({ name, op, title, says, where }) => ({ name, op, title, says, where }));
 
 export function replacementsOf(mistake) {
   if (mistake === null) {

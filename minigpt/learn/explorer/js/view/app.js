@@ -3,7 +3,7 @@
 import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
-import { verdictOf } from "./check.js";
+import { bringCheckIntoSight, verdictOf } from "./check.js";
 import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
@@ -79,6 +79,7 @@ function draw() {
   }
   if (focus) document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
   if (page.goTo) goToPanel(page.goTo);
+  bringCheckIntoSight();
   if (before && view.pass && before.pass !== view.pass) sayPosition(view);
 }
 
@@ -111,7 +112,7 @@ function panelsOf(choices) {
   const only = (...names) => keys.length > 0 && keys.every((key) => names.includes(key));
   if (only("step") || !keys.length) return ["backward"];
   if (only("block", "head")) return ["attention"];
-  if (only("tensor", "slice", "check")) return ["attention", "inspect", "mistakes"];
+  if (only("tensor", "slice", "check", "allChanges")) return ["attention", "inspect", "mistakes"];
   return ["head", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
 }
 

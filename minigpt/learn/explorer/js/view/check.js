@@ -25,7 +25,7 @@ export function verdictOf(result) {
   return result.relative < SUSPICIOUS ? "suspicious" : "wrong";
 }
 
-// where: the panel that shows the answer
+// where: the map or the row that shows the answer, such as attention.p.m0
 export function checkNumber(view, name, index, where) {
   if (view.recorded) {
     change({ check: { view: view.key, name, index, where, refused: true } });
@@ -42,12 +42,10 @@ export function checkNumber(view, name, index, where) {
   }, 20);
 }
 
-// The answer; nothing as long as no number of this panel was chosen.
-export function makeCheckCard(views, where) {
+// The answer, directly below what was asked; null where nothing was.
+export function makeCheckCard(view, where) {
   const { check } = state;
-  const view = views.find((one) => one.key === check?.view);
-  if (!check || check.where !== where || !view)
-    return make("p", { class: "note check-hint" }, word("check.hint"));
+  if (!check || check.where !== where) return null;
   const kept = view.pass.values.get(check.name);
   if (!kept?.value) return null;
   const place = placeOf(check.index, kept.value.shape);
@@ -79,6 +77,20 @@ function answer(check, kept) {
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
     make("p", { class: "note" }, word("check.how", { eps: "1e-5", noise: noiseOf(result).toExponential(0) })),
   ];
+}
+
+// How to ask, as long as no number of this panel was chosen.
+export function makeCheckHint(panel) {
+  if (state.check?.where.startsWith(`${panel}.`)) return null;
+  return make("p", { class: "note check-hint" }, word("check.hint"));
+}
+
+// A new answer is scrolled to, if it is not in sight.
+let broughtIntoSight = null;
+export function bringCheckIntoSight() {
+  if (state.check === broughtIntoSight) return;
+  broughtIntoSight = state.check;
+  document.querySelector(".check")?.scrollIntoView({ block: "nearest" });
 }
 
 // A place in a tensor from the place in its row of numbers: index 7 of shape (2, 4) is [1, 3].

@@ -5,7 +5,7 @@ import { normOf } from "../vectors.js";
 import { make, makeButton, makeChoice, makeMenu, writeNumber, writeShape } from "./make.js";
 import { largest, makeLegend, scaleSigned } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
-import { checkNumber, makeCheckCard, placeOf } from "./check.js";
+import { checkNumber, makeCheckCard, makeCheckHint, placeOf } from "./check.js";
 import { makeTitle } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
@@ -23,7 +23,7 @@ export function drawInspect(host, views) {
       { class: "columns" },
       views.map((one) => drawOneTensor(one, name, views.length)),
     ),
-    makeCheckCard(views, "inspect"),
+    makeCheckHint("inspect"),
   );
 }
 
@@ -75,7 +75,7 @@ function drawOneTensor(view, name, side) {
     "div",
     { class: "column" },
     title,
-    make("p", {}, make("code", {}, name), " ", figures),
+    make("p", {}, make("code", {}, name), `: ${describeTensor(name)} `, figures),
     slices > 1
       ? makeChoice(word("head.label"), heads, slice, (chosen) => change({ slice: chosen }), `slice.${view.key}`)
       : null,
@@ -88,6 +88,15 @@ function drawOneTensor(view, name, side) {
         : make("p", { class: "note" }, word("inspect.no_gradient")),
     ),
   );
+}
+
+// A few words on a tensor, by the last part of its name: h.3.attn.c_proj.weight is told by attn.c_proj, and weight.
+function describeTensor(name) {
+  const parts = name.split(".").filter((part) => part !== "h" && !/^\d+$/.test(part));
+  const which = ["weight", "bias"].includes(parts.at(-1)) ? parts.pop() : null;
+  const key = parts.join("_");
+  if (!which) return word(`tensor.${key}`);
+  return word(`tensor.${which}_${key.startsWith("ln_") ? "ln" : key}`);
 }
 
 function finite(numbers) {
@@ -119,25 +128,28 @@ function makeHalf(view, name, tensor, grid, which, side) {
       token: view.labels[r],
     });
   };
+  const where = `inspect.${which}.${view.key}`;
   const map = makeHeatmap({
-    key: `inspect.${which}.${view.key}`,
+    key: where,
+    about: name,
     label: `${name}, ${word(`inspect.${which}`)}`,
     rows: grid.rows,
     columns: grid.columns,
     scale,
     value: (r, c) => (grid.at(r, c) === null ? NaN : tensor.data[grid.at(r, c)]),
     describe,
-    choose: (r, c) => (grid.at(r, c) === null ? null : checkNumber(view, name, grid.at(r, c), "inspect")),
+    choose: (r, c) => (grid.at(r, c) === null ? null : checkNumber(view, name, grid.at(r, c), where)),
+    act: view.recorded ? "read" : "check",
     rowLabels: overTokens ? view.labels : null,
     cell: cellSize(grid.columns, { side: 2, margin: overTokens ? 84 : 0, most: 14, least: 3 }),
     tall: Math.max(Math.min(Math.floor(360 / grid.rows), 14), 3),
-    hint: word("inspect.hint"),
   });
   return make(
     "div",
     { class: "half" },
     make("h4", {}, word(`inspect.${which}`)),
     map,
-    makeLegend(scale, word(`inspect.${which}`)),
+    makeCheckCard(view, where),
+    makeLegend(scale, word(`inspect.legend_${which}`)),
   );
 }

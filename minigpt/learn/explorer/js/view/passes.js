@@ -32,6 +32,7 @@ function shownOf(sources) {
 
 // A view: one model on the reader's text, with what the panels ask for.
 //   { key, model, ids, labels, unknown, left, position, target, targets, mistake, recorded }
+//   targetGuessed: the text has no next token here, so that the most probable one is the target
 //   pass: with the planted mistake, if one is chosen; right: always without
 //   show(id) -> the token as it is written on the page;   norms(name, "value" | "gradient") -> a norm for each position
 //   layers: how many readings of the stream;   best(layer, t, count) -> [[id, p]];   chance(layer, t, id) -> p or null
@@ -58,6 +59,7 @@ function makeView(model, number) {
   view.position = Math.min(state.position, view.ids.length - 1);
   view.target = targetOf(view, number);
   view.targets = targetsOf(view);
+  view.targetGuessed = state.target === null && view.position + 1 === view.ids.length;
   computePasses(view, number);
   view.norms = (name, which) => {
     const tensor = view.pass.values.get(name)?.[which];

@@ -54,6 +54,7 @@ export function recordedView(recording, number, position) {
     position: at,
     targets,
     target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
+    targetGuessed: targets[at] < 0,
     pass: { loss, values, ms: null },
     right: null,
     streamNames: recording.lens.map((layer) => layer.name),

@@ -3,6 +3,7 @@
 import { largestFirst } from "../vectors.js";
 import { make, makeBar, makeTable, writeNumber } from "./make.js";
 import { largest } from "./colours.js";
+import { labelAt } from "./labels.js";
 import { word } from "./words.js";
 
 // How much of the gradient each head of each block received: the norm of d(heads), head by head.
@@ -50,7 +51,7 @@ export function makeInputs(view) {
     const number = make("small", {}, writeNumber(norm));
     return make("li", { class: norm === 0 ? "nothing" : "" }, token, makeBar(norm / most), number);
   });
-  const names = order.map((i) => `“${view.labels[i]}” (${writeNumber(norms[i])})`).join(", ");
+  const names = order.map((i) => `${labelAt(view, i)} ${writeNumber(norms[i])}`).join(", ");
   return make(
     "div",
     {},
