@@ -2,9 +2,11 @@
 
 import html.parser
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import browser
@@ -376,6 +378,66 @@ def test_places_that_are_refused(folders, refused, tmp_path):
     refused(*line, out=mine / "page.html", says=f"{mine} is a file, not a folder")
     mine.write_text("x" * page.MARK_WITHIN + page.MARK, encoding="utf-8")
     refused(*line, out=mine, says="is no page of minigpt explore")
+    refused(*line, out=tmp_path / "a\0b.html", says="cannot be the name of a file")
+    if os.name == "posix":
+        refused(*line, out=tmp_path / "\ud800.html", says="cannot be the name of a file")
+
+
+def test_a_place_without_permission_is_refused_before_anything_is_computed(folders, refused, tmp_path, monkeypatch):
+    def never(*args):
+        raise AssertionError("computed, though the page cannot be written")
+
+    line = (folders["large"], "--record", "--text", "the cat")
+    monkeypatch.setattr(recorded, "record", never)
+    monkeypatch.setattr(os, "access", lambda path, how: Path(path) != tmp_path)
+    refused(*line, out=tmp_path / "new.html", says="you may not write in the folder")
+
+
+def test_a_page_that_cannot_be_read_is_not_called_another_file(folders, refused, tmp_path, monkeypatch):
+    def shut(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    ours = tmp_path / "ours.html"
+    ours.write_text(page.MARK, encoding="utf-8")
+    monkeypatch.setattr(Path, "open", shut)
+    refused("--text", "the cat", out=ours, says="cannot be read (Permission denied)")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a right of their own elsewhere")
+def test_a_link_is_followed_and_stays_a_link(folders, refused, stand_in, tmp_path, capsys):
+    link, file = tmp_path / "link.html", tmp_path / "site" / "page.html"
+    link.symlink_to(file)
+    for text in ("the cat", "a dog"):  # first the page is not there yet
+        assert explore(capsys, folders["letters"], "--text", text, "-o", link)[0] == 0
+        assert link.is_symlink() and held(file)["text"] == text
+    circle = tmp_path / "circle.html"
+    circle.symlink_to(circle)
+    refused(folders["letters"], "--text", "the cat", out=circle, says="cannot be the name of a file")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every name is Unicode")
+def test_a_model_in_a_folder_whose_name_is_no_utf_8_has_a_page(folders, stand_in, tmp_path, capsys):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/m\xff"))
+    shutil.copytree(folders["letters"], folder)
+    out = tmp_path / "page.html"
+    assert main(["explore", str(folder), "--text", "the cat", "-o", str(out)]) == 0
+    assert held(out)["models"][0]["name"] == "m\ufffd"
+
+
+def test_a_recorded_pass_that_overflows_is_refused(refused, folders, tmp_path):
+    model = GPT2.load(folders["half"])
+    model.h[0].ln_1.weight.data[:] = 1e30
+    shutil.copytree(folders["half"], tmp_path / "huge")
+    model.save(tmp_path / "huge", overwrite=True)
+    refused(tmp_path / "huge", "--record", "--text", "the cat", says="huge: this pass overflows: … too large for float32")
+
+
+def test_a_value_that_is_written_onto_its_option_is_shown_with_a_space(capsys):
+    for word, says in (("-ofoo.html", "write -o foo.html"), ("-out", "did you mean --out?")):
+        assert main(["explore", word]) == 2
+        assert says in capsys.readouterr().err
+
+
 
 
 def test_a_folder_that_may_not_be_written(folders, refused, tmp_path, monkeypatch):

@@ -551,7 +551,7 @@ def test_tokens_of_a_recorded_pass_are_written_as_those_of_a_live_one(visit, tmp
         out, _, _ = page_of(tmp_path / str(record), kind, record, text)
         page = visit(out)
         shown.append(page.locator("#strip .token").all_inner_texts())
-        words = page.locator("#lens .word-name").all_inner_texts()
+        words = into_sight(page, "lens").locator(".word-name").all_inner_texts()
         assert words and "\ufffd" not in str(words)
     assert shown[0] == shown[1] and shown[0]
     assert "\ufffd" not in str(shown) and "\t" not in str(shown)

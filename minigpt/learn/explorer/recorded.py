@@ -91,14 +91,13 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
 
 def _check_finite(done: NamedPass, name: str) -> None:
     """Raises InputError where a number is infinite or none; scores of the future are -infinity, and may be."""
-    for of, both in done.values.items():
-        value = both.value
-        if of.endswith(".attn.s"):
-            value = np.where(np.isneginf(value), 0, value)
-        for what, numbers in ((of, value), (f"the gradient of {of}", both.gradient)):
-            if not np.isfinite(numbers).all():
-                why = f"{what} holds numbers too large for {numbers.dtype}"
-                raise InputError(f"explore {name}: this pass overflows: {why}: look at the weights of the model")
+    forward = [(of, both.value) for of, both in done.values.items()]
+    backward = [(f"the gradient of {of}", both.gradient) for of, both in reversed(done.values.items())]
+    for what, numbers in (*forward, *backward):
+        hidden = np.isneginf(numbers) if what.endswith(".attn.s") else False
+        if not (np.isfinite(numbers) | hidden).all():
+            why = f"{what} holds numbers too large for {numbers.dtype}"
+            raise InputError(f"explore {name}: this pass overflows: {why}: look at the weights of the model")
 
 
 def _values(done: NamedPass, numbers: Numbers) -> list[dict[str, Any]]:
