@@ -36,6 +36,7 @@ export function drawAttention(host, views) {
       { class: "columns" },
       views.map((view) => drawOneBlock(view, block, head, views.length)),
     ),
+    ...(views.some((view) => view.mistake) ? [make("p", { class: "note" }, word("mistakes.sentences"))] : []),
     makeCheckCard(views, "attention"),
   );
 }
@@ -118,7 +119,7 @@ function makeHead(view, numbers, which, block, head, side) {
             p: writeNumber(numbers.p[r * T + c]),
             dp: writeNumber(numbers.dp?.[r * T + c] ?? null),
           }),
-    choose: (r, c) => checkNumber(view, name, (head * T + r) * T + c, "attention"),
+    choose: (r, c) => hidden(r, c) || checkNumber(view, name, (head * T + r) * T + c, "attention"),
     rowLabels: view.labels,
     columnLabels: view.labels,
     markedRow: view.position,

@@ -37,21 +37,32 @@ function describe(chosen, views) {
   return [
     make("p", { class: "says" }, inLanguage(chosen.says)),
     make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
-    make("div", { class: "columns" }, views.map(drawOneComparison)),
+    make(
+      "div",
+      { class: "columns" },
+      views.map((view) => drawOneComparison(view, chosen)),
+    ),
   ];
 }
 
-function drawOneComparison(view) {
-  const { changed, same } = compare(view);
+function drawOneComparison(view, chosen) {
+  const { changed, same } = compare(view, chosen);
   const title = make("h3", {}, titleOf(view));
   if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
-  const rows = changed.map((one) => rowOfChange(view, one, one === changed[0]));
+  const wrong = changed.filter((one) => one.isWrong);
+  const rows = changed.map((one) => rowOfChange(view, one, one === wrong[0]));
   const titles = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"].map((key) =>
     word(key),
   );
-  const figures = { changed: changed.length, same, first: changed[0].name };
+  const figures = { changed: changed.length, same, wrong: wrong.length, first: wrong[0]?.name };
   const table = makeTable(word("mistakes.table"), "changes", titles, rows);
-  return make("div", { class: "column" }, title, make("p", {}, word("mistakes.summary", figures)), table);
+  return make("div", { class: "column" }, title, make("p", {}, summarise(chosen, figures)), table);
+}
+
+function summarise(chosen, figures) {
+  if (chosen.where === "backward") return word("mistakes.summary", figures);
+  const which = figures.wrong ? word("mistakes.some_wrong", figures) : word("mistakes.none_wrong");
+  return `${word("mistakes.summary_forward", figures)} ${which}`;
 }
 
 function rowOfChange(view, one, first) {
@@ -71,8 +82,10 @@ function rowOfChange(view, one, first) {
   };
 }
 
-// Every gradient with the mistake against the right one, in the order in which the backward pass makes them.
-function compare(view) {
+// Every gradient with the mistake against that of the right model: activations in the order of the backward pass, then
+// parameters. A mistake in the forward pass makes another model: what differs there need not be wrong.
+function compare(view, chosen) {
+  const isWrong = chosen.isWrong ?? (() => true);
   const changed = [];
   let same = 0;
   const order = [...view.right.values].filter(([, kept]) => kept.gradient);
@@ -80,7 +93,7 @@ function compare(view) {
   const parameters = order.filter(([, kept]) => kept.kind === "parameter").reverse();
   for (const [name, kept] of [...activations, ...parameters]) {
     const one = difference(name, kept.gradient.data, view.pass.values.get(name).gradient.data);
-    if (one.apart > SAME) changed.push(one);
+    if (one.apart > SAME) changed.push({ ...one, isWrong: isWrong(name) });
     else same += 1;
   }
   return { changed, same };

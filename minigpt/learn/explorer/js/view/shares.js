@@ -38,7 +38,7 @@ function sharesOfHeads(view, block, heads) {
   return sums.map(Math.sqrt);
 }
 
-// Which token of the text the loss depends on: the norm of dx at the bottom.
+// To which token's vector the loss is most sensitive, for a small step: the norm of dx at the bottom.
 export function makeInputs(view) {
   const norms = view.norms("x", "gradient");
   const most = largest(norms) || 1;
@@ -58,7 +58,7 @@ export function makeInputs(view) {
     "div",
     {},
     make("h4", {}, word("backward.inputs")),
-    make("p", {}, word("backward.most", { tokens: names }), " ", after ? word("backward.after") : ""),
+    make("p", {}, word(view.mistake ? "backward.most_wrong" : "backward.most", { tokens: names }), " ", after ? word("backward.after") : ""),
     make("ol", { class: "influence", "aria-label": word("backward.inputs") }, chips),
   );
 }
