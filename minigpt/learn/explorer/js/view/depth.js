@@ -66,7 +66,7 @@ function makeProjections(choose) {
 
 function later(host) {
   clearTimeout(waiting);
-  waiting = setTimeout(() => drawCharts(host), 40);
+  waiting = setTimeout(() => drawCharts(host), 120); // while the slider moves nothing is computed
 }
 
 // -> [{ name, style, draws: [{ values, gradients }] }]

@@ -54,11 +54,12 @@ export function makeInputs(view) {
     return make("li", { class: norm === 0 ? "nothing" : "" }, token, makeBar(norm / most), number);
   });
   const names = order.map((i) => `“${view.labels[i]}” (${writeNumber(norms[i])})`).join(", ");
+  const sentence = word(view.mistake ? "backward.most_wrong" : "backward.most", { tokens: names });
   return make(
     "div",
     {},
     make("h4", {}, word("backward.inputs")),
-    make("p", {}, word(view.mistake ? "backward.most_wrong" : "backward.most", { tokens: names }), " ", after ? word("backward.after") : ""),
+    make("p", {}, sentence, " ", after ? word("backward.after") : ""),
     make("ol", { class: "influence", "aria-label": word("backward.inputs") }, chips),
   );
 }

@@ -88,7 +88,7 @@ export function sayStep(view, step, all) {
     t: view.position,
   };
   const isMean = all && T > 1 && step.key === "loss";
-  const sentence = word(isMean ? "step.loss_all" : `step.${step.key}`, values);
+  const sentence = isMean ? word("step.loss_all", values) : word(`step.${step.key}`, values);
   return view.mistake ? word("step.of_the_right_pass", { sentence }) : sentence;
 }
 
