@@ -40,6 +40,7 @@ export const BIAS_NOT_ADDED = {
       "손실이 달라집니다. 다만 새 모델에서는 모든 편향이 0이라 그대로입니다. " +
       "편향은 아무 영향도 주지 않아 실제 기울기가 0인데, 역전파는 0이 아니라고 합니다.",
   },
+  isWrong: (name) => /\.(c_attn|c_proj|c_fc)\.bias$/.test(name),
   replaces: {
     linear_forward(x, w, b = null) {
       const [out] = linear_forward(x, w, null); // b

@@ -3,7 +3,8 @@
 import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
-import { bringCheckIntoSight, verdictOf } from "./check.js";
+import { verdictOf } from "../differences.js";
+import { bringCheckIntoSight } from "./check.js";
 import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";

@@ -37,6 +37,7 @@ export function drawAttention(host, views) {
       { class: "columns" },
       views.map((view) => drawOneBlock(view, block, head, views.length)),
     ),
+    ...(views.some((view) => view.mistake) ? [make("p", { class: "note" }, word("mistakes.sentences"))] : []),
     makeCheckHint("attention"),
   );
 }
@@ -116,7 +117,7 @@ function makeHead(view, numbers, which, block, head, side) {
       hidden(r, c)
         ? word("attention.hidden", { query: view.labels[r], key: view.labels[c] })
         : `${sayCell(view, numbers, r, c)} ${whyZero(view, numbers.dp?.[r * T + c], r, block)}`.trim(),
-    choose: (r, c) => checkNumber(view, name, (head * T + r) * T + c, where),
+    choose: (r, c) => hidden(r, c) || checkNumber(view, name, (head * T + r) * T + c, where),
     act: view.recorded ? "read" : "check",
     rowLabels: view.labels,
     columnLabels: view.labels,

@@ -7,6 +7,7 @@ const MARGIN = { left: 52, right: 14, top: 14, bottom: 46 };
 
 // plan: { label, xLabels: [string], xTitle, yTitle, lines: [{ name, values, style }], width,
 //         power: true for a scale of powers of ten }
+// a line that is thin has no marks and no name below
 // style: "quiet" | "strong" | "first" | "second"
 export function makeLineChart(plan) {
   const width = plan.width;
@@ -28,7 +29,7 @@ export function makeLineChart(plan) {
   svg.append(...makeAxes(plan, x, y, width, height));
   for (const line of plan.lines) svg.append(...drawLine(line, x, y));
   const names = plan.lines
-    .filter((line) => line.style !== "quiet")
+    .filter((line) => line.style !== "quiet" && !line.thin)
     .map((line) => make("span", { class: `key ${line.style}` }, line.name));
   return make(
     "figure",
@@ -116,7 +117,8 @@ function drawLine(line, x, y) {
     .map(([across, down], i) => `${i ? "L" : "M"}${across.toFixed(1)},${down.toFixed(1)}`)
     .join("");
   const drawn = [makeSvg("path", { d: path, class: `line ${line.style}` })];
-  if (line.style === "quiet") return drawn;
+  if (line.thin) drawn[0].style.cssText = "stroke-width: 1; opacity: 0.45";
+  if (line.style === "quiet" || line.thin) return drawn;
   const marks = points.map(([across, down], i) => {
     const mark =
       line.style === "second"

@@ -42,25 +42,37 @@ function describe(chosen, views) {
     make("p", { class: "says" }, make("code", {}, chosen.op), `: ${inLanguage(chosen.title)}.`),
     make("p", {}, inLanguage(chosen.says)),
     make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
-    make("div", { class: "columns" }, views.map(drawOneComparison)),
+    make(
+      "div",
+      { class: "columns" },
+      views.map((view) => drawOneComparison(view, chosen)),
+    ),
   ];
 }
 
-function drawOneComparison(view) {
-  const { changed, same } = compare(view);
+function drawOneComparison(view, chosen) {
+  const { changed, same } = compare(view, chosen);
   const title = make("h3", {}, titleOf(view));
   if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
-  const shown = state.allChanges ? changed : changed.slice(0, FIRST);
-  const rows = shown.flatMap((one) => rowsOfChange(view, one, one === changed[0]));
+  const wrong = changed.filter((one) => one.isWrong);
+  const isShown = (one, i) => state.allChanges || i < FIRST || one === wrong[0];
+  const shown = changed.filter(isShown);
+  const rows = shown.flatMap((one) => rowsOfChange(view, one, one === wrong[0]));
   const titles = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"].map((key) =>
     word(key),
   );
-  const figures = { changed: changed.length, same, first: changed[0].name };
+  const figures = { changed: changed.length, same, wrong: wrong.length, first: wrong[0]?.name };
   const table = makeTable(word("mistakes.table"), "changes", titles, rows);
   const left = changed.length - shown.length;
   const all = () => change({ allChanges: true });
   const more = left ? makeButton(word("mistakes.all", { n: changed.length }), `all.${view.key}`, all) : null;
-  return make("div", { class: "column" }, title, make("p", {}, word("mistakes.summary", figures)), table, more);
+  return make("div", { class: "column" }, title, make("p", {}, summarise(chosen, figures)), table, more);
+}
+
+function summarise(chosen, figures) {
+  if (chosen.where === "backward") return word("mistakes.summary", figures);
+  const which = figures.wrong ? word("mistakes.some_wrong", figures) : word("mistakes.none_wrong");
+  return `${word("mistakes.summary_forward", figures)} ${which}`;
 }
 
 // A row, and below it the answer, where it was checked.
@@ -89,8 +101,10 @@ function numberCell(key, number) {
   return make("td", { "data-title": word(key) }, number);
 }
 
-// Every gradient with the mistake against the right one, in the order in which the backward pass makes them.
-function compare(view) {
+// Every gradient with the mistake against that of the right model: activations in the order of the backward pass, then
+// parameters. A mistake in the forward pass makes another model: what differs there need not be wrong.
+function compare(view, chosen) {
+  const isWrong = chosen.isWrong ?? (() => true);
   const changed = [];
   let same = 0;
   const order = [...view.right.values].filter(([, kept]) => kept.gradient);
@@ -98,7 +112,7 @@ function compare(view) {
   const parameters = order.filter(([, kept]) => kept.kind === "parameter").reverse();
   for (const [name, kept] of [...activations, ...parameters]) {
     const one = difference(name, kept.gradient.data, view.pass.values.get(name).gradient.data);
-    if (one.apart > SAME) changed.push(one);
+    if (one.apart > SAME) changed.push({ ...one, isWrong: isWrong(name) });
     else same += 1;
   }
   return { changed, same };

@@ -40,7 +40,7 @@ function sharesOfHeads(view, block, heads) {
   return sums.map(Math.sqrt);
 }
 
-// Which token of the text the loss depends on: the norm of dx at the bottom.
+// To which token's vector the loss is most sensitive, for a small step: the norm of dx at the bottom.
 export function makeInputs(view) {
   const norms = view.norms("x", "gradient");
   const most = largest(norms) || 1;
@@ -52,11 +52,12 @@ export function makeInputs(view) {
     return make("li", { class: norm === 0 ? "nothing" : "" }, token, makeBar(norm / most), number);
   });
   const names = order.map((i) => `${labelAt(view, i)} ${writeNumber(norms[i])}`).join(", ");
+  const sentence = word(view.mistake ? "backward.most_wrong" : "backward.most", { tokens: names });
   return make(
     "div",
     {},
     make("h4", {}, word("backward.inputs")),
-    make("p", {}, word("backward.most", { tokens: names }), " ", after ? word("backward.after") : ""),
+    make("p", {}, sentence, " ", after ? word("backward.after") : ""),
     make("ol", { class: "influence", "aria-label": word("backward.inputs") }, chips),
   );
 }

@@ -88,8 +88,9 @@ export function sayStep(view, step, all) {
     token: view.labels[view.position],
     t: view.position,
   };
-  if (all && step.key === "loss") return word("step.loss_all", values);
-  return word(`step.${step.key}`, values);
+  const isMean = all && T > 1 && step.key === "loss";
+  const sentence = isMean ? word("step.loss_all", values) : word(`step.${step.key}`, values);
+  return view.mistake ? word("step.of_the_right_pass", { sentence }) : sentence;
 }
 
 // "block 3 MLP"
