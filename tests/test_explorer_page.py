@@ -555,3 +555,127 @@ def test_tokens_of_a_recorded_pass_are_written_as_those_of_a_live_one(visit, tmp
         assert words and "\ufffd" not in str(words)
     assert shown[0] == shown[1] and shown[0]
     assert "\ufffd" not in str(shown) and "\t" not in str(shown)
+
+
+# --- on a telephone --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def phone(visit):
+    """The page on a screen that is only touched."""
+    return visit(width=390, height=844, has_touch=True, is_mobile=True)
+
+
+def tap_cell(page, box, across: float, down: float) -> None:
+    """Touch a map at a place of its own box, in pixels."""
+    box.scroll_into_view_if_needed()
+    place = box.bounding_box()
+    page.touchscreen.tap(place["x"] + across, place["y"] + down)
+    settled(page)
+
+
+def is_in_sight(page, element) -> bool:
+    """Is its beginning on the screen, below the strip of tokens, which stays on top?"""
+    top = element.bounding_box()["y"]
+    return page.locator("#strip").bounding_box()["height"] - 2 <= top < 800
+
+
+def test_an_answer_stands_below_the_map_that_was_tapped(phone):
+    into_sight(phone, "inspect")
+    half = phone.locator("#inspect .half").nth(1)
+    again = half.locator(".map-again")
+    assert not again.is_visible()
+    tap_cell(phone, half.locator(".map"), 120, 60)
+    again.locator("button").tap()
+    half.locator(".check .verdict").wait_for()
+    settled(phone)
+    assert phone.locator(".check").count() == 1 and is_in_sight(phone, half.locator(".check"))
+
+
+def test_an_answer_stands_below_the_row_of_a_mistake(phone):
+    into_sight(phone, "mistakes")
+    phone.select_option("#mistake", "RowSumDropped")
+    settled(phone)
+    rows = phone.locator("table.changes tbody tr")
+    rows.nth(2).locator("button").tap()
+    rows.nth(3).locator(".check .verdict").wait_for()
+    settled(phone)
+    assert is_in_sight(phone, rows.nth(3).locator(".check"))
+
+
+def test_the_table_of_a_mistake_is_narrow_and_shows_the_first_rows_until_asked(phone):
+    into_sight(phone, "mistakes")
+    phone.select_option("#mistake", "RowSumDropped")
+    settled(phone)
+    widths = phone.locator(".of-changes").evaluate("(box) => [box.scrollWidth, box.clientWidth]")
+    assert widths[0] <= widths[1]
+    rows = phone.locator("table.changes tbody tr")
+    assert rows.count() == 8
+    assert "1.2" in rows.first.inner_text() and "relative difference" in rows.first.evaluate(
+        "(row) => [...row.cells].map((cell) => getComputedStyle(cell, '::before').content).join()"
+    )
+    phone.locator('[data-focus^="all."]').tap()
+    settled(phone)
+    assert rows.count() == 81
+
+
+def test_a_touched_screen_reads_of_taps_and_not_of_keys(phone, visit):
+    for panel in ("lens", "attention", "backward", "inspect"):
+        into_sight(phone, panel)
+    hints = phone.locator(".map-hint").all_inner_texts()
+    assert len(hints) >= 5
+    assert all("ap a cell" in hint and "rrow keys" not in hint for hint in hints)
+    with_keys = visit()
+    into_sight(with_keys, "inspect")
+    assert "rrow keys" in with_keys.locator("#inspect .map-hint").first.inner_text()
+
+
+def test_the_gradient_begins_at_the_loss_and_nothing_moves_while_it_walks(phone):
+    into_sight(phone, "backward")
+    assert state(phone, "step") == 0 and phone.locator("#backward .step-count").inner_text() == "step 0 of 10"
+    button = phone.locator('[data-focus="step.next"]')
+    button.tap()
+    settled(phone)
+    places = []
+    for _ in range(8):
+        places.append([phone.locator(one).first.bounding_box()["y"] for one in ("#backward .map", ".stepper")])
+        button.tap()
+        settled(phone)
+    assert places == [places[0]] * len(places)
+    box = phone.locator("#backward .map").bounding_box()
+    assert box["y"] + box["height"] <= 846 and phone.locator(".step-sentence.now").count() == 1
+    sentence = phone.locator(".step-sentence.now").inner_text()
+    assert "as in the attention of block 3" in sentence and "22 of 24" in sentence
+
+
+def test_the_sign_of_the_target_stands_at_the_chosen_target(phone):
+    body = into_sight(phone, "lens")
+    marked = body.locator(".bars li.right .word-name")
+    other = body.locator(".bars li:not(.right) .word-name").first.inner_text()
+    assert marked.inner_text().startswith("◎ ") and body.locator(".half > .note").count() == 0
+    body.locator(".bars li:not(.right) button").first.tap()
+    settled(phone)
+    assert marked.inner_text() == f"◎ {other}" and "✓" not in body.inner_text()
+    line = phone.locator("#strip .strip-loss").inner_text()
+    assert f"“{other}”" in line and f"{loss_shown(phone):.3f}" in line
+    count = len(opened(NAMES[0])[1].encode(job.SENTENCE))
+    phone.evaluate("(position) => window.minigptExplorer.change({ position, target: null })", count - 1)
+    settled(phone)
+    assert "no next token in your text" in body.locator(".half > .note").inner_text()
+
+
+def test_another_tensor_is_not_read_at_the_cursor_of_the_one_before(phone):
+    into_sight(phone, "inspect")
+    tap_cell(phone, phone.locator("#inspect .map").first, 120, 60)
+    assert "h.0.attn.qkv[" in phone.locator("#inspect .readout").first.inner_text()
+    phone.select_option("#tensor", "h.0.ln_1.weight")
+    settled(phone)
+    assert phone.locator("#inspect .readout").first.inner_text().strip() == ""
+    assert "learned scale" in phone.locator("#inspect .column > p").first.inner_text()
+
+
+def test_tokens_that_are_twice_in_the_text_have_their_positions(phone):
+    phone.fill("#text", "a dog a dog a dog a dog")
+    phone.wait_for_function("() => window.minigptExplorer.views()[0].ids.length === 8")
+    looks = into_sight(phone, "attention").locator(".column > p").last.inner_text()
+    assert looks.count("(position ") == looks.count("%") > 1

@@ -27,11 +27,17 @@ let waiting = null;
 
 export function drawDepth(host) {
   const controls = host.querySelector(".depth-controls");
-  if (controls) controls.replaceWith(makeControls(host));
-  else host.replaceChildren(makeControls(host), make("div", { class: "columns", id: "depth-charts" }));
+  const [above, below] = makeControls(host);
+  if (controls) {
+    controls.replaceWith(above);
+    host.querySelector(".depth-options").replaceWith(below);
+  } else {
+    host.replaceChildren(above, make("div", { class: "columns", id: "depth-charts" }), below);
+  }
   drawCharts(host);
 }
 
+// -> [the slider, which stands directly above the charts; the other choices, which stand below them]
 function makeControls(host) {
   const shown = make("output", { for: "depth-slider" }, word("depth.blocks", { n: chosen.blocks }));
   const choose = (choice) => {
@@ -52,7 +58,10 @@ function makeControls(host) {
   const draw = () => choose({ seed: chosen.seed + DRAWS });
   const again = makeButton(word("depth.again"), "depth-seed", draw);
   const projections = makeProjections(choose);
-  return make("div", { class: "menu depth-controls" }, label, slider, shown, range, projections, again);
+  return [
+    make("div", { class: "menu depth-controls" }, label, slider, shown),
+    make("div", { class: "menu depth-options" }, range, projections, again),
+  ];
 }
 
 // The switch: are the projections that end on the stream drawn smaller?

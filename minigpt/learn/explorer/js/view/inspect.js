@@ -75,7 +75,7 @@ function drawOneTensor(view, name, side) {
     "div",
     { class: "column" },
     title,
-    make("p", {}, make("code", {}, name), `: ${describeTensor(name)} `, figures),
+    make("p", {}, make("code", {}, name), `: ${describeTensor(name)} · `, figures),
     slices > 1
       ? makeChoice(word("head.label"), heads, slice, (chosen) => change({ slice: chosen }), `slice.${view.key}`)
       : null,

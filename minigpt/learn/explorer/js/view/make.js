@@ -34,7 +34,7 @@ export function makeTable(label, kind, heads, rows) {
   );
   const table = make("table", { class: kind });
   table.append(make("thead", {}, make("tr", {}, titles)), make("tbody", {}, lines));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  return make("div", { class: `scroll of-${kind}`, tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
 const SVG = "http://www.w3.org/2000/svg";
