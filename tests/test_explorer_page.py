@@ -668,6 +668,7 @@ def test_another_tensor_is_not_read_at_the_cursor_of_the_one_before(phone):
     into_sight(phone, "inspect")
     tap_cell(phone, phone.locator("#inspect .map").first, 120, 60)
     assert "h.0.attn.qkv[" in phone.locator("#inspect .readout").first.inner_text()
+    phone.focus("#tensor")
     phone.select_option("#tensor", "h.0.ln_1.weight")
     settled(phone)
     assert phone.locator("#inspect .readout").first.inner_text().strip() == ""

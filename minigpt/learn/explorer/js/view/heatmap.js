@@ -38,14 +38,20 @@ export function makeHeatmap(plan) {
   sheet.style.height = `${shape.height}px`;
   const map = { plan, shape, box, cursor, readout, hint, again, tapped: null };
   listen(map);
-  const kept = cursors.get(plan.key);
-  if (kept && kept.about === plan.about && kept.r < plan.rows && kept.c < plan.columns) {
+  const kept = cursorOf(plan);
+  if (kept) {
     point(map, kept.r, kept.c, false);
   } else {
     scrolled.delete(plan.key);
   }
   queueMicrotask(() => settle(map)); // when it stands in the page
   return make("div", { class: "map-with-readout" }, box, readout, again, hint);
+}
+
+// Where the reader was, if this map still shows the same; or null.
+function cursorOf(plan) {
+  const kept = cursors.get(plan.key);
+  return kept && kept.about === plan.about && kept.r < plan.rows && kept.c < plan.columns ? kept : null;
 }
 
 // No keys on a screen that is only touched, and no tapping with a mouse.
@@ -174,8 +180,8 @@ function listen(map) {
     if (!touched || again) plan.choose?.(cell[0], cell[1]); // a first touch only reads
   });
   box.addEventListener("focus", () => {
-    const { r, c } = cursors.get(plan.key) ?? { r: 0, c: 0 };
-    point(map, Math.min(r, plan.rows - 1), Math.min(c, plan.columns - 1), true);
+    const { r, c } = cursorOf(plan) ?? { r: 0, c: 0 };
+    point(map, r, c, true);
   });
   box.addEventListener("keydown", (event) => pressed(map, event));
 }
@@ -189,7 +195,7 @@ function cellUnder({ box, plan, shape }, event) {
 
 function pressed(map, event) {
   const { plan } = map;
-  const { r, c } = cursors.get(plan.key) ?? { r: 0, c: 0 };
+  const { r, c } = cursorOf(plan) ?? { r: 0, c: 0 };
   const far = event.shiftKey ? 10 : 1;
   const moves = {
     ArrowUp: [r - far, c],
