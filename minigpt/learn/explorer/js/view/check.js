@@ -77,7 +77,7 @@ function answer(check, kept) {
   return [
     make("dl", {}, list),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
-    make("p", { class: "note" }, word("check.how", { eps: "1e-5", noise: noiseOf(result).toExponential(0) })),
+    make("p", { class: "note" }, word("check.how", { eps: EPS.toExponential(0), noise: noiseOf(result).toExponential(0) })),
   ];
 }
 
