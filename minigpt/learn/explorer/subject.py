@@ -29,7 +29,10 @@ class Subject(NamedTuple):
 
 
 def shipped() -> list[Subject]:
-    """The small GPT-1 and GPT-2 of `data/explorer`, in a copy of the repository or where pip has put them."""
+    """The small GPT-1 and GPT-2 of `data/explorer`, in a copy of the repository or where pip has put them.
+
+    Raises InputError where one is missing.
+    """
     files = find_lessons()
     found = []
     for name, title in KINDS.items():
@@ -42,7 +45,10 @@ def shipped() -> list[Subject]:
 
 
 def given(folder: str, record: bool) -> Subject:
-    """The model in a folder, or a downloaded one by its name."""
+    """The model in a folder, or a downloaded one by its name. record: of any size.
+
+    Raises InputError where it is no GPT-1 or GPT-2, cannot be opened, or is too large for a page that computes.
+    """
     card = models.card_in(folder)
     if card.name not in KINDS:
         kind = card.model.__name__

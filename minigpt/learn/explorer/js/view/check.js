@@ -62,7 +62,7 @@ function answer(check, kept) {
     make("dl", {}, list),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
     isHidden(check, kept) ? make("p", { class: "note" }, word("check.hidden")) : null,
-    make("p", { class: "note" }, word("check.how", { eps: "1e-5", noise, floor })),
+    make("p", { class: "note" }, word("check.how", { eps: EPS.toExponential(0), noise, floor })),
   ];
 }
 
