@@ -220,18 +220,17 @@ def test_a_right_gradient_is_not_called_wrong_where_the_model_is_sure(run, name)
     """There the loss is nearly 0; the rounding of the numbers that it is made of is as large as ever."""
     model, tokenizer = opened(name)
     ids = tokenizer.encode(job.SENTENCE)
-    shapes = {value: both[0].shape for value, both in expected_values(model, ids, ids).items()}
+    _, values = expected_values(model, ids[:6], ids[:6])
     rng = np.random.default_rng(6)
     places = [("h.1.attn.qkv", 2 * 288 + 33)]
-    places += [(value, int(rng.integers(np.prod(shape)))) for value, shape in shapes.items()]
-    for at in (2, 5):
-        targets = [ids[t + 1] if t == at else -100 for t in range(len(ids))]
-        calls = [["verdict", name, ids, targets, *place, {}] for place in places]
-        opening = ["open", page_of(**{name: model})]
-        _, of_pass, *found = run(opening, ["loss", name, ids, targets], *calls)
-        assert of_pass < 1e-4, "the model is sure here"
-        assert set(found) <= {"happy", "noise", "zero"}, [p for p, one in zip(places, found, strict=True)
-                                                          if one in ("suspicious", "wrong")]  # fmt: skip
+    places += [(value_name, int(rng.integers(value.size))) for value_name, (value, _) in list(values.items())[::4]]
+    at = 5
+    targets = [ids[t + 1] if t == at else -100 for t in range(at + 1)]
+    calls = [["verdict", name, ids[: at + 1], targets, *place, {}] for place in places]
+    _, loss, *found = run(["open", page_of(**{name: model})], ["loss", name, ids[: at + 1], targets], *calls)
+    assert loss < 1e-4, "the model is sure here"
+    blamed = [place for place, verdict in zip(places, found, strict=True) if verdict not in ("happy", "noise", "zero")]
+    assert blamed == []
 
 
 def test_a_wrong_gradient_is_called_wrong_and_no_dependence_is_only_not_seen(run):

@@ -349,6 +349,39 @@ def test_a_planted_mistake_changes_gradients_and_a_finite_difference_finds_it(vi
     assert state(page, "mistake") is None and body.locator("table.changes").count() == 0
 
 
+def test_a_mistake_of_the_forward_pass_is_marked_only_where_a_gradient_is_wrong(visit):
+    page = visit()
+    body = into_sight(page, "mistakes")
+    body.locator("select").select_option("NotCausal")
+    settled(page)
+    assert body.locator("table.changes tbody tr").count() > 50 and body.locator(".first-wrong").count() == 0
+    assert "None of them is wrong" in body.inner_text()
+    body.locator("table.changes button").first.click()
+    page.wait_for_function("() => window.minigptExplorer.state.check?.verdict")
+    assert state(page, "check")["verdict"] in ("happy", "noise", "zero")
+    body.locator("select").select_option("BiasNotAdded")
+    settled(page)
+    assert body.locator(".first-wrong code").inner_text().endswith(".bias")
+    body.locator(".first-wrong button").click()
+    page.locator("#mistakes .check.wrong .verdict").wait_for()
+
+
+def test_with_a_planted_mistake_the_sentences_of_the_steps_are_of_the_right_pass(visit):
+    page = visit()
+    sentence = into_sight(page, "backward").locator(".step-sentence").first
+    for mistake, said in (("OneHotForgotten", True), (None, False)):
+        for step in (0, 1, 2):
+            page.evaluate("(choices) => window.minigptExplorer.change(choices)", {"mistake": mistake, "step": step})
+            settled(page)
+            assert ("in the right pass" in sentence.inner_text()) == said
+    page.evaluate("() => window.minigptExplorer.change({ lossOf: 'all', step: 0 })")
+    settled(page)
+    assert "The last row has no target: it is exactly 0." in sentence.inner_text()
+    last_row = "() => { const { values, logits } = window.minigptExplorer.views()[0].pass;"
+    last_row += " return [...values.get('logits').gradient.row(logits.shape[0] - 1)]; }"
+    assert not any(page.evaluate(last_row))
+
+
 def test_every_planted_mistake_breaks_a_gradient_or_the_loss(numbers_page):
     found = numbers_page.evaluate("""() => {
       const { mistakes, models, runPass } = window.minigptExplorer;
@@ -402,6 +435,29 @@ def test_a_finite_difference_of_a_number_by_keys_and_by_a_click(visit):
     assert state(page, "check")["verdict"] in ("happy", "noise", "zero")
 
 
+def test_a_hidden_attention_weight_is_not_checked_from_its_map_and_said_to_be_hidden(visit):
+    page = visit()
+    body = into_sight(page, "attention")
+    body.locator(".map").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert "it is hidden, p = 0" in body.locator(".readout").first.inner_text()
+    assert state(page, "check") is None
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    body.locator(".check .verdict").wait_for()
+    assert "This weight is hidden" not in body.locator(".check").inner_text()
+    body = into_sight(page, "inspect")
+    page.select_option("#tensor", "h.0.attn.p")
+    settled(page)
+    body.locator(".map").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    body.locator(".check .verdict").wait_for()
+    assert state(page, "check")["index"] == 1 and "This weight is hidden" in body.locator(".check").inner_text()
+
+
 @pytest.mark.parametrize("text", ["고양이가 잠을 잡니다 😺", "Anna 👩‍👩‍👧 has a ball 🎈"])
 def test_a_text_with_emoji_and_hangul_is_typed(visit, text):
     page = visit()
@@ -443,6 +499,23 @@ def test_depth_is_a_slider(visit):
     page.locator("#depth-slider").focus()
     page.keyboard.press("Home")
     page.wait_for_function("(before) => document.querySelector('#depth-charts').innerText !== before", arg=before)
+
+
+def test_depth_shows_five_draws_and_a_switch_for_the_projections(visit):
+    page = visit()
+    into_sight(page, "depth")
+    charts = page.locator("#depth-charts")
+    assert charts.locator("svg").first.locator("path").count() == 2 * (5 + 1), "five draws of two kinds, and the medians"
+    charts_of = {}
+    for projections in ("paper", "smaller", "equal"):
+        before = charts.inner_text()
+        page.select_option("#depth-projections", projections)
+        if projections != "paper":
+            page.wait_for_function("(old) => document.querySelector('#depth-charts').innerText !== old", arg=before)
+        charts_of[projections] = charts.locator("li").all_inner_texts()
+    first, second = zip(*charts_of.values(), strict=True)
+    assert len(set(first)) == 2 and first[0] == first[2], "in GPT-1 they are smaller only where this is asked"
+    assert len(set(second)) == 2 and second[0] == second[1], "in GPT-2 they are smaller in the paper"
 
 
 def test_the_page_speaks_korean(visit):
