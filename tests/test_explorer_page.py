@@ -753,3 +753,18 @@ def test_tokens_that_are_twice_in_the_text_have_their_positions(phone):
     phone.wait_for_function("() => window.minigptExplorer.views()[0].ids.length === 8")
     looks = into_sight(phone, "attention").locator(".column > p").last.inner_text()
     assert looks.count("(position ") == looks.count("%") > 1
+
+
+def test_a_page_of_the_site_leads_back_to_it_and_a_page_alone_leads_nowhere(visit, tmp_path):
+    assert visit().locator(".home").is_hidden() and visit().locator("[data-addresses]").count() == 0
+    attention = {"number": "03", "address": {"en": "lessons/03_attention.html", "ko": "ko/lessons/03_attention.html"}}
+    site = {"home": {"en": "index.html", "ko": "ko/index.html"}, "lessons": {"attention": attention}}
+    out = tmp_path / "explorer.html"
+    job.explore(job.ExploreOptions(out=str(out)), say=lambda line: None, site=site)
+    page = visit(out)
+    home, lesson = page.locator(".home"), page.locator("#attention a")
+    assert home.is_visible() and home.get_attribute("href") == "index.html"
+    assert lesson.get_attribute("href") == "lessons/03_attention.html" and lesson.inner_text().endswith(" 03")
+    page.click('[data-language="ko"]')
+    assert home.get_attribute("href") == "ko/index.html"
+    assert lesson.get_attribute("href") == "ko/lessons/03_attention.html" and has_hangul(lesson.inner_text())

@@ -40,9 +40,14 @@ class ExploreOptions:
         page.check_place(Path(self.out))
 
 
-def explore(options: ExploreOptions, say: Callable[[str], object] = print) -> Path:
+def explore(
+    options: ExploreOptions, say: Callable[[str], object] = print, site: dict[str, Any] | None = None
+) -> Path:
     """Write the page, say what it holds, and return its path.
 
+    site: of a page in the site of the course, where its links lead, as addresses from the page in each language:
+    {"home": {"en": "index.html", "ko": …}, "lessons": {"attention": {"number": "03", "address": {"en": …, "ko": …}}}},
+    a lesson for each panel that has one. A page that stands alone leads nowhere.
     Raises InputError for options that cannot be used, for a model that cannot be opened, is too large for a page or is
     neither GPT-1 nor GPT-2, and for a text that it cannot read. A page is written whole or not at all.
     """
@@ -51,7 +56,7 @@ def explore(options: ExploreOptions, say: Callable[[str], object] = print) -> Pa
     for one in subjects:
         subject.check_text(options.text, one)
         subject.warn_of_unknown(options.text, one, say)
-    data = content(subjects, options.text, options.record)
+    data = content(subjects, options.text, options.record) | {"site": site}
     path = Path(options.out)
     text = page.assemble(data)
     page.write(path, text)

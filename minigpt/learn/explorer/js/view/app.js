@@ -193,7 +193,7 @@ function markLanguage() {
 
 async function begin() {
   const json = JSON.parse(document.getElementById("models").textContent);
-  makePanels(Object.keys(PANELS));
+  makePanels(Object.keys(PANELS), json.site ?? null);
   setWords(json.words, Boolean(json.recorded));
   setLanguage(firstLanguage());
   const missing = whatIsMissing();

@@ -27,6 +27,9 @@ export function setLanguage(code) {
   for (const place of document.querySelectorAll("[data-label]")) {
     place.setAttribute("aria-label", word(place.dataset.label));
   }
+  for (const place of document.querySelectorAll("[data-addresses]")) {
+    place.href = JSON.parse(place.dataset.addresses)[code];
+  }
   document.title = word("title");
 }
 
