@@ -3,7 +3,7 @@
 import { mistakes } from "../session.js";
 import { normOf } from "../vectors.js";
 import { make, makeButton, makeMenu, makeTable, writeNumber } from "./make.js";
-import { checkNumber, makeCheckCard, makeCheckHint } from "./check.js";
+import { checkNumber, makeCheckCard } from "./check.js";
 import { titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";
@@ -20,7 +20,6 @@ export function drawMistakes(host, views) {
   host.replaceChildren(
     makeMistakeMenu(),
     ...(chosen ? describe(chosen, views) : []),
-    chosen ? makeCheckHint("mistakes") : "",
   );
 }
 
