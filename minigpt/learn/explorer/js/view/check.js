@@ -74,10 +74,11 @@ function answer(check, kept) {
     ["check.relative", result.relative.toExponential(1)],
   ];
   const list = lines.flatMap(([key, number]) => [make("dt", {}, word(key)), make("dd", {}, number)]);
+  const how = { eps: EPS.toExponential(0), noise: noiseOf(result).toExponential(0) };
   return [
     make("dl", {}, list),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
-    make("p", { class: "note" }, word("check.how", { eps: EPS.toExponential(0), noise: noiseOf(result).toExponential(0) })),
+    make("p", { class: "note" }, word("check.how", how)),
   ];
 }
 
