@@ -58,6 +58,7 @@ function answer(check, kept) {
   const noise = result.noise.toExponential(0);
   const floor = smallestDivisor(result.noise).toExponential(0);
   const list = lines.flatMap(([key, number]) => [make("dt", {}, word(key)), make("dd", {}, number)]);
+  const how = { eps: EPS.toExponential(0), noise: noiseOf(result).toExponential(0) };
   return [
     make("dl", {}, list),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
