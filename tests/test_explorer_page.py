@@ -505,7 +505,8 @@ def test_depth_shows_five_draws_and_a_switch_for_the_projections(visit):
     page = visit()
     into_sight(page, "depth")
     charts = page.locator("#depth-charts")
-    assert charts.locator("svg").first.locator("path").count() == 2 * (5 + 1), "five draws of two kinds, and the medians"
+    lines = charts.locator("svg").first.locator("path")
+    assert lines.count() == 2 * (5 + 1), "five draws of two kinds, and their medians"
     charts_of = {}
     for projections in ("paper", "smaller", "equal"):
         before = charts.inner_text()
