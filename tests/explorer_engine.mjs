@@ -9,10 +9,12 @@ import { pathToFileURL } from "node:url";
 const folder = pathToFileURL(process.argv[2] + "/").href;
 const session = await import(folder + "session.js");
 const { OPERATIONS } = await import(folder + "operations.js");
+const { verdictOf } = await import(folder + "differences.js");
 const { MUSEUM } = await import(folder + "museum.js");
 const { putInTable } = await import(folder + "ops/table.js");
 const { Tensor } = await import(folder + "tensor.js");
-const { openTokenizer, WORD } = await import(folder + "tokenizer.js");
+const { openTokenizer } = await import(folder + "tokenizer.js");
+const { WORD } = await import(folder + "tokenizers/bytes.js");
 const weights = await import(folder + "weights.js");
 
 let models = {};
@@ -30,8 +32,8 @@ const functions = {
     }
     return Object.values(models).map(({ name, title, kind }) => ({ name, title, kind }));
   },
-  fresh(name, kind, config, seed) {
-    models[name] = session.freshModel(kind, config, seed);
+  fresh(name, kind, config, seed, projections = "paper") {
+    models[name] = session.freshModel(kind, config, seed, projections);
     return Object.fromEntries(models[name].parameters);
   },
   parametersOf(name) {
@@ -55,6 +57,23 @@ const functions = {
   },
   difference(name, ids, targets, value, index, options) {
     return session.finiteDifference(models[name], ids, targets, value, index, options);
+  },
+  loss(name, ids, targets) {
+    return session.runPass(models[name], ids, { targets, backward: false }).loss;
+  },
+  verdict(name, ids, targets, value, index, options) {
+    return verdictOf(session.finiteDifference(models[name], ids, targets, value, index, options));
+  },
+  // Of each value that has a gradient, at its largest number: [name, is it said to be wrong, what a difference says]
+  saidAndFound(name, ids, targets, mistake) {
+    const { isWrong } = session.mistakes.find((one) => one.name === mistake);
+    const { values } = session.runPass(models[name], ids, { targets, mistake });
+    return [...values].map(([value, { gradient }]) => {
+      const sizes = gradient.data.map(Math.abs);
+      const index = sizes.indexOf(sizes.reduce((a, b) => Math.max(a, b)));
+      const found = session.finiteDifference(models[name], ids, targets, value, index, { mistake });
+      return [value, isWrong(value), verdictOf(found)];
+    });
   },
   mistakes() {
     return session.mistakes.map((mistake, i) => ({ ...mistake, op: MUSEUM[i].op }));

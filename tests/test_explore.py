@@ -1,10 +1,14 @@
 """`minigpt explore`: the page is put together from parts that keep their rules, and nothing of the reader's is lost."""
 
+import base64
 import html.parser
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
+import zlib
 from pathlib import Path
 
 import browser
@@ -14,6 +18,7 @@ import pytest
 from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.gradcheck import checker, results
 from minigpt.learn.explorer import job, named_pass, packing, page, recorded
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
 from minigpt.models.lstm import LSTM, LSTMConfig
@@ -148,6 +153,13 @@ def test_the_script_of_the_page_holds_every_module_and_node_can_read_it(tmp_path
         assert done.returncode == 0, done.stderr
 
 
+def unpack(text: str, dtype: str) -> np.ndarray:
+    """The numbers that `packing.pack` has written, as (N,) float32."""
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).reshape(2, -1)
+    bits = np.ascontiguousarray(planes.T).view("<u2").reshape(-1)
+    return packing.from_bits(bits, dtype)
+
+
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
@@ -156,15 +168,15 @@ def test_numbers_come_back_exactly_as_they_were_rounded(dtype):
     rng = np.random.default_rng(0)
     numbers = rng.standard_normal(1000).astype(np.float32) * np.exp(rng.uniform(-20, 10, 1000)).astype(np.float32)
     numbers[:6] = 0, -0.0, np.inf, -np.inf, 1, -1
-    once = packing.unpack(packing.pack(numbers, dtype), dtype)
+    once = unpack(packing.pack(numbers, dtype), dtype)
     assert once.dtype == np.float32 and once.shape == numbers.shape
     digits = {"bfloat16": 8, "float16": 11}[dtype]
     usual = (np.abs(numbers) > 1e-4) & np.isfinite(once)
     assert usual.sum() > 500
     assert np.abs(once[usual] / numbers[usual] - 1).max() <= 2.0**-digits
-    again = packing.unpack(packing.pack(once, dtype), dtype)
+    again = unpack(packing.pack(once, dtype), dtype)
     assert again.tobytes() == once.tobytes(), "a second time nothing is rounded, not even the sign of a zero"
-    assert packing.unpack(packing.pack(numbers[:0], dtype), dtype).shape == (0,)
+    assert unpack(packing.pack(numbers[:0], dtype), dtype).shape == (0,)
 
 
 @DTYPES
@@ -176,25 +188,18 @@ def test_every_pattern_of_16_bits_survives(dtype):
 
 
 def test_bytes_of_packed_numbers_are_low_ones_then_high_ones():
-    import base64
-    import zlib
-
     packed = packing.pack(np.array([1.0, -2.0, 3.0]), "bfloat16")  # 0x3f80, 0xc000, 0x4040
     assert zlib.decompress(base64.b64decode(packed)) == bytes.fromhex("80 00 40 3f c0 40")
 
 
-def test_damaged_numbers_are_refused():
-    packed = packing.pack(np.random.default_rng(0).standard_normal(100), "float16")
-    for wrong in (packed[:-8], packed[:20] + "AAAA" + packed[24:], "?", packed + "!"):
-        with pytest.raises(InputError, match="damaged"):
-            packing.unpack(wrong, "float16")
+def test_another_kind_of_numbers_is_refused():
     with pytest.raises(InputError, match="bfloat16 or float16"):
         packing.pack(np.ones(3), "float8")
 
 
 def test_the_kind_of_16_bits_that_keeps_most():
     third = np.array([1 / 3], np.float32)
-    half = packing.unpack(packing.pack(third, "bfloat16"), "bfloat16")
+    half = unpack(packing.pack(third, "bfloat16"), "bfloat16")
     assert packing.best_dtype([half, np.ones(3)]) == "bfloat16"
     assert packing.best_dtype([half, third]) == "float16"
     assert packing.best_dtype([third, np.array([1e5])]) == "bfloat16", "float16 ends at 65504"
@@ -215,7 +220,7 @@ def test_a_page_holds_the_model_its_tokenizer_the_text_and_the_words(folders, st
     (one,), (tokenizer,) = found["models"], found["tokenizers"]
     model = GPT2.load(folders["bytes"])
     assert one["config"] == model.config.to_dict() and one["title"]["en"] == "bytes (GPT-2)" and one["tokenizer"] == 0
-    numbers = packing.unpack(one["weights"], one["dtype"])
+    numbers = unpack(one["weights"], one["dtype"])
     for entry, (name, parameter) in zip(one["parameters"], model.named_parameters(), strict=True):
         part = numbers[entry["offset"] :][: parameter.data.size].reshape(entry["shape"])
         assert entry["name"] == name and part.shape == parameter.data.shape
@@ -228,7 +233,7 @@ def test_weights_that_have_16_bits_already_are_kept_to_the_bit(folders, stand_in
     out = tmp_path / "page.html"
     assert explore(capsys, folders["half"], "--text", "the cat", "-o", out)[0] == 0
     (one,) = held(out)["models"]
-    numbers = packing.unpack(one["weights"], one["dtype"])
+    numbers = unpack(one["weights"], one["dtype"])
     weights = [parameter.data.reshape(-1) for parameter in GPT2.load(folders["half"]).parameters()]
     assert np.array_equal(numbers, np.concatenate(weights))
 
@@ -316,6 +321,18 @@ def test_both_languages_have_the_same_words():
         assert words["ko"][key].strip(), key
 
 
+def test_the_page_judges_a_gradient_by_the_bounds_of_the_gradient_check():
+    script = page.read_text(page.JS / "view" / "check.js")
+    found = {name: float(number) for name, number in re.findall(r"^const ([A-Z]+) = (\S+);", script, re.MULTILINE)}
+    assert found == {"HAPPY": results.HAPPY, "SUSPICIOUS": results.SUSPICIOUS, "EPS": checker.EPS}
+    words = page.read_toml(page.WORDS)
+    for language in ("en", "ko"):
+        for key, bounds in {"happy": ("1e-7",), "suspicious": ("1e-7", "1e-4"), "wrong": ("1e-4",)}.items():
+            said = [float(one) for one in re.findall(r"1e-\d+", words[language][f"check.{key}"])]
+            assert said == [float(one) for one in bounds], key
+    assert (results.HAPPY, results.SUSPICIOUS) == (1e-7, 1e-4), "the words of the page say these"
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -376,6 +393,67 @@ def test_places_that_are_refused(folders, refused, tmp_path):
     refused(*line, out=mine / "page.html", says=f"{mine} is a file, not a folder")
     mine.write_text("x" * page.MARK_WITHIN + page.MARK, encoding="utf-8")
     refused(*line, out=mine, says="is no page of minigpt explore")
+    refused(*line, out=tmp_path / "a\0b.html", says="cannot be the name of a file")
+    if os.name == "posix":
+        refused(*line, out=tmp_path / "\ud800.html", says="cannot be the name of a file")
+
+
+def test_a_place_without_permission_is_refused_before_anything_is_computed(folders, refused, tmp_path, monkeypatch):
+    def never(*args):
+        raise AssertionError("computed, though the page cannot be written")
+
+    line = (folders["large"], "--record", "--text", "the cat")
+    monkeypatch.setattr(recorded, "record", never)
+    monkeypatch.setattr(os, "access", lambda path, how: Path(path) != tmp_path)
+    refused(*line, out=tmp_path / "new.html", says="you may not write in the folder")
+
+
+def test_a_page_that_cannot_be_read_is_not_called_another_file(folders, refused, tmp_path, monkeypatch):
+    def shut(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    ours = tmp_path / "ours.html"
+    ours.write_text(page.MARK, encoding="utf-8")
+    monkeypatch.setattr(Path, "open", shut)
+    refused("--text", "the cat", out=ours, says="cannot be read (Permission denied)")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a right of their own elsewhere")
+def test_a_link_is_followed_and_stays_a_link(folders, refused, stand_in, tmp_path, capsys):
+    link, file = tmp_path / "link.html", tmp_path / "site" / "page.html"
+    link.symlink_to(file)
+    for text in ("the cat", "a dog"):  # first the page is not there yet
+        assert explore(capsys, folders["letters"], "--text", text, "-o", link)[0] == 0
+        assert link.is_symlink() and held(file)["text"] == text
+    circle = tmp_path / "circle.html"
+    circle.symlink_to(circle)
+    refused(folders["letters"], "--text", "the cat", out=circle, says="cannot be the name of a file")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every name is Unicode")
+def test_a_model_in_a_folder_whose_name_is_no_utf_8_has_a_page(folders, stand_in, tmp_path, capsys):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/m\xff"))
+    shutil.copytree(folders["letters"], folder)
+    out = tmp_path / "page.html"
+    assert main(["explore", str(folder), "--text", "the cat", "-o", str(out)]) == 0
+    assert held(out)["models"][0]["name"] == "m\ufffd"
+
+
+def test_a_recorded_pass_that_overflows_is_refused(refused, folders, tmp_path):
+    model = GPT2.load(folders["half"])
+    model.h[0].ln_1.weight.data[:] = 1e30
+    shutil.copytree(folders["half"], tmp_path / "huge")
+    model.save(tmp_path / "huge", overwrite=True)
+    says = "huge: this pass overflows: … too large for float32"
+    refused(tmp_path / "huge", "--record", "--text", "the cat", says=says)
+
+
+def test_a_value_that_is_written_onto_its_option_is_shown_with_a_space(capsys):
+    for word, says in (("-ofoo.html", "write -o foo.html"), ("-out", "did you mean --out?")):
+        assert main(["explore", word]) == 2
+        assert says in capsys.readouterr().err
+
+
 
 
 def test_a_folder_that_may_not_be_written(folders, refused, tmp_path, monkeypatch):
@@ -514,11 +592,11 @@ def test_a_recorded_page_shows_what_was_computed(folders, stand_in, tmp_path, ca
     model = GPT2.load(folders["large"])
     tokenizer = CharTokenizer.load(folders["large"])
     ids = tokenizer.encode("the cat sat")
-    assert [token["id"] for token in one["tokens"]] == ids and one["targets"] == [*ids[1:], -100]
+    assert one["ids"] == ids and one["targets"] == [*ids[1:], -100]
     loss, _ = model.loss(np.array([ids]), np.array([one["targets"]]), grad=False)
     assert one["loss"] == pytest.approx(float(loss), rel=1e-5)
     done = named_pass.named_pass(model, ids, one["targets"])
-    numbers = packing.unpack(one["numbers"], one["dtype"])
+    numbers = unpack(one["numbers"], one["dtype"])
     assert [entry["name"] for entry in one["values"]] == list(done.values)
     compared = 0
     for entry in one["values"]:
@@ -535,12 +613,14 @@ def test_a_recorded_page_shows_what_was_computed(folders, stand_in, tmp_path, ca
             compared += 1
     assert compared >= 20
     assert [one["name"] for one in one["lens"]] == ["x", "h.0.x", "h.1.x"] == named_pass.stream_names(model)
-    for of_lens, of_head in zip(one["lens"][-1]["top"], one["top"], strict=True):
-        assert dict(of_lens) == pytest.approx(dict(of_head), rel=1e-4), "after the last block the lens is the head"
-    for row, target in zip(one["top"][:-1], ids[1:], strict=True):
+    top = one["lens"][-1]["top"]
+    of_head = recorded.most_probable(done.logits, one["targets"])
+    for of_lens, row in zip(top, of_head, strict=True):
+        assert dict(of_lens) == pytest.approx(dict(row), rel=1e-4), "after the last block the lens is the head"
+    for row, target in zip(top[:-1], ids[1:], strict=True):
         chances = [p for _, p in row[: recorded.TOP]]
         assert chances == sorted(chances, reverse=True) and target in [i for i, _ in row]
-        assert all(str(i) in one["labels"] for i, _ in row)
+        assert {i for i, _ in row} <= set(one["tokenizer"]["vocab"].values())
 
 
 def test_a_recording_keeps_to_its_size(monkeypatch):
@@ -550,7 +630,11 @@ def test_a_recording_keeps_to_its_size(monkeypatch):
     kept = [entry["name"] for entry in entries if entry["value"]]
     assert room.length <= 200 and kept and set(kept) < {entry["name"] for entry in entries}
     assert {"h.0.attn.p", "h.1.attn.p"} <= set(kept), "attention comes first"
-    assert all(len(entry["norm"]) == len(entry["gradient_norm"]) == 3 for entry in entries)
+    norms = {entry["name"]: entry["norms"] for entry in entries if entry["norms"]}
+    assert {"x", "h.0.x_attn", "h.1.x", "ln_f"} <= set(norms) and "h.0.attn.p" not in norms
+    assert all(len(one["value"]) == len(one["gradient"]) == 3 for one in norms.values())
+    everything = recorded._values(done, recorded.Numbers())
+    assert [entry["name"] for entry in everything if not entry["value"]] == [], "a small model is kept whole"
 
 
 def test_nothing_watches_a_model_after_its_pass():

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from explorer_engine import bfloat16, error, expected_values, packed, page_of, random_model
 
+from minigpt import models as all_models
 from minigpt import ops
+from minigpt.learn.explorer import job
+from minigpt.learn.lessons import find_lessons
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.pieces import pieces
 from minigpt.ops.reference import attention, composites, cross_entropy, embedding, gelu, layernorm, linear, softmax
@@ -189,6 +192,12 @@ def batched(items, size):
 # --------------------------------------------------------------------------------- finite differences, nudges, errors
 
 
+def opened(name):
+    """A model of `data/explorer` in float64, and its tokenizer."""
+    folder = find_lessons()[f"data/explorer/{name}/model.safetensors"].parent
+    return all_models.open_both(folder, dtype=np.float64)
+
+
 @pytest.mark.parametrize("name", ["gpt1", "gpt2"])
 def test_a_finite_difference_agrees_with_every_gradient(run, models, name):
     ids, targets = TEXTS["some"]
@@ -200,9 +209,44 @@ def test_a_finite_difference_agrees_with_every_gradient(run, models, name):
         assert found["relative"] < 1e-6, value_name
         assert found["analytic"] == pytest.approx(values[value_name][1].flat[index], rel=1e-6, abs=1e-14)
         assert found["numeric"] == pytest.approx((found["plus"] - found["minus"]) / 2e-5)
-        noise = 16 * np.finfo(float).eps * found["plus"] / 1e-5  # of a difference of two losses with 53 bits
+        noise = 16 * np.finfo(float).eps * max(found["plus"], 1) / 1e-5  # of a difference of two losses with 53 bits
+        assert found["noise"] == pytest.approx(noise, rel=1e-4)
         size = max(abs(found["numeric"]), abs(found["analytic"]), 1e4 * noise)
         assert found["relative"] == pytest.approx(abs(found["numeric"] - found["analytic"]) / size, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt1", "gpt2"])
+def test_a_right_gradient_is_not_called_wrong_where_the_model_is_sure(run, name):
+    """There the loss is nearly 0; the rounding of the numbers that it is made of is as large as ever."""
+    model, tokenizer = opened(name)
+    ids = tokenizer.encode(job.SENTENCE)
+    _, values = expected_values(model, ids[:6], ids[:6])
+    rng = np.random.default_rng(6)
+    places = [("h.1.attn.qkv", 2 * 288 + 33)]
+    places += [(value_name, int(rng.integers(value.size))) for value_name, (value, _) in list(values.items())[::4]]
+    at = 5
+    targets = [ids[t + 1] if t == at else -100 for t in range(at + 1)]
+    calls = [["verdict", name, ids[: at + 1], targets, *place, {}] for place in places]
+    _, loss, *found = run(["open", page_of(**{name: model})], ["loss", name, ids[: at + 1], targets], *calls)
+    assert loss < 1e-4, "the model is sure here"
+    blamed = [place for place, verdict in zip(places, found, strict=True) if verdict not in ("happy", "noise", "zero")]
+    assert blamed == []
+
+
+def test_a_wrong_gradient_is_called_wrong_and_no_dependence_is_only_not_seen(run):
+    """Where a mistake hides a gradient that is below the rounding both results are 0, and the right one is not."""
+    model, tokenizer = opened("gpt1")
+    ids = tokenizer.encode(job.SENTENCE)
+    targets = [*[-100] * (len(ids) - 2), ids[-1], -100]
+    opening = ["open", page_of(gpt1=model)]
+    _, right = run(opening, ["pass", "gpt1", ids, {"targets": targets}])
+    of_table = np.abs(right["values"]["tokens_embed.weight"]["gradient"])
+    smallest = int(np.where(of_table > 0, of_table, 1).argmin())
+    largest = int(np.where(np.isin(np.arange(len(of_table)), ids)[:, None], 0, of_table).argmax())
+    assert of_table.flat[smallest] > 0
+    options = {"mistake": "UntiedHead"}
+    calls = [["verdict", "gpt1", ids, targets, "tokens_embed.weight", at, options] for at in (smallest, largest)]
+    assert run(opening, *calls)[1:] == ["zero", "wrong"]
 
 
 def test_a_nudge_changes_one_number_and_what_follows(run, models):
@@ -388,6 +432,31 @@ def test_a_mistake_on_which_both_passes_agree_is_found_by_no_difference(run, mod
     calls = [["difference", "gpt2", ids, targets, *place, {"mistake": name}] for place in places]
     for found in run(["open", page_of(**models)], *calls)[1:]:
         assert found["relative"] < 1e-6
+
+
+@pytest.mark.parametrize("name", ["gpt1", "gpt2"])
+def test_what_a_mistake_of_the_forward_pass_makes_wrong_is_what_a_difference_finds(run, models, mistakes, name):
+    ids, targets = TEXTS["some"]
+    forward = [mistake["name"] for mistake in mistakes if mistake["where"] == "forward"]
+    assert len(forward) >= 3
+    calls = [["saidAndFound", name, ids, targets, mistake] for mistake in forward]
+    some = []
+    for mistake, found in zip(forward, run(["open", page_of(**models)], *calls)[1:], strict=True):
+        for value, is_wrong, verdict in found:
+            assert (verdict in ("wrong", "suspicious")) == is_wrong, (mistake, value, verdict)
+            some += [mistake] * is_wrong
+    assert set(some) == {"BiasNotAdded"}
+
+
+def test_the_projections_of_a_fresh_model_are_drawn_smaller_where_it_is_asked(run):
+    config = {**explorer_engine.SIZES, "n_layer": 2, "initializer_range": 0.02}
+    for kind, small_in_the_paper in (("openai-gpt", False), ("gpt2", True)):
+        calls = [["fresh", "new", kind, config, 3, projections] for projections in ("paper", "smaller", "equal")]
+        paper, smaller, equal = run(*calls)
+        for name, weight in paper.items():
+            factor = 1 / np.sqrt(2 * 2) if name.endswith("c_proj.weight") else 1
+            np.testing.assert_allclose(smaller[name], factor * equal[name], rtol=1e-12)
+            np.testing.assert_array_equal(weight, (smaller if small_in_the_paper else equal)[name])
 
 
 def test_after_a_mistake_the_next_pass_is_right(run, models, mistakes):

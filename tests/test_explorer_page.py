@@ -349,6 +349,39 @@ def test_a_planted_mistake_changes_gradients_and_a_finite_difference_finds_it(vi
     assert state(page, "mistake") is None and body.locator("table.changes").count() == 0
 
 
+def test_a_mistake_of_the_forward_pass_is_marked_only_where_a_gradient_is_wrong(visit):
+    page = visit()
+    body = into_sight(page, "mistakes")
+    body.locator("select").select_option("NotCausal")
+    settled(page)
+    assert body.locator("table.changes tbody tr").count() > 50 and body.locator(".first-wrong").count() == 0
+    assert "None of them is wrong" in body.inner_text()
+    body.locator("table.changes button").first.click()
+    page.wait_for_function("() => window.minigptExplorer.state.check?.verdict")
+    assert state(page, "check")["verdict"] in ("happy", "noise", "zero")
+    body.locator("select").select_option("BiasNotAdded")
+    settled(page)
+    assert body.locator(".first-wrong code").inner_text().endswith(".bias")
+    body.locator(".first-wrong button").click()
+    page.locator("#mistakes .check.wrong .verdict").wait_for()
+
+
+def test_with_a_planted_mistake_the_sentences_of_the_steps_are_of_the_right_pass(visit):
+    page = visit()
+    sentence = into_sight(page, "backward").locator(".step-sentence").first
+    for mistake, said in (("OneHotForgotten", True), (None, False)):
+        for step in (0, 1, 2):
+            page.evaluate("(choices) => window.minigptExplorer.change(choices)", {"mistake": mistake, "step": step})
+            settled(page)
+            assert ("in the right pass" in sentence.inner_text()) == said
+    page.evaluate("() => window.minigptExplorer.change({ lossOf: 'all', step: 0 })")
+    settled(page)
+    assert "The last row has no target: it is exactly 0." in sentence.inner_text()
+    last_row = "() => { const { values, logits } = window.minigptExplorer.views()[0].pass;"
+    last_row += " return [...values.get('logits').gradient.row(logits.shape[0] - 1)]; }"
+    assert not any(page.evaluate(last_row))
+
+
 def test_every_planted_mistake_breaks_a_gradient_or_the_loss(numbers_page):
     found = numbers_page.evaluate("""() => {
       const { mistakes, models, runPass } = window.minigptExplorer;
@@ -402,6 +435,29 @@ def test_a_finite_difference_of_a_number_by_keys_and_by_a_click(visit):
     assert state(page, "check")["verdict"] in ("happy", "noise", "zero")
 
 
+def test_a_hidden_attention_weight_is_not_checked_from_its_map_and_said_to_be_hidden(visit):
+    page = visit()
+    body = into_sight(page, "attention")
+    body.locator(".map").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert "it is hidden, p = 0" in body.locator(".readout").first.inner_text()
+    assert state(page, "check") is None
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    body.locator(".check .verdict").wait_for()
+    assert "This weight is hidden" not in body.locator(".check").inner_text()
+    body = into_sight(page, "inspect")
+    page.select_option("#tensor", "h.0.attn.p")
+    settled(page)
+    body.locator(".map").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    body.locator(".check .verdict").wait_for()
+    assert state(page, "check")["index"] == 1 and "This weight is hidden" in body.locator(".check").inner_text()
+
+
 @pytest.mark.parametrize("text", ["고양이가 잠을 잡니다 😺", "Anna 👩‍👩‍👧 has a ball 🎈"])
 def test_a_text_with_emoji_and_hangul_is_typed(visit, text):
     page = visit()
@@ -443,6 +499,24 @@ def test_depth_is_a_slider(visit):
     page.locator("#depth-slider").focus()
     page.keyboard.press("Home")
     page.wait_for_function("(before) => document.querySelector('#depth-charts').innerText !== before", arg=before)
+
+
+def test_depth_shows_five_draws_and_a_switch_for_the_projections(visit):
+    page = visit()
+    into_sight(page, "depth")
+    charts = page.locator("#depth-charts")
+    lines = charts.locator("svg").first.locator("path")
+    assert lines.count() == 2 * (5 + 1), "five draws of two kinds, and their medians"
+    charts_of = {}
+    for projections in ("paper", "smaller", "equal"):
+        before = charts.inner_text()
+        page.select_option("#depth-projections", projections)
+        if projections != "paper":
+            page.wait_for_function("(old) => document.querySelector('#depth-charts').innerText !== old", arg=before)
+        charts_of[projections] = charts.locator("li").all_inner_texts()
+    first, second = zip(*charts_of.values(), strict=True)
+    assert len(set(first)) == 2 and first[0] == first[2], "in GPT-1 they are smaller only where this is asked"
+    assert len(set(second)) == 2 and second[0] == second[1], "in GPT-2 they are smaller in the paper"
 
 
 def test_the_page_speaks_korean(visit):
@@ -489,14 +563,14 @@ KINDS = {
 }
 
 
-def page_of(folder: Path, kind: str, record: bool) -> tuple[Path, GPT1, Any]:
+def page_of(folder: Path, kind: str, record: bool, text: str = "The cat sat") -> tuple[Path, GPT1, Any]:
     """The page of a small model with a tokenizer of this kind, the model in float32, and the tokenizer."""
     tokenizer = KINDS[kind]
     config = GPT1Config(vocab_size=tokenizer.vocab_size, n_positions=16, n_embd=8, n_layer=2, n_head=2)
     GPT1(config, seed=1).save(folder, dtype="bfloat16")
     tokenizer.save(folder)
     out = folder / "page.html"
-    options = job.ExploreOptions(folder=str(folder), text="The cat sat", out=str(out), record=record)
+    options = job.ExploreOptions(folder=str(folder), text=text, out=str(out), record=record)
     options.text = options.text.lower() if kind == "characters" else options.text
     job.explore(options, say=lambda line: None)
     return out, *models.open_both(folder, dtype=np.float64)
@@ -536,3 +610,162 @@ def test_a_recorded_pass(visit, tmp_path):
     page.keyboard.press("Enter")
     page.locator("#inspect .check").wait_for()
     assert state(page, "check")["refused"] is True, "a recorded pass has no finite difference, and says so"
+    said = page.locator("body").inner_text()
+    for wrong in ("too large", "All of it is computed here", "click a word that is not marked", "checks the number"):
+        assert wrong not in said, f"a recorded page computes nothing, whatever the size of its model: {wrong}"
+    assert "recorded by minigpt explore --record" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_of_a_recorded_pass_are_written_as_those_of_a_live_one(visit, tmp_path, kind):
+    """Half characters, tabs, and the end of a word: here a token is not written as the text that it stands for."""
+    text = "the cat" if kind == "characters" else "the cat\tשל sat"
+    shown = []
+    for record in (False, True):
+        out, _, _ = page_of(tmp_path / str(record), kind, record, text)
+        page = visit(out)
+        shown.append(page.locator("#strip .token").all_inner_texts())
+        words = into_sight(page, "lens").locator(".word-name").all_inner_texts()
+        assert words and "\ufffd" not in str(words)
+    assert shown[0] == shown[1] and shown[0]
+    assert "\ufffd" not in str(shown) and "\t" not in str(shown)
+
+
+# --- on a telephone --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def phone(visit):
+    """The page on a screen that is only touched."""
+    return visit(width=390, height=844, has_touch=True, is_mobile=True)
+
+
+def tap_cell(page, box, across: float, down: float) -> None:
+    """Touch a map at a place of its own box, in pixels."""
+    box.scroll_into_view_if_needed()
+    place = box.bounding_box()
+    page.touchscreen.tap(place["x"] + across, place["y"] + down)
+    settled(page)
+
+
+def is_in_sight(page, element) -> bool:
+    """Is its beginning on the screen, below the strip of tokens, which stays on top?"""
+    top = element.bounding_box()["y"]
+    return page.locator("#strip").bounding_box()["height"] - 2 <= top < 800
+
+
+def test_an_answer_stands_below_the_map_that_was_tapped(phone):
+    into_sight(phone, "inspect")
+    half = phone.locator("#inspect .half").nth(1)
+    again = half.locator(".map-again")
+    assert not again.is_visible()
+    tap_cell(phone, half.locator(".map"), 120, 60)
+    again.locator("button").tap()
+    half.locator(".check .verdict").wait_for()
+    settled(phone)
+    assert phone.locator(".check").count() == 1 and is_in_sight(phone, half.locator(".check"))
+
+
+def test_an_answer_stands_below_the_row_of_a_mistake(phone):
+    into_sight(phone, "mistakes")
+    phone.select_option("#mistake", "RowSumDropped")
+    settled(phone)
+    rows = phone.locator("table.changes tbody tr")
+    rows.nth(2).locator("button").tap()
+    rows.nth(3).locator(".check .verdict").wait_for()
+    settled(phone)
+    assert is_in_sight(phone, rows.nth(3).locator(".check"))
+
+
+def test_the_table_of_a_mistake_is_narrow_and_shows_the_first_rows_until_asked(phone):
+    into_sight(phone, "mistakes")
+    phone.select_option("#mistake", "RowSumDropped")
+    settled(phone)
+    widths = phone.locator(".of-changes").evaluate("(box) => [box.scrollWidth, box.clientWidth]")
+    assert widths[0] <= widths[1]
+    rows = phone.locator("table.changes tbody tr")
+    assert rows.count() == 8
+    assert "1.2" in rows.first.inner_text() and "relative difference" in rows.first.evaluate(
+        "(row) => [...row.cells].map((cell) => getComputedStyle(cell, '::before').content).join()"
+    )
+    phone.locator('[data-focus^="all."]').tap()
+    settled(phone)
+    assert rows.count() == 81
+
+
+def test_a_touched_screen_reads_of_taps_and_not_of_keys(phone, visit):
+    for panel in ("lens", "attention", "backward", "inspect"):
+        into_sight(phone, panel)
+    hints = phone.locator(".map-hint").all_inner_texts()
+    assert len(hints) >= 5
+    assert all("ap a cell" in hint and "rrow keys" not in hint for hint in hints)
+    with_keys = visit()
+    into_sight(with_keys, "inspect")
+    assert "rrow keys" in with_keys.locator("#inspect .map-hint").first.inner_text()
+
+
+def test_the_gradient_begins_at_the_loss_and_nothing_moves_while_it_walks(phone):
+    into_sight(phone, "backward")
+    assert state(phone, "step") == 0 and phone.locator("#backward .step-count").inner_text() == "step 0 of 10"
+    button = phone.locator('[data-focus="step.next"]')
+    button.tap()
+    settled(phone)
+    places = []
+    for _ in range(8):
+        places.append([phone.locator(one).first.bounding_box()["y"] for one in ("#backward .map", ".stepper")])
+        button.tap()
+        settled(phone)
+    assert places == [places[0]] * len(places)
+    box = phone.locator("#backward .map").bounding_box()
+    assert box["y"] + box["height"] <= 846 and phone.locator(".step-sentence.now").count() == 1
+    sentence = phone.locator(".step-sentence.now").inner_text()
+    assert "as in the attention of block 3" in sentence and "22 of 24" in sentence
+
+
+def test_the_sign_of_the_target_stands_at_the_chosen_target(phone):
+    body = into_sight(phone, "lens")
+    marked = body.locator(".bars li.right .word-name")
+    other = body.locator(".bars li:not(.right) .word-name").first.inner_text()
+    assert marked.inner_text().startswith("◎ ") and body.locator(".half > .note").count() == 0
+    body.locator(".bars li:not(.right) button").first.tap()
+    settled(phone)
+    assert marked.inner_text() == f"◎ {other}" and "✓" not in body.inner_text()
+    line = phone.locator("#strip .strip-loss").inner_text()
+    assert f"“{other}”" in line and f"{loss_shown(phone):.3f}" in line
+    count = len(opened(NAMES[0])[1].encode(job.SENTENCE))
+    phone.evaluate("(position) => window.minigptExplorer.change({ position, target: null })", count - 1)
+    settled(phone)
+    assert "no next token in your text" in body.locator(".half > .note").inner_text()
+
+
+def test_another_tensor_is_not_read_at_the_cursor_of_the_one_before(phone):
+    into_sight(phone, "inspect")
+    tap_cell(phone, phone.locator("#inspect .map").first, 120, 60)
+    assert "h.0.attn.qkv[" in phone.locator("#inspect .readout").first.inner_text()
+    phone.focus("#tensor")
+    phone.select_option("#tensor", "h.0.ln_1.weight")
+    settled(phone)
+    assert phone.locator("#inspect .readout").first.inner_text().strip() == ""
+    assert "learned scale" in phone.locator("#inspect .column > p").first.inner_text()
+
+
+def test_tokens_that_are_twice_in_the_text_have_their_positions(phone):
+    phone.fill("#text", "a dog a dog a dog a dog")
+    phone.wait_for_function("() => window.minigptExplorer.views()[0].ids.length === 8")
+    looks = into_sight(phone, "attention").locator(".column > p").last.inner_text()
+    assert looks.count("(position ") == looks.count("%") > 1
+
+
+def test_a_page_of_the_site_leads_back_to_it_and_a_page_alone_leads_nowhere(visit, tmp_path):
+    assert visit().locator(".home").is_hidden() and visit().locator("[data-addresses]").count() == 0
+    attention = {"number": "03", "address": {"en": "lessons/03_attention.html", "ko": "ko/lessons/03_attention.html"}}
+    site = {"home": {"en": "index.html", "ko": "ko/index.html"}, "lessons": {"attention": attention}}
+    out = tmp_path / "explorer.html"
+    job.explore(job.ExploreOptions(out=str(out)), say=lambda line: None, site=site)
+    page = visit(out)
+    home, lesson = page.locator(".home"), page.locator("#attention a")
+    assert home.is_visible() and home.get_attribute("href") == "index.html"
+    assert lesson.get_attribute("href") == "lessons/03_attention.html" and lesson.inner_text().endswith(" 03")
+    page.click('[data-language="ko"]')
+    assert home.get_attribute("href") == "ko/index.html"
+    assert lesson.get_attribute("href") == "ko/lessons/03_attention.html" and has_hangul(lesson.inner_text())

@@ -154,5 +154,5 @@ def test_characters(run):
 
 
 def test_another_kind_is_refused(run):
-    (message,) = run(["tokenizerError", {"kind": "words", "vocab": {}, "merges": []}])
-    assert message == "a tokenizer of the kind words is not known here: expected byte-level or char"
+    (message,) = run(["tokenizerError", {"kind": "syllables", "vocab": {}, "merges": []}])
+    assert message == "a tokenizer of the kind syllables is not known here: expected one of byte-level, char, words"

@@ -4,11 +4,12 @@ import json
 import shutil
 import subprocess
 
+import explorer_engine
 import numpy as np
 import pytest
 
 from minigpt.data.stories import story
-from minigpt.learn.explorer import job, page
+from minigpt.learn.explorer import entries
 from minigpt.tokenizer import GPT1Tokenizer
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
@@ -53,15 +54,12 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, tokenizer):
     """`run(texts)`: for each text its ids, what is unknown in it, and the text of these ids, as JavaScript has them."""
-    engine = tmp_path_factory.mktemp("engine")
-    for name in ("tokenizer.js", "word_tokenizer.js"):
-        shutil.copy(page.JS / name, engine / name)
-    (engine / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    engine = explorer_engine.copy_engine(tmp_path_factory.mktemp("engine"))
     (engine / "run.js").write_text(
         'import { readFileSync } from "node:fs";\n'
-        'import { openAnyTokenizer } from "./word_tokenizer.js";\n'
+        'import { openTokenizer } from "./tokenizer.js";\n'
         'const { spec, texts } = JSON.parse(readFileSync(0, "utf-8"));\n'
-        "const tokenizer = openAnyTokenizer(spec);\n"
+        "const tokenizer = openTokenizer(spec);\n"
         "const results = texts.map((text) => {\n"
         "  const { ids, unknown } = tokenizer.encode(text);\n"
         "  return [ids, unknown, tokenizer.decode(ids), ids.map((id) => tokenizer.show(id))];\n"
@@ -71,7 +69,7 @@ def run(tmp_path_factory, tokenizer):
     )
 
     def run(texts: list[str]) -> list:
-        given = json.dumps({"spec": job.tokenizer_entry(tokenizer), "texts": texts})
+        given = json.dumps({"spec": entries.tokenizer_entry(tokenizer), "texts": texts})
         command = ["node", str(engine / "run.js")]
         done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=120)
         assert done.returncode == 0, done.stderr

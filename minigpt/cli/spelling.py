@@ -84,10 +84,15 @@ def _quoted(word: str) -> str:
 
 
 def _advice(given: str, known: dict[str, bool], command: Command) -> str:
-    """The commands that have this option; where there are none, the option that is like it, or else all of them."""
+    """The commands that have this option; else the option that is like it; else how to write it, or all of them."""
     others = [entry for entry in COMMANDS if isinstance(entry, Command) and entry is not command]
     having = [f"minigpt {other.name}" for other in others if given in _options_of(other)]
     if having:
         return f": it belongs to {', '.join(having)}"
     like = did_you_mean(given if given.startswith("--") else f"-{given}", known)
-    return like or f": it has {', '.join(known)}"
+    if like:
+        return like
+    short, value = given[:2], given[2:]
+    if known.get(short):
+        return f": where {value!r} is the value of {short}, write {short} {value}"
+    return f": it has {', '.join(known)}"

@@ -25,6 +25,15 @@ TEN_LINES = re.compile(r"## Ten lines\n+```python\n(.*?)\n```", re.DOTALL)
 VENV = re.compile(r"\(`(\S+ -m venv \S+)`\) and activate it \(`([^`]+)`, on Windows\s+`([^`]+)`\)")
 MODEL = re.compile(r"GPT-\d")  # is not broken at its hyphen
 IN_TEXT = re.compile(r"\[([^]]+)\]\(([^)]+)\)|`([^`]+)`")
+LESSONS_OF_PANELS = {
+    "lens": "08_gpt1",
+    "attention": "03_attention",
+    "stream": "07_residuals_and_the_block",
+    "backward": "08_gpt1",
+    "inspect": "00_gradients",
+    "mistakes": "00_gradients",
+    "depth": "16_gpt2",
+}
 SEEDED = "import numpy; numpy.random.seed(0)\n"  # the same numbers at each build
 
 
@@ -174,6 +183,17 @@ def page(built: Path, language: str) -> str:
     return templates.get_template("index.html").render(says)
 
 
+def links_of_the_explorer() -> dict:
+    """Where the explorer leads: to this page, and from its panels to their lessons; see `job.explore`."""
+    found = {}
+    for panel, lesson in LESSONS_OF_PANELS.items():
+        korean = (HERE.parents[1] / "ko" / f"{lesson}.md").is_file()
+        english = f"lessons/{lesson}.html"
+        address = {"en": english, "ko": f"ko/{english}" if korean else english}
+        found[panel] = {"number": lesson[:2], "address": address}
+    return {"home": {"en": "index.html", "ko": "ko/index.html"}, "lessons": found}
+
+
 def write(source: Path, built: Path, language: str = "en") -> list[Path]:
     """Write the landing page of one language over the index.html of `built`, and the explorer beside the English one.
 
@@ -184,7 +204,7 @@ def write(source: Path, built: Path, language: str = "en") -> list[Path]:
     written = []
     if language == "en":
         options = ExploreOptions(out=str(built / "explorer.html"))
-        written.append(explore(options, say=lambda text: None))
+        written.append(explore(options, say=lambda text: None, site=links_of_the_explorer()))
     target = built / "index.html"
     target.write_text(page(built, language), encoding="utf-8", newline="\n")
     return [target, *written]

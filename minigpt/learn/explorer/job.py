@@ -1,29 +1,17 @@
 """The answer to `minigpt explore`: which models, which text, what a page can hold of them, and where it goes."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from minigpt import models
 from minigpt.errors import InputError, shown
-from minigpt.files import hub
 from minigpt.jobs.option_fields import argument, option
-from minigpt.learn.explorer import packing, page, recorded
-from minigpt.learn.lessons import find_lessons
-from minigpt.models import costs
-from minigpt.models.language_model import LanguageModel
-from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
-from minigpt.tokenizer import text as text_rules
+from minigpt.learn.explorer import page, recorded, subject
+from minigpt.learn.explorer.entries import model_entry, tokenizer_entry
+from minigpt.learn.explorer.subject import Subject
 
 SENTENCE = "Once upon a time there was a girl named Anna. She lost her red ball in the park."
-SHIPPED = {"gpt1": "GPT-1", "gpt2": "GPT-2"}  # in data/explorer, and what they are called
-LARGEST = 10_000_000  # bytes of a page that holds the weights of its model
-PER_WEIGHT = 2 * 4 / 3  # bytes: 16 bits in base64; deflating saves little
-KINDS = {GPT2Tokenizer: "byte-level", CharTokenizer: "char", GPT1Tokenizer: "words"}
 
 
 @dataclass(kw_only=True)
@@ -52,121 +40,29 @@ class ExploreOptions:
         page.check_place(Path(self.out))
 
 
-class Subject(NamedTuple):
-    """A model of the page: its name, its title in each language, itself, and its tokenizer."""
-
-    name: str
-    title: dict[str, str]
-    model: LanguageModel
-    tokenizer: Tokenizer
-
-
-def explore(options: ExploreOptions, say: Callable[[str], object] = print) -> Path:
+def explore(
+    options: ExploreOptions, say: Callable[[str], object] = print, site: dict[str, Any] | None = None
+) -> Path:
     """Write the page, say what it holds, and return its path.
 
+    site: of a page in the site of the course, where its links lead, as addresses from the page in each language:
+    {"home": {"en": "index.html", "ko": …}, "lessons": {"attention": {"number": "03", "address": {"en": …, "ko": …}}}},
+    a lesson for each panel that has one. A page that stands alone leads nowhere.
     Raises InputError for options that cannot be used, for a model that cannot be opened, is too large for a page or is
     neither GPT-1 nor GPT-2, and for a text that it cannot read. A page is written whole or not at all.
     """
     options.check()
-    subjects = _shipped() if options.folder is None else [_given(options.folder, options.record)]
+    subjects = subject.shipped() if options.folder is None else [subject.given(options.folder, options.record)]
     for one in subjects:
-        check_text(options.text, one)
-        _warn_of_unknown(options.text, one, say)
-    data = content(subjects, options.text, options.record)
+        subject.check_text(options.text, one)
+        subject.warn_of_unknown(options.text, one, say)
+    data = content(subjects, options.text, options.record) | {"site": site}
     path = Path(options.out)
     text = page.assemble(data)
     page.write(path, text)
-    say(f"{path}: {_megabytes(len(text.encode()))} MB, {' and '.join(map(_described, subjects))}")
+    say(f"{path}: {subject.megabytes(len(text.encode()))} MB, {' and '.join(map(subject.described, subjects))}")
     say("now: open it in a browser; it needs no network")
     return path
-
-
-# --- the models ------------------------------------------------------------------------------------------------------
-
-
-def _shipped() -> list[Subject]:
-    """The small GPT-1 and GPT-2 of `data/explorer`, in a copy of the repository or where pip has put them."""
-    files = find_lessons()
-    found = []
-    for name, title in SHIPPED.items():
-        weights = f"data/explorer/{name}/model.safetensors"
-        if weights not in files:
-            raise InputError(f"the explorer's model {weights} is missing: install minigpt again, or name a MODEL")
-        model, tokenizer = models.open_both(files[weights].parent)
-        found.append(Subject(name, {"en": title, "ko": title}, model, tokenizer))
-    return found
-
-
-def _given(folder: str, record: bool) -> Subject:
-    """The model in a folder, or a downloaded one by its name."""
-    card = models.card_in(folder)
-    if card.name not in SHIPPED:
-        kind = card.model.__name__
-        raise InputError(f"explore {folder}: it holds a model of type {kind}: only GPT-1 and GPT-2 have a page")
-    if not record:
-        check_size(folder, card.model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows of no token are left out, as everywhere
-        model, tokenizer = models.open_both(folder)
-    name = Path(folder).resolve().name or folder
-    title = f"{name} ({SHIPPED[card.name]})"
-    return Subject(name, {"en": title, "ko": title}, model, tokenizer)
-
-
-def check_size(folder: str, kind: type[LanguageModel]) -> None:
-    """Raises InputError for a model whose page would be too large, before its weights are read."""
-    n_weights = costs.count(kind, kind.config_in(hub.find(folder)))
-    size = n_weights * PER_WEIGHT
-    if size > LARGEST:
-        weights = f"its {n_weights:,} weights would make a page of about {_megabytes(size)} MB"
-        limit = f"the limit is {_megabytes(LARGEST)} MB"
-        advice = "with --record the page shows the numbers of this one text, computed now"
-        raise InputError(f"explore {folder}: {weights}, and {limit}: {advice}")
-
-
-def _described(one: Subject) -> str:
-    """A model in a few words."""
-    n_weights = sum(parameter.data.size for parameter in one.model.parameters())
-    return f"{one.title['en']} with {n_weights:,} parameters"
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:.1f}".removesuffix(".0")
-
-
-# --- the text --------------------------------------------------------------------------------------------------------
-
-
-def check_text(text: str, one: Subject) -> None:
-    """Raises InputError for a text that the model cannot read: too short, too long, or not in its vocabulary."""
-    unknown = one.tokenizer.unknown_in(text)
-    if unknown and one.tokenizer.unknown_id is None:
-        names = _characters(unknown)
-        raise InputError(f"--text: the vocabulary of {one.name} has none of {names}: leave them out")
-    n_tokens = len(one.tokenizer.encode(text))
-    if n_tokens < 2:
-        given = f"--text {shown(text)} has {n_tokens} token{'' if n_tokens == 1 else 's'}"
-        raise InputError(f"{given} for {one.name}: give two or more, so that one is predicted from another")
-    room = one.model.config.n_positions
-    if n_tokens > room:
-        raise InputError(f"--text has {n_tokens} tokens, and {one.name} sees at most {room}: give a shorter text")
-
-
-def _warn_of_unknown(text: str, one: Subject, say: Callable[[str], object]) -> None:
-    unknown = one.tokenizer.unknown_in(text)
-    if unknown:
-        names = _characters(unknown)
-        say(f"the vocabulary of {one.name} has none of {names}: it reads the unknown token in their place")
-
-
-def _characters(unknown: list[str]) -> str:
-    """Some characters, so that each can be seen and looked up."""
-    first = [f"{one!r} (U+{ord(one[0]):04X})" for one in unknown[:5]]
-    more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-    return ", ".join(first) + more
-
-
-# --- what the page holds ---------------------------------------------------------------------------------------------
 
 
 def content(subjects: list[Subject], text: str, record: bool = False) -> dict[str, Any]:
@@ -182,39 +78,3 @@ def content(subjects: list[Subject], text: str, record: bool = False) -> dict[st
             tokenizers.append(tokenizer)
         entries.append(model_entry(one) | {"tokenizer": tokenizers.index(tokenizer)})
     return {"models": entries, "tokenizers": tokenizers, "text": text, "recorded": None}
-
-
-def model_entry(one: Subject) -> dict[str, Any]:
-    """A model: its configuration, the names, shapes and places of its parameters, and their numbers, packed."""
-    parameters = []
-    arrays = []
-    offset = 0
-    for name, parameter in one.model.named_parameters():
-        array = parameter.data
-        parameters.append({"name": name, "shape": list(array.shape), "offset": offset})
-        arrays.append(array.reshape(-1))
-        offset += array.size
-    dtype = packing.best_dtype(arrays)
-    return {
-        "name": one.name,
-        "title": one.title,
-        "config": one.model.config.to_dict(),
-        "parameters": parameters,
-        "dtype": dtype,
-        "weights": packing.pack(np.concatenate(arrays), dtype),
-    }
-
-
-def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
-    """A tokenizer: its kind, vocabulary, merges and special tokens; of GPT-1's also the rules by which words are split.
-
-    They are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other ids.
-    """
-    merges = [f"{left} {right}" for left, right in getattr(tokenizer, "merges", [])]
-    entry = {"kind": KINDS[type(tokenizer)], "vocab": tokenizer.ids, "merges": merges}
-    entry["special"] = {token: tokenizer.ids[token] for token in tokenizer.special}
-    entry["unknown"] = tokenizer.unknown_id
-    entry["prefix_space"] = getattr(tokenizer, "prefix_space", False)
-    if isinstance(tokenizer, GPT1Tokenizer):
-        entry["rules"] = text_rules.tables()
-    return entry

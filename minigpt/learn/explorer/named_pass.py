@@ -18,8 +18,6 @@ from minigpt.models.gpt1 import GPT1
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Module
 
-IGNORED = -100  # a target that is not predicted
-
 
 class Value(NamedTuple):
     """A value of the forward pass, and the gradient of the loss with respect to it, of the same shape."""
@@ -37,7 +35,7 @@ class NamedPass(NamedTuple):
 
 
 class Seen:
-    """What a module was given and what it returned: x -> out in the forward pass, dout -> dx in the backward pass."""
+    """What went in and out of a module: it was given x and dout, and returned out and dx."""
 
     x: Array
     out: Array
@@ -99,7 +97,7 @@ def _backward(seen: Seen, method: Callable, dout: Array, cache: Any) -> Array:
 
 
 def _modules(model: LanguageModel) -> dict[str, Module]:
-    """The modules that tell of all values between them."""
+    """The modules whose inputs and outputs, taken together, give every value or what it is computed from."""
     tokens, positions = model.embeddings
     found = {"tokens": tokens, "positions": positions}
     for i, block in enumerate(model.h):

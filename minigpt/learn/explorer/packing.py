@@ -1,11 +1,10 @@
-"""Numbers of 16 bits as text for a page: in planes, deflated, in base64; and back again.
+"""Numbers of 16 bits as text for a page: in planes, deflated, in base64, which `js/weights.js` reads.
 
 The low bytes of all numbers come first, and then all high bytes: these hold sign and exponent, which are similar from
 number to number, so that they can be deflated.
 """
 
 import base64
-import binascii
 import zlib
 
 import numpy as np
@@ -24,20 +23,6 @@ def pack(numbers: np.ndarray, dtype: str) -> str:
     planes = raw[:, 0].tobytes() + raw[:, 1].tobytes()
     deflated = zlib.compress(planes, 9)
     return base64.b64encode(deflated).decode("ascii")
-
-
-def unpack(text: str, dtype: str) -> np.ndarray:
-    """text of `pack` -> (N,) float32, exactly the rounded numbers. Raises InputError where it is damaged."""
-    try:
-        deflated = base64.b64decode(text, validate=True)
-        planes = zlib.decompress(deflated)
-    except (binascii.Error, zlib.error) as error:
-        raise InputError(f"these packed numbers are damaged: {error}") from error
-    if len(planes) % 2 == 1:
-        raise InputError(f"these packed numbers are damaged: {len(planes)} bytes are no whole number of pairs")
-    raw = np.frombuffer(planes, np.uint8).reshape(2, -1)
-    bits = np.ascontiguousarray(raw.T).view("<u2").reshape(-1)
-    return from_bits(bits, dtype)
 
 
 def to_bits(numbers: np.ndarray, dtype: str) -> np.ndarray:

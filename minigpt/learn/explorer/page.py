@@ -1,11 +1,12 @@
 """The page: template, style, script and the models in one file, which works from a disk and asks for nothing."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_text, read_toml, write_text
 from minigpt.learn.explorer.bundle import bundle
 
@@ -53,35 +54,52 @@ def as_json(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def check_place(path: Path) -> None:
-    """Raises InputError where no page can be written: a folder, a file that is no page of ours, no permission."""
-    if path.is_dir():
+def check_place(path: Path) -> Path:
+    """The file that a page will be, behind all links.
+
+    Raises InputError where no page can be written: a name that no file can have, a folder, a file that is no page of
+    ours, no permission.
+    """
+    file = _behind_links(path)
+    if file.is_dir():
         raise InputError(f"--out {path} is a folder: give the name of a file, such as {path / 'explorer.html'}")
-    if not path.exists():
-        _check_parent(path)
-    elif not is_ours(path):
+    if file.exists() and not is_ours(file):
         raise InputError(f"--out {path} is there already, and is no page of minigpt explore: give another name")
+    _check_parent(path, file)
+    return file
 
 
-def _check_parent(path: Path) -> None:
-    """Raises InputError where the folder of a file is no folder; one that is missing will be made."""
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
+def _behind_links(path: Path) -> Path:
+    """The path without links. Raises InputError for a circle of links, and for a name that no file can have."""
+    try:
+        os.fsencode(path)
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a circle, until Python 3.12
+        raise InputError(f"--out {shown(str(path))} cannot be the name of a file: give another one") from error
+
+
+def _check_parent(path: Path, file: Path) -> None:
+    """Raises InputError where the folder of a file is no folder or takes no file; one that is missing will be made."""
+    parent = next(folder for folder in file.parents if folder.exists())
     if not parent.is_dir():
         raise InputError(f"--out {path}: {parent} is a file, not a folder: give another name")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"--out {path}: you may not write in the folder {parent}: give a name in another one")
 
 
 def is_ours(path: Path) -> bool:
-    """Is this file a page that was written here?"""
+    """Is this file a page that was written here? Raises InputError where it cannot be read."""
     if not path.is_file():
         return False
     try:
         with path.open("rb") as file:
             return MARK.encode() in file.read(MARK_WITHIN)
-    except OSError:
-        return False
+    except OSError as error:
+        why = f"{path} is there already, and cannot be read ({error.strerror})"
+        raise InputError(f"--out: {why}, so it may be no page of minigpt explore: give another name") from error
 
 
 def write(path: Path, page: str) -> None:
     """Write a page, whole or not at all, in place of an older one. Raises InputError as `check_place` does."""
-    check_place(path)
-    write_text(path, page)
+    file = check_place(path)
+    write_text(file, page)

@@ -1,42 +1,39 @@
 """A recorded pass, for a model whose weights no page can hold: computed here, and what the page shows of it.
 
     {"name", "title": {"en", "ko"}, "config",
-     "tokens": [{"id", "text"}], "targets": [id or -100], "loss",
+     "tokenizer": one that can only show the tokens named here, "ids": [id], "targets": [id or -100], "loss",
      "dtype": "float16", "numbers": packed numbers of all tensors,
      "values": [{"name", "kind": "activation", "shape",
-                 "value": {"offset", "scale"}, "gradient": {"offset", "scale"},   both null where only norms are kept
-                 "norm": [a number for each position], "gradient_norm": [the same]}],
-     "parameters": [{"name", "shape", "norm", "gradient_norm"}],
-     "lens": [{"name": of the stream, "top": for each position [[id, probability], ...]}],
-     "top": the same of the logits; first the most probable token, and at the end the target where it is not among them,
-     "labels": {id: text, of all ids in these lists}}
+                 "value": {"offset", "scale"}, "gradient": {"offset", "scale"},   both null where there was no room
+                 "norms": null, or of the stream {"value": [one for each position], "gradient": [the same]}}],
+     "lens": [{"name": of the stream, "top": for each position [[id, probability], ...]}]}
 
-A number of a tensor is that of `numbers`, times the tensor's scale. Scores of the future are -Infinity there too.
+"top" begins with the most probable token; at its end stands the target, where it is not among the others. A number of
+a tensor is that of `numbers`, times the tensor's scale. Scores of the future are -Infinity there too.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minigpt import ops
+from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
-from minigpt.learn.explorer.named_pass import IGNORED, NamedPass, Value, named_pass, stream_names
+from minigpt.learn.explorer.entries import spelling_entry
+from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, stream_names
+from minigpt.learn.explorer.subject import Subject
 from minigpt.models.language_model import LanguageModel
-from minigpt.tokenizer import Tokenizer
+from minigpt.ops import IGNORED
 
 DTYPE = "float16"
 BUDGET = 2_500_000  # numbers of tensors that are kept whole: about 5 MB of a page
 TOP = 10  # most probable tokens
+# What the page shows most comes first; a tensor for which there is no room is left out.
 WANTED = ("attn.p", "attn.heads", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "x_mlp", "ln_1", "attn.qkv")
+WANTED += ("ln_f", "tokens", "positions", "mlp.f", "mlp.a", "logits")
+IN_STREAM = ("x", "x_attn", "x_mlp", "ln_1", "ln_2", "ln_f")  # of these the page asks for a norm of each position
 
 Rows = list[list[tuple[int, float]]]  # for each position: token ids and their probabilities
-
-
-class Kept(NamedTuple):
-    """Where a tensor stands among the packed numbers, and by what they are to be multiplied."""
-
-    offset: int
-    scale: float
 
 
 class Numbers:
@@ -52,42 +49,55 @@ class Numbers:
         finite = tensor[np.isfinite(tensor)]
         scale = float(np.abs(finite).max(initial=0)) or 1.0
         self.parts.append((tensor / scale).astype(np.float32).reshape(-1))
-        kept = Kept(self.length, scale)
+        kept = {"offset": self.length, "scale": scale}
         self.length += tensor.size
         self.room -= tensor.size
-        return kept._asdict()
+        return kept
 
     def packed(self) -> str:
         """All of them, as `packing` writes them."""
         return packing.pack(np.concatenate(self.parts), DTYPE)
 
 
-def record(subject: Any, text: str) -> dict[str, Any]:
-    """Compute a pass over a text with the model of a `job.Subject`; returns what the page reads, see above."""
+def record(subject: Subject, text: str) -> dict[str, Any]:
+    """Compute a pass over a text with a model; returns what the page reads, see above.
+
+    Raises InputError where the numbers of the pass are too large for the model's kind of numbers.
+    """
     model, tokenizer = subject.model, subject.tokenizer
     ids = tokenizer.encode(text)
     targets = [*ids[1:], IGNORED]
-    done = named_pass(model, ids, targets)
+    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked for below
+        done = named_pass(model, ids, targets)
+    _check_finite(done, subject.name)
     numbers = Numbers()
     values = _values(done, numbers)
     streams = lens(model, done, targets)
-    top = most_probable(done.logits, targets)
-    everything = [*ids, *(one[0] for rows in (top, *streams.values()) for row in rows for one in row)]
+    shown = {i for rows in streams.values() for row in rows for i, _ in row}
     return {
         "name": subject.name,
         "title": subject.title,
         "config": model.config.to_dict(),
-        "tokens": [{"id": i, "text": tokenizer.decode([i])} for i in ids],
+        "tokenizer": spelling_entry(tokenizer, shown | set(ids)),
+        "ids": ids,
         "targets": targets,
         "loss": done.loss,
         "dtype": DTYPE,
         "numbers": numbers.packed(),
         "values": values,
-        "parameters": _parameters(model),
         "lens": [{"name": name, "top": rows} for name, rows in streams.items()],
-        "top": top,
-        "labels": _labels(tokenizer, everything),
     }
+
+
+def _check_finite(done: NamedPass, name: str) -> None:
+    """Raises InputError where a number is infinite or none; scores of the future are -infinity, and may be."""
+    forward = [(of, both.value) for of, both in done.values.items()]
+    backward = [(f"the gradient of {of}", both.gradient) for of, both in reversed(done.values.items())]
+    for what, numbers in (*forward, *backward):
+        hidden = np.isneginf(numbers) if what.endswith(".attn.s") else False
+        if not (np.isfinite(numbers) | hidden).all():
+            why = f"{what} holds numbers too large for {numbers.dtype}"
+            raise InputError(f"explore {name}: this pass overflows: {why}: look at the weights of the model")
 
 
 def _values(done: NamedPass, numbers: Numbers) -> list[dict[str, Any]]:
@@ -102,7 +112,8 @@ def _values(done: NamedPass, numbers: Numbers) -> list[dict[str, Any]]:
     for name, both in done.values.items():
         entry = {"name": name, "kind": "activation", "shape": list(both.value.shape)}
         entry |= kept.get(name, nothing)
-        entry |= {"norm": _norms(both.value, name), "gradient_norm": _norms(both.gradient, name)}
+        in_stream = _sort_of(name) in IN_STREAM
+        entry["norms"] = {part: _norms(getattr(both, part)) for part in both._fields} if in_stream else None
         entries.append(entry)
     return entries
 
@@ -112,29 +123,20 @@ def _by_importance(values: dict[str, Value]) -> list[str]:
     found = []
     for wanted in WANTED:
         for name in values:
-            number_of_block = name.split(".", 2)
-            sort = number_of_block[2] if name.startswith("h.") else name
-            if sort == wanted:
+            if _sort_of(name) == wanted:
                 found.append(name)
     return found
 
 
-def _norms(tensor: np.ndarray, name: str) -> list[float]:
-    """The length of the vector of each position; of scores and probabilities (NH,T,T) that of all heads together."""
-    finite = np.where(np.isfinite(tensor), tensor, 0).astype(np.float64)
-    axes = (0, 2) if finite.ndim == 3 else (1,)
-    squares = (finite * finite).sum(axis=axes)
-    return [float(f"{norm:.6g}") for norm in np.sqrt(squares)]
+def _sort_of(name: str) -> str:
+    """A name without its block: h.3.attn.p is of the sort attn.p."""
+    return name.split(".", 2)[2] if name.startswith("h.") else name
 
 
-def _parameters(model: LanguageModel) -> list[dict[str, Any]]:
-    found = []
-    for name, parameter in model.named_parameters():
-        norm = float(np.linalg.norm(parameter.data))
-        gradient_norm = float(np.linalg.norm(parameter.grad))
-        shape = list(parameter.data.shape)
-        found.append({"name": name, "shape": shape, "norm": norm, "gradient_norm": gradient_norm})
-    return found
+def _norms(tensor: np.ndarray) -> list[float]:
+    """(T,C) -> the length of the vector of each position."""
+    norms = np.linalg.norm(tensor.astype(np.float64), axis=1)
+    return [float(f"{norm:.6g}") for norm in norms]
 
 
 def lens(model: LanguageModel, done: NamedPass, targets: list[int]) -> dict[str, Rows]:
@@ -160,8 +162,3 @@ def most_probable(logits: np.ndarray, targets: list[int]) -> Rows:
             shown.append(target)
         rows.append([(i, float(f"{row[i]:.6g}")) for i in shown])
     return rows
-
-
-def _labels(tokenizer: Tokenizer, ids: list[int]) -> dict[str, str]:
-    """The text of each of these tokens."""
-    return {str(i): tokenizer.decode([i]) for i in sorted(set(ids))}

@@ -10,18 +10,38 @@ export function centralDifference(lossAt, eps) {
   return { plus, minus, numeric };
 }
 
-// |numeric - analytic| divided by the larger of both.
+// |numeric - analytic| divided by the larger of both, or by `smallestDivisor` where both are smaller.
 //
-// A loss has 53 bits only, so that the difference of two losses is off by `noise` although all is right. Beside a
-// number that is nearly 0 this would look like a large error: nothing below 10,000 times the noise is divided by.
+// Numbers have 53 bits only, so that the difference of two losses is off by `noise` although all is right. Beside a
+// number that is nearly 0 this would look like a large error.
 export function relativeError(numeric, analytic, noise) {
   const difference = Math.abs(numeric - analytic);
-  const size = Math.max(Math.abs(numeric), Math.abs(analytic), 1e4 * noise);
+  const size = Math.max(Math.abs(numeric), Math.abs(analytic), smallestDivisor(noise));
   return difference === 0 ? 0 : difference / size;
 }
 
-// How far a central difference may be off because the loss is rounded.
+export function smallestDivisor(noise) {
+  return 1e4 * noise;
+}
+
+// How far a central difference may be off because the two losses are rounded.
+//
+// A loss is log(sum of exp) - logit, of numbers of the size of 1 or more. Their rounding is absolute: where the model
+// is sure the loss is nearly 0, and its rounding is as large as ever.
 export function roundingNoise(loss, eps) {
-  const roundingOfLoss = 16 * Number.EPSILON * Math.abs(loss);
+  const roundingOfLoss = 16 * Number.EPSILON * Math.max(Math.abs(loss), 1);
   return roundingOfLoss / eps;
+}
+
+const HAPPY = 1e-7;
+const SUSPICIOUS = 1e-4;
+
+// result: of finiteDifference -> "happy" | "zero" | "noise" | "suspicious" | "wrong"
+//
+// "zero": both are exactly 0. "noise": the relative error is larger than a happy one, but all of it may be rounding.
+export function verdictOf({ numeric, analytic, relative, noise }) {
+  if (numeric === 0 && analytic === 0) return "zero";
+  if (relative < HAPPY) return "happy";
+  if (Math.abs(numeric - analytic) < noise) return "noise";
+  return relative < SUSPICIOUS ? "suspicious" : "wrong";
 }

@@ -1,6 +1,7 @@
 // Planted mistakes: pieces of the museum (`minigpt learn bug`), under the names and titles that they have there.
 //
 // A piece replaces one function of the table, or two. The line that is wrong has a comment that says what stood there.
+// One in the forward pass has isWrong(name): is this gradient wrong for the loss of that forward pass?
 
 import { ASSIGNS_ROWS, BIAS_NOT_ADDED, MEAN_OF_THE_BIAS } from "./museum/linear_embedding.js";
 import { GAIN_FORGOTTEN, GELU_WITHOUT_THE_CUBE, GELU_WITHOUT_THE_INNER_DERIVATIVE } from "./museum/gelu_layernorm.js";

@@ -1,4 +1,6 @@
 // All operations, and the blocks: what the table holds when nothing is wrong.
+//
+// A function that has a twin in the package keeps its name, as split_heads; all others are named in camelCase.
 
 import { attention_backward, attention_forward } from "./ops/attention.js";
 import { linear_cross_entropy_backward, linear_cross_entropy_forward } from "./ops/composites.js";

@@ -1,6 +1,7 @@
 // What the page may ask of the engine: open models, run a pass, check a gradient. Everything else stands below it.
 
 import { centralDifference, relativeError, roundingNoise } from "./differences.js";
+import { scaleProjections } from "./models/initial_weights.js";
 import { ARCHITECTURES, loss_backward, loss_forward, probabilities_of_stream } from "./models/language_model.js";
 import { Recording } from "./models/record.js";
 import { MUSEUM } from "./museum.js";
@@ -9,7 +10,7 @@ import { IGNORED } from "./ops/cross_entropy.js";
 import { softmax_forward } from "./ops/softmax.js";
 import { putInTable } from "./ops/table.js";
 import { Random } from "./random.js";
-import { openAnyTokenizer } from "./word_tokenizer.js";
+import { openTokenizer } from "./tokenizer.js";
 import { readWeights } from "./weights.js";
 
 export class Model {
@@ -35,7 +36,7 @@ export class Model {
 // json: the content of the page's "models" script -> [Model]
 // model.tokenizer: { encode(text) -> { ids: [number], unknown: [string] }, decode(ids) -> string, show(id) -> string }
 export async function openModels(json) {
-  const tokenizers = json.tokenizers.map(openAnyTokenizer);
+  const tokenizers = json.tokenizers.map(openTokenizer);
   const models = [];
   for (const one of json.models) {
     const parameters = await readWeights(one);
@@ -46,9 +47,17 @@ export async function openModels(json) {
 
 // A model with new weights, as the paper draws them, and without a tokenizer. kind: "openai-gpt" | "gpt2"; config: as
 // of config.json
-export function freshModel(kind, config, seed) {
+// projections: the weights that end on the stream; "paper": GPT-2 draws them smaller, by 1/sqrt(2 n_layer), and GPT-1
+// does not; "smaller": in both; "equal": in none
+export function freshModel(kind, config, seed, projections = "paper") {
   const model = new Model(kind, { en: kind, ko: kind }, { ...config, model_type: kind }, null, null);
   model.parameters = model.architecture.initial_weights(model.config, new Random(seed));
+  const areSmaller = model.architecture.smaller_projections;
+  const shouldBe = { paper: areSmaller, smaller: true, equal: false }[projections];
+  if (shouldBe !== areSmaller) {
+    const smaller = 1 / Math.sqrt(2 * config.n_layer);
+    scaleProjections(model.parameters, shouldBe ? smaller : 1 / smaller);
+  }
   return model;
 }
 
@@ -106,9 +115,9 @@ export function probabilities(logits) {
 }
 
 // The slope of the loss by two forward passes, beside the gradient of the backward pass
-// -> { plus, minus, numeric, analytic, relative }
+// -> { plus, minus, numeric, analytic, relative, noise }
 //
-// relative: their difference divided by the larger of both (see relativeError)
+// relative: their difference divided by the larger of both (see relativeError); noise: how far rounding may put it off
 export function finiteDifference(model, ids, targets, name, index, { eps = 1e-5, mistake = null } = {}) {
   const pass = runPass(model, ids, { targets, mistake });
   if (!pass.values.has(name)) {
@@ -117,12 +126,18 @@ export function finiteDifference(model, ids, targets, name, index, { eps = 1e-5,
   const analytic = pass.values.get(name).gradient.data[index];
   const lossAt = (by) => runPass(model, ids, { targets, backward: false, mistake, nudge: { name, index, by } }).loss;
   const { plus, minus, numeric } = centralDifference(lossAt, eps);
-  const relative = relativeError(numeric, analytic, roundingNoise(pass.loss, eps));
-  return { plus, minus, numeric, analytic, relative };
+  const noise = roundingNoise(pass.loss, eps);
+  const relative = relativeError(numeric, analytic, noise);
+  return { plus, minus, numeric, analytic, relative, noise };
 }
 
-// [{ name, title: {en, ko}, says: {en, ko}, where: "backward" | "forward" }]
-export const mistakes = MUSEUM.map(({ name, title, says, where }) => ({ name, title, says, where }));
+// [{ name, op, title: {en, ko}, says: {en, ko}, where: "backward" | "forward", isWrong }]
+//
+// isWrong(name): of a mistake in the forward pass, is the gradient of this value wrong for the loss of that pass? Where
+// both passes agree none is, though all of them may differ from those of the right model.
+export const mistakes = MUSEUM.map(({ name, op, title, says, where, isWrong }) => {
+  return { name, op, title, says, where, isWrong };
+});
 
 export function replacementsOf(mistake) {
   if (mistake === null) {

@@ -95,6 +95,7 @@ export const GPT1 = {
   hidden: gpt1_hidden,
   hidden_backward: gpt1_hidden_backward,
   initial_weights: gpt1_initial_weights,
+  smaller_projections: false,
   stream_names: gpt1_stream_names,
   head_input: gpt1_head_input,
 };

@@ -104,6 +104,7 @@ export const GPT2 = {
   hidden: gpt2_hidden,
   hidden_backward: gpt2_hidden_backward,
   initial_weights: gpt2_initial_weights,
+  smaller_projections: true, // at first, by 1/sqrt(2 n_layer)
   stream_names: gpt2_stream_names,
   head_input: gpt2_head_input,
 };

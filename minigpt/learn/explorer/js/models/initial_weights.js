@@ -1,6 +1,6 @@
 // The parameters of a new model. weights: Map(name -> Tensor), to which they are added in the order of the package.
 
-import { zeros } from "../tensor.js";
+import { scaled, zeros } from "../tensor.js";
 
 // random: a generator with normal(); std: standard deviation of the matrix. The bias is 0.
 export function linearParameters(weights, name, n_in, n_out, std, random) {
@@ -17,6 +17,15 @@ export function layerNormParameters(weights, name, n_embd) {
   ones.data.fill(1);
   weights.set(`${name}.weight`, ones);
   weights.set(`${name}.bias`, zeros([n_embd]));
+}
+
+// The matrices that end on the residual stream, those of attention and of the MLP, times a factor.
+export function scaleProjections(weights, factor) {
+  for (const [name, weight] of weights) {
+    if (name.endsWith(".c_proj.weight")) {
+      weights.set(name, scaled(weight, factor));
+    }
+  }
 }
 
 export function normalTensor(shape, std, random) {

@@ -38,9 +38,11 @@ export const HEADS_RESHAPED_ONLY = {
   },
   says: {
     en:
-      "All numbers of the gradient of attn.qkv are there, at wrong places: the first tokens get what belongs to the " +
-      "first head.",
-    ko: "attn.qkv의 기울기에 수는 모두 있지만 자리가 틀립니다. 첫 헤드의 몫이 앞쪽 토큰들에게 갑니다.",
+      "In the last block all numbers of the gradient of attn.qkv are there, at wrong places: the first tokens get " +
+      "what belongs to the first head. Further down the errors add up.",
+    ko:
+      "마지막 블록에서는 attn.qkv의 기울기에 수는 모두 있지만 자리가 틀립니다. 첫 헤드의 몫이 앞쪽 토큰들에게 갑니다. " +
+      "그 아래로 내려가면 오차가 쌓입니다.",
   },
   replaces: {
     self_attention_backward(dout, cache, keepGradient = keepNothing) {
@@ -90,9 +92,13 @@ export const HEAD_SIGN = {
   },
   says: {
     en:
-      "The head learns, and all that stands before it learns to make the loss larger: every gradient there has the " +
-      "wrong sign.",
-    ko: "출력 헤드는 제대로 배우지만 그 앞의 모든 것은 손실이 커지도록 배웁니다. 그곳의 기울기는 모두 부호가 반대입니다.",
+      "All that stands before the head learns to make the loss larger: every gradient there has the wrong sign. One " +
+      "is neither right nor reversed, that of the token table (wte or tokens_embed): it is the head too, and of its " +
+      "two parts only the one of the look-up has the wrong sign.",
+    ko:
+      "출력 헤드 앞의 모든 것은 손실이 커지도록 배웁니다. 그곳의 기울기는 모두 부호가 반대입니다. " +
+      "다만 토큰 표(wte 또는 tokens_embed)의 기울기는 맞지도, 부호가 반대이지도 않습니다. 토큰 표는 출력 헤드이기도 해서, " +
+      "두 몫 가운데 조회한 쪽만 부호가 반대이기 때문입니다.",
   },
   replaces: {
     linear_cross_entropy_backward(dloss, cache, keepGradient) {

@@ -68,9 +68,12 @@ export const SHIFT_DROPPED = {
   },
   says: {
     en:
-      "Each row of dx is off by one number, the same for the whole row: a LayerNorm takes the mean out of x, so the " +
-      "row of dx must sum to 0.",
-    ko: "dx의 각 행이 행 전체에서 같은 수 하나만큼 어긋납니다. LayerNorm은 x에서 평균을 빼므로 dx의 행은 합이 0이어야 합니다.",
+      "A LayerNorm takes the mean out of its input, so that each row of the gradient of this input must sum to 0. At " +
+      "the LayerNorm that the gradient meets first, each row is off by one number, the same for the whole row. " +
+      "Further down the errors add up.",
+    ko:
+      "LayerNorm은 입력에서 평균을 빼므로, 그 입력에 대한 기울기는 행마다 합이 0이어야 합니다. " +
+      "기울기가 처음 만나는 LayerNorm에서는 각 행이 행 전체에서 같은 수 하나만큼 어긋납니다. 그 아래로 내려가면 오차가 쌓입니다.",
   },
   replaces: {
     layernorm_backward(dout, cache) {
@@ -90,8 +93,12 @@ export const STRETCH_DROPPED = {
     ko: "dx에 분산의 항이 없습니다",
   },
   says: {
-    en: "Each row of dx is off by a multiple of x_hat: as if a longer row of x gave a longer row of out.",
-    ko: "dx의 각 행이 x_hat의 배수만큼 어긋납니다. x의 행이 길어지면 out의 행도 길어진다고 보는 셈입니다.",
+    en:
+      "At the LayerNorm that the gradient meets first, each row of the gradient of its input is off by a multiple of " +
+      "x_hat, the normalised input: as if a longer row in gave a longer row out. Further down the errors add up.",
+    ko:
+      "기울기가 처음 만나는 LayerNorm에서는 입력에 대한 기울기의 각 행이 정규화한 입력 x_hat의 배수만큼 어긋납니다. " +
+      "입력의 행이 길어지면 출력의 행도 길어진다고 보는 셈입니다. 그 아래로 내려가면 오차가 쌓입니다.",
   },
   replaces: {
     layernorm_backward(dout, cache) {

@@ -12,7 +12,7 @@ export const MEAN_OF_THE_BIAS = {
     ko: "b의 기울기가 행 방향의 합이어야 하는데 평균입니다",
   },
   says: {
-    en: "The gradient of every bias of a linear layer is too small, by the number of tokens. All else is right.",
+    en: "The gradient of every bias of a linear layer is too small by a factor: the number of tokens. All else is right.",
     ko: "모든 선형층 편향의 기울기가 토큰 수로 나눈 만큼 작아집니다. 나머지는 모두 맞습니다.",
   },
   replaces: {
@@ -34,12 +34,13 @@ export const BIAS_NOT_ADDED = {
   },
   says: {
     en:
-      "The loss changes, unless every bias is 0, as in a new model. The biases have no effect any more, so that " +
-      "their true gradient is 0; the backward pass says otherwise.",
+      "The loss changes, unless every bias of a linear layer is 0, as in a new model. These biases have no effect " +
+      "any more, so that their true gradient is 0; the backward pass says otherwise.",
     ko:
-      "손실이 달라집니다. 다만 새 모델에서는 모든 편향이 0이라 그대로입니다. " +
-      "편향은 아무 영향도 주지 않아 실제 기울기가 0인데, 역전파는 0이 아니라고 합니다.",
+      "손실이 달라집니다. 다만 새 모델에서는 선형층의 모든 편향이 0이라 그대로입니다. " +
+      "선형층의 편향은 아무 영향도 주지 않아 실제 기울기가 0인데, 역전파는 0이 아니라고 합니다.",
   },
+  isWrong: (name) => /\.(c_attn|c_proj|c_fc)\.bias$/.test(name),
   replaces: {
     linear_forward(x, w, b = null) {
       const [out] = linear_forward(x, w, null); // b

@@ -37,10 +37,10 @@ export const FIRST_RESIDUAL_FORGOTTEN = {
   },
   says: {
     en:
-      "The further back, the smaller is the gradient of the stream beside the right one: what the sum hands past the " +
-      "attention is lost in every block.",
+      "Below the last block the gradient of the stream is smaller than the right one, and soon many times: what the " +
+      "sum hands past the attention is lost in every block.",
     ko:
-      "뒤에서 앞으로 갈수록 스트림의 기울기가 올바른 기울기보다 점점 더 작아집니다. " +
+      "마지막 블록 아래에서는 스트림의 기울기가 올바른 기울기보다 작고, 곧 그 몇 분의 1이 됩니다. " +
       "블록마다 덧셈이 어텐션 옆으로 넘겨 주는 몫이 사라지기 때문입니다.",
   },
   replaces: {

@@ -41,8 +41,12 @@ export const SCALE_FORGOTTEN_IN_THE_BACKWARD = {
     ko: "쿼리와 키의 기울기에 1/sqrt(D)가 빠졌습니다",
   },
   says: {
-    en: "In attn.qkv the gradients of queries and keys are too large by sqrt(D); those of the values are right.",
-    ko: "attn.qkv에서 쿼리와 키의 기울기가 sqrt(D)배 큽니다. 값의 기울기는 맞습니다.",
+    en:
+      "In attn.qkv of the last block the gradients of queries and keys are too large by sqrt(D), and those of the " +
+      "values are right. Further down the errors add up.",
+    ko:
+      "마지막 블록의 attn.qkv에서 쿼리와 키의 기울기가 sqrt(D)배 크고 값의 기울기는 맞습니다. " +
+      "그 아래로 내려가면 오차가 쌓입니다.",
   },
   replaces: {
     attention_backward(dout, cache, keepGradient) {
@@ -67,6 +71,7 @@ export const SCALE_FORGOTTEN_IN_THE_FORWARD = {
       "difference finds nothing.",
     ko: "어텐션이 더 뾰족해지고 손실이 달라집니다. 기울기는 모두 이 다른 모델의 기울기로서 맞으므로, 유한 차분으로는 찾을 수 없습니다.",
   },
+  isWrong: () => false,
   replaces: {
     attention_forward(q, k, v, keep) {
       const [, , D] = q.shape;
@@ -90,6 +95,7 @@ export const NOT_CAUSAL = {
       "is right, for this other model.",
     ko: "어텐션이 위쪽 삼각형까지 채워집니다. 각 위치가 예측해야 할 토큰을 미리 봅니다. 기울기는 모두 이 다른 모델의 기울기로서 맞습니다.",
   },
+  isWrong: () => false,
   replaces: {
     attention_forward(q, k, v, keep = keepNothing) {
       const [, , D] = q.shape;
@@ -115,9 +121,11 @@ export const QUERY_AND_KEY_SWAPPED = {
   },
   says: {
     en:
-      "In attn.qkv the first third has the gradient of the second, and the second that of the first. The shapes are " +
-      "equal, so that nothing is refused.",
-    ko: "attn.qkv에서 첫째 3분의 1과 둘째 3분의 1의 기울기가 서로 바뀝니다. 모양이 같아서 오류가 나지 않습니다.",
+      "In attn.qkv of the last block the first third has the gradient of the second, and the second that of the " +
+      "first. Further down the errors add up. The shapes are equal, so that nothing is refused.",
+    ko:
+      "마지막 블록의 attn.qkv에서 첫째 3분의 1과 둘째 3분의 1의 기울기가 서로 바뀝니다. 그 아래로 내려가면 오차가 쌓입니다. " +
+      "모양이 같아서 오류가 나지 않습니다.",
   },
   replaces: {
     attention_backward(dout, cache, keepGradient) {

@@ -45,12 +45,17 @@ export function cross_entropy_backward(dloss, cache) {
   const [T, V] = p.shape;
   const dlogits = zeros(p.shape);
   for (let t = 0; t < T; t++) {
-    // loss = losses.sum()
-    const dlosses = share[t] * dloss;
-    // losses[t] = share[t] * (lse - z[targets[t]]), where the derivative of lse = log(sum(exp(z))) is p
+    // loss += share[t] * (lse - z)
+    const dlse = share[t] * dloss;
+    const dz = -dlse;
     for (let v = 0; v < V; v++) {
-      const onehot = v === targets[t] ? 1 : 0;
-      dlogits.data[t * V + v] = (p.data[t * V + v] - onehot) * dlosses;
+      // lse = Math.log(total), of which the derivative with respect to logit v is p
+      let dlogit = p.data[t * V + v] * dlse;
+      // z = logits.data[start + targets[t]] - largest; what `largest` is moved by, lse and z are both moved by
+      if (v === targets[t]) {
+        dlogit += dz;
+      }
+      dlogits.data[t * V + v] = dlogit;
     }
   }
   return dlogits;

@@ -3,13 +3,15 @@
 import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
-import { verdictOf } from "./check.js";
+import { verdictOf } from "../differences.js";
+import { bringCheckIntoSight } from "./check.js";
 import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
 import { drawMistakes } from "./mistakes.js";
 import { drawNotes } from "./notes.js";
-import { whatIsMissing } from "./missing.js";
+import { fail, whatIsMissing } from "./missing.js";
+import { makePanels } from "./panels.js";
 import { makeViews } from "./passes.js";
 import { firstPlace, lastPlace } from "./places.js";
 import { openRecordings } from "./recordings.js";
@@ -30,8 +32,7 @@ const PANELS = {
 const TYPING = 60; // milliseconds without a key before the text is computed
 
 const page = {
-  models: [],
-  recordings: [],
+  sources: [], // the models of the page; or, of a recorded page, what was recorded
   views: [],
   inSight: new Set(),
   dirty: new Set(["head"]),
@@ -70,24 +71,22 @@ function drawNow() {
 function draw() {
   const focus = document.activeElement?.dataset?.focus;
   const before = page.views[0];
-  page.views = makeViews(page.models, page.recordings);
+  page.views = makeViews(page.sources);
   const [view] = page.views;
   if (page.dirty.delete("head")) drawHead();
   document.getElementById("panels").hidden = !view.ids.length;
-  for (const name of page.dirty)
+  for (const name of page.dirty) {
     if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
+  }
   if (focus) document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
   if (page.goTo) goToPanel(page.goTo);
+  bringCheckIntoSight();
   if (before && view.pass && before.pass !== view.pass) sayPosition(view);
 }
 
 function drawHead() {
   drawTokens(document.getElementById("strip"), page.views);
-  drawChoices(
-    document.getElementById("choices"),
-    page.views,
-    page.recordings.length ? page.recordings : page.models,
-  );
+  drawChoices(document.getElementById("choices"), page.views, page.sources);
   drawNotes(document.getElementById("notes"), page.views);
 }
 
@@ -100,7 +99,9 @@ function drawPanel(name) {
 function goToPanel(name) {
   page.goTo = null;
   const names = Object.keys(PANELS);
-  for (const above of names.slice(0, names.indexOf(name) + 1)) if (page.dirty.has(above)) drawPanel(above);
+  for (const above of names.slice(0, names.indexOf(name) + 1)) {
+    if (page.dirty.has(above)) drawPanel(above);
+  }
   const panel = document.getElementById(name);
   panel.scrollIntoView();
   panel.querySelector("h2").focus({ preventScroll: true });
@@ -112,8 +113,7 @@ function panelsOf(choices) {
   const only = (...names) => keys.length > 0 && keys.every((key) => names.includes(key));
   if (only("step") || !keys.length) return ["backward"];
   if (only("block", "head")) return ["attention"];
-  if (only("check")) return ["attention", "inspect", "mistakes"];
-  if (only("tensor", "slice", "check", "goTo")) return ["attention", "inspect", "mistakes"];
+  if (only("tensor", "slice", "check", "allChanges")) return ["attention", "inspect", "mistakes"];
   return ["head", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
 }
 
@@ -146,9 +146,10 @@ function listenToReader() {
     button.addEventListener("click", () => chooseLanguage(button.dataset.language));
   }
   for (const link of document.querySelectorAll(".contents a, .skip")) {
+    const name = link.getAttribute("href").slice(1);
     link.addEventListener("click", (event) => {
       event.preventDefault(); // the address keeps the language
-      goToPanel(link.getAttribute("href").slice(1));
+      goToPanel(name in PANELS ? name : Object.keys(PANELS)[0]);
     });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
@@ -160,7 +161,9 @@ function listenToReader() {
     width = window.innerWidth;
   });
   window.addEventListener("beforeprint", () => {
-    for (const name of Object.keys(PANELS)) if (page.dirty.has(name)) drawPanel(name);
+    for (const name of Object.keys(PANELS)) {
+      if (page.dirty.has(name)) drawPanel(name);
+    }
   });
 }
 
@@ -188,30 +191,19 @@ function markLanguage() {
   }
 }
 
-function fail(sentence) {
-  const line = document.getElementById("problem");
-  line.textContent = sentence;
-  line.hidden = false;
-  document.querySelector("main").hidden = true;
-}
-
 async function begin() {
   const json = JSON.parse(document.getElementById("models").textContent);
-  setWords(json.words);
+  makePanels(Object.keys(PANELS), json.site ?? null);
+  setWords(json.words, Boolean(json.recorded));
   setLanguage(firstLanguage());
   const missing = whatIsMissing();
   if (missing) return fail(missing);
-  page.recordings = await openRecordings(json.recorded);
-  page.models = page.recordings.length ? [] : await openModels(json);
-  if (!page.models.length && !page.recordings.length) return fail(word("missing.models"));
-  state.text = page.recordings.length ? json.text : state.text || json.text;
-  document.getElementById("text").readOnly = page.recordings.length > 0;
-  if (page.recordings.length) state.lossOf = "all";
-  state.position = page.recordings.length
-    ? Math.max(page.recordings[0].tokens.length - 2, 0)
-    : firstPlace(page.models[0], state.text);
-  onChange((choices) => {
-    page.goTo = choices.goTo ?? page.goTo;
+  page.sources = json.recorded ? await openRecordings(json.recorded) : await openModels(json);
+  if (!page.sources.length) return fail(word("missing.models"));
+  if (json.recorded) beginRecorded(json.text);
+  else beginLive(json.text);
+  onChange((choices, goTo) => {
+    page.goTo = goTo ?? page.goTo;
     plan(panelsOf(choices));
   });
   listenToReader();
@@ -219,7 +211,18 @@ async function begin() {
   markLanguage();
   document.getElementById("loading").hidden = true;
   draw();
-  return page.models;
+}
+
+function beginRecorded(text) {
+  state.text = text;
+  document.getElementById("text").readOnly = true;
+  state.lossOf = "all";
+  state.position = Math.max(page.sources[0].ids.length - 2, 0);
+}
+
+function beginLive(text) {
+  state.text ||= text;
+  state.position = firstPlace(page.sources[0], state.text);
 }
 
 const explorer = {
@@ -230,15 +233,14 @@ const explorer = {
   finiteDifference,
   lens,
   verdictOf,
-  models: page.models,
+  get models() {
+    return page.sources.filter((one) => !one.recorded);
+  },
   views: () => page.views,
   draw,
 };
 explorer.ready = begin()
-  .then((models) => {
-    explorer.models = models ?? [];
-    return explorer;
-  })
+  .then(() => explorer)
   .catch((error) => {
     fail(`${word("missing.failed")} ${error.message}`);
     throw error;

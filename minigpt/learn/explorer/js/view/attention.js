@@ -1,11 +1,12 @@
 // Every head of a block: where each token looks, and which of these looks the loss wants changed.
 
+import { largestFirst } from "../vectors.js";
 import { make, makeChoice, writeNumber, writePercent } from "./make.js";
 import { largest, makeLegend, scaleSigned, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
-import { checkNumber, makeCheckCard } from "./check.js";
-import { rowOf } from "./passes.js";
-import { makeTitle, titleOf } from "./steps.js";
+import { checkNumber, makeCheckCard, makeCheckHint } from "./check.js";
+import { labelAt } from "./labels.js";
+import { makeTitle } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -36,13 +37,14 @@ export function drawAttention(host, views) {
       { class: "columns" },
       views.map((view) => drawOneBlock(view, block, head, views.length)),
     ),
-    makeCheckCard(views, "attention"),
+    ...(views.some((view) => view.mistake) ? [make("p", { class: "note" }, word("mistakes.sentences"))] : []),
+    makeCheckHint("attention"),
   );
 }
 
 function drawOneBlock(view, block, head, side) {
   const kept = view.pass.values.get(`h.${block}.attn.p`);
-  if (!kept?.value) return make("p", { class: "column" }, word("recorded.norms_only"));
+  if (!kept?.value) return make("p", { class: "column" }, word("recorded.not_kept"));
   const T = view.ids.length;
   const at = (h) => ({
     p: kept.value.data.subarray(h * T * T, (h + 1) * T * T),
@@ -102,8 +104,10 @@ function makeHead(view, numbers, which, block, head, side) {
   const scale = which === "p" ? scaleUp(1) : scaleSigned(largest(data));
   const name = `h.${block}.attn.p`;
   const hidden = (r, c) => c > r && numbers.p[r * T + c] === 0;
+  const where = `attention.${which}.${view.key}`;
   const map = makeHeatmap({
-    key: `attention.${which}.${view.key}`,
+    key: where,
+    about: name,
     label: word(`attention.${which}`, { i: block, h: head }),
     rows: T,
     columns: T,
@@ -112,13 +116,9 @@ function makeHead(view, numbers, which, block, head, side) {
     describe: (r, c) =>
       hidden(r, c)
         ? word("attention.hidden", { query: view.labels[r], key: view.labels[c] })
-        : word("attention.cell", {
-            query: view.labels[r],
-            key: view.labels[c],
-            p: writeNumber(numbers.p[r * T + c]),
-            dp: writeNumber(numbers.dp?.[r * T + c] ?? null),
-          }),
-    choose: (r, c) => checkNumber(view, name, (head * T + r) * T + c, "attention"),
+        : `${sayCell(view, numbers, r, c)} ${whyZero(view, numbers.dp?.[r * T + c], r, block)}`.trim(),
+    choose: (r, c) => hidden(r, c) || checkNumber(view, name, (head * T + r) * T + c, where),
+    act: view.recorded ? "read" : "check",
     rowLabels: view.labels,
     columnLabels: view.labels,
     markedRow: view.position,
@@ -130,17 +130,32 @@ function makeHead(view, numbers, which, block, head, side) {
     { class: "half" },
     make("h4", {}, word(`attention.${which}`, { i: block, h: head })),
     map,
+    makeCheckCard(view, where),
     makeLegend(scale, word(`attention.legend_${which}`)),
   );
 }
 
+function sayCell(view, numbers, r, c) {
+  const at = r * view.ids.length + c;
+  return word("attention.cell", {
+    query: view.labels[r],
+    key: view.labels[c],
+    p: writeNumber(numbers.p[at]),
+    dp: writeNumber(numbers.dp?.[at] ?? null),
+  });
+}
+
+// Why the loss of one prediction does not depend on a row.
+function whyZero(view, dp, r, block) {
+  if (dp !== 0 || state.lossOf === "all") return "";
+  if (r > view.position) return word("attention.row_after");
+  return r < view.position && block === view.model.config.n_layer - 1 ? word("attention.row_last") : "";
+}
+
 // The same in one sentence: where the chosen token looks most in this head.
 function makeLooks(view, { p }, T) {
-  const row = rowOf({ data: p, shape: [T, T] }, view.position);
-  const order = [...row.keys()]
-    .sort((a, b) => row[b] - row[a])
-    .slice(0, 3)
-    .filter((i) => row[i] > 0.005);
-  const list = order.map((i) => `“${view.labels[i]}” ${writePercent(row[i])}`).join(", ");
+  const row = p.subarray(view.position * T, (view.position + 1) * T);
+  const order = largestFirst(row, 3).filter((i) => row[i] > 0.005);
+  const list = order.map((i) => `${labelAt(view, i)} ${writePercent(row[i])}`).join(", ");
   return make("p", {}, word("attention.looks", { token: view.labels[view.position], list }));
 }

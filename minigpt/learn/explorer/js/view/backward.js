@@ -5,15 +5,21 @@ import { largest, makeLegend, scaleOfPowers } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
 import { makeHeads, makeInputs } from "./shares.js";
 import { makeStepper, sayStepOnce } from "./stepper.js";
-import { makeTitle, nameStep, sayStep, stepsOf, titleOf } from "./steps.js";
+import { sayNumbers } from "./numbers.js";
+import { isPreNorm, makeTitle, nameStep, sayStep, stepsOf, titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
+
+let stepInSight = 0;
 
 export function drawBackward(host, views) {
   const last = Math.max(...views.map((view) => stepsOf(view).length)) - 1;
   const walks = views.map((view) => drawOneWalk(view, views.length));
   host.replaceChildren(makeStepper(last), make("div", { class: "columns" }, walks));
-  sayStepOnce([...host.querySelectorAll(".step-sentence")].map((sentence) => sentence.textContent).join(" "));
+  sayStepOnce([...host.querySelectorAll(".step-sentence.now")].map((sentence) => sentence.textContent).join(" "));
+  if (state.step === stepInSight) return;
+  stepInSight = state.step;
+  host.querySelector(".map").scrollIntoView({ block: "nearest" });
 }
 
 function drawOneWalk(view, side) {
@@ -24,15 +30,21 @@ function drawOneWalk(view, side) {
     "div",
     { class: "column" },
     makeTitle(view),
-    make(
-      "p",
-      { class: "step-sentence" },
-      make("strong", {}, `${nameStep(steps[at])}: `),
-      sayStep(view, steps[at], state.lossOf === "all"),
-    ),
+    make("div", { class: "step-box" }, steps.map((_, i) => makeSentence(view, steps, i, i === at))),
     makeFlow(view, steps, done, side),
     makeHeads(view, done),
     at === steps.length - 1 ? makeInputs(view) : make("p", { class: "note" }, word("backward.inputs_later")),
+  );
+}
+
+// All sentences lie in one place, and one is seen: so the box has one height, and the map below it does not move.
+function makeSentence(view, steps, i, now) {
+  return make(
+    "p",
+    { class: now ? "step-sentence now" : "step-sentence" },
+    make("strong", {}, `${nameStep(steps[i])}: `),
+    `${sayStep(view, steps[i], state.lossOf === "all")} `,
+    make("span", { class: "step-numbers" }, sayNumbers(view, steps, i)),
   );
 }
 
@@ -60,17 +72,19 @@ function makeFlow(view, steps, done, side) {
           })
         : word("backward.not_yet", { row: rows[r].label }),
     choose: (r) => showTensor(rows[r].name),
+    act: "open",
     rowLabels: rows.map((row) => row.label),
     columnLabels: view.labels,
     marked: view.position,
     markedRow: reached && reached < rows.length ? reached - 1 : undefined,
-    cell: cellSize(T, { side, margin: 120, least: 8, most: 26 }),
+    cell: cellSize(T, { side, margin: 126, least: 8, most: 26 }),
     tall: 19,
     hint: word("backward.hint"),
   });
-  return make("div", {}, map, makeLegend(scale, word("backward.legend")));
+  const names = word(isPreNorm(view.model) ? "backward.rows_pre" : "backward.rows_post");
+  return make("div", {}, map, makeLegend(scale, word("backward.legend")), make("p", { class: "note" }, names));
 }
 
 function showTensor(name) {
-  change({ tensor: name, slice: 0, goTo: "inspect" });
+  change({ tensor: name, slice: 0 }, "inspect");
 }

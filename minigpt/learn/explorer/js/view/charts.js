@@ -1,11 +1,13 @@
 // Lines over the blocks, as SVG.
 
 import { make, makeSvg, writeNumber } from "./make.js";
+import { columnWidth } from "./room.js";
 
 const MARGIN = { left: 52, right: 14, top: 14, bottom: 46 };
 
 // plan: { label, xLabels: [string], xTitle, yTitle, lines: [{ name, values, style }], width,
 //         power: true for a scale of powers of ten }
+// a line that is thin has no marks and no name below
 // style: "quiet" | "strong" | "first" | "second"
 export function makeLineChart(plan) {
   const width = plan.width;
@@ -27,7 +29,7 @@ export function makeLineChart(plan) {
   svg.append(...makeAxes(plan, x, y, width, height));
   for (const line of plan.lines) svg.append(...drawLine(line, x, y));
   const names = plan.lines
-    .filter((line) => line.style !== "quiet")
+    .filter((line) => line.style !== "quiet" && !line.thin)
     .map((line) => make("span", { class: `key ${line.style}` }, line.name));
   return make(
     "figure",
@@ -56,8 +58,9 @@ function scaleOfLogs(numbers, height) {
   const room = height - MARGIN.top - MARGIN.bottom;
   const every = high - low > 4 ? 2 : high - low > 1.5 ? 1 : 0.5;
   const ticks = [];
-  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every)
+  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every) {
     ticks.push(10 ** power);
+  }
   return {
     ticks,
     at: (value) => (value > 0 ? MARGIN.top + (room * (high - Math.log10(value))) / (high - low) : null),
@@ -114,7 +117,8 @@ function drawLine(line, x, y) {
     .map(([across, down], i) => `${i ? "L" : "M"}${across.toFixed(1)},${down.toFixed(1)}`)
     .join("");
   const drawn = [makeSvg("path", { d: path, class: `line ${line.style}` })];
-  if (line.style === "quiet") return drawn;
+  if (line.thin) drawn[0].style.cssText = "stroke-width: 1; opacity: 0.45";
+  if (line.style === "quiet" || line.thin) return drawn;
   const marks = points.map(([across, down], i) => {
     const mark =
       line.style === "second"
@@ -127,6 +131,5 @@ function drawLine(line, x, y) {
 }
 
 export function chartWidth(side = 1) {
-  const page = Math.min(document.documentElement.clientWidth - 56, 1040);
-  return Math.max(Math.min(page < 700 ? page : page / side - 12, 640), 260);
+  return Math.max(Math.min(columnWidth(side), 640), 260);
 }

@@ -1,31 +1,15 @@
 // "Check it yourself": a finite difference of one number, beside the gradient of the backward pass.
 
-import { roundingNoise } from "../differences.js";
+import { smallestDivisor, verdictOf } from "../differences.js";
 import { finiteDifference } from "../session.js";
 import { announce, make, writeNumber } from "./make.js";
 import { titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
-const HAPPY = 1e-7;
-const SUSPICIOUS = 1e-4;
 const EPS = 1e-5;
 
-function noiseOf(result) {
-  return roundingNoise((result.plus + result.minus) / 2, EPS);
-}
-
-// -> "happy" | "zero" | "noise" | "suspicious" | "wrong"
-export function verdictOf(result) {
-  const apart = Math.abs(result.numeric - result.analytic);
-  const bound = noiseOf(result);
-  if (result.numeric === 0 && result.analytic === 0) return "zero";
-  if (result.relative < HAPPY) return "happy";
-  if (apart < bound) return "noise";
-  return result.relative < SUSPICIOUS ? "suspicious" : "wrong";
-}
-
-// where: the panel that shows the answer
+// where: the map or the row that shows the answer, such as attention.p.m0
 export function checkNumber(view, name, index, where) {
   if (view.recorded) {
     change({ check: { view: view.key, name, index, where, refused: true } });
@@ -42,12 +26,10 @@ export function checkNumber(view, name, index, where) {
   }, 20);
 }
 
-// The answer; nothing as long as no number of this panel was chosen.
-export function makeCheckCard(views, where) {
+// The answer, directly below what was asked; null where nothing was.
+export function makeCheckCard(view, where) {
   const { check } = state;
-  const view = views.find((one) => one.key === check?.view);
-  if (!check || check.where !== where || !view)
-    return make("p", { class: "note check-hint" }, word("check.hint"));
+  if (!check || check.where !== where) return null;
   const kept = view.pass.values.get(check.name);
   if (!kept?.value) return null;
   const place = placeOf(check.index, kept.value.shape);
@@ -73,12 +55,37 @@ function answer(check, kept) {
     ["check.analytic", result.analytic.toExponential(9)],
     ["check.relative", result.relative.toExponential(1)],
   ];
+  const noise = result.noise.toExponential(0);
+  const floor = smallestDivisor(result.noise).toExponential(0);
   const list = lines.flatMap(([key, number]) => [make("dt", {}, word(key)), make("dd", {}, number)]);
+  const how = { eps: EPS.toExponential(0), noise: noiseOf(result).toExponential(0) };
   return [
     make("dl", {}, list),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
-    make("p", { class: "note" }, word("check.how", { eps: "1e-5", noise: noiseOf(result).toExponential(0) })),
+    isHidden(check, kept) ? make("p", { class: "note" }, word("check.hidden")) : null,
+    make("p", { class: "note" }, word("check.how", { eps: EPS.toExponential(0), noise, floor })),
   ];
+}
+
+// How to ask, as long as no number of this panel was chosen.
+export function makeCheckHint(panel) {
+  if (state.check?.where.startsWith(`${panel}.`)) return null;
+  return make("p", { class: "note check-hint" }, word("check.hint"));
+}
+
+// A new answer is scrolled to, if it is not in sight.
+let broughtIntoSight = null;
+export function bringCheckIntoSight() {
+  if (state.check === broughtIntoSight) return;
+  broughtIntoSight = state.check;
+  document.querySelector(".check")?.scrollIntoView({ block: "nearest" });
+}
+
+// An attention weight of a token that comes later: the forward pass always makes it 0.
+export function isHidden({ name, index }, { value }) {
+  if (!name.endsWith(".attn.p") || value.data[index] !== 0) return false;
+  const [, query, key] = placeOf(index, value.shape);
+  return key > query;
 }
 
 // A place in a tensor from the place in its row of numbers: index 7 of shape (2, 4) is [1, 3].

@@ -2,11 +2,16 @@
 
 import { announce, make } from "./make.js";
 import { isDark } from "./colours.js";
+import { columnWidth } from "./room.js";
+import { word } from "./words.js";
 
-const cursors = new Map(); // by the map's key, so that a redrawn map keeps its cursor
+// By the map's key, so that a redrawn map keeps its cursor, and stays where it was scrolled to.
+const cursors = new Map();
+const scrolled = new Map();
 const FONT = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
 // plan: { key, label, rows, columns, value(r, c), scale, describe(r, c), choose(r, c) or null,
+//         act: what `choose` does: "check" | "open" | "token" | "read" (nothing); about: what the map shows, a name;
 //         rowLabels, columnLabels, marked: a column, markedRow: a row, cell: pixels, tall: pixels of a row }
 // -> element with the map and, below it, the sentence of the cell under the cursor
 export function makeHeatmap(plan) {
@@ -14,7 +19,9 @@ export function makeHeatmap(plan) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const cursor = make("span", { class: "map-cursor", hidden: true });
   const sheet = make("div", { class: "map-sheet" }, canvas, cursor);
-  const readout = make("p", { class: "readout" }, plan.hint ?? "\u00a0");
+  const readout = make("p", { class: "readout" }, "\u00a0");
+  const hint = make("p", { class: "note map-hint" }, [plan.hint, howToUse(plan)].filter(Boolean).join(" "));
+  const again = makeAgain(plan);
   const box = make(
     "div",
     {
@@ -29,11 +36,50 @@ export function makeHeatmap(plan) {
   paint(canvas, plan, shape);
   sheet.style.width = `${shape.width}px`;
   sheet.style.height = `${shape.height}px`;
-  const map = { plan, shape, box, cursor, readout, tapped: null };
+  const map = { plan, shape, box, cursor, readout, hint, again, tapped: null };
   listen(map);
+  const kept = cursorOf(plan);
+  if (kept) {
+    point(map, kept.r, kept.c, false);
+  } else {
+    scrolled.delete(plan.key);
+  }
+  queueMicrotask(() => settle(map)); // when it stands in the page
+  return make("div", { class: "map-with-readout" }, box, readout, again, hint);
+}
+
+// Where the reader was, if this map still shows the same; or null.
+function cursorOf(plan) {
   const kept = cursors.get(plan.key);
-  if (kept && kept[0] < plan.rows && kept[1] < plan.columns) point(map, kept[0], kept[1], false);
-  return make("div", { class: "map-with-readout" }, box, readout);
+  return kept && kept.about === plan.about && kept.r < plan.rows && kept.c < plan.columns ? kept : null;
+}
+
+// No keys on a screen that is only touched, and no tapping with a mouse.
+export function isTouchedOnly() {
+  return matchMedia("(hover: none)").matches;
+}
+
+function howToUse(plan) {
+  return word(`map.${isTouchedOnly() ? "touch" : "keys"}_${plan.act}`);
+}
+
+// After a first touch: the button that does what a second one does. It needs no sure finger on a small cell.
+function makeAgain(plan) {
+  const button = make("button", { type: "button", class: "small strong" }, word(`map.button_${plan.act}`));
+  button.addEventListener("click", () => {
+    const { r, c } = cursors.get(plan.key);
+    plan.choose?.(r, c);
+  });
+  return make("p", { class: "map-again", hidden: true }, button, " ", word("map.again"));
+}
+
+function settle({ plan, box, hint }) {
+  const [left, top] = scrolled.get(plan.key) ?? [0, 0];
+  box.scrollLeft = left;
+  box.scrollTop = top;
+  box.addEventListener("scroll", () => scrolled.set(plan.key, [box.scrollLeft, box.scrollTop]));
+  const scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+  if (scrolls) hint.prepend(make("span", { class: "map-scrolls" }, word("map.scrolls")), " ");
 }
 
 function measure(plan) {
@@ -129,11 +175,13 @@ function listen(map) {
     point(map, cell[0], cell[1], true);
     const again = String(map.tapped) === String(cell);
     map.tapped = cell;
-    if (event.pointerType !== "touch" || again) plan.choose?.(cell[0], cell[1]); // a first touch only reads
+    const touched = event.pointerType === "touch";
+    map.again.hidden = !touched || plan.act === "read";
+    if (!touched || again) plan.choose?.(cell[0], cell[1]); // a first touch only reads
   });
   box.addEventListener("focus", () => {
-    const [r, c] = cursors.get(plan.key) ?? [0, 0];
-    point(map, Math.min(r, plan.rows - 1), Math.min(c, plan.columns - 1), true);
+    const { r, c } = cursorOf(plan) ?? { r: 0, c: 0 };
+    point(map, r, c, true);
   });
   box.addEventListener("keydown", (event) => pressed(map, event));
 }
@@ -147,7 +195,7 @@ function cellUnder({ box, plan, shape }, event) {
 
 function pressed(map, event) {
   const { plan } = map;
-  const [r, c] = cursors.get(plan.key) ?? [0, 0];
+  const { r, c } = cursorOf(plan) ?? { r: 0, c: 0 };
   const far = event.shiftKey ? 10 : 1;
   const moves = {
     ArrowUp: [r - far, c],
@@ -172,7 +220,7 @@ function pressed(map, event) {
 
 // Put the cursor on a cell and read it. aloud: for a screen reader too, and scrolled into the box.
 function point({ plan, shape, box, cursor, readout }, r, c, aloud) {
-  cursors.set(plan.key, [r, c]);
+  cursors.set(plan.key, { r, c, about: plan.about });
   const size = Math.max(shape.cell, 6);
   const high = Math.max(shape.tall, 6);
   const left = shape.left + (c + 0.5) * shape.cell - size / 2;
@@ -191,7 +239,6 @@ function point({ plan, shape, box, cursor, readout }, r, c, aloud) {
 
 // How many pixels a cell may have, so that `columns` of them fit beside each other in the page.
 export function cellSize(columns, { side = 1, most = 22, least = 4, margin = 0 } = {}) {
-  const page = Math.min(document.documentElement.clientWidth - 56, 1040);
-  const room = (page < 700 ? page : page / side - 12 * (side - 1)) - margin;
+  const room = columnWidth(side) - margin;
   return Math.min(Math.max(Math.floor(room / columns), least), most);
 }

@@ -1,11 +1,12 @@
 // Every tensor of the pass by its name: values and gradients side by side.
 
+import { sizeOf } from "../tensor.js";
+import { normOf } from "../vectors.js";
 import { make, makeButton, makeChoice, makeMenu, writeNumber, writeShape } from "./make.js";
 import { largest, makeLegend, scaleSigned } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
-import { checkNumber, makeCheckCard, placeOf } from "./check.js";
-import { normOf } from "./passes.js";
-import { makeTitle, titleOf } from "./steps.js";
+import { checkNumber, makeCheckCard, makeCheckHint, placeOf } from "./check.js";
+import { makeTitle } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -22,7 +23,7 @@ export function drawInspect(host, views) {
       { class: "columns" },
       views.map((one) => drawOneTensor(one, name, views.length)),
     ),
-    makeCheckCard(views, "inspect"),
+    makeCheckHint("inspect"),
   );
 }
 
@@ -56,7 +57,7 @@ function drawOneTensor(view, name, side) {
   if (!kept)
     return make("div", { class: "column" }, title, make("p", {}, word("inspect.missing_here", { name })));
   const { value, gradient } = kept;
-  if (!value) return make("p", { class: "column" }, word("recorded.norms_only"));
+  if (!value) return make("p", { class: "column" }, word("recorded.not_kept"));
   const slices = value.shape.length === 3 ? value.shape[0] : 1;
   const slice = Math.min(state.slice, slices - 1);
   const grid = gridOf(value.shape, slice);
@@ -74,7 +75,7 @@ function drawOneTensor(view, name, side) {
     "div",
     { class: "column" },
     title,
-    make("p", {}, make("code", {}, name), " ", figures),
+    make("p", {}, make("code", {}, name), `: ${describeTensor(name)} · `, figures),
     slices > 1
       ? makeChoice(word("head.label"), heads, slice, (chosen) => change({ slice: chosen }), `slice.${view.key}`)
       : null,
@@ -89,6 +90,15 @@ function drawOneTensor(view, name, side) {
   );
 }
 
+// A few words on a tensor, by the last part of its name: h.3.attn.c_proj.weight is told by attn.c_proj, and weight.
+function describeTensor(name) {
+  const parts = name.split(".").filter((part) => part !== "h" && !/^\d+$/.test(part));
+  const which = ["weight", "bias"].includes(parts.at(-1)) ? parts.pop() : null;
+  const key = parts.join("_");
+  if (!which) return word(`tensor.${key}`);
+  return word(`tensor.${which}_${key.startsWith("ln_") ? "ln" : key}`);
+}
+
 function finite(numbers) {
   return numbers.map((number) => (Number.isFinite(number) ? number : 0));
 }
@@ -98,7 +108,7 @@ function gridOf(shape, slice) {
   const columns = shape.length === 1 ? Math.min(shape[0], 64) : shape[shape.length - 1];
   const rows = shape.length === 1 ? Math.ceil(shape[0] / columns) : shape[shape.length - 2];
   const start = slice * rows * columns;
-  const size = shape.reduce((product, one) => product * one, 1);
+  const size = sizeOf(shape);
   return { rows, columns, at: (r, c) => (start + r * columns + c < size ? start + r * columns + c : null) };
 }
 
@@ -118,25 +128,28 @@ function makeHalf(view, name, tensor, grid, which, side) {
       token: view.labels[r],
     });
   };
+  const where = `inspect.${which}.${view.key}`;
   const map = makeHeatmap({
-    key: `inspect.${which}.${view.key}`,
+    key: where,
+    about: name,
     label: `${name}, ${word(`inspect.${which}`)}`,
     rows: grid.rows,
     columns: grid.columns,
     scale,
     value: (r, c) => (grid.at(r, c) === null ? NaN : tensor.data[grid.at(r, c)]),
     describe,
-    choose: (r, c) => (grid.at(r, c) === null ? null : checkNumber(view, name, grid.at(r, c), "inspect")),
+    choose: (r, c) => (grid.at(r, c) === null ? null : checkNumber(view, name, grid.at(r, c), where)),
+    act: view.recorded ? "read" : "check",
     rowLabels: overTokens ? view.labels : null,
     cell: cellSize(grid.columns, { side: 2, margin: overTokens ? 84 : 0, most: 14, least: 3 }),
     tall: Math.max(Math.min(Math.floor(360 / grid.rows), 14), 3),
-    hint: word("inspect.hint"),
   });
   return make(
     "div",
     { class: "half" },
     make("h4", {}, word(`inspect.${which}`)),
     map,
-    makeLegend(scale, word(`inspect.${which}`)),
+    makeCheckCard(view, where),
+    makeLegend(scale, word(`inspect.legend_${which}`)),
   );
 }

@@ -47,13 +47,14 @@ function makeBars(view) {
     { class: "half" },
     make("h4", {}, word("lens.bars")),
     make("ol", { class: "bars" }, lines),
+    view.targetGuessed ? make("p", { class: "note" }, word("lens.guessed")) : null,
   );
 }
 
 function makeWordBar(view, id, p, part) {
   const right = id === view.target;
   const percent = writeChance(p);
-  const name = make("span", { class: "word-name" }, `${right ? "✓ " : ""}${view.show(id)}`);
+  const name = make("span", { class: "word-name" }, `${right ? "◎ " : ""}${view.show(id)}`);
   const ask = () => view.recorded || change({ target: id, lossOf: "one", check: null });
   const button = makeButton(name, `bar.${view.key}.${id}`, ask, {
     class: "word",
@@ -77,7 +78,7 @@ function makeLayers(view, labels) {
     return { label, cells: [make("td", { class: "right" }, asked), ...best] };
   });
   const best = ["lens.first", "lens.second", "lens.third"].map((key) => word(key));
-  const titles = [word("lens.layer"), `✓ ${view.show(view.target)}`, ...best];
+  const titles = [word("lens.layer"), `◎ ${view.show(view.target)}`, ...best];
   const table = makeTable(word("lens.table"), "layers", titles, rows.reverse());
   return make("div", { class: "half" }, make("h4", {}, word("lens.table")), table);
 }
@@ -119,12 +120,12 @@ function makeWholeText(view, labels, side) {
     scale,
     describe,
     choose: (r, t) => choosePosition(t),
+    act: "token",
     rowLabels: [...labels].reverse(),
     columnLabels: view.labels,
     marked: view.position,
     cell: cellSize(T, { side, margin: 110, least: 8, most: 26 }),
     tall: 20,
-    hint: word("lens.hint"),
   });
   return make("div", {}, make("h4", {}, word("lens.map")), map, makeLegend(scale, word("lens.legend")));
 }

@@ -26,16 +26,15 @@ export function makeBar(part) {
   return make("span", { class: "bar-room" }, bar);
 }
 
-// A table that scrolls in its own box. heads: labels of the columns; rows: [{ label, cells: [td], class }]
+// A table that scrolls in its own box. heads: labels of the columns; rows: [{ label, cells: [td], class, span }]
 export function makeTable(label, kind, heads, rows) {
   const titles = heads.map((head) => make("th", { scope: "col" }, head));
   const lines = rows.map((row) =>
-    make("tr", { class: row.class }, make("th", { scope: "row" }, row.label), row.cells),
+    make("tr", { class: row.class }, make("th", { scope: "row", colspan: row.span }, row.label), row.cells),
   );
   const table = make("table", { class: kind });
   table.append(make("thead", {}, make("tr", {}, titles)), make("tbody", {}, lines));
-  const box = kind === "changes" ? "scroll tall" : "scroll";
-  return make("div", { class: box, tabindex: "0", role: "region", "aria-label": label }, table);
+  return make("div", { class: `scroll of-${kind}`, tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
 const SVG = "http://www.w3.org/2000/svg";

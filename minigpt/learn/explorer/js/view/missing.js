@@ -9,3 +9,11 @@ export function whatIsMissing() {
   if (typeof IntersectionObserver === "undefined") return word("missing.observer");
   return null;
 }
+
+// The page cannot go on: a sentence in place of all its pictures.
+export function fail(sentence) {
+  const line = document.getElementById("problem");
+  line.textContent = sentence;
+  line.hidden = false;
+  document.querySelector("main").hidden = true;
+}

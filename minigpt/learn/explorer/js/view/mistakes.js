@@ -1,13 +1,14 @@
 // A planted mistake: which gradients it changes, and how a finite difference finds it.
 
 import { mistakes } from "../session.js";
+import { normOf } from "../vectors.js";
 import { make, makeButton, makeMenu, makeTable, writeNumber } from "./make.js";
 import { checkNumber, makeCheckCard } from "./check.js";
-import { normOf } from "./passes.js";
 import { titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";
 
+const FIRST = 8; // changes that are shown until all are asked for
 const SAME = 1e-9; // gradients that are nearer than this, relative to the right one, are the same
 
 export function drawMistakes(host, views) {
@@ -19,60 +20,90 @@ export function drawMistakes(host, views) {
   host.replaceChildren(
     makeMistakeMenu(),
     ...(chosen ? describe(chosen, views) : []),
-    makeCheckCard(views, "mistakes"),
   );
 }
 
 function makeMistakeMenu() {
-  const list = [{ name: "", title: word("mistakes.none") }, ...mistakes];
-  const options = list.map((one) => {
-    const selected = one.name === (state.mistake ?? "");
-    return make("option", { value: one.name, selected }, inLanguage(one.title));
+  const option = (value, label) =>
+    make("option", { value, selected: value === (state.mistake ?? "") }, label);
+  const operations = [...new Set(mistakes.map((one) => one.op))];
+  const groups = operations.map((op) => {
+    const members = mistakes.filter((one) => one.op === op);
+    return make("optgroup", { label: op }, members.map((one) => option(one.name, inLanguage(one.title))));
   });
-  const plant = (name) => change({ mistake: name || null, check: null });
+  const options = [option("", word("mistakes.none")), ...groups];
+  const plant = (name) => change({ mistake: name || null, check: null, allChanges: false });
   return make("div", { class: "menu" }, makeMenu("mistake", word("mistakes.menu"), options, plant));
 }
 
 function describe(chosen, views) {
   return [
-    make("p", { class: "says" }, inLanguage(chosen.says)),
+    make("p", { class: "says" }, make("code", {}, chosen.op), `: ${inLanguage(chosen.title)}.`),
+    make("p", {}, inLanguage(chosen.says)),
     make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
-    make("div", { class: "columns" }, views.map(drawOneComparison)),
+    make(
+      "div",
+      { class: "columns" },
+      views.map((view) => drawOneComparison(view, chosen)),
+    ),
   ];
 }
 
-function drawOneComparison(view) {
-  const { changed, same } = compare(view);
+function drawOneComparison(view, chosen) {
+  const { changed, same } = compare(view, chosen);
   const title = make("h3", {}, titleOf(view));
   if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
-  const rows = changed.map((one) => rowOfChange(view, one, one === changed[0]));
+  const wrong = changed.filter((one) => one.isWrong);
+  const isShown = (one, i) => state.allChanges || i < FIRST || one === wrong[0];
+  const shown = changed.filter(isShown);
+  const rows = shown.flatMap((one) => rowsOfChange(view, one, one === wrong[0]));
   const titles = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"].map((key) =>
     word(key),
   );
-  const figures = { changed: changed.length, same, first: changed[0].name };
+  const figures = { changed: changed.length, same, wrong: wrong.length, first: wrong[0]?.name };
   const table = makeTable(word("mistakes.table"), "changes", titles, rows);
-  return make("div", { class: "column" }, title, make("p", {}, word("mistakes.summary", figures)), table);
+  const left = changed.length - shown.length;
+  const all = () => change({ allChanges: true });
+  const more = left ? makeButton(word("mistakes.all", { n: changed.length }), `all.${view.key}`, all) : null;
+  return make("div", { class: "column" }, title, make("p", {}, summarise(chosen, figures)), table, more);
 }
 
-function rowOfChange(view, one, first) {
+function summarise(chosen, figures) {
+  if (chosen.where === "backward") return word("mistakes.summary", figures);
+  const which = figures.wrong ? word("mistakes.some_wrong", figures) : word("mistakes.none_wrong");
+  return `${word("mistakes.summary_forward", figures)} ${which}`;
+}
+
+// A row, and below it the answer, where it was checked.
+function rowsOfChange(view, one, first) {
   const badge = first ? make("span", { class: "badge" }, word("mistakes.first")) : "";
-  const check = () => checkNumber(view, one.name, one.worst, "mistakes");
+  const where = `mistakes.${view.key}.${one.name}`;
+  const check = () => checkNumber(view, one.name, one.worst, where);
   const button = makeButton(word("mistakes.check"), `expose.${view.key}.${one.name}`, check, {
     "aria-label": word("mistakes.expose_one", { name: one.name }),
   });
-  return {
+  const row = {
     class: first ? "first-wrong" : "",
     label: make("span", {}, make("code", {}, one.name), badge),
     cells: [
       make("td", {}, button),
-      make("td", {}, Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
-      make("td", {}, writeNumber(one.apart)),
+      numberCell("mistakes.ratio", Number.isFinite(one.ratio) ? writeNumber(one.ratio) : "–"),
+      numberCell("mistakes.apart", writeNumber(one.apart)),
     ],
   };
+  const card = makeCheckCard(view, where);
+  return card ? [row, { class: "answer", label: card, span: 4, cells: [] }] : [row];
 }
 
-// Every gradient with the mistake against the right one, in the order in which the backward pass makes them.
-function compare(view) {
+// Its title is written beside it where the table is too narrow for columns.
+function numberCell(key, number) {
+  return make("td", { "data-title": word(key) }, number);
+}
+
+// Every gradient with the mistake against that of the right model: activations in the order of the backward pass, then
+// parameters. A mistake in the forward pass makes another model: what differs there need not be wrong.
+function compare(view, chosen) {
+  const isWrong = chosen.isWrong ?? (() => true);
   const changed = [];
   let same = 0;
   const order = [...view.right.values].filter(([, kept]) => kept.gradient);
@@ -80,7 +111,7 @@ function compare(view) {
   const parameters = order.filter(([, kept]) => kept.kind === "parameter").reverse();
   for (const [name, kept] of [...activations, ...parameters]) {
     const one = difference(name, kept.gradient.data, view.pass.values.get(name).gradient.data);
-    if (one.apart > SAME) changed.push(one);
+    if (one.apart > SAME) changed.push({ ...one, isWrong: isWrong(name) });
     else same += 1;
   }
   return { changed, same };

@@ -1,6 +1,8 @@
 // The passes behind the picture: computed when they are first needed, and kept while the choices stay.
 
+import { IGNORED } from "../ops/cross_entropy.js";
 import { lens, probabilities, runPass } from "../session.js";
+import { largestFirst, normOf } from "../vectors.js";
 import { recordedView } from "./recordings.js";
 import { state } from "./state.js";
 
@@ -23,19 +25,22 @@ export function readText(model, text) {
   return { ids: ids.slice(0, room), unknown: unknown ?? [], left: Math.max(ids.length - room, 0) };
 }
 
-// The models that are shown.
-export function shownModels(models) {
-  return state.shown === "both" ? models : [models[Number(state.shown)] ?? models[0]];
+// The models, or recordings, that are shown.
+function shownOf(sources) {
+  return state.shown === "both" ? sources : [sources[Number(state.shown)] ?? sources[0]];
 }
 
 // A view: one model on the reader's text, with what the panels ask for.
 //   { key, model, ids, labels, unknown, left, position, target, targets, mistake, recorded }
+//   targetGuessed: the text has no next token here, so that the most probable one is the target
 //   pass: with the planted mistake, if one is chosen; right: always without
 //   show(id) -> the token as it is written on the page;   norms(name, "value" | "gradient") -> a norm for each position
 //   layers: how many readings of the stream;   best(layer, t, count) -> [[id, p]];   chance(layer, t, id) -> p or null
-export function makeViews(models, recordings) {
-  if (!recordings.length) return shownModels(models).map((model) => makeView(model, models.indexOf(model)));
-  return shownModels(recordings).map((one) => recordedView(one, recordings.indexOf(one), state.position));
+export function makeViews(sources) {
+  return shownOf(sources).map((one) => {
+    const number = sources.indexOf(one);
+    return one.recorded ? recordedView(one, number, state.position) : makeView(one, number);
+  });
 }
 
 function makeView(model, number) {
@@ -54,17 +59,18 @@ function makeView(model, number) {
   view.position = Math.min(state.position, view.ids.length - 1);
   view.target = targetOf(view, number);
   view.targets = targetsOf(view);
+  view.targetGuessed = state.target === null && view.position + 1 === view.ids.length;
   computePasses(view, number);
   view.norms = (name, which) => {
     const tensor = view.pass.values.get(name)?.[which];
-    return tensor ? view.ids.map((_, t) => normOf(rowOf(tensor, t))) : [];
+    return tensor ? view.ids.map((_, t) => normOf(tensor.row(t))) : [];
   };
   const layers = () => (view.pass.lens ??= lens(model, view.pass));
   view.layers = model.config.n_layer + 1;
-  view.chance = (layer, t, id) => rowOf(layers()[layer], t)[id];
+  view.chance = (layer, t, id) => layers()[layer].row(t)[id];
   view.best = (layer, t, count) => {
-    const row = rowOf(layers()[layer], t);
-    return bestWords(row, count).map((id) => [id, row[id]]);
+    const row = layers()[layer].row(t);
+    return largestFirst(row, count).map((id) => [id, row[id]]);
   };
   return view;
 }
@@ -81,29 +87,11 @@ function targetOf(view, number) {
   if (state.target !== null) return state.target;
   if (view.position + 1 < view.ids.length) return view.ids[view.position + 1];
   const forward = kept(`${number}|${view.ids}`, () => runPass(view.model, view.ids, { backward: false }));
-  return bestWords(rowOf(probabilities(forward.logits), view.position), 1)[0];
+  return largestFirst(probabilities(forward.logits).row(view.position), 1)[0];
 }
 
 function targetsOf(view) {
   const { ids, position } = view;
-  if (state.lossOf === "all" && ids.length > 1) return [...ids.slice(1), -100];
-  return ids.map((_, i) => (i === position ? view.target : -100));
-}
-
-export function rowOf(tensor, row) {
-  const width = tensor.shape[tensor.shape.length - 1];
-  return tensor.data.subarray(row * width, (row + 1) * width);
-}
-
-export function normOf(numbers) {
-  let sum = 0;
-  for (const number of numbers) sum += number * number;
-  return Math.sqrt(sum);
-}
-
-// The numbers of the most probable tokens, most probable first.
-export function bestWords(row, count) {
-  const order = Array.from(row.keys());
-  order.sort((a, b) => row[b] - row[a]);
-  return order.slice(0, count);
+  if (state.lossOf === "all" && ids.length > 1) return [...ids.slice(1), IGNORED];
+  return ids.map((_, i) => (i === position ? view.target : IGNORED));
 }

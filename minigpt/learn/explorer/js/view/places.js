@@ -1,7 +1,7 @@
 // Which token is looked at, when the reader has not chosen one.
 
 import { probabilities, runPass } from "../session.js";
-import { readText, rowOf } from "./passes.js";
+import { readText } from "./passes.js";
 
 // The last token that has one after it, so that there is something to compare with.
 export function lastPlace(model, text) {
@@ -13,7 +13,9 @@ export function firstPlace(model, text) {
   const { ids } = readText(model, text);
   if (ids.length < 2) return 0;
   const p = probabilities(runPass(model, ids, { backward: false }).logits);
-  const open = (t) => rowOf(p, t)[ids[t + 1]] > 0.05 && rowOf(p, t)[ids[t + 1]] < 0.7;
-  for (let t = ids.length - 2; t >= 2; t--) if (open(t)) return t;
+  const isOpen = (t) => p.row(t)[ids[t + 1]] > 0.05 && p.row(t)[ids[t + 1]] < 0.7;
+  for (let t = ids.length - 2; t >= 2; t--) {
+    if (isOpen(t)) return t;
+  }
   return ids.length - 2;
 }

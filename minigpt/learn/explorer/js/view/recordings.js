@@ -1,6 +1,7 @@
 // Views of a recorded pass: a larger model was computed elsewhere, and the page shows those numbers.
 
-import { Tensor } from "../tensor.js";
+import { Tensor, sizeOf } from "../tensor.js";
+import { openTokenizer } from "../tokenizer.js";
 import { bytesOfBase64, inflate, joinPlanes, numbersOf } from "../weights.js";
 
 // recorded: the list in the page -> [recording], with all numbers unpacked
@@ -21,26 +22,24 @@ async function openRecording(one) {
       shape: entry.shape,
       value: tensor(entry.value),
       gradient: tensor(entry.gradient),
-      norms: { value: entry.norm, gradient: entry.gradient_norm },
+      norms: entry.norms,
     });
   }
   const { name, title, config } = one;
-  return { ...one, values, model: { name, title, config, kind: config.model_type, recorded: true } };
+  const model = { name, title, config, kind: config.model_type };
+  return { ...one, recorded: true, values, model, tokenizer: openTokenizer(one.tokenizer) };
 }
 
 function cutOut(numbers, { offset, scale }, shape) {
-  const size = shape.reduce((product, length) => product * length, 1);
-  return new Tensor(
-    Float64Array.from(numbers.subarray(offset, offset + size), (number) => number * scale),
-    shape,
-  );
+  const part = numbers.subarray(offset, offset + sizeOf(shape));
+  return new Tensor(Float64Array.from(part, (number) => number * scale), shape);
 }
 
 // A view of a recording, with what `makeViews` gives for a model that computes.
 export function recordedView(recording, number, position) {
-  const { model, tokens, targets, loss, values } = recording;
-  const labels = tokens.map((token) => visible(token.text));
-  const at = Math.min(position, tokens.length - 1);
+  const { model, ids, targets, loss, values, tokenizer } = recording;
+  const show = (id) => tokenizer.show(id);
+  const at = Math.min(position, ids.length - 1);
   const layers = recording.lens.map((layer) => layer.top);
   const chances = (layer, t) => layers[layer][t];
   return {
@@ -50,22 +49,19 @@ export function recordedView(recording, number, position) {
     mistake: null,
     unknown: [],
     left: 0,
-    ids: tokens.map((token) => token.id),
-    labels,
+    ids,
+    labels: ids.map(show),
     position: at,
     targets,
     target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
+    targetGuessed: targets[at] < 0,
     pass: { loss, values, ms: null },
     right: null,
     streamNames: recording.lens.map((layer) => layer.name),
     layers: layers.length,
-    show: (id) => visible(recording.labels[id] ?? `#${id}`),
-    norms: (name, which) => values.get(name)?.norms[which] ?? [],
+    show,
+    norms: (name, which) => values.get(name)?.norms?.[which] ?? [],
     best: (layer, t, count) => chances(layer, t).slice(0, count),
     chance: (layer, t, id) => chances(layer, t).find(([one]) => one === id)?.[1] ?? null,
   };
-}
-
-function visible(text) {
-  return text.replaceAll(" ", "␣").replaceAll("\n", "⏎");
 }

@@ -1,7 +1,9 @@
 // Who receives the gradient: the heads of each block, and the tokens of the text.
 
+import { largestFirst } from "../vectors.js";
 import { make, makeBar, makeTable, writeNumber } from "./make.js";
 import { largest } from "./colours.js";
+import { labelAt } from "./labels.js";
 import { word } from "./words.js";
 
 // How much of the gradient each head of each block received: the norm of d(heads), head by head.
@@ -38,27 +40,24 @@ function sharesOfHeads(view, block, heads) {
   return sums.map(Math.sqrt);
 }
 
-// Which token of the text the loss depends on: the norm of dx at the bottom.
+// To which token's vector the loss is most sensitive, for a small step: the norm of dx at the bottom.
 export function makeInputs(view) {
   const norms = view.norms("x", "gradient");
   const most = largest(norms) || 1;
-  const order = norms
-    .map((_, i) => i)
-    .sort((a, b) => norms[b] - norms[a])
-    .slice(0, 3)
-    .filter((i) => norms[i] > 0);
+  const order = largestFirst(norms, 3).filter((i) => norms[i] > 0);
   const after = norms.slice(view.position + 1).every((norm) => norm === 0) && view.position + 1 < norms.length;
   const chips = norms.map((norm, i) => {
     const token = make("span", { class: "token-text" }, view.labels[i]);
     const number = make("small", {}, writeNumber(norm));
     return make("li", { class: norm === 0 ? "nothing" : "" }, token, makeBar(norm / most), number);
   });
-  const names = order.map((i) => `“${view.labels[i]}” (${writeNumber(norms[i])})`).join(", ");
+  const names = order.map((i) => `${labelAt(view, i)} ${writeNumber(norms[i])}`).join(", ");
+  const sentence = word(view.mistake ? "backward.most_wrong" : "backward.most", { tokens: names });
   return make(
     "div",
     {},
     make("h4", {}, word("backward.inputs")),
-    make("p", {}, word("backward.most", { tokens: names }), " ", after ? word("backward.after") : ""),
+    make("p", {}, sentence, " ", after ? word("backward.after") : ""),
     make("ol", { class: "influence", "aria-label": word("backward.inputs") }, chips),
   );
 }

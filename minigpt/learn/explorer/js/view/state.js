@@ -8,10 +8,11 @@ export const state = {
   lossOf: "one", // "one": the loss at that position only; "all": the mean over the text
   block: 0,
   head: 0,
-  step: Infinity, // how many steps the gradient has walked back; at first all
+  step: 0, // how many steps the gradient has walked back
   tensor: null, // the name of the tensor that is looked at
   slice: 0, // which head, of a tensor with three axes
   mistake: null,
+  allChanges: false, // all gradients that a mistake changes, or the first ones?
   check: null, // the last "check it yourself"
 };
 
@@ -21,7 +22,8 @@ export function onChange(listener) {
   afterChange = listener;
 }
 
-export function change(choices) {
+// goTo: the name of a panel that is to come into sight then, or null
+export function change(choices, goTo = null) {
   Object.assign(state, choices);
-  afterChange(choices);
+  afterChange(choices, goTo);
 }

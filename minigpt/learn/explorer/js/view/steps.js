@@ -59,11 +59,10 @@ export function stepsOf(view) {
 }
 
 function rowsOfMlp(model, i) {
-  const middle = word("stream.middle", { i });
-  if (isPreNorm(model)) return [{ name: `h.${i}.x_attn`, label: middle }];
+  if (isPreNorm(model)) return [{ name: `h.${i}.x_attn`, label: word("stream.sum_attn", { i }) }];
   return [
     { name: `h.${i}.x_mlp`, label: word("stream.sum_mlp", { i }) },
-    { name: `h.${i}.ln_1`, label: middle },
+    { name: `h.${i}.ln_1`, label: word("stream.norm", { i }) },
   ];
 }
 
@@ -71,8 +70,10 @@ function rowsOfSum(model, i) {
   return isPreNorm(model) ? [] : [{ name: `h.${i}.x_attn`, label: word("stream.sum_attn", { i }) }];
 }
 
-// The sentence of a step, with the shapes of this text.
+// The sentence of a step, with the shapes of this text. Every block does the same: it is said once, of the last block.
 export function sayStep(view, step, all) {
+  const last = view.model.config.n_layer - 1;
+  if (step.part && step.block !== last) return word(`step.again_${step.part}`, { last });
   const { config } = view.model;
   const T = view.ids.length;
   const C = config.n_embd;
@@ -87,8 +88,9 @@ export function sayStep(view, step, all) {
     token: view.labels[view.position],
     t: view.position,
   };
-  if (all && step.key === "loss") return word("step.loss_all", values);
-  return word(`step.${step.key}`, values);
+  const isMean = all && T > 1 && step.key === "loss";
+  const sentence = isMean ? word("step.loss_all", values) : word(`step.${step.key}`, values);
+  return view.mistake ? word("step.of_the_right_pass", { sentence }) : sentence;
 }
 
 // "block 3 MLP"

@@ -2,7 +2,7 @@
 
 import { make, writeNumber } from "./make.js";
 import { chartWidth, makeLineChart } from "./charts.js";
-import { isPreNorm, makeTitle, streamLabels, streamOf, titleOf } from "./steps.js";
+import { isPreNorm, makeTitle, streamLabels, streamOf } from "./steps.js";
 import { word } from "./words.js";
 
 export function drawStream(host, views) {

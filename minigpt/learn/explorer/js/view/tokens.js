@@ -12,11 +12,27 @@ export function drawTokens(host, views) {
     return;
   }
   const buttons = view.labels.map((label, i) => tokenButton(view, label, i));
-  const strip = make("div", { class: "tokens", "data-scrolls": "", role: "group", "aria-label": word("tokens.label") }, buttons);
+  const label = word("tokens.label");
+  const strip = make("div", { class: "tokens", "data-scrolls": "", role: "group", "aria-label": label }, buttons);
   const left = host.querySelector(".tokens")?.scrollLeft ?? 0;
-  host.replaceChildren(strip);
+  host.replaceChildren(strip, make("p", { class: "strip-loss" }, sayLoss(view)));
   strip.scrollLeft = left;
   bringIntoSight(strip, buttons[view.position]);
+  strip.addEventListener("scroll", () => markEnds(strip));
+  markEnds(strip);
+}
+
+// Both ends fade where there are more tokens.
+function markEnds(strip) {
+  strip.classList.toggle("more-left", strip.scrollLeft > 2);
+  strip.classList.toggle("more-right", strip.scrollLeft + strip.clientWidth < strip.scrollWidth - 2);
+}
+
+// The loss and its target; it stays on top of the page too.
+function sayLoss(view) {
+  const loss = writeNumber(view.pass.loss);
+  if (state.lossOf === "all" && view.ids.length > 1) return word("tokens.now_all", { loss });
+  return word("tokens.now", { token: view.labels[view.position], target: view.show(view.target), loss });
 }
 
 function bringIntoSight(strip, button) {
@@ -81,11 +97,5 @@ export function drawChoices(host, views, models) {
 
 export function sayPosition(view) {
   if (!view?.pass) return;
-  announce(
-    word("tokens.now", {
-      token: view.labels[view.position],
-      target: view.show(view.target),
-      loss: writeNumber(view.pass.loss),
-    }),
-  );
+  announce(sayLoss(view));
 }

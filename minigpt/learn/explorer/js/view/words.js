@@ -1,9 +1,11 @@
 // The words of the page in two languages.
 
-const dictionary = { words: { en: {}, ko: {} }, language: "en" };
+const dictionary = { words: { en: {}, ko: {} }, language: "en", recorded: false };
 
-export function setWords(words) {
+// recorded: the numbers of the page were recorded: a word with "recorded." before its name stands in place of another.
+export function setWords(words, recorded) {
   dictionary.words = words;
+  dictionary.recorded = recorded;
 }
 
 export function language() {
@@ -25,12 +27,17 @@ export function setLanguage(code) {
   for (const place of document.querySelectorAll("[data-label]")) {
     place.setAttribute("aria-label", word(place.dataset.label));
   }
+  for (const place of document.querySelectorAll("[data-addresses]")) {
+    place.href = JSON.parse(place.dataset.addresses)[code];
+  }
   document.title = word("title");
 }
 
 // word("pass.tokens", { n: 4 }) -> the sentence in the page's language, {n} filled in
 export function word(key, values = {}) {
-  const sentence = dictionary.words[dictionary.language][key] ?? dictionary.words.en[key] ?? key;
+  const words = dictionary.words[dictionary.language];
+  const ofRecorded = dictionary.recorded ? words[`recorded.${key}`] : undefined;
+  const sentence = ofRecorded ?? words[key] ?? dictionary.words.en[key] ?? key;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 

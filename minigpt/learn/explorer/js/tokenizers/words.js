@@ -1,9 +1,11 @@
-// GPT-1's tokenizer (GPT-1 section 4.1), of vocabularies that were learned here: text is cleaned and split into words by
-// rules; each word is made lower case and merged. The rules are those of `minigpt/tokenizer/text.py`, with its tables.
+// GPT-1's tokenizer (GPT-1 section 4.1), of vocabularies that were learned here: text is cleaned and split into words
+// by rules; each word is made lower case and merged. The rules, and their tables, are those of
+// `minigpt/tokenizer/text.py`.
 //
 // Of the names of HTML's characters it knows five: &amp; &lt; &gt; &quot; and &nbsp;
 
-import { joinPair, openTokenizer, readable } from "./tokenizer.js";
+import { mergedSymbols, ranksOf } from "./merges.js";
+import { readable } from "./readable.js";
 
 const END_OF_WORD = "</w>";
 
@@ -33,17 +35,11 @@ const MIDDLE = new RegExp(
   "u",
 );
 
-// spec: as `openTokenizer` takes it; of the kind "words" it has beside: unknown: id,
-// rules: { repair: {character: what stands for it}, special: {chunk: [its words]} }
-export function openAnyTokenizer(spec) {
-  return spec.kind === "words" ? new WordTokenizer(spec) : openTokenizer(spec);
-}
-
 export class WordTokenizer {
   constructor(spec) {
     this.ids = new Map(Object.entries(spec.vocab));
     this.unknown = spec.unknown;
-    this.ranks = new Map(spec.merges.map((pair, rank) => [pair, rank]));
+    this.ranks = ranksOf(spec.merges);
     this.repair = new Map(Object.entries(spec.rules.repair));
     this.special = new Map(Object.entries(spec.rules.special));
     this.tokens = [];
@@ -67,7 +63,8 @@ export class WordTokenizer {
 
   // Lower-case text with a space after each word; line ends come back.
   decode(ids) {
-    const joined = ids.map((id) => (endsWord(this.token(id)) ? `${withoutEnd(this.token(id))} ` : this.token(id))).join("");
+    const spelled = (token) => (endsWord(token) ? `${withoutEnd(token)} ` : token);
+    const joined = ids.map((id) => spelled(this.token(id))).join("");
     return joined.replace(/ ?\n ?/gu, "\n").replace(/^ +| +$/gu, "");
   }
 
@@ -88,26 +85,19 @@ export class WordTokenizer {
     return this.splitWords(chunk).flatMap((word) => this.merged(word.toLowerCase()));
   }
 
-  // The symbols of a word: again and again the pair that was learnt first is joined, everywhere.
+  // The end of the word belongs to its last symbol.
   merged(word) {
-    let symbols = [...word];
+    const symbols = [...word];
     symbols.push(symbols.pop() + END_OF_WORD);
-    for (;;) {
-      const ranks = symbols.slice(1).map((right, i) => this.ranks.get(`${symbols[i]} ${right}`) ?? Infinity);
-      const lowest = Math.min(...ranks);
-      if (lowest === Infinity) {
-        return symbols;
-      }
-      const first = ranks.indexOf(lowest);
-      symbols = joinPair(symbols, [symbols[first], symbols[first + 1]]);
-    }
+    return mergedSymbols(symbols, this.ranks);
   }
 
   // Chunks between single spaces: straight quotes, plain line ends, a space around every run of one mark.
   clean(text) {
     let plain = text.includes("<") ? text : text.replace(ENTITY, characterOfEntity);
     plain = plain.replace(/\r\n?/gu, "\n").replace(/\p{Surrogate}/gu, "\ufffd");
-    plain = Array.from(plain, (character) => this.repair.get(character) ?? character).join("").normalize("NFC");
+    const repaired = Array.from(plain, (character) => this.repair.get(character) ?? character);
+    plain = repaired.join("").normalize("NFC");
     plain = plain.replace(NOT_ASCII, (mark) => IN_ASCII.get(mark)).replace(RUN_OF_ONE_MARK, " $& ");
     plain = plain.replace(/(?<!\s)\s*\n\s*/gu, " \n ");
     return plain.replace(/[^\S\n ][^\S\n]*| [^\S\n]+/gu, " ").trim();

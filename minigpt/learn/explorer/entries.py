@@ -1,0 +1,59 @@
+"""What the script of the page reads of a model and of its tokenizer, as values of JSON."""
+
+from typing import Any
+
+import numpy as np
+
+from minigpt.learn.explorer import packing
+from minigpt.learn.explorer.subject import Subject
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
+from minigpt.tokenizer import text as text_rules
+
+KINDS_OF_TOKENIZER = {GPT2Tokenizer: "byte-level", CharTokenizer: "char", GPT1Tokenizer: "words"}
+
+
+def model_entry(one: Subject) -> dict[str, Any]:
+    """A model: its configuration, the names, shapes and places of its parameters, and their numbers, packed."""
+    parameters = []
+    arrays = []
+    offset = 0
+    for name, parameter in one.model.named_parameters():
+        array = parameter.data
+        parameters.append({"name": name, "shape": list(array.shape), "offset": offset})
+        arrays.append(array.reshape(-1))
+        offset += array.size
+    dtype = packing.best_dtype(arrays)
+    return {
+        "name": one.name,
+        "title": one.title,
+        "config": one.model.config.to_dict(),
+        "parameters": parameters,
+        "dtype": dtype,
+        "weights": packing.pack(np.concatenate(arrays), dtype),
+    }
+
+
+def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
+    """A tokenizer: its kind, vocabulary, merges and special tokens; of GPT-1's also the rules by which words are split.
+
+    They are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other ids.
+    """
+    merges = [f"{left} {right}" for left, right in getattr(tokenizer, "merges", [])]
+    entry = {"kind": KINDS_OF_TOKENIZER[type(tokenizer)], "vocab": tokenizer.ids, "merges": merges}
+    entry["special"] = {token: tokenizer.ids[token] for token in tokenizer.special}
+    entry["unknown"] = tokenizer.unknown_id
+    entry["prefix_space"] = getattr(tokenizer, "prefix_space", False)
+    if isinstance(tokenizer, GPT1Tokenizer):
+        entry["rules"] = text_rules.tables()
+    return entry
+
+
+def spelling_entry(tokenizer: Tokenizer, ids: set[int]) -> dict[str, Any]:
+    """A tokenizer that can only show these tokens: it has no other words, and joins nothing."""
+    entry = tokenizer_entry(tokenizer)
+    for tokens in ("vocab", "special"):
+        entry[tokens] = {token: i for token, i in entry[tokens].items() if i in ids}
+    entry["merges"] = []
+    if "rules" in entry:
+        entry["rules"] = {name: {} for name in entry["rules"]}
+    return entry
