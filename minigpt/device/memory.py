@@ -1,6 +1,22 @@
-"""How much memory this machine has."""
+"""How much memory this machine has, and from which size on an array is worth saving."""
 
+import contextlib
 import os
+import sys
+
+LARGE = 1 << 20  # elements, as rows times width: from there on what few passes compute again is not kept
+
+
+@contextlib.contextmanager
+def counted_as_large(large: bool):
+    """Inside, all arrays count as large, or none does: so that a small trial tells what a large step keeps."""
+    global LARGE
+    before = LARGE
+    LARGE = 0 if large else sys.maxsize
+    try:
+        yield
+    finally:
+        LARGE = before
 
 
 def machine_memory() -> int | None:

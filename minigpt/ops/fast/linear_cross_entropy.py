@@ -128,7 +128,9 @@ def _chunk(rows: Rows, w, bias, dw, dbias, first):
 
 
 def _times(gradient, dloss):
-    """The gradient times a number, in a new array."""
+    """The gradient times a number, in a new array; times 1 it is the gradient itself, as in dropout without a key."""
+    if dloss == 1:
+        return gradient
     out = np.empty_like(gradient)
     factor = gradient.dtype.type(dloss)
     rows = gradient.reshape(-1, gradient.shape[-1])
