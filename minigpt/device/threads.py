@@ -22,11 +22,8 @@ def keep_freed_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return
-    mallopt(-3, LARGE)  # M_MMAP_THRESHOLD: blocks below this size come from the heap
+    mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD: blocks below this size come from the heap
     mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: so many unused bytes of it are kept
-
-
-LARGE = 1 << 26  # bytes: a block of this size leaves a hole that hardly anything else fills, and goes back when freed
 
 
 def set_threads(number: int) -> None:
