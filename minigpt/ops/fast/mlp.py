@@ -1,7 +1,7 @@
-"""The two linear layers of a block and GELU between them, of which only the input is kept.
+"""The two linear layers of a block and GELU between them, whose slope is computed while its input is in the cache.
 
-GELU and its slope are a few passes in the processor's cache, and would be two more of the largest arrays of a block: the
-backward pass computes both from the input once more.
+GELU and its slope are two of the largest arrays of a block. Where arrays are large, only GELU's input is kept, and the
+backward pass computes both from it once more.
 """
 
 import math
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minigpt.device import memory
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops.fast import pieces, spared
@@ -24,7 +25,9 @@ class MlpCache(NamedTuple):
     b1: Array
     w2: Array
     b2: Array
-    f: Array  # (N,F): x w1 + b1, the input of gelu
+    f: Array | None  # (N,F): x w1 + b1, where it is large; or else the next two
+    a: Array | None  # (N,F): gelu(f)
+    slope: Array | None  # (N,F): the derivative of gelu there
 
 
 def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
@@ -39,12 +42,15 @@ def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
         out = _mlp_by_units(rows, w1, b1, w2, b2)
         return out.reshape(*leading, outputs), None
     f = np.empty((len(rows), hidden), x.dtype)
-    a = np.empty_like(f) if grad else f  # where nothing is kept, gelu takes the place of its input
+    large = grad and rows.size >= memory.LARGE
+    a = np.empty_like(f) if large else f  # elsewhere gelu takes the place of its input
+    slope = np.empty_like(f) if grad and not large else None
     out = np.empty((len(rows), outputs), x.dtype)
 
     def for_rows(n):
         np.matmul(rows[n], w1, out=f[n])
-        _gelu(f[n], b1, a[n])
+        slope_n = None if slope is None else slope[n]
+        _gelu(f[n], b1, a[n], slope_n)
         y = np.matmul(a[n], w2, out=out[n])
         y += b2
 
@@ -52,7 +58,8 @@ def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
     out = out.reshape(*leading, outputs)
     if not grad:
         return out, None
-    return out, MlpCache(spared.spare(x), w1, b1, w2, b2, f)
+    kept = (f, None, None) if large else (None, a, slope)
+    return out, MlpCache(spared.spare(x), w1, b1, w2, b2, *kept)
 
 
 def _mlp_by_units(x, w1, b1, w2, b2):
@@ -75,19 +82,23 @@ def mlp_backward(dout, cache: MlpCache):
     First a thread computes df and dx for some of the rows, where f = x w1 + b1; then, when all of df is known, dw1 for
     some of the inputs and dw2 for some of the hidden units.
     """
-    kept, w1, _, w2, _, f = cache
+    kept, w1, _, w2, _, f, a, slope = cache
     x = spared.again(kept)
     rows = x.reshape(-1, x.shape[-1])
     drows = dout.reshape(-1, dout.shape[-1])
-    a = np.empty_like(f)
-    df = np.empty_like(f)
+    if slope is None:
+        a = np.empty_like(f)
+    df = np.empty_like(a)
     dx = np.empty_like(rows)
     dw1 = np.empty(w1.shape, w1.dtype)
     dw2 = np.empty(w2.shape, w2.dtype)
 
     def for_rows(n):
         d = np.matmul(drows[n], w2.T, out=df[n])
-        _gelu_backward(f[n], a[n], d)
+        if slope is None:
+            _gelu_again(f[n], a[n], d)
+        else:
+            d *= slope[n]
         np.matmul(d, w1.T, out=dx[n])
 
     def for_weights(i, j):
@@ -102,36 +113,32 @@ def mlp_backward(dout, cache: MlpCache):
     return dx.reshape(x.shape), dw1, db1, dw2, db2
 
 
-def _gelu(x, b, out):
-    """x (N,F), b (F,): x is overwritten with x + b, and then out (N,F), which may be x itself, with gelu(x)."""
+def _gelu(x, b, out, slope=None):
+    """x (N,F), b (F,): x is overwritten with x + b, and out (N,F), which may be x itself, with gelu(x + b).
+
+    slope (N,F), if given, is overwritten with the derivative.
+    """
 
     def piece(rows):
         y = x[rows]
         y += b
-        s, _ = _sigmoid(y)
-        np.multiply(y, s, out=out[rows])
+        s, square = _sigmoid(y)
+        gelu = np.multiply(y, s, out=out[rows])
+        if slope is not None:
+            _slope(gelu, s, square, slope[rows])
 
     over(piece, *_pieces(x))
 
 
-def _gelu_backward(x, a, d):
-    """x (N,F): a (N,F) is overwritten with gelu(x), and d (N,F) multiplied by its derivative.
-
-    gelu(x) = x s, where s = (1 + tanh u) / 2 and u = C x (1 + A x^2); so the derivative is s + x s (1 - s) 2 du/dx.
-    """
+def _gelu_again(x, a, d):
+    """x (N,F): a (N,F) is overwritten with gelu(x), and d (N,F) multiplied by its derivative."""
 
     def piece(rows):
         s, square = _sigmoid(x[rows])
-        y = np.multiply(x[rows], s, out=a[rows])
-        # slope = s + gelu (1 - s) 2 du/dx
-        square *= 6 * _C * _A
-        square += 2 * _C
-        square *= y
-        slope = 1 - s
-        slope *= square
-        slope += s
-        dy = d[rows]
-        dy *= slope
+        gelu = np.multiply(x[rows], s, out=a[rows])
+        slope = _slope(gelu, s, square, np.empty_like(s))
+        dx = d[rows]
+        dx *= slope
 
     over(piece, *_pieces(x))
 
@@ -142,7 +149,7 @@ def _pieces(x):
 
 
 def _sigmoid(x):
-    """s = (1 + tanh u) / 2, where u = C x (1 + A x^2), and x^2"""
+    """s and x^2, where gelu(x) = x s, s = (1 + tanh u) / 2 and u = C x (1 + A x^2)"""
     square = x * x
     s = square * (_C * _A)
     s += _C
@@ -151,3 +158,14 @@ def _sigmoid(x):
     s *= 0.5
     s += 0.5
     return s, square
+
+
+def _slope(gelu, s, square, out):
+    """The derivative, s + gelu (1 - s) 2 du/dx; square, which is x^2, is overwritten."""
+    square *= 6 * _C * _A
+    square += 2 * _C
+    square *= gelu
+    slope = np.subtract(1, s, out=out)
+    slope *= square
+    slope += s
+    return slope
