@@ -18,6 +18,8 @@ PLACES = {
     "fast_logits": "minigpt.ops.fast.linear_cross_entropy.LOGITS",
     "fast_words": "minigpt.ops.fast.linear_cross_entropy.WORDS",
     "fast_adam_piece": "minigpt.ops.fast.adam.PIECE",
+    "large_array": "minigpt.device.memory.LARGE",
+    "large_embedding": "minigpt.ops.fast.embedding.LARGE",
     "shared_work": "minigpt.device.threads.SHARED",
     # the CUDA kernels
     "cuda_warps": "minigpt.ops.cuda.kernels.WARPS",

@@ -22,7 +22,7 @@ from minigpt.errors import InputError
 from minigpt.models import costs
 from minigpt.nn import optim
 from minigpt.ops.cases import NAMES, case
-from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward
+from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward, spared
 from minigpt.ops.random_keys import Key, keep_mask, keep_part
 from minigpt.ops.table import table
 
@@ -379,6 +379,48 @@ def test_activations_are_what_the_caches_hold(kind, implementation):
     held = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
     as_float32 = costs.activations(kind, config, 3, 7)
     assert as_float32 == held
+
+
+@pytest.mark.parametrize("kind", [GPT1, GPT2])
+def test_large_arrays_are_computed_again_to_the_same_bits(kind, constants):
+    kept, gradients = [], []
+    for large in (1 << 20, 0):
+        constants.set(large_array=large)
+        model = kind(kind.Config(vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2))
+        _, cache = model.loss(*batch(model, rows=3, length=7))
+        kept.append(sum(array.nbytes for array in ops.arrays(cache).values()))
+        model.loss_backward(cache)
+        gradients.append([p.grad for p in model.parameters()])
+    floats = 4 * 3 * 7 * 6  # bytes of (B,T,C)
+    assert kept[0] - kept[1] >= 3 * 5 * floats  # in each block GELU or its slope, and the output of a LayerNorm
+    assert all(same(a, b) for a, b in zip(*gradients, strict=True))
+
+
+def test_an_array_that_was_written_to_is_kept_itself(constants):
+    constants.set(large_array=0)
+    x, g, b = normal(3, 4), normal(4), normal(4)
+    out, _ = ops.layernorm_forward(x, g, b)
+    _, cache = ops.linear_forward(out, normal(4, 5))
+    assert cache.x is not out and same(spared.again(cache.x), out)
+    out[2, 3] += 1
+    _, cache = ops.linear_forward(out, normal(4, 5))
+    assert cache.x is out
+
+
+def test_what_is_known_of_an_array_is_forgotten_with_it(constants):
+    constants.set(large_array=0)
+    before = len(spared._origins)
+    out, cache = ops.layernorm_forward(normal(3, 4), normal(4), normal(4))
+    assert len(spared._origins) == before + 1
+    del out
+    assert len(spared._origins) == before
+
+
+def test_a_large_embedding_has_the_same_gradient(constants):
+    args = [normal(100, 4), np.array([7, 99, 7, 0])]
+    before = both("embedding", args, {}, "fast")
+    constants.set(large_embedding=0)
+    assert all(map(same, before, both("embedding", args, {}, "fast")))
 
 
 # --- what they were not made for -------------------------------------------------------------------------------------

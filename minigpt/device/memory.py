@@ -1,6 +1,38 @@
-"""How much memory this machine has."""
+"""How much memory this machine has, and from which size on an array is worth saving."""
 
+import contextlib
+import math
+import mmap
 import os
+import sys
+
+import numpy as np
+
+LARGE = 1 << 20  # elements, as rows times width: from there on what few passes compute again is not kept
+
+
+@contextlib.contextmanager
+def counted_as_large(large: bool):
+    """Inside, all arrays count as large, or none does: so that a small trial tells what a large step keeps."""
+    global LARGE
+    before = LARGE
+    LARGE = 0 if large else sys.maxsize
+    try:
+        yield
+    finally:
+        LARGE = before
+
+
+def untouched_zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Zeros of which only the pages that are written to take memory. Slower than np.zeros to write to in full.
+
+    np.zeros takes memory that was used before, if there is any, and clears all of it.
+    """
+    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
+        return np.zeros(shape, dtype)
+    numbers = math.prod(shape)
+    pages = mmap.mmap(-1, numbers * np.dtype(dtype).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def machine_memory() -> int | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt import ops
+from minigpt.device.memory import LARGE, counted_as_large
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
 
@@ -113,10 +114,11 @@ def activations(
         FORWARD: getattr(config, "d_ff", 1),
     }
     n_traced = min(2, config.n_layer)
+    large = batch * time * config.n_embd >= LARGE
     everything = in_block = 0
     stacks = set()
     second_blocks = False
-    for path, array in _traced(model_class, config, n_traced):
+    for path, array in _traced(model_class, config, n_traced, large):
         numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
         everything += numbers * array.itemsize
         stack, is_block, _ = f".{path}".partition(".h.0.")
@@ -131,8 +133,13 @@ def activations(
     return everything + more_blocks * in_block
 
 
-def _traced(model_class: type[LanguageModel], config: Config, n_layer: int) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that the caches of a tiny model with so many blocks hold, but for its parameters, with their paths."""
+def _traced(
+    model_class: type[LanguageModel], config: Config, n_layer: int, large: bool
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays that the caches of a tiny model with so many blocks hold, but for its parameters, with their paths.
+
+    large: keep what a model keeps whose arrays are large.
+    """
     tiny = {
         "vocab_size": VOCABULARY,
         "n_positions": TIME,
@@ -153,7 +160,8 @@ def _traced(model_class: type[LanguageModel], config: Config, n_layer: int) -> I
     tiny = {name: value for name, value in tiny.items() if name in fields}
     model = model_class(dataclasses.replace(config, **tiny), seed=None)
     ids = np.zeros((BATCH, TIME), int)
-    _, cache = model.loss(ids, ids, **model.trial_inputs(ids))
+    with counted_as_large(large):
+        _, cache = model.loss(ids, ids, **model.trial_inputs(ids))
     parameters = {id(parameter.data) for parameter in model.parameters()}
     for path, array in ops.arrays(cache).items():
         if id(array) not in parameters and id(array.base) not in parameters:

@@ -4,8 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minigpt.device import memory
 from minigpt.device.arrays import Array
 from minigpt.ops.fast.pieces import accepts
+
+LARGE = 1 << 24  # elements of w: 64 MB in float32
+FEW = 8  # times as many rows as ids
 
 
 class EmbeddingCache(NamedTuple):
@@ -31,11 +35,12 @@ def embedding_forward(w, ids):
 def embedding_backward(dout, cache: EmbeddingCache):
     """dout (*,C) -> dw (V,C)
 
-    The ids are sorted, so that the gradients of one row of w stand together and one sum adds them. dw is made of memory
-    that the system promises to be zero: rows that no id took cost nothing until they are read.
+    The ids are sorted, so that the gradients of one row of w stand together and one sum adds them. Where there
+    are few of a large w, the rest of dw takes no memory.
     """
     w, ids = cache
-    dw = np.zeros(w.shape, w.dtype)
+    few = FEW * ids.size < len(w) and w.size > LARGE
+    dw = memory.untouched_zeros(w.shape, w.dtype) if few else np.zeros(w.shape, w.dtype)
     if not ids.size:
         return dw
     ids = ids.reshape(-1)

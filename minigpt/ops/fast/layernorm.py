@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
+from minigpt.ops.fast import spared
 from minigpt.ops.fast.pieces import column_sums, row_sums, share_over
 
 
@@ -33,7 +34,9 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
 
     share_over(piece, *rows.shape)
     x_hat = x_hat.reshape(x.shape)
-    return out.reshape(x.shape), LayernormCache(x_hat, rstd, g)
+    out = out.reshape(x.shape)
+    spared.remember(out, x_hat, g, b)
+    return out, LayernormCache(x_hat, rstd, g)
 
 
 def layernorm_backward(dout, cache: LayernormCache):

@@ -6,12 +6,12 @@ import numpy as np
 
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
-from minigpt.ops.fast import pieces
+from minigpt.ops.fast import pieces, spared
 from minigpt.ops.fast.pieces import column_sums, product, products
 
 
 class LinearCache(NamedTuple):
-    x: Array
+    x: Array | spared.Normalised
     w: Array
     b: Array | None
 
@@ -41,7 +41,7 @@ def linear_forward(x, w, b=None):
     else:
         share(for_rows, len(rows), work=work)
     out = out.reshape(*leading, outputs)
-    return out, LinearCache(x, w, b)
+    return out, LinearCache(spared.spare(x), w, b)
 
 
 def linear_backward(dout, cache: LinearCache):
@@ -49,7 +49,8 @@ def linear_backward(dout, cache: LinearCache):
 
     A thread computes dx for some of the rows, and dw for some of the inputs.
     """
-    x, w, b = cache
+    kept, w, b = cache
+    x = spared.again(kept)
     rows = x.reshape(-1, x.shape[-1])
     drows = dout.reshape(-1, dout.shape[-1])
     dx = np.empty_like(rows)

@@ -53,12 +53,12 @@ def linear_cross_entropy_forward(h, w, targets, bias=None, *, weights=None, norm
     dh = dw = dbias = None
     if grad:
         dh = np.empty_like(rows)
-        dw = np.zeros(w.shape, w.dtype)
+        dw = np.empty(w.shape, w.dtype)
     if grad and bias is not None:
         dbias = np.zeros_like(bias)
     n = len(rows)
     loss = 0.0
-    chunks = math.ceil(n * len(w) / LOGITS)
+    chunks = max(1, math.ceil(n * len(w) / LOGITS))
     for chunk in range(chunks):
         part = slice(n * chunk // chunks, n * (chunk + 1) // chunks)
         some = Rows(rows[part], y[part], share_of_row[part], dh[part] if grad else None)
@@ -128,7 +128,9 @@ def _chunk(rows: Rows, w, bias, dw, dbias, first):
 
 
 def _times(gradient, dloss):
-    """The gradient times a number, in a new array."""
+    """The gradient times a number, in a new array; times 1 it is the gradient itself, as in dropout without a key."""
+    if dloss == 1:
+        return gradient
     out = np.empty_like(gradient)
     factor = gradient.dtype.type(dloss)
     rows = gradient.reshape(-1, gradient.shape[-1])
