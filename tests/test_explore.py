@@ -73,7 +73,7 @@ def stand_in(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(page, "JS", view.parent)
     monkeypatch.setattr(page, "TEMPLATE", view / "page.html")
     monkeypatch.setattr(page, "STYLE", view / "style.css")
-    monkeypatch.setattr(page, "WORDS", words)
+    monkeypatch.setattr(page, "WORDS_FILE", words)
     return view
 
 
@@ -313,7 +313,7 @@ def test_the_page_asks_for_nothing_and_forbids_it(default_page):
 
 
 def test_both_languages_have_the_same_words():
-    words = page.read_toml(page.WORDS)
+    words = page.read_toml(page.WORDS_FILE)
     assert set(words) == {"en", "ko"} and set(words["en"]) == set(words["ko"])
     for key, sentence in words["en"].items():
         blanks = set(re.findall(r"\{(\w+)\}", sentence))
@@ -322,10 +322,10 @@ def test_both_languages_have_the_same_words():
 
 
 def test_the_page_judges_a_gradient_by_the_bounds_of_the_gradient_check():
-    script = page.read_text(page.JS / "view" / "check.js")
+    script = "".join(page.read_text(page.JS / file) for file in ("differences.js", "view/check.js"))
     found = {name: float(number) for name, number in re.findall(r"^const ([A-Z]+) = (\S+);", script, re.MULTILINE)}
     assert found == {"HAPPY": results.HAPPY, "SUSPICIOUS": results.SUSPICIOUS, "EPS": checker.EPS}
-    words = page.read_toml(page.WORDS)
+    words = page.read_toml(page.WORDS_FILE)
     for language in ("en", "ko"):
         for key, bounds in {"happy": ("1e-7",), "suspicious": ("1e-7", "1e-4"), "wrong": ("1e-4",)}.items():
             said = [float(one) for one in re.findall(r"1e-\d+", words[language][f"check.{key}"])]

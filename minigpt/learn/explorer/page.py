@@ -14,7 +14,7 @@ HOME = Path(__file__).parent
 JS = HOME / "js"
 TEMPLATE = JS / "view" / "page.html"
 STYLE = JS / "view" / "style.css"
-WORDS = HOME / "words.toml"
+WORDS_FILE = HOME / "words.toml"
 MARK = '<meta name="generator" content="minigpt explore">'  # pages of ours: they may be written again
 MARK_WITHIN = 4096  # bytes, from the beginning of a page
 PLACES = re.compile(r"<!-- (style|models|script) -->")
@@ -25,7 +25,7 @@ def assemble(data: dict[str, Any]) -> str:
 
     Raises InputError where a part of the page is missing from this installation.
     """
-    words = read_toml(WORDS)
+    words = read_toml(WORDS_FILE)
     parts = {
         "style": f"<style>\n{_style()}\n</style>",
         "models": f'<script type="application/json" id="models">{as_json(data | {"words": words})}</script>',

@@ -12,7 +12,7 @@ export const MEAN_OF_THE_BIAS = {
     ko: "b의 기울기가 행 방향의 합이어야 하는데 평균입니다",
   },
   says: {
-    en: "The gradient of every bias of a linear layer is too small by a factor: the number of tokens. All else is right.",
+    en: "Every linear bias has a gradient too small by a factor: the number of tokens. The rest is right.",
     ko: "모든 선형층 편향의 기울기가 토큰 수로 나눈 만큼 작아집니다. 나머지는 모두 맞습니다.",
   },
   replaces: {
