@@ -354,6 +354,8 @@ def test_a_mistake_of_the_forward_pass_is_marked_only_where_a_gradient_is_wrong(
     body = into_sight(page, "mistakes")
     body.locator("select").select_option("NotCausal")
     settled(page)
+    body.locator('[data-focus^="all."]').click()
+    settled(page)
     assert body.locator("table.changes tbody tr").count() > 50 and body.locator(".first-wrong").count() == 0
     assert "None of them is wrong" in body.inner_text()
     body.locator("table.changes button").first.click()
@@ -368,7 +370,7 @@ def test_a_mistake_of_the_forward_pass_is_marked_only_where_a_gradient_is_wrong(
 
 def test_with_a_planted_mistake_the_sentences_of_the_steps_are_of_the_right_pass(visit):
     page = visit()
-    sentence = into_sight(page, "backward").locator(".step-sentence").first
+    sentence = into_sight(page, "backward").locator(".step-sentence.now")
     for mistake, said in (("OneHotForgotten", True), (None, False)):
         for step in (0, 1, 2):
             page.evaluate("(choices) => window.minigptExplorer.change(choices)", {"mistake": mistake, "step": step})

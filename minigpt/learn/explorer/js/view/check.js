@@ -58,12 +58,12 @@ function answer(check, kept) {
   const noise = result.noise.toExponential(0);
   const floor = smallestDivisor(result.noise).toExponential(0);
   const list = lines.flatMap(([key, number]) => [make("dt", {}, word(key)), make("dd", {}, number)]);
-  const how = { eps: EPS.toExponential(0), noise: noiseOf(result).toExponential(0) };
+  const how = { eps: EPS.toExponential(0), noise, floor };
   return [
     make("dl", {}, list),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
     isHidden(check, kept) ? make("p", { class: "note" }, word("check.hidden")) : null,
-    make("p", { class: "note" }, word("check.how", { eps: EPS.toExponential(0), noise, floor })),
+    make("p", { class: "note" }, word("check.how", how)),
   ];
 }
 
