@@ -16,11 +16,11 @@ if os.environ.get("MINIGPT_NEED_SITE") != "1":
 ROOT = Path(__file__).parent.parent
 sys.path += [str(ROOT / "lessons" / "site"), str(ROOT / "lessons" / "site" / "landing")]
 
+import build  # noqa: E402
 import landing  # noqa: E402
 import narrow  # noqa: E402
 import pages  # noqa: E402
 
-import build  # noqa: E402
 from minigpt.errors import InputError  # noqa: E402
 
 CODE = '<pre><span></span><span class="k">def</span> f():\n\n    <span class="c">"""a\n</span>    b &lt; c"""</pre>'
