@@ -384,7 +384,8 @@ def peak_and_seconds(f, arrays):
 
 
 little = np.ones((4, 64, 64), np.float32)
-print(f"64 positions: {peak_and_seconds(whole_attention, little)[0]:,} bytes at the peak")
+little_peak, _ = peak_and_seconds(whole_attention, little)
+print(f"64 positions: about {round(little_peak, -4):,} bytes at the peak")
 
 # %%
 LENGTHS = (256, 512, 1024, 2048)

@@ -1,12 +1,25 @@
 """A lesson run as a script; what it printed is kept for the other tests of the same run of pytest."""
 
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+
+
+class Run(NamedTuple):
+    """What a lesson did: when it began (seconds of `time.time`), its status, its words, what it left where it ran."""
+
+    began: float
+    returncode: int
+    stdout: str
+    stderr: str
+    left: list[str]
 
 
 def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
@@ -25,18 +38,14 @@ def kept_in(tmp_path_factory) -> Path:
     return folder
 
 
-def keep(path: Path, printed: str, folder: Path) -> None:
-    """Keep what a lesson has printed, complete or not at all."""
-    part = folder / f"{path.stem}.{os.getpid()}"
-    part.write_text(printed, encoding="utf-8", newline="\n")
-    part.replace(folder / f"{path.stem}.txt")
-
-
-def printed_by(path: Path, folder: Path, cwd: Path) -> str:
-    """What a lesson prints as a script: from an earlier test, or from a run now. Fails where the lesson fails."""
-    kept = folder / f"{path.stem}.txt"
+def run_once(path: Path, folder: Path, tmp_path_factory) -> Run:
+    """The run of a lesson as a script, in an empty folder: that of an earlier test of any process, or one made now."""
+    kept = kept_in(tmp_path_factory) / f"{path.stem}.json"
     if not kept.exists():
-        done = run(path, cwd)
-        assert done.returncode == 0, done.stderr[-3000:]
-        keep(path, done.stdout, folder)
-    return kept.read_text(encoding="utf-8")
+        began = time.time()
+        done = run(path, folder)
+        left = [file.name for file in folder.iterdir()]
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps([began, done.returncode, done.stdout, done.stderr, left]), encoding="utf-8")
+        part.replace(kept)  # whole, or not at all: two processes may run the same lesson
+    return Run(*json.loads(kept.read_text(encoding="utf-8")))
