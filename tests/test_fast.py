@@ -205,7 +205,7 @@ def test_products_of_few_rows(n, layout):
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("rows", [1, 3, 8, 130])
-def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, constants, three_threads):
+def test_few_rows_are_shared_by_inputs_outputs_and_hidden_units(rows, dtype, constants, three_threads):
     constants.set(shared_work=0)
     x, w, b = normal(rows, 1, 192, dtype=dtype), normal(192, 768, dtype=dtype, scale=0.1), normal(768, dtype=dtype)
     for op, args in {
@@ -217,6 +217,13 @@ def test_few_rows_are_shared_by_columns_and_hidden_units(rows, dtype, constants,
                 forward = ops.mlp_forward if op == "mlp" else ops.linear_forward
                 outs.append(forward(*args, **({"grad": False} if op == "mlp" else {}))[0])
         assert outs[0].dtype == dtype and error(*outs) < AGREEMENT[dtype], op
+
+
+def test_a_part_of_a_batch_drops_what_the_whole_batch_drops(small_pieces):
+    qkv = normal(4, 5, 18)
+    whole, _ = self_attention_forward(qkv, 3, rate=0.5, key=KEY)
+    part, _ = self_attention_forward(qkv[2:], 3, rate=0.5, key=KEY._replace(row=KEY.row + 2))
+    assert error(part, whole[2:]) < 1e-14
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
@@ -255,7 +262,7 @@ def test_keys_that_a_mask_hides_from_a_whole_tile_are_not_visited(constants):
     places = np.arange(12)
     window = (places <= places[:, None]) & (places > places[:, None] - 3)
     window[8:] = False
-    rules = attention.Rules(1, False, window[None, None], None, 0.0, None)
+    rules = attention.Rules(1.0, False, window[None, None], None, 0.0, None)
     met = [(rows.start, seen.start, seen.stop) for rows, seen in rules.tiles(12, 12)]
     assert met == [(0, 0, 4), (4, 2, 8), (8, 0, 1)]
     assert_agree("self_attention", [normal(2, 12, 18), 3], {"mask": window})

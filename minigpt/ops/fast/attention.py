@@ -1,8 +1,9 @@
 """Attention of many heads, in tiles of queries, so that the probabilities never exist whole.
 
-A head is a matrix here: q (N,T,D), k and v (N,S,D) with N = B NH, one after the other. A tile of queries meets at once
-all keys that any of its queries may see; so an ordinary softmax will do, and what a mask hides from all of them is not
-computed.
+Arrays have an axis for texts and one for heads: q (B,NH,T,D), k and v (B,NH,S,D). A thread takes some texts and heads,
+copies them into matrices of their own, computes with these, and writes its results where they belong. A tile of
+queries meets at once all keys that any of its queries may see; so an ordinary softmax will do, and what a mask hides
+from all of them is not computed.
 """
 
 import functools
@@ -12,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.device.threads import share
-from minigpt.ops.fast.pieces import over, share_over
+from minigpt.device.threads import share, threads
+from minigpt.ops.fast import pieces
 from minigpt.ops.random_keys import Key, keep_at
 
 TILE = 64  # queries of one tile
@@ -21,8 +22,9 @@ SAFE = 40.0  # a row whose log-sum lies between -SAFE and SAFE needs no shift: e
 
 
 class Tile(NamedTuple):
-    """Some heads, some of their queries, and the keys that any of these may see."""
+    """Some texts, some of their heads, some queries, and the keys that any of these may see."""
 
+    texts: slice
     heads: slice
     rows: slice
     seen: slice
@@ -31,11 +33,11 @@ class Tile(NamedTuple):
 class Rules(NamedTuple):
     """What happens to the scores of an attention.
 
-    causal: a query sees the keys up to its own place. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1,
-    S or 1). rate, key: of the dropout; key is None where there is none.
+    scale: of the products. causal: a query sees the keys up to its own place. mask, bias: None, or with four axes, (B
+    or 1, NH or 1, T or 1, S or 1). rate, key: of the dropout; key is None where there is none.
     """
 
-    n_head: int
+    scale: float
     causal: bool
     mask: Array | None
     bias: Array | None
@@ -55,134 +57,158 @@ class Rules(NamedTuple):
             tiles.append((rows, seen))
         return tiles
 
-    def part(self, array: Array, tile: Tile) -> Array:
-        """What a tile has of a mask or a bias: (G or 1, R or 1, S or 1)."""
-        b, n_head, t, s = array.shape
-        rows = _unless_one(t, tile.rows)
-        seen = _unless_one(s, tile.seen)
-        part = array[:, :, rows, seen]
-        if b == n_head == 1:
-            return part[0]
-        heads = np.arange(tile.heads.start, tile.heads.stop)
-        batch = heads // self.n_head if b > 1 else 0
-        head = heads % self.n_head if n_head > 1 else 0
-        return part[batch, head]
 
-
-def attend(q, k, v, rules: Rules) -> tuple[Array, Array]:
-    """q (N,T,D), which is scaled already, k (N,S,D), v (N,S,D) -> out (N,T,D), lse (N,T,1)
+def attend(q, k, v, rules: Rules) -> tuple[Array, Array, tuple[Array, Array, Array]]:
+    """q (B,NH,T,D), k and v (B,NH,S,D) -> out (B,T,C), lse (B,NH,T,1), and copies of q times the scale, k and v
 
     lse is the logarithm of each row's sum of exponentials: from it the backward pass computes the probabilities of a
-    tile again. It is 0 for a query that sees nothing.
+    tile again. It is 0 for a query that sees nothing. The copies are kept for the backward pass.
     """
-    n, t, _ = q.shape
-    s = k.shape[1]
-    out = np.empty_like(q)
-    lse = np.empty((n, t, 1), q.dtype)
+    b, n_head, t, d = q.shape
+    s = k.shape[2]
+    heads = np.empty_like(q, order="C"), np.empty_like(k, order="C"), np.empty_like(v, order="C")
+    out = np.empty((b, t, n_head * d), q.dtype)
+    out_heads = split(out, n_head)
+    lse = np.empty((b, n_head, t, 1), q.dtype)
     tiles = rules.tiles(t, s)
 
     def group(g):
+        q_g, k_g, v_g = (array[g] for array in heads)
+        np.multiply(q[g], rules.scale, out=q_g)
+        k_g[...] = k[g]
+        v_g[...] = v[g]
         for rows, seen in tiles:
-            tile = Tile(g, rows, seen)
-            log_z = lse[g, rows]
-            e = _scores(q, k, rules, tile)
+            tile = Tile(*g, rows, seen)
+            log_z = lse[*g, rows]
+            e = _scores(q_g, k_g, rules, tile)
             with np.errstate(over="ignore", divide="ignore"):
                 z = _exp(e)
                 if rules.mask is not None:
                     z += _blind(rules, tile)
                 np.log(z, out=log_z)
             if not np.abs(log_z).max() < SAFE:
-                e = _scores(q, k, rules, tile)
+                e = _scores(q_g, k_g, rules, tile)
                 z = _exp_shifted(e, log_z)
             if rules.key is not None:
-                e *= _keep(rules, t, s, tile)
+                e *= _keep(rules, (n_head, t, s), tile)
                 z *= 1 - rules.rate
-            o = out[g, rows]
-            np.matmul(e, v[g, seen], out=o)
-            o /= z
+            o = e @ v_g[:, :, seen]
+            np.divide(o, z, out=out_heads[*g, rows])
 
-    share_over(group, n, min(t, TILE) * s)
-    return out, lse
+    _share_heads(group, b, n_head, min(t, TILE) * s)
+    return out, lse, heads
 
 
-def attend_backward(do, delta, lse, heads: tuple, dheads: tuple, rules: Rules) -> Array | None:
-    """do (N,T,D), delta (N,T,1), lse (N,T,1); fills dheads and returns dbias, in the shape of the bias, or None
+def attend_backward(dout, out, lse, heads: tuple, dheads: tuple, rules: Rules) -> Array | None:
+    """dout and out (B,T,C), lse (B,NH,T,1); fills dheads and returns dbias, in the shape of the bias, or None
 
-    heads: q, which is scaled already, k and v; dheads: arrays for their gradients; that of q lacks the scale.
-    With p = e / z the division goes to do, which is smaller: p (dp - delta) = e (dp / z - delta / z), where delta, the
-    mean of dp under p, is the product of dout and out.
+    heads: what attend has copied; dheads: arrays (B,NH,*,D) for the gradients of q, k and v.
+    With p = e / z the division goes to dout, which is smaller: p (dp - delta) = e (dp / z - delta / z), where delta,
+    the mean of dp under p, is the product of dout and out.
     """
-    q, k, v = heads
     dq, dk, dv = dheads
-    n, t, _ = q.shape
-    s = k.shape[1]
+    b, n_head, t, _ = dq.shape
+    s = dk.shape[2]
+    dout_heads = split(dout, n_head)
+    out_heads = split(out, n_head)
     tiles = rules.tiles(t, s)
-    if not tiles:
-        dk[...] = 0
-        dv[...] = 0
 
     def group(g, dbias):
+        q_g, k_g, v_g = (array[g] for array in heads)
+        dk_g = np.empty_like(k_g)
+        dv_g = np.empty_like(v_g)
         for rows, seen in reversed(tiles):  # a causal one begins with the tile that sees every key
-            tile = Tile(g, rows, seen)
+            tile = Tile(*g, rows, seen)
             first = rows.stop == t
-            e, z_inverse = _exp_again(_scores(q, k, rules, tile), lse[g, rows])
-            d = do[g, rows] * z_inverse
-            de = d @ _transposed(v[g, seen])
+            e, z_inverse = _exp_again(_scores(q_g, k_g, rules, tile), lse[*g, rows])
+            do = dout_heads[*g, rows]
+            delta = np.vecdot(do, out_heads[*g, rows])[..., None]
+            d = np.multiply(do, z_inverse, order="C")
+            de = d @ _transposed(v_g[:, :, seen])
             a = e
             if rules.key is not None:
-                stretch = q.dtype.type(1 / (1 - rules.rate))
-                kept = _keep(rules, t, s, tile) * stretch
+                stretch = dout.dtype.type(1 / (1 - rules.rate))
+                kept = _keep(rules, (n_head, t, s), tile) * stretch
                 de *= kept
                 a = np.multiply(e, kept, out=kept)
-            _add_product(dv[g], seen, a, d, first)
-            de -= delta[g, rows] * z_inverse
+            _add_product(dv_g, seen, a, d, first)
+            de -= delta * z_inverse
             de *= e
-            np.matmul(de, k[g, seen], out=dq[g, rows])
-            _add_product(dk[g], seen, de, q[g, rows], first)
+            np.multiply(de @ k_g[:, :, seen], rules.scale, out=dq[*g, rows])
+            _add_product(dk_g, seen, de, q_g[:, :, rows], first)
             if dbias is not None:
-                _add_scores(dbias, de, rules.n_head, tile)
+                _add_scores(dbias, de, tile)
+        dk[g] = dk_g
+        dv[g] = dv_g
 
-    width = min(t, TILE) * s
+    sizes = b, n_head, min(t, TILE) * s
     if rules.bias is None:
-        share_over(functools.partial(group, dbias=None), n, width)
+        _share_heads(functools.partial(group, dbias=None), *sizes)
         return None
-    return _with_sums(group, rules.bias, n, width)
+    return _with_sums(group, rules.bias, *sizes)
 
 
-def _with_sums(group, bias, n: int, width: int) -> Array:
-    """Calls group for all n heads, and returns what it has added up in arrays like the bias.
+def split(x, n_head, parts=1):
+    """x (B,T,parts C) -> (B,NH,T,D), or (parts,B,NH,T,D) for more than one: a view, so what is written there is in x"""
+    b, t, c = x.shape
+    size = c // parts // n_head
+    packed = x.reshape(b, t, parts, n_head, size)
+    heads = packed.transpose(2, 0, 3, 1, 4)
+    return heads[0] if parts == 1 else heads
+
+
+def _share_heads(group, b: int, n_head: int, width: int, begin=lambda: ()) -> list:
+    """Calls group((texts, heads), ...) until all heads of all texts are done; threads take texts, or else heads.
+
+    width: elements of a head's tile; a group has about pieces.PIECE of them. begin(): a thread's own last arguments.
+    Returns what begin gave to each of the threads.
+    """
+    n = threads()
+    longest_of_texts = math.ceil(b / n) / b
+    longest_of_heads = math.ceil(n_head / n) / n_head
+    at_once = max(1, pieces.PIECE // max(1, width))
+
+    def part(texts, heads):
+        own = begin()
+        few_heads = min(at_once, heads.stop - heads.start)
+        few_texts = max(1, at_once // few_heads)
+        for some_texts in pieces.in_steps(texts, few_texts):
+            for some_heads in pieces.in_steps(heads, few_heads):
+                group((some_texts, some_heads), *own)
+        return own
+
+    work = b * n_head * width
+    if longest_of_texts <= longest_of_heads:
+        return share(lambda texts: part(texts, slice(0, n_head)), b, work=work)
+    return share(lambda heads: part(slice(0, b), heads), n_head, work=work)
+
+
+def _with_sums(group, bias, b: int, n_head: int, width: int) -> Array:
+    """Calls group for all heads, and returns what it has added up in arrays like the bias.
 
     Where several heads share numbers of the bias, each thread has sums of its own; they are added in a fixed order.
     """
-    b, n_head, _, _ = bias.shape
-    alone = b * n_head == n
     common = np.zeros(bias.shape, bias.dtype)
-
-    def of_a_thread(heads):
-        sums = common if alone else np.zeros_like(common)
-        over(functools.partial(group, dbias=sums), heads, width)
-        return sums
-
-    parts = share(of_a_thread, n, work=n * width)
-    if alone:
+    if bias.shape[:2] == (b, n_head):
+        _share_heads(group, b, n_head, width, begin=lambda: (common,))
         return common
-    for part in parts:
-        common += part
+    of_threads = _share_heads(group, b, n_head, width, begin=lambda: (np.zeros_like(bias),))
+    for (sums,) in of_threads:
+        common += sums
     return common
 
 
 def _scores(q, k, rules, tile):
-    """The scores (G,R,S) of a tile: the scaled products and the bias, and -inf where a key is not seen."""
-    g, rows, seen = tile
-    s = q[g, rows] @ _transposed(k[g, seen])
+    """The scores (B,H,R,S) of a tile of these heads: the products and the bias, and -inf where a key is not seen."""
+    s = q[:, :, tile.rows] @ _transposed(k[:, :, tile.seen])
     if rules.bias is not None:
-        s += rules.part(rules.bias, tile)
+        s += _part(rules.bias, tile)
     if rules.causal:
-        r = rows.stop - rows.start
+        r = tile.rows.stop - tile.rows.start
         last = s[..., -r:]
         last += _future(r, s.dtype)
     if rules.mask is not None:
-        visible = rules.part(rules.mask, tile)
+        visible = _part(rules.mask, tile)
         limits = _limits(visible, s.dtype)
         np.minimum(s, limits, out=s)
     return s
@@ -204,20 +230,20 @@ def _limits(visible, dtype):
 
 
 def _blind(rules, tile):
-    """(G or 1, R or 1, 1) boolean: the queries that see nothing."""
-    visible = rules.part(rules.mask, tile)
+    """(B or 1, H or 1, R or 1, 1) boolean: the queries that see nothing."""
+    visible = _part(rules.mask, tile)
     return ~visible.any(axis=-1, keepdims=True)
 
 
 def _exp(s):
-    """s (G,R,S), exponentiated in place -> (G,R,1), the sum of each row"""
+    """s (B,H,R,S), exponentiated in place -> (B,H,R,1), the sum of each row"""
     np.exp(s, out=s)
     ones = np.ones((s.shape[-1], 1), s.dtype)
     return s @ ones
 
 
 def _exp_shifted(s, log_z):
-    """The same after the largest of each row is taken away; fills log_z (G,R,1), the logarithm of the whole sum."""
+    """The same after the largest of each row is taken away; fills log_z (B,H,R,1), the logarithm of the sum."""
     shift = s.max(axis=-1, keepdims=True)
     shift[shift == -math.inf] = 0  # a query that sees nothing: its sum is called 1
     s -= shift
@@ -228,7 +254,7 @@ def _exp_shifted(s, log_z):
 
 
 def _exp_again(s, log_z):
-    """s (G,R,S), log_z (G,R,1) -> e, in the place of s, and 1 / z, whose product are the probabilities."""
+    """s (B,H,R,S), log_z (B,H,R,1) -> e, in the place of s, and 1 / z, whose product are the probabilities."""
     z_inverse = 1
     if np.abs(log_z).max() < SAFE:
         z_inverse = np.exp(-log_z)
@@ -238,43 +264,45 @@ def _exp_again(s, log_z):
     return s, z_inverse
 
 
-def _keep(rules, t, s, tile):
-    """(G,R,S) boolean: a tile of what keep_mask gives for all probabilities (B,NH,T,S)."""
-    g, rows, seen = tile
-    head = np.arange(g.start, g.stop) + rules.key.row * rules.n_head
-    query = head[:, None] * t + np.arange(rows.start, rows.stop)
+def _keep(rules, shape, tile):
+    """(B,H,R,S) boolean: a tile of what keep_mask gives for all probabilities (B,NH,T,S). shape: (NH,T,S)"""
+    n_head, t, s = shape
+    text = np.arange(tile.texts.start, tile.texts.stop) + rules.key.row
+    head = text[:, None] * n_head + np.arange(tile.heads.start, tile.heads.stop)
+    query = head[..., None] * t + np.arange(tile.rows.start, tile.rows.stop)
     first = query * s & 0xFFFFFFFF
     first = first.astype(np.uint32)
-    key = np.arange(seen.start, seen.stop, dtype=np.uint32)
+    key = np.arange(tile.seen.start, tile.seen.stop, dtype=np.uint32)
     return keep_at(rules.key, rules.rate, first[..., None] + key)
 
 
 def _add_product(total, seen, a, b, first):
-    """a (G,R,S), b (G,R,D): the rows of total (G,S,D) that are seen get a^T b; the first product begins the sum."""
-    everything = seen.stop - seen.start == total.shape[1]
+    """a (B,H,R,S), b (B,H,R,D): the rows of total (B,H,S,D) that are seen get a^T b; the first product begins it."""
+    everything = seen.stop - seen.start == total.shape[2]
     if first and everything:
         np.matmul(_transposed(a), b, out=total)
         return
     if first:
         total[...] = 0
-    part = total[:, seen]
+    part = total[:, :, seen]
     part += _transposed(a) @ b
 
 
-def _add_scores(total, ds, n_head, tile):
-    """ds (G,R,S), gradients of scores, are added to total (B or 1, NH or 1, T or 1, S or 1): head after head."""
-    b, heads, t, s = total.shape
-    if t == 1:
-        ds = ds.sum(axis=1, keepdims=True)
-    if s == 1:
-        ds = ds.sum(axis=2, keepdims=True)
-    rows = _unless_one(t, tile.rows)
-    seen = _unless_one(s, tile.seen)
-    for n, of_head in enumerate(ds, tile.heads.start):
-        batch = n // n_head if b > 1 else 0
-        head = n % n_head if heads > 1 else 0
-        part = total[batch, head, rows, seen]
-        part += of_head
+def _add_scores(total, ds, tile):
+    """ds (B,H,R,S), gradients of a tile's scores, are added to total (B or 1, NH or 1, T or 1, S or 1)."""
+    for axis, size in enumerate(total.shape):
+        if size == 1:
+            ds = ds.sum(axis=axis, keepdims=True)
+    part = _part(total, tile)
+    part += ds
+
+
+def _part(array, tile):
+    """What a tile has of a mask or a bias, or of sums like it: (B or 1, H or 1, R or 1, S or 1), a view."""
+    parts = []
+    for size, part in zip(array.shape, tile, strict=True):
+        parts.append(_unless_one(size, part))
+    return array[tuple(parts)]
 
 
 def _seen(mask, rows, s):
@@ -295,5 +323,5 @@ def _unless_one(size, part):
 
 
 def _transposed(x):
-    """x (G,R,S) -> (G,S,R), a view."""
+    """x (B,H,R,S) -> (B,H,S,R), a view."""
     return x.swapaxes(-1, -2)

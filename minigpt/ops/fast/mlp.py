@@ -80,9 +80,9 @@ def mlp_backward(dout, cache: MlpCache):
     """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)
 
     First a thread computes df and dx for some of the rows, where f = x w1 + b1; then, when all of df is known, dw1 for
-    some of the inputs and dw2 for some of the hidden units.
+    some of the inputs, dw2 and db1 for some of the hidden units, and db2 for some of the outputs.
     """
-    kept, w1, _, w2, _, f, a, slope = cache
+    kept, w1, b1, w2, b2, f, a, slope = cache
     x = spared.again(kept)
     rows = x.reshape(-1, x.shape[-1])
     drows = dout.reshape(-1, dout.shape[-1])
@@ -92,6 +92,8 @@ def mlp_backward(dout, cache: MlpCache):
     dx = np.empty_like(rows)
     dw1 = np.empty(w1.shape, w1.dtype)
     dw2 = np.empty(w2.shape, w2.dtype)
+    db1 = np.empty_like(b1)
+    db2 = np.empty_like(b2)
 
     def for_rows(n):
         d = np.matmul(drows[n], w2.T, out=df[n])
@@ -101,15 +103,15 @@ def mlp_backward(dout, cache: MlpCache):
             d *= slope[n]
         np.matmul(d, w1.T, out=dx[n])
 
-    def for_weights(i, j):
+    def for_weights(i, j, o):
         np.matmul(rows.T[i], df, out=dw1[i])
         np.matmul(a.T[j], drows, out=dw2[j])
+        db1[j] = column_sums(df[:, j])
+        db2[o] = column_sums(drows[:, o])
 
     work = products(len(rows), w1, w2)
     share(for_rows, len(rows), work=work)
-    share(for_weights, len(w1), len(w2), work=work)
-    db1 = column_sums(df)
-    db2 = column_sums(drows)
+    share(for_weights, len(w1), *w2.shape, work=work)
     return dx.reshape(x.shape), dw1, db1, dw2, db2
 
 

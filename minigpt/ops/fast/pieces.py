@@ -1,12 +1,16 @@
 """What all of these files need: pieces that stay in the cache, sums as products, and which arrays are supported."""
 
+import functools
+from collections.abc import Iterator
+
 import numpy as np
 
 from minigpt.device.threads import share
 
 PIECE = 1 << 18  # elements, 1 MB of float32: smaller ones fit a smaller cache, but two threads wait for Python's lock
+PASSES = 1 << 19  # elements: below, two threads that pass over an array lose more at Python's lock than they gain
 FEW = 8  # rows: a product with so few spends most of its time on reading the matrix
-ROWS = 16  # of a matrix that are multiplied at a time with a few rows
+ROWS = 8  # of a matrix that are multiplied at a time with a few rows
 COLUMNS = 1 << 10  # of a transposed matrix that are multiplied at a time with one row
 TALL = 1 << 7  # rows from which on threads share the rows; below, each takes columns of the matrix and reads only those
 
@@ -29,15 +33,20 @@ def accepts(*arrays) -> str | None:
 def over(body, rows: slice, width: int) -> list:
     """[body(piece), ...] for slices that cover these rows of `width` elements, each of about PIECE elements."""
     step = max(1, PIECE // max(1, width))
-    results = []
-    for start in range(rows.start, rows.stop, step):
-        stop = min(start + step, rows.stop)
-        results.append(body(slice(start, stop)))
-    return results
+    return [body(piece) for piece in in_steps(rows, step)]
+
+
+def in_steps(whole: slice, step: int) -> Iterator[slice]:
+    """Slices of `step` numbers, the last one shorter, that cover this slice."""
+    for start in range(whole.start, whole.stop, step):
+        yield slice(start, min(start + step, whole.stop))
 
 
 def share_over(body, n: int, width: int) -> list:
-    """The same for n rows of `width` elements, which are first divided among the threads."""
+    """The same for n rows of `width` elements; if they are many, they are first divided among the threads."""
+    everything = slice(0, n)
+    if n * width < PASSES:
+        return over(body, everything, width)
 
     def part(rows):
         return over(body, rows, width)
@@ -63,10 +72,8 @@ def product(x, w, out):
     One row is multiplied at the speed of memory. For more rows BLAS first copies w into a layout of its own, but not
     where w is small; so for a few rows w is passed to it in pieces.
     """
-    n = len(x)
-    few = 1 < n <= FEW
-    transposed = w.strides[0] < w.strides[1]  # as the weights of the head are
-    if few and transposed:
+    few = 1 < len(x) <= FEW
+    if few and is_transposed(w):
         _product_by_columns(x, w, out)
     elif few and len(w) % ROWS == 0:
         _product_by_rows(x, w, out)
@@ -75,16 +82,33 @@ def product(x, w, out):
     return out
 
 
+def product_of_few(x, w):
+    """x (N,I), w (I,O) -> x w (N,O), for a few rows: a thread reads some rows of w; its products are one term of out"""
+    step = ROWS if len(w) % ROWS == 0 else 1
+
+    def part(groups):
+        inputs = slice(groups.start * step, groups.stop * step)
+        term = np.empty((len(x), w.shape[1]), x.dtype)
+        return product(x[:, inputs], w[inputs], term)
+
+    terms = share(part, len(w) // step, work=products(len(x), w))
+    return functools.reduce(np.add, terms)
+
+
+def is_transposed(w):
+    """Is each column of w, and not each row, in one piece of memory, as of the weights of the head?"""
+    return w.strides[0] < w.strides[1]
+
+
 def _product_by_columns(x, w, out):
-    """The same, some columns of w at a time."""
+    """The product, some columns of w at a time."""
     step = COLUMNS // len(x)
-    for start in range(0, w.shape[1], step):
-        columns = slice(start, start + step)
+    for columns in in_steps(slice(0, w.shape[1]), step):
         np.matmul(x, w[:, columns], out=out[:, columns])
 
 
 def _product_by_rows(x, w, out):
-    """The same, ROWS rows of w at a time: the products of these are summed."""
+    """The product, ROWS rows of w at a time: the products of these are summed."""
     x_parts = x.reshape(len(x), -1, ROWS)
     x_parts = x_parts.swapaxes(0, 1)
     w_parts = w.reshape(-1, ROWS, w.shape[1])

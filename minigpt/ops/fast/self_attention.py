@@ -8,16 +8,15 @@ import numpy as np
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops import masks
-from minigpt.ops.fast.attention import Rules, attend, attend_backward
+from minigpt.ops.fast.attention import Rules, attend, attend_backward, split
 from minigpt.ops.fast.pieces import accepts
 
 
 class SelfAttentionCache(NamedTuple):
-    heads: Array
+    heads: tuple[Array, Array, Array]
     out: Array
     lse: Array
     rules: Rules
-    scale: float
     bias_shape: tuple[int, ...] | None
 
 
@@ -46,39 +45,31 @@ def self_attention_forward(
 
     Kept are q times the scale, k and v of each head, out and lse.
     """
-    b, _, columns = qkv.shape
-    scale = _scale(scale, columns // 3 // n_head)
+    scale = _scale(scale, qkv.shape[-1] // 3 // n_head)
     if past is not None:
         return _beside_past(qkv, n_head, scale, bias, mask, *past), None
-    heads = _split(qkv, n_head, parts=3)
-    q, k, v = heads
-    q *= scale
-    rules = _rules(n_head, mask is None, mask, bias, rate, key)
-    out, lse = attend(q, k, v, rules)
-    out = _merge(out[None], b)
-    cache = SelfAttentionCache(heads, out, lse, rules, scale, _shape_of(bias))
+    q, k, v = split(qkv, n_head, parts=3)
+    rules = _rules(scale, mask is None, mask, bias, rate, key)
+    out, lse, heads = attend(q, k, v, rules)
+    cache = SelfAttentionCache(heads, out, lse, rules, _shape_of(bias))
     return out, cache if grad else None
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
     """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
-    heads, out, lse, rules, scale, bias_shape = cache
-    (do,) = _split(dout, rules.n_head, parts=1)
-    delta = _delta(dout, out, lse, rules.n_head)
-    dheads = np.empty_like(heads)
-    dbias = attend_backward(do, delta, lse, heads, dheads, rules)
-    dheads[0] *= scale
-    dqkv = _merge(dheads, len(dout))
+    heads, out, lse, rules, bias_shape = cache
+    b, t, c = dout.shape
+    dqkv = np.empty((b, t, 3 * c), dout.dtype)
+    dheads = split(dqkv, lse.shape[1], parts=3)
+    dbias = attend_backward(dout, out, lse, heads, dheads, rules)
     return dqkv, _in_shape(dbias, bias_shape)
 
 
 class CrossAttentionCache(NamedTuple):
-    q: Array
-    heads: Array
+    heads: tuple[Array, Array, Array]
     out: Array
     lse: Array
     rules: Rules
-    scale: float
     bias_shape: tuple[int, ...] | None
 
 
@@ -96,30 +87,24 @@ def cross_attention_forward(
     q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
 ):  # fmt: skip
     """q (B,T,C), kv (B,S,2C), [bias (B,NH,T,S)] -> out (B,T,C)"""
-    b, _, c = q.shape
-    scale = _scale(scale, c // n_head)
-    (q,) = _split(q, n_head, parts=1)
-    q *= scale
-    heads = _split(kv, n_head, parts=2)
-    rules = _rules(n_head, False, mask, bias, rate, key)
-    out, lse = attend(q, *heads, rules)
-    out = _merge(out[None], b)
-    cache = CrossAttentionCache(q, heads, out, lse, rules, scale, _shape_of(bias))
+    scale = _scale(scale, q.shape[-1] // n_head)
+    rules = _rules(scale, False, mask, bias, rate, key)
+    k, v = split(kv, n_head, parts=2)
+    out, lse, heads = attend(split(q, n_head), k, v, rules)
+    cache = CrossAttentionCache(heads, out, lse, rules, _shape_of(bias))
     return out, cache if grad else None
 
 
 def cross_attention_backward(dout, cache: CrossAttentionCache):
     """dout (B,T,C) -> dq (B,T,C), dkv (B,S,2C), [dbias (B,NH,T,S)]"""
-    q, heads, out, lse, rules, scale, bias_shape = cache
-    b = len(dout)
-    (do,) = _split(dout, rules.n_head, parts=1)
-    delta = _delta(dout, out, lse, rules.n_head)
-    dq = np.empty_like(q)
-    dheads = np.empty_like(heads)
-    dbias = attend_backward(do, delta, lse, (q, *heads), (dq, *dheads), rules)
-    dq *= scale
-    dq = _merge(dq[None], b)
-    dkv = _merge(dheads, b)
+    heads, out, lse, rules, bias_shape = cache
+    b, t, c = dout.shape
+    n_head = lse.shape[1]
+    keys = heads[1].shape[2]
+    dq = np.empty((b, t, c), dout.dtype)
+    dkv = np.empty((b, keys, 2 * c), dout.dtype)
+    dk, dv = split(dkv, n_head, parts=2)
+    dbias = attend_backward(dout, out, lse, heads, (split(dq, n_head), dk, dv), rules)
     return dq, dkv, _in_shape(dbias, bias_shape)
 
 
@@ -167,39 +152,12 @@ def _beside_past(qkv, n_head, scale, bias, mask, k_past, v_past):
     return out.swapaxes(1, 2).reshape(b, t, -1)
 
 
-def _split(x, n_head, parts):
-    """x (B,T,parts C) -> (parts, B NH, T, D), a copy: the columns of each head become a matrix of their own."""
-    b, t, c = x.shape
-    size = c // parts // n_head
-    packed = x.reshape(b, t, parts, n_head, size)
-    heads = packed.transpose(2, 0, 3, 1, 4)
-    return heads.copy().reshape(parts, b * n_head, t, size)
-
-
-def _merge(heads, b):
-    """heads (parts, B NH, T, D) -> (B,T,parts C): undoes _split."""
-    parts, n, t, size = heads.shape
-    split = heads.reshape(parts, b, n // b, t, size)
-    packed = split.transpose(1, 3, 0, 2, 4)
-    return packed.reshape(b, t, -1)
-
-
-def _delta(dout, out, lse, n_head):
-    """dout and out (B,T,C) -> (N,T,1): their product in each head."""
-    b, t, c = dout.shape
-    split = b, t, n_head, c // n_head
-    dheads = dout.reshape(split)
-    heads = out.reshape(split)
-    delta = np.vecdot(dheads, heads)
-    return delta.swapaxes(1, 2).reshape(lse.shape)
-
-
-def _rules(n_head, causal, mask, bias, rate, key) -> Rules:
+def _rules(scale, causal, mask, bias, rate, key) -> Rules:
     if not rate:
         key = None
     mask = _with_four_axes(mask)
     bias = _with_four_axes(bias)
-    return Rules(n_head, causal, mask, bias, rate, key)
+    return Rules(scale, causal, mask, bias, rate, key)
 
 
 def _with_four_axes(array):
