@@ -453,18 +453,19 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 # has 64 *queries*, and they meet all their keys at once. So each row is complete, and an ordinary
 # softmax is enough. `_exp(e)` puts exp(e) in the place of the scores e and returns the sum of each
 # row. It subtracts no m, so lse is just log z; this is kept. Where a sum is too large or too small
-# for that, `_exp_shifted` subtracts m and puts m + log z into `log_z`.
+# for that, `_exp_shifted` subtracts m and puts m + log z into `log_z`. `q_g`, `k_g` and `v_g` are
+# the heads that one thread computes; `out_heads` is where their output belongs.
 #
 #     # minigpt/ops/fast/attention.py
 #     z = _exp(e)
 #     ...
 #     np.log(z, out=log_z)
 #     if not np.abs(log_z).max() < SAFE:
-#         e = _scores(q, k, rules, tile)
+#         e = _scores(q_g, k_g, rules, tile)
 #         z = _exp_shifted(e, log_z)
 #     ...
-#     np.matmul(e, v[g, seen], out=o)
-#     o /= z
+#     o = e @ v_g[:, :, seen]
+#     np.divide(o, z, out=out_heads[*g, rows])
 #
 # On a GPU a tile must fit into a very small memory close to the arithmetic (lesson 21), so keys
 # come in tiles too, 16 at a time, and the online softmax is needed. These lines are C. `wide` is

@@ -738,14 +738,15 @@ plot.save(figure, "23_amdahl.png")
 #     mpirun -n 2 minigpt train --data my_text.txt
 #
 # starts two processes that divide each batch as in section 2: the normalizer of the whole batch,
-# and one key, from which each process takes its rows. `Ranks` knows which rows these are, and adds
-# the gradients with MPI's all-reduce, before clipping:
+# and one key, from which each process takes its rows. (On one machine `minigpt train --processes 2`
+# does the same without MPI: the processes add their gradients in memory that they share.) `Ranks`
+# knows which rows these are, and adds the gradients with MPI's all-reduce, before clipping:
 #
 #     # minigpt/device/parallel.py
 #     share = batch // self.size
 #     return slice(self.rank * share, (self.rank + 1) * share)
 #     ...
-#     mine = np.ascontiguousarray(arrays.to_numpy(array))
+#     mine = np.ascontiguousarray(to_numpy(array))
 #     total = np.empty_like(mine)
 #     self.comm.Allreduce(mine, total)
 #

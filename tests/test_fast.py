@@ -9,6 +9,7 @@ import os
 import threading
 import time
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -528,3 +529,11 @@ def test_an_update_has_the_same_bits_for_every_size_of_piece(optimizer, small_pi
         rule.step(0.1), rule.step(0.01)
         results.append(snapshot([p.data for p in model.parameters()]))
     assert all(same(results[0], other) for other in results[1:])
+
+
+def test_a_library_that_keeps_its_own_number_of_threads_is_named(monkeypatch, set_threads):
+    stubborn = SimpleNamespace(num_threads=8, internal_api="accelerate", set_num_threads=lambda number: None)
+    monkeypatch.setattr(threads, "_libraries", lambda: [stubborn])
+    with pytest.warns(UserWarning, match="--threads 2: accelerate, .* goes on with 8"):
+        set_threads(2)
+    monkeypatch.undo()

@@ -18,7 +18,7 @@ from minigpt.jobs.evaluate import TASKS, EvaluateOptions
 from minigpt.jobs.option_fields import REQUIRED, argument, option
 from minigpt.jobs.pretrain import PretrainOptions, prepare
 
-EVERYWHERE = {"help", "threads"}  # belong to the process, not to a job
+EVERYWHERE = {"help", "threads", "processes"}  # belong to the process, not to a job
 NOT_ON_THE_COMMAND_LINE: set[tuple[str, str]] = set()  # (command, field)
 
 

@@ -176,7 +176,8 @@ def test_between_gpus_it_is_nccl_that_adds(monkeypatch):
     cuda = SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=lambda: 2), nccl=nccl,
                            get_current_stream=lambda: SimpleNamespace(ptr=5))  # fmt: skip
     cupy = SimpleNamespace(
-        cuda=cuda, ndarray=OnGpu, empty_like=np.empty_like, ascontiguousarray=lambda a: a.copy().view(OnGpu)
+        cuda=cuda, ndarray=OnGpu, empty_like=np.empty_like, ascontiguousarray=lambda a: a.copy().view(OnGpu),
+        concatenate=lambda arrays: np.concatenate(arrays).view(OnGpu),
     )
     monkeypatch.setattr(gpu, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "cupy", cupy)

@@ -17,7 +17,7 @@ class Command(NamedTuple):
 
     examples: command lines that its help shows, without the word `minigpt`. takes: where the dataclass of its options
     is. does: where the function is that takes these options; or a function here, which takes what argparse has found
-    and returns the exit status.
+    and returns the exit status. shared: may several processes do it together?
     """
 
     name: str
@@ -25,6 +25,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...]
     takes: str
     does: str | Callable[[Namespace], int | None]
+    shared: bool = False
 
     def options(self) -> type:
         """The dataclass of its options."""
@@ -61,7 +62,7 @@ def train(found: Namespace) -> int:
     from minigpt.jobs.pretrain import PretrainOptions, train
 
     values = given(PretrainOptions, found)
-    with started(found.threads) as ranks:
+    with started(found.threads, found.processes, found.words) as ranks:
         job = train(PretrainOptions(**values), ranks, named=values)
     return 0 if job.finished else STATUS + job.stopped_by
 

@@ -86,8 +86,9 @@ TRAIN = Command(
         "train --model gpt2 --data pydocs --tokenizer bpe:4096 --steps 3000",
         f"train --resume --out {RUN}",
         "train --model gpt2 --compare",
+        "train --processes 2",
     ),
-    "minigpt.jobs.pretrain:PretrainOptions", command.train,
+    "minigpt.jobs.pretrain:PretrainOptions", command.train, shared=True,
 )  # fmt: skip
 
 SAMPLE = Command(

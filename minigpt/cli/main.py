@@ -67,6 +67,11 @@ def _add_command(commands, command: Command, words: Sequence[str] | None) -> Non
     below.add_argument(
         "--threads", type=whole_number, metavar="N", help="threads for matrix products (default: all cores)"
     )
+    if command.shared:
+        below.add_argument(
+            "--processes", type=whole_number, metavar="N",
+            help="processes of this machine that share every batch (default: this one alone)",
+        )  # fmt: skip
     if words is None or command.name in words:
         add_options(below, command.options())
 
@@ -84,6 +89,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         check_spelling(words)
         found = parser(words).parse_args(words)
+        found.words = words
         return _run(found)
     except InputError as error:
         message = str(error)
@@ -118,15 +124,29 @@ def _run(found: argparse.Namespace) -> int:
     from minigpt.device.parallel import processes
     from minigpt.device.threads import set_threads
 
-    if found.threads is not None:
-        set_threads(found.threads)
     if processes() > 1 and found.command != "train":
         raise InputError(f"minigpt {found.command} runs as one process: only minigpt train shares its work")
     with readable_errors(), warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        if found.threads is not None:
+            set_threads(found.threads)
+        _say_if_crowded(found)
         status = found.run(found)
         sys.stdout.flush()
     return status or 0
+
+
+def _say_if_crowded(found: argparse.Namespace) -> None:
+    """Warn where more threads were wanted than there are cores; one of several processes leaves that to the first."""
+    from minigpt.device import local
+    from minigpt.device.parallel import cores
+
+    size = getattr(found, "processes", None) or 1
+    wanted = size * (found.threads or 1)
+    if wanted > cores() and local.PLACE not in os.environ:
+        given = f"--processes {size}" if size > 1 else ""
+        given += f" --threads {found.threads}" if found.threads else ""
+        warnings.warn(f"{given.strip()} on {cores()} cores: they take turns, which is slower", stacklevel=2)
 
 
 def _show_warning(message: Warning, *place) -> None:

@@ -64,6 +64,8 @@ def _check_options(name: str, command: Command, words: Sequence[str]) -> None:
 def _options_of(command: Command) -> dict[str, bool]:
     """{option: does it take a value?}"""
     found = dict(EVERYWHERE)
+    if command.shared:
+        found["--processes"] = True
     for field in dataclasses.fields(command.options()):
         if field.metadata["about"].positional:
             continue

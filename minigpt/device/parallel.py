@@ -2,27 +2,30 @@
 
 Every process holds the whole model. Each takes its rows of every batch and divides its loss by the number of targets
 of the whole batch; so the gradients only have to be added, and then all make the same update. What dropout drops does
-not depend on the process (see ops/random_keys.py). Messages are sent by mpi4py; between GPUs by NCCL, through CuPy.
+not depend on the process (see ops/random_keys.py). Messages are sent by mpi4py, or through memory that the processes
+of one machine share (see local.py); between GPUs by NCCL, through CuPy.
 """
 
 import atexit
+import collections
 import contextlib
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from minigpt.device import arrays, gpu
-from minigpt.device.arrays import Array
+from minigpt.device import gpu, local
+from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
 from minigpt.device.threads import set_threads
 from minigpt.errors import InputError
 
 # environment variables in which mpirun gives the number of processes
 LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+SMALL = 1 << 15  # bytes: gradients below are sent together
 GRACE = 2.0  # seconds that the first process has to report an error, before another process does
 
 
@@ -65,10 +68,30 @@ class Ranks:
         return slice(self.rank * share, (self.rank + 1) * share)
 
     def sum(self, arrays: Iterable[Array]) -> None:
-        """Each array becomes, in place, its sum over the processes; the same bits in each of them."""
-        if self.size > 1:
-            for array in arrays:
+        """Each array becomes, in place, its sum over the processes; the same bits in each of them.
+
+        Small ones are sent together: a message of a few bytes takes as long as one of many.
+        """
+        if self.size == 1:
+            return
+        small = collections.defaultdict(list)  # device and dtype -> arrays
+        for array in arrays:
+            if array.nbytes < SMALL:
+                small[device_of(array), array.dtype].append(array)
+            else:
                 array[...] = self._all_reduce(array)
+        for alike in small.values():
+            self._sum_together(alike)
+
+    def _sum_together(self, arrays: list[Array]) -> None:
+        """The same for arrays of one device and one dtype, as one message."""
+        xp = array_module(arrays[0])
+        total = self._all_reduce(xp.concatenate([array.reshape(-1) for array in arrays]))
+        start = 0
+        for array in arrays:
+            part = total[start : start + array.size]
+            array[...] = part.reshape(array.shape)
+            start += array.size
 
     def total(self, number: float) -> float:
         """The sum of a number over the processes."""
@@ -89,13 +112,13 @@ class Ranks:
                     raise InputError(f"the processes disagree: {name} is {where}")
 
     def _all_reduce(self, array: Array) -> Array:
-        device = arrays.device_of(array)
+        device = device_of(array)
         if device == "cuda" and self._nccl():
             return self._nccl()(array)
-        mine = np.ascontiguousarray(arrays.to_numpy(array))
+        mine = np.ascontiguousarray(to_numpy(array))
         total = np.empty_like(mine)
         self.comm.Allreduce(mine, total)
-        return arrays.to_device(total, device)
+        return to_device(total, device)
 
     def _nccl(self) -> Any:
         """A function that sums an array over the GPUs; False where there are not enough of them, or no NCCL."""
@@ -109,29 +132,38 @@ ALONE = Ranks()
 
 
 @contextlib.contextmanager
-def started(threads: int | None = None):
-    """The processes that mpirun has started, or this one alone: `with started() as ranks: ...`.
+def started(threads: int | None = None, size: int | None = None, words: Sequence[str] = ()):
+    """The processes that mpirun has started, or `size` processes of this machine: `with started() as ranks: ...`.
 
     Only the first one prints. If one fails all end, and that one reports its error. threads: for each process; None:
-    the cores of this machine are divided among its processes, unless mpirun has done that. Raises InputError where
-    mpirun has started several processes and mpi4py is not installed.
+    the cores of this machine are divided among its processes, unless mpirun has done that. size: this one and others
+    that run the command line `words`. Raises InputError where mpirun has started several processes and mpi4py is not
+    installed, or where both mpirun and size are given.
     """
-    ranks = Ranks(_world())
-    if ranks.size == 1:
-        yield ALONE
-        return
-    gpu.use_device(ranks.place)
-    set_threads(threads or _fair_threads(ranks.here))
-    try:
-        with contextlib.nullcontext() if ranks.first else _silence():
-            yield ranks
-    except BaseException as error:
-        if not ranks.first:  # where all have failed in the same way, the first one ends this sleep
-            time.sleep(GRACE)
-            print(f"in process {ranks.rank}:", end=" ", file=sys.stderr, flush=True)
-        status = 130 if isinstance(error, KeyboardInterrupt) else 2
-        atexit.register(ranks.comm.Abort, status)
-        raise
+    with contextlib.ExitStack() as stack:
+        if size is not None and processes() > 1:
+            raise InputError(f"mpirun has started several processes: leave out --processes {size}")
+        comm = _world() or local.joined()
+        if comm is None and size is not None:
+            comm = stack.enter_context(local.started(words, size))
+        ranks = Ranks(comm)
+        if ranks.size == 1:
+            yield ALONE
+            return
+        gpu.use_device(ranks.place)
+        set_threads(threads or _fair_threads(ranks.here))
+        try:
+            with contextlib.nullcontext() if ranks.first else _silence():
+                yield ranks
+        except SystemExit:  # another process has ended, and reports why
+            raise
+        except BaseException as error:
+            if not ranks.first:  # where all have failed in the same way, the first one ends this sleep
+                time.sleep(GRACE)
+                print(f"in process {ranks.rank}:", end=" ", file=sys.stderr, flush=True)
+            status = 130 if isinstance(error, KeyboardInterrupt) else 2
+            atexit.register(ranks.comm.Abort, status)
+            raise
 
 
 def _fair_threads(processes_here: int) -> int:

@@ -6,6 +6,7 @@ import os
 import queue
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 
 from minigpt.errors import InputError
@@ -29,13 +30,17 @@ def keep_freed_memory() -> None:
 def set_threads(number: int) -> None:
     """Let matrix products, and work that `share` divides, use this many threads.
 
-    Raises InputError for a number below 1.
+    Raises InputError for a number below 1. Warns where NumPy's library for products does not keep to it.
     """
     global _threads
     if number < 1:
         raise InputError(f"--threads {number}: give 1 or more")
     _threads = number
     _limit_products(number)
+    for library in _libraries():
+        if library.num_threads != number:
+            what = f"{library.internal_api}, NumPy's library for matrix products, goes on with {library.num_threads}"
+            warnings.warn(f"--threads {number}: {what}", stacklevel=2)
 
 
 def threads() -> int:
