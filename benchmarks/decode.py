@@ -5,7 +5,8 @@
 
 Both sides have the same random weights and must write the same tokens: 64 after a prompt of 32, for one text and for
 eight. Times are whole calls, the reading of the prompt included. The limit is the time to read every weight once that a
-token needs, by products with a vector, in the same run: no token of one text can come sooner.
+token needs, by products with a vector, in the same run: no token of one text can come sooner. Beside it stands the time
+of the products of one row for each text with these weights, as the fast operations make them, alone.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import time
 import machine
 import numpy as np
 
-from minigpt import GPT2
+from minigpt import GPT2, ops
 from minigpt.device.threads import set_threads, share
 
 PROMPT, NEW = 32, 64
@@ -70,11 +71,16 @@ def theirs(threads: int, sizes: dict, batch: int):
     return write
 
 
+def matrices_of(sizes: dict) -> list[np.ndarray]:
+    """The matrices (I,O) that a token needs: those of the layers, and that of the head."""
+    named = [(name, p.data) for name, p in model_of(sizes).named_parameters() if p.data.ndim == 2]
+    return [w.T if name == "wte.weight" else w for name, w in named if name != "wpe.weight"]
+
+
 def reading(threads: int, sizes: dict):
     """A function that reads each matrix that a token needs once, on all threads."""
     set_threads(threads)
-    named = model_of(sizes).named_parameters()
-    matrices = [p.data for name, p in named if p.data.ndim == 2 and name != "wpe.weight"]
+    matrices = [w if w.flags.c_contiguous else w.T for w in matrices_of(sizes)]
     vectors = {w.shape[1]: np.ones(w.shape[1], w.dtype) for w in matrices}
 
     def read():
@@ -84,12 +90,26 @@ def reading(threads: int, sizes: dict):
     return read
 
 
+def products(threads: int, sizes: dict, batch: int):
+    """A function that multiplies one row for each text with these matrices, and does nothing else."""
+    set_threads(threads)
+    matrices = matrices_of(sizes)
+    rows = {len(w): np.ones((batch, len(w)), w.dtype) for w in matrices}
+
+    def multiply():
+        for w in matrices:
+            ops.linear_forward(rows[len(w)], w)
+
+    return multiply
+
+
 def compare(threads: int, sizes: dict, batch: int, pairs: int) -> dict[str, dict]:
     """Rows for one size of batch, in seconds."""
     sides = {
         "transformers": machine.Apart(theirs, threads, sizes, batch),
         "minigpt": machine.Apart(ours, threads, sizes, batch),
         "read": machine.Apart(reading, threads, sizes),
+        "products": machine.Apart(products, threads, sizes, batch),
     }
     times = machine.in_turn(sides, pairs)
     tokens, of_a_step = zip(*sides["minigpt"].results[-pairs:], strict=True)
@@ -100,6 +120,8 @@ def compare(threads: int, sizes: dict, batch: int, pairs: int) -> dict[str, dict
     return {
         f"batch {batch}: transformers / minigpt": machine.ratio(times["transformers"], times["minigpt"]),
         f"batch {batch}: a token of minigpt / reading": machine.ratio(of_a_step, times["read"]),
+        f"batch {batch}: a token of minigpt / its products": machine.ratio(of_a_step, times["products"]),
+        f"batch {batch}: its products / reading": machine.ratio(times["products"], times["read"]),
         f"batch {batch}: tokens per second": {side: batch * NEW / statistics.median(times[side]) for side in WRITERS},
     }
 

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three operations, once, no file")
     options = parser.parse_args()
     set_threads(options.threads)
-    rows, before = {}, machine.load()
+    rows = {}
     for name in [*ops.names, "models"][: 3 if options.quick else None]:
         tensors = [result for results in trials(name) for result in results]
         times = machine.in_turn({name: lambda name=name: trials(name)}, 1 if options.quick else options.runs)[name]
@@ -39,8 +39,7 @@ def main() -> None:
     columns = ("tensors", "worst error", "seconds", "from", "to")
     rows["all"] = {column: sum(row[column] for row in rows.values()) for column in columns if column != "worst error"}
     print(machine.table(rows, columns))
-    load = f"{before} to {machine.load()} processes that want a core"
-    machine.save("gradcheck", rows, options.threads, options.quick, load=load)
+    machine.save("gradcheck", rows, options.threads, options.quick)
 
 
 if __name__ == "__main__":

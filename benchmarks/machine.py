@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import minigpt  # noqa: F401 - before NumPy: it says how long BLAS's threads wait
+from minigpt.device import local
+from minigpt.device.parallel import Ranks
 
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "tiktoken", "cupy-cuda12x", "cupy-cuda13x")
@@ -33,9 +35,38 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def load() -> str:
-    """How many processes of this machine wanted a core in the last minute, this one included, where it can be told."""
-    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+def busy() -> float:
+    """How many cores others keep busy, while this process sleeps for half a second; 0 where it cannot be told."""
+    before = _used()
+    time.sleep(0.5)
+    return round((_used() - before) / 0.5, 1)
+
+
+def least_busy(looks: int = 4) -> float:
+    """The least of a few looks: what just ends, such as the benchmark before this one, is not counted."""
+    found = busy()
+    for _ in range(looks - 1):
+        if found <= 0.2:
+            break
+        found = min(found, busy())
+    return found
+
+
+def _used() -> float:
+    """Seconds of all cores that were used since the machine was started."""
+    try:
+        first = Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0]
+    except OSError:
+        return 0.0
+    user, nice, system, _, _, interrupt, soft_interrupt, stolen, *_ = (int(word) for word in first.split()[1:])
+    return (user + nice + system + interrupt + soft_interrupt + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+_IS_FIRST = multiprocessing.current_process().name == "MainProcess"  # and not one that a benchmark has started
+_IS_BENCHMARK = Path(sys.argv[0]).resolve().parent == RESULTS.parent.resolve()
+BUSY = least_busy() if _IS_FIRST and _IS_BENCHMARK else 0.0  # before the work begins
+if BUSY > 0.2:
+    print(f"this machine is busy: others use {BUSY} cores. What is measured now is marked so")
 
 
 def versions() -> dict[str, str]:
@@ -63,18 +94,27 @@ def table(rows: dict[str, dict], columns) -> str:
 def save(name: str, rows: dict, threads: int, quick: bool = False, **more: str) -> Path | None:
     """Write rows to `results/NAME.json`, keeping rows of earlier runs that were not measured again.
 
+    What was measured on another processor and is measured again moves to "elsewhere".
+
     quick: it was only a look, and nothing is written. more: what else the figures depend on.
     """
     if quick:
         return print(f"{processor()}, {threads} threads, {versions()} {more or ''}\na quick look: nothing is written")
     path = RESULTS / f"{name}.json"
-    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"rows": {}}
     about = {"date": datetime.date.today().isoformat(), "processor": processor()}
-    about |= {"threads": threads, "versions": versions()} | more
-    rows = before | {key: row | {"measured": about} for key, row in rows.items()}
+    about |= {"threads": threads, "busy": BUSY, "versions": versions()} | more
+    elsewhere = kept.get("elsewhere", {})
+    for key, row in rows.items():
+        old = kept["rows"].get(key, {}).get("measured", about)
+        if old["processor"] != about["processor"]:  # a row for each processor
+            elsewhere.setdefault(old["processor"], {})[key] = kept["rows"][key]
+        kept["rows"][key] = row | {"measured": about}
+    if elsewhere:
+        kept["elsewhere"] = elsewhere
     path.parent.mkdir(exist_ok=True)
     beside = path.with_suffix(".new")  # who is ended while it is written keeps what there was
-    beside.write_text(json.dumps({"rows": rows}, indent=2) + "\n", encoding="utf-8")
+    beside.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     beside.replace(path)
     print(f"{processor()}, {threads} threads, {versions()} {more or ''}\nwritten to {path}")
     return path
@@ -122,6 +162,28 @@ class Apart:
     def __del__(self):
         self.connection.close()
         self.process.join()
+
+
+def in_processes(size: int, build: Callable):
+    """What build(ranks) makes, a function, in this process and in size - 1 copies of it that call it as often.
+
+    ranks: the processes, as `minigpt train --processes` has them.
+    """
+    path = local.meeting_place(size)
+    rank = 0
+    for other in range(1, size):
+        if os.fork() == 0:
+            rank = other
+            break
+    ranks = Ranks(local.Local(path, rank, size))  # here each waits for the others
+    function = build(ranks)
+    try:
+        while rank:
+            function()
+    except SystemExit:  # the first one has ended
+        os._exit(0)
+    path.unlink()
+    return function
 
 
 def _serve(connection, build: Callable, args) -> None:

@@ -6,7 +6,8 @@
 
 GPT-2 with 4 layers, 4 heads, width 128 and context 64, on batches of 12 windows of characters (input.txt is
 tinyshakespeare); AdamW and nanoGPT's schedule; no dropout. Ours is `minigpt train` itself: it also reads the text,
-keeps the best model and everything to go on from, and writes samples. PyTorch starts from the same weights, sees the
+keeps the best model and everything to go on from, and writes samples. "processes" is the same with
+`--processes`, one for each core. PyTorch starts from the same weights, sees the
 same batches, and judges itself as often, on the same windows of the whole validation split; it keeps nothing.
 """
 
@@ -21,23 +22,29 @@ import machine
 import numpy as np
 
 from minigpt import GPT2, data
+from minigpt.device.parallel import ALONE, Ranks
 from minigpt.device.threads import set_threads
-from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, rate
+from minigpt.jobs.pretrain import PretrainOptions, loop, prepare_on, rate
 
 SHAPE = {"model": "gpt2", "layers": 4, "heads": 4, "embd": 128, "context": 64, "batch": 12, "tokenizer": "char"}
 SCHEDULE = {"lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "dropout": 0.0}
 
 
-def ours(threads: int, options: PretrainOptions):
+def ours(threads: int, options: PretrainOptions, ranks: Ranks = ALONE):
     """A function that is `minigpt train`, in a folder that is thrown away; it returns the last validation loss."""
     set_threads(threads)
 
     def run() -> float:
-        with thrown_away(options) as job, contextlib.redirect_stderr(io.StringIO()):
+        with thrown_away(options, ranks) as job, contextlib.redirect_stderr(io.StringIO()):
             loop(job)
             return job.run.rows[-1]["val_loss"]
 
     return run
+
+
+def processes(size: int, options: PretrainOptions):
+    """The same in so many processes of one thread."""
+    return machine.in_processes(size, lambda ranks: ours(1, options, ranks))
 
 
 def theirs(threads: int, options: PretrainOptions, compiled: bool):
@@ -81,10 +88,12 @@ def theirs(threads: int, options: PretrainOptions, compiled: bool):
 
 
 @contextlib.contextmanager
-def thrown_away(options: PretrainOptions):
+def thrown_away(options: PretrainOptions, ranks: Ranks = ALONE):
     """The job that these options make, in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        yield prepare(replace(options, out=str(Path(folder) / "run")))
+        out = ranks.gather(str(Path(folder) / "run"))[0]
+        yield prepare_on(ranks, replace(options, out=out))
+        ranks.gather(None)  # no process needs the folder any more
 
 
 def main() -> None:
@@ -101,12 +110,17 @@ def main() -> None:
     given = PretrainOptions(**SHAPE, **SCHEDULE | {"warmup": min(100, steps)}, data=options.data, steps=steps,
                     eval_every=steps if options.quick else None)  # fmt: skip
     sides = {"minigpt": machine.Apart(ours, options.threads, given)}
+    if options.threads > 1:
+        sides["processes"] = machine.Apart(processes, options.threads, given)
     for how in ("eager", "compiled") if options.compile else ("eager",):
         sides[f"PyTorch {how}"] = machine.Apart(theirs, options.threads, given, how == "compiled")
     times = machine.in_turn(sides, pairs)
     losses = {name: side.results[-1] for name, side in sides.items()}
-    rows = {f"{steps} steps: minigpt / {name}": machine.ratio(times["minigpt"], times[name]) for name in sides}
-    del rows[f"{steps} steps: minigpt / minigpt"]
+    rows = {}
+    for name in sides:
+        if name.startswith("PyTorch"):
+            for side in sides.keys() & {"minigpt", "processes"}:
+                rows[f"{steps} steps: {side} / {name}"] = machine.ratio(times[side], times[name])
     rows |= {f"{steps} steps: validation loss of {name}": {"loss": loss} for name, loss in losses.items()}
     print(machine.table(rows, (*machine.RATIO, "loss")))
     machine.save("run", rows, options.threads, options.quick)

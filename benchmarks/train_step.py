@@ -1,23 +1,28 @@
 """One training step of GPT-2 (forward, backward, AdamW) against PyTorch, and against its own matrix products alone.
 
-    python benchmarks/train_step.py             # three shapes against PyTorch, about 10 minutes on two cores
-    python benchmarks/train_step.py --growth    # and how our step grows, one size at a time
+    python benchmarks/train_step.py             # three shapes against PyTorch, about 25 minutes on two cores
+    python benchmarks/train_step.py --beside    # a step beside a process that keeps a core busy, against alone
+    python benchmarks/train_step.py --growth    # how our step grows, one size at a time
     python benchmarks/train_step.py --quick     # a look at it
 
 All sides, each in a process of its own, start from the same weights and see the same batch; their losses are compared.
 The floor is the time of the products of the linear layers, of the head and of the attention over all T x T, forward and
 backward, and of nothing else: NumPy's, on the same threads, given to them by BLAS or by the rows, whichever is faster.
-No dropout, no clipping.
+PyTorch / floor is the ceiling: what a step could gain on PyTorch if it cost no more than these products. "processes"
+are those of `minigpt train --processes`, one for each core. No dropout, no clipping.
 """
 
 import argparse
 import functools
 import statistics
+import subprocess
+import sys
 
 import machine
 import numpy as np
 
 from minigpt import GPT2
+from minigpt.device.parallel import ALONE, Ranks
 from minigpt.device.threads import set_threads, share
 from minigpt.nn.optim import AdamW
 
@@ -31,20 +36,27 @@ NAMES = ("n_layer", "n_head", "n_embd", "n_positions", "vocab_size")
 LR = 1e-4
 
 
-def ours(threads: int, config, ids, targets):
-    """A function that makes one step with our model and returns the loss."""
+def ours(threads: int, config, ids, targets, ranks: Ranks = ALONE):
+    """A function that makes one step with our model and returns the loss. ranks: processes that share the batch."""
     set_threads(threads)
     model = GPT2(config)
     optimizer = AdamW(model.named_parameters())
+    rows = ranks.rows(len(ids))
 
     def step() -> float:
         model.zero_grad()
-        loss, cache = model.loss(ids, targets)
+        loss, cache = model.loss(ids[rows], targets[rows], normalizer=targets.size)
         model.loss_backward(cache)
+        ranks.sum(parameter.grad for parameter in model.parameters())
         optimizer.step(LR)
-        return float(loss)
+        return ranks.total(loss)
 
     return step
+
+
+def processes(size: int, config, ids, targets):
+    """The same with `size` processes of one thread each, as `minigpt train --processes` has them."""
+    return machine.in_processes(size, lambda ranks: ours(1, config, ids, targets, ranks))
 
 
 def theirs(threads: int, config, ids, targets, compiled: bool):
@@ -110,23 +122,69 @@ def floor(threads: int, config, batch: int, time: int, by_rows: bool):
     return multiply_all
 
 
-def compare(threads: int, sizes, batch: int, time: int, pairs: int, least: float) -> dict[str, dict]:
-    """A row for each ratio, in seconds."""
+def inputs(sizes, batch: int, time: int) -> tuple:
+    """The configuration of a shape, and a batch of it."""
     config = GPT2.Config(**dict(zip(NAMES, sizes, strict=True)))
-    rng = np.random.default_rng(0)
-    ids, targets = rng.integers(config.vocab_size, size=(2, batch, time))
-    sides = {"minigpt": machine.Apart(ours, threads, config, ids, targets)}
+    ids, targets = np.random.default_rng(0).integers(config.vocab_size, size=(2, batch, time))
+    return config, ids, targets
+
+
+def sides_of(threads: int, given: tuple) -> dict:
+    """Our step and PyTorch's; they compute the same losses."""
+    sides = {"minigpt": machine.Apart(ours, threads, *given)}
     for how in ("eager", "compiled"):
-        sides[f"PyTorch {how}"] = machine.Apart(theirs, threads, config, ids, targets, how == "compiled")
+        sides[f"PyTorch {how}"] = machine.Apart(theirs, threads, *given, how == "compiled")
     losses = {name: [step() for _ in range(3)] for name, step in sides.items()}
     if max(abs(np.subtract(losses["minigpt"], other)).max() for other in losses.values()) > 1e-3:
         raise SystemExit(f"the sides do not compute the same: {losses}")
+    return sides
+
+
+RATIOS = [
+    ("PyTorch eager", "minigpt"), ("PyTorch compiled", "minigpt"), ("minigpt", "floor"), ("PyTorch eager", "floor"),
+    ("PyTorch eager", "processes"), ("processes", "floor"),
+]  # fmt: skip
+
+
+def compare(threads: int, sizes, batch: int, time: int, pairs: int, least: float) -> tuple[dict[str, dict], list]:
+    """A row for each ratio, in seconds; and the seconds of our steps."""
+    given = inputs(sizes, batch, time)
+    sides = sides_of(threads, given)
     for who in ("BLAS", "rows"):
-        sides[f"floor by {who}"] = machine.Apart(floor, threads, config, batch, time, who == "rows")
+        sides[f"floor by {who}"] = machine.Apart(floor, threads, given[0], batch, time, who == "rows")
     times = machine.in_turn(sides, pairs, least)
     times["floor"] = min((times.pop(f"floor by {who}") for who in ("BLAS", "rows")), key=statistics.median)
-    asked = (("PyTorch eager", "minigpt"), ("PyTorch compiled", "minigpt"), ("minigpt", "floor"))
-    return {f"{above} / {below}": machine.ratio(times[above], times[below]) for above, below in asked}
+    sides.clear()
+    if threads > 1:  # apart: while one of several processes waits, PyTorch's threads may stall
+        alone = {"processes": machine.Apart(processes, threads, *given)}
+        times |= machine.in_turn(alone, pairs, least)
+    rows = {}
+    for above, below in RATIOS:
+        if {above, below} <= times.keys():
+            rows[f"{above} / {below}"] = machine.ratio(times[above], times[below])
+    return rows, times["minigpt"]
+
+
+SPIN = "while True: pass"
+
+
+def beside(threads: int, sizes, batch: int, time: int, pairs: int, least: float) -> dict[str, dict]:
+    """Each side's step beside a process that keeps a core busy, over the same step alone."""
+    given = inputs(sizes, batch, time)
+    builds = {"minigpt": (ours, ()), "processes": (processes, ()), "PyTorch eager": (theirs, (False,))}
+    rows = {}
+    for name, (build, more) in builds.items():
+        side = {name: machine.Apart(build, threads, *given, *more)}
+        alone = machine.in_turn(side, pairs, least)[name]
+        spinning = subprocess.Popen([sys.executable, "-c", SPIN])
+        try:
+            there = machine.in_turn(side, pairs, least)[name]
+        finally:
+            spinning.kill()
+            spinning.wait()
+        side.clear()
+        rows[f"{name} beside a busy process / alone"] = machine.ratio(there, alone)
+    return rows
 
 
 def growth(threads: int, pairs: int, quick: bool) -> dict:
@@ -154,19 +212,31 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="NAME", help="shapes whose name begins so")
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--threads", type=int, default=machine.cores())
+    parser.add_argument("--beside", action="store_true", help="only beside a busy process, against alone")
     parser.add_argument("--growth", action="store_true", help="only how our step grows")
     parser.add_argument("--quick", action="store_true", help="one tiny shape, few pairs, no file")
     options = parser.parse_args()
     pairs, rows = 2 if options.quick else options.pairs, {}
+    least = 0.05 if options.quick else 0.5
+    shapes = {name: shape for name, shape in SHAPES.items() if name.startswith(options.only)}
+    columns = machine.RATIO
     if options.growth:
         rows, columns = growth(options.threads, pairs, options.quick), ("seconds", "tokens", "per token")
+    elif options.beside:
+        machine.require("torch")
+        for name, shape in shapes.items():
+            found = beside(options.threads, *shape, pairs, least)
+            rows |= {f"{name}: {what}": row for what, row in found.items()}
     else:
         machine.require("torch")
-        columns = machine.RATIO
-        for name, shape in (QUICK if options.quick else SHAPES).items():
-            if name.startswith(options.only):
-                found = compare(options.threads, *shape, pairs, least=0.05 if options.quick else 0.5)
-                rows |= {f"{name}: {what}": row for what, row in found.items()}
+        for name, shape in (QUICK if options.quick else shapes).items():
+            ours_takes = {}
+            for threads in {1, options.threads}:
+                found, ours_takes[threads] = compare(threads, *shape, pairs, least)
+                shown = f"{name}, one thread" if threads == 1 else name
+                rows |= {f"{shown}: {what}": row for what, row in found.items()}
+            if options.threads > 1:
+                rows[f"{name}: one thread / all"] = machine.ratio(ours_takes[1], ours_takes[options.threads])
     print(machine.table(rows, columns))
     machine.save("train_step", rows, options.threads, options.quick)
 

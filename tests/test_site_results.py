@@ -37,7 +37,8 @@ def script(monkeypatch):
     def in_turn(sides, pairs, *_):
         return {side: [times[side]] * pairs for side in sides}
 
-    times = {"minigpt": 4.0, "transformers": 2.0, "PyTorch eager": 2.0, "read": 1.0}
+    times = {"minigpt": 4.0, "processes": 3.0, "transformers": 2.0, "PyTorch eager": 2.0, "read": 1.0}
+    times["products"] = 2.0
     monkeypatch.setattr(machine, "Apart", StandIn)
     monkeypatch.setattr(machine, "in_turn", in_turn)
     monkeypatch.setattr(machine, "require", lambda *_: None)
@@ -56,18 +57,20 @@ def test_each_side_of_a_pair_has_its_own_name(script, monkeypatch):
     decode = script("decode")
     rows = decode.compare(1, {}, 1, 3) | decode.compare(1, {}, 8, 3)
     said = shown("decode", rows)
-    assert "One text: 16.0 tokens a second here, 32.0 with transformers. 1 of 2 targets met." in said
+    assert "One text: 16.0 tokens a second here, 32.0 with transformers. 2 of 2 targets met." in said
     assert "minigpt: batch 1 16, batch 8 128; transformers: batch 1 32, batch 8 256" in said
     assert "batch 1: transformers / minigpt 0.5, batch 1: a token of minigpt / reading 0.5" in said
 
     run, saved = script("run"), {}
     monkeypatch.setattr(run.machine, "save", lambda name, rows, *_: saved.update(rows))
-    monkeypatch.setattr(sys, "argv", ["run.py", "--data", "none", "--pairs", "3"])
+    monkeypatch.setattr(sys, "argv", ["run.py", "--data", "none", "--pairs", "3", "--threads", "2"])
     monkeypatch.setattr(StandIn, "__init__", lambda self, side, *_: setattr(self, "results", [len(side.__name__)]))
     run.main()
     said = shown("run", saved)
-    assert "A whole run takes 2.00 times as long as in PyTorch; the losses at the end are 4.000 and 6.000." in said
-    assert "time of minigpt / time of PyTorch eager (lower is better). ratio: 2,000 steps with validation 2" in said
+    assert "A whole run takes 1.50 times as long as in PyTorch with a process for each core, and 2.00 times" in said
+    assert "with threads; the losses at the end are 4.000 and 6.000." in said
+    axis = "time of minigpt / time of PyTorch eager (lower is better)"
+    assert f"{axis}. ratio: with a process for each core 1.5, with threads 2" in said
 
 
 def test_recorded_rates_belong_to_the_side_that_was_as_fast():
@@ -85,6 +88,7 @@ RATIOS = {  # results with rows of ratios: what stands above and below in a row'
     "run": "time of minigpt / time of PyTorch eager",
     "train_step": "time of PyTorch / time of minigpt (above 1: minigpt is faster)",
     "bpe": "our time / their time",
+    "two_threads": "time / time of a step with one thread",
 }
 
 

@@ -123,8 +123,18 @@ def page(name: str, drawn: str) -> str:
         machine(rows),
         "## The numbers\n",
         numbers(name, rows),
+        *_elsewhere(name),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _elsewhere(name: str) -> list[str]:
+    """The same on other processors, where it was measured there before."""
+    kept = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    parts = []
+    for processor, rows in kept.get("elsewhere", {}).items():
+        parts += [f"## On another processor: {escaped(processor)}\n", machine(rows), numbers(name, rows)]
+    return parts
 
 
 def raw(text: str) -> str:

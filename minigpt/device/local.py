@@ -24,8 +24,8 @@ PLACE = "MINIGPT_PROCESS"  # environment variable of a process that was started:
 SLOT = 1 << 20  # bytes that a process can say at a time
 LINE = 64  # bytes of a cache line: what two processes write lies in different ones
 LENGTH = 8  # bytes in front of what is said: how long all of it is
-PATIENCE = 2e-3  # seconds that a process looks again and again; after them it sleeps between two looks
-SLEEP = 1e-4
+PATIENCE = 2e-3  # seconds that a process looks again and again; then it sleeps, a little of the time that it waited
+LONGEST = 1e-2  # seconds of a sleep
 CHECK = 1.0  # seconds after which a process that waits looks whether the others are alive
 GRACE = 3.0  # seconds that the others have to end, after the first one has
 
@@ -38,7 +38,7 @@ def started(words: Sequence[str], size: int) -> Iterator["Local"]:
     """
     if size < 1:
         raise InputError(f"--processes {size}: give 1 or more")
-    path = _meeting_place(size)
+    path = meeting_place(size)
     others = []
     try:
         for rank in range(1, size):
@@ -71,7 +71,7 @@ def joined() -> "Local | None":
     return one
 
 
-def _meeting_place(size: int) -> Path:
+def meeting_place(size: int) -> Path:
     """A new file of zeros with room for so many processes, in memory where the system has a folder there."""
     room = (size + 1) * LINE + 2 * size * SLOT
     folders = ["/dev/shm", tempfile.gettempdir()]
@@ -167,15 +167,16 @@ class Local:
         checked = began
         while self._counts.min() < self._round:
             now = time.monotonic()
+            waited = now - began
             if self._ended[0]:
                 raise SystemExit(int(self._ended[0]) - 1)
             if now - checked > CHECK:
                 checked = now
                 self._look_for_the_others()
-            if now - began < PATIENCE and hasattr(os, "sched_yield"):
+            if waited < PATIENCE and hasattr(os, "sched_yield"):
                 os.sched_yield()
             else:
-                time.sleep(SLEEP)
+                time.sleep(min(waited / 20, LONGEST))
         return slots
 
     def _look_for_the_others(self) -> None:
