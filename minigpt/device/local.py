@@ -72,7 +72,10 @@ def joined() -> "Local | None":
 
 
 def meeting_place(size: int) -> Path:
-    """A new file of zeros with room for so many processes, in memory where the system has a folder there."""
+    """A new file of zeros with room for so many processes, in memory where the system has a folder there.
+
+    Raises InputError where there is no room for it.
+    """
     room = (size + 1) * LINE + 2 * size * SLOT
     folders = ["/dev/shm", tempfile.gettempdir()]
     for folder in folders:
