@@ -5,7 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import batch, error, same, small_gpt1, small_gpt2, snapshot
+from helpers import batch, error, small_gpt1, small_gpt2, snapshot
 
 from minigpt import gradcheck, ops
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, Past, accumulate
@@ -238,7 +238,7 @@ def test_a_second_backward_is_refused(module, x):
 @pytest.mark.parametrize(("module", "x"), [p for p in PARTS if p.id in ("attention", "mlp")])
 def test_grad_false_keeps_nothing(module, x):
     out, cache = module.forward(x, grad=False)
-    assert cache == {} and same(snapshot([out]), snapshot([module.forward(x)[0]]))
+    assert cache == {} and error(out, module.forward(x)[0]) < 1e-14  # a few rows may be added in another sequence
     with pytest.raises(ValueError, match=r"made with grad=False"):
         module.backward(out, cache)
 

@@ -1,7 +1,6 @@
 """What all of these files need: pieces that stay in the cache, sums as products, and which arrays are supported."""
 
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -33,13 +32,18 @@ def accepts(*arrays) -> str | None:
 def over(body, rows: slice, width: int) -> list:
     """[body(piece), ...] for slices that cover these rows of `width` elements, each of about PIECE elements."""
     step = max(1, PIECE // max(1, width))
-    return [body(piece) for piece in in_steps(rows, step)]
+    results = []
+    for piece in in_steps(rows, step):
+        results.append(body(piece))
+    return results
 
 
-def in_steps(whole: slice, step: int) -> Iterator[slice]:
+def in_steps(whole: slice, step: int) -> list[slice]:
     """Slices of `step` numbers, the last one shorter, that cover this slice."""
+    slices = []
     for start in range(whole.start, whole.stop, step):
-        yield slice(start, min(start + step, whole.stop))
+        slices.append(slice(start, min(start + step, whole.stop)))
+    return slices
 
 
 def share_over(body, n: int, width: int) -> list:
@@ -62,7 +66,9 @@ def products(n: int, *matrices) -> int:
 
     For a few rows the matrices are read from memory, which takes as long as multiplying them with 16 rows.
     """
-    elements = sum(matrix.size for matrix in matrices)
+    elements = 0
+    for matrix in matrices:
+        elements += matrix.size
     return max(n, 16) * elements // 128
 
 
