@@ -88,12 +88,19 @@ def _effects_sentence(rows: dict) -> str:
 
 
 def _effects_plots(rows: dict) -> list[Plot]:
-    series: dict = {"4x128": {}, "6x384": {}}
-    for name, row in rows.items():
-        model, _, trick = name.partition(" without ")
-        series[model][trick] = ratio_point(row)
+    series = _ratios_by_shape(rows, " without ")
     axis = "time of a step without it / time with all (1: no effect; the line is the range)"
     return [figures.rows("A step without one trick", series, axis, line=1, line_text="no effect")]
+
+
+def _ratios_by_shape(rows: dict, between: str) -> dict[str, dict[str, Point]]:
+    """{shape: {what: point}} of the rows with a ratio, whose names are a shape, `between`, and what was measured."""
+    found: dict = {"4x128": {}, "6x384": {}}
+    for name, row in rows.items():
+        shape, _, what = name.partition(between)
+        if "ratio" in row:
+            found[shape][what] = ratio_point(row)
+    return found
 
 
 def _two_threads_sentence(rows: dict) -> str:
@@ -106,11 +113,7 @@ def _two_threads_sentence(rows: dict) -> str:
 
 
 def _two_threads_plots(rows: dict) -> list[Plot]:
-    series: dict = {"4x128": {}, "6x384": {}}
-    for name, row in rows.items():
-        model, _, what = name.partition(": ")
-        if "ratio" in row:
-            series[model][what] = ratio_point(row)
+    series = _ratios_by_shape(rows, ": ")
     axis = "time / time of a step with one thread (the line is the range)"
     return [figures.rows("Two threads, and two processes", series, axis, line=0.5, line_text="half", start=0.4)]
 

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -164,6 +165,7 @@ class Local:
         """Gives a message of at most SLOT bytes; returns the slots (size,SLOT) of all, when all have given theirs."""
         slots = self._slots[self._round % 2]
         slots[self.rank, : len(message)] = np.frombuffer(message, np.uint8)
+        _fence()
         self._round += 1
         self._counts[self.rank] = self._round
         began = time.monotonic()
@@ -180,6 +182,7 @@ class Local:
                 os.sched_yield()
             else:
                 time.sleep(min(waited / 20, LONGEST))
+        _fence()
         return slots
 
     def _look_for_the_others(self) -> None:
@@ -190,3 +193,17 @@ class Local:
                 raise InputError(f"process {rank} of {self.size} has ended (status {status}) before its work was done")
         if self.rank and os.getppid() != self._parent:
             raise SystemExit(1)
+
+
+_LOCK = threading.Lock()
+
+
+def _fence() -> None:
+    """Keeps what this thread reads and writes before it before what comes after it, for other processors too.
+
+    ARM may exchange the two. What comes before a lock's release stays there, and so does what comes after taking it.
+    """
+    with _LOCK:
+        pass
+    with _LOCK:
+        pass
