@@ -8,10 +8,10 @@ The sides, each in processes of its own, in turn:
     one thread       the whole step
     half             half of the batch, one thread
     halves, apart    two processes at once, half of the batch each, that never wait for each other: what the cores can
-    halves, threads  the same in two threads of one process: what Python's lock takes
+    halves, threads  the same in two threads of one process: what these share, as Python's lock
     two threads      the whole step, as it is
     LayerNorm in two the whole step, where two threads share small passes too
-    BLAS awake       the whole step, where BLAS's own threads wait for their next product for a second, and not at all
+    BLAS awake       the whole step, where BLAS's own threads stay awake for a while after a product
     two processes    the whole step with its gradients added, as `minigpt train --processes 2` makes it
 
 Beside them: what a hand-over takes, how many there are in a step, and how long only one thread works.

@@ -122,9 +122,22 @@ def test_the_first_notices_that_another_is_no_more(tmp_path, monkeypatch):
 
 
 def test_where_there_is_no_room(monkeypatch, tmp_path):
-    monkeypatch.setattr(local.tempfile, "mkstemp", lambda **given: (_ for _ in ()).throw(OSError("full")))
+    def refuse(**given):
+        raise OSError("full")
+
+    monkeypatch.setattr(local.tempfile, "mkstemp", refuse)
     with pytest.raises(InputError, match="--processes 2: no room for a file of"), local.started([], 2):
         raise AssertionError("not reached")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_folder_that_is_full_keeps_no_part_of_a_file(monkeypatch, tmp_path):
+    name = tmp_path / "minigpt-memory"
+    name.touch()
+    monkeypatch.setattr(local.tempfile, "mkstemp", lambda **given: (os.open("/dev/full", os.O_WRONLY), str(name)))
+    with pytest.raises(InputError, match="no room"):
+        local.meeting_place(2)
+    assert not name.exists()
 
 
 @pytest.mark.parametrize("size", [0, -3])

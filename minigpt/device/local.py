@@ -45,7 +45,8 @@ def started(words: Sequence[str], size: int) -> Iterator["Local"]:
         for rank in range(1, size):
             others.append(_start(words, f"{rank} {size} {path}"))
         first = Local(path, 0, size, others)
-        first.allgather(None)  # all have mapped the file now
+        first.allgather(None)  # all have mapped the file now, so it needs no name any more
+        _remove(path)
         yield first
     except BaseException:
         for other in others:
@@ -57,8 +58,7 @@ def started(words: Sequence[str], size: int) -> Iterator["Local"]:
                 other.wait(GRACE)
             other.kill()
             other.wait()
-        with contextlib.suppress(OSError):  # Windows keeps a file that is mapped until the end
-            path.unlink()
+        _remove(path)
 
 
 def joined() -> "Local | None":
@@ -80,14 +80,23 @@ def meeting_place(size: int) -> Path:
     room = (size + 1) * LINE + 2 * size * SLOT
     folders = ["/dev/shm", tempfile.gettempdir()]
     for folder in folders:
+        path = None
         try:
             handle, name = tempfile.mkstemp(prefix="minigpt-", dir=folder)
+            path = Path(name)
             with open(handle, "wb") as file:
                 file.write(bytes(room))  # written, not only promised: a full folder is noticed here
-            return Path(name)
+            return path
         except OSError:
-            continue
+            if path is not None:
+                _remove(path)
     raise InputError(f"--processes {size}: no room for a file of {room / 1e6:.0f} MB in {' or '.join(folders)}")
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, if it is there. Windows keeps one that is mapped."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _start(words: Sequence[str], place: str) -> subprocess.Popen:
