@@ -55,10 +55,13 @@ class StandIn:
 def test_each_side_of_a_pair_has_its_own_name(script, monkeypatch):
     """Rows as the script writes them, where ours takes twice the time: the page must say so."""
     decode = script("decode")
-    rows = decode.compare(1, {}, 1, 3) | decode.compare(1, {}, 8, 3)
+    monkeypatch.setattr(decode, "check_same", lambda *_: None)
+    rows = decode.compare(1, {}, 1, decode.SHORT, 3) | decode.compare(1, {}, 8, decode.SHORT, 3)
+    rows |= decode.compare(1, {}, 8, decode.LONG, 3)
     said = shown("decode", rows)
     assert "One text: 16.0 tokens a second here, 32.0 with transformers. 2 of 2 targets met." in said
-    assert "minigpt: batch 1 16, batch 8 128; transformers: batch 1 32, batch 8 256" in said
+    assert "minigpt: batch 1 16, batch 8 128, batch 8 after 896 tokens 128" in said
+    assert "transformers: batch 1 32, batch 8 256, batch 8 after 896 tokens 256" in said
     assert "batch 1: transformers / minigpt 0.5, batch 1: a token of minigpt / reading 0.5" in said
 
     run, saved = script("run"), {}
@@ -71,6 +74,23 @@ def test_each_side_of_a_pair_has_its_own_name(script, monkeypatch):
     assert "with threads; the losses at the end are 4.000 and 6.000." in said
     axis = "time of minigpt / time of PyTorch eager (lower is better)"
     assert f"{axis}. ratio: with a process for each core 1.5, with threads 2" in said
+
+
+def test_other_tokens_are_refused_unless_their_logits_were_equal(script, monkeypatch):
+    """Greedy writing of two programs parts for good where rounding decides between two tokens."""
+    decode = script("decode")
+    sizes = {"n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 11, "n_positions": 16}
+    model = decode.model_of(sizes)
+    prompts = decode.prompt(sizes, 1, 4)
+    ours = model.generate(prompts, 3, temperature=0)[:, -3:]
+    decode.check_same(sizes, prompts, ours, ours.copy())
+    theirs = ours.copy()
+    theirs[0, 1] = (ours[0, 1] + 1) % 11
+    with pytest.raises(SystemExit, match="token 1 differs"):
+        decode.check_same(sizes, prompts, ours, theirs)
+    model.wte.weight.data[theirs[0, 1]] = model.wte.weight.data[ours[0, 1]]  # the same logit for both
+    monkeypatch.setattr(decode, "model_of", lambda sizes: model)
+    decode.check_same(sizes, prompts, ours, theirs)
 
 
 def test_recorded_rates_belong_to_the_side_that_was_as_fast():

@@ -159,9 +159,11 @@ def _decode_plots(rows: dict) -> list[Plot]:
     targets = {target.row: target.value for target in DECODE_TARGETS}
     ratios = {name: ratio_point(row, targets.get(name)) for name, row in rows.items() if "ratio" in row}
     tokens: dict = {"minigpt": {}, "transformers": {}}
-    for batch in ("batch 1", "batch 8"):
-        for side in tokens:
-            tokens[side][batch] = Point(rows[f"{batch}: tokens per second"][side])
+    for row_name, row in rows.items():
+        case, _, what = row_name.partition(": ")
+        if what == "tokens per second":
+            for side in tokens:
+                tokens[side][case] = Point(row[side])
     return [
         figures.rows("Tokens a second, GPT-2 small", tokens, "tokens a second (higher is better)", start=0),
         figures.rows("Decoding in ratios", {"ratio": ratios}, "ratio of times", line=1, line_text="equal", start=0.6),
