@@ -363,7 +363,7 @@ def _point(description, attribute, pointer, address):
     """Set an address in a description, unless it is there already. pointer: the number of ctypes that holds it."""
     if pointer.value != address:
         pointer.value = address
-        _set("MatmulDesc", description, {attribute: pointer})
+        _call("MatmulDescSetAttribute", description, attribute, byref(pointer), ctypes.sizeof(pointer))
 
 
 def _alignment(address) -> int:

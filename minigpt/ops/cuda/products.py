@@ -127,7 +127,7 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
 
 def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
     """Write the product and what its epilogue makes of it: by cuBLASLt where it can be trusted, else without it."""
-    if bias is not None:
+    if bias is not None and not bias.flags.c_contiguous:
         bias = array_module(out).ascontiguousarray(bias)
     if by_cublaslt and _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add):
         return
@@ -139,7 +139,7 @@ def _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add) -> bool:
     global by_cublaslt
     device, _ = gpu.current_stream()
     kind = Kind(device, gpu.products_are_tf32(), epilogue, a.dtype, out.dtype)
-    if kind in FAILED:
+    if FAILED and kind in FAILED:
         return False
     try:
         exact = _is_exact(array_module(out), kind, bias is not None, aux is not None, add)
