@@ -190,7 +190,7 @@ def kernel_folder() -> str | None:
     """The folder in which CuPy keeps what it has compiled; None where it is told to keep it in memory alone."""
     if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
         return None
-    return cupy.cuda.compiler.get_cache_dir()
+    return os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")  # as CuPy's manual says
 
 
 def available_memory(device: str) -> int | None:
