@@ -93,6 +93,7 @@ def test_what_is_added_to_is_not_spoiled_where_timing_fails(library, monkeypatch
     a, b, out = normal(M, K), normal(K, N), np.ones((M, N), np.float32)
     with pytest.warns(UserWarning, match="no events"):
         products.product(a, b, out=out, add=True)
+        products.weight_gradients(a, out)
     assert np.abs(out - 1 - a @ b).max() < 1e-4
     products.FAILED.clear()
 
@@ -236,7 +237,6 @@ DAMAGED = {
     "no UTF-8": b"\xff\xfe\x00",
     "another value": b"[1, 2]",
     "too deep": b"[" * 100_000,
-    "too many digits": b"1" * 10_000,
 }
 
 

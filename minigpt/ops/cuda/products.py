@@ -107,16 +107,15 @@ def _bgrada_is_faster(x, dout, device) -> bool:
     outputs = dout.shape[1]
     if not algorithms.are_timed(rows * inputs * outputs):
         return True
-    try:
-        library = cublaslt.version()
-    except cublaslt.FAILURES:
-        return True  # `_compute` will say so
     ways = {"BGRADA": lambda: _by_bgrada(x, dout), "column sums": lambda: _product_then_sums(x, dout)}
     what = "gradients of weight and bias", gpu.products_are_tf32(), x.dtype.name, rows, inputs, outputs
-    kind = algorithms.kind_of(device, library, *what)
-    way = algorithms.kept(kind)
-    if way not in ways:
-        way = algorithms.fastest(kind, ways)
+    try:
+        kind = algorithms.kind_of(device, cublaslt.version(), *what)
+        way = algorithms.kept(kind)
+        if way not in ways:
+            way = algorithms.fastest(kind, ways)
+    except cublaslt.FAILURES:  # `_compute` warns where cuBLASLt is missing
+        return True
     return way != "column sums"
 
 
