@@ -17,7 +17,7 @@ from minigpt import ops
 from minigpt.device import gpu, threads
 from minigpt.device.arrays import to_device
 from minigpt.device.gpu import cuda_problem
-from minigpt.ops.cuda import cublaslt, kernels, products
+from minigpt.ops.cuda import algorithms, cublaslt, kernels, products
 from minigpt.ops.table import table
 
 os.environ.pop("MINIGPT_LANG", None)  # tests read what is said in English, unless they set another language
@@ -89,7 +89,7 @@ def kernels_on_cpu(request, monkeypatch):
     """
     if cuda_on_cpu.problem():
         pytest.skip(cuda_on_cpu.problem())
-    caches = kernels._compiled, cublaslt._library, cublaslt._device, cublaslt._plan, products._is_exact
+    caches = kernels._compiled, cublaslt._library, cublaslt._device, products._is_exact
     for cache in caches:
         cache.cache_clear()
     library = cublaslt_on_cpu.Library() if getattr(request, "param", "CuPy") == "cuBLASLt" else None
@@ -102,6 +102,9 @@ def kernels_on_cpu(request, monkeypatch):
     monkeypatch.setattr(gpu, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))
     monkeypatch.setattr(products, "by_cublaslt", library is not None)
     monkeypatch.setattr(products, "FAILED", set())
+    monkeypatch.setattr(cublaslt, "plans", {})
+    monkeypatch.setattr(algorithms, "chosen", {})
+    monkeypatch.setattr(products, "bgrada_is_faster", {})
     yield library
     for cache in caches:
         cache.cache_clear()

@@ -30,6 +30,7 @@ PLACES = {
     "cuda_keys": "minigpt.ops.cuda.attention.KEYS",
     "cuda_segment": "minigpt.ops.cuda.embedding.SEGMENT",
     "cuda_tile": "minigpt.ops.cuda.embedding.TILE",
+    "cuda_small_product": "minigpt.ops.cuda.algorithms.SMALL",
     "cuda_adam_chunk": "minigpt.ops.cuda.adam.CHUNK",
     # everything else
     "plateau_updates": "minigpt.jobs.pretrain.plateau.LEAST",

@@ -3,9 +3,14 @@
 They are called as the library is, through ctypes, and know no more of what is passed than C does: where the types of
 arguments are not said, addresses come cut. What the header and the manual forbid is refused, and written down in
 `complaints`. Every address must be that of an array that has been asked for it, and must not lead beyond its end.
+
+It offers as many algorithms as a test says, and has a clock that goes on with each product. An algorithm is 64 bytes
+that mean the same in every process, as those of the library do for one version of it.
 """
 
 import ctypes
+import dataclasses
+import hashlib
 from ctypes import c_char, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from types import SimpleNamespace
 
@@ -35,6 +40,20 @@ FORMATS = {"i": ctypes.c_int32, "I": ctypes.c_uint32, "q": ctypes.c_int64, "Q": 
 HEURISTIC = np.dtype([("algo", "u8", 8), ("workspace", "u8"), ("state", "i4"), ("waves", "f4"), ("reserved", "i4", 4)])
 
 
+ALIGNED = ("align_a", "align_b", "align_c", "align_d", "align_bias", "align_aux")  # as an algorithm was promised
+
+
+@dataclasses.dataclass
+class Offer:
+    """An algorithm that the heuristic names."""
+
+    seconds: float = 1e-3  # that it takes
+    status: int = 0  # of a product by it
+    workspace: int | None = None  # bytes; None is all that is allowed
+    factor: float = 1.0  # by which its results are wrong
+    known: bool = True  # to AlgoCheck
+
+
 class Refused(Exception):
     """A status that is not success, and why."""
 
@@ -58,6 +77,12 @@ class Library:
         self.complaints = []  # calls that were wrong, or that the stand-in is not made for
         self.refuses = lambda problem: False  # a test may say for which problems there is no algorithm
         self.state = SUCCESS  # of every algorithm that is found
+        self.offers = [Offer()]  # the best guess first
+        self.used = []  # the number of the offer, for every product that was begun
+        self.clock = 0.0  # seconds
+        self.slower = {}  # epilogue: seconds that it takes more
+        self.version = 130200
+        self.recording = False
         self.gelu = tanh_gelu
         self._things = {}
         self.calls = []  # names of functions
@@ -70,6 +95,8 @@ class Library:
         self._expose("MatmulPreferenceCreate", self._create_preference, p)
         self._expose("MatmulPreferenceSetAttribute", self._set(OF_PREFERENCE, "preference"), p, c_int, p, c_size_t)
         self._expose("MatmulAlgoGetHeuristic", self._heuristic, *[p] * 7, c_int, p, p)
+        self._expose("MatmulAlgoCheck", self._check, *[p] * 8)
+        self._expose("GetVersion", lambda: self.version, result=c_size_t)
         self._expose("Matmul", self._multiply, *[p] * 14, c_size_t, p)
         self._expose("GetStatusName", lambda status: ctypes.addressof(self._names[status]), c_int, result=p)
 
@@ -156,28 +183,61 @@ class Library:
     def _heuristic(self, handle, description, a, b, c, d, preference, wanted, results, number):
         preference = self._take(preference, "preference")
         problem = self._problem(handle, description, a, b, c, d)
-        require(wanted == 1 and results and number, "one algorithm, please")
+        require(wanted >= 1 and results and number, "nowhere to write algorithms to")
         require(preference.reductions == 2, "partial sums may be rounded")
-        known = {name: getattr(preference, name) for name in ("align_a", "align_b", "align_c", "align_d", "workspace")}
+        aligned = [getattr(preference, name) for name in ALIGNED[:4]]
         for name in ("bias", "aux"):
             where = getattr(problem.x, name)
-            known[f"align_{name}"] = where and min(256, where & -where)
+            aligned.append(min(256, where & -where) if where else 1)
+        found = np.zeros(len(self.offers), HEURISTIC)
+        fit = [i for i, offer in enumerate(self.offers) if (offer.workspace or 0) <= preference.workspace][:wanted]
+        for result, i in zip(found, fit, strict=False):
+            workspace = self.offers[i].workspace
+            result["algo"] = [i, self._digest(problem), *aligned]
+            result["workspace"] = preference.workspace if workspace is None else workspace
+            result["state"] = self.state
+        ctypes.memmove(results, found.ctypes.data, len(fit) * HEURISTIC.itemsize)
+        c_int.from_address(number).value = len(fit)
+
+    def _check(self, handle, description, a, b, c, d, algo, result):
+        problem = self._problem(handle, description, a, b, c, d)
+        number, digest, *_ = np.frombuffer((c_char * 64).from_address(algo), np.uint64)
+        require(number < len(self.offers) and self.offers[number].known, "of another version", NOT_SUPPORTED)
+        require(digest == self._digest(problem), "an algorithm for another problem", NOT_SUPPORTED)
         found = np.zeros(1, HEURISTIC)
-        found["algo"], found["workspace"], found["state"] = len(self._things), preference.workspace, self.state
-        self._things[len(self._things)] = SimpleNamespace(kind="algorithm", key=self._key(problem), **known)
-        ctypes.memmove(results, found.ctypes.data, HEURISTIC.itemsize)
-        c_int.from_address(number).value = 1
+        found["workspace"] = self.offers[number].workspace or 0
+        ctypes.memmove(result, found.ctypes.data, HEURISTIC.itemsize)
+
+    def seconds_of(self, functions):
+        """In place of gpu.seconds_of, by the clock."""
+        assert not self.recording, "an event that is recorded has no time"
+        times = []
+        for function in functions:
+            before = self.clock
+            function()
+            times.append(self.clock - before)
+        return times
+
+    def _digest(self, problem) -> int:
+        return int.from_bytes(hashlib.sha256(repr(self._key(problem)).encode()).digest()[:8], "little")
 
     def _multiply(self, handle, description, alpha, a, la, b, lb, beta, c, lc, d, ld, algo, workspace, size, stream):
         problem = self._problem(handle, description, la, lb, lc, ld)
         x = problem.x
         require(stream == STREAM, f"stream {stream}")
-        algorithm = self._take(int.from_bytes((c_char * 8).from_address(algo).raw, "little"), "algorithm")
-        require(algorithm.key == self._key(problem), "an algorithm for another problem")
+        number, digest, *aligned = np.frombuffer((c_char * 64).from_address(algo), np.uint64).tolist()
+        require(digest == self._digest(problem), "an algorithm for another problem")
+        offer = self.offers[number]
+        self.used.append(number)
+        self.clock += offer.seconds + self.slower.get(problem.epilogue, 0)
         room = cuda_on_cpu._known[workspace].nbytes
-        require(workspace % 16 == 0 and algorithm.workspace <= size <= room, f"workspace of {size} bytes in {room}")
-        for name, where in {"a": a, "b": b, "c": c, "d": d, "bias": x.bias, "aux": x.aux}.items():
-            require(not where or where % getattr(algorithm, f"align_{name}") == 0, f"{name} is not aligned as promised")
+        needed = size if offer.workspace is None else offer.workspace
+        require(workspace % 16 == 0 and needed <= size <= room, f"workspace of {size} bytes in {room}")
+        addresses = {"a": a, "b": b, "c": c, "d": d, "bias": x.bias, "aux": x.aux}
+        for promised, (name, where) in zip(aligned, addresses.items(), strict=True):
+            require(not where or where % promised == 0, f"{name} is not aligned as promised")
+        if offer.status:
+            return offer.status
         scalar = c_double if x.scale == 1 else c_float
         one, kept = (scalar.from_address(where).value for where in (alpha, beta))
         require(one == 1 and kept in (0, 1) and c == d, "alpha, beta or C")
@@ -187,7 +247,7 @@ class Library:
         left, right = left.T if x.transa else left, right.T if x.transb else right
         if x.compute == 77:
             left, right = ten_bits(left), ten_bits(right)
-        z, out = left @ right, self._stored(d, problem.d)
+        z, out = left @ right * wide(offer.factor), self._stored(d, problem.d)
         aux = x.aux and self._stored(x.aux, SimpleNamespace(**{**vars(problem.d), "ld": x.aux_ld}))
         bias = x.bias and self._stored(x.bias, SimpleNamespace(**{**vars(problem.d), "columns": 1}))[:, 0]
         if problem.epilogue in ("BIAS", "GELU_AUX_BIAS"):

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import functools
 import importlib.metadata
+import itertools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -153,6 +154,43 @@ def synchronize() -> None:
 def current_stream() -> tuple[int, int]:
     """The number of the current GPU, and the address of its current stream."""
     return cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+
+
+def is_recording() -> bool:
+    """Is what is launched on the current stream recorded as a CUDA graph, and not run?"""
+    return cupy.cuda.get_current_stream().is_capturing()
+
+
+def seconds_of(functions: list[Callable]) -> list[float]:
+    """How long the GPU works on what each function launches.
+
+    The functions are called one after another, and then the GPU is waited for. If it works faster than Python
+    launches, it is the time of the launches that is measured.
+    """
+    events = [cupy.cuda.Event()]
+    events[0].record()
+    for function in functions:
+        function()
+        event = cupy.cuda.Event()
+        event.record()
+        events.append(event)
+    events[-1].synchronize()
+    milliseconds = [cupy.cuda.get_elapsed_time(*pair) for pair in itertools.pairwise(events)]
+    return [time / 1e3 for time in milliseconds]
+
+
+@functools.cache
+def name_and_driver(device: int) -> tuple[str, int]:
+    """The name of GPU number `device`, and the version of CUDA that its driver is made for: 13000 for 13.0."""
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
+    return properties["name"].decode(), cupy.cuda.runtime.driverGetVersion()
+
+
+def kernel_folder() -> str | None:
+    """The folder in which CuPy keeps what it has compiled; None where it is told to keep it in memory alone."""
+    if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
+        return None
+    return os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")  # as CuPy's manual says
 
 
 def available_memory(device: str) -> int | None:

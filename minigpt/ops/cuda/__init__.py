@@ -1,8 +1,10 @@
 """The same operations for CuPy arrays: kernels in .cu files, launched by the .py files of the same name, and products.
 
 Besides the matrix products, a GPU spends its time on reading and writing memory. Kernels do less of it, and products
-add biases and apply GELU in the same pass. No sum uses atomics: each adds its numbers in a fixed sequence, so two runs
-have the same bits. Nothing is compiled before it is needed. `name_supports` tells which calls of an operation run here.
+add biases and apply GELU before they write. The gradient of a bias is a sum of columns: cuBLASLt can give it beside a
+product, perhaps by a kernel of its own, and products.py takes the faster way. No sum uses atomics: each adds its
+numbers in a fixed sequence, so two runs have the same bits, if they choose the same algorithms for their products
+(algorithms.py). Nothing is compiled before it is needed. `name_supports` tells which calls of an operation run here.
 """
 
 from minigpt.ops.cuda.adam import adam_update, adam_update_supports

@@ -11,9 +11,16 @@ sentences of cublasLt.h and NVIDIA's manual:
 - BGRADA: sums of A over k, one for each row of D, of D's dtype: the column sums of b. A must not be transposed.
 - Epilogues need a column-major D. alpha and beta are read on the host; with beta = 0, C is not read at all.
 - The heuristic assumes an alignment of 256 bytes unless another is given; for a bias and aux it reads their addresses.
+- The 64 bytes of an algorithm may be kept in a file and used again with the same version of the library.
+
+Which algorithm is taken: the heuristic names several, algorithms.py times them and keeps the choice. How exact they are
+is asked in two places. products.py tests a small product of each kind: whether its arguments arrive as meant, and its
+epilogue computes what ours do. Algorithms of one large product differ only in how they sum, so there it is enough that
+each one that is timed agrees with the first, on the arrays of that product.
 """
 
 import ctypes
+import dataclasses
 import enum
 import functools
 from ctypes import byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
@@ -23,15 +30,17 @@ import numpy as np
 
 from minigpt.device import gpu
 from minigpt.device.arrays import array_module
-from minigpt.ops.cuda import kernels
+from minigpt.ops.cuda import algorithms, kernels
 
+FAILURES = ImportError, OSError, RuntimeError  # what is raised where the library is missing, or a call of it fails
 WORKSPACE = 32 << 20  # bytes, as NVIDIA advises for its H100; other GPUs need less
 
 # Names and numbers of library_types.h, cublas_api.h and cublasLt.h.
 CUDA_R_32F, CUDA_R_64F, CUDA_R_16BF = 0, 1, 14
 CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
 CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 70, 77
-CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE, CUBLAS_STATUS_NOT_SUPPORTED = 0, 7, 15
+CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE = 0, 7
+CUBLAS_STATUS_ARCH_MISMATCH, CUBLAS_STATUS_NOT_SUPPORTED = 8, 15
 CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE = 3, 4, 7
 CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 8, 11
 CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12
@@ -51,6 +60,7 @@ FUNCTIONS = {  # types of arguments; without them ctypes would cut an address to
     "cublasLtMatmulPreferenceCreate": [c_void_p],
     "cublasLtMatmulPreferenceSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "cublasLtMatmulAlgoGetHeuristic": [c_void_p] * 7 + [c_int, c_void_p, c_void_p],
+    "cublasLtMatmulAlgoCheck": [c_void_p] * 8,
     "cublasLtMatmul": [c_void_p] * 14 + [c_size_t, c_void_p],
     "cublasLtGetStatusName": [c_int],
 }
@@ -62,11 +72,14 @@ class Epilogue(enum.IntEnum):
     DEFAULT, BIAS, GELU_AUX_BIAS, DGELU, BGRADA = 1, 4, 164, 192, 256
 
 
+Algorithm = c_uint64 * 8  # cublasLtMatmulAlgo_t
+
+
 class Heuristic(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t: an algorithm, and what is known of it."""
 
     _fields_ = [
-        ("algo", c_uint64 * 8),
+        ("algo", Algorithm),
         ("workspaceSize", c_size_t),
         ("state", c_int),
         ("wavesCount", c_float),
@@ -85,16 +98,26 @@ class Matrix(NamedTuple):
     alignment: int  # of its address, in bytes
 
 
-class Plan(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class Plan:
     """All that products of one kind and shape have in common, as cuBLASLt takes it."""
 
     handle: c_void_p
     workspace: Any  # an array
+    workspace_address: int
     description: c_void_p
     layouts: list[c_void_p]  # of A, B and D
-    algorithm: Any
+    offered: list[Heuristic]  # algorithms, cuBLASLt's best guess first
+    what: tuple  # for the kind of algorithms.py
+    multiplications: int
     one: Any
     zero: Any
+    bias: c_void_p  # the address that the description has now
+    aux: c_void_p
+    algorithm: Any = None  # once it is chosen
+
+
+plans = {}  # {what is known of a product's arrays: its plan, or None}; a few KB each, as long as the process runs
 
 
 def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=False) -> bool:
@@ -103,68 +126,150 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=Fals
     add: the product is added to the numbers in out.
 
     False where cuBLASLt has no algorithm, or an array is stored in a way that it does not take. Raises RuntimeError
-    where a call fails; where there is no cuBLASLt, ImportError, OSError or RuntimeError. Nothing waits for the GPU. On
-    each device it may be used on one stream at a time, for all products share the workspace.
+    where a call fails; where there is no cuBLASLt, one of FAILURES. Nothing waits for the GPU, but for the first large
+    product of a kind, whose algorithms are timed on its own arrays. On each device it may be used on one stream at a
+    time, for all products share the workspace.
     """
-    if 0 in a.shape or 0 in b.shape or a.dtype != b.dtype:
-        return False
-    if bias is not None and bias.dtype != out.dtype:
-        return False
-    matrices = _as_stored(b, a, out, aux)
-    if matrices is None:
-        return False
     device, stream = gpu.current_stream()
-    tf32 = gpu.products_are_tf32() and a.dtype == np.float32
-    bias_address = None if bias is None else kernels.address(bias)
-    bias_alignment = bias_address and _alignment(bias_address)
-    plan = _plan(array_module(out), device, tf32, epilogue, bias_alignment, *matrices)
+    tf32 = gpu.products_are_tf32()
+    arrays = a, b, out, bias, aux
+    addresses = [None if x is None else kernels.address(x) for x in arrays]
+    # A step calls this some 150 times, and meanwhile a fast GPU would wait: so the way to a known plan is short.
+    key = device, tf32, epilogue, *map(_facts, arrays, addresses)
+    if key not in plans:
+        plans[key] = _plan_for(device, tf32, a, b, out, epilogue, bias, aux)
+    plan = plans[key]
     if plan is None:
         return False
+    *of_matrices, address_bias, address_aux = addresses
     if bias is not None:
-        _set("MatmulDesc", plan.description, {CUBLASLT_MATMUL_DESC_BIAS_POINTER: c_void_p(bias_address)})
+        _point(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, plan.bias, address_bias)
     if aux is not None:
-        pointer = c_void_p(kernels.address(aux))
-        _set("MatmulDesc", plan.description, {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: pointer})
+        _point(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, plan.aux, address_aux)
+    if plan.algorithm is None:
+        plan.algorithm = _choose(plan, device, stream, of_matrices, out, bias, aux, add)
+    return _launch(plan, plan.algorithm, *of_matrices, plan.one if add else plan.zero, stream)
+
+
+def _facts(x, address):
+    """What a plan depends on: how an array is stored, and the alignment of its address."""
+    return x if x is None else (x.dtype, x.shape, x.strides, _alignment(address))
+
+
+def _launch(plan, algorithm, a, b, out, beta, stream) -> bool:
+    """The product of the matrices at these addresses; False where the algorithm cannot compute it."""
     layout_a, layout_b, layout_d = plan.layouts
-    d = kernels.address(out)
     refused = _call(
         "Matmul", plan.handle, plan.description,
-        plan.one, kernels.address(b), layout_a, kernels.address(a), layout_b,  # alpha A B
-        plan.one if add else plan.zero, d, layout_d,  # beta C, where C is D
-        d, layout_d,
-        plan.algorithm, kernels.address(plan.workspace), WORKSPACE, stream,
+        plan.one, b, layout_a, a, layout_b,  # alpha A B
+        beta, out, layout_d,  # beta C, where C is D
+        out, layout_d,
+        algorithm, plan.workspace_address, WORKSPACE, stream,
     )  # fmt: skip
     return not refused
 
 
-@functools.cache
-def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None) -> Plan | None:
-    """The plan for products of these matrices; None where cuBLASLt has no algorithm.
+def _choose(plan, device, stream, addresses, out, bias, aux, add):
+    """The algorithm for a plan: the fastest one, where it is worth timing, else the first.
 
-    It is kept as long as the process runs: less than 1 KB for each. bias: the alignment of its address.
+    All algorithms write the same numbers to the same arrays, so the caller's own are used, and the product that follows
+    writes them once more. What is in `out` and shall be added to is put aside.
     """
+    first = byref(plan.offered[0])
+    if not algorithms.are_timed(plan.multiplications):
+        return first
+    kind = algorithms.kind_of(device, version(), *plan.what)
+    restored = _restored(plan, algorithms.kept(kind))
+    if restored is not None:
+        return restored
+    written = [array for array in (out, bias, aux) if array is not None]
+    offered = {bytes(found.algo).hex(): byref(found) for found in plan.offered}
+
+    def computed(algorithm):
+        return written if _launch(plan, algorithm, *addresses, plan.zero, stream) else None
+
+    ways = {text: functools.partial(computed, algorithm) for text, algorithm in offered.items()}
+    before = out.copy() if add else None
+    try:
+        fastest = algorithms.fastest(kind, ways)
+    finally:
+        if add:
+            out[...] = before
+    return offered.get(fastest, first)
+
+
+def _restored(plan, text):
+    """The algorithm that was kept as this text; None where the library does not take it (any more)."""
+    try:
+        content = bytes.fromhex(text or "")
+    except ValueError:  # no hexadecimal digits
+        return None
+    if len(content) != ctypes.sizeof(Algorithm):
+        return None
+    algorithm = Algorithm.from_buffer_copy(content)
+    checked = Heuristic()
+    layout_a, layout_b, layout_d = plan.layouts
+    refused = _call(
+        "MatmulAlgoCheck", plan.handle, plan.description, layout_a, layout_b, layout_d, layout_d,
+        byref(algorithm), byref(checked),
+        refusals=(CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE, CUBLAS_STATUS_ARCH_MISMATCH),
+    )  # fmt: skip
+    if refused or checked.state or checked.workspaceSize > WORKSPACE:
+        return None
+    return byref(algorithm)
+
+
+def _plan_for(device, tf32, a, b, out, epilogue, bias, aux) -> Plan | None:
+    """The plan for a product of these arrays; None where cuBLASLt cannot take them, or has no algorithm."""
+    if 0 in a.shape or 0 in b.shape or a.dtype != b.dtype:
+        return None
+    if bias is not None and bias.dtype != out.dtype:
+        return None
+    matrices = _as_stored(b, a, out, aux)
+    if matrices is None:
+        return None
+    bias_alignment = None if bias is None else _alignment(kernels.address(bias))
+    return _plan(array_module(out), device, tf32 and a.dtype == np.float32, epilogue, bias_alignment, *matrices)
+
+
+def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None) -> Plan | None:
+    """The plan for products of these matrices; None where cuBLASLt has no algorithm. bias: its alignment."""
     _, compute, scale, scalar = TYPES[a.dtype.name]
     if tf32:
         compute = CUBLAS_COMPUTE_32F_FAST_TF32
+    # any addresses of the same alignment, for nothing is read yet; None and 0 are the defaults
+    bias_pointer = c_void_p(bias)
+    aux_pointer = c_void_p(aux and aux.alignment)
     description = _new("MatmulDesc", compute, scale)
     _set("MatmulDesc", description, {
         CUBLASLT_MATMUL_DESC_TRANSA: c_int32(a.turned),
         CUBLASLT_MATMUL_DESC_TRANSB: c_int32(b.turned),
         CUBLASLT_MATMUL_DESC_EPILOGUE: c_uint32(epilogue),
-        # any addresses of the same alignment, for nothing is read yet; None and 0 are the defaults
-        CUBLASLT_MATMUL_DESC_BIAS_POINTER: c_void_p(bias),
-        CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: c_void_p(aux and aux.alignment),
+        CUBLASLT_MATMUL_DESC_BIAS_POINTER: bias_pointer,
+        CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: aux_pointer,
         CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: c_int64(aux.leading if aux else 0),
     })  # fmt: skip
     layouts = [_layout(matrix) for matrix in (a, b, out)]
-    preference = _preference(a, b, out)
     handle, workspace = _device(xp, device)
-    algorithm = _algorithm(handle, description, layouts, preference)
-    if algorithm is None:
+    offered = _offered(handle, description, layouts, _preference(a, b, out))
+    if not offered:
         return None
-    one = byref(scalar(1))
-    zero = byref(scalar(0))
-    return Plan(handle, workspace, description, layouts, algorithm, one, zero)
+    matrices = [[matrix.dtype.name, *matrix[1:]] for matrix in (a, b, out, aux) if matrix]
+    shared = a.columns if a.turned == CUBLAS_OP_N else a.rows  # the K of M, N and K
+    return Plan(
+        handle=handle,
+        workspace=workspace,
+        workspace_address=kernels.address(workspace),
+        description=description,
+        layouts=layouts,
+        offered=offered,
+        what=(epilogue.name, tf32, bias, WORKSPACE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, *matrices),
+        multiplications=out.rows * out.columns * shared,
+        one=byref(scalar(1)),
+        zero=byref(scalar(0)),
+        bias=bias_pointer,
+        aux=aux_pointer,
+    )
 
 
 def _layout(matrix: Matrix):
@@ -186,19 +291,19 @@ def _preference(a, b, out):
     return preference
 
 
-def _algorithm(handle, description, layouts, preference):
-    """The algorithm that cuBLASLt thinks best; None where it has none."""
+def _offered(handle, description, layouts, preference) -> list[Heuristic]:
+    """The algorithms that cuBLASLt proposes, its best guess first; none where it has none."""
     layout_a, layout_b, layout_d = layouts
-    found = Heuristic()
+    found = (Heuristic * algorithms.OFFERED)()
     number = c_int()
     refused = _call(
         "MatmulAlgoGetHeuristic", handle, description, layout_a, layout_b, layout_d, layout_d, preference,
-        1, byref(found), byref(number),
+        len(found), found, byref(number),
         refusals=(CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE),  # it may answer with either
     )  # fmt: skip
-    if refused or not number.value or found.state:
-        return None
-    return byref(found)
+    if refused:
+        return []
+    return [one for one in found[: number.value] if not one.state]
 
 
 @functools.cache
@@ -220,7 +325,13 @@ def _library():
     for name, types in FUNCTIONS.items():
         getattr(library, name).argtypes = types
     library.cublasLtGetStatusName.restype = c_char_p
+    library.cublasLtGetVersion.restype = c_size_t
     return library
+
+
+def version() -> int:
+    """The library's version, such as 130200 for 13.2.0."""
+    return _library().cublasLtGetVersion()
 
 
 def _call(name, *arguments, refusals=(CUBLAS_STATUS_NOT_SUPPORTED,)) -> bool:
@@ -246,6 +357,13 @@ def _set(kind, described, values):
     """Set attributes of an object: cublasLt<kind>SetAttribute for each of {attribute: number of ctypes}."""
     for attribute, value in values.items():
         _call(f"{kind}SetAttribute", described, attribute, byref(value), ctypes.sizeof(value))
+
+
+def _point(description, attribute, pointer, address):
+    """Set an address in a description, unless it is there already. pointer: the number of ctypes that holds it."""
+    if pointer.value != address:
+        pointer.value = address
+        _call("MatmulDescSetAttribute", description, attribute, byref(pointer), ctypes.sizeof(pointer))
 
 
 def _alignment(address) -> int:

@@ -1,4 +1,4 @@
-"""Linear: one product forward, and two backward, of which one also sums the gradient of the bias."""
+"""Linear: one product forward, which adds the bias, and two backward; the gradient of the bias is a sum of columns."""
 
 from typing import NamedTuple
 

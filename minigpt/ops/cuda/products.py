@@ -12,7 +12,7 @@ import numpy as np
 
 from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module
-from minigpt.ops.cuda import cublaslt
+from minigpt.ops.cuda import algorithms, cublaslt
 from minigpt.ops.cuda.cublaslt import Epilogue
 from minigpt.ops.cuda.gelu import gelu, gelu_slope
 from minigpt.ops.cuda.kernels import column_sums, wide
@@ -22,6 +22,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 2**-7}  # the error 
 TOLERANCE_TF32 = 2e-3
 
 by_cublaslt = True  # False once the library is found to be missing
+bgrada_is_faster = {}  # {what is known of two arrays: are the gradients of weight and bias faster by BGRADA?}
 FAILED = set()  # kinds of products in which a call of cuBLASLt has failed: CuPy computes these from then on
 
 
@@ -68,15 +69,54 @@ def weight_gradients(x: Array, dout: Array, bias: bool = True) -> tuple[Array, A
     Both in the dtype that `wide` gives.
     """
     xp = array_module(x)
-    dtype = wide(x.dtype)
     dout = xp.ascontiguousarray(dout)
-    dw = xp.empty((x.shape[1], dout.shape[1]), dtype)
     if not bias:
-        _compute(x.T, dout, dw, Epilogue.DEFAULT)
-        return dw, None
-    db = xp.empty(dout.shape[1], dtype)
+        return _weight_gradient(x, dout), None
+    if not by_cublaslt:
+        return _product_then_sums(x, dout)
+    device, _ = gpu.current_stream()
+    key = device, gpu.products_are_tf32(), x.dtype, x.shape, dout.shape
+    if key not in bgrada_is_faster:
+        bgrada_is_faster[key] = _bgrada_is_faster(x, dout, device)
+    way = _by_bgrada if bgrada_is_faster[key] else _product_then_sums
+    return way(x, dout)
+
+
+def _weight_gradient(x, dout):
+    """x (N,I), dout (N,O) -> x^T dout (I,O)"""
+    return product(x.T, dout, out=array_module(x).empty((x.shape[1], dout.shape[1]), wide(x.dtype)))
+
+
+def _product_then_sums(x, dout):
+    """x (N,I), dout (N,O) -> x^T dout (I,O) and the column sums of dout (O,), which a kernel of ours reads again"""
+    return _weight_gradient(x, dout), column_sums(dout[None])[0]
+
+
+def _by_bgrada(x, dout):
+    """x (N,I), dout (N,O) -> the same by one call of cuBLASLt, which may be one kernel or several: it does not say"""
+    xp = array_module(x)
+    dw = xp.empty((x.shape[1], dout.shape[1]), wide(x.dtype))
+    db = xp.empty(dout.shape[1], dw.dtype)
     _compute(x.T, dout, dw, Epilogue.BGRADA, db)
     return dw, db
+
+
+def _bgrada_is_faster(x, dout, device) -> bool:
+    """Are both gradients computed faster by BGRADA than by a product and `column_sums`? True where it is not timed."""
+    rows, inputs = x.shape
+    outputs = dout.shape[1]
+    if not algorithms.are_timed(rows * inputs * outputs):
+        return True
+    ways = {"BGRADA": lambda: _by_bgrada(x, dout), "column sums": lambda: _product_then_sums(x, dout)}
+    what = "gradients of weight and bias", gpu.products_are_tf32(), x.dtype.name, rows, inputs, outputs
+    try:
+        kind = algorithms.kind_of(device, cublaslt.version(), *what)
+        way = algorithms.kept(kind)
+        if way not in ways:
+            way = algorithms.fastest(kind, ways)
+    except cublaslt.FAILURES:  # `_compute` warns where cuBLASLt is missing
+        return True
+    return way != "column sums"
 
 
 def padded(xp, rows: int, columns: int, dtype) -> Array:
@@ -86,7 +126,7 @@ def padded(xp, rows: int, columns: int, dtype) -> Array:
 
 def _compute(a, b, out, epilogue, bias=None, aux=None, add=False):
     """Write the product and what its epilogue makes of it: by cuBLASLt where it can be trusted, else without it."""
-    if bias is not None:
+    if bias is not None and not bias.flags.c_contiguous:
         bias = array_module(out).ascontiguousarray(bias)
     if by_cublaslt and _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add):
         return
@@ -98,12 +138,12 @@ def _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add) -> bool:
     global by_cublaslt
     device, _ = gpu.current_stream()
     kind = Kind(device, gpu.products_are_tf32(), epilogue, a.dtype, out.dtype)
-    if kind in FAILED:
+    if FAILED and kind in FAILED:
         return False
     try:
         exact = _is_exact(array_module(out), kind, bias is not None, aux is not None, add)
         return exact and cublaslt.multiply(a, b, out, epilogue, bias, aux, add)
-    except (ImportError, OSError, RuntimeError) as error:
+    except cublaslt.FAILURES as error:
         FAILED.add(kind)
         if not isinstance(error, RuntimeError):
             by_cublaslt = False  # there is no such library
