@@ -194,6 +194,7 @@ WRONG = {  # (rung, what it says, what it says instead): what the harness says, 
     ("product_2_tile", AFTER, ""): "a race",
     ("product_2_tile", "    float sum = 0;\n", "    if (row >= rows) return;\n    float sum = 0;\n"): "for ever",
     ("product_2_tile", "if (row < rows && column < columns) c", "c"): "out of bounds",
+    ("product_2_tile", "a_tile[y][x] = a_is_there ?", "if (a_is_there) a_tile[y][x] = true ?"): "other numbers",
     ("product_3_registers", BARRIER, ""): "a race",
     ("product_3_registers", AFTER, ""): "a race",
     ("product_3_registers", "k < inner && column < columns ?", "column < columns ?"): "other numbers|out of bounds",
@@ -228,7 +229,7 @@ def test_a_mistake_shows(wrong, kernels_on_cpu, monkeypatch):
     monkeypatch.setattr(rungs, "_read", lambda file: read(file).replace(right, instead))
     with pytest.raises(AssertionError, match=WRONG[wrong].replace("other numbers", "whole numbers|error|nan")):
         if name in PRODUCTS:
-            for rows, columns, inner in ((37, 37, 37), (48, 64, 64)):
+            for rows, columns, inner in ((37, 37, 37), (48, 64, 64), (3, 3, 3)):
                 assert_product(name, "cpu", rows, columns, inner, SMALL[name])
         else:
             for length in (37, 70):
@@ -310,6 +311,29 @@ def test_nvcc_compiles_and_all_stays_in_registers(name, tmp_path):
     low = ladder.RUNGS[name].dtype == "bfloat16"
     for architecture in TENSOR_CORES if low else ("sm_75", *TENSOR_CORES):
         assert in_memory(ladder.source(name), tmp_path, architecture) == {0}
+
+
+LOADS = {  # (multiply-adds, loads from shared memory, of how many numbers each) of one step: what the heads count
+    "product_2_tile": (32, 64, 1),
+    "product_3_registers": (64, 16, 1),
+    "attention_3_tiles": (128, 32, 4),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOADS)
+def test_nvcc_makes_as_many_loads_as_a_head_says(name, tmp_path):
+    if not shutil.which("nvcc"):
+        pytest.skip("there is no nvcc")
+    out = tmp_path / "out.ptx"
+    path = rungs.FOLDER / f"{name}.cu"
+    subprocess.run(["nvcc", "-arch=sm_90", "-std=c++14", "-ptx", "-o", str(out), str(path)], check=True)
+    text = out.read_text(encoding="utf-8")
+    multiply_adds, loads, width = LOADS[name]
+    wanted = r"ld\.shared\.f32|ld\.shared\.b32" if width == 1 else rf"ld\.shared\.v{width}"
+    found = text.count("fma.rn.f32")
+    assert multiply_adds <= found <= multiply_adds + 8  # a few belong to exp
+    assert loads <= len(re.findall(wanted, text)) <= loads + 1
 
 
 @pytest.mark.slow

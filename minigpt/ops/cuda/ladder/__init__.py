@@ -17,7 +17,7 @@ these mistakes are found (each was made on purpose, and seen):
     a missing __syncthreads()            "a race between threads": the numbers depend on the sequence of the threads
     a return in front of a barrier       "some threads of a block wait for others for ever"
     a missing `if (row < rows)`          "wrote out of bounds", or "a read out of bounds"
-    a number of shared memory unwritten  nan in the result: shared memory begins full of nan
+    an edge of a tile without its zeros  nan in the result: shared memory begins full of nan
     a row for ldmatrix that begins       "an address that is no multiple of what is moved"
       between two multiples of 16 bytes
     a fragment with a wrong row          other numbers than NumPy's

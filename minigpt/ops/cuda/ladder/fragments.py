@@ -29,17 +29,35 @@ class Layout(NamedTuple):
     columns: np.ndarray
 
 
-def _layout(shape, rows, columns) -> Layout:
-    return Layout(shape, *np.broadcast_arrays(rows, columns))
+def _layout_of_a() -> Layout:
+    """Two neighbours of row g, two of row g + 8, then both again 8 columns further to the right."""
+    i = np.arange(8)
+    neighbour, below, right = i % 2, i // 2 % 2, i // 4
+    rows = G + 8 * below
+    columns = 2 * T + neighbour + 8 * right
+    return Layout((16, 16), *np.broadcast_arrays(rows, columns))
 
 
-_I8, _I4 = np.arange(8), np.arange(4)
-# a: two neighbours of row g, two of row g + 8, then both 8 columns further to the right
-A = _layout((16, 16), G + 8 * (_I8 // 2 % 2), 2 * T + _I8 % 2 + 8 * (_I8 // 4))
-# b: two neighbours in column g, then both 8 rows further down
-B = _layout((16, 8), 2 * T + _I4 % 2 + 8 * (_I4 // 2), G)
-# c: two neighbours of row g, then two of row g + 8
-C = _layout((16, 8), G + 8 * (_I4 // 2), 2 * T + _I4 % 2)
+def _layout_of_b() -> Layout:
+    """Two neighbours in column g, one below the other, then two more 8 rows further down."""
+    i = np.arange(4)
+    neighbour, below = i % 2, i // 2
+    rows = 2 * T + neighbour + 8 * below
+    return Layout((16, 8), *np.broadcast_arrays(rows, G))
+
+
+def _layout_of_c() -> Layout:
+    """Two neighbours of row g, then two of row g + 8."""
+    i = np.arange(4)
+    neighbour, below = i % 2, i // 2
+    rows = G + 8 * below
+    columns = 2 * T + neighbour
+    return Layout((16, 8), *np.broadcast_arrays(rows, columns))
+
+
+A = _layout_of_a()
+B = _layout_of_b()
+C = _layout_of_c()
 
 
 def scatter(matrix: np.ndarray, layout: Layout) -> np.ndarray:
@@ -59,19 +77,25 @@ def mma(a_registers: np.ndarray, b_registers: np.ndarray, c_registers: np.ndarra
 
     Each lane has 4 numbers of c, and needs 2 rows of a and 2 columns of b: the tensor core sees what all lanes hold.
     """
-    a, b = gather(a_registers, A), gather(b_registers, B)
+    a = gather(a_registers, A)
+    b = gather(b_registers, B)
     out = np.array(c_registers)
     for lane in range(32):
         for i in range(4):
-            out[lane, i] += a[C.rows[lane, i]] @ b[:, C.columns[lane, i]]
+            row = a[C.rows[lane, i]]
+            column = b[:, C.columns[lane, i]]
+            out[lane, i] += row @ column
     return out
 
 
 def picture(layout: Layout) -> str:
     """The matrix as lines of text: for each number "lane:register"."""
-    lanes = gather(np.broadcast_to(LANE, layout.rows.shape), layout)
-    registers = gather(np.broadcast_to(np.arange(layout.rows.shape[1]), layout.rows.shape), layout)
+    texts = np.empty(layout.shape, dtype=object)
+    for lane in range(32):
+        places = zip(layout.rows[lane], layout.columns[lane], strict=True)
+        for i, place in enumerate(places):
+            texts[place] = f"{lane:2}:{i}"
     lines = []
-    for row in range(layout.shape[0]):
-        lines.append(" ".join(f"{lane:2}:{i}" for lane, i in zip(lanes[row], registers[row], strict=True)))
+    for row in texts:
+        lines.append(" ".join(row))
     return "\n".join(lines)

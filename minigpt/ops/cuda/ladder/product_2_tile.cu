@@ -13,7 +13,6 @@
 // What it gains: from the GPU's memory come 2 * 4 / TILE bytes for each multiply-add, 0.25 instead of 5.
 //
 // What limits it: loads again, now from shared memory. A multiply-add still needs two of them: at most 1/8 of the peak.
-// (The compiler may read four neighbours of a row of a_tile in one load: then it is 1.25 loads, and 1/5 of the peak.)
 //
 // The next rung: a thread computes many numbers of c, so that a number in a register is used several times.
 
