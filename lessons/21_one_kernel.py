@@ -4,9 +4,10 @@
 # You will write kernels for a GPU in plain C: first GELU, with one thread for each number, then
 # LayerNorm, with one thread for each row, and then with 32 threads for each row, which add up a
 # row together. You will meet a sum that has no fixed value, and a way to compute it that has one.
-# At the end you can read the library's own kernel.
+# Then you climb a ladder of four kernels for a product of matrices, up to tensor cores, and play
+# one of their instructions in NumPy. At the end you can read the library's own kernel.
 #
-# Reading: 40 minutes. Running: 20 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and 20
+# Reading: 55 minutes. Running: 20 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and 20
 # (the queue and the roofline).
 #
 # Sources: NVIDIA's CUDA C++ Programming Guide, chapters on the programming model and on memory
@@ -466,7 +467,169 @@ for mean in (0, 1):
 assert less[1] > 5 and less[0] > 2, "stripes round less, above all where the sum grows"
 
 # %% [markdown]
-# ## 7. In the library
+# ## 7. A ladder: one product in four kernels
+#
+# LayerNorm uses each number a few times. A product of matrices uses each number many times, and
+# most of a GPT's arithmetic is products. The folder `minigpt/ops/cuda/ladder/` has one product in
+# four kernels, and causal attention in five. Each is a short file that can be read alone, and is
+# predicted to be faster than the one before. We call them *rungs*. (The library uses none of
+# them. It leaves products to NVIDIA's library.)
+#
+# The product is c = a b, with a (rows, inner) and b (inner, columns). **Rung 1** is as simple as
+# GELU, one thread for each number of c:
+#
+#     # minigpt/ops/cuda/ladder/product_1_thread.cu
+#     float sum = 0;
+#     for (int k = 0; k < inner; k++) sum += row_of_a[k] * b[(long long)k * columns + column];
+#
+# Neighbouring threads read neighbours of b and the same number of a, so all reads are coalesced.
+# But each multiply-add needs two loads. In one clock tick a multiprocessor (a part of the GPU with
+# its own cores) starts one load of a warp, or four multiply-adds of a warp. So at most an eighth of
+# the peak rate is possible, even if a cache has all numbers.
+#
+# **Rung 2** uses **shared memory**: a small memory inside the multiprocessor that the threads of a
+# block share. A block of 32 x 32 threads computes one *tile* of c. It goes along k in steps of 32.
+# In each step its threads together bring a tile of a and a tile of b, and then use them:
+#
+#     # minigpt/ops/cuda/ladder/product_2_tile.cu
+#     __syncthreads();  // the tiles are complete
+#     for (int k = 0; k < TILE; k++) sum += a_tile[y][k] * b_tile[k][x];
+#     __syncthreads();  // no thread reads these tiles any more
+#
+# A number that was brought once is used by 32 threads. `__syncthreads()` is a **barrier**: each
+# thread waits there until all threads of its block have arrived. We play both rungs with tiles of
+# 4 x 4, on sizes that are not multiples of 4, and once more without the first barrier.
+
+# %%
+from minigpt.ops.cuda import ladder
+from minigpt.ops.cuda.ladder import fragments
+
+LEFT = np.random.default_rng(7).integers(-4, 5, (9, 6)).astype(np.float32)
+RIGHT = np.random.default_rng(8).integers(-4, 5, (6, 7)).astype(np.float32)
+
+
+def product_by(source, plan):
+    """LEFT @ RIGHT by a rung; None where no kernel can be run."""
+    c = np.full((9, 7), np.nan, np.float32)
+    grid = -(-7 // plan.columns), -(-9 // plan.rows)  # blocks, rounded up
+    ran = play(source, "product", grid, plan.threads[:2], c, LEFT, RIGHT, 9, 7, 6)
+    return c if ran else None
+
+
+SMALL = {"product_1_thread": {"TILE": 4}, "product_2_tile": {"TILE": 4}}
+SMALL["product_3_registers"] = {"THREADS": 2, "EACH": 2, "DEPTH": 4}
+for name, small in SMALL.items():
+    plan = ladder.RUNGS[name].plan(ladder.constants_of(name, **small))
+    by_rung = product_by(ladder.source(name, **small), plan)
+    if by_rung is not None:
+        print(f"{name}: largest difference from NumPy {np.abs(by_rung - LEFT @ RIGHT).max():.0f}")
+        assert (by_rung == LEFT @ RIGHT).all(), "whole numbers, so every sum is exact"
+
+# %%
+tile_source = ladder.source("product_2_tile", TILE=4)
+no_barrier = tile_source.replace("__syncthreads();  // the tiles are complete", "")
+assert len(no_barrier) < len(tile_source), "the first barrier is gone"
+judged = ""
+try:
+    product_by(no_barrier, ladder.RUNGS["product_2_tile"].plan({"TILE": 4}))
+except AssertionError as error:
+    judged = str(error)
+print(f"without the first barrier, the judge says: {judged or 'nothing'}")
+CHECKED["no barrier"] = kernel.place() == "processor"
+assert not CHECKED["no barrier"] or "race" in judged, "a thread read what had not yet come"
+
+# %% [markdown]
+# Rung 2 needs fewer bytes from memory, but there are still two loads for each multiply-add, now
+# from shared memory. **Rung 3** lets a thread compute 8 x 8 numbers of c (`EACH` is 8). For each k
+# it loads 8 numbers of a and 8 of b into registers, and makes 64 multiply-adds with these 16:
+#
+#     # minigpt/ops/cuda/ladder/product_3_registers.cu
+#     for (int i = 0; i < EACH; i++) a_column[i] = a_tile[y + i * THREADS][k];
+#     for (int j = 0; j < EACH; j++) b_row[j] = b_tile[k][x + j * THREADS];
+#     for (int i = 0; i < EACH; i++) {
+#     for (int j = 0; j < EACH; j++) sums[i][j] += a_column[i] * b_row[j];
+#     }
+#
+# Count for other values of EACH. A multiprocessor starts one load of a warp in a tick, and four
+# instructions of a warp of any kind. The sums fill registers, of which a thread has at most 255.
+
+# %%
+bounds = {}
+print("EACH   loads   multiply-adds   loads for each   at most, of the peak   sums in registers")
+for each in (1, 2, 4, 8, 16):
+    loads, adds = 2 * each, each * each
+    ticks = max(loads, (loads + adds) / 4)
+    bounds[each] = adds / 4 / ticks
+    print(f"{each:4} {loads:7} {adds:15} {loads / adds:16.3f} {bounds[each]:22.0%} {adds:19}")
+assert bounds[1] == 1 / 8 and bounds[8] == 0.8, "an eighth of the peak; four fifths"
+predicted = [ladder.predict(name).share for name in ("product_2_tile", "product_3_registers")]
+assert np.allclose(predicted, [bounds[1], bounds[8]]), "the library's prediction is this count"
+
+# %% [markdown]
+# **Rung 4** uses **tensor cores**: units that multiply small matrices of short numbers, here
+# bfloat16 (lesson 17). One instruction of a warp, `mma`, adds the product of a (16,16) and b (16,8)
+# to c (16,8). That is 2,048 multiply-adds. No lane has a whole matrix: each of the 32 lanes holds
+# 8 numbers of a, 4 of b and 4 of c in its registers. What one lane holds is called a **fragment**.
+# NVIDIA's manual says which numbers these are. The color is the lane:
+
+# %%
+figure, panels = plot.plt.subplots(1, 3, figsize=(9.4, 4.6), width_ratios=(16, 8, 8))
+for axes, letter in zip(panels, "ABC", strict=True):
+    layout = getattr(fragments, letter)
+    owner = fragments.gather(np.broadcast_to(LANES[:, None], layout.rows.shape), layout)
+    axes.imshow(owner, cmap="YlGnBu", vmin=0, vmax=60)
+    for (row, column), lane in np.ndenumerate(owner):
+        bold = "bold" if lane == 5 else "normal"
+        axes.text(column, row, str(lane), ha="center", va="center", fontsize=7, weight=bold)
+    axes.set(title=f"{letter.lower()} {layout.shape}", xticks=(), yticks=())
+    axes.grid(visible=False)
+plot.save(figure, "21_fragments.png")
+places_of_5 = zip(layout.rows[5].tolist(), layout.columns[5].tolist(), strict=True)
+print("lane 5 holds these places of c:", *places_of_5)
+
+# %% [markdown]
+# Now play one `mma`. `scatter` gives each lane its numbers, and `gather` puts a matrix together
+# again. Which lanes have the numbers that the results of lane 5 depend on?
+
+# %%
+draw_16, LAYOUTS = np.random.default_rng(9), (fragments.A, fragments.B, fragments.C)
+a16, b16, c16 = (draw_16.integers(-4, 5, layout.shape) for layout in LAYOUTS)
+pairs_of = zip((a16, b16, c16), LAYOUTS, strict=True)
+held = [fragments.scatter(matrix, layout) for matrix, layout in pairs_of]
+for letter, registers in zip("abc", held, strict=True):
+    print(f"registers of {letter}: {registers.shape}; lane 5 has {registers[5]}")
+result = fragments.gather(fragments.mma(*held), fragments.C)
+assert np.array_equal(result, c16 + a16 @ b16), "32 lanes together make a product"
+rows_of_5, columns_of_5 = fragments.C.rows[5], fragments.C.columns[5]
+of_a = np.isin(fragments.A.rows, rows_of_5).any(axis=1).nonzero()[0]
+of_b = np.isin(fragments.B.columns, columns_of_5).any(axis=1).nonzero()[0]
+print(f"its results need a of the lanes {of_a}\nand b of the lanes {of_b}")
+assert len(of_a) == 4 and len(of_b) == 8, "only the whole warp can make this product"
+
+# %% [markdown]
+# So all 32 lanes must arrive at an `mma`. And c lies as one half of an a: two results of an `mma`,
+# side by side, are the factor a of the next one. The last rungs of attention use this: their shares
+# go from the first product to the second, and no number changes its lane.
+#
+# Here are all rungs. The first figure of "of peak" is for caches that keep nothing, the second for
+# caches that keep everything. Both are upper bounds.
+
+# %%
+for job in ("product", "attention"):
+    print(ladder.table(job), end="\n\n")
+names_of_rungs = [name for name in ladder.RUNGS if name.startswith("attention")]
+times = [ladder.predict(name).seconds for name in names_of_rungs]
+assert times == sorted(times, reverse=True), "each rung is predicted to be faster"
+assert times[0] > 50 * times[2], "from a thread that works in memory to tiles"
+
+# %% [markdown]
+# **These are predictions.** They come from counting loads and instructions in the source, and from
+# data sheets. No GPU has run these kernels yet, and each may be slower than its bound: a warp waits
+# for memory, and for barriers. `benchmarks/ladder.py` measures all rungs where there is a GPU. What
+# has been checked is that they are right (`tests/test_cuda_ladder.py`) and compile.
+
+# %% [markdown]
+# ## 8. In the library
 #
 # The library's `warp_sum` is ours (`wide` is float, or double for float64; `WARP` is 32):
 #
@@ -527,18 +690,20 @@ assert kernels.stripe_of(65_536) == 256, "256 stripes of 256 rows"
 assert 256 * kernels.stripe_of(1_000_000) >= 1_000_000, "256 stripes are enough for all rows"
 
 # %% [markdown]
-# ## 8. Paper and code
+# ## 9. Paper and code
 #
 # - Harris 2007 adds up an array in seven versions of one kernel, each faster than the one before.
-#   Shuffles came later: his lanes exchange numbers through *shared memory*, a small memory that
-#   the threads of a block share. Attention in tiles (lesson 18) needs it for keys and values.
+#   Shuffles came later: his lanes exchange numbers through shared memory. Attention in tiles
+#   (lesson 18) needs it for keys and values.
+# - The product in tiles is the example of shared memory in NVIDIA's guide. Rung 4 and the library's
+#   attention use the instruction `mma`. NVIDIA's library uses a newer one on an H100, `wgmma`.
 # - NVIDIA's guide says how warps, pieces of memory and blocks work. Which of them limits a kernel
 #   can only be measured.
 # - On tests: the library's kernels are judged as here, by the reference and by guard bytes and two
 #   sequences of threads, in several types and odd sizes (`tests/test_cuda.py`).
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 10. Exercises
 #
 # 1. `exercises/21_rmsnorm.py`: write RMSNorm as a kernel, forward and backward, with a warp for
 #    each row. Run the file: it plays your kernel and judges it.
@@ -549,6 +714,8 @@ assert 256 * kernels.stripe_of(1_000_000) >= 1_000_000, "256 stripes are enough 
 # 4. With pencil: a row of 768 numbers is added up by one thread, or by a warp with shuffles. How
 #    many additions follow one another in each case?
 # 5. Try it: let `warp_sum` start with apart = 8. Which lanes have which sum?
+# 6. With pencil: a block of rung 3 computes 128 x 128 numbers of c. How many bytes does it load
+#    from memory for each multiply-add? And a block of 32 x 32, as in rung 2?
 
 # %%
 worst = max(result.error for result in by_lines)

@@ -265,9 +265,9 @@ assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of
 # ## 4. Sixteen bits: which numbers exist
 #
 # The second way: shorter numbers. If memory is the limit (lesson 20), numbers of half the size are
-# moved in half the time. GPUs also have **tensor cores**, units that multiply small matrices of
-# short numbers. The peak rates of NVIDIA's data sheets, in trillion operations per second (without
-# the special mode for matrices in which half of the numbers are 0):
+# moved in half the time. And tensor cores (lesson 21) multiply matrices of short numbers. The peak
+# rates of NVIDIA's data sheets, in trillion operations per second (without the special mode for
+# matrices in which half of the numbers are 0):
 #
 # | | float32 | tf32 | float16 | bfloat16 |
 # |---|---|---|---|---|

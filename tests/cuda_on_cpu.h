@@ -1,6 +1,7 @@
 // CUDA kernels on a processor: enough of the language for a kernel to run, strictly, so that mistakes show.
 //
 // Every thread of a block is a fibre. They take turns: one runs until it waits for the others, then the next one runs.
+// A warp runs until all its threads wait for the block, then the next warp runs: one is as far ahead as it can be.
 // Blocks come one after the other, and find shared memory full of NaN. A block in which some threads wait for others
 // that never come is reported. Threads run in order or in reverse: what depends on it is a race.
 //
@@ -17,6 +18,7 @@
 
 using std::exp, std::log, std::max, std::min, std::sqrt, std::tanh;
 
+#define CUDA_ON_CPU  // for sources that hold instructions of a GPU
 #define __global__
 #define __device__
 #define __shared__ static __attribute__((section("shared")))
@@ -98,6 +100,25 @@ static void wait(Barrier& barrier, int all) {
 static int threads() { return blockDim.x * blockDim.y * blockDim.z; }
 static int warp_size() { return std::min(32, threads() - running / 32 * 32); }
 
+// Each thread of a warp, until it waits or is done. Was there one that need not wait?
+static bool run_warp(int warp, bool reverse, int& left) {
+    bool moved = false;
+    int first = 32 * warp, size = std::min(32, threads() - first);
+    for (int k = 0; k < size; k++) {
+        running = first + (reverse ? size - 1 - k : k);
+        Fibre& f = fibres[running];
+        if (f.done || (f.waits_at && f.waits_at->passed < f.until)) continue;
+        f.waits_at = nullptr;
+        threadIdx.x = running % blockDim.x;
+        threadIdx.y = running / blockDim.x % blockDim.y;
+        threadIdx.z = running / blockDim.x / blockDim.y;
+        enter(f);
+        left -= f.done;
+        moved = true;
+    }
+    return moved;
+}
+
 // Everything of one block; false where its threads wait for ever.
 static bool run_block(bool reverse) {
     int n = threads(), left = n;
@@ -115,17 +136,9 @@ static bool run_block(bool reverse) {
     }
     while (left) {
         bool moved = false;
-        for (int k = 0; k < n; k++) {
-            running = reverse ? n - 1 - k : k;
-            Fibre& f = fibres[running];
-            if (f.done || (f.waits_at && f.waits_at->passed < f.until)) continue;
-            f.waits_at = nullptr;
-            threadIdx.x = running % blockDim.x;
-            threadIdx.y = running / blockDim.x % blockDim.y;
-            threadIdx.z = running / blockDim.x / blockDim.y;
-            enter(f);
-            left -= f.done;
-            moved = true;
+        for (int i = 0; i < (int)warps.size(); i++) {
+            int warp = reverse ? warps.size() - 1 - i : i;
+            while (run_warp(warp, reverse, left)) moved = true;
         }
         if (!moved) {
             fibres.clear();  // they stand in the middle of something
@@ -236,6 +249,15 @@ static void mma_m16n8k16(float* c, const unsigned* a, const unsigned* b) {
         for (int k = 0; k < 16; k++) c[i] += all.a[row][k] * all.b[k][column];
     }
     cpu::meet();
+}
+
+// "cvt.rn.bf16x2.f32": to the nearest, and of two that are equally near to the even one; the first is the lower half.
+static unsigned cvt_bf16x2(float second, float first) {
+    auto round = [](float x) {
+        unsigned all = __float_as_uint(x);
+        return x != x ? 0x7FFFu : (all + 0x7FFF + (all >> 16 & 1)) >> 16;
+    };
+    return cpu::word(round(first), round(second));
 }
 
 static void cp_async_16(void* to, const void* from, bool there) { cpu::copy_async(to, from, there, 16); }

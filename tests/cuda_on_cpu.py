@@ -134,7 +134,9 @@ def _header() -> str:
 @functools.cache
 def _build(source: str):
     text = f'#include "{_header()}"\n{source}\n'
-    text += 'extern "C" int size_of_real = sizeof(real), size_of_wide = sizeof(wide);\n'
+    for kind in ("real", "wide"):
+        if f" {kind};" in source:  # a typedef
+            text += f'extern "C" int size_of_{kind} = sizeof({kind});\n'
     for name, declared in kernels.parameters(source).items():
         given = ", ".join(f"*({kind}{star}*)a[{i}]" for i, (kind, star) in enumerate(declared))
         text += (

@@ -41,8 +41,8 @@ def problem() -> str | None:
     return _player().problem()
 
 
-def run(source: str, name: str, grid: int, block: int | tuple[int, int], *arguments) -> None:
-    """Launch the kernel `name` of a source with `grid` blocks; block: threads, or (threads along x, along y).
+def run(source: str, name: str, grid: int | tuple[int, int], block: int | tuple[int, int], *arguments) -> None:
+    """Launch the kernel `name` of a source. grid: blocks, or (along x, along y); block: its threads, likewise.
 
     arguments: as the source declares them, arrays of NumPy for pointers, which the kernel may write to, and numbers.
     Raises InputError for others, for a source that does not compile, and where no kernel can be run. The player raises
@@ -50,12 +50,13 @@ def run(source: str, name: str, grid: int, block: int | tuple[int, int], *argume
     """
     if why_not := problem():
         raise InputError(f"no kernel can be run here: {why_not}")
+    blocks = grid if isinstance(grid, tuple) else (grid, 1)
     sizes = block if isinstance(block, tuple) else (block, 1)
     values = _checked(source, name, arguments)
     if gpu.cuda_problem() is None:
-        _run_on_gpu(source, name, (grid, 1, 1), (*sizes, 1), values)
+        _run_on_gpu(source, name, (*blocks, 1), (*sizes, 1), values)
     else:
-        _compiled(source).get_function(name)((grid, 1, 1), (*sizes, 1), values)
+        _compiled(source).get_function(name)((*blocks, 1), (*sizes, 1), values)
 
 
 def _checked(source: str, name: str, arguments: tuple) -> list:
