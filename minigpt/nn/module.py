@@ -168,7 +168,7 @@ class Module:
                 parameter.low = parameter.data.astype(named_dtype(low))
 
     def exact(self):
-        """`with model.exact(): ...`: inside, layers compute with the parameters themselves, whatever copies there are."""
+        """`with model.exact(): ...`: layers compute with the parameters themselves, whatever copies there are."""
         return without_copies(self.parameters())
 
     def to(self, device: str) -> "Module":
