@@ -28,6 +28,8 @@ PLACES = {
     "cuda_logits": "minigpt.ops.cuda.cross_entropy.LOGITS",
     "cuda_queries": "minigpt.ops.cuda.attention.QUERIES",
     "cuda_keys": "minigpt.ops.cuda.attention.KEYS",
+    "cuda_past_threads": "minigpt.ops.cuda.attention_past.THREADS",
+    "cuda_past_keys": "minigpt.ops.cuda.attention_past.KEYS",
     "cuda_segment": "minigpt.ops.cuda.embedding.SEGMENT",
     "cuda_tile": "minigpt.ops.cuda.embedding.TILE",
     "cuda_small_product": "minigpt.ops.cuda.algorithms.SMALL",
@@ -35,6 +37,7 @@ PLACES = {
     # everything else
     "plateau_updates": "minigpt.jobs.pretrain.plateau.LEAST",
     "counted_tokens": "minigpt.jobs.pretrain.plateau.PIECE",
+    "recorded_tokens": "minigpt.models.decoding.LEAST",
     "recorded_operations": "minigpt.jobs.pretrain.step.SMALL",
     "large_file": "minigpt.data.corpus.LARGE",
     "file_piece": "minigpt.data.corpus.PIECE",

@@ -24,7 +24,7 @@ from minigpt.errors import InputError
 from minigpt.nn import Parameter, optim
 from minigpt.ops import cuda, reference
 from minigpt.ops.cases import NAMES, axes_of, case
-from minigpt.ops.cuda import attention, cross_entropy, cuda_graph, embedding, kernels
+from minigpt.ops.cuda import attention, attention_past, cross_entropy, cuda_graph, embedding, kernels
 from minigpt.ops.random_keys import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
@@ -844,6 +844,8 @@ TWO_WAYS = ("attention", "cross_entropy")  # plain, and with a mask or a bias
 
 def packs(file, dtype):
     """How many numbers a thread takes at once."""
+    if file == "attention_past":
+        return {1, 16 // named_dtype(dtype).itemsize}
     return {1} if file.startswith(("a", "o")) else {1, 16 // named_dtype(dtype).itemsize}
 
 
@@ -857,6 +859,7 @@ def sources(file):
         for pack, plain in itertools.product(packs(file, dtype), (0, 1) if file in TWO_WAYS else (0,)):
             yield kernels.source(file, dtype, PACK=pack, **{
                 "attention": {"HEAD": 64, "QUERIES": queries, "KEYS": attention.KEYS, "PLAIN": plain},
+                "attention_past": attention_past.plan(64, pack),
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
                 "rmsnorm": {"PACKS": 3, "WARPS": kernels.WARPS},
                 "soft_cross_entropy": {"WARPS": kernels.WARPS},

@@ -31,6 +31,8 @@ def array_module(*arrays: Array):
     """numpy or cupy: the module that made these arrays. Raises InputError for NumPy and CuPy arrays together."""
     if gpu.cupy is None:
         return np
+    if len(arrays) == 1:  # hundreds of times in a step, for each of which a GPU waits
+        return gpu.cupy if isinstance(arrays[0], gpu.cupy.ndarray) else np
     on_gpu = [isinstance(array, gpu.cupy.ndarray) for array in arrays]
     if any(on_gpu) and not all(on_gpu):
         kinds = ["CuPy" if there else "NumPy" for there in on_gpu]

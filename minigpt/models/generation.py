@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.device.arrays import to_numpy
+from minigpt.device.arrays import Array, to_numpy
 from minigpt.errors import InputError, check_whole, is_whole, shown
-from minigpt.models import sampling
-from minigpt.models.sampling import check_options
+from minigpt.models import decoding, sampling
+from minigpt.models.sampling import NotFinite, check_options
 from minigpt.models.token_ids import check_range, pad_left
 
 
@@ -65,7 +65,7 @@ def stream(
     ids, padding = pad_left(ids)
     check_range(ids, size, f"ids: token id {{}} is out of range: the table has {size} rows")
 
-    def choose(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    def choose(logits: Array, uniform: np.ndarray) -> np.ndarray:
         return sampling.next_tokens(logits, uniform, temperature, top_k, top_p)
 
     return _stream(model, ids, padding, n_tokens, choose, seed, stop, cache)
@@ -77,22 +77,23 @@ def _stream(model, ids, padding, n_tokens, choose, seed, stop, cache) -> Iterato
     finished = np.zeros(len(ids), bool)
     context = model.config.n_positions
     room = min(context, ids.shape[1] + n_tokens - 1)
-    past = None
+    step = None
     for _ in range(n_tokens):
         slid = max(0, ids.shape[1] - context)
-        if past and cache and not slid:
+        if step and cache and not slid:
             seen = ids[:, -1:]
         else:
             # Once the window slides, each of its tokens has a new position, on which all keys and values depend:
             # with absolute positions nothing of the past can be kept.
             seen = ids[:, -context:]
             past = model.new_past(room, np.maximum(padding - slid, 0))
-        with model.exact():
-            logits = to_numpy(model.next_logits(seen, past))
-        if not np.isfinite(logits.max()):  # NaN anywhere is the largest
-            raise InputError(_not_finite(model))
+            step = decoding.step(model, past, room - seen.shape[1])
+        logits = step(seen)
         uniform = np.array([generator.random() for generator in generators])
-        chosen = choose(logits, uniform)
+        try:
+            chosen = choose(logits, uniform)
+        except NotFinite:
+            raise InputError(_not_finite(model)) from None
         if stop is not None:
             chosen = np.where(finished, stop, chosen)
             finished |= chosen == stop

@@ -144,9 +144,12 @@ class LanguageModel(SavedModel):
         accumulate(self.head, dw)
         self.hidden_backward(dh, cache)
 
-    def next_logits(self, ids: Array, past: Any) -> Array:
-        """ids (B,T) int -> logits (B,V) of the token that follows; past: of `new_past`, to which the ids are added"""
-        h, _ = self.hidden(ids, past, grad=False)
+    def next_logits(self, ids: Array, past: Any, **inputs) -> Array:
+        """ids (B,T) int -> logits (B,V) of the token that follows; past: of `new_past`, to which the ids are added
+
+        inputs: mask and positions, see `hidden`.
+        """
+        h, _ = self.hidden(ids, past, grad=False, **inputs)
         last = h[:, -1]
         logits, _ = ops.linear_forward(last, self.head.value.T)
         return logits

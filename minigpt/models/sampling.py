@@ -1,34 +1,51 @@
-"""From scores to a token: temperature, top-k, nucleus, one draw. All of it in NumPy, so that every device agrees."""
+"""From scores to a token: temperature, top-k, nucleus, one draw. The same lines on every device.
+
+Scores on a GPU stay there: of a row of them only the token that was drawn comes back.
+"""
 
 import numpy as np
 
+from minigpt.device.arrays import Array, array_module, to_numpy
 from minigpt.errors import INFINITY, InputError, is_number, is_whole, shown
 
 
+class NotFinite(InputError):
+    """Scores from which nothing can be drawn."""
+
+
 def next_tokens(
-    logits: np.ndarray,
+    logits: Array,
     uniform: np.ndarray,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> np.ndarray:
-    """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int
+    """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int, in NumPy
 
     In the order of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is
     the first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the
-    likeliest token, without a draw. Raises InputError for options outside their range, for arrays of another shape, and
-    for logits that hold NaN.
+    likeliest token, without a draw. Raises InputError for options outside their range and for arrays of another shape,
+    and its subclass NotFinite for logits that hold NaN.
+
+    On a GPU everything is ordered before anything is waited for, and the sums are added in another sequence: a number
+    that lies within a rounding error of the edge between two tokens may draw the other one.
     """
     check_options(temperature, top_k, top_p)
     _check_arrays(logits, uniform)
     largest = logits.max(axis=-1, keepdims=True)
-    if not np.isfinite(largest).all():
-        raise InputError("logits hold NaN, or infinity in place of a largest number: nothing can be drawn from them")
     if temperature == 0:
-        return logits.argmax(axis=-1)
-    logits = logits.astype(np.float64)
-    with np.errstate(over="ignore"):  # the largest becomes 0; one that is far below it may become -inf
-        logits = (logits - largest) / temperature
+        tokens = logits.argmax(axis=-1)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):  # far below the largest: -inf; NaN is refused below
+            tokens = _drawn(logits, largest, array_module(logits).asarray(uniform), temperature, top_k, top_p)
+    if not np.isfinite(to_numpy(largest)).all():
+        raise NotFinite("logits hold NaN, or infinity in place of a largest number: nothing can be drawn from them")
+    return to_numpy(tokens)
+
+
+def _drawn(logits, largest, uniform, temperature, top_k, top_p):
+    """The tokens (B,) for a temperature above 0."""
+    logits = (logits.astype(np.float64) - largest) / temperature
     if top_k is not None:
         logits = keep_top_k(logits, top_k)
     if top_p is not None:
@@ -39,22 +56,23 @@ def next_tokens(
     return (cumulative <= threshold).sum(axis=-1)
 
 
-def probabilities(logits: np.ndarray) -> np.ndarray:
+def probabilities(logits: Array) -> Array:
     """logits (B,V) -> p (B,V), the softmax"""
     largest = logits.max(axis=-1, keepdims=True)
-    e = np.exp(logits - largest)
+    e = array_module(logits).exp(logits - largest)
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def keep_top_k(logits: np.ndarray, k: int) -> np.ndarray:
+def keep_top_k(logits: Array, k: int) -> Array:
     """logits (B,V) -> (B,V): all below the k-th largest become -inf; those equal to it stay (Fan et al. 2018)"""
+    xp = array_module(logits)
     k = min(k, logits.shape[-1])
-    partly_sorted = np.partition(logits, -k, axis=-1)
+    partly_sorted = xp.partition(logits, -k, axis=-1)
     threshold = partly_sorted[:, -k, None]
-    return np.where(logits < threshold, -np.inf, logits)
+    return xp.where(logits < threshold, -np.inf, logits)
 
 
-def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
+def keep_nucleus(logits: Array, p: float) -> Array:
     """logits (B,V) -> (B,V): the likeliest tokens whose probabilities together are at most p stay, and at least one
 
     This is GPT-2's released code. The paper on nucleus sampling (Holtzman et al. 2019) keeps the smallest set that
@@ -62,12 +80,13 @@ def keep_nucleus(logits: np.ndarray, p: float) -> np.ndarray:
     """
     if p >= 1:
         return logits  # rounding may take the sum above 1, and the unlikeliest token would be lost
-    descending = -np.sort(-logits, axis=-1)
+    xp = array_module(logits)
+    descending = -xp.sort(-logits, axis=-1)
     cumulative = probabilities(descending).cumsum(axis=-1)
     n_inside = (cumulative <= p).sum(axis=-1)
-    last = np.maximum(n_inside - 1, 0)
-    threshold = np.take_along_axis(descending, last[:, None], axis=-1)
-    return np.where(logits < threshold, -np.inf, logits)
+    last = xp.maximum(n_inside - 1, 0)
+    threshold = xp.take_along_axis(descending, last[:, None], axis=-1)
+    return xp.where(logits < threshold, -np.inf, logits)
 
 
 def check_options(temperature: float, top_k: int | None, top_p: float | None) -> None:
@@ -80,7 +99,7 @@ def check_options(temperature: float, top_k: int | None, top_p: float | None) ->
         raise InputError(f"top-p {shown(top_p)}: give a probability above 0 and up to 1")
 
 
-def _check_arrays(logits: np.ndarray, uniform: np.ndarray) -> None:
+def _check_arrays(logits: Array, uniform: np.ndarray) -> None:
     if getattr(logits, "ndim", None) != 2:
         raise InputError(f"logits are {shown(logits)}: give an array (B,V)")
     if np.shape(uniform) != (len(logits),):

@@ -56,8 +56,9 @@ class Past:
         xp = array_module(k)
         batch, n_head, _, head_size = k.shape
         shape = (batch, n_head, self.capacity, head_size)
-        self.k = xp.empty(shape, k.dtype)
-        self.v = xp.empty(shape, k.dtype)
+        # Zeros: who reads all the room, behind a mask, multiplies what is not filled by 0, and NaN would stay NaN.
+        self.k = xp.zeros(shape, k.dtype)
+        self.v = xp.zeros(shape, k.dtype)
 
     def mask(self, t: int) -> Array | None:
         """(B,1,T,S) boolean, True where the next T positions see the S so far, themselves included; None is causal."""
@@ -122,10 +123,9 @@ class Attention(Module):
         out = cache.keep("dropout", dropout)
 
         if past is not None:
-            xp = array_module(qkv)
-            _, k, v = xp.split(qkv, 3, axis=-1)
-            k = ops.split_heads(k, config.n_head)
-            v = ops.split_heads(v, config.n_head)
+            b, t, _ = x.shape
+            packed = qkv.reshape(b, t, 3, config.n_head, -1)
+            _, k, v = packed.transpose(2, 0, 3, 1, 4)
             past.extend(k, v)
         return out, cache
 

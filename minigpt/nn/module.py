@@ -6,7 +6,7 @@ backward, each time with another cache.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -167,16 +167,9 @@ class Module:
             else:
                 parameter.low = parameter.data.astype(named_dtype(low))
 
-    @contextlib.contextmanager
     def exact(self):
-        """Inside, layers compute with the parameters themselves, whatever copies there are."""
-        copies = [(parameter, parameter.low) for parameter in self.parameters()]
-        self.compute_in(None)
-        try:
-            yield
-        finally:
-            for parameter, low in copies:
-                parameter.low = low
+        """`with model.exact(): ...`: layers compute with the parameters themselves, whatever copies there are."""
+        return without_copies(self.parameters())
 
     def to(self, device: str) -> "Module":
         """Move the parameters to "cpu" or "cuda", in place, and set their gradients to None. Returns the module.
@@ -188,6 +181,19 @@ class Module:
             parameter.data = to_device(parameter.data, device)
             parameter.grad = None
         return self
+
+
+@contextlib.contextmanager
+def without_copies(parameters: Iterable[Parameter]):
+    """Inside, these parameters have no copies in fewer bits; afterwards they have them again."""
+    copies = [(parameter, parameter.low) for parameter in parameters if parameter.low is not None]
+    for parameter, _ in copies:
+        parameter.low = None
+    try:
+        yield
+    finally:
+        for parameter, low in copies:
+            parameter.low = low
 
 
 def normal(rng: np.random.Generator | None, shape: tuple[int, ...], std: float, dtype) -> Parameter:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops import masks
-from minigpt.ops.cuda import kernels
+from minigpt.ops.cuda import attention_past, kernels
 from minigpt.ops.cuda.dropout import chance
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
 from minigpt.ops.random_keys import Key
@@ -41,9 +41,9 @@ class SelfAttentionCache(NamedTuple):
 def self_attention_supports(
     qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
-    """No past, and heads of which a tile fits into shared memory. Wrong masks are left to the reference."""
+    """Heads of which a tile fits into shared memory, and a past if it is read only. Wrong masks: the reference."""
     if past is not None:
-        return "it takes no past"
+        return attention_past.why_not(qkv, n_head, bias, mask, rate, key, past, grad)
     b, t, columns = qkv.shape
     scores = b, n_head, t, t
     size = columns // 3 // n_head
@@ -61,6 +61,9 @@ def self_attention_forward(
     qkv = _aligned(qkv)
     size = qkv.shape[2] // 3 // n_head
     rules = _rules(n_head, mask is None, mask, bias, scale, size, rate, key)
+    if past is not None:
+        scores = rules.scale, rules.mask, _axes(rules.mask), rules.bias, _axes(rules.bias)
+        return attention_past.forward(qkv, n_head, past, scores), None
     out, lse = _forward(qkv, qkv, rules)
     cache = SelfAttentionCache(qkv, out, lse, rules, _shape_of(bias))
     return out, cache if grad else None

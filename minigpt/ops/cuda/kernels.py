@@ -19,6 +19,7 @@ TYPES = {  # dtype: the types of C++ that its numbers are stored in, and compute
     "float64": ("double", "double"),
     "bfloat16": ("bfloat16", "float"),
 }
+NULL = np.uint64(0)
 DTYPES = {  # type of C++: its dtype
     "bool": np.bool_,
     "int": np.int32,
@@ -75,7 +76,12 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
     functions = _compiled(file, _real_of(arguments), tuple(constants.items()))
     function, declared = functions[kernel]
     assert len(declared) == len(arguments), f"{kernel} takes {len(declared)} arguments, not {len(arguments)}"
-    checked = [_argument(value, *kind) for value, kind in zip(arguments, declared, strict=True)]
+    checked = []
+    for value, (dtype, as_number) in zip(arguments, declared, strict=True):
+        if as_number is None:
+            checked.append(_pointer(value, dtype))
+        else:  # CUDA does not check: of 8 bytes given where 4 are declared, it would read 4
+            checked.append(as_number(value))
     function(grid, block, tuple(checked))
 
 
@@ -199,14 +205,17 @@ def _real_of(arguments) -> str:
 
 @functools.cache
 def _compiled(file, dtype, constants):
-    """{kernel: (its function, [(dtype, "*" or ""), ...])}"""
+    """{kernel: (its function, [(dtype, what makes a number of it, or None for a pointer), ...])}"""
     text = source(file, dtype, **dict(constants))
     module = compile(text)
     real = arrays.named_dtype(dtype)
     dtypes = {"real": real, "wide": wide(real), **DTYPES}
     functions = {}
     for kernel, declared in parameters(text).items():
-        kinds = [(np.dtype(dtypes[kind]), pointer) for kind, pointer in declared]
+        kinds = []
+        for kind, pointer in declared:
+            dtype_of_kind = np.dtype(dtypes[kind])
+            kinds.append((dtype_of_kind, None if pointer else dtype_of_kind.type))
         functions[kernel] = module.get_function(kernel), kinds
     return functions
 
@@ -215,12 +224,10 @@ def _read(name):
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _argument(value, dtype, pointer):
-    """A value as a kernel takes it. CUDA does not check: of 8 bytes given where 4 are declared, it would read 4."""
-    if not pointer:
-        return dtype.type(value)
+def _pointer(value, dtype):
+    """An array as a kernel takes it, in one piece and of this dtype; None is the null pointer."""
     if value is None:
-        return np.uint64(0)
+        return NULL
     assert isinstance(value, ARRAY), f"not an array of {dtype}: {type(value).__name__}"
     assert value.dtype == dtype, f"not an array of {dtype}, but of {value.dtype}"
     assert value.flags.c_contiguous, f"not an array of {dtype} in one piece"

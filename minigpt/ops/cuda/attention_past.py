@@ -1,0 +1,129 @@
+"""Attention beside a past, as a model that writes token by token needs it: kernels in attention_past.cu."""
+
+import functools
+
+from minigpt.device.arrays import Array, array_module
+from minigpt.ops import masks
+from minigpt.ops.cuda import kernels
+from minigpt.ops.cuda.kernels import accepts, blocks, launch, pack_of, wide
+from minigpt.ops.random_keys import Key
+
+LARGEST = 128  # head: what a thread holds of its keys and values stays in registers
+THREADS = 128  # of a block
+KEYS = 8  # that a group of lanes reads at once
+WARP = 32
+MOST = 64  # new positions: each of them reads the whole past
+HEADS = (1 << 16) - 1  # of all texts: blocks along the second axis of a grid
+
+Past = tuple[Array, Array]
+
+
+def why_not(
+    qkv: Array, n_head: int, bias: Array | None, mask: Array | None, rate: float, key: Key | None, past: Past,
+    grad: bool,
+) -> str | None:
+    """None where this call of self_attention_forward, which has a past, can be made; otherwise the reason."""
+    if grad or (rate and key is not None):
+        return "it takes a past only without gradients and without dropout"
+    if mask is not None and not isinstance(mask, kernels.ARRAY):
+        return f"it takes a mask in a CuPy array, not in a {type(mask).__name__}"
+    given = [qkv, *past]
+    if bias is not None:
+        given.append(bias)
+    b, t, columns = qkv.shape
+    scores = b, n_head, t, past[0].shape[2] + t
+    reason = accepts(*given) or masks.problem(mask, bias, scores)
+    if reason:
+        return reason
+    size = columns // 3 // n_head
+    if not 0 < size <= LARGEST:
+        return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
+    if t > MOST:
+        return f"it takes up to {MOST} new positions beside a past, not {t}"
+    if b * n_head > HEADS:
+        return f"{b} texts of {n_head} heads are more blocks than a grid has"
+    return None
+
+
+def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
+    """qkv (B,T,3C), past k and v, each (B,NH,P,D) -> out (B,T,C)
+
+    The past is read where it lies. scores: the scale, the mask and its axes, the bias and its axes, as attention.cu
+    takes them: in one piece with four axes, or None.
+    """
+    xp = array_module(qkv)
+    b, t, columns = qkv.shape
+    c = columns // 3
+    size = c // n_head
+    k = _behind_each_other(past[0])
+    v = _behind_each_other(past[1])
+    if k.strides != v.strides:  # the kernel is told once how far apart heads lie
+        k = xp.ascontiguousarray(k)
+        v = xp.ascontiguousarray(v)
+    p = k.shape[2]
+    apart = k.strides[1] // k.itemsize
+    k = _as_a_row(k)
+    v = _as_a_row(v)
+    pack = pack_of(size, qkv, k, v)
+    constants = plan(size, pack)
+    part = KEYS * (THREADS // constants["LANES"])
+    n_parts = blocks(p, part) + blocks(t, part)
+    parts = xp.empty((b * n_head * t, n_parts, size + 2), wide(qkv.dtype))
+    out = xp.empty((b, t, c), qkv.dtype)
+    grid = n_parts, b * n_head, t
+    block = constants["LANES"], THREADS // constants["LANES"], 1
+    launch(
+        "attention_past", "past_parts", grid, block,
+        parts, qkv, k, v, p, apart, t, n_head, *scores,
+        PACK=pack, **constants,
+    )  # fmt: skip
+    grid = blocks(out.size, THREADS), 1, 1
+    block = THREADS, 1, 1
+    launch(
+        "attention_past", "past_join", grid, block,
+        out, parts, n_parts, t, n_head, out.size,
+        PACK=pack, **constants,
+    )  # fmt: skip
+    return out
+
+
+def plan(size: int, pack: int) -> dict[str, int]:
+    """The constants of attention_past.cu for heads of this size, of which a thread reads `pack` numbers at once."""
+    return _plan(size, pack, THREADS, KEYS)
+
+
+@functools.cache
+def _plan(size, pack, threads, keys):
+    """A key is read by as many lanes as it has packs, or by the next power of two of them, up to a warp."""
+    packs = blocks(size, pack)
+    lanes = 1
+    while lanes < packs and lanes < min(WARP, threads):
+        lanes *= 2
+    return {
+        "HEAD": size, "PLAIN": 0, "THREADS": threads, "LANES": lanes, "KEYS": keys, "PACKS": blocks(packs, lanes),
+    }  # fmt: skip
+
+
+def _behind_each_other(array: Array) -> Array:
+    """k or v (B,NH,P,D) as the kernel reads it: the keys of a head one behind the other, all heads as far apart.
+
+    So they lie in a `Past`, which may have room behind the keys of each head. What lies otherwise is copied.
+    """
+    b, n_head, p, size = array.shape
+    itemsize = array.itemsize
+    text, head, key, number = array.strides
+    is_row = number == itemsize and key == size * itemsize
+    if is_row and head >= p * key and text == n_head * head:
+        return array
+    return array_module(array).ascontiguousarray(array)
+
+
+def _as_a_row(array: Array) -> Array:
+    """The memory from the first number of an array to its last as one row: kernels take arrays in one piece."""
+    if array.flags.c_contiguous or not array.size:
+        return array
+    b, n_head, p, size = array.shape
+    apart = array.strides[1] // array.itemsize
+    n = (b * n_head - 1) * apart + p * size
+    xp = array_module(array)
+    return xp.lib.stride_tricks.as_strided(array, (n,), (array.itemsize,))
