@@ -844,7 +844,7 @@ TWO_WAYS = ("attention", "cross_entropy")  # plain, and with a mask or a bias
 
 def packs(file, dtype):
     """How many numbers a thread takes at once."""
-    return {1} if file.startswith(("a", "o")) else {1, 16 // named_dtype(dtype).itemsize}
+    return {1} if file.startswith(("attention", "o")) else {1, 16 // named_dtype(dtype).itemsize}
 
 
 def sources(file):
