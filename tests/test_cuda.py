@@ -846,7 +846,7 @@ def packs(file, dtype):
     """How many numbers a thread takes at once."""
     if file == "attention_past":
         return {1, 16 // named_dtype(dtype).itemsize}
-    return {1} if file.startswith(("a", "o")) else {1, 16 // named_dtype(dtype).itemsize}
+    return {1} if file.startswith(("attention", "o")) else {1, 16 // named_dtype(dtype).itemsize}
 
 
 def sources(file):

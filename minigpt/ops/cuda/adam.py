@@ -49,7 +49,7 @@ def adam_update(
         clip = _clip(xp, where, blocks, max_norm, p.dtype)
     beta1, beta2 = betas
     numbers = rate, eps, decay, 1 - beta1, 1 - beta2
-    launch("adam", "adam", (blocks, 1, 1), (THREADS, 1, 1), clip, *where, decaying, *numbers)
+    _launch("adam", blocks, p.dtype, clip, *where, decaying, *numbers)
     return 0.0 if clip is None else clip[1]
 
 
@@ -57,9 +57,14 @@ def _clip(xp, where, blocks, max_norm, dtype):
     """(2,): the factor that all gradients are to be multiplied by, and their norm."""
     squares = xp.empty(blocks, dtype)
     clip = xp.empty(2, dtype)
-    launch("adam", "adam_squares", (blocks, 1, 1), (THREADS, 1, 1), squares, *where)
-    launch("adam", "adam_clip", (1, 1, 1), (THREADS, 1, 1), clip, squares, blocks, max_norm)
+    _launch("adam_squares", blocks, dtype, squares, *where)
+    _launch("adam_clip", 1, dtype, clip, squares, blocks, max_norm)
     return clip
+
+
+def _launch(kernel, blocks, dtype, *arguments):
+    """Run a kernel of adam.cu, in which a thread takes 16 bytes at once where a tensor allows it."""
+    launch("adam", kernel, (blocks, 1, 1), (THREADS, 1, 1), *arguments, PACK=16 // dtype.itemsize)
 
 
 def _addresses(tensors, copies) -> bytes:

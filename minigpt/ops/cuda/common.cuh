@@ -7,8 +7,9 @@ const int WARP = 32;  // threads that run in step and can read each other's regi
 #define LOWEST wide(-3.4e38)  // where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 
-// A read from memory takes long, but many reads can be under way at once. So each thread starts several.
-template <class Number> struct alignas(PACK > 1 ? 16 : sizeof(Number)) Packed {
+// A read from memory takes long, but many reads can be under way at once. So each thread starts several. Packs of a wider
+// type take more than one access of 16 bytes, and those of a narrower type one of less.
+template <class Number> struct alignas(PACK * sizeof(Number) < 16 ? PACK * sizeof(Number) : 16) Packed {
     Number x[PACK];
 };
 template <class Number> __device__ inline Packed<Number>& pack(Number* at) { return *(Packed<Number>*)at; }

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.kernels import accepts, blocks, launch, pack_of, wide
-from minigpt.ops.cuda.row_shares import row_shares, weights_of_rows
+from minigpt.ops.cuda.row_shares import row_shares, times_dloss, weights_of_rows
 
 
 class CosineLossCache(NamedTuple):
@@ -54,7 +54,8 @@ def cosine_loss_backward(dloss, cache: CosineLossCache):
     columns = a.shape[-1]
     pack = pack_of(columns, a, b, da, db)
     sizes = (len(share), columns)
-    _launch("cosine_loss_backward", pack, da, db, a, b, *sums, share, float(dloss), *sizes)
+    share, factor = times_dloss(share, dloss)
+    _launch("cosine_loss_backward", pack, da, db, a, b, *sums, share, factor, *sizes)
     return da, db
 
 

@@ -4,9 +4,11 @@
 #include "common.cuh"
 #include "exp_sum.cuh"
 
-// The logits from column v on, with their bias.
-__device__ inline Packed<wide> logits(const wide* z, const real* bias, int v, int columns) {
-    Packed<wide> z_and_bias = pack(z + v);
+// The logits from column v on, with their bias. Each was rounded when the product stored it, and here no more.
+__device__ inline Packed<wide> logits(const real* z, const real* bias, int v, int columns) {
+    Packed<real> stored = pack(z + v);
+    Packed<wide> z_and_bias;
+    for (int j = 0; j < PACK; j++) z_and_bias.x[j] = stored.x[j];
     if (BIASED) {
         for (int j = 0; j < PACK && v + j < columns; j++) z_and_bias.x[j] += wide(bias[v + j]);
     }
@@ -16,18 +18,18 @@ __device__ inline Packed<wide> logits(const wide* z, const real* bias, int v, in
 // With the bias in z:   loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
 // A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
-// together, and once more for its gradient, if that is wanted: dz, which may be z itself. With 32 warps and more than 32
-// registers for each thread a multiprocessor has room for one block. So few rows are under way; and the second time they
-// are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a multiple of
-// PACK, of which the first `columns` count.
+// together, and once more for its gradient: dz, which may be z itself, and is null where none is wanted. With 32 warps and
+// more than 32 registers for each thread a multiprocessor has room for one block. So few rows are under way; and the second
+// time they are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a
+// multiple of PACK, of which the first `columns` count.
 extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
-    real* dz, const wide* z, const real* bias, wide* loss, const long long* y, const wide* share, int columns, int stride
+    real* dz, const real* z, const real* bias, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
     __shared__ wide largest[WARPS], total[WARPS];
     const int STEP = WARPS * WARP * PACK;
     z += (long long)blockIdx.x * stride;
     int target = y[blockIdx.x], first = threadIdx.x * PACK;
-    wide weight = share[blockIdx.x], picked = z[target];
+    wide weight = share[blockIdx.x], picked = wide(z[target]);
     if (BIASED) picked += wide(bias[target]);
 
     ExpSum sum = {LOWEST, 0};

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.kernels import accepts, blocks, launch, pack_of, wide
-from minigpt.ops.cuda.row_shares import row_shares, weights_of_rows
+from minigpt.ops.cuda.row_shares import row_shares, times_dloss, weights_of_rows
 
 
 class SoftCrossEntropyCache(NamedTuple):
@@ -56,7 +56,8 @@ def soft_cross_entropy_backward(dloss, cache: SoftCrossEntropyCache):
     dlogits = xp.empty_like(logits)
     dtarget_logits = xp.empty_like(target_logits)
     in_packs = (dlogits, dtarget_logits, logits, target_logits)
-    slope = float(dloss) * temperature
+    share, factor = times_dloss(share, dloss)
+    slope = factor * temperature
     kept = (losses, student, teacher, share)
     _launch("soft_cross_entropy_backward", in_packs, *in_packs, *kept, temperature, slope)
     return dlogits, dtarget_logits
