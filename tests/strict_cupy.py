@@ -113,7 +113,7 @@ def function(ours, known):
             raise TypeError(f"Wrong arguments {wrong}")
         args = [*map(operand, args)] if of_elements else unwrap(args)
         options = {name: unwrap(option) for name, option in options.items()}
-        operands = getattr(ours, "__self__", None), *args  # of a method: its array
+        operands = getattr(ours, "__self__", None), *args, options.get("out")  # of a method: its array
         return computed(ours.__name__, operands, lambda: ours(*args, **options))
 
     if of_elements and ours.signature is None:
