@@ -17,7 +17,7 @@ replaced by functions that return at once. Counted is one step, from the draw of
     uploads       arrays copied to the GPU
     reads         numbers read from the GPU, for which the host waits
     milliseconds  the median processor time of a step with all these stand-ins: what Python needs. A call of CuPy's
-                  takes as long as its stand-in, which is Python and slower than CuPy. No time is counted that a GPU,
+                  takes as long as its stand-in, not as CuPy's own would. No time is counted that a GPU,
                   its driver or cuBLASLt needs. So compare these times with each other only
 
 A decoded token is counted in the same way, from the ids to the next id, after a prompt of 8 tokens.
