@@ -32,7 +32,7 @@ class Process(threading.local):
     def __init__(self):
         self.depth = 0  # groups that have begun
         self.wanted = []  # sums that are not sent yet, as (communicator, send, receive, count, type)
-        self.log = []  # "start", "end", or the size, the type and the stream of a sum
+        self.log = []  # "start", "end", or what allReduce was given
 
 
 class Nccl:
@@ -90,7 +90,7 @@ class Communicator:
         """In the order of ncclAllReduce's arguments."""
         assert operation == "sum"
         process = self.nccl.process
-        process.log.append((count, kind, stream, send == receive))
+        process.log.append((count, kind, stream, send, receive))
         process.wanted.append((self, send, receive, count, kind))
         if process.depth == 0:
             self.nccl.send()
