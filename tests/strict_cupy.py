@@ -4,6 +4,10 @@ They do not become NumPy arrays unasked. NumPy arrays and lists are no operands 
 options that CuPy does not have are missing here too: where CuPy is installed it is asked, for which it needs no GPU.
 And what computes, computes as CuPy does: an element or a sum is an array without axes, and an element is a view.
 
+While `tape` is a list, what computes is written down in it: a recorded graph, which `repeat` computes again in the same
+memory, with the numbers that were given then. Meanwhile no result may be read. And `seen`, where it is a function, is
+told each call: its name, its arguments and what it returned.
+
 Refused too, though CuPy allows it: np.exp(x), for which it would take cupy.exp(x); NumPy's array as a value of
 x[[0, 1]] = value, which it would copy; and an index out of range, which it would wrap around.
 """
@@ -23,6 +27,36 @@ BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".
 OTHERS = "lt le eq ne gt ge neg pos abs invert bool int float complex len repr".split()
 # Some of what NumPy has and CuPy has not, for where CuPy is not installed.
 ABSENT, NO_OPTIONS = "block ctypes errstate insert longdouble nditer setflags vecdot".split(), {"initial", "where"}
+
+READING = {"__bool__", "__int__", "__float__", "__complex__", "__repr__"}
+tape = None  # while a graph is recorded: [(what computes, what it returned)]
+seen = None
+
+
+def computed(name, operands, work):
+    """What work() returns, as strict arrays. While a graph is recorded it is written down."""
+    value = wrap(work())
+    if seen is not None:
+        seen(name, operands, value)
+    if tape is not None:
+        tape.append((work, value))
+    return value
+
+
+def repeat(recorded):
+    """Compute again what was written down. The results arrive where they were, views of operands excepted."""
+    for work, value in recorded:
+        again = wrap(work())
+        if isinstance(value, ndarray) and not np.may_share_memory(again._array, value._array):
+            value._array[...] = again._array
+
+
+def read():
+    """Numbers are read on the host. Raises RuntimeError while a graph is recorded, as CUDA does."""
+    if seen is not None:
+        seen("read", (), None)
+    if tape is not None:
+        raise RuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
 
 
 def wrap(value):
@@ -77,8 +111,10 @@ def function(ours, known):
     def call(*args, **options):
         if wrong := options.keys() & NO_OPTIONS if known is None else options.keys() - words(known):
             raise TypeError(f"Wrong arguments {wrong}")
-        args = map(operand, args) if of_elements else unwrap(args)
-        return wrap(ours(*args, **{name: unwrap(option) for name, option in options.items()}))
+        args = [*map(operand, args)] if of_elements else unwrap(args)
+        options = {name: unwrap(option) for name, option in options.items()}
+        operands = getattr(ours, "__self__", None), *args, options.get("out")  # of a method: its array
+        return computed(ours.__name__, operands, lambda: ours(*args, **options))
 
     if of_elements and ours.signature is None:
         call.at = function(ours.at, known and known.at)
@@ -99,10 +135,14 @@ class ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
 
     def __getitem__(self, index):
-        return wrap(self._array[index_of(index)])
+        index = index_of(index)
+        if "b" in [part.dtype.kind for part in index if isinstance(part, np.ndarray)]:
+            read()  # how many there are decides the shape
+        return computed("__getitem__", (self._array,), lambda: self._array[index])
 
     def __setitem__(self, index, value):
-        self._array[index_of(index)] = operand(value)
+        index, value = index_of(index), operand(value)
+        computed("__setitem__", (self._array,), lambda: self._array.__setitem__(index, value))
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -117,8 +157,12 @@ class ndarray:
 
     def _operate(self, *others, name: str):
         """An operator of NumPy's arrays between strict arrays and numbers."""
-        result = getattr(self._array, name)(*map(operand, others))
-        return self if result is self._array else wrap(result)  # the first: in place
+        if name in READING:
+            read()
+        others = [*map(operand, others)]
+        result = computed(name, (self._array, *others), lambda: getattr(self._array, name)(*others))
+        in_place = isinstance(result, ndarray) and result._array is self._array
+        return self if in_place else result
 
 
 for _name in [*(form + name for form in ("", "r", "i") for name in BINARY if form + name != "imatmul"), *OTHERS]:
@@ -136,7 +180,9 @@ class Module(ModuleType):
 def array(obj, dtype=None) -> ndarray:
     """A new array of what NumPy's or a strict one holds, or of numbers: the way to the GPU, which copies."""
     made = np.array(obj if isinstance(obj, np.ndarray) else unwrap(obj), dtype)
-    if made.dtype.kind not in "biufc":
+    if seen is not None:
+        seen("array", (), made)
+    if made.dtype.kind not in "biufc" and made.dtype.name != "bfloat16":
         raise ValueError(f"Unsupported dtype {made.dtype}")
     return ndarray(made)
 
@@ -144,7 +190,8 @@ def array(obj, dtype=None) -> ndarray:
 cupy = Module("cupy")
 cupy.ndarray, cupy.array = ndarray, array
 cupy.asarray = lambda a, dtype=None: a if isinstance(a, ndarray) and dtype in (None, a.dtype) else array(a, dtype)
-cupy.asnumpy = lambda a: np.array(a._array, order="C") if isinstance(a, ndarray) else np.asarray(a)
+cupy.asnumpy = lambda a: read() or np.array(a._array, order="C") if isinstance(a, ndarray) else np.asarray(a)
 runtime = SimpleNamespace(getDeviceCount=lambda: 1, memGetInfo=lambda: [1 << 36])
-cupy.get_default_memory_pool = lambda: SimpleNamespace(total_bytes=lambda: 0, free_bytes=lambda: 0)
+pool = SimpleNamespace(total_bytes=lambda: 0, free_bytes=lambda: 0, free_all_blocks=lambda: None)
+cupy.get_default_memory_pool = lambda: pool
 cupy.cuda = SimpleNamespace(runtime=runtime)

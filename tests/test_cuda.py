@@ -796,7 +796,8 @@ def fake_cupy(fails=False):
         using_allocator=lambda malloc: contextlib.nullcontext(),
         get_current_stream=lambda: Stream(True),
     )
-    return SimpleNamespace(cuda=cuda, asarray=np.asarray, ndarray=()), log
+    pool = SimpleNamespace(free_all_blocks=lambda: None)
+    return SimpleNamespace(cuda=cuda, asarray=np.asarray, ndarray=(), get_default_memory_pool=lambda: pool), log
 
 
 def test_a_recorded_function_is_called_three_times_and_then_repeated(monkeypatch):

@@ -119,11 +119,14 @@ def test_it_learns_as_in_float32_and_twice_with_the_same_bits(low, where, precis
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize(("dtype", "dropout"), [("float32", 0.0), ("float32", 0.1), ("tf32", 0.0), ("bfloat16", 0.1)])
-def test_a_recorded_run_has_the_bits_of_one_that_is_not(dtype, dropout, text, tmp_path, constants, precision):
+def test_a_recorded_run_has_the_bits_of_one_that_is_not(
+    dtype, dropout, accumulate, text, tmp_path, constants, precision
+):
     if gpu.cuda_problem():
         pytest.skip(f"no GPU: {gpu.cuda_problem()}")
-    given = {"device": "cuda", "dtype": dtype, "dropout": dropout}
+    given = {"device": "cuda", "dtype": dtype, "dropout": dropout, "accumulate": accumulate}
     jobs = [train(options(text, tmp_path / "recorded", **given))]
     constants.set(recorded_operations=0)
     jobs.append(train(options(text, tmp_path / "not", **given)))

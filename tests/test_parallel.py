@@ -3,7 +3,6 @@
 Ranks are threads here (see `ranks`); the tests at the end start real processes, where there is an mpirun.
 """
 
-import ctypes
 import importlib.util
 import json
 import os
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from helpers import repeat_steps
 from ranks import OPTIONS, together
 
 from minigpt import cli, data
-from minigpt.device import gpu, parallel
+from minigpt.device import parallel
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, assess
@@ -149,49 +147,6 @@ def test_alone_nothing_is_sent_and_nothing_changes():
     ALONE.agree({"anything": 1})
     assert x.tolist() == [1, 1, 1] and ALONE.total(2.5) == 2.5 and ALONE.gather("x") == ["x"]
     assert ALONE.rows(7) == slice(0, 7)
-
-
-def test_between_gpus_it_is_nccl_that_adds(monkeypatch):
-    """No GPU and no NCCL here: stand-ins say what they were asked to do, in the order of ncclAllReduce's arguments."""
-
-    class OnGpu(np.ndarray):
-        @property
-        def data(self):
-            return SimpleNamespace(ptr=self.ctypes.data)
-
-    class Communicator:
-        def __init__(self, size, name, rank):
-            assert (size, name) == (2, "the name")
-            self.rank = rank
-
-        def allReduce(self, send, receive, count, kind, operation, stream):  # noqa: N802
-            assert (kind, operation, stream) == ("float32", "sum", 5)
-            both = slots[self.rank].allgather((send, count))
-            sums = sum(np.ctypeslib.as_array(ctypes.cast(at, ctypes.POINTER(ctypes.c_float)), (n,)) for at, n in both)
-            np.ctypeslib.as_array(ctypes.cast(receive, ctypes.POINTER(ctypes.c_float)), (count,))[:] = sums
-            slots[self.rank].allgather(None)
-
-    nccl = SimpleNamespace(available=True, NCCL_FLOAT32="float32", NCCL_FLOAT64="float64", NCCL_SUM="sum",
-                           get_unique_id=lambda: "the name", NcclCommunicator=Communicator)  # fmt: skip
-    cuda = SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=lambda: 2), nccl=nccl,
-                           get_current_stream=lambda: SimpleNamespace(ptr=5))  # fmt: skip
-    cupy = SimpleNamespace(
-        cuda=cuda, ndarray=OnGpu, empty_like=np.empty_like, ascontiguousarray=lambda a: a.copy().view(OnGpu),
-        concatenate=lambda arrays: np.concatenate(arrays).view(OnGpu),
-    )
-    monkeypatch.setattr(gpu, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
-    slots = {}
-
-    def run(one):
-        slots[one.rank] = one.comm
-        one.comm.bcast = lambda value: one.comm.allgather(value)[0]
-        x = np.full((2, 3), one.rank + 1, np.float32).view(OnGpu)
-        one.sum([x])
-        return np.asarray(x).tolist()
-
-    assert together(2, run) == [[[3.0] * 3] * 2] * 2
 
 
 # ------------------------------------------------------------------------------------------------- mistakes

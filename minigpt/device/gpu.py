@@ -10,7 +10,6 @@ import importlib.metadata
 import itertools
 import os
 from collections.abc import Callable
-from typing import Any
 
 from minigpt.errors import InputError
 
@@ -212,17 +211,25 @@ def free_memory() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def has_nccl(processes: int) -> bool:
-    """Is NCCL installed, and has this machine a GPU for each of so many processes?"""
+def nccl_problem(processes: int) -> str | None:
+    """Why NCCL cannot add arrays between the GPUs of so many processes of this machine, in one line, or None."""
     from cupy.cuda import nccl
 
-    return nccl.available and cupy.cuda.runtime.getDeviceCount() >= processes
+    if not nccl.available:
+        wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
+        package = "nvidia-nccl-cu13" if "cuda13" in wheel else "nvidia-nccl-cu12"
+        return f"NCCL is not installed: pip install {package}"
+    devices = cupy.cuda.runtime.getDeviceCount()
+    if devices < processes:
+        return f"NCCL needs a GPU for each process, and {processes} processes share {devices} here"
+    return None
 
 
 def nccl(size: int, rank: int, broadcast: Callable) -> Callable:
-    """A function that sums an array, float32 or float64, over the GPUs of `size` processes.
+    """A function that sums a list of arrays, float32 or float64, in place over the GPUs of `size` processes.
 
-    rank: the number of this process. broadcast: a function that returns, in every process, what the first one passes.
+    All processes give arrays of the same sizes and dtypes, in the same sequence. rank: the number of this process.
+    broadcast: a function that returns, in every process, what the first one passes.
     """
     from cupy.cuda import nccl
 
@@ -231,13 +238,19 @@ def nccl(size: int, rank: int, broadcast: Callable) -> Callable:
     communicator = nccl.NcclCommunicator(size, identifier, rank)
     types = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64}
 
-    def all_reduce(array: Any) -> Any:
-        array = cupy.ascontiguousarray(array)
-        out = cupy.empty_like(array)
-        kind = types[array.dtype.name]
-        stream = cupy.cuda.get_current_stream()
-        communicator.allReduce(array.data.ptr, out.data.ptr, array.size, kind, nccl.NCCL_SUM, stream.ptr)
-        return out
+    def all_reduce(arrays: list) -> None:
+        stream = cupy.cuda.get_current_stream().ptr
+        contiguous = [cupy.ascontiguousarray(array) for array in arrays]
+        nccl.groupStart()  # until groupEnd nothing is sent: small arrays then share a kernel and a message
+        try:
+            for array in contiguous:
+                where = array.data.ptr  # read and written: in place
+                communicator.allReduce(where, where, array.size, types[array.dtype.name], nccl.NCCL_SUM, stream)
+        finally:
+            nccl.groupEnd()
+        for array, total in zip(arrays, contiguous, strict=True):
+            if total is not array:
+                array[...] = total
 
     return all_reduce
 

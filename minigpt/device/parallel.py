@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ class Ranks:
         machine = machines[self.rank]
         self.here = machines.count(machine)  # how many of the processes are on this machine
         self.place = machines[: self.rank].count(machine)  # which of these this one is, from 0
-        self._between_gpus: Any = None  # a function that sums an array by NCCL, or False; None until it is needed
+        self._between_gpus: Any = None  # a function that sums arrays by NCCL, or False; None until it is needed
 
     @property
     def first(self) -> bool:
@@ -70,10 +71,16 @@ class Ranks:
     def sum(self, arrays: Iterable[Array]) -> None:
         """Each array becomes, in place, its sum over the processes; the same bits in each of them.
 
-        Small ones are sent together: a message of a few bytes takes as long as one of many.
+        Between GPUs NCCL adds them, in one group. In messages small ones are sent together: a message of a few bytes
+        takes as long as one of many.
         """
         if self.size == 1:
             return
+        arrays = list(arrays)
+        on_gpu = [array for array in arrays if device_of(array) == "cuda"]
+        if on_gpu and self._nccl():
+            self._nccl()(on_gpu)
+            arrays = [array for array in arrays if device_of(array) == "cpu"]
         small = collections.defaultdict(list)  # device and dtype -> arrays
         for array in arrays:
             if array.nbytes < SMALL:
@@ -112,19 +119,20 @@ class Ranks:
                     raise InputError(f"the processes disagree: {name} is {where}")
 
     def _all_reduce(self, array: Array) -> Array:
-        device = device_of(array)
-        if device == "cuda" and self._nccl():
-            return self._nccl()(array)
+        """The sum of an array over the processes, by a message between them: a new array."""
         mine = np.ascontiguousarray(to_numpy(array))
         total = np.empty_like(mine)
         self.comm.Allreduce(mine, total)
-        return to_device(total, device)
+        return to_device(total, device_of(array))
 
     def _nccl(self) -> Any:
-        """A function that sums an array over the GPUs; False where there are not enough of them, or no NCCL."""
+        """A function that sums a list of arrays over the GPUs; False where NCCL cannot: the first process says why."""
         if self._between_gpus is None:
-            enough = all(self.gather(gpu.has_nccl(self.here)))
-            self._between_gpus = enough and gpu.nccl(self.size, self.rank, self.comm.bcast)
+            problems = [problem for problem in self.gather(gpu.nccl_problem(self.here)) if problem]
+            if problems and self.first:
+                slow = "gradients are added by the processors, which takes long, and not between the GPUs"
+                warnings.warn(f"{slow}: {problems[0]}", stacklevel=3)
+            self._between_gpus = not problems and gpu.nccl(self.size, self.rank, self.comm.bcast)
         return self._between_gpus
 
 

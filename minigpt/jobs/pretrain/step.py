@@ -24,7 +24,11 @@ from minigpt.nn.schedules import warmup_cosine, warmup_cosine_floor
 from minigpt.ops.cuda.cuda_graph import Recorded
 from minigpt.ops.random_keys import Key
 
-SMALL = 1e12  # operations of a step that is recorded as a CUDA graph: a few milliseconds of a large GPU
+# A step is recorded as a CUDA graph if each of its parts has at most so many operations. Python takes about 7 to 11 ms
+# to launch a part of 12 blocks (measured on a processor). In that time an H100 makes 3 to 6e12 operations in bfloat16
+# at half of its peak (predicted). Up to about twice as many are recorded: where Python is only a little faster than the
+# GPU, every pause of Python is a pause of the GPU.
+SMALL = 1e13
 
 _flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
 
@@ -61,37 +65,57 @@ def update(job: Job, lr: float) -> float | Array:
     if _is_recorded(job, batch):
         total = _repeat(job, batch, key)
     else:
-        model.zero_grad()
-        total = 0.0
-        for row in range(job.rows.start, job.rows.stop, job.part):
-            part = batch.rows(slice(row, row + job.part))
-            loss, cache = model.loss(
-                part.ids, part.targets, normalizer=max(1, batch.n_targets), key=key._replace(row=row), **part.inputs
-            )  # fmt: skip
-            model.loss_backward(cache)
-            total = total + loss
+        total = _gradients(job, batch, job.rows, batch.n_targets, key)
     job.ranks.sum(p.grad for p in model.parameters() if p.grad is not None)
     norm = job.optimizer.step(lr, job.options.clip)
     return total + 0 * norm  # on a GPU a norm that is not finite has raised nothing: it shows here, and in the loss
+
+
+def _gradients(job: Job, batch: Batch, rows: slice, n_targets: int, key: Key | None) -> float | Array:
+    """The loss of this process's rows, computed part by part; their gradients arrive in the parameters.
+
+    rows: where they stand in `batch`. n_targets: of the whole batch, of all processes.
+    """
+    model = job.model
+    model.zero_grad()
+    total = 0.0
+    for start in range(rows.start, rows.stop, job.part):
+        part = batch.rows(slice(start, start + job.part))
+        key_of_part = None
+        if key is not None:
+            key_of_part = key._replace(row=job.rows.start + start - rows.start)  # the row in the whole batch
+        loss, cache = model.loss(
+            part.ids, part.targets, normalizer=max(1, n_targets), key=key_of_part, **part.inputs
+        )  # fmt: skip
+        model.loss_backward(cache)
+        total = total + loss
+    return total
 
 
 # --------------------------------------------------------------------------------- small steps on a GPU are recorded
 
 
 def _is_recorded(job: Job, batch: Batch) -> bool:
-    """On a GPU: is a step always the same work, and so little that its launches take longer than the work itself?"""
+    """On a GPU: is a step always the same work, and so little that its launches take longer than the work itself?
+
+    Numbers are recorded as they are: so every batch must have the same number of targets.
+    """
     model = job.model
-    if model.device != "cuda" or not model.repeats_its_step or job.options.accumulate > 1 or batch.inputs:
+    if model.device != "cuda" or not model.repeats_its_step or batch.inputs or batch.n_targets < batch.targets.size:
         return False
     _, flops = _flops_per_token(type(model), model.config)
     return flops * job.part * model.config.n_positions < SMALL
 
 
 def _repeat(job: Job, batch: Batch, key: Key) -> Array:
-    """The loss of this process's rows; their gradients arrive in the parameters."""
+    """The loss of this process's rows; their gradients arrive in the parameters.
+
+    All parts of the rows are in one graph, one after the other. A graph of a single part could not be repeated for the
+    next one: the number of its first row, which decides what dropout drops, is recorded too.
+    """
     model = job.model
     if job.recorded is None:
-        job.recorded = Recorded(functools.partial(_gradients, job))
+        job.recorded = Recorded(functools.partial(_recorded_gradients, job))
     inputs = [batch.ids[job.rows], batch.targets[job.rows]]
     if _drops(model):
         inputs.append(key.table(model.config.n_layer + 1, model.dropout_sites))
@@ -102,12 +126,13 @@ def _repeat(job: Job, batch: Batch, key: Key) -> Array:
     return loss
 
 
-def _gradients(job: Job, ids: Array, targets: Array, table: Array | None = None) -> tuple[Array, list[Array]]:
-    """The loss of one process's rows, and the gradient of each parameter. table: of the step's key, for dropout."""
-    key = None if table is None else Key(table, job.rows.start)
-    job.model.zero_grad()
-    loss, cache = job.model.loss(ids, targets, normalizer=job.options.batch * ids.shape[1], key=key)
-    job.model.loss_backward(cache)
+def _recorded_gradients(
+    job: Job, ids: Array, targets: Array, table: Array | None = None
+) -> tuple[Array, list[Array]]:
+    """The loss of this process's rows, and the gradient of each parameter. table: of the step's key, for dropout."""
+    key = None if table is None else Key(table)
+    n_targets = job.options.batch * targets.shape[1]
+    loss = _gradients(job, Batch(ids, targets), slice(0, len(ids)), n_targets, key)
     return loss, [parameter.grad for parameter in job.model.parameters()]
 
 

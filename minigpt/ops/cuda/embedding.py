@@ -30,7 +30,7 @@ def embedding_forward(w, ids):
     """
     xp = array_module(w)
     w = xp.ascontiguousarray(w)
-    rows = ids.reshape(-1).astype(np.int64)
+    rows = ids.reshape(-1).astype(np.int64, copy=False)
     rows = xp.ascontiguousarray(rows)
     out = xp.empty((*ids.shape, w.shape[1]), w.dtype)
     _launch("embedding_forward", len(rows), (out, w), out, w, rows, *w.shape)
