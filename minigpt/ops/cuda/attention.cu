@@ -23,18 +23,17 @@
 // the axes that are not a single number that stands for all.
 template <class Number> struct MaskOrBias {
     const Number* at;
-    long long query, key;  // how far apart the numbers of neighbouring queries and keys are
+    int query, key;  // how far apart the numbers of neighbouring queries and keys are
     __device__ MaskOrBias(const Number* all, int axes, const Heads& heads) {
         key = axes & 1 ? 1 : 0;
-        long long size = axes & 1 ? heads.keys : 1;
-        query = axes & 2 ? size : 0;
-        size *= axes & 2 ? heads.length : 1;
+        query = axes & 2 ? (axes & 1 ? heads.keys : 1) : 0;
+        long long size = (axes & 1 ? heads.keys : 1) * (long long)(axes & 2 ? heads.length : 1);
         long long head = axes & 4 ? size : 0;
         size *= axes & 4 ? heads.n_head : 1;
         long long batch = axes & 8 ? size : 0;
         at = all ? all + heads.head * head + heads.batch * batch : all;
     }
-    __device__ Number operator()(int i, int j) const { return at[i * query + j * key]; }
+    __device__ Number operator()(int i, int j) const { return at[(long long)i * query + j * key]; }
 };
 
 // What makes a score of a dot product, and which tiles are visited.
@@ -47,18 +46,36 @@ struct Rules {
         : causal(PLAIN || causal), length(heads.length), keys(heads.keys), mask(mask, mask_axes, heads),
           bias(bias, bias_axes, heads) {}
 
-    // Of query i with key j. A tile may reach beyond the last query or key.
-    __device__ wide score(wide product, int i, int j) const {
-        if (i >= length || j >= keys || (causal && j > i)) return HIDDEN;
-        if (PLAIN) return product;
-        if (mask.at && !mask(i, j)) return HIDDEN;
-        return bias.at ? product + wide(bias(i, j)) : product;
+    __device__ bool sees(int i, int j) const {  // a tile may reach beyond the last query or key
+        if (i >= length || j >= keys || (causal && j > i)) return false;
+        return PLAIN || !mask.at || mask(i, j);
+    }
+    // What is added to the score of query i with key j.
+    __device__ wide added(int i, int j) const {
+        if (!sees(i, j)) return HIDDEN;
+        return bias.at ? wide(bias(i, j)) : 0;
+    }
+    // The score. A hidden one is hidden whatever the product is.
+    __device__ wide score(wide product, wide added, int i, int j) const {
+        if (PLAIN) return sees(i, j) ? product : HIDDEN;
+        return added == HIDDEN ? HIDDEN : product + added;
     }
     // No query before `end` sees a key from here on.
     __device__ int last_key(int end) const { return causal ? min(keys, end) : keys; }
     // The first query that may see a key from j on.
     __device__ int first_query(int j) const { return causal ? j : 0; }
 };
+
+// f(query, key, number) for every number of a tile of scores, of which a block owns queries, or keys if KEYS_BELOW. So
+// neighbouring threads have neighbouring keys, as they stand in the GPU's memory, and not the squares of a product.
+template <bool KEYS_BELOW, class F> __device__ inline void each_score(Squares& scores, F f) {
+#pragma unroll 2
+    for (int n = threadIdx.x; n < ROWS * ROWS; n += THREADS) {
+        int query = n / ROWS, key = n % ROWS;
+        int row = KEYS_BELOW ? key : query, column = KEYS_BELOW ? query : key;
+        f(query, key, scores[column][row % SIDE].x[row / SIDE]);
+    }
+}
 
 // The dropout of what belongs to query i and key j. Without dropout no random bits are computed.
 __device__ inline wide dropped(const Dropout& drop, wide x, const Heads& heads, unsigned first, int i, int j) {
@@ -77,7 +94,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_forward(
     const real* kv, int keys, int packed_in_one, int causal, const bool* mask, int mask_axes, const real* bias, int bias_axes
 ) {
     __shared__ Rows q, k, v;
-    __shared__ Squares shares;
+    __shared__ Squares scores;
     Heads heads(length, n_head, keys, packed_in_one);
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
@@ -86,6 +103,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_forward(
     int end = rules.last_key(block_first + ROWS);
     Results o = {};
     wide m[EACH], z[EACH];
+#pragma unroll
     for (int r = 0; r < EACH; r++) {
         m[r] = LOWEST;
         z[r] = 0;
@@ -96,14 +114,20 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_forward(
         __syncthreads();  // all threads are done with the tile before
         load(k, keys_and_values + heads.packed(1, tile), heads.stride(1), end - tile);
         load(v, keys_and_values + heads.packed(2, tile), heads.stride(2), end - tile);
+        if (!PLAIN) {
+            each_score<false>(scores, [&](int i, int j, wide& s) { s = rules.added(block_first + i, tile + j); });
+        }
         __syncthreads();
         Square s = {};
         add_dot_products(s, q, k);
+#pragma unroll
         for (int r = 0; r < EACH; r++) {
             int i = block_first + my_row(r);
             wide larger = m[r];
+#pragma unroll
             for (int c = 0; c < EACH; c++) {
-                s[r][c] = rules.score(s[r][c], i, tile + my_column(c));
+                wide added = PLAIN ? 0 : scores[my_column(c)][thread_row()].x[r];
+                s[r][c] = rules.score(s[r][c], added, i, tile + my_column(c));
                 larger = max(larger, s[r][c]);
             }
             larger = row_max(larger);
@@ -111,15 +135,18 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_forward(
             m[r] = larger;
             z[r] *= before;
             multiply(o[r], before);
+#pragma unroll
             for (int c = 0; c < EACH; c++) {
                 wide e = exp(s[r][c] - m[r]);
                 z[r] += e;
                 s[r][c] = dropped(drop, e, heads, first, i, tile + my_column(c));
             }
         }
-        exchange(shares, s);
-        add_products(o, shares, v);
+        write(scores, s);
+        __syncwarp();
+        add_products(o, scores, v);
     }
+#pragma unroll
     for (int r = 0; r < EACH; r++) {
         int i = block_first + my_row(r);
         z[r] = row_sum(z[r]);
@@ -145,7 +172,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_backward
     wide* ds
 ) {
     __shared__ Rows q, dout, k, v;
-    __shared__ Squares slopes;
+    __shared__ Squares scores;
     Heads heads(length, n_head, keys, packed_in_one);
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
@@ -157,6 +184,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_backward
     load(dout, gradients + heads.plain(block_first), heads.columns, rows);
     __syncthreads();
     wide my_lse[EACH], my_delta[EACH];
+#pragma unroll
     for (int r = 0; r < EACH; r++) {
         my_lse[r] = my_delta[r] = 0;
         if (my_row(r) < rows) {
@@ -175,21 +203,42 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_backward
         __syncthreads();
         load(k, keys_and_values + heads.packed(1, tile), heads.stride(1), end - tile);
         load(v, keys_and_values + heads.packed(2, tile), heads.stride(2), end - tile);
+        if (!PLAIN) {
+            each_score<false>(scores, [&](int i, int j, wide& s) { s = rules.added(block_first + i, tile + j); });
+        }
         __syncthreads();
-        Square s = {}, dp = {};
-        add_dot_products(dp, dout, v);
+        Square s = {};
         add_dot_products(s, q, k);
-        for (int r = 0; r < EACH; r++) {
-            for (int c = 0; c < EACH; c++) {
-                int i = block_first + my_row(r), j = tile + my_column(c);
-                wide p = exp(rules.score(s[r][c], i, j) - my_lse[r]);
-                s[r][c] = p * (dropped(drop, dp[r][c], heads, first, i, j) - my_delta[r]);
-                if (!PLAIN && ds && i < length && j < end) ds[(first_row + my_row(r)) * heads.keys + j] = s[r][c];
+#pragma unroll
+        for (int c = 0; c < EACH; c++) {
+            Column& column = scores[my_column(c)][thread_row()];  // what is added to s, and then p
+#pragma unroll
+            for (int r = 0; r < EACH; r++) {
+                wide score = rules.score(s[r][c], column.x[r], block_first + my_row(r), tile + my_column(c));
+                column.x[r] = exp(score - my_lse[r]);
             }
         }
-        exchange(slopes, s);
-        add_products(dq, slopes, k);
+        Square dp = {};
+        add_dot_products(dp, dout, v);
+#pragma unroll
+        for (int c = 0; c < EACH; c++) {
+            Column& column = scores[my_column(c)][thread_row()];  // p, and then ds
+#pragma unroll
+            for (int r = 0; r < EACH; r++) {
+                dp[r][c] = dropped(drop, dp[r][c], heads, first, block_first + my_row(r), tile + my_column(c));
+                column.x[r] *= dp[r][c] - my_delta[r];
+            }
+        }
+        __syncwarp();
+        add_products(dq, scores, k);
+        if (!PLAIN && ds) {
+            __syncthreads();
+            each_score<false>(scores, [&](int i, int j, wide& slope) {
+                if (i < rows && tile + j < end) ds[(first_row + i) * heads.keys + tile + j] = slope;
+            });
+        }
     }
+#pragma unroll
     for (int r = 0; r < EACH; r++) multiply(dq[r], scale);
     store(dqueries + heads.packed(0, block_first), heads.stride(0), rows, dq);
 }
@@ -206,7 +255,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_backward
     const real* kv, int keys, int packed_in_one, int causal, const bool* mask, int mask_axes, const real* bias, int bias_axes
 ) {
     __shared__ Rows k, v, q, dout;
-    __shared__ Squares exchanged;
+    __shared__ Squares scores;
     Heads heads(length, n_head, keys, packed_in_one);
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
@@ -221,25 +270,43 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_backward
         __syncthreads();
         load(q, queries + heads.packed(0, tile), heads.stride(0), length - tile, scale);
         load(dout, gradients + heads.plain(tile), heads.columns, length - tile);
+        if (!PLAIN) {
+            each_score<true>(scores, [&](int i, int j, wide& s) { s = rules.added(tile + i, block_first + j); });
+        }
         __syncthreads();
-        Square s = {}, dp = {};
-        add_dot_products(dp, v, dout);
+        Square s = {};
         add_dot_products(s, k, q);
+        long long first_row = (long long)blockIdx.y * length + tile;
+#pragma unroll
         for (int c = 0; c < EACH; c++) {
-            int i = tile + my_column(c);
-            long long row = (long long)blockIdx.y * length + min(i, length - 1);  // a query beyond the end is hidden
-            wide my_lse = lse[row], my_delta = delta[row];
+            Column& column = scores[my_column(c)][thread_row()];  // what is added to s, and then p
+            wide my_lse = tile + my_column(c) < length ? lse[first_row + my_column(c)] : 0;
+#pragma unroll
             for (int r = 0; r < EACH; r++) {
-                int j = block_first + my_row(r);
-                wide p = exp(rules.score(s[r][c], i, j) - my_lse);
-                s[r][c] = dropped(drop, p, heads, first, i, j);
-                dp[r][c] = p * (dropped(drop, dp[r][c], heads, first, i, j) - my_delta);
+                wide score = rules.score(s[r][c], column.x[r], tile + my_column(c), block_first + my_row(r));
+                column.x[r] = exp(score - my_lse);
             }
         }
-        exchange(exchanged, s);
-        add_products(dv, exchanged, dout);
-        exchange(exchanged, dp);
-        add_products(dk, exchanged, q);  // q came with the scale
+        __syncwarp();  // the compiler does not begin the next product while the last one is still in registers
+        Square dp = {};
+        add_dot_products(dp, v, dout);
+#pragma unroll
+        for (int c = 0; c < EACH; c++) {
+            Column& column = scores[my_column(c)][thread_row()];  // p, and then keep p
+            wide my_delta = tile + my_column(c) < length ? delta[first_row + my_column(c)] : 0;
+#pragma unroll
+            for (int r = 0; r < EACH; r++) {
+                int i = tile + my_column(c), j = block_first + my_row(r);
+                dp[r][c] = column.x[r] * (dropped(drop, dp[r][c], heads, first, i, j) - my_delta);
+                column.x[r] = dropped(drop, column.x[r], heads, first, i, j);
+            }
+        }
+        __syncwarp();
+        add_products(dv, scores, dout);
+        __syncwarp();  // keep p has been read
+        write(scores, dp);
+        __syncwarp();
+        add_products(dk, scores, q);  // q came with the scale
     }
     store(dkv + heads.packed(1, block_first), heads.stride(1), rows, dk);
     store(dkv + heads.packed(2, block_first), heads.stride(2), rows, dv);

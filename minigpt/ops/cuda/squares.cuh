@@ -37,7 +37,8 @@ typedef Piece Results[EACH][MINE];   // of one thread: [my row][my pieces]
 // In shared memory. From row to row there is room for an odd number of pieces: then eight rows, one below the other, are in
 // different banks.
 typedef Piece Rows[ROWS][PIECES | 1];
-typedef Numbers<wide, EACH> Squares[ROWS][SIDE | 1];  // [column of s][row of threads]: the numbers of EACH rows
+typedef Numbers<wide, EACH> Column;      // of a square
+typedef Column Squares[ROWS][SIDE | 1];  // all squares: [column of s][row of threads]
 
 // Where a thread stands among the SIDE x SIDE threads. Two neighbours are below each other, the next two are beside them, and
 // so on: a quarter of a warp reads few different pieces, and shared memory can give one to several threads at once. All
@@ -62,6 +63,7 @@ __device__ inline wide row_max(wide value) {
 __device__ inline Piece read(const real* from) {
     Numbers<real, PIECE> stored = *(const Numbers<real, PIECE>*)from;
     Piece piece;
+#pragma unroll
     for (int e = 0; e < PIECE; e++) piece.x[e] = stored.x[e];
     return piece;
 }
@@ -73,6 +75,7 @@ __device__ inline void load(Rows& to, const real* from, int stride, int rows, wi
         int row = n / PIECES, column = n % PIECES;
         Piece piece = {};
         if (row < rows) piece = read(from + row * stride + column * PIECE);
+#pragma unroll
         for (int e = 0; e < PIECE; e++) piece.x[e] *= factor;
         to[row][column] = piece;
     }
@@ -80,10 +83,13 @@ __device__ inline void load(Rows& to, const real* from, int stride, int rows, wi
 
 // The results of all threads to rows that are `stride` apart, of which `rows` are there.
 __device__ inline void store(real* to, int stride, int rows, const Results& results) {
+#pragma unroll
     for (int r = 0; r < EACH; r++) {
+#pragma unroll
         for (int c = 0; c < MINE; c++) {
             if (my_row(r) >= rows || my_column(c) >= PIECES) continue;
             Numbers<real, PIECE> stored;
+#pragma unroll
             for (int e = 0; e < PIECE; e++) stored.x[e] = results[r][c].x[e];
             *(Numbers<real, PIECE>*)(to + my_row(r) * stride + my_column(c) * PIECE) = stored;
         }
@@ -91,47 +97,56 @@ __device__ inline void store(real* to, int stride, int rows, const Results& resu
 }
 
 __device__ inline void multiply(Piece (&row)[MINE], wide factor) {
+#pragma unroll
     for (int c = 0; c < MINE; c++) {
+#pragma unroll
         for (int e = 0; e < PIECE; e++) row[c].x[e] *= factor;
     }
 }
 
 // s += a b^T
 __device__ inline void add_dot_products(Square& s, const Rows& a, const Rows& b) {
-#pragma unroll 2
+#pragma unroll 1
     for (int d = 0; d < PIECES; d++) {
         Piece x[EACH];
+#pragma unroll
         for (int r = 0; r < EACH; r++) x[r] = a[my_row(r)][d];
+#pragma unroll
         for (int c = 0; c < EACH; c++) {
             Piece y = b[my_column(c)][d];
+#pragma unroll
             for (int r = 0; r < EACH; r++) {
+#pragma unroll
                 for (int e = 0; e < PIECE; e++) s[r][c] += x[r].x[e] * y.x[e];
             }
         }
     }
 }
 
-// All squares into shared memory. A row of threads writes what it will read itself, and is in one warp: so only the threads
-// of a warp wait for each other.
-__device__ inline void exchange(Squares& to, const Square& s) {
-    __syncwarp();  // what stood there has been read
+// My square into shared memory. Until others read it, each thread may still read and change its own columns there.
+__device__ inline void write(Squares& to, const Square& s) {
+#pragma unroll
     for (int c = 0; c < EACH; c++) {
-        Numbers<wide, EACH> column;
+        Column column;
+#pragma unroll
         for (int r = 0; r < EACH; r++) column.x[r] = s[r][c];
         to[my_column(c)][thread_row()] = column;
     }
-    __syncwarp();
 }
 
-// results += s b, for squares that have been exchanged
+// results += s b. A row of threads reads the squares that it has written itself, and is in one warp: so it is enough that the
+// threads of a warp have met, by __syncwarp.
 __device__ inline void add_products(Results& results, const Squares& s, const Rows& b) {
-#pragma unroll 4
+#pragma unroll 1
     for (int n = 0; n < ROWS; n++) {
-        Numbers<wide, EACH> factor = s[n][thread_row()];
+        Column factor = s[n][thread_row()];
+#pragma unroll
         for (int c = 0; c < MINE; c++) {
             if (PIECES % SIDE && my_column(c) >= PIECES) continue;  // too many threads
             Piece y = b[n][my_column(c)];
+#pragma unroll
             for (int r = 0; r < EACH; r++) {
+#pragma unroll
                 for (int e = 0; e < PIECE; e++) results[r][c].x[e] += factor.x[r] * y.x[e];
             }
         }
