@@ -97,7 +97,7 @@ def test_a_bias_over_several_real_tiles():
     assert_agree("self_attention", [qkv, 2, bias])
 
 
-@pytest.mark.parametrize("keys", [1, ROWS, ROWS + 1])
+@pytest.mark.parametrize("keys", [2, ROWS, ROWS + 1])
 def test_queries_that_see_nothing_in_a_tile_or_at_all(keys):
     """A row that may see nothing gives 0 and has gradient 0; in the last tile one query sees nothing any more."""
     t = ROWS + 2

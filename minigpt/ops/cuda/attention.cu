@@ -69,7 +69,7 @@ struct Rules {
 // f(query, key, number) for every number of a tile of scores, of which a block owns queries, or keys if KEYS_BELOW. So
 // neighbouring threads have neighbouring keys, as they stand in the GPU's memory, and not the squares of a product.
 template <bool KEYS_BELOW, class F> __device__ inline void each_score(Squares& scores, F f) {
-#pragma unroll 2
+#pragma unroll 1
     for (int n = threadIdx.x; n < ROWS * ROWS; n += THREADS) {
         int query = n / ROWS, key = n % ROWS;
         int row = KEYS_BELOW ? key : query, column = KEYS_BELOW ? query : key;
@@ -287,7 +287,6 @@ extern "C" __launch_bounds__(THREADS, BLOCKS) __global__ void attention_backward
                 column.x[r] = exp(score - my_lse);
             }
         }
-        __syncwarp();  // the compiler does not begin the next product while the last one is still in registers
         Square dp = {};
         add_dot_products(dp, v, dout);
 #pragma unroll

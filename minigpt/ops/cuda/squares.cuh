@@ -104,8 +104,10 @@ __device__ inline void multiply(Piece (&row)[MINE], wide factor) {
     }
 }
 
-// s += a b^T
+// s += a b^T. No thread needs to wait here. But the compiler moves nothing over __syncwarp: without it, it begins what comes
+// before and after during the product, and has more numbers at once than registers.
 __device__ inline void add_dot_products(Square& s, const Rows& a, const Rows& b) {
+    __syncwarp();
 #pragma unroll 1
     for (int d = 0; d < PIECES; d++) {
         Piece x[EACH];
@@ -121,6 +123,7 @@ __device__ inline void add_dot_products(Square& s, const Rows& a, const Rows& b)
             }
         }
     }
+    __syncwarp();
 }
 
 // My square into shared memory. Until others read it, each thread may still read and change its own columns there.
