@@ -15,7 +15,7 @@ from minigpt.ops.cuda import attention, kernels
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")  # a T4, an A100, an H100, a B200
 ROWS = value("cuda_side") * value("cuda_each")  # of a block, and of a tile
-SIZES = (1, 6, 7, 32, 36, 63, 68, 84, 87, 88, 100, 127, 128)  # heads in pieces of 1, 2 and 4; with squares of 4, 2 and 1
+SIZES = (1, 6, 7, 32, 36, 63, 68, 84, 87, 88, 100, 127, 128)  # in pieces of 1, 2 and 4; squares of 4, 2 and 1
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,8 @@ def resources(text, folder, architecture):
 @pytest.mark.parametrize("plain", [True, False])
 def test_nvcc_keeps_heads_of_64_in_128_registers(plain, architecture, tmp_path):
     """So eight blocks of 64 threads have room in the 65,536 registers of a multiprocessor, and nothing is in memory."""
-    for kernel, (registers, stack, spills, _) in resources(source(64, "float32", plain), tmp_path, architecture).items():
+    found = resources(source(64, "float32", plain), tmp_path, architecture)
+    for kernel, (registers, stack, spills, _) in found.items():
         assert registers <= 128 and stack == 0 and spills == 0, f"{kernel}: {registers}, {stack}, {spills}"
 
 
@@ -86,8 +87,8 @@ def test_nvcc_keeps_heads_of_every_size_in_registers(size, dtype, tmp_path):
 @pytest.mark.parametrize(("size", "dtype"), [(3, np.float32), (64, np.float64), (92, np.float64), (90, np.float32)])
 def test_real_tiles_of_heads_of_many_sizes(size, dtype):
     """Squares of 4, 2, 1 and 2; 90 numbers in pieces of 2 are 45 pieces for 8 threads."""
-    t = ROWS + 3
-    assert_agree("self_attention", [normal(1, t, 3 * size, dtype=dtype), 1], {"rate": 0.2, "key": KEY}, AGREEMENT[dtype])
+    qkv = normal(1, ROWS + 3, 3 * size, dtype=dtype)
+    assert_agree("self_attention", [qkv, 1], {"rate": 0.2, "key": KEY}, AGREEMENT[dtype])
 
 
 def test_a_bias_over_several_real_tiles():

@@ -165,8 +165,9 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
 def plan(size: int, dtype, drops: bool = False, plain: bool = True) -> tuple[str, int, int, dict]:
     """(file, rows of a block, its threads, constants of the file) for heads of this size, with or without dropout.
 
-    plain: causal, without a mask and a bias. On ordinary cores a square of threads shares the work. On tensor cores each 16 rows have a warp of 32 threads, and four tiles
-    stand in shared memory at once, two of which are on their way.
+    plain: causal, without a mask and a bias. On ordinary cores a square of threads shares the work. On tensor cores
+    each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which are on their
+    way.
     """
     low = kernels.name_of(dtype) == "bfloat16"
     if plain and low and size % 16 == 0 and gpu.tensor_cores():
@@ -178,7 +179,7 @@ def plan(size: int, dtype, drops: bool = False, plain: bool = True) -> tuple[str
 
 
 def square(size: int, itemsize: int) -> int | None:
-    """The side of the square of scores that a thread computes, for heads of this size: EACH, or half or a quarter of it.
+    """The side of the square of scores that a thread computes, for heads of this size: EACH, or half or a quarter.
 
     None where not even that fits into shared memory.
     """
@@ -189,7 +190,7 @@ def square(size: int, itemsize: int) -> int | None:
 
 
 def shared_bytes(size: int, itemsize: int, each: int) -> int:
-    """What the backward pass needs: a block's rows in two arrays, a tile's in two, and a table of scores, all padded."""
+    """What the backward pass needs: a block's rows in two arrays, a tile's in two, and scores, padded."""
     rows = SIDE * each
     piece = max(numbers for numbers in (1, 2, 16 // itemsize) if size % numbers == 0)
     row = piece * (size // piece | 1)

@@ -24,9 +24,9 @@ const int PIECE = HEAD % LONGEST == 0 ? LONGEST : HEAD % 2 == 0 ? 2 : 1;
 const int PIECES = HEAD / PIECE;              // of a row
 const int MINE = (PIECES + SIDE - 1) / SIDE;  // of a row of the results, for one thread
 
-// __launch_bounds__: eight blocks of 64 threads with 128 registers each fill the 65,536 registers of a multiprocessor. Larger
-// heads need more than 128, and more shared memory.
-const int BLOCKS = HEAD <= 64 ? 8 : 1;
+// __launch_bounds__: eight blocks of 64 threads with 128 registers each fill the 65,536 registers of a multiprocessor. Heads
+// that are larger, or read in short pieces, may take more, and doubles, of which each takes two.
+const int BLOCKS = HEAD <= 64 && PIECE == 4 ? 8 : 1;
 
 template <class Number, int N> struct alignas(N * sizeof(Number) < 16 ? N * sizeof(Number) : 16) Numbers {
     Number x[N];
