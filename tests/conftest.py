@@ -115,7 +115,7 @@ def kernels_on_cpu(request, monkeypatch):
 @pytest.fixture
 def small_tiles(constants):
     """The CUDA kernels with tiles of a few numbers: every edge is crossed."""
-    constants.set(cuda_warps=3, cuda_stripes=2, cuda_logits=20, cuda_queries=3, cuda_keys=2)
+    constants.set(cuda_warps=3, cuda_stripes=2, cuda_logits=20, cuda_side=2, cuda_each=1)
     constants.set(cuda_segment=3, cuda_tile=2)
 
 

@@ -249,7 +249,7 @@ def test_which_kernels_take_which_heads(bfloat16, monkeypatch):
     assert [size for size, file in files.items() if file == "attention_mma"] == [16, 64, 128]
     assert attention.plan(64, float32)[0] == "attention"
     monkeypatch.setattr(gpu, "tensor_cores", lambda: False)
-    assert attention.plan(64, bfloat16) == ("attention", 64, 64, {"HEAD": 64, "QUERIES": 64, "KEYS": 16, "PLAIN": 1})
+    assert attention.plan(64, bfloat16) == ("attention", 32, 64, {"HEAD": 64, "SIDE": 8, "EACH": 4, "PLAIN": 1})
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ from minigpt.ops.cuda.dropout import chance
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
 from minigpt.ops.random_keys import Key
 
-QUERIES = 64  # of a block, a thread for each
-KEYS = 16  # of a tile
-LARGEST = 128  # head: a thread holds three rows of one
+SIDE = 8  # of the square of threads of a block on ordinary cores
+EACH = 4  # of the square of scores that one of them computes: a block has SIDE * EACH rows, and a tile too
+LARGEST = 128  # head: the largest with which float64 finds room
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
 ROWS = 64  # of a block on tensor cores, 16 for each of its warps
 
@@ -138,15 +138,15 @@ def _backward(dq, dkv, dout, out, lse, q, kv, rules):
     ds = None
     if rules.bias is not None:
         ds = xp.zeros((b, rules.n_head, t, s), wide(q.dtype))
-    _run("attention_backward_q", t, (dq, delta, dout, out, lse, q), q, kv, rules)
-    _run("attention_backward_kv", s, (dkv, delta, dout, lse, q), q, kv, rules, ds)
+    _run("attention_backward_q", t, (dq, delta, dout, out, lse, q), q, kv, rules, ds)
+    _run("attention_backward_kv", s, (dkv, delta, dout, lse, q), q, kv, rules)
     if ds is None:
         return None
     return _sum_to(ds, rules.bias)
 
 
 def _run(kernel, n, arrays, q, kv, rules, *ds):
-    """Launch a kernel with threads for n queries or keys of each head. ds: for attention_backward_kv."""
+    """Launch a kernel with threads for n queries or keys of each head. ds: for attention_backward_q."""
     b, t, c, s = _sizes(q, kv)
     n_head = rules.n_head
     plain = _is_plain(rules)
@@ -168,28 +168,37 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
 def plan(size: int, dtype, drops: bool = False, plain: bool = True) -> tuple[str, int, int, dict]:
     """(file, rows of a block, its threads, constants of the file) for heads of this size, with or without dropout.
 
-    plain: causal, without a mask and a bias. On tensor cores each 16 rows have a warp of 32 threads, and four tiles
-    stand in shared memory at once, two of which are on their way.
+    plain: causal, without a mask and a bias. On ordinary cores a square of threads shares the work. On tensor cores
+    each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which are on their
+    way.
     """
     low = kernels.name_of(dtype) == "bfloat16"
     if plain and low and size % 16 == 0 and gpu.tensor_cores():
         constants = {"HEAD": size, "TILE": 64 if size <= 80 else 32, "DROPS": int(drops)}
         return "attention_mma", ROWS, 2 * ROWS, constants
-    queries = tile(size, wide(dtype).itemsize)
-    constants = {"HEAD": size, "QUERIES": queries, "KEYS": KEYS, "PLAIN": int(plain)}
-    return "attention", queries, queries, constants
+    each = square(size, wide(dtype).itemsize)
+    constants = {"HEAD": size, "SIDE": SIDE, "EACH": each, "PLAIN": int(plain)}
+    return "attention", SIDE * each, SIDE * SIDE, constants
 
 
-def tile(size: int, itemsize: int) -> int | None:
-    """How many queries a block can take, for heads of this size: QUERIES, or half or a quarter of it; or None.
+def square(size: int, itemsize: int) -> int | None:
+    """The side of the square of scores that a thread computes, for heads of this size: EACH, or half or a quarter.
 
-    The third kernel holds most in shared memory: keys and values of a block, queries and gradients of a tile.
+    None where not even that fits into shared memory.
     """
-    for queries in (QUERIES, QUERIES // 2, QUERIES // 4):
-        numbers = 2 * queries * (size + 1) + 2 * KEYS * size
-        if numbers * itemsize <= SHARED:
-            return queries
+    for each in (EACH, EACH // 2, EACH // 4):
+        if each and shared_bytes(size, itemsize, each) <= SHARED:
+            return each
     return None
+
+
+def shared_bytes(size: int, itemsize: int, each: int) -> int:
+    """What the backward pass needs: a block's rows in two arrays, a tile's in two, and scores, padded."""
+    rows = SIDE * each
+    piece = max(numbers for numbers in (1, 2, 16 // itemsize) if size % numbers == 0)
+    row = piece * (size // piece | 1)
+    scores = rows * (SIDE | 1) * each
+    return (4 * rows * row + scores) * itemsize
 
 
 def _why_not(given, mask, bias, scores, size) -> str | None:
@@ -207,7 +216,7 @@ def _why_too_large(dtype, scores, size) -> str | None:
     b, n_head, _, _ = scores
     if not 0 < size <= LARGEST:
         return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
-    if tile(size, wide(dtype).itemsize) is None:
+    if square(size, wide(dtype).itemsize) is None:
         return f"heads of {size} numbers do not fit into shared memory"
     if b * n_head >= 1 << 16:
         return f"{b} texts of {n_head} heads are more blocks than a grid has"

@@ -16,6 +16,11 @@ struct Heads {
         if (part == 0) return plain(t);
         return ((long long)batch * keys + t) * 2 * columns + (part - 1) * columns + head * HEAD;
     }
+    // How far apart two positions of a part are.
+    __device__ int stride(int part) const {
+        if (packed_in_one) return 3 * columns;
+        return part == 0 ? columns : 2 * columns;
+    }
     __device__ long long plain(int t) const { return ((long long)batch * length + t) * columns + head * HEAD; }
 
     // The number of the probability of key j for query i among all of them, (B,NH,T,S).
