@@ -1,10 +1,11 @@
 """Attention in tiles: kernels in attention.cu, and causal in bfloat16 on tensor cores in attention_mma.cu."""
 
+import functools
 import math
 from typing import NamedTuple
 
 from minigpt.device import gpu
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array, array_module, named_dtype
 from minigpt.ops import masks
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.dropout import chance
@@ -15,7 +16,11 @@ QUERIES = 64  # of a block, a thread for each
 KEYS = 16  # of a tile
 LARGEST = 128  # head: a thread holds three rows of one
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
-ROWS = 64  # of a block on tensor cores, 16 for each of its warps
+WARPS = 4  # of a block on tensor cores, with 16 or 32 rows each
+ROWS_OF = {"attention_forward": "ROWS_FORWARD", "attention_backward_q": "ROWS_Q", "attention_backward_kv": "ROWS_KV"}
+WIDEST = {  # heads of up to so many numbers leave a warp registers for 32 rows, in each kernel on tensor cores
+    "bfloat16": {"ROWS_FORWARD": 96, "ROWS_Q": 80, "ROWS_KV": 48},
+}
 
 
 class Rules(NamedTuple):
@@ -148,7 +153,7 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
     n_head = rules.n_head
     plain = _is_plain(rules)
     drops = rules.key is not None and rules.rate > 0
-    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain)
+    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel)
     arguments = [*arrays, t, n_head, rules.scale]
     arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
     if file == "attention":
@@ -162,19 +167,37 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
     launch(file, kernel, grid, block, *arguments, **constants)
 
 
-def plan(size: int, dtype, drops: bool = False, plain: bool = True) -> tuple[str, int, int, dict]:
-    """(file, rows of a block, its threads, constants of the file) for heads of this size, with or without dropout.
+def plan(
+    size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward"
+) -> tuple[str, int, int, dict]:
+    """(file, rows of a block of this kernel, its threads, constants of the file) for heads of this size.
 
-    plain: causal, without a mask and a bias. On tensor cores each 16 rows have a warp of 32 threads, and four tiles
-    stand in shared memory at once, two of which are on their way.
+    drops: is there a dropout? plain: causal, without a mask and a bias.
     """
-    low = kernels.name_of(dtype) == "bfloat16"
-    if plain and low and size % 16 == 0 and gpu.tensor_cores():
-        constants = {"HEAD": size, "TILE": 64 if size <= 80 else 32, "DROPS": int(drops)}
-        return "attention_mma", ROWS, 2 * ROWS, constants
+    name = kernels.name_of(dtype)
+    if plain and name in WIDEST and size % 16 == 0 and gpu.tensor_cores():
+        constants = constants_on_tensor_cores(size, name, drops)
+        return "attention_mma", WARPS * constants[ROWS_OF[kernel]], WARPS * 32, constants
     queries = tile(size, wide(dtype).itemsize)
     constants = {"HEAD": size, "QUERIES": queries, "KEYS": KEYS, "PLAIN": int(plain)}
     return "attention", queries, queries, constants
+
+
+@functools.cache
+def constants_on_tensor_cores(size: int, name: str, drops: bool) -> dict[str, int]:
+    """The constants of attention_mma.cu, for heads of this size in the dtype of this name.
+
+    TILE: the most rows, 64, 32 or 16, with which four tiles fit into shared memory at once, two of them on their way,
+    and beside them two numbers for each row of two tiles. A row of a tile has 16 bytes more than a head. Heads of more
+    than 64 numbers get 32 rows at most: a forward pass holds a score for each of them in registers.
+    """
+    constants = {"HEAD": size, "TILE": 64 if size <= 64 else 32, "DROPS": int(drops)}
+    row = size * named_dtype(name).itemsize + 16
+    while constants["TILE"] * (4 * row + 16) > SHARED:
+        constants["TILE"] //= 2
+    for rows, widest in WIDEST[name].items():
+        constants[rows] = 32 if size <= widest else 16
+    return constants
 
 
 def tile(size: int, itemsize: int) -> int | None:
