@@ -1,4 +1,4 @@
-"""Attention in tiles: kernels in attention.cu, and causal in bfloat16 on tensor cores in attention_mma.cu."""
+"""Attention in tiles: kernels in attention.cu, and causal in bfloat16 or tf32 on tensor cores in attention_mma.cu."""
 
 import functools
 import math
@@ -20,11 +20,15 @@ WARPS = 4  # of a block on tensor cores, with 16 or 32 rows each
 ROWS_OF = {"attention_forward": "ROWS_FORWARD", "attention_backward_q": "ROWS_Q", "attention_backward_kv": "ROWS_KV"}
 WIDEST = {  # heads of up to so many numbers leave a warp registers for 32 rows, in each kernel on tensor cores
     "bfloat16": {"ROWS_FORWARD": 96, "ROWS_Q": 80, "ROWS_KV": 48},
+    "float32": {"ROWS_FORWARD": 64, "ROWS_Q": 48, "ROWS_KV": 32},
 }
 
 
 class Rules(NamedTuple):
-    """How the scores of a call are made. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1)."""
+    """How the scores of a call are made. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1).
+
+    tf32: may factors of products of float32 be rounded to tf32? The backward pass does as the forward pass did.
+    """
 
     n_head: int
     causal: bool
@@ -33,6 +37,7 @@ class Rules(NamedTuple):
     scale: float
     rate: float
     key: Key | None
+    tf32: bool
 
 
 class SelfAttentionCache(NamedTuple):
@@ -153,7 +158,7 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
     n_head = rules.n_head
     plain = _is_plain(rules)
     drops = rules.key is not None and rules.rate > 0
-    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel)
+    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel, rules.tf32)
     arguments = [*arrays, t, n_head, rules.scale]
     arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
     if file == "attention":
@@ -168,14 +173,15 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
 
 
 def plan(
-    size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward"
+    size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward", tf32: bool = False
 ) -> tuple[str, int, int, dict]:
     """(file, rows of a block of this kernel, its threads, constants of the file) for heads of this size.
 
-    drops: is there a dropout? plain: causal, without a mask and a bias.
+    drops: is there a dropout? plain: causal, without a mask and a bias. tf32: of float32, products may be in tf32.
     """
     name = kernels.name_of(dtype)
-    if plain and name in WIDEST and size % 16 == 0 and gpu.tensor_cores():
+    fits = size % 16 == 0 and (name == "bfloat16" or (name == "float32" and tf32))
+    if plain and fits and gpu.tensor_cores():
         constants = constants_on_tensor_cores(size, name, drops)
         return "attention_mma", WARPS * constants[ROWS_OF[kernel]], WARPS * 32, constants
     queries = tile(size, wide(dtype).itemsize)
@@ -239,7 +245,7 @@ def _rules(n_head, causal, mask, bias, scale, size, rate, key) -> Rules:
         scale = 1 / math.sqrt(size)
     mask = _with_four_axes(mask)
     bias = _with_four_axes(bias)
-    return Rules(n_head, causal, mask, bias, float(scale), rate, key)
+    return Rules(n_head, causal, mask, bias, float(scale), rate, key, gpu.products_are_tf32())
 
 
 def _is_plain(rules) -> bool:

@@ -32,7 +32,6 @@ const int PLAIN = 1;
 
 const int WARPS = 4, THREADS = WARPS * WARP;
 const int PADDED = HEAD + PIECE;  // 16 bytes more: eight rows, one below the other, are in different banks of shared memory
-const bool FEW = HEAD <= 64;  // numbers in a head, so few that a multiprocessor has registers for several blocks
 const int WIDE = TILE / 8;  // fragments c that stand side by side over a tile's rows
 const int STEPS = HEAD / DEPTH, COLUMNS = HEAD / 8;  // fragments a and fragments c in a row of a head
 
@@ -41,8 +40,14 @@ typedef real Tile[TILE][PADDED];
 const wide LOG2E = 1.4426950408889634;
 const int PIECES = HEAD / PIECE, STEP = THREADS / PIECES;  // pieces of 16 bytes in a row; rows that a block copies at once
 
-// How many blocks a multiprocessor should have at the same time: the compiler limits registers to make that possible.
-constexpr int blocks_at_once(int rows, int with_16_rows) { return !FEW ? 1 : rows > SIDE ? 2 : with_16_rows; }
+// How many blocks a multiprocessor should have at the same time, of its 65536 registers: the compiler limits those of a
+// thread to make that possible. Of each row tile a thread holds `factors` and `results`, matrices of the size of a head,
+// and `scores` fragments; 48 registers are for everything else.
+constexpr int blocks_at_once(int rows, int factors, int results, int scores) {
+    int registers = rows / SIDE * 4 * (factors * STEPS + results * COLUMNS + scores) + 48;
+    int blocks = 65536 / THREADS / registers;
+    return blocks < 1 || HEAD > 64 ? 1 : blocks > 4 ? 4 : blocks;
+}
 
 // What a thread copies of the tiles of a head, which follow each other: the same piece of every STEP-th row. Only `rows`
 // rows are left, of matrices whose rows are `stride` numbers apart.
@@ -74,7 +79,7 @@ __device__ inline void arrive() {
 // A softmax that has not seen all keys yet, as in attention.cu; largest is the largest score before it is scaled. The
 // sums are of what my own thread has seen: the four that share a row add up at the end. What a dropout keeps is stretched
 // at the end too: p keeps its digits when it is rounded for the product with v.
-extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_FORWARD, 4 - DROPS)) __global__ void attention_forward(
+extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_FORWARD, 1, 1, WIDE + 4 * DROPS)) __global__ void attention_forward(
     real* out, wide* lse, const real* qkv, int length, int n_head, wide scale, unsigned first,
     const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
@@ -166,7 +171,7 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_FORWARD, 4 - DROPS)) _
 //     dq = ds k scale                 s = q k^T scale
 //
 // A warp has queries, as in the forward pass, and goes through a tile in chunks of 16 keys.
-extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 4)) __global__ void attention_backward_q(
+extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 2, 1, 4)) __global__ void attention_backward_q(
     real* dqkv, wide* delta, const real* gradients, const real* out, const wide* lse, const real* qkv, int length, int n_head,
     wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
@@ -250,7 +255,7 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 4)) __global__ void
 // adds to its dk and dv. What it computes is s^T and dp^T: keys below each other, queries side by side. p and ds are
 // computed once more, which is the price of doing without atomics. A query beyond the end is zeros, dout, lse and delta
 // too: p is 1, and adds 0.
-extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_KV, 3)) __global__ void attention_backward_kv(
+extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_KV, 2, 2, 4)) __global__ void attention_backward_kv(
     real* dqkv, const wide* delta, const real* gradients, const wide* lse, const real* qkv, int length, int n_head, wide scale,
     unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
 ) {
