@@ -43,7 +43,7 @@ const int PIECES = HEAD / PIECE, STEP = THREADS / PIECES;  // pieces of 16 bytes
 // How many blocks a multiprocessor should have at the same time, of its 65536 registers: the compiler limits those of a
 // thread to make that possible. Of each row tile a thread holds `factors` and `results`, matrices of the size of a head,
 // and `scores` fragments; 48 registers are for everything else.
-constexpr int blocks_at_once(int rows, int factors, int results, int scores) {
+__device__ constexpr int blocks_at_once(int rows, int factors, int results, int scores) {
     int registers = rows / SIDE * 4 * (factors * STEPS + results * COLUMNS + scores) + 48;
     int blocks = 65536 / THREADS / registers;
     return blocks < 1 || HEAD > 64 ? 1 : blocks > 4 ? 4 : blocks;
