@@ -57,7 +57,7 @@ static std::vector<Barrier> warps;
 static std::vector<double> exchanged;
 static std::vector<Together> together;
 static bool at_once;  // do copies arrive when they are asked for, or when they are waited for?
-static bool bad_address;
+static bool bad_address, bad_factor;
 static Barrier block;
 static int running;
 static std::function<void()> body;
@@ -151,14 +151,14 @@ static bool run_block(bool reverse) {
 static int run(const unsigned* grid, const unsigned* block, int reverse, std::function<void()> kernel) {
     body = kernel;
     at_once = reverse;
-    bad_address = false;
+    bad_address = bad_factor = false;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
     for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
                 if (!run_block(reverse)) return 1;
-    return bad_address ? 2 : 0;
+    return bad_address ? 2 : bad_factor ? 3 : 0;
 }
 
 }  // namespace cpu
@@ -168,6 +168,9 @@ static void __syncwarp() { cpu::wait(cpu::warps[cpu::running / 32], cpu::warp_si
 
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+
+struct float2 { float x, y; };
+static float2 make_float2(float x, float y) { return {x, y}; }
 
 template <class Number> static Number __shfl_xor_sync(unsigned, Number value, int apart) {
     cpu::exchanged[cpu::running] = value;
@@ -213,6 +216,11 @@ static float number(const unsigned* words, int i) {
     return x;
 }
 
+static float tf32(unsigned bits) {
+    bad_factor |= (bits & 0x1FFFu) != 0;
+    return __uint_as_float(bits);
+}
+
 static void ldmatrix(unsigned* words, const void* row, bool transposed) {
     int lane = running % 32;
     static const unsigned short nothing[8] = {0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff};
@@ -247,6 +255,32 @@ static void mma_m16n8k16(float* c, const unsigned* a, const unsigned* b) {
     for (int i = 0; i < 4; i++) {
         int row = i < 2 ? group : group + 8, column = thread_in_group * 2 + (i & 1);
         for (int k = 0; k < 16; k++) c[i] += all.a[row][k] * all.b[k][column];
+    }
+    cpu::meet();
+}
+
+// "cvt.rna.tf32.f32": to the nearest of the floats whose last 13 bits are 0, a tie away from 0. So half of what bit 13
+// counts is added to the size, and the rest is cut off. Larger than all others, an infinity and NaN stay what they are.
+static unsigned cvt_rna_tf32(float x) {
+    unsigned bits = __float_as_uint(x);
+    if (std::isnan(x)) return 0x7FFFE000u;
+    return std::isinf(x) ? bits : (bits + 0x1000u) & ~0x1FFFu;
+}
+
+// "Matrix Fragments for mma.m16n8k8", .tf32. A GPU does not look at the last 13 bits of a factor: it must be rounded.
+static void mma_m16n8k8(float* c, const unsigned* a, const unsigned* b) {
+    int group = cpu::running % 32 / 4, thread_in_group = cpu::running % 4;
+    cpu::Together& all = cpu::mine();
+    for (int i = 0; i < 4; i++) {
+        int row = i == 0 || i == 2 ? group : group + 8;
+        int column = i == 0 || i == 1 ? thread_in_group : thread_in_group + 4;
+        all.a[row][column] = cpu::tf32(a[i]);
+    }
+    for (int i = 0; i < 2; i++) all.b[i == 0 ? thread_in_group : thread_in_group + 4][group] = cpu::tf32(b[i]);
+    cpu::meet();
+    for (int i = 0; i < 4; i++) {
+        int row = i < 2 ? group : group + 8, column = thread_in_group * 2 + (i & 1);
+        for (int k = 0; k < 8; k++) c[i] += all.a[row][k] * all.b[k][column];
     }
     cpu::meet();
 }

@@ -23,6 +23,7 @@ WALL = 1024  # bytes on either side
 FAILURES = {
     1: "some threads of a block wait for others for ever",
     2: "an address that is no multiple of what is moved, or not in shared memory",
+    3: "a factor of a product in tf32 that is not rounded",
 }
 _built = tempfile.TemporaryDirectory(prefix="minigpt-kernels-", ignore_cleanup_errors=True)  # gone when Python ends
 _known = {}  # address: array, where a table of addresses has been made

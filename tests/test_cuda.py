@@ -854,7 +854,8 @@ def packs(file, dtype):
 def sources(file):
     """A source as it is compiled, for each dtype: heads of 64 numbers, rows of 96 packs; and packs of one number."""
     if file == "attention_mma":
-        yield from (kernels.source(file, "bfloat16", HEAD=64, TILE=64, DROPS=drops) for drops in (0, 1))
+        for dtype, drops in itertools.product(attention.WIDEST, (False, True)):
+            yield kernels.source(file, dtype, **attention.constants_on_tensor_cores(64, dtype, drops))
         return
     for dtype in kernels.TYPES:
         each = attention.square(64, kernels.wide(named_dtype(dtype)).itemsize)

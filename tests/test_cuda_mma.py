@@ -20,6 +20,7 @@ from minigpt.ops.random_keys import Key
 
 pytestmark = pytest.mark.usefixtures("kernels_on_cpu", "bfloat16")
 SIZES = 16, 64, 80, 128  # of a head
+LONGER = 15, 16, 33, 63, 64, 129, 140
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def bfloat16():
 
 def run(body, *arrays, threads=32, declared="real* out, const real* a, const real* b"):
     """A kernel of one block, with mma.cuh before it."""
-    text = kernels.source("attention_mma", "bfloat16", HEAD=16, TILE=16)
+    text = kernels.source("attention_mma", "bfloat16", HEAD=16)
     text = text[: text.index("const int WARPS")] + f'extern "C" __global__ void f({declared}) {{ {body} }}'
     cuda_on_cpu.Module(text).get_function("f")((1, 1, 1), (threads, 1, 1), arrays)
     return arrays[0]
@@ -87,26 +88,32 @@ def test_ldmatrix_hands_out_four_matrices(transposed, bfloat16):
         assert (got[lane].reshape(4, 2) == m[:, row, column : column + 2]).all()
 
 
-@pytest.mark.parametrize(("there", "wanted"), [*((n, 16) for n in (0, 1, 8, 9)), *((16, n) for n in (0, 1, 8, 9, 16))])
-def test_matrices_go_through_fragments(there, wanted, bfloat16):
+@pytest.mark.parametrize("tiles", [1, 2])
+@pytest.mark.parametrize(
+    ("there", "wanted"), [*((n, 32) for n in (0, 1, 8, 9, 17)), *((32, n) for n in (0, 1, 8, 9, 16, 25))]
+)
+def test_matrices_go_through_fragments(there, wanted, tiles, bfloat16):
     """out = (a b^T) b, rounded between and at the end. Of a only some rows are there, of out only some are wanted."""
-    a, b = whole(16, 48, dtype=bfloat16), whole(16, 48, dtype=bfloat16)
+    rows = 16 * tiles
+    there, wanted = min(there, rows), min(wanted, rows)
+    a, b = whole(rows, 48, dtype=bfloat16), whole(32, 48, dtype=bfloat16)
     a[there:] = np.nan
     out = run(
-        """__shared__ __align__(16) real tile[16][56];
-           for (int n = threadIdx.x; n < 16 * 48; n += 32) tile[n / 48][n % 48] = b[n];
-           __syncwarp();
-           FragmentA a_[3]; FragmentC s[2] = {}, c[6] = {};
-           load(a_, a, 48, there);
-           add_times_transposed(s, a_, tile);
-           add_times(c, round_to_a(s), tile);
-           store(out, 48, wanted, c, 2, 4);""",
-        np.full((16, 48), 7, bfloat16), a, b, np.int32(there), np.int32(wanted),
+        f"""__shared__ __align__(16) real tile[32][48 + PIECE];
+            for (int n = threadIdx.x; n < 32 * 48; n += 32) tile[n / 48][n % 48] = b[n];
+            __syncwarp();
+            FragmentA a_[{tiles}][48 / DEPTH]; FragmentC s[{tiles}][4] = {{}}, c[{tiles}][6] = {{}};
+            load(a_, a, 48, there);
+            round_all(a_);
+            add_times_transposed(s, a_, tile);
+            add_times(c, s, tile);
+            store(out, 48, wanted, c, 2);""",
+        np.full((rows, 48), 7, bfloat16), a, b, np.int32(there), np.int32(wanted),
         declared="real* out, const real* a, const real* b, int there, int wanted",
     )  # fmt: skip
     a[there:] = 0
     a, b = a.astype(np.float32), b.astype(np.float32)
-    expected = (a @ b.T).astype(bfloat16).astype(np.float32) @ b * np.repeat([2, 4], 8)[:, None]
+    expected = 2 * (a @ b.T).astype(bfloat16).astype(np.float32) @ b
     assert error(out[:wanted], expected[:wanted]) < 2**-8 and (out[wanted:] == 7).all()
 
 
@@ -165,7 +172,7 @@ def test_a_copy_that_is_waited_for_arrives(bfloat16):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("t", [1, 17, 65, *(pytest.param(t, marks=pytest.mark.slow) for t in (15, 16, 63, 64, 130))])
+@pytest.mark.parametrize("t", [1, 17, 65, *(pytest.param(t, marks=pytest.mark.slow) for t in LONGER)])
 def test_errs_no_more_than_rounding_does(t, size):
     constants = {"rate": 0.1, "key": KEY} if t % 2 else {}
     assert_as_good_as_rounding("self_attention", [normal(1, t, 3 * size, dtype=np.float64), 1], constants)
@@ -259,7 +266,14 @@ def test_nvcc_finds_room(drops, size, tmp_path, bfloat16):
     """For every size of a head: in shared memory, and, for GPT-2's heads, in registers."""
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
-    file, _, _, constants = attention.plan(size, bfloat16, drops)
-    for architecture in ("sm_80", "sm_90"):
-        bytes_of = spilled(kernels.source(file, "bfloat16", **constants), tmp_path, architecture)
-        assert len(bytes_of) == 3 and (size > 64 or max(bytes_of) <= 4), bytes_of  # a single register
+    constants = attention.constants_on_tensor_cores(size, "bfloat16", drops)
+    for architecture in ("sm_80", "sm_90", "sm_100"):
+        bytes_of = spilled(kernels.source("attention_mma", "bfloat16", **constants), tmp_path, architecture)
+        assert len(bytes_of) == 3 and (architecture == "sm_100" or size > 64 or max(bytes_of) == 0), bytes_of
+
+
+def test_how_many_rows_a_warp_has(bfloat16):
+    """32 where its registers hold them: most in the forward pass, fewest where dk and dv are summed."""
+    rows = {size: [attention.plan(size, bfloat16, kernel=kernel)[1] // attention.WARPS for kernel in attention.ROWS_OF]
+            for size in (16, 48, 64, 80, 96, 112)}  # fmt: skip
+    assert rows == {16: [32] * 3, 48: [32] * 3, 64: [32, 32, 16], 80: [32, 32, 16], 96: [32, 16, 16], 112: [16] * 3}

@@ -110,8 +110,8 @@ def kernels_of(text: str) -> list[Path]:
         if path in found:
             continue
         found.append(path)
-        included = re.findall(r'#include "(\w+\.cuh)"', path.read_text(encoding="utf-8"))
-        left += [KERNELS / name for name in included]
+        for name in re.findall(r'#include "(\w+\.cuh)"', path.read_text(encoding="utf-8")):
+            left += sorted(KERNELS.glob(name.replace("REAL", "*")))  # REAL: a file for each dtype
     return found
 
 

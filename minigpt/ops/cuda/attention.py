@@ -1,10 +1,11 @@
-"""Attention in tiles: kernels in attention.cu, and causal in bfloat16 on tensor cores in attention_mma.cu."""
+"""Attention in tiles: kernels in attention.cu, and causal in bfloat16 or tf32 on tensor cores in attention_mma.cu."""
 
+import functools
 import math
 from typing import NamedTuple
 
 from minigpt.device import gpu
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array, array_module, named_dtype
 from minigpt.ops import masks
 from minigpt.ops.cuda import attention_past, kernels
 from minigpt.ops.cuda.dropout import chance
@@ -15,11 +16,19 @@ SIDE = 8  # of the square of threads of a block on ordinary cores
 EACH = 4  # of the square of scores that one of them computes: a block has SIDE * EACH rows, and a tile too
 LARGEST = 128  # head: the largest with which float64 finds room
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
-ROWS = 64  # of a block on tensor cores, 16 for each of its warps
+WARPS = 4  # of a block on tensor cores, with 16 or 32 rows each
+ROWS_OF = {"attention_forward": "ROWS_FORWARD", "attention_backward_q": "ROWS_Q", "attention_backward_kv": "ROWS_KV"}
+WIDEST = {  # heads of up to so many numbers leave a warp registers for 32 rows, in each kernel on tensor cores
+    "bfloat16": {"ROWS_FORWARD": 96, "ROWS_Q": 80, "ROWS_KV": 48},
+    "float32": {"ROWS_FORWARD": 64, "ROWS_Q": 48, "ROWS_KV": 32},
+}
 
 
 class Rules(NamedTuple):
-    """How the scores of a call are made. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1)."""
+    """How the scores of a call are made. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1).
+
+    tf32: may factors of products of float32 be rounded to tf32? The backward pass does as the forward pass did.
+    """
 
     n_head: int
     causal: bool
@@ -28,6 +37,7 @@ class Rules(NamedTuple):
     scale: float
     rate: float
     key: Key | None
+    tf32: bool
 
 
 class SelfAttentionCache(NamedTuple):
@@ -151,7 +161,7 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
     n_head = rules.n_head
     plain = _is_plain(rules)
     drops = rules.key is not None and rules.rate > 0
-    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain)
+    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel, rules.tf32)
     arguments = [*arrays, t, n_head, rules.scale]
     arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
     if file == "attention":
@@ -165,20 +175,39 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
     launch(file, kernel, grid, block, *arguments, **constants)
 
 
-def plan(size: int, dtype, drops: bool = False, plain: bool = True) -> tuple[str, int, int, dict]:
-    """(file, rows of a block, its threads, constants of the file) for heads of this size, with or without dropout.
+def plan(
+    size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward", tf32: bool = False
+) -> tuple[str, int, int, dict]:
+    """(file, rows of a block of this kernel, its threads, constants of the file) for heads of this size.
 
-    plain: causal, without a mask and a bias. On ordinary cores a square of threads shares the work. On tensor cores
-    each 16 rows have a warp of 32 threads, and four tiles stand in shared memory at once, two of which are on their
-    way.
+    drops: is there a dropout? plain: causal, without a mask and a bias. tf32: of float32, products may be in tf32.
+    On ordinary cores a square of threads shares the work; on tensor cores a warp has 16 or 32 rows.
     """
-    low = kernels.name_of(dtype) == "bfloat16"
-    if plain and low and size % 16 == 0 and gpu.tensor_cores():
-        constants = {"HEAD": size, "TILE": 64 if size <= 80 else 32, "DROPS": int(drops)}
-        return "attention_mma", ROWS, 2 * ROWS, constants
+    name = kernels.name_of(dtype)
+    fits = size % 16 == 0 and (name == "bfloat16" or (name == "float32" and tf32))
+    if plain and fits and gpu.tensor_cores():
+        constants = constants_on_tensor_cores(size, name, drops)
+        return "attention_mma", WARPS * constants[ROWS_OF[kernel]], WARPS * 32, constants
     each = square(size, wide(dtype).itemsize)
     constants = {"HEAD": size, "SIDE": SIDE, "EACH": each, "PLAIN": int(plain)}
     return "attention", SIDE * each, SIDE * SIDE, constants
+
+
+@functools.cache
+def constants_on_tensor_cores(size: int, name: str, drops: bool) -> dict[str, int]:
+    """The constants of attention_mma.cu, for heads of this size in the dtype of this name.
+
+    TILE: the most rows, 64, 32 or 16, with which four tiles fit into shared memory at once, two of them on their way,
+    and beside them two numbers for each row of two tiles. A row of a tile has 16 bytes more than a head. Heads of more
+    than 64 numbers get 32 rows at most: a forward pass holds a score for each of them in registers.
+    """
+    constants = {"HEAD": size, "TILE": 64 if size <= 64 else 32, "DROPS": int(drops)}
+    row = size * named_dtype(name).itemsize + 16
+    while constants["TILE"] * (4 * row + 16) > SHARED:
+        constants["TILE"] //= 2
+    for rows, widest in WIDEST[name].items():
+        constants[rows] = 32 if size <= widest else 16
+    return constants
 
 
 def square(size: int, itemsize: int) -> int | None:
@@ -228,7 +257,7 @@ def _rules(n_head, causal, mask, bias, scale, size, rate, key) -> Rules:
         scale = 1 / math.sqrt(size)
     mask = _with_four_axes(mask)
     bias = _with_four_axes(bias)
-    return Rules(n_head, causal, mask, bias, float(scale), rate, key)
+    return Rules(n_head, causal, mask, bias, float(scale), rate, key, gpu.products_are_tf32())
 
 
 def _is_plain(rules) -> bool:

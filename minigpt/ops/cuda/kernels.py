@@ -129,17 +129,23 @@ def compile(source: str):
 
 
 def source(file: str, dtype: str, **constants: int) -> str:
-    """The whole text of a .cu file for one dtype. Included files are inserted: CuPy would not see when they change."""
+    """The whole text of a .cu file for one dtype. Included files are inserted: CuPy would not see when they change.
+
+    REAL in the name of an included file stands for the dtype.
+    """
     stored, computed = TYPES[dtype]
     lines = [f"typedef {stored} real;", f"typedef {computed} wide;"]
     for name, value in {"PACK": 1, **constants}.items():
         lines.append(f"const int {name} = {value};")
     head = _read("bfloat16.cuh") + "\n".join(lines) + "\n"
 
-    def included(found):
-        return _read(found[1])
+    def insert(found):
+        return whole(found[1].replace("REAL", dtype))
 
-    return head + re.sub(r'#include "(.+)"\n', included, _read(f"{file}.cu"))
+    def whole(name):
+        return re.sub(r'#include "(.+)"\n', insert, _read(name))
+
+    return head + whole(f"{file}.cu")
 
 
 def parameters(source: str) -> dict[str, list[tuple[str, str]]]:

@@ -1,7 +1,8 @@
-// One product on tensor cores: c += a b, with a (16,16), b (16,8) of bfloat16 and c (16,8) of float.
+// Products on tensor cores: c += a b, with a (16, DEPTH), b (DEPTH, 8) and c (16, 8) of float. DEPTH, and how the numbers
+// of a and b are stored, depend on `real`: the file mma_bfloat16.cuh, or another one of these names, is in the middle.
 //
-// It is the work of a warp. No thread has a whole matrix: each holds a fragment, the same places in every product, in
-// registers. Lane after lane, along the rows of c:
+// A product is the work of a warp. No thread has a whole matrix: each holds a fragment, the same places in every product,
+// in registers. Lane after lane, along the rows of c:
 //
 //     column       0 1       2 3       4 5       6 7
 //     row 0       lane 0    lane 1    lane 2    lane 3
@@ -10,21 +11,16 @@
 //     row 7       lane 28   lane 29   lane 30   lane 31
 //     row 8       lane 0    lane 1    lane 2    lane 3        and so on to row 15
 //
-// With g = lane / 4 and t = lane % 4, what a lane holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
+// With g = lane / 4 and t = lane % 4, a lane holds x[0] and x[1] of row g, columns 2t and 2t + 1, and x[2] and x[3] of
+// row g + 8. Of a it holds four words, b has two: the other file draws them.
 //
-//                  a (16,16)                         b (16,8)                      c (16,8)
-//
-//             2t 2t+1    2t+8 2t+9                       g                        2t    2t+1
-//     g      | word 0  |  word 2  |              2t   |        |           g     | x[0]  x[1] |
-//                                                2t+1 | word 0 |
-//     g + 8  | word 1  |  word 3  |              2t+8 |        |           g + 8 | x[2]  x[3] |
-//                                                2t+9 | word 1 |
-//
-// A word is two numbers of bfloat16, the first in its lower half. So the four lanes of one g share the rows g and g + 8
-// of a and c, and two c side by side lie just as one a does: what one product gives, the next one takes without a
-// number changing hands.
+// A warp may have M row tiles of 16 rows each. Then a fragment b, once it is loaded, serves M products: the functions
+// below take all row tiles together.
 
-const int SIDE = 16;  // rows and columns of a
+const int SIDE = 16;  // rows of a row tile; rows or columns that a product with shared memory takes at least
+const int PIECE = 16 / sizeof(real);  // numbers in 16 bytes
+const int DEPTH = 2 * PIECE;  // columns of a, rows of b
+const int IN_WORD = 4 / sizeof(real);  // numbers in a word of 4 bytes
 
 struct FragmentA {
     unsigned word[4];
@@ -40,12 +36,15 @@ __device__ inline int lane() { return threadIdx.x % WARP; }
 __device__ inline int row_of(int e) { return lane() / 4 + e / 2 * 8; }
 __device__ inline int column_of(int e) { return lane() % 4 * 2 + e % 2; }
 
-// f(n, e, row, column) for every x[e] of N fragments side by side, (16, 8 N).
-template <int N, class F> __device__ inline void each(F f) {
+// f(m, n, e, row, column) for every x[e] of c[m][n], which together are a matrix (16 M, 8 N).
+template <int M, int N, class F> __device__ inline void each(F f) {
 #pragma unroll
-    for (int n = 0; n < N; n++) {
+    for (int m = 0; m < M; m++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) f(n, e, row_of(e), n * 8 + column_of(e));
+        for (int n = 0; n < N; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) f(m, n, e, m * SIDE + row_of(e), n * 8 + column_of(e));
+        }
     }
 }
 
@@ -53,16 +52,11 @@ template <int N, class F> __device__ inline void each(F f) {
 
 #ifdef __CUDA_ARCH__
 
-__device__ inline void mma_m16n8k16(float* c, const unsigned* a, const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 __device__ inline unsigned in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-// Four matrices (8,8) out of shared memory. The lanes 8i to 8i + 7 say where the rows of matrix i begin, 16 bytes each;
-// word[i] becomes its row g, columns 2t and 2t + 1. Transposed: its column g, rows 2t and 2t + 1.
+// Four matrices (8,8) of 16 bits out of shared memory. The lanes 8i to 8i + 7 say where the rows of matrix i begin, 16
+// bytes each; word[i] becomes its row g, columns 2t and 2t + 1. Transposed: its column g, rows 2t and 2t + 1. So without
+// transposing these are also matrices (8,4) of 32 bits: word[i] becomes row g, column t.
 __device__ inline void ldmatrix_x4(unsigned* word, const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(in_shared(row)) : "memory");
@@ -86,26 +80,10 @@ __device__ inline void cp_async_wait_all() { asm volatile("cp.async.wait_all;" :
 
 #endif
 
-// --- fragments ---
+// multiply, rounded, dot, round_to_a, load_b and store_two, for the numbers that there are
+#include "mma_REAL.cuh"
 
-// Two numbers as a word, and a word as two numbers.
-__device__ inline unsigned word_of(wide first, wide second) {
-#ifdef __CUDA_ARCH__
-    unsigned word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
-    return word;
-#else
-    return real(first).bits | (unsigned)real(second).bits << 16;
-#endif
-}
-__device__ inline wide first_of(unsigned word) { return __uint_as_float(word << 16); }
-__device__ inline wide second_of(unsigned word) { return __uint_as_float(word & 0xFFFF0000u); }
-
-// Two c side by side, (16,16), rounded to an a.
-__device__ inline FragmentA round_to_a(const FragmentC* c) {
-    return {{word_of(c[0].x[0], c[0].x[1]), word_of(c[0].x[2], c[0].x[3]),
-             word_of(c[1].x[0], c[1].x[1]), word_of(c[1].x[2], c[1].x[3])}};
-}
+// --- rows in registers ---
 
 // The sum or the maximum over a row, from what each of the four lanes that share it has seen of it.
 __device__ inline wide row_sum(wide x) {
@@ -117,56 +95,98 @@ __device__ inline wide row_max(wide x) {
     return max(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// The rows of a matrix (16, 16 N) in the GPU's memory, `stride` numbers apart, as N fragments. Only `rows` of them are
-// there, the others are zeros.
-template <int N> __device__ inline void load(FragmentA (&a)[N], const real* from, int stride, int rows) {
-    for (int n = 0; n < N; n++) {
-        for (int i = 0; i < 4; i++) {
-            int row = lane() / 4 + i % 2 * 8, column = n * SIDE + lane() % 4 * 2 + i / 2 * 8;
-            a[n].word[i] = row < rows ? *(const unsigned*)(from + (long long)row * stride + column) : 0;
-        }
-    }
-}
-
-// The other way: c (16, 8 N) to the GPU's memory, row g times factor, row g + 8 times factor_8.
-template <int N> __device__ inline void store(
-    real* to, int stride, int rows, const FragmentC (&c)[N], wide factor, wide factor_8
-) {
-    for (int n = 0; n < N; n++) {
-        for (int e = 0; e < 4; e += 2) {
-            wide f = e ? factor_8 : factor;
-            if (row_of(e) < rows) {
-                *(unsigned*)(to + (long long)row_of(e) * stride + n * 8 + column_of(e)) =
-                    word_of(c[n].x[e] * f, c[n].x[e + 1] * f);
+// The rows of a matrix (16 M, DEPTH K) in the GPU's memory, `stride` numbers apart. Only `rows` of them are there, the
+// others are zeros. They are not rounded yet.
+template <int M, int K>
+__device__ inline void load(FragmentA (&a)[M][K], const real* from, int stride, int rows) {
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {  // words 0 and 2 are of row g, words 1 and 3 of row g + 8
+                int row = m * SIDE + lane() / 4 + i % 2 * 8;
+                int column = k * DEPTH + lane() % 4 * IN_WORD + i / 2 * PIECE;
+                a[m][k].word[i] = row < rows ? *(const unsigned*)(from + (long long)row * stride + column) : 0;
             }
         }
     }
 }
 
-// --- products with 16 rows of a matrix in shared memory ---
-
-// c (16,16) += a rows^T,   a (16, 16 N), rows (16, 16 N). b = rows^T has its columns where rows has rows.
-template <int N, int W>
-__device__ inline void add_times_transposed(FragmentC* c, const FragmentA (&a)[N], const real (*rows)[W]) {
-    int row = lane() % 8 + lane() / 16 * 8, column = lane() / 8 % 2 * 8;
+// Rounded to numbers that a product takes.
+template <int M, int K> __device__ inline void round_all(FragmentA (&a)[M][K]) {
 #pragma unroll
-    for (int n = 0; n < N; n++) {
-        unsigned b[4];  // of columns 0 to 7 of c, and of 8 to 15
-        ldmatrix_x4(b, &rows[row][n * SIDE + column]);
-        mma_m16n8k16(c[0].x, a[n].word, b);
-        mma_m16n8k16(c[1].x, a[n].word, b + 2);
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) a[m][k].word[i] = rounded(a[m][k].word[i]);
+        }
     }
 }
 
-// c (16, 8 N) += a rows,   a (16,16), rows (16, 8 N). A word of b holds numbers of two rows: it is loaded transposed.
-template <int N, int W>
-__device__ inline void add_times(FragmentC (&c)[N], const FragmentA& a, const real (*rows)[W]) {
-    int row = lane() % 16, column = lane() / 16 * 8;
+// The other way: c (16 M, 8 N) to the GPU's memory. times factor.
+template <int M, int N>
+__device__ inline void store(real* to, int stride, int rows, const FragmentC (&c)[M][N], wide factor) {
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e += 2) {
+                int row = m * SIDE + row_of(e);
+                if (row < rows) {
+                    real* at = to + (long long)row * stride + n * 8 + column_of(e);
+                    store_two(at, c[m][n].x[e] * factor, c[m][n].x[e + 1] * factor);
+                }
+            }
+        }
+    }
+}
+
+// --- products with rows of a matrix in shared memory ---
+
+// c (16 M, 8 N) += a rows^T,   a (16 M, DEPTH K), rows (8 N, DEPTH K). b = rows^T has its columns where rows has rows.
+template <int M, int N, int K, int W>
+__device__ inline void add_times_transposed(
+    FragmentC (&c)[M][N], const FragmentA (&a)[M][K], const real (*rows)[W]
+) {
+    int row = lane() % 8 + lane() / 16 * 8, column = lane() / 8 % 2 * PIECE;
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
-        unsigned b[4];
-        ldmatrix_x4_trans(b, &rows[row][n * 8 + column]);
-        mma_m16n8k16(c[n].x, a.word, b);
-        mma_m16n8k16(c[n + 1].x, a.word, b + 2);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            unsigned b[4];  // of columns 8n to 8n + 7 of c, and of the next 8
+            ldmatrix_x4(b, &rows[n * 8 + row][k * DEPTH + column]);
+#pragma unroll
+            for (int i = 0; i < 4; i++) b[i] = rounded(b[i]);
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                multiply(c[m][n], a[m][k], b);
+                multiply(c[m][n + 1], a[m][k], b + 2);
+            }
+        }
+    }
+}
+
+// c (16 M, 8 N) += p rows,   p (16 M, 8 K), rows (8 K, 8 N). p, the result of other products, is rounded.
+template <int M, int N, int K, int W>
+__device__ inline void add_times(FragmentC (&c)[M][N], const FragmentC (&p)[M][K], const real (*rows)[W]) {
+    const int STEP_K = DEPTH / 8;  // fragments c in a row of p that become one a
+#pragma unroll
+    for (int k = 0; k < K; k += STEP_K) {
+        FragmentA a[M];
+#pragma unroll
+        for (int m = 0; m < M; m++) a[m] = round_to_a(&p[m][k]);
+#pragma unroll
+        for (int n = 0; n < N; n += 2) {
+            unsigned b[4];
+            load_b(b, rows + k * 8, n * 8);
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                multiply(c[m][n], a[m], b);
+                multiply(c[m][n + 1], a[m], b + 2);
+            }
+        }
     }
 }
