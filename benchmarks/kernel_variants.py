@@ -60,7 +60,12 @@ def launches(architecture: str) -> list[Launch]:
 
     bfloat16 and tf32 are refused where there are no tensor cores for them.
     """
-    cores = CAPABILITIES[architecture] >= TENSOR_CORES
+    return list(_launches(CAPABILITIES[architecture] >= TENSOR_CORES))
+
+
+@functools.cache
+def _launches(cores: bool) -> list[Launch]:
+    """The same. cores: are there tensor cores for bfloat16 and tf32? Nothing else of an architecture is asked for."""
     found: set[Launch] = set()
     with _written_down(found, cores):
         for precision in ("float32", "tf32", "bfloat16") if cores else ("float32",):

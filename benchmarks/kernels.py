@@ -56,6 +56,7 @@ ROOMS = {
 }
 REGISTERS = 1 << 14  # of each quarter of a multiprocessor
 QUARTERS = 4
+MOST_REGISTERS = 255  # of a thread
 
 
 class Usage(NamedTuple):
@@ -163,15 +164,19 @@ def row(launch: Launch, by_architecture: dict[str, Usage]) -> dict:
     return {"threads": launch.threads, **columns, "occupancy": shares}
 
 
-def limits(found: dict[Launch, dict[str, Usage]]) -> dict[str, dict[str, int]]:
-    """{kernel and dtype: the most of everything, over its constants and all architectures}"""
-    most: dict[str, dict[str, int]] = {}
+def limits(found: dict[Launch, dict[str, Usage]]) -> dict[str, dict[str, list[int]]]:
+    """{architecture: {kernel and dtype: the most of everything, over its constants}}
+
+    Registers are rounded up to a multiple of eight, in which they are given out: up to there nothing is lost.
+    """
+    most: dict[str, dict[str, list[int]]] = {}
     for launch, by_architecture in found.items():
-        held = most.setdefault(limit_of(launch), dict.fromkeys(Usage._fields, 0))
-        for usage in by_architecture.values():
-            for name, number in usage._asdict().items():
-                held[name] = max(held[name], number)
-    return dict(sorted(most.items()))
+        for architecture, usage in by_architecture.items():
+            usage = usage._replace(registers=min(MOST_REGISTERS, _up(usage.registers, 8)))
+            held = most.setdefault(architecture, {})
+            before = held.get(limit_of(launch), [0] * len(usage))
+            held[limit_of(launch)] = [max(pair) for pair in zip(before, usage, strict=True)]
+    return {architecture: dict(sorted(held.items())) for architecture, held in most.items()}
 
 
 def limit_of(launch: Launch) -> str:
@@ -179,32 +184,33 @@ def limit_of(launch: Launch) -> str:
     return f"{launch.variant.file}.{launch.kernel}, {launch.variant.dtype}"
 
 
-def beyond(found: dict[Launch, dict[str, Usage]], allowed: dict[str, dict[str, int]]) -> list[str]:
+def beyond(found: dict[Launch, dict[str, Usage]], allowed: dict[str, dict[str, list[int]]]) -> list[str]:
     """Every number that is above its limit, with both, and every kernel that has no limit."""
     wrong = []
     for launch, by_architecture in found.items():
-        held = allowed.get(limit_of(launch))
-        if held is None:
-            wrong.append(f"{launch}: it has no limit in {LIMITS.name}: {COMMAND}")
-            continue
         for architecture, usage in by_architecture.items():
-            for name, number in usage._asdict().items():
-                if number > held[name]:
-                    wrong.append(f"{launch}, {architecture}: {number} {name}, at most {held[name]} are allowed")
+            held = allowed.get(architecture, {}).get(limit_of(launch))
+            if held is None:
+                wrong.append(f"{launch}, {architecture}: it has no limit in {LIMITS.name}: {COMMAND}")
+                continue
+            for name, number, most in zip(Usage._fields, usage, held, strict=True):
+                if number > most:
+                    what = name.replace("_", " ")
+                    wrong.append(f"{launch}, {architecture}: {number} {what}, at most {most} are allowed")
     return wrong
 
 
-def as_toml(most: dict[str, dict[str, int]]) -> str:
+def as_toml(most: dict[str, dict[str, list[int]]]) -> str:
     """The table of limits as a file."""
     lines = [
-        "# The most that a kernel may take, over all its variants for GPT-2 small and all architectures: registers of",
-        "# a thread; bytes of its stack, spilled and read back; bytes of shared memory of a block.",
-        f"# tests/test_cuda_registers.py holds them. Written by {COMMAND}",
-        "",
+        "# The most that a kernel may take over its variants for GPT-2 small: registers of a thread, rounded up to the",
+        "# eights in which they are given out; bytes of its stack, spilled and read back; and of its block's shared",
+        f"# memory. tests/test_cuda_registers.py holds them. Written by {COMMAND}",
+        f"# with nvcc {compiler()}; another version may need other numbers.",
     ]
-    for name, held in most.items():
-        numbers = ", ".join(f"{key} = {number}" for key, number in held.items())
-        lines.append(f'"{name}" = {{ {numbers} }}')
+    for architecture, held in most.items():
+        lines += ["", f"[{architecture}]"]
+        lines += [f'"{name}" = {numbers}' for name, numbers in held.items()]
     return "\n".join(lines) + "\n"
 
 

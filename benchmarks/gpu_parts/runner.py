@@ -72,7 +72,8 @@ class Runner:
         return Ended(outcome, time.monotonic() - began, found)
 
     def _outcome(self, command: list[str], output, limit: float) -> str:
-        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        path = os.pathsep.join(filter(None, (str(machine.ROOT), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path}  # what it starts finds the package too
         own_group = {"start_new_session": True} if hasattr(os, "killpg") else {}  # so its children end with it
         self.process = subprocess.Popen(
             command, cwd=machine.ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, **own_group
