@@ -24,6 +24,7 @@ import machine  # noqa: E402
 from gpu_parts import bench, phases, plan, products, record, right, runner  # noqa: E402
 
 from minigpt import ops  # noqa: E402
+from minigpt.errors import InputError  # noqa: E402
 
 NAMES = [part.name for part in plan.PARTS]
 NEED_A_GPU = {"nccl", "ncu"}
@@ -137,14 +138,18 @@ def test_bits_that_differ_are_found(played, monkeypatch):
         right.the_same_bits_twice(played, "float32")
 
 
-def test_an_operation_inside_another_is_not_counted_twice(played):
+def test_an_operation_inside_another_is_not_counted_twice(played, monkeypatch):
+    def calls_another(x):
+        return ops.add(x, x)
+
+    monkeypatch.setattr(ops, "mlp_forward", calls_another)
     marks = []
     x = np.ones((2, 3, 4), np.float32)
     before = ops.mlp_forward
-    with ops.using("reference"), phases.marked(played, marks):
-        ops.mlp_forward(x, np.ones((4, 8), "f"), np.ones(8, "f"), np.ones((8, 4), "f"), np.ones(4, "f"))
+    with phases.marked(played, marks):
+        ops.mlp_forward(x)
         ops.add(x, x)
-        with pytest.raises(Exception, match="shape|axes|size"):
+        with pytest.raises(InputError):
             ops.add(x, x[0, :, :2])
     assert [name for name, *_ in marks] == ["mlp_forward", "add", "add"] and ops.mlp_forward is before
     assert all(first <= last for _, first, last in marks)

@@ -20,7 +20,7 @@ COUNTERS = r"^ +[a-z_]+ \(|Duration|Throughput|Achieved Occ|Registers|Issue|Stal
 
 def ladder(bench: Bench) -> None:
     """`benchmarks/ladder.py`: it writes its own results."""
-    _script(bench, "ladder")
+    _script(bench, "ladder", "--device", bench.device)
 
 
 def host(bench: Bench) -> None:
@@ -28,12 +28,12 @@ def host(bench: Bench) -> None:
     _script(bench, "host_cost")
 
 
-def _script(bench: Bench, name: str) -> None:
+def _script(bench: Bench, name: str, *options: str) -> None:
     path = machine.ROOT / "benchmarks" / f"{name}.py"
     if not path.is_file():
         raise Skipped(f"benchmarks/{name}.py is not there")
-    options = ["--device", bench.device, *(["--quick"] if bench.quick else [])]
-    subprocess.run([sys.executable, str(path), *options], cwd=machine.ROOT, check=True)
+    look = ["--quick"] if bench.quick else []
+    subprocess.run([sys.executable, str(path), *options, *look], cwd=machine.ROOT, check=True)
 
 
 def lessons(bench: Bench) -> None:
