@@ -231,7 +231,7 @@ def stand_in() -> Iterator[None]:
         (gpu, "current_stream"): lambda: (0, cublaslt_on_cpu.STREAM),
     }
     before = {place: getattr(*place) for place in places}
-    caches = cublaslt._library, cublaslt._device, cublaslt._plan
+    caches = [function for function in vars(cublaslt).values() if hasattr(function, "cache_clear")]
     try:
         for cache in caches:
             cache.cache_clear()
