@@ -13,9 +13,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import minigpt  # noqa: F401 - before NumPy: it says how long BLAS's threads wait
-from minigpt.device import local
-from minigpt.device.parallel import Ranks
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(1, str(ROOT))  # a benchmark measures the package that it lies beside, installed or not
+
+import minigpt  # noqa: E402, F401 - before NumPy: it says how long BLAS's threads wait
+from minigpt.device import local  # noqa: E402
+from minigpt.device.parallel import Ranks  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "tiktoken", "cupy-cuda12x", "cupy-cuda13x")
@@ -91,16 +95,19 @@ def table(rows: dict[str, dict], columns) -> str:
     return "\n".join(lines)
 
 
-def save(name: str, rows: dict, threads: int, quick: bool = False, **more: str) -> Path | None:
+def save(
+    name: str, rows: dict, threads: int, quick: bool = False, folder: Path | None = None, **more: str
+) -> Path | None:
     """Write rows to `results/NAME.json`, keeping rows of earlier runs that were not measured again.
 
     What was measured on another processor and is measured again moves to "elsewhere".
 
-    quick: it was only a look, and nothing is written. more: what else the figures depend on.
+    quick: it was only a look, and nothing is written. folder: in place of `results/`. more: what else the figures
+    depend on; a `processor` among it takes the place of this machine's.
     """
     if quick:
         return print(f"{processor()}, {threads} threads, {versions()} {more or ''}\na quick look: nothing is written")
-    path = RESULTS / f"{name}.json"
+    path = (folder or RESULTS) / f"{name}.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"rows": {}}
     about = {"date": datetime.date.today().isoformat(), "processor": processor()}
     about |= {"threads": threads, "busy": BUSY, "versions": versions()} | more
@@ -112,12 +119,17 @@ def save(name: str, rows: dict, threads: int, quick: bool = False, **more: str) 
         kept["rows"][key] = row | {"measured": about}
     if elsewhere:
         kept["elsewhere"] = elsewhere
-    path.parent.mkdir(exist_ok=True)
-    beside = path.with_suffix(".new")  # who is ended while it is written keeps what there was
-    beside.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    beside.replace(path)
+    write(path, kept)
     print(f"{processor()}, {threads} threads, {versions()} {more or ''}\nwritten to {path}")
     return path
+
+
+def write(path: Path, value: dict) -> None:
+    """Write a value as JSON. Who is ended while it is written keeps what there was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    beside.replace(path)
 
 
 def recorded(name: str) -> dict:

@@ -36,16 +36,18 @@ SUBJECTS = {  # names of results, in the order of the index
         "claim", "stories", "finetuning",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
+    "The GPU code": ("gpu", "kernels"),
 }  # fmt: skip
 
 
 def of(name: str) -> Result:
     """How the result of this name is shown; one that nothing is written about shows its first column of numbers."""
+    import results_gpu
     import results_learning
     import results_runs
     import results_speed
 
-    known = results_speed.RESULTS | results_learning.RESULTS | results_runs.RESULTS
+    known = results_speed.RESULTS | results_learning.RESULTS | results_runs.RESULTS | results_gpu.RESULTS
     return known.get(name) or Result(name.replace("_", " "), lambda rows: f"{len(rows)} rows.", _first_column)
 
 

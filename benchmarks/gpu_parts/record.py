@@ -1,0 +1,75 @@
+"""What is kept of the parts: one JSON file with the rows of all, and for each part how it ended, and with what code.
+
+    {"rows": {name: {column: number, "measured": {...}}},
+     "parts": {name: {"outcome": "done", "code": digest, "device": ..., "date": ..., "seconds": ...}}}
+
+The rows are those of every benchmark (see machine.py). A part that is done is not measured again on the same device
+while the files that it depends on are the same. So a run that was cut off goes on where it was.
+"""
+
+import datetime
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import machine
+
+from gpu_parts.plan import Part
+
+NAME = "gpu"
+
+
+def digest(part: Part, root: Path = machine.ROOT) -> str:
+    """A short digest of every file that a part depends on. Files that are not committed count too."""
+    whole = hashlib.sha256()
+    for pattern in part.files:
+        for path in sorted(root.glob(pattern)):
+            whole.update(path.relative_to(root).as_posix().encode())
+            whole.update(path.read_bytes())
+    return whole.hexdigest()[:12]
+
+
+def commit(root: Path = machine.ROOT) -> str:
+    """The commit that is checked out, for readers; "unknown" where there is no Git."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=root, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+class Record:
+    """The file of results in a folder. device: the name of the GPU. quick: nothing is read and nothing is written."""
+
+    def __init__(self, folder: Path, device: str, quick: bool):
+        self.folder, self.device, self.quick = folder, device, quick
+        self.path = folder / f"{NAME}.json"
+        before = machine.RESULTS / f"{NAME}.json"
+        if not quick and not self.path.is_file() and before.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(before, self.path)  # a new folder goes on from what is in the repository
+
+    def state(self, part: Part) -> str:
+        """ "done", where it need not be measured again, or "to do"."""
+        known = self._read().get("parts", {}).get(part.name, {})
+        same = known.get("device") == self.device and known.get("code") == digest(part)
+        return "done" if same and known.get("outcome") == "done" else "to do"
+
+    def keep(self, part: Part, outcome: str, seconds: float, rows: dict[str, dict]) -> None:
+        """Keep the rows of a part, however it ended, and how it ended."""
+        if self.quick:
+            return
+        about = {"device": self.device, "commit": commit(), "part": part.name}
+        processor = f"{self.device}, {machine.processor()}"  # a row for each GPU: the last one's, and those elsewhere
+        machine.save(NAME, rows, machine.cores(), folder=self.folder, processor=processor, **about)
+        kept = self._read()
+        ended = {"outcome": outcome, "code": digest(part), "date": datetime.date.today().isoformat()}
+        kept.setdefault("parts", {})[part.name] = ended | {"seconds": round(seconds, 1)} | about
+        machine.write(self.path, kept)
+
+    def _read(self) -> dict:
+        if self.quick or not self.path.is_file():
+            return {}
+        return json.loads(self.path.read_text(encoding="utf-8"))

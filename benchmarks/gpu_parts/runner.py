@@ -1,0 +1,105 @@
+"""Parts in processes of their own: each has its limit, and one that fails leaves the others a working device.
+
+After an error in a kernel a process can use its GPU no more. So every part begins anew.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import machine
+
+from gpu_parts.plan import Part
+
+SCRIPT = machine.ROOT / "benchmarks" / "gpu.py"
+INTERRUPTED = "interrupted"
+SKIPPED = 3  # the exit status of a part that cannot be played here
+GRACE = 5  # seconds between being asked to end and being killed
+LEAST = 15  # seconds that must be left of a run to begin another part
+ABOUT = """
+from minigpt.device import gpu
+problem = gpu.cuda_problem()
+print(problem or gpu.device_name("cuda"))
+raise SystemExit(bool(problem))
+"""
+
+
+class Ended(NamedTuple):
+    """How a part ended ("done", "failed", "skipped", "out of time", "interrupted"), and the rows it has measured."""
+
+    outcome: str
+    seconds: float
+    rows: dict[str, dict]
+
+
+def device_name(device: str) -> str:
+    """The name of the GPU, from another process: this one never uses it. Exits with the cause where there is none."""
+    if device == "cpu":
+        return "CPU"
+    done = subprocess.run([sys.executable, "-c", ABOUT], cwd=machine.ROOT, capture_output=True, text=True)
+    said = (done.stdout or done.stderr).strip().splitlines()[-1:]
+    if done.returncode:
+        sys.exit(f"no GPU can be used: {' '.join(said)}")
+    return said[0]
+
+
+class Runner:
+    """Runs parts. options: of the command line, for each part. logs: a folder for what the parts print."""
+
+    def __init__(self, options: list[str], logs: Path):
+        self.options, self.logs = options, logs
+        logs.mkdir(parents=True, exist_ok=True)
+        self.process: subprocess.Popen | None = None
+
+    def run(self, part: Part, limit: float) -> Ended:
+        """Run a part for at most so many seconds, and show the last lines that it prints."""
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            rows = Path(folder) / "rows.json"
+            command = [sys.executable, str(SCRIPT), *self.options, "--work", part.work, "--rows", str(rows)]
+            log = self.logs / f"{part.name}.log"
+            with log.open("w", encoding="utf-8") as output:
+                outcome = self._outcome(command, output, limit)
+            found = json.loads(rows.read_text(encoding="utf-8")) if rows.is_file() else {}
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        print(*(line[:220] for line in lines[-part.lines :]), sep="\n", flush=True)
+        return Ended(outcome, time.monotonic() - began, found)
+
+    def _outcome(self, command: list[str], output, limit: float) -> str:
+        path = os.pathsep.join(filter(None, (str(machine.ROOT), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path}  # what it starts finds the package too
+        own_group = {"start_new_session": True} if hasattr(os, "killpg") else {}  # so its children end with it
+        self.process = subprocess.Popen(
+            command, cwd=machine.ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, **own_group
+        )
+        try:
+            status = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return "out of time"
+        except KeyboardInterrupt:  # its rows are kept first
+            return INTERRUPTED
+        finally:
+            self.end()
+        return {0: "done", SKIPPED: "skipped"}.get(status, "failed")
+
+    def end(self) -> None:
+        """End the part that is running, if there is one, and all that it has started."""
+        if self.process is None:
+            return
+        for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+            try:
+                os.killpg(self.process.pid, number) if hasattr(os, "killpg") else self.process.terminate()
+            except ProcessLookupError:  # all have ended
+                break
+            try:
+                self.process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                continue
+        self.process.wait()
+        self.process = None

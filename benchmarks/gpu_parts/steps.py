@@ -1,0 +1,224 @@
+"""Whole steps: against PyTorch, recorded as a CUDA graph, and decoding."""
+
+import functools
+import sys
+from typing import NamedTuple
+
+import machine
+import numpy as np
+
+from gpu_parts.bench import Bench, gradients, products_in
+from minigpt import ops
+from minigpt.models import costs
+from minigpt.models.gpt2 import GPT2, SIZES
+from minigpt.nn.optim import AdamW
+from minigpt.ops.cuda.cuda_graph import Recorded
+
+OTHERS = "PyTorch / ours"  # the column of their time over our time
+
+
+class Way(NamedTuple):
+    """How PyTorch computes a step: its setting for float32 products, autocast to bfloat16, torch.compile."""
+
+    name: str
+    matmul: str
+    low: bool = False
+    compiled: bool = False
+    rows: int | None = None  # of the table of tokens; None: as many as ours has
+
+
+MULTIPLE_OF_64 = 50304  # the next one after 50,257: every row of the logits begins at a multiple of 16 bytes
+WAYS = {  # precision: the ways that stand beside it
+    "float32": [Way("eager", "highest")],
+    "tf32": [Way("eager", "high")],
+    "bfloat16": [
+        Way("eager", "high", low=True),
+        Way("compiled", "high", low=True, compiled=True),
+        Way(f"compiled, {MULTIPLE_OF_64} rows", "high", low=True, compiled=True, rows=MULTIPLE_OF_64),
+        Way(f"eager, {MULTIPLE_OF_64} rows", "high", low=True, rows=MULTIPLE_OF_64),
+    ],
+}
+
+
+def against_torch(bench: Bench) -> None:
+    """A whole training step in each precision, ours and PyTorch's; and attention by each of PyTorch's ways."""
+    machine.require("torch")
+    failed = []
+    for precision in reversed(bench.precisions):
+        failed += _attention(bench, precision)
+        bench.free()
+    for batch in bench.batches:
+        for precision in reversed(bench.precisions):
+            with products_in(precision):
+                failed += _steps(bench, batch, precision)
+            bench.free()
+    assert not failed, f"not measured: {', '.join(failed)}"
+
+
+def torch_wait(device: str):
+    """Waits until PyTorch's work on the device is done."""
+    import torch
+
+    return torch.cuda.synchronize if device == "cuda" else lambda: None
+
+
+def made(bench: Bench, config: GPT2.Config, precision: str, ids, targets):
+    """A function that makes one training step of a fresh model."""
+    model = bench.model(config, precision)
+    optimizer = AdamW(model.named_parameters())
+
+    def both_ways(ids, targets):
+        loss, found = gradients(model, ids, targets)
+        return loss, list(found.values())
+
+    repeated = Recorded(both_ways)
+
+    def step(record=False):
+        loss, found = (repeated if record else both_ways)(ids, targets)
+        for p, gradient in zip(model.parameters(), found, strict=True):
+            p.grad = gradient
+        optimizer.step(1e-4)
+        return loss
+
+    return step
+
+
+def _steps(bench: Bench, batch: int, precision: str) -> list[str]:
+    """Rows of our step and of PyTorch's. Returns the names of those that failed."""
+    config = bench.config()
+    ids, targets = bench.texts(batch, config)
+    ours = made(bench, config, precision, ids, targets)
+    seconds = bench.seconds(ours)
+    flops = costs.flops_per_token(GPT2, config)[1] * targets.size
+    name = f"batch {batch}: step, {precision}"
+    bench.note(
+        name, seconds=seconds,
+        **{"tokens/s": targets.size / seconds, "of peak": flops / seconds / max(bench.rates.values()),
+           "GB": bench.held() / 1e9},
+    )  # fmt: skip
+    del ours
+    bench.free()
+    failed = []
+    everything = [way for ways in WAYS.values() for way in ways]
+    for way in WAYS[precision] if bench.on_gpu else everything:  # a processor plays them all
+        try:
+            other = _their_step(bench, config, way, ids, targets)
+        except Exception as error:  # there is no compiler, perhaps: the rest can be measured
+            print(f"{name}, PyTorch {way.name}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
+            failed.append(f"{name}, PyTorch {way.name}")
+        else:
+            row = {"PyTorch seconds": other["seconds"], OTHERS: other["seconds"] / seconds}
+            row |= {"tokens/s": targets.size / other["seconds"], "GB": other["GB"]}
+            bench.note(f"{name}, PyTorch {way.name}", **row)
+        bench.free()
+    return failed
+
+
+def _their_step(bench: Bench, config: GPT2.Config, way: Way, ids, targets) -> dict[str, float]:
+    """Seconds of PyTorch's step, and the GB that its pool held."""
+    import torch
+    from torch_gpt import GPT, adamw
+
+    if way.compiled and bench.quick:
+        way = way._replace(compiled=False)  # to compile takes longer than the whole look
+    if way.rows:
+        config = bench.config(vocab_size=320 if bench.quick else way.rows)
+    torch.set_float32_matmul_precision(way.matmul)
+    torch._dynamo.reset()  # otherwise the second batch size would be compiled for all sizes
+    model = GPT(config).to(bench.device)
+    torch.nn.init.normal_(model.wte.weight, std=0.02)
+    run = torch.compile(model) if way.compiled else model
+    optimizer = adamw(model, 1e-4)
+    pair = [torch.from_numpy(a).to(bench.device) for a in (ids, targets)]
+    if bench.on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(bench.device, torch.bfloat16, enabled=way.low):
+            loss = run(*pair)
+        loss.backward()
+        optimizer.step()
+
+    seconds = bench.seconds(step, torch_wait(bench.device))
+    peak = torch.cuda.max_memory_reserved() / 1e9 if bench.on_gpu else 0.0
+    return {"seconds": seconds, "GB": peak}
+
+
+def _attention(bench: Bench, precision: str) -> list[str]:
+    """Attention of one layer, ours and by each of PyTorch's kernels. Returns the names of those that failed."""
+    dtype = "bfloat16" if precision == "bfloat16" else "float32"
+    if precision == "tf32":
+        return []  # PyTorch's setting changes products alone
+    config = bench.config()
+    shape = bench.batch, config.n_positions, config.n_embd
+    qkv = bench.normal(*shape[:2], 3 * config.n_embd, dtype=dtype)
+    dout = bench.normal(*shape, dtype=dtype)
+    _, cache = ops.self_attention_forward(qkv, config.n_head)
+    forward = bench.seconds(lambda: ops.self_attention_forward(qkv, config.n_head))
+    backward = bench.seconds(lambda: ops.self_attention_backward(dout, cache))
+    name = f"batch {bench.batch}: attention, {precision}"
+    bench.note(name, **{"forward seconds": forward, "backward seconds": backward})
+    ways = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION") if bench.on_gpu else ("MATH",)
+    failed = []
+    for way in ways:
+        if dtype == "float32" and way in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
+            continue  # 16 bits only
+        try:
+            forward, backward = _their_attention(bench, way, dtype, config)
+        except Exception as error:
+            print(f"{name}, PyTorch {way}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
+            failed.append(f"{name}, PyTorch {way}")
+        else:
+            bench.note(f"{name}, PyTorch {way}", **{"forward seconds": forward, "backward seconds": backward})
+    return failed
+
+
+def _their_attention(bench: Bench, way: str, dtype: str, config: GPT2.Config) -> tuple[float, float]:
+    """Seconds of PyTorch's forward and backward pass by one of its kernels."""
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    size = config.n_embd // config.n_head
+    shape = bench.batch, config.n_head, config.n_positions, size
+    options = {"device": bench.device, "dtype": getattr(torch, dtype), "requires_grad": True}
+    q, k, v = (torch.randn(shape, **options) for _ in range(3))
+    wait = torch_wait(bench.device)
+
+    def attention():
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    with sdpa_kernel(getattr(SDPBackend, way)):
+        out = attention()
+        dout = torch.randn_like(out)
+        forward = bench.seconds(attention, wait)
+        backward = bench.seconds(lambda: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True), wait)
+    return forward, backward
+
+
+def recorded(bench: Bench) -> None:
+    """What a recorded step saves where launches take longer than the work: nano, 12 texts."""
+    config = GPT2.Config(vocab_size=65, **SIZES["nano"])
+    ids, targets = bench.texts(12, config)
+    for dtype in bench.dtypes:
+        step = made(bench, config, dtype, ids, targets)
+        rows = {"launch by launch": functools.partial(step, record=False)}
+        if bench.on_gpu:
+            rows["recorded as a graph"] = functools.partial(step, record=True)
+        for how, run in rows.items():
+            bench.note(f"recorded: step of nano, {dtype}, {how}", seconds=bench.seconds(run))
+
+
+def decode(bench: Bench) -> None:
+    """Greedy decoding with a cache: 64 tokens after a prompt of 16. The floor: every weight is read once a token."""
+    config = bench.config(initializer_range=0.2)
+    model = bench.model(config)
+    new = 8 if bench.quick else 64
+    weights = sum(p.data.nbytes for p in model.parameters())
+    floor = weights / bench.bandwidth
+    for batch in (1, 8):
+        ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, 16))
+        seconds = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0), turns=3) / new
+        row = {"floor": floor, "of floor": floor / seconds, "tokens/s": batch / seconds}
+        bench.note(f"decoding, batch {batch}", seconds=seconds, **row)

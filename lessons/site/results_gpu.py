@@ -1,0 +1,86 @@
+"""The results on the GPU code: what was measured on a GPU, and what its compiler says."""
+
+import figures
+from figures import Plot, Point
+from results import Result
+
+SHOWN = "sm_90"  # the architecture whose registers and occupancy are drawn
+
+
+def _gpu_sentence(rows: dict) -> str:
+    """The fastest step of each side, where both were measured."""
+    ours = _tokens(rows, "step, bfloat16")
+    theirs = max((value for name, value in _tokens(rows, "PyTorch").items()), default=None)
+    if not ours or theirs is None:
+        return f"{len(rows)} numbers from a GPU; no step against PyTorch among them yet."
+    best = max(ours.values())
+    return f"GPT-2 small in bfloat16: {best:,.0f} tokens a second; PyTorch's fastest way, {theirs:,.0f}."
+
+
+def _tokens(rows: dict, ending: str) -> dict[str, float]:
+    """Tokens a second of the steps in bfloat16 whose name ends so, or has it as a part that begins so."""
+    steps = {name: row["tokens/s"] for name, row in rows.items() if ": step, bfloat16" in name and "tokens/s" in row}
+    return {name: value for name, value in steps.items() if f", {ending}" in name or name.endswith(ending)}
+
+
+def _gpu_plots(rows: dict) -> list[Plot]:
+    floors = {name: Point(100 * row["of floor"]) for name, row in rows.items() if "of floor" in row}
+    speeds = {name: Point(row["tokens/s"]) for name, row in rows.items() if ": step, " in name and "tokens/s" in row}
+    plots = []
+    if speeds:
+        plots.append(figures.rows("A training step of GPT-2 small", {"speed": speeds}, "tokens a second", start=0))
+    if floors:
+        axis = "% of the speed that memory and arithmetic allow"
+        plots.append(figures.rows("Kernels and their floors", {"of the floor": floors}, axis, start=0))
+    return plots or [_all_numbers(rows)]
+
+
+def _all_numbers(rows: dict) -> Plot:
+    """The first number of each row, where no part with a plot has been run yet."""
+    points = {}
+    for name, row in rows.items():
+        for value in row.values():
+            if isinstance(value, int | float) and value > 0:
+                points[name] = Point(value)
+                break
+    return figures.rows("The first number of each row", {"number": points}, "each in its unit", log=True)
+
+
+def _kernels_sentence(rows: dict) -> str:
+    most = {name: max(row["registers"].values()) for name, row in rows.items()}
+    spilling = [name for name, row in rows.items() if max(row["spill stores"].values())]
+    fattest = max(most, key=most.get)
+    return (
+        f"{len(rows)} kernels as they are compiled for GPT-2 small: the most registers are {most[fattest]} "
+        f"({fattest.partition(':')[0]}); {len(spilling)} keep registers in memory."
+    )
+
+
+def _kernels_plots(rows: dict) -> list[Plot]:
+    """One row for each kernel and dtype: the most registers, and the least occupancy, of its variants."""
+    registers: dict[str, float] = {}
+    occupancy: dict[str, float] = {}
+    for name, row in rows.items():
+        if SHOWN not in row["registers"]:
+            continue
+        kernel, _, variant = name.partition(": ")
+        label = f"{kernel}, {variant.split(', ')[1]}"
+        registers[label] = max(registers.get(label, 0), row["registers"][SHOWN])
+        occupancy[label] = min(occupancy.get(label, 100.0), 100 * row["occupancy"][SHOWN])
+    return [
+        figures.rows(
+            f"Registers of a thread, {SHOWN}", {"registers": _points(registers)},
+            "registers (more than 255 are kept in memory)", start=0, line=255, line_text="the most that there are",
+        ),
+        figures.rows(f"Occupancy, {SHOWN}", {"occupancy": _points(occupancy)}, "% of the warps that fit", start=0),
+    ]  # fmt: skip
+
+
+def _points(numbers: dict[str, float]) -> dict[str, Point]:
+    return {name: Point(number) for name, number in numbers.items()}
+
+
+RESULTS = {
+    "gpu": Result("The GPU code on a GPU", _gpu_sentence, _gpu_plots),
+    "kernels": Result("Registers and occupancy of the kernels", _kernels_sentence, _kernels_plots),
+}
