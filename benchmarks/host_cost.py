@@ -45,7 +45,7 @@ import strict_cupy
 from minigpt.device import gpu
 from minigpt.jobs.pretrain import PretrainOptions, prepare, step
 from minigpt.jobs.pretrain.job import Job
-from minigpt.ops.cuda import cublaslt, kernels, products
+from minigpt.ops.cuda import algorithms, cublaslt, kernels, products
 
 # With more rows than 256 in each part, sums over rows take two launches, as they do at full size.
 SIZES = {"model": "gpt2", "layers": 12, "heads": 1, "embd": 64, "context": 32, "batch": 18, "tokenizer": "char"}
@@ -141,7 +141,11 @@ def install(put: Callable) -> None:
     put(products, "by_cublaslt", True)
     put(products, "FAILED", set())
     put(products, "_is_exact", lambda *arguments: True)  # nothing is computed that could be judged
-    for cache in (kernels._compiled, cublaslt._library, cublaslt._device, cublaslt._plan):
+    put(cublaslt, "plans", {})
+    put(algorithms, "chosen", {})
+    put(algorithms, "are_timed", lambda multiplications: False)  # nothing is computed that could be timed
+    put(products, "bgrada_is_faster", {})
+    for cache in (kernels._compiled, cublaslt._library, cublaslt._device):
         cache.cache_clear()
 
 
