@@ -201,8 +201,9 @@ def training_step(put: Callable, recorded: bool, timed: bool = True, **changes) 
         return measured(lambda: step.update(job, 1e-4), timed)
 
 
-def decoded_token(put: Callable, timed: bool = True) -> dict[str, float]:
+def decoded_token(put: Callable, recorded: bool, timed: bool = True) -> dict[str, float]:
     """A row: what the next token costs, of one text."""
+    put(*constants.home("recorded_tokens"), 1 if recorded else 1000)
     with job_of(put) as job, np.errstate(all="ignore"):
         put(strict_cupy.cupy, "empty", _zeros)  # scores must be finite, and no kernel computes them
         stream = job.model.stream([[0] * 8], 50, temperature=0)
@@ -223,7 +224,9 @@ def rows(put: Callable) -> dict[str, dict[str, float]]:
                 how = "recorded" if recorded else "kernel by kernel"
                 name = f"a step in {parts} part{'s' * (parts > 1)}, {dtype}, {how}"
                 found[name] = training_step(put, recorded, dtype=dtype, accumulate=parts)
-    found["a decoded token, float32"] = decoded_token(put)
+    for recorded in (False, True):
+        name = "a decoded token, float32" + (", recorded" if recorded else "")
+        found[name] = decoded_token(put, recorded)
     return found
 
 
