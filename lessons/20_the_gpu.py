@@ -6,7 +6,7 @@
 # training step, and find that a small model leaves a GPU idle. Then you will draw the *roofline*,
 # and find that most operations of a GPT wait for memory, not for arithmetic.
 #
-# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
+# Reading: 50 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
 # (attention in tiles).
 #
 # Papers: Williams, Waterman and Patterson 2009 (Communications of the ACM 52, 4): the roofline.
@@ -538,6 +538,8 @@ intensities = {name: work / moved for name, (moved, work) in FUSED.items()}
 assert intensities["attention"] > RIDGE, "attention passes the ridge"
 kept = FUSED["attention"][1] / moved_and_work(BLOCK["attention"])[1]
 assert 0.45 < kept < 0.55, "of attention's operations, the mask leaves about half"
+
+# %%
 of_32, of_128 = (work / moved for moved, work in (fused_costs(n)["attention"] for n in (32, 128)))
 print(f"attention, operations per byte: {of_32:.0f} with 32 queries, {of_128:.0f} with 128")
 assert of_32 < RIDGE < of_128, "32 queries are too few, if no cache helps"
