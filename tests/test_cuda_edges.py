@@ -53,3 +53,10 @@ def test_heads_of_a_past_that_begin_between_packs(size):
     [arguments] = [given for name, given in read if name == "past_parts"]
     assert int(arguments[5]) % 4 == 0, "heads are so many numbers apart, and packs are read from each"
     assert error(got, expected) < 1e-5
+
+
+def test_adam_takes_no_weights_of_bfloat16(bfloat16):
+    """Its kernels hold sums, and which tensors decay, in the dtype of the weights."""
+    four = tuple(np.ones(8, bfloat16) for _ in range(4))
+    assert "bfloat16" in cuda.adam_update_supports([four])
+    assert cuda.adam_update_supports([tuple(np.ones(8, np.float32) for _ in range(4))]) is None
