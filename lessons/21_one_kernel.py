@@ -634,7 +634,7 @@ assert times[0] > 50 * times[2], "from a thread that works in memory to tiles"
 # The library's `warp_sum` is ours (`wide` is float, or double for float64; `WARP` is 32):
 #
 #     # minigpt/ops/cuda/common.cuh
-#     const int WARP = 32;  // threads that run in step and can read each other's registers
+#     const int WARP = 32;  // threads that mostly run in step and can read each other's registers
 #     ...
 #     __device__ inline wide warp_sum(wide value) {
 #

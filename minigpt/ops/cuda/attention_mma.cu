@@ -9,9 +9,10 @@
 // Scores, sums and statistics are float; p and ds are rounded, because factors of a product must be.
 //
 // A product of 16 x 8 x 16 numbers is one instruction. What each score needs besides is many more, so every one of them
-// counts. exp(x) = 2^(x log2 e): a power of 2 is one instruction, and log2 e goes into the factor that scores have anyway.
-// lse is a logarithm to base 2. The mask is tested only in tiles on the diagonal. And addresses are not computed
-// again for every tile.
+// counts. exp(x) = 2^(x log2 e): a power of 2 is one instruction (CuPy compiles with -ftz=true: results below 2^-126 are
+// 0; without it exp2f is four), and log2 e goes into the factor that scores have anyway. lse is a logarithm to base 2.
+// The mask is tested only in tiles on the diagonal. And addresses are not computed again for every tile. The scale is
+// above 0: a score that is hidden is LOWEST before it is scaled.
 //
 // Why 32 rows. Each warp reads every row of a tile out of shared memory, which gives 128 bytes a cycle to all warps of a
 // multiprocessor. 16 rows of k are 2 KB in bfloat16 with HEAD 64, and so are those of v: a forward pass in which a warp

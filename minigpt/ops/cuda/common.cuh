@@ -3,7 +3,7 @@
 //     wide   what it is computed and summed in, and how gains, statistics and gradients of weights are stored,
 //     PACK   how many numbers a thread reads or writes at once: 16 bytes of real, or 1 where arrays do not allow that.
 
-const int WARP = 32;  // threads that run in step and can read each other's registers
+const int WARP = 32;  // threads that mostly run in step and can read each other's registers
 #define LOWEST wide(-3.4e38)  // where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 

@@ -11,7 +11,8 @@
 // side lie just as one a does: so the probabilities, rounded to bfloat16, are the next factor, and no number moves to
 // another lane. Only the largest score and the total of a row go over lanes: the four of one g share it.
 //
-// exp(x) = 2^(x log2 e), and a power of 2 is one instruction: log2 e goes into the scale.
+// exp(x) = 2^(x log2 e), and a power of 2 is one instruction: log2 e goes into the scale. (One as CuPy compiles it,
+// with -ftz=true, where results below 2^-126 are 0; otherwise four.)
 //
 // What limits it: shared memory. For a tile of 64 keys and HEAD = 64, a warp makes 64 mma, 64 clocks of an H100's
 // tensor cores at their peak. It reads k and v from shared memory, 16 KB at 128 bytes per clock, 128 clocks, and its

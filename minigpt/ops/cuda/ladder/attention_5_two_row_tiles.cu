@@ -10,7 +10,7 @@
 // What limits it: on an H100 the instruction mma itself, which is reported to reach about 63 % of the peak there (Luo
 // et al. 2024, arXiv 2402.13499), 203 clocks for 128. Then shared memory (128 + 32 clocks), about 580 instructions (145
 // clocks) and 2048 powers of 2 (128 clocks). The price is registers: sums, scores and q of two row tiles are 160 for
-// each thread.
+// each thread. (With HEAD = 128 they are 256, and a thread has 255: the compiler keeps some in memory, which is slow.)
 //
 // What could come next: copies of the next tile while this one is used (cp.async), as in ../attention_mma.cu; and
 // Hopper's instruction wgmma, by which four warps multiply together and read shared memory less often.
