@@ -19,7 +19,7 @@ class Parameter:
 
     low: a copy in bfloat16 to compute with, or None; see models/mixed_precision.py. The optimiser updates data, and
     then the copy. always_wide: never make such a copy. Gains and biases of a LayerNorm are few, and each is used by
-    every row.
+    every row. gradient_hook: called, without arguments, whenever a gradient has arrived.
     """
 
     def __init__(self, data: Array, grad: Array | None = None, always_wide: bool = False):
@@ -27,6 +27,7 @@ class Parameter:
         self.grad = grad
         self.low: Array | None = None
         self.always_wide = always_wide
+        self.gradient_hook: Callable[[], None] | None = None
 
     @property
     def value(self) -> Array:
@@ -46,6 +47,8 @@ def accumulate(parameter: Parameter, gradient: Array) -> None:
         parameter.grad = gradient
     else:
         parameter.grad += gradient
+    if parameter.gradient_hook is not None:
+        parameter.gradient_hook()
 
 
 class Cache(dict):
