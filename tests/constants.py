@@ -39,6 +39,7 @@ PLACES = {
     "counted_tokens": "minigpt.jobs.pretrain.plateau.PIECE",
     "recorded_tokens": "minigpt.models.decoding.LEAST",
     "recorded_operations": "minigpt.jobs.pretrain.step.SMALL",
+    "gradient_bucket": "minigpt.device.parallel.BUCKET",
     "large_file": "minigpt.data.corpus.LARGE",
     "file_piece": "minigpt.data.corpus.PIECE",
     "story_attempts": "minigpt.data.stories.tasks.PATIENCE",

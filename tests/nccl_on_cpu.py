@@ -4,11 +4,17 @@ Nothing is sent before a group ends, as in NCCL. Each process must then ask for 
 """
 
 import ctypes
+import itertools
+import sys
 import threading
 from types import SimpleNamespace
 
 import numpy as np
+from ranks import together
 
+from minigpt.device import gpu
+
+STREAM = 5
 C_TYPES = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
@@ -46,6 +52,7 @@ class Nccl:
     def __init__(self):
         self.slots = {}
         self.process = Process()
+        self.asked = lambda stream: None  # a test may look at the stream of each sum
         self.NcclCommunicator = lambda size, name, rank: Communicator(self, size, name, rank)
 
     def get_unique_id(self) -> str:
@@ -90,6 +97,7 @@ class Communicator:
         """In the order of ncclAllReduce's arguments."""
         assert operation == "sum"
         process = self.nccl.process
+        self.nccl.asked(stream)
         process.log.append((count, kind, stream, send, receive))
         process.wanted.append((self, send, receive, count, kind))
         if process.depth == 0:
@@ -99,3 +107,40 @@ class Communicator:
 def _numbers(address: int, count: int, kind: str) -> np.ndarray:
     """The numbers at an address."""
     return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(C_TYPES[kind])), (count,))
+
+
+def install(put) -> Nccl:
+    """A machine with two GPUs, and NCCL. Each process sees one of them alone. put: pytest's monkeypatch."""
+    made = Nccl()
+    seen = itertools.count()
+    cuda = SimpleNamespace(
+        nccl=made,
+        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
+        Device=lambda: SimpleNamespace(pci_bus_id=f"0000:0{next(seen)}:00.0"),
+        get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
+    )
+    cupy = SimpleNamespace(
+        cuda=cuda,
+        ndarray=OnGpu,
+        asarray=on_gpu,
+        asnumpy=np.array,
+        ascontiguousarray=lambda a: a if a.flags.c_contiguous else on_gpu(a),
+        concatenate=lambda arrays: on_gpu(np.concatenate(arrays)),
+    )
+    put.setattr(gpu, "cupy", cupy)
+    put.setattr(gpu, "_cupy_wheels", lambda: ["cupy-cuda13x"])
+    put.setitem(sys.modules, "cupy", cupy)
+    put.setitem(sys.modules, "cupy.cuda", cuda)
+    return made
+
+
+def of_gpus(nccl: Nccl, function):
+    """function(ranks) of two processes, which meet for NCCL too."""
+
+    def run(one):
+        nccl.slots[one.rank] = one.comm
+        one.comm.bcast = lambda value: one.comm.allgather(value)[0]
+        one.gather(None)
+        return function(one)
+
+    return together(2, run)

@@ -3,57 +3,22 @@
 Threads stand for the processes, see `nccl_on_cpu`. Where NCCL cannot add them the first process says why, once.
 """
 
-import itertools
-import sys
 import warnings
 from types import SimpleNamespace
 
+import nccl_on_cpu
 import numpy as np
 import pytest
-from nccl_on_cpu import Nccl, OnGpu, on_gpu
+from nccl_on_cpu import STREAM, OnGpu, of_gpus, on_gpu
 from ranks import together
 
 from minigpt.device import gpu, parallel
 
-STREAM = 5
-
 
 @pytest.fixture
-def nccl(monkeypatch) -> Nccl:
-    """A machine with two GPUs, and NCCL. Each process sees one of them alone, as number 0."""
-    made = Nccl()
-    seen = itertools.count()
-    cuda = SimpleNamespace(
-        nccl=made,
-        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
-        Device=lambda: SimpleNamespace(pci_bus_id=f"0000:0{next(seen)}:00.0"),
-        get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
-    )
-    cupy = SimpleNamespace(
-        cuda=cuda,
-        ndarray=OnGpu,
-        asarray=on_gpu,
-        asnumpy=np.array,
-        ascontiguousarray=lambda a: a if a.flags.c_contiguous else on_gpu(a),
-        concatenate=lambda arrays: on_gpu(np.concatenate(arrays)),
-    )
-    monkeypatch.setattr(gpu, "cupy", cupy)
-    monkeypatch.setattr(gpu, "_cupy_wheels", lambda: ["cupy-cuda13x"])
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
-    return made
-
-
-def of_gpus(nccl: Nccl, function):
-    """function(ranks) of two processes, which meet for NCCL too."""
-
-    def run(one):
-        nccl.slots[one.rank] = one.comm
-        one.comm.bcast = lambda value: one.comm.allgather(value)[0]
-        one.gather(None)
-        return function(one)
-
-    return together(2, run)
+def nccl(monkeypatch) -> nccl_on_cpu.Nccl:
+    """A machine with two GPUs, and NCCL."""
+    return nccl_on_cpu.install(monkeypatch)
 
 
 def gradients(rank: int) -> list[OnGpu]:
@@ -67,7 +32,7 @@ def test_sums_are_made_in_place_in_one_group_on_the_stream_that_computed_them(nc
     def run(one):
         arrays = gradients(one.rank)
         one.sum(arrays)
-        in_place = [(a.size, a.dtype.name, STREAM, a.data.ptr, a.data.ptr) for a in arrays]
+        in_place = [(a.size, a.dtype.name, STREAM, a.data.ptr, a.data.ptr) for a in reversed(arrays)]
         return [np.array(array) for array in arrays], list(nccl.process.log), in_place
 
     both = of_gpus(nccl, run)

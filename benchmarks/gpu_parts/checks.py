@@ -119,14 +119,19 @@ def every_kernel(bench: Bench) -> None:
 
 
 def nccl(bench: Bench) -> None:
-    """A sum over one process by NCCL: the library is found, and can be called."""
+    """Sums over one process by NCCL, in place, on a second stream as in training: the library is found, and works."""
     if not bench.on_gpu:
         raise Skipped("NCCL needs a GPU")
     from cupy.cuda import nccl as library
 
     assert library.available, "CuPy finds no NCCL: pip install nvidia-nccl-cu12 (or nvidia-nccl-cu13)"
-    x = bench.normal(1000)
-    same = gpu.nccl(1, 0, lambda value: value)(x)
-    right = bool((same == x).all())
+    all_reduce = gpu.nccl(1, 0, lambda value: value)
+    stream = gpu.second_stream()
+    given = [bench.normal(1000, 1000), bench.normal(3)]
+    gradients = [2 * array for array in given]
+    with gpu.on_stream(stream):
+        all_reduce(gradients)
+    gpu.wait_for(stream)
+    right = all(bool((total == 2 * array).all()) for total, array in zip(gradients, given, strict=True))
     bench.note("nccl: one process", version=library.get_version(), right=right)
     assert right, "the sum over one process is not the array itself"

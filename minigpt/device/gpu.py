@@ -192,6 +192,28 @@ def kernel_folder() -> str | None:
     return os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")  # as CuPy's manual says
 
 
+def second_stream():
+    """A new stream. Its work waits for that of no other one, unless `on_stream` or `wait_for` says so."""
+    return cupy.cuda.Stream(non_blocking=True)
+
+
+@contextlib.contextmanager
+def on_stream(stream):
+    """Inside, work is launched on this stream. It begins when the current stream has done what it was given before."""
+    before = cupy.cuda.Event(disable_timing=True)
+    before.record(cupy.cuda.get_current_stream())
+    stream.wait_event(before)
+    with stream:
+        yield
+
+
+def wait_for(stream) -> None:
+    """What is launched next on the current stream begins when this one is done. The processor does not wait."""
+    done = cupy.cuda.Event(disable_timing=True)
+    done.record(stream)
+    cupy.cuda.get_current_stream().wait_event(done)
+
+
 def available_memory(device: str) -> int | None:
     """Bytes that new arrays can take on a GPU: what is free there, and what CuPy's pool holds unused. None on a CPU."""
     if device == "cpu":

@@ -26,7 +26,8 @@ from minigpt.errors import InputError
 
 # environment variables in which mpirun gives the number of processes
 LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
-SMALL = 1 << 15  # bytes: gradients below are sent together
+SMALL = 1 << 15  # bytes: gradients below are sent together, in messages
+BUCKET = 25 << 20  # bytes: between GPUs about so many are sent together, 25 MiB as in PyTorch
 GRACE = 2.0  # seconds that the first process has to report an error, before another process does
 
 
@@ -71,15 +72,17 @@ class Ranks:
     def sum(self, arrays: Iterable[Array]) -> None:
         """Each array becomes, in place, its sum over the processes; the same bits in each of them.
 
-        Between GPUs NCCL adds them, in one group. In messages small ones are sent together: a message of a few bytes
-        takes as long as one of many.
+        Between GPUs NCCL adds them, a bucket at a time. In messages small ones are sent together: a message of a few
+        bytes takes as long as one of many.
         """
         if self.size == 1:
             return
         arrays = list(arrays)
         on_gpu = [array for array in arrays if device_of(array) == "cuda"]
-        if on_gpu and self._nccl():
-            self._nccl()(on_gpu)
+        all_reduce = self.nccl() if on_gpu else False
+        if all_reduce:
+            for bucket in buckets_of([array.nbytes for array in on_gpu]):
+                all_reduce([on_gpu[place] for place in bucket])
             arrays = [array for array in arrays if device_of(array) == "cpu"]
         small = collections.defaultdict(list)  # device and dtype -> arrays
         for array in arrays:
@@ -125,7 +128,7 @@ class Ranks:
         self.comm.Allreduce(mine, total)
         return to_device(total, device_of(array))
 
-    def _nccl(self) -> Any:
+    def nccl(self) -> Any:
         """A function that sums a list of arrays over the GPUs; False where NCCL cannot: the first process says why."""
         if self._between_gpus is None:
             problem = self._problem_of_nccl()
@@ -144,6 +147,23 @@ class Ranks:
         if len(gpus) < self.size:
             return f"NCCL needs a GPU for each process, and {self.size} processes share {len(gpus)}"
         return None
+
+
+def buckets_of(sizes: Sequence[int]) -> list[list[int]]:
+    """Arrays of these sizes in bytes -> buckets of their places; what is in one bucket is sent together.
+
+    The last arrays come first: the backward pass computes their gradients first. A bucket is full once it holds BUCKET
+    bytes.
+    """
+    buckets = []
+    room = 0
+    for place in reversed(range(len(sizes))):
+        if room <= 0:
+            buckets.append([])
+            room = BUCKET
+        buckets[-1].append(place)
+        room -= sizes[place]
+    return buckets
 
 
 ALONE = Ranks()

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.nn import Past, without_copies
+from minigpt.models.mixed_precision import without_copies
+from minigpt.nn import Past
 from minigpt.ops.cuda.cuda_graph import Recorded
 
 LEAST = 16  # tokens for which a step is recorded: that takes as long as several steps

@@ -1,5 +1,6 @@
 """What every language model here has in common: logits, a loss with its backward pass, saving, loading, generating."""
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError, check_whole, is_whole, shown
-from minigpt.models import generation
+from minigpt.models import generation, mixed_precision
 from minigpt.models.config import Config, check_dtype
 from minigpt.models.saved_model import SavedModel
 from minigpt.models.token_ids import as_array, check_ids, check_range, check_targets, check_weights
@@ -153,6 +154,16 @@ class LanguageModel(SavedModel):
         last = h[:, -1]
         logits, _ = ops.linear_forward(last, self.head.value.T)
         return logits
+
+    # ------------------------------------------------------------------------------------------------- mixed precision
+
+    def compute_in(self, low: str | None) -> None:
+        """Let layers compute with copies of the parameters in this dtype, "bfloat16"; None: with the parameters."""
+        mixed_precision.make_copies(self.parameters(), low)
+
+    def exact(self) -> contextlib.AbstractContextManager:
+        """`with model.exact(): ...`: layers compute with the parameters themselves, whatever copies there are."""
+        return mixed_precision.without_copies(self.parameters())
 
     # --------------------------------------------------------------------------------------------------- for subclasses
 

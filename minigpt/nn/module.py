@@ -5,21 +5,21 @@ input and adds those of the parameters to `Parameter.grad`. So one module can ru
 backward, each time with another cache.
 """
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from minigpt.device.arrays import Array, named_dtype, to_device
+from minigpt.device.arrays import Array, to_device
 from minigpt.device.gpu import choose_device
 
 
 class Parameter:
     """An array that is learned, and the gradient of the loss with respect to it (None before the first backward).
 
-    low: a copy in bfloat16 to compute with, or None. The optimiser updates data, and then the copy.
-    always_wide: never make such a copy. Gains and biases of a LayerNorm are few, and each is used by every row.
+    low: a copy in bfloat16 to compute with, or None; see models/mixed_precision.py. The optimiser updates data, and
+    then the copy. always_wide: never make such a copy. Gains and biases of a LayerNorm are few, and each is used by
+    every row. gradient_hook: called, without arguments, whenever a gradient has arrived.
     """
 
     def __init__(self, data: Array, grad: Array | None = None, always_wide: bool = False):
@@ -27,6 +27,7 @@ class Parameter:
         self.grad = grad
         self.low: Array | None = None
         self.always_wide = always_wide
+        self.gradient_hook: Callable[[], None] | None = None
 
     @property
     def value(self) -> Array:
@@ -46,6 +47,8 @@ def accumulate(parameter: Parameter, gradient: Array) -> None:
         parameter.grad = gradient
     else:
         parameter.grad += gradient
+    if parameter.gradient_hook is not None:
+        parameter.gradient_hook()
 
 
 class Cache(dict):
@@ -159,18 +162,6 @@ class Module:
         for parameter in self.parameters():
             parameter.grad = None
 
-    def compute_in(self, low: str | None) -> None:
-        """Let layers compute with copies of the parameters in this dtype, "bfloat16"; None: with the parameters."""
-        for parameter in self.parameters():
-            if low is None or parameter.always_wide:
-                parameter.low = None
-            else:
-                parameter.low = parameter.data.astype(named_dtype(low))
-
-    def exact(self):
-        """`with model.exact(): ...`: layers compute with the parameters themselves, whatever copies there are."""
-        return without_copies(self.parameters())
-
     def to(self, device: str) -> "Module":
         """Move the parameters to "cpu" or "cuda", in place, and set their gradients to None. Returns the module.
 
@@ -181,19 +172,6 @@ class Module:
             parameter.data = to_device(parameter.data, device)
             parameter.grad = None
         return self
-
-
-@contextlib.contextmanager
-def without_copies(parameters: Iterable[Parameter]):
-    """Inside, these parameters have no copies in fewer bits; afterwards they have them again."""
-    copies = [(parameter, parameter.low) for parameter in parameters if parameter.low is not None]
-    for parameter, _ in copies:
-        parameter.low = None
-    try:
-        yield
-    finally:
-        for parameter, low in copies:
-            parameter.low = low
 
 
 def normal(rng: np.random.Generator | None, shape: tuple[int, ...], std: float, dtype) -> Parameter:

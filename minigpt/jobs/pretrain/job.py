@@ -9,6 +9,7 @@ import numpy as np
 from minigpt import models
 from minigpt.data.objectives import Objective
 from minigpt.device.arrays import to_device
+from minigpt.device.overlapped_sums import OverlappedSums
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.comparison import Comparison, comparison_of
@@ -31,7 +32,8 @@ class Job:
     where windows of train, and of valid, begin if `options.align` is set. logged: the step of the last line of
     loss.csv. losses: those of the updates since then. told_plateau: has the run said that it rests (`plateau`)?
     stopped_by: the number of the signal that ended the work. recorded: forward and backward of a step, where a GPU can
-    repeat them.
+    repeat them. sums: of the gradients of several GPUs, made during
+    the backward pass.
     """
 
     options: PretrainOptions
@@ -52,6 +54,7 @@ class Job:
     told_plateau: bool = False
     stopped_by: int = 0
     recorded: Recorded | None = None
+    sums: OverlappedSums | None = None
 
     @property
     def rows(self) -> slice:

@@ -4,6 +4,7 @@ Windows of the text become a batch by the objective of the model; the batch goes
 back, the optimiser moves the weights.
 """
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from tqdm import tqdm
 from minigpt import data
 from minigpt.data.objectives import Batch, Objective, causal
 from minigpt.device.arrays import Array
+from minigpt.device.overlapped_sums import OverlappedSums
 from minigpt.device.parallel import ALONE, Ranks
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import PretrainOptions
@@ -64,11 +66,39 @@ def update(job: Job, lr: float) -> float | Array:
     key = Key.of(job.options.seed, job.step)
     if _is_recorded(job, batch):
         total = _repeat(job, batch, key)
+        job.ranks.sum(_all_gradients(model))
     else:
-        total = _gradients(job, batch, job.rows, batch.n_targets, key)
-    job.ranks.sum(p.grad for p in model.parameters() if p.grad is not None)
+        with _summed(job):
+            total = _gradients(job, batch, job.rows, batch.n_targets, key)
     norm = job.optimizer.step(lr, job.options.clip)
     return total + 0 * norm  # on a GPU a norm that is not finite has raised nothing: it shows here, and in the loss
+
+
+def _all_gradients(model: LanguageModel) -> list[Array]:
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+@contextlib.contextmanager
+def _summed(job: Job) -> Iterator[None]:
+    """Gradients that are computed inside are summed over the processes: between GPUs each as soon as it is complete.
+
+    Not so in a recorded step. Its graph would have to hold what NCCL sends, in all processes alike; and one that cannot
+    record, for want of memory, would leave the others waiting for ever.
+    """
+    if not _overlaps(job):
+        yield
+        job.ranks.sum(_all_gradients(job.model))
+        return
+    if job.sums is None:
+        job.sums = OverlappedSums(job.ranks, job.model.named_parameters())
+    with job.sums.during_backward():
+        yield
+
+
+def _overlaps(job: Job) -> bool:
+    """Can NCCL sum the gradients of a step, and does each step bring as many of them as the one before?"""
+    several_gpus = job.ranks.size > 1 and job.model.device == "cuda"
+    return several_gpus and job.model.repeats_its_step and bool(job.ranks.nccl())
 
 
 def _gradients(job: Job, batch: Batch, rows: slice, n_targets: int, key: Key | None) -> float | Array:
