@@ -12,7 +12,7 @@
 //     Pairs: a head has 32 * 33 / 2 tiles of 32 x 32 pairs of a query and a key: 540,672. There are B * 12 * 12 = 2,304
 //     heads. A product needs 2 * 64 = 128 operations for a pair. There are nine products: 2 forward, 3 for dq, 4 for dk and
 //     dv. Together 1.44e12 operations.
-//     Arithmetic: 60.7e12 operations a second (132 multiprocessors, 256 operations a clock, 1.8e9 clocks a second): 24 ms,
+//     Arithmetic: 60.7e12 operations a second (132 multiprocessors, 256 operations a clock, an assumed 1.8 GHz): 24 ms,
 //     5.3 forward and 18.4 backward. It cannot be faster.
 //     Shared memory: by the clocks counted in squares.cuh 10 to 21 ms, at the same time as the arithmetic.
 //     exp, masks, copies and waiting come on top. At an assumed 60 to 75 % of the peak: 32 to 40 ms.
@@ -106,7 +106,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
     Dropout drop(table, key, threshold, stretch);
-    int block_first = (gridDim.x - 1 - blockIdx.x) * ROWS;  // its first query; the blocks with most keys are started first
+    int block_first = (gridDim.x - 1 - blockIdx.x) * ROWS;  // its first query; blocks with most keys start first
     int end = rules.end_of_keys(block_first + ROWS);
     Results o = {};
     wide largest[EACH], sum[EACH];
@@ -159,8 +159,9 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
         sum[r] = row_sum(sum[r]);
         bool sees_nothing = !PLAIN && sum[r] == 0;
         multiply(o[r], sees_nothing ? 0 : 1 / sum[r]);
-        if (thread_column() > 0 || i >= length) continue;
-        lse[(long long)blockIdx.y * length + i] = sees_nothing ? 0 : largest[r] + log(sum[r]);
+        if (thread_column() == 0 && i < length) {
+            lse[(long long)blockIdx.y * length + i] = sees_nothing ? 0 : largest[r] + log(sum[r]);
+        }
     }
     store(out + heads.plain(block_first), heads.columns, length - block_first, o);
 }
@@ -270,7 +271,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
     Dropout drop(table, key, threshold, stretch);
-    int block_first = blockIdx.x * ROWS;  // its first key; the blocks with most queries are started first
+    int block_first = blockIdx.x * ROWS;  // its first key; blocks with most queries start first
     int rows = heads.keys - block_first;
     load(k_tile, keys_and_values + heads.packed(1, block_first), heads.stride(1), rows);
     load(v_tile, keys_and_values + heads.packed(2, block_first), heads.stride(2), rows);
