@@ -51,7 +51,7 @@ MACHINES = {
 
 
 class Costs(NamedTuple):
-    """What one call of a rung needs. operations: those that the result needs, not what is computed twice or not used."""
+    """What one call of a rung needs. operations: those that the result needs; what is computed twice counts once."""
 
     operations: float
     clocks: dict[str, float]  # {unit: clocks, added up over all multiprocessors}
@@ -150,7 +150,7 @@ def _product(name, constants, rows, columns, inner):
 
 
 def visits(length: int, rows: int, step: int = 1) -> int:
-    """The number of pairs of a group of `rows` queries and `step` keys; each group goes up to the last key that it sees."""
+    """Pairs of a group of `rows` queries and a tile of `step` keys; a group goes up to the last key that it sees."""
     return sum(blocks(min(length, first + rows), step) for first in range(0, length, rows))
 
 

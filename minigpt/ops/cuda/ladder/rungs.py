@@ -177,6 +177,6 @@ def _check(name, rung, inputs):
 
 
 def _aligned(array):
-    """A copy where needed: in one piece, from a multiple of 16 bytes on, since tensor cores' rungs read 16 bytes at once."""
+    """In one piece, from a multiple of 16 bytes on, copied if it is not: tensor cores' rungs read 16 bytes at once."""
     array = arrays.array_module(array).ascontiguousarray(array)
     return array.copy() if kernels.address(array) % 16 else array
