@@ -22,9 +22,9 @@ def next_tokens(
 ) -> np.ndarray:
     """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int, in NumPy
 
-    The steps of GPT-2's own sampler, in its order: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is
-    the first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the
-    likeliest token, without a draw. Raises InputError for options outside their range and for arrays of another shape,
+    The steps of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is the
+    first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the likeliest
+    token, without a draw. Raises InputError for options outside their range and for arrays of another shape,
     and its subclass NotFinite for logits that hold NaN.
 
     On a GPU all kernels are launched before the program waits for a result. Sums are added in another sequence there: a
