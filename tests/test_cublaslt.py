@@ -77,7 +77,7 @@ def test_products_of_every_layout(shape, out, dtype, result, kernels_on_cpu):
             assert close(products.product(a, b, out=got, add=True), 2 * expected), (left, right)
         assert (whole[:, :3] == 1).all() and (whole[:, -5:] == 1).all()
     made = kernels_on_cpu.made.count(("DEFAULT", dtype, result))
-    assert made == (1 + 25) * (1 + (dtype == result) + (result != "bfloat16")) - (dtype == result), "and those that test a kind"
+    assert made == (1 + 25) * (1 + (dtype == result) + (result != "bfloat16")) - (dtype == result), "and tests of kinds"
 
 
 @WITH_CUBLASLT

@@ -1,7 +1,7 @@
-"""The step of a model that generates text: it reads one more token of each text, and returns the logits of the next one.
+"""The step of a model that generates text: it reads one more token of each text, and gives the logits of the next one.
 
-For a single token the GPU has less work than Python. GPT-2 small launches about 150 kernels for it. The launches take
-Python some milliseconds; to read all weights takes a GPU about a tenth of one millisecond. So on a GPU the step is
+For a single token the GPU has less work than Python. GPT-2 small launches about 150 kernels for it: that takes Python
+some milliseconds. To read all weights takes a GPU about a tenth of one millisecond. So on a GPU the step is
 recorded as a CUDA graph, and repeated by one launch for each token. A graph repeats the same work on the same memory.
 So the past has its whole capacity from the start. How much of it is filled is a number on the GPU: a mask and the new
 positions are computed from it.
@@ -37,7 +37,7 @@ def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
 
 
 class RecordedStep:
-    """A step that is repeated as a CUDA graph, for one token of each text. The first call, of several tokens, is not."""
+    """A step of one token for each text, repeated as a CUDA graph. The first call, and longer ones, are not recorded."""
 
     def __init__(self, model, past: list[Past], plain: Callable[[np.ndarray], Array]):
         self.model = model
