@@ -37,7 +37,7 @@ def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
 
 
 class RecordedStep:
-    """A step of one token for each text, repeated as a CUDA graph. The first call, and longer ones, are not recorded."""
+    """A step of one token for each text, repeated as a CUDA graph. The first call and longer ones are not recorded."""
 
     def __init__(self, model, past: list[Past], plain: Callable[[np.ndarray], Array]):
         self.model = model
