@@ -166,9 +166,9 @@ extern "C" __global__ void gelu_backward(float* dx, const float* dout, const flo
 }
 """
 DX = np.full_like(X, np.nan)
-UP = np.random.default_rng(1).standard_normal(1000, dtype=np.float32)
-if play(GELU_BACKWARD, "gelu_backward", 8, 128, DX, UP, X, 1000):
-    right_dx = ops.gelu_backward(UP, ops.gelu_forward(X)[1])
+UPSTREAM = np.random.default_rng(1).standard_normal(1000, dtype=np.float32)
+if play(GELU_BACKWARD, "gelu_backward", 8, 128, DX, UPSTREAM, X, 1000):
+    right_dx = ops.gelu_backward(UPSTREAM, ops.gelu_forward(X)[1])
     print(f"largest difference from lesson 05's gradient: {np.abs(DX - right_dx).max():.0e}")
     assert np.allclose(DX, right_dx, atol=1e-6), "the kernel is the backward of GELU"
 
@@ -383,11 +383,11 @@ def one_by_one(numbers):
 
 draw = np.random.default_rng(4)
 column = draw.standard_normal(4096, dtype=np.float32)
-found = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
-print(f"4,096 numbers, added in 200 sequences: {len(found)} different sums,", end=" ")
-print(f"{min(found):.5f} to {max(found):.5f}")
-assert len(found) > 20, "the sum depends on the sequence"
-assert max(abs(value - math.fsum(column)) for value in found) < 1e-3, "the differences are small"
+different = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
+print(f"4,096 numbers, added in 200 sequences: {len(different)} different sums,", end=" ")
+print(f"{min(different):.5f} to {max(different):.5f}")
+assert len(different) > 20, "the sum depends on the sequence"
+assert max(abs(value - math.fsum(column)) for value in different) < 1e-3, "the differences are small"
 
 # %% [markdown]
 # The differences are small. But with atomic additions two runs of the same training need not end in
