@@ -468,20 +468,37 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 #     np.divide(o, z, out=out_heads[*g, rows])
 #
 # On a GPU a tile must fit into a very small memory close to the arithmetic (lesson 21), so keys
-# come in tiles too, 16 at a time, and the online softmax is needed. These lines are C. `wide` is
-# the type of a number (float for float32), `s[j][me]` is the score of key j, and `before` is our
-# `rescale`. `blind` is true for a query that sees no key:
+# come in tiles too, and the online softmax is needed. A block of 8 x 8 threads owns 32 queries of
+# a head and meets keys in tiles of 32. Of these 32 x 32 scores each thread computes 4 x 4. Why not
+# one score for each thread? A thread with one score reads two numbers for each multiplication, and
+# would wait for the small memory most of the time. With 4 x 4 scores it reads eight numbers, from
+# four queries and four keys, and makes 16 multiplications: **a number that is read is used four
+# times.** (Lesson 21 counts this for the product of two matrices.)
+#
+# These lines are C. `wide` is the type of a sum (float for float32), and r and c count the four
+# queries and the four keys of a thread. `largest` is our m, and `sum` is our z. `o[r]` is the
+# thread's part of a row of o, and `multiply` multiplies each number in it. `row_max` and `row_sum`
+# combine the values of the threads of a row. So all of them use the same m, and each adds up z for
+# its own keys until the end. `sees_nothing` is true for a query that sees no key. m + log z, or 0
+# for such a query, is stored as lse:
 #
 #     # minigpt/ops/cuda/attention.cu
-#     wide before = exp(m - larger);
-#     m = larger;
-#     z *= before;
-#     for (int d = 0; d < HEAD; d++) o[d] *= before;
-#     for (int j = 0; j < seen; j++) {
-#     wide e = exp(s[j][me] - m);
-#     z += e;
+#     new_largest = row_max(new_largest);
+#     wide rescale = exp(largest[r] - new_largest);
+#     largest[r] = new_largest;
+#     sum[r] *= rescale;
+#     multiply(o[r], rescale);
 #     ...
-#     lse[(long long)blockIdx.y * length + i] = blind ? 0 : m + log(z);
+#     wide e = exp(s[r][c] - largest[r]);
+#     sum[r] += e;
+#     ...
+#     sum[r] = row_sum(sum[r]);
+#     bool sees_nothing = !PLAIN && sum[r] == 0;
+#     multiply(o[r], sees_nothing ? 0 : 1 / sum[r]);
+#
+# (`PLAIN`: there is only the causal mask, so each query sees at least itself. Where the factors of
+# products may be rounded to fewer bits, `attention_mma.cu` has other kernels, with the same online
+# softmax: lessons 21 and 22.)
 
 # %%
 QKV, DBIG = (np.random.default_rng(3).standard_normal((1, 512, c)) for c in (3 * 128, 128))
@@ -502,7 +519,7 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 
 # %% [markdown]
 # The kernels for a GPU are judged by a program that plays the GPU on a processor (lesson 21). They
-# have not yet been run on a GPU.
+# have not yet been run on a GPU: the waiting above is counted, not measured.
 
 # %% [markdown]
 # ## 9. Paper and code

@@ -594,7 +594,8 @@ print("lane 5 holds these places of c:", *places_of_5)
 
 # %% [markdown]
 # Now play one `mma`. `scatter` gives each lane its numbers, and `gather` puts a matrix together
-# again. Which lanes have the numbers that the results of lane 5 depend on?
+# again. Which lanes have the numbers that the results of lane 5 depend on? And does a lane hold a c
+# as it holds a part of an a?
 
 # %%
 draw_16, LAYOUTS = np.random.default_rng(9), (fragments.A, fragments.B, fragments.C)
@@ -610,9 +611,12 @@ of_a = np.isin(fragments.A.rows, rows_of_5).any(axis=1).nonzero()[0]
 of_b = np.isin(fragments.B.columns, columns_of_5).any(axis=1).nonzero()[0]
 print(f"its results need a of the lanes {of_a}\nand b of the lanes {of_b}")
 assert len(of_a) == 4 and len(of_b) == 8, "only the whole warp can make this product"
-for half in (slice(0, 4), slice(4, 8)):  # of the registers of a
+
+# %%
+for columns_of_half, half in (("0 to 7", slice(0, 4)), ("8 to 15", slice(4, 8))):
     same_rows = fragments.A.rows[:, half] == fragments.C.rows
     same_columns = fragments.A.columns[:, half] % 8 == fragments.C.columns
+    print(f"columns {columns_of_half} of a: the lanes as in c? {same_rows.all() and same_columns.all()}")
     assert same_rows.all() and same_columns.all(), "a lane holds c as it holds each half of a"
 
 # %% [markdown]
