@@ -383,11 +383,11 @@ def one_by_one(numbers):
 
 draw = np.random.default_rng(4)
 column = draw.standard_normal(4096, dtype=np.float32)
-different = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
-print(f"4,096 numbers, added in 200 sequences: {len(different)} different sums,", end=" ")
-print(f"{min(different):.5f} to {max(different):.5f}")
-assert len(different) > 20, "the sum depends on the sequence"
-assert max(abs(value - math.fsum(column)) for value in different) < 1e-3, "the differences are small"
+results = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
+print(f"4,096 numbers, added in 200 sequences: {len(results)} different sums,", end=" ")
+print(f"{min(results):.5f} to {max(results):.5f}")
+assert len(results) > 20, "the sum depends on the sequence"
+assert max(abs(value - math.fsum(column)) for value in results) < 1e-3, "the differences are small"
 
 # %% [markdown]
 # The differences are small. But with atomic additions two runs of the same training need not end in
@@ -616,8 +616,9 @@ assert len(of_a) == 4 and len(of_b) == 8, "only the whole warp can make this pro
 for columns_of_half, half in (("0 to 7", slice(0, 4)), ("8 to 15", slice(4, 8))):
     same_rows = fragments.A.rows[:, half] == fragments.C.rows
     same_columns = fragments.A.columns[:, half] % 8 == fragments.C.columns
-    print(f"columns {columns_of_half} of a: the lanes as in c? {same_rows.all() and same_columns.all()}")
-    assert same_rows.all() and same_columns.all(), "a lane holds c as it holds each half of a"
+    same = same_rows.all() and same_columns.all()
+    print(f"columns {columns_of_half} of a: the lanes as in c? {same}")
+    assert same, "a lane holds c as it holds each half of a"
 
 # %% [markdown]
 # So all 32 lanes must arrive at an `mma`. And a lane holds a c as it holds one half of an a: two
