@@ -5,14 +5,15 @@
 
 Pairs are interleaved, ours and theirs in turn, after one of each that does not count; a ratio is our time / their time.
 Training is from a file's text in memory here, and from the file there, which is the fastest way it has; `tokenizers`
-takes every core, we take one. Encoders start cold: a fresh one for each run, as opposed to "again". Long runs of one
-kind of character (`--only runs`, about a minute) are timed alone.
+takes every core, and in rows that say so one core; we take one. Encoders start cold: a fresh one for each run, as
+opposed to "again". Long runs of one kind of character (`--only runs`, about a minute) are timed alone.
 """
 
 import argparse
 import os
 import random
 import statistics
+import tempfile
 import time
 from collections import Counter
 from functools import partial
@@ -21,7 +22,7 @@ from pathlib import Path
 import machine
 
 from minigpt import load_tokenizer
-from minigpt.tokenizer import GPT2Tokenizer, bpe, gpt2
+from minigpt.tokenizer import GPT1Tokenizer, GPT2Tokenizer, bpe, gpt2
 from minigpt.tokenizer.words import words_of
 
 VOCABULARY = 50_257
@@ -73,8 +74,9 @@ def training(path: Path, pairs: int) -> dict:
         learn = partial(GPT2Tokenizer.train, text, VOCABULARY, min_frequency=least, progress=False)
         ours, theirs = partial(partial, learn), partial(library_trainer, path, least)
         rows[f"train {VOCABULARY}, {note}, tokenizers"] = against(ours, theirs, pairs, megabytes)
+    rows |= one_core_and_50_mb(text, pairs)
     for part, copies in ((0.1, 1), (0.3, 1), (1, 1), (1, 2), (1, 5)):
-        sample = "".join(shifted(text[: int(part * len(text))], k) for k in range(copies))
+        sample = copied(text[: int(part * len(text))], copies)
         size = len(sample.encode("utf-8")) / 1e6
         taken = seconds(partial(GPT2Tokenizer.train, sample, VOCABULARY, min_frequency=1, progress=False))
         rows[f"train {VOCABULARY}, {size:.3g} MB"] = {"seconds": taken, "MB/s": size / taken}
@@ -87,6 +89,33 @@ def training(path: Path, pairs: int) -> dict:
         if k == MERGES[-1]:
             break
     return rows
+
+
+def one_core_and_50_mb(text: str, pairs: int) -> dict:
+    """Against the library with one core, and with a text of five times the size, its own letters moved on."""
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for copies in (1, 5):
+            path = Path(folder) / f"{copies}.txt"
+            path.write_text(copied(text, copies), encoding="utf-8")
+            megabytes = path.stat().st_size / 1e6
+            learn = partial(
+                GPT2Tokenizer.train, path.read_text(encoding="utf-8"), VOCABULARY, min_frequency=1, progress=False
+            )
+            for parallel, cores in (("true", "all cores"), ("false", "one core")):
+                if copies == 1 and parallel == "true":
+                    continue  # it stands above
+                os.environ["TOKENIZERS_PARALLELISM"] = parallel
+                name = f"train {VOCABULARY}, {megabytes:.3g} MB, every pair, tokenizers on {cores}"
+                theirs = partial(library_trainer, path, 1)
+                rows[name] = against(partial(partial, learn), theirs, min(pairs, 3), megabytes)
+    del os.environ["TOKENIZERS_PARALLELISM"]
+    return rows
+
+
+def copied(text: str, copies: int) -> str:
+    """The text, and further ones of the same size and statistics."""
+    return "".join(shifted(text, k) for k in range(copies))
 
 
 def shifted(text: str, places: int) -> str:
@@ -119,6 +148,8 @@ def long_runs(folders: dict[str, Path]) -> dict:
             print(f"left out: there is no {folder}")
             continue
         tokenizer = load_tokenizer(folder)
+        if isinstance(tokenizer, GPT1Tokenizer):  # with spaCy the time of a run of marks grows with its square
+            tokenizer = GPT1Tokenizer(tokenizer.tokens, tokenizer.merges, pipeline="rules")
         for size, n_bytes in (("100 KB", 100_000), ("1 MB", 1_000_000)):
             for kind, text in runs(n_bytes).items():
                 taken = cpu_seconds(tokenizer.encode, text)

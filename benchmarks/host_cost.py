@@ -45,7 +45,7 @@ import strict_cupy
 from minigpt.device import gpu
 from minigpt.jobs.pretrain import PretrainOptions, prepare, step
 from minigpt.jobs.pretrain.job import Job
-from minigpt.ops.cuda import cublaslt, kernels, products
+from minigpt.ops.cuda import algorithms, cublaslt, kernels, products
 
 # With more rows than 256 in each part, sums over rows take two launches, as they do at full size.
 SIZES = {"model": "gpt2", "layers": 12, "heads": 1, "embd": 64, "context": 32, "batch": 18, "tokenizer": "char"}
@@ -141,7 +141,11 @@ def install(put: Callable) -> None:
     put(products, "by_cublaslt", True)
     put(products, "FAILED", set())
     put(products, "_is_exact", lambda *arguments: True)  # nothing is computed that could be judged
-    for cache in (kernels._compiled, cublaslt._library, cublaslt._device, cublaslt._plan):
+    put(cublaslt, "plans", {})
+    put(algorithms, "chosen", {})
+    put(algorithms, "are_timed", lambda multiplications: False)  # nothing is computed that could be timed
+    put(products, "bgrada_is_faster", {})
+    for cache in (kernels._compiled, cublaslt._library, cublaslt._device):
         cache.cache_clear()
 
 
@@ -197,8 +201,9 @@ def training_step(put: Callable, recorded: bool, timed: bool = True, **changes) 
         return measured(lambda: step.update(job, 1e-4), timed)
 
 
-def decoded_token(put: Callable, timed: bool = True) -> dict[str, float]:
+def decoded_token(put: Callable, recorded: bool, timed: bool = True) -> dict[str, float]:
     """A row: what the next token costs, of one text."""
+    put(*constants.home("recorded_tokens"), 1 if recorded else 1000)
     with job_of(put) as job, np.errstate(all="ignore"):
         put(strict_cupy.cupy, "empty", _zeros)  # scores must be finite, and no kernel computes them
         stream = job.model.stream([[0] * 8], 50, temperature=0)
@@ -219,7 +224,9 @@ def rows(put: Callable) -> dict[str, dict[str, float]]:
                 how = "recorded" if recorded else "kernel by kernel"
                 name = f"a step in {parts} part{'s' * (parts > 1)}, {dtype}, {how}"
                 found[name] = training_step(put, recorded, dtype=dtype, accumulate=parts)
-    found["a decoded token, float32"] = decoded_token(put)
+    for recorded in (False, True):
+        name = "a decoded token, float32" + (", recorded" if recorded else "")
+        found[name] = decoded_token(put, recorded)
     return found
 
 

@@ -81,11 +81,8 @@ def _written_down(found: set[Launch], cores: bool) -> Iterator[None]:
     """Inside, operations take NumPy arrays for CuPy's, products give zeros, and a launch only adds to found."""
     def compiled(file, dtype, constants):
         variant = Variant(file, dtype, constants)
-        real = arrays.named_dtype(dtype)
-        dtypes = {"real": real, "wide": kernels.wide(real), **kernels.DTYPES}
         functions = {}
-        for kernel, declared in kernels.parameters(variant.source).items():
-            kinds = [(np.dtype(dtypes[kind]), pointer) for kind, pointer in declared]
+        for kernel, kinds in kernels.declared(variant.source, dtype).items():
             functions[kernel] = functools.partial(launched, variant, kernel), kinds
         return functions
 
@@ -100,6 +97,7 @@ def _written_down(found: set[Launch], cores: bool) -> Iterator[None]:
         (kernels, "address"): lambda array: array.ctypes.data // 256 * 256,  # as aligned as those of CuPy's pool
         (kernels, "_compiled"): functools.cache(compiled),
         (products, "_compute"): product,
+        (products, "by_cublaslt"): False,  # nothing is computed that could be timed
         (gpu, "tensor_cores"): lambda: cores,
         (gpu, "current_stream"): lambda: (0, 0),
         (sys.modules["minigpt.ops.table"], "device_of"): lambda array: "cuda",
@@ -166,7 +164,8 @@ def _others(dtype: str) -> None:
     for op, several in calls.items():
         for args, constants in several:
             out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
-            getattr(ops, f"{op}_backward")(out, cache)
+            upstream = out if np.ndim(out) else 2.0  # of a loss; where it is 1 nothing is scaled
+            getattr(ops, f"{op}_backward")(upstream, cache)
 
 
 def never_launched(found: list[Launch]) -> list[str]:

@@ -579,19 +579,23 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 #
 # `minigpt train` runs the same loop, and also does the following: it keeps the best model, can be
 # stopped and resumed, warns of a loss that stays where the rival "one token" is, and with
-# `--compare` it tells a loss that is not like those of other seeds. This is its update, with the
-# accumulation of section 4 in it. (The first `...` stands for the arguments of `model.loss`: the
-# inputs, the targets, and the number of targets of the whole batch as `normalizer`.)
+# `--compare` it tells a loss that is not like those of other seeds. These are lines of its update,
+# and of the function that computes the gradients, with the accumulation of section 4. (Behind
+# `model.loss(` stand the inputs, the targets, and the number of targets of the whole batch as
+# `normalizer`.)
 #
 #     # minigpt/jobs/pretrain/step.py
-#     for row in range(job.rows.start, job.rows.stop, job.part):
-#         part = batch.rows(slice(row, row + job.part))
-#         loss, cache = model.loss(
-#         ...
-#         model.loss_backward(cache)
-#         total = total + loss
+#     total = _gradients(job, batch, job.rows, batch.n_targets, key)
 #     ...
 #     norm = job.optimizer.step(lr, job.options.clip)
+#     ...
+#     for start in range(rows.start, rows.stop, job.part):
+#         part = batch.rows(slice(start, start + job.part))
+#     ...
+#         loss, cache = model.loss(
+#     ...
+#         model.loss_backward(cache)
+#         total = total + loss
 #
 # With the same options it gives the same numbers as ours:
 

@@ -6,7 +6,7 @@
 # training step, and find that a small model leaves a GPU idle. Then you will draw the *roofline*,
 # and find that most operations of a GPT wait for memory, not for arithmetic.
 #
-# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
+# Reading: 50 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
 # (attention in tiles).
 #
 # Papers: Williams, Waterman and Patterson 2009 (Communications of the ACM 52, 4): the roofline.
@@ -310,8 +310,8 @@ assert longer == {"nano": "launches", "small": "arithmetic"}, "the small model w
 # Here are three GPUs by NVIDIA's data sheets and its white papers on their three architectures
 # (Turing, Ampere, Hopper). The *bandwidth* is how many bytes the memory can deliver in a second.
 # The rate is cores x clock x 2, because a core does a multiplication and an addition at once.
-# (These are float32 rates without the special units for products of matrices; lesson 22 has
-# those. All are peaks. A real kernel stays below.)
+# (These are float32 rates without the special units for products of matrices; lessons 21 and 22
+# have those. All are peaks. A real kernel stays below.)
 
 # %%
 DEVICES = {  # cores, clock in GHz, bytes per second, operations per second, threads held at once
@@ -510,8 +510,8 @@ for n_rows in (8192, 64):
 #
 # Now the picture of the whole lesson. Each red point is one operation of the block, with all its
 # launches. The blue triangle is the same operation as a single kernel that reads its input once
-# and writes its output once. For attention, that is the kernel of lesson 18, in tiles: it brings
-# keys and values again for every 64 queries, and skips what the mask hides.
+# and writes its output once. For attention, that is a kernel in tiles (lesson 18): it brings keys
+# and values again for every 64 queries, and skips what the mask hides.
 
 
 # %%
@@ -538,6 +538,11 @@ intensities = {name: work / moved for name, (moved, work) in FUSED.items()}
 assert intensities["attention"] > RIDGE, "attention passes the ridge"
 kept = FUSED["attention"][1] / moved_and_work(BLOCK["attention"])[1]
 assert 0.45 < kept < 0.55, "of attention's operations, the mask leaves about half"
+
+# %%
+of_32, of_128 = (work / moved for moved, work in (fused_costs(n)["attention"] for n in (32, 128)))
+print(f"attention, operations per byte: {of_32:.0f} with 32 queries, {of_128:.0f} with 128")
+assert of_32 < RIDGE < of_128, "32 queries are too few, if no cache helps"
 assert 0.03 < intensities["2 layernorm"] / RIDGE < 0.04, "LayerNorm: at most 4 % of the peak rate"
 
 # %%
@@ -570,8 +575,11 @@ plot.save(figure, "20_roofline.png")
 # %% [markdown]
 # The slope is memory, and the flat part is arithmetic. Fusing moves a point to the right and so up
 # the slope, since far fewer bytes are moved. (In attention about half of the operations go too: the
-# mask hides them.) Attention reaches the flat part. LayerNorm cannot: with two passes, the minimum,
-# memory allows less than 4 % of a T4's peak rate. A residual sum has no triangle: its one launch
+# mask hides them.) With 64 queries attention reaches the flat part. The library's kernel for
+# float32 has 32, so that its numbers fit into registers (lesson 21). It moves nearly twice the
+# bytes, and reaches the flat part only with the help of a cache: the keys and values of a head are
+# 0.5 MB, and a T4's cache has 4 MB. LayerNorm cannot reach it: with two passes, the minimum, memory
+# allows less than 4 % of a T4's peak rate. A residual sum has no triangle: its one launch
 # reads two arrays and writes one, the minimum. The roofline is an upper bound. How far below it a
 # kernel stays can only be measured.
 
@@ -579,8 +587,10 @@ plot.save(figure, "20_roofline.png")
 # ## 7. In the library
 #
 # `minigpt/ops/cuda/` has kernels for what moves more than it computes: LayerNorm, GELU, dropout,
-# attention, the loss, the embedding, residual sums, Adam. They are the third entry of the table of
-# operations, `ops.using("cuda")`. Products of matrices are left to NVIDIA's library.
+# attention, the loss, the embedding, residual sums, Adam; one more is for attention of a model that
+# writes, beside its past (lesson 17). They are the third entry of the table of operations,
+# `ops.using("cuda")`. Products of matrices are left to NVIDIA's library. It offers several ways to
+# compute a large product, so the first call times up to eight of them, and the fastest is kept.
 #
 # How many launches are left? `counting` can give the library a GPU that accepts every launch and
 # does nothing. So the launches can be counted without a GPU. (With kernels the number depends a

@@ -7,7 +7,7 @@
 # bfloat16 and tf32 by hand, and measure what the rounding costs: in a sum, in a product, and in a
 # training.
 #
-# Reading: 40 minutes. Running: 10 seconds. Before it: lessons 09 (Adam), 17 (numbers of 16 bits),
+# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 09 (Adam), 17 (numbers of 16 bits),
 # 20 (launches and the roofline) and 21 (kernels).
 #
 # Papers: Micikevicius et al. 2018 (arXiv 1710.03740), section 3: mixed precision. Kalamkar et al.
@@ -202,7 +202,9 @@ assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mas
 # launched (1), and AdamW with clipping runs outside of it (3).
 
 # %%
+from minigpt.jobs.pretrain.step import SMALL
 from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing
+from minigpt.models import costs
 
 NANO = GPT2Config(vocab_size=65, **SIZES["nano"])
 
@@ -238,8 +240,41 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 
 # %% [markdown]
 # Only launches are saved. The GPU still runs every kernel. For GPT-2 small on a T4 we expect no
-# gain from a graph: by lesson 20's count the arithmetic alone takes longer than all launches. The
-# library records a step only if it has few operations (`SMALL` in `minigpt/jobs/pretrain/step.py`):
+# gain from a graph: by lesson 20's count the arithmetic alone takes longer than all launches. With
+# a faster GPU this changes. The tensor cores (lesson 21) of an H100 make up to 989 trillion
+# operations per second in bfloat16. Python takes 7 to 11 ms to launch a step of GPT-2 small
+# (measured on a processor, for this project's code). How long would the H100 take at half its peak?
+
+# %%
+of_a_token = costs.flops_per_token(GPT2, GPT2Config(**SIZES["small"]))[1]
+print("texts of 1,024   trillion operations   H100 at half its peak   recorded")
+for texts in (2, 4, 8, 16):
+    operations = texts * 1024 * of_a_token
+    milliseconds = 1e3 * operations / (989e12 / 2)
+    print(f"{texts:14} {operations / 1e12:21.1f} {milliseconds:20.1f} ms", end=" ")
+    print(f"{'yes' if operations < SMALL else 'no':>10}")
+assert 4 * 1024 * of_a_token / (989e12 / 2) < 8e-3, "computed: four texts wait for Python"
+assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the library draws the line"
+
+# %% [markdown]
+# With up to four texts the H100 would wait for Python (computed, not measured). The library records
+# a step if each of its parts has fewer than 10 trillion operations. That is more than this count
+# requires: where Python is only a little faster, each pause of Python is a pause of the GPU.
+#
+#     # minigpt/jobs/pretrain/step.py
+#     SMALL = 1e13
+#
+# A step comes in several parts where `--accumulate` says so. All parts are in one graph. A graph of
+# one part could not be repeated for the next part: the number of its first row, which decides what
+# dropout drops, is recorded as a value. For the same reason no step is recorded where the number of
+# targets changes from batch to batch. A graph keeps its memory (rule 1). Where there is too little
+# of it, a warning says so, and the kernels are launched one by one.
+#
+# A model that writes 16 tokens or more is recorded too. For this every token must be the same work:
+# the past (lesson 17) has all its room from the start, and how much of it is filled is a number in
+# memory, from which a mask is computed.
+#
+# The replay:
 #
 #     # minigpt/ops/cuda/cuda_graph.py
 #     for recorded, given in zip(self.inputs, arrays, strict=True):
@@ -504,12 +539,21 @@ assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose
 # %% [markdown]
 # ## 7. In the library
 #
-# `minigpt train --dtype bfloat16` needs a GPU with such units, and so does `--dtype tf32`. What
-# passes between layers is bfloat16, and a block of GPT-2 rounds the residual stream after each
-# addition: 24 times in GPT-2 small, not a thousand times. These stay float32: the weights that
-# learn, the moments of AdamW, the gains of LayerNorm and its statistics, the loss, and the
-# gradients of weights. Inside a kernel, `real` is how a number is stored and `wide` is what it is
-# summed in (lesson 21). The rounding is ours of section 4, in C (`nan` gets bits of its own):
+# `minigpt train --dtype bfloat16` needs a GPU with tensor cores for it, and so does `--dtype tf32`.
+# In both, the products of layers and those of causal attention run there. With tf32 only the
+# factors of products are rounded. With bfloat16, what passes between layers is bfloat16, and a
+# block of GPT-2 rounds the residual stream after each addition: 24 times in GPT-2 small, not a
+# thousand times. The logits are bfloat16 too, each rounded once. These stay float32: the weights
+# that learn, the moments of AdamW, the gains of LayerNorm and its statistics, the sums over the
+# logits, the loss, and the gradients of weights.
+#
+# How does attention (lesson 18) use tensor cores? A warp holds 16 or 32 rows in registers, queries
+# or keys. A fragment of the other side, once it is loaded, serves each 16 of these rows: with 32
+# rows a warp loads half as much for each product. The forward pass for heads of 64 numbers has 32
+# rows. It is predicted to be faster by this, and has not yet been measured.
+#
+# Inside a kernel, `real` is how a number is stored and `wide` is what it is summed in (lesson 21).
+# The rounding is ours of section 4, in C (`nan` gets bits of its own):
 #
 #     # minigpt/ops/cuda/bfloat16.cuh
 #     unsigned all = __float_as_uint(x);
@@ -549,7 +593,7 @@ print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.pr
 #   report the same results.
 # - CuPy records graphs by `stream.begin_capture()`; PyTorch has `torch.cuda.CUDAGraph`, and the
 #   same three rules hold.
-# - In this project, recorded graphs and bfloat16 are tested without a GPU, as far as this is
+# - In this project, recorded graphs, bfloat16 and tf32 are tested without a GPU, as far as this is
 #   possible. How much time they save has not yet been measured.
 
 # %% [markdown]

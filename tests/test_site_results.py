@@ -62,7 +62,8 @@ def test_each_side_of_a_pair_has_its_own_name(script, monkeypatch):
     assert "One text: 16.0 tokens a second here, 32.0 with transformers. 2 of 2 targets met." in said
     assert "minigpt: batch 1 16, batch 8 128, batch 8 after 896 tokens 128" in said
     assert "transformers: batch 1 32, batch 8 256, batch 8 after 896 tokens 256" in said
-    assert "batch 1: transformers / minigpt 0.5, batch 1: a token of minigpt / reading 0.5" in said
+    assert "ratio: batch 1: transformers / minigpt 0.5, batch 8: transformers / minigpt 0.5" in said
+    assert "ratio: batch 1: a token of minigpt / reading 0.5, batch 8" in said
 
     run, saved = script("run"), {}
     monkeypatch.setattr(run.machine, "save", lambda name, rows, *_: saved.update(rows))

@@ -36,7 +36,7 @@ SUBJECTS = {  # names of results, in the order of the index
         "claim", "stories", "finetuning",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
-    "The GPU code": ("gpu", "kernels"),
+    "The GPU code": ("gpu", "host_cost", "kernels"),
 }  # fmt: skip
 
 

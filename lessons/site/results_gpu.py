@@ -76,11 +76,34 @@ def _kernels_plots(rows: dict) -> list[Plot]:
     ]  # fmt: skip
 
 
+STEP = "a step in 1 part, bfloat16, kernel by kernel"
+TOKEN = "a decoded token, float32"
+
+
+def _host_cost_sentence(rows: dict) -> str:
+    step, recorded = rows[f"now: {STEP}"], rows[f"now: {TOKEN}, recorded"]
+    return (
+        f"A training step of 12 layers launches {step['launches']} kernels and {step['products']} products; recorded, "
+        f"it is one graph. A recorded token takes {recorded['calls'] + recorded['graphs']} calls."
+    )
+
+
+def _host_cost_plots(rows: dict) -> list[Plot]:
+    """Launches and products of a step and of a token, before and now."""
+    columns: dict = {"launches": {}, "products": {}, "other calls": {}}
+    for name, row in rows.items():
+        if name.endswith((STEP, TOKEN)):
+            for column, points in columns.items():
+                points[name] = Point(row[column.removeprefix("other ")])
+    return [figures.rows("What Python calls", columns, "calls (lower is better)", start=0)]
+
+
 def _points(numbers: dict[str, float]) -> dict[str, Point]:
     return {name: Point(number) for name, number in numbers.items()}
 
 
 RESULTS = {
     "gpu": Result("The GPU code on a GPU", _gpu_sentence, _gpu_plots),
+    "host_cost": Result("What a step costs the processor beside a GPU", _host_cost_sentence, _host_cost_plots),
     "kernels": Result("Registers and occupancy of the kernels", _kernels_sentence, _kernels_plots),
 }

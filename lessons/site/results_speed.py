@@ -157,7 +157,12 @@ def _decode_sentence(rows: dict) -> str:
 
 def _decode_plots(rows: dict) -> list[Plot]:
     targets = {target.row: target.value for target in DECODE_TARGETS}
-    ratios = {name: ratio_point(row, targets.get(name)) for name, row in rows.items() if "ratio" in row}
+    against: dict = {"transformers / minigpt": {}, "a token of minigpt / reading": {}}
+    for name, row in rows.items():
+        for what, points in against.items():
+            if name.endswith(f": {what}"):
+                points[name] = ratio_point(row, targets.get(name))
+    axis = "ratio of times"
     tokens: dict = {"minigpt": {}, "transformers": {}}
     for row_name, row in rows.items():
         case, _, what = row_name.partition(": ")
@@ -166,7 +171,8 @@ def _decode_plots(rows: dict) -> list[Plot]:
                 tokens[side][case] = Point(row[side])
     return [
         figures.rows("Tokens a second, GPT-2 small", tokens, "tokens a second (higher is better)", start=0),
-        figures.rows("Decoding in ratios", {"ratio": ratios}, "ratio of times", line=1, line_text="equal", start=0.6),
+        *(figures.rows(f"Decoding: {what}", {"ratio": points}, axis, line=1, line_text="equal", start=0.6)
+          for what, points in against.items()),
     ]
 
 

@@ -74,10 +74,10 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
     if 0 in grid:
         return
     functions = _compiled(file, _real_of(arguments), tuple(constants.items()))
-    function, declared = functions[kernel]
-    assert len(declared) == len(arguments), f"{kernel} takes {len(declared)} arguments, not {len(arguments)}"
+    function, kinds = functions[kernel]
+    assert len(kinds) == len(arguments), f"{kernel} takes {len(kinds)} arguments, not {len(arguments)}"
     checked = []
-    for value, (dtype, as_number) in zip(arguments, declared, strict=True):
+    for value, (dtype, as_number) in zip(arguments, kinds, strict=True):
         if as_number is None:
             checked.append(_pointer(value, dtype))
         else:  # CUDA does not check: of 8 bytes given where 4 are declared, it would read 4
@@ -158,6 +158,20 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
     return declared
 
 
+def declared(source: str, dtype: str) -> dict[str, list[tuple]]:
+    """{kernel: [(dtype of an argument, what makes a number of it, or None for a pointer), ...]} of a source."""
+    real = arrays.named_dtype(dtype)
+    dtypes = {"real": real, "wide": wide(real), **DTYPES}
+    found = {}
+    for kernel, arguments in parameters(source).items():
+        kinds = []
+        for kind, pointer in arguments:
+            dtype_of_kind = np.dtype(dtypes[kind])
+            kinds.append((dtype_of_kind, None if pointer else dtype_of_kind.type))
+        found[kernel] = kinds
+    return found
+
+
 def column_sums(x):
     """x (G,N,C) -> (G,C): the sum of each column, in the dtype that `wide` gives.
 
@@ -211,19 +225,10 @@ def _real_of(arguments) -> str:
 
 @functools.cache
 def _compiled(file, dtype, constants):
-    """{kernel: (its function, [(dtype, what makes a number of it, or None for a pointer), ...])}"""
+    """{kernel: (its function, its arguments as `declared` tells them)}"""
     text = source(file, dtype, **dict(constants))
     module = compile(text)
-    real = arrays.named_dtype(dtype)
-    dtypes = {"real": real, "wide": wide(real), **DTYPES}
-    functions = {}
-    for kernel, declared in parameters(text).items():
-        kinds = []
-        for kind, pointer in declared:
-            dtype_of_kind = np.dtype(dtypes[kind])
-            kinds.append((dtype_of_kind, None if pointer else dtype_of_kind.type))
-        functions[kernel] = module.get_function(kernel), kinds
-    return functions
+    return {kernel: (module.get_function(kernel), kinds) for kernel, kinds in declared(text, dtype).items()}
 
 
 def _read(name):
