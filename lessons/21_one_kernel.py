@@ -207,8 +207,8 @@ if play(BY_ROW, "by_row", 2, 32, by_row, XN, G, B, ROWS, COLUMNS):
 
 # %% [markdown]
 # It is right, and probably slow, for a reason that the code does not show. Threads run in groups of
-# 32 that execute the same instruction at the same time. Such a group is a **warp**, and each of its
-# threads is a **lane**.
+# 32 that execute the same instruction at the same time. (Where an `if` divides them, one part waits
+# for the other.) Such a group is a **warp**, and each of its threads is a **lane**.
 #
 # Memory delivers pieces of 32 bytes, that is 8 float32. What the 32 lanes read in one instruction
 # is fetched together. If each lane reads the first number of a row of its own, 32 pieces come,
@@ -651,7 +651,7 @@ assert times[0] > 50 * times[2], "from a thread that works in memory to tiles"
 # The library's `warp_sum` is ours (`wide` is float, or double for float64; `WARP` is 32):
 #
 #     # minigpt/ops/cuda/common.cuh
-#     const int WARP = 32;  // threads that run in step and can read each other's registers
+#     const int WARP = 32;  // threads that mostly run in step and can read each other's registers
 #     ...
 #     __device__ inline wide warp_sum(wide value) {
 #

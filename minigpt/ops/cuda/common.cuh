@@ -4,7 +4,7 @@
 //            mean and rstd) and gradients of weights are stored in it too,
 //     PACK   how many numbers a thread reads or writes at once: 16 bytes of real, or 1 where arrays do not allow that.
 
-const int WARP = 32;  // threads that run in step and can read each other's registers
+const int WARP = 32;  // threads that mostly run in step and can read each other's registers
 #define LOWEST wide(-3.4e38)  // about the smallest float: where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 

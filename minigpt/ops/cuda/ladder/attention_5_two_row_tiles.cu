@@ -10,11 +10,11 @@
 // What limits it: the instruction mma. We ASSUME that it reaches 63 % of the tensor cores' peak on an H100 (MMA_SHARE
 // in predictions.py; not measured by us): 203 clocks for 128 mma, instead of 128. Other units, at the same time: shared
 // memory 128 + 32 clocks; about 580 instructions, 4 per clock, 145 clocks; 2048 powers of 2, 16 per clock, 128 clocks.
-// The price is registers: the sums, scores and q of two row tiles take 160 of each thread.
+// The price is registers: the sums, scores and q of two row tiles take 160 of each thread. (With HEAD = 128 they are
+// 256, and a thread has 255: the compiler keeps some in memory, which is slow.)
 //
 // What could come next: copies of the next tile while this one is used (cp.async), as in ../attention_mma.cu; and
-// wgmma, an instruction of Hopper GPUs (H100, H200) by which four warps multiply together and read shared memory less
-// often.
+// wgmma, by which four warps of a Hopper GPU (H100, H200) multiply together and read shared memory less often.
 
 #ifndef HEAD
 #define HEAD 64  // numbers in a row of q, k and v: a multiple of 16
