@@ -263,13 +263,14 @@ def test_which_kernels_take_which_heads(bfloat16, monkeypatch):
 @pytest.mark.parametrize("size", range(16, attention.LARGEST + 1, 16))
 @pytest.mark.parametrize("drops", [False, True])
 def test_nvcc_finds_room(drops, size, tmp_path, bfloat16):
-    """For every size of a head: in shared memory, and, for GPT-2's heads, in registers."""
+    """In shared memory for every size of a head, and in registers, but for some bytes of a few of them."""
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     constants = attention.constants_on_tensor_cores(size, "bfloat16", drops)
     for architecture in ("sm_80", "sm_90", "sm_100"):
         bytes_of = spilled(kernels.source("attention_mma", "bfloat16", **constants), tmp_path, architecture)
-        assert len(bytes_of) == 3 and (architecture == "sm_100" or size > 64 or max(bytes_of) == 0), bytes_of
+        none = size in (80, 96, 112) or (size < 128 and architecture != "sm_100")
+        assert len(bytes_of) == 3 and max(bytes_of) <= (0 if none else 64), bytes_of
 
 
 def test_how_many_rows_a_warp_has(bfloat16):

@@ -3,6 +3,7 @@
 Threads stand for the processes, see `nccl_on_cpu`. Where NCCL cannot add them the first process says why, once.
 """
 
+import itertools
 import sys
 import warnings
 from types import SimpleNamespace
@@ -19,11 +20,13 @@ STREAM = 5
 
 @pytest.fixture
 def nccl(monkeypatch) -> Nccl:
-    """A machine with two GPUs, and NCCL."""
+    """A machine with two GPUs, and NCCL. Each process sees one of them alone, as number 0."""
     made = Nccl()
+    seen = itertools.count()
     cuda = SimpleNamespace(
         nccl=made,
-        runtime=SimpleNamespace(getDeviceCount=lambda: 2),
+        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
+        Device=lambda: SimpleNamespace(pci_bus_id=f"0000:0{next(seen)}:00.0"),
         get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
     )
     cupy = SimpleNamespace(
@@ -108,12 +111,13 @@ def test_arrays_of_a_processor_are_summed_without_it(nccl):
     ("available", "gpus", "reason"),
     [
         (False, 2, "NCCL is not installed: pip install nvidia-nccl-cu13"),
-        (True, 1, "NCCL needs a GPU for each process, and 2 processes share 1 here"),
+        (True, 1, "NCCL needs a GPU for each process, and 2 processes share 1"),
     ],
 )
 def test_without_nccl_the_first_process_says_it_once(available, gpus, reason, nccl, monkeypatch):
     nccl.available = available
-    gpu.cupy.cuda.runtime.getDeviceCount = lambda: gpus
+    if gpus == 1:
+        gpu.cupy.cuda.Device = lambda: SimpleNamespace(pci_bus_id="0000:00:00.0")
     said = []
     monkeypatch.setattr(warnings, "warn", lambda message, **how: said.append(message))
 
@@ -134,7 +138,7 @@ def test_the_package_of_nccl_is_that_of_the_cuda_in_use(nccl, monkeypatch):
     nccl.available = False
     for wheel, package in {"cupy-cuda12x": "nvidia-nccl-cu12", "cupy-cuda13x": "nvidia-nccl-cu13"}.items():
         monkeypatch.setattr(gpu, "_cupy_wheels", lambda wheel=wheel: [wheel])
-        assert gpu.nccl_problem(2).endswith(f"pip install {package}")
+        assert gpu.nccl_problem().endswith(f"pip install {package}")
 
 
 def test_the_stand_in_sees_processes_that_send_different_things(nccl):

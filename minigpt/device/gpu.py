@@ -211,18 +211,23 @@ def free_memory() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def nccl_problem(processes: int) -> str | None:
-    """Why NCCL cannot add arrays between the GPUs of so many processes of this machine, in one line, or None."""
+def nccl_problem() -> str | None:
+    """Why this process has no NCCL, in one line, or None."""
     from cupy.cuda import nccl
 
-    if not nccl.available:
-        wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
-        package = "nvidia-nccl-cu13" if "cuda13" in wheel else "nvidia-nccl-cu12"
-        return f"NCCL is not installed: pip install {package}"
-    devices = cupy.cuda.runtime.getDeviceCount()
-    if devices < processes:
-        return f"NCCL needs a GPU for each process, and {processes} processes share {devices} here"
-    return None
+    if nccl.available:
+        return None
+    wheel = (*_cupy_wheels(), "cupy-cuda12x")[0]
+    package = "nvidia-nccl-cu13" if "cuda13" in wheel else "nvidia-nccl-cu12"
+    return f"NCCL is not installed: pip install {package}"
+
+
+def place() -> str:
+    """Where in its machine the current GPU is, on the PCI bus: the same in every process that uses this GPU.
+
+    The number of a GPU tells less: with CUDA_VISIBLE_DEVICES each process may have its own number 0.
+    """
+    return cupy.cuda.Device().pci_bus_id
 
 
 def nccl(size: int, rank: int, broadcast: Callable) -> Callable:

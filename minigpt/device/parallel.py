@@ -128,12 +128,22 @@ class Ranks:
     def _nccl(self) -> Any:
         """A function that sums a list of arrays over the GPUs; False where NCCL cannot: the first process says why."""
         if self._between_gpus is None:
-            problems = [problem for problem in self.gather(gpu.nccl_problem(self.here)) if problem]
-            if problems and self.first:
+            problem = self._problem_of_nccl()
+            if problem and self.first:
                 slow = "gradients are added by the processors, which takes long, and not between the GPUs"
-                warnings.warn(f"{slow}: {problems[0]}", stacklevel=3)
-            self._between_gpus = not problems and gpu.nccl(self.size, self.rank, self.comm.bcast)
+                warnings.warn(f"{slow}: {problem}", stacklevel=3)
+            self._between_gpus = not problem and gpu.nccl(self.size, self.rank, self.comm.bcast)
         return self._between_gpus
+
+    def _problem_of_nccl(self) -> str | None:
+        """Why NCCL cannot add arrays between the GPUs, in one line, the same in all processes; None where it can."""
+        problems = [problem for problem in self.gather(gpu.nccl_problem()) if problem]
+        if problems:
+            return problems[0]
+        gpus = set(self.gather(f"{platform.node()} {gpu.place()}"))
+        if len(gpus) < self.size:
+            return f"NCCL needs a GPU for each process, and {self.size} processes share {len(gpus)}"
+        return None
 
 
 ALONE = Ranks()

@@ -16,13 +16,15 @@ Tensors = Sequence[tuple[Array, Array, Array, Array]]
 
 
 def adam_update_supports(tensors: Tensors, **settings) -> str | None:
-    """None for contiguous CuPy arrays of one dtype; otherwise the reason why not."""
+    """None for contiguous CuPy arrays of float32, or all of float64; otherwise the reason why not."""
     arrays = []
     for tensor in tensors:
         arrays += tensor
     for array in arrays:
         if not array.flags.c_contiguous:
             return "it takes contiguous arrays"
+        if kernels.name_of(array.dtype) == "bfloat16":  # most updates are smaller than half of a weight's last digit
+            return "it takes weights of float32 or float64, which may have copies in bfloat16"
     return accepts(*arrays)
 
 

@@ -161,7 +161,7 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
     n_head = rules.n_head
     plain = _is_plain(rules)
     drops = rules.key is not None and rules.rate > 0
-    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel, rules.tf32)
+    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel, rules.tf32, rules.scale)
     arguments = [*arrays, t, n_head, rules.scale]
     arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
     if file == "attention":
@@ -176,16 +176,18 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
 
 
 def plan(
-    size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward", tf32: bool = False
+    size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward", tf32: bool = False,
+    scale: float = 1.0,
 ) -> tuple[str, int, int, dict]:
     """(file, rows of a block of this kernel, its threads, constants of the file) for heads of this size.
 
     drops: is there a dropout? plain: causal, without a mask and a bias. tf32: of float32, products may be in tf32.
-    On ordinary cores a square of threads shares the work; on tensor cores a warp has 16 or 32 rows.
+    On ordinary cores a square of threads shares the work; on tensor cores a warp has 16 or 32 rows. scale: of the
+    scores. On tensor cores it must be above 0.
     """
     name = kernels.name_of(dtype)
     fits = size % 16 == 0 and (name == "bfloat16" or (name == "float32" and tf32))
-    if plain and fits and gpu.tensor_cores():
+    if plain and fits and scale >= SMALLEST_SCALE and gpu.tensor_cores():
         constants = constants_on_tensor_cores(size, name, drops)
         return "attention_mma", WARPS * constants[ROWS_OF[kernel]], WARPS * 32, constants
     each = square(size, wide(dtype).itemsize)

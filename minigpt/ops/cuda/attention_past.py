@@ -113,7 +113,8 @@ def _behind_each_other(array: Array) -> Array:
     itemsize = array.itemsize
     text, head, key, number = array.strides
     is_row = number == itemsize and key == size * itemsize
-    if is_row and head >= p * key and text == n_head * head:
+    whole_rows = is_row and head % key == 0  # so packs of every head begin where those of the first one do
+    if whole_rows and head >= p * key and text == n_head * head:
         return array
     return array_module(array).ascontiguousarray(array)
 
