@@ -17,6 +17,7 @@ EACH = 4  # each of them computes EACH x EACH scores: so a block, and a tile, ha
 LARGEST = 128  # numbers of a head: tiles of larger heads do not fit into shared memory in float64
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
 WARPS = 4  # of a block on tensor cores; each has 16 or 32 rows
+SMALLEST_SCALE = 1e-30  # on tensor cores, where a hidden score is the lowest float: times the scale it must stay low
 ROWS_OF = {"attention_forward": "ROWS_FORWARD", "attention_backward_q": "ROWS_Q", "attention_backward_kv": "ROWS_KV"}
 WIDEST = {  # with larger heads, 32 rows of a warp do not fit into registers, in each kernel on tensor cores
     "bfloat16": {"ROWS_FORWARD": 96, "ROWS_Q": 80, "ROWS_KV": 48},
