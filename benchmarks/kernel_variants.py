@@ -65,7 +65,7 @@ def launches(architecture: str) -> list[Launch]:
 
 @functools.cache
 def _launches(cores: bool) -> list[Launch]:
-    """The same. cores: are there tensor cores for bfloat16 and tf32? Nothing else of an architecture is asked for."""
+    """The same. cores: are there tensor cores for bfloat16 and tf32? Nothing else of an architecture matters here."""
     found: set[Launch] = set()
     with _written_down(found, cores):
         for precision in ("float32", "tf32", "bfloat16") if cores else ("float32",):

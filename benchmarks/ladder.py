@@ -27,21 +27,21 @@ SIZES = {"product": (4096, 4096, 4096), "attention": (192, 1024, 64)}
 SMALL = {"product": (300, 200, 100), "attention": (4, 200, 64)}
 NAMES = {"product": ("rows", "columns", "inner"), "attention": ("heads", "length", "size")}
 COLUMNS = ("ms", "predicted", "without cache", "of peak", "limit")
-TURNS = 7
+ROUNDS = 7
 FARTHEST = 2e-2  # of a result from the reference beside it, relative to the largest number
 
 
 def seconds(function: Callable, wait: Callable) -> float:
-    """The median of a few turns; a turn is as many calls as take 20 ms, and ends when the GPU has finished."""
+    """The median of a few rounds; a round is as many calls as take 20 ms, and ends when the GPU has finished."""
 
-    def turn(calls):
+    def one_round(calls):
         for _ in range(calls):
             function()
         wait()
 
-    turn(2)
-    calls = max(1, int(0.02 / machine.seconds(lambda: turn(1))))
-    return statistics.median(machine.seconds(lambda: turn(calls)) for _ in range(TURNS)) / calls
+    one_round(2)
+    calls = max(1, int(0.02 / machine.seconds(lambda: one_round(1))))
+    return statistics.median(machine.seconds(lambda: one_round(calls)) for _ in range(ROUNDS)) / calls
 
 
 def inputs(job: str, sizes: tuple[int, ...], dtype: str) -> list:

@@ -203,7 +203,7 @@ def _serve(connection, build: Callable, args) -> None:
     while True:
         try:
             connection.recv()
-        except EOFError:  # nobody will ask any more
+        except EOFError:  # the other process has closed the connection
             return
         connection.send(function())
 

@@ -476,25 +476,25 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 # times.** (Lesson 21 counts this for the product of two matrices.)
 #
 # These lines are C. `wide` is the type of a sum (float for float32), and r and c count the four
-# queries and the four keys of a thread. `before` is our `rescale`, `o[r]` is the thread's part of
-# a row of o, and `multiply` multiplies each number in it. `row_max` and `row_sum` combine what the
-# threads of a row have. So all of them use the same m, and each adds up z for its own keys until
-# the end. `blind` is true for a query that sees no key. m + log z, or 0 for such a query, is
-# stored as lse:
+# queries and the four keys of a thread. `largest` is our m, and `sum` is our z. `o[r]` is the
+# thread's part of a row of o, and `multiply` multiplies each number in it. `row_max` and `row_sum`
+# combine the values of the threads of a row. So all of them use the same m, and each adds up z for
+# its own keys until the end. `sees_nothing` is true for a query that sees no key. m + log z, or 0
+# for such a query, is stored as lse:
 #
 #     # minigpt/ops/cuda/attention.cu
-#     larger = row_max(larger);
-#     wide before = exp(m[r] - larger);
-#     m[r] = larger;
-#     z[r] *= before;
-#     multiply(o[r], before);
+#     new_largest = row_max(new_largest);
+#     wide rescale = exp(largest[r] - new_largest);
+#     largest[r] = new_largest;
+#     sum[r] *= rescale;
+#     multiply(o[r], rescale);
 #     ...
-#     wide e = exp(s[r][c] - m[r]);
-#     z[r] += e;
+#     wide e = exp(s[r][c] - largest[r]);
+#     sum[r] += e;
 #     ...
-#     z[r] = row_sum(z[r]);
-#     bool blind = !PLAIN && z[r] == 0;
-#     multiply(o[r], blind ? 0 : 1 / z[r]);
+#     sum[r] = row_sum(sum[r]);
+#     bool sees_nothing = !PLAIN && sum[r] == 0;
+#     multiply(o[r], sees_nothing ? 0 : 1 / sum[r]);
 #
 # (`PLAIN`: there is only the causal mask, so each query sees at least itself. Where the factors of
 # products may be rounded to fewer bits, `attention_mma.cu` has other kernels, with the same online

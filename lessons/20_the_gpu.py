@@ -73,13 +73,13 @@ for device in ("cpu", "cuda") if HAS_GPU else ("cpu",):
 
 
 # %%
-def seconds(f, turns=5):
-    """How long a call takes: the best of some turns, since other programs only make it slower."""
+def seconds(f, rounds=5):
+    """How long a call takes: the best of some rounds, since other programs only make it slower."""
     began = time.perf_counter()
     f()
     calls = int(min(1000, max(1, 0.003 / (time.perf_counter() - began))))
     best = math.inf
-    for _ in range(turns):
+    for _ in range(rounds):
         began = time.perf_counter()
         for _ in range(calls):
             f()
@@ -166,12 +166,12 @@ assert [made for _, made in stops.values()] == [0, 10], "a launch does not wait 
 # %%
 def timeline(kernels, launch):
     """(start, end) of each kernel: it starts after its launch and after the kernel before it."""
-    free, found = 0.0, []
+    free, times = 0.0, []
     for number, length in enumerate(kernels, start=1):
         start = max(free, number * launch)
         free = start + length
-        found.append((start, free))
-    return found
+        times.append((start, free))
+    return times
 
 
 figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
@@ -229,11 +229,11 @@ for kernel_ms, model_ms in zip((12, 2), ends, strict=True):
 from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing, launches_of
 
 small_x = np.random.default_rng(0).normal(size=(5, 7)).view(Counted)
-found = launches_of(lambda: (small_x * small_x).sum(axis=0) + small_x.T[0] @ small_x)
+small_launches = launches_of(lambda: (small_x * small_x).sum(axis=0) + small_x.T[0] @ small_x)
 print("launch     bytes   operations")
-for launch in found:
+for launch in small_launches:
     print(f"{launch.name:9} {launch.nbytes:6} {launch.work:12}")
-assert [launch.work for launch in found] == [35, 35, 70, 7], "x * x, sum, product, plus"
+assert [launch.work for launch in small_launches] == [35, 35, 70, 7], "x * x, sum, product, plus"
 
 # %% [markdown]
 # Now a whole training step by the reference operations: forward, backward, clipping and AdamW. We
@@ -639,7 +639,7 @@ def wait():
 def measured_on_gpu():
     """(seconds for a launch, bytes per second of a copy)"""
     one, much = gpu.cupy.ones(1, np.float32), gpu.cupy.ones(1 << 26, np.float32)
-    found = []
+    times = []
     for f, calls in ((lambda: one + one, 1000), (much.copy, 20)):
         f()
         wait()
@@ -647,8 +647,8 @@ def measured_on_gpu():
         for _ in range(calls):
             f()
         wait()
-        found.append((time.perf_counter() - began) / calls)
-    return found[0], 2 * much.nbytes / found[1]
+        times.append((time.perf_counter() - began) / calls)
+    return times[0], 2 * much.nbytes / times[1]
 
 
 if HAS_GPU:

@@ -7,11 +7,12 @@
 # Then you climb a ladder of four kernels for a product of matrices, up to tensor cores, and play
 # one of their instructions in NumPy. At the end you can read the library's own kernel.
 #
-# Reading: 55 minutes. Running: 20 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and 20
+# Reading: 55 minutes. Running: 25 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and 20
 # (the queue and the roofline).
 #
 # Sources: NVIDIA's CUDA C++ Programming Guide, chapters on the programming model and on memory
-# access. Harris 2007, Optimizing Parallel Reduction in CUDA (NVIDIA): sums in pairs.
+# access. Harris 2007, Optimizing Parallel Reduction in CUDA (NVIDIA): sums in pairs. NVIDIA's PTX
+# ISA, the manual of its GPUs' instructions: `mma`, in section 7.
 #
 # **The kernels of this project have not yet been run on a GPU.** Here they are *played*: a small
 # program runs every thread of a kernel on your processor (`tests/cuda_on_cpu.py`; it needs Linux,
@@ -23,8 +24,8 @@
 #
 # By the reference, GELU is 9 launches, and each reads and writes whole arrays (lesson 20). One
 # kernel can do it in one pass. A kernel is the program of *one thread*. The GPU runs it for many
-# threads. They stand in **thread blocks** (*blocks*) of up to 1,024 threads; all blocks are the
-# **grid**. A thread knows three numbers:
+# threads. Up to 1,024 threads form a **thread block** (a *block*), and all blocks of a launch are
+# the **grid**. A thread knows three numbers:
 #
 # - `threadIdx.x`, its place in its block,
 # - `blockIdx.x`, the place of its block in the grid,
@@ -66,7 +67,7 @@ print(f"kernels are run here on: {kernel.place()}")
 # %%
 GELU = """
 extern "C" __global__ void gelu(float* out, const float* x, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;   // which number is mine?
+    int i = blockIdx.x * blockDim.x + threadIdx.x;   // the number of this thread
     if (i >= n) return;                              // the last block is not full
     float z = x[i];
     float inner = z + 0.044715f * z * z * z;
@@ -101,9 +102,9 @@ if play(GELU, "gelu", 8, 128, out, X, 1000):  # 8 blocks of 128 threads: 1,024 t
 # %% [markdown]
 # (tanh u = 2 sigmoid(2u) - 1, so (1 + tanh u) / 2 is sigmoid(2u). One exponential is enough.)
 #
-# **The trap.** Without the line `if (i >= n) return;` 24 threads write behind the end of the
-# array. On a GPU this can go unnoticed: the numbers that are destroyed belong to another
-# array. The program that plays kernels puts guard bytes around every array, and looks at them
+# **The trap.** Without the line `if (i >= n) return;` 24 threads write beyond the end of the
+# array. On a GPU this can go unnoticed: the numbers that are destroyed belong to another array. The
+# program that plays kernels, our *judge*, puts guard bytes around every array, and looks at them
 # afterwards:
 
 # %%
@@ -149,9 +150,9 @@ by_lines = lines.check(gelu_lines, gelu_lines_backward, X[:6].astype(float))
 assert all(result.word == "happy" for result in by_lines), "each line is right"
 
 # %% [markdown]
-# As a kernel, the backward is again one thread for each number. It computes s again. By the count
-# of lesson 20 that is a few operations (with exp as one), and reading s from memory would cost four
-# bytes, the time of 50 to 100 operations.
+# As a kernel, the backward has again one thread for each number. It computes s again: that is a few
+# operations (with exp as one). To read s from memory would take four bytes, and in that time the
+# GPUs of lesson 20 could do 50 to 100 operations.
 
 # %%
 GELU_BACKWARD = """
@@ -165,9 +166,9 @@ extern "C" __global__ void gelu_backward(float* dx, const float* dout, const flo
 }
 """
 DX = np.full_like(X, np.nan)
-UP = np.random.default_rng(1).standard_normal(1000, dtype=np.float32)
-if play(GELU_BACKWARD, "gelu_backward", 8, 128, DX, UP, X, 1000):
-    right_dx = ops.gelu_backward(UP, ops.gelu_forward(X)[1])
+UPSTREAM = np.random.default_rng(1).standard_normal(1000, dtype=np.float32)
+if play(GELU_BACKWARD, "gelu_backward", 8, 128, DX, UPSTREAM, X, 1000):
+    right_dx = ops.gelu_backward(UPSTREAM, ops.gelu_forward(X)[1])
     print(f"largest difference from lesson 05's gradient: {np.abs(DX - right_dx).max():.0e}")
     assert np.allclose(DX, right_dx, atol=1e-6), "the kernel is the backward of GELU"
 
@@ -175,7 +176,7 @@ if play(GELU_BACKWARD, "gelu_backward", 8, 128, DX, UP, X, 1000):
 # ## 4. LayerNorm: one thread for each row
 #
 # GELU needs no number of a neighbour. LayerNorm does: the mean and the variance of a row (lesson
-# 06). The simplest kernel that is right gives each row to one thread.
+# 06). The simplest kernel gives each row to one thread.
 
 # %%
 BY_ROW = """
@@ -184,14 +185,14 @@ extern "C" __global__ void by_row(
 ) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
-    const float* mine = x + row * columns;           // where my row begins
+    const float* x_row = x + row * columns;          // where the row begins
     float mean = 0, var = 0;
-    for (int c = 0; c < columns; c++) mean += mine[c];
+    for (int c = 0; c < columns; c++) mean += x_row[c];
     mean /= columns;
-    for (int c = 0; c < columns; c++) var += (mine[c] - mean) * (mine[c] - mean);
+    for (int c = 0; c < columns; c++) var += (x_row[c] - mean) * (x_row[c] - mean);
     float rstd = 1 / sqrtf(var / columns + 1e-5f);
     for (int c = 0; c < columns; c++)
-        out[row * columns + c] = g[c] * (mine[c] - mean) * rstd + b[c];
+        out[row * columns + c] = g[c] * (x_row[c] - mean) * rstd + b[c];
 }
 """
 ROWS, COLUMNS = 40, 70  # neither is a multiple of 32
@@ -205,9 +206,9 @@ if play(BY_ROW, "by_row", 2, 32, by_row, XN, G, B, ROWS, COLUMNS):
     assert np.allclose(by_row, EXPECTED, atol=1e-5), "a thread for each row is right"
 
 # %% [markdown]
-# Right, and probably wasteful, for a reason that the code does not show. Threads run in groups of
-# 32 that do the same instruction at the same time. Such a group is a **warp**, and each of its
-# threads is a **lane**.
+# It is right, and probably slow, for a reason that the code does not show. Threads run in groups of
+# 32 that execute the same instruction at the same time. (Where an `if` divides them, one part waits
+# for the other.) Such a group is a **warp**, and each of its threads is a **lane**.
 #
 # Memory delivers pieces of 32 bytes, that is 8 float32. What the 32 lanes read in one instruction
 # is fetched together. If each lane reads the first number of a row of its own, 32 pieces come,
@@ -318,12 +319,12 @@ extern "C" __global__ void by_warp(float* out, float* mean, float* rstd, const f
     x += row * columns;
     float sum = 0, squares = 0;
     for (int c = lane; c < columns; c += 32) sum += x[c];
-    float middle = warp_sum(sum) / columns;
-    for (int c = lane; c < columns; c += 32) squares += (x[c] - middle) * (x[c] - middle);
-    float scale = 1 / sqrtf(warp_sum(squares) / columns + 1e-5f);
+    float row_mean = warp_sum(sum) / columns;
+    for (int c = lane; c < columns; c += 32) squares += (x[c] - row_mean) * (x[c] - row_mean);
+    float row_rstd = 1 / sqrtf(warp_sum(squares) / columns + 1e-5f);
     for (int c = lane; c < columns; c += 32)
-        out[row * columns + c] = g[c] * (x[c] - middle) * scale + b[c];
-    if (lane == 0) { mean[row] = middle; rstd[row] = scale; }
+        out[row * columns + c] = g[c] * (x[c] - row_mean) * row_rstd + b[c];
+    if (lane == 0) { mean[row] = row_mean; rstd[row] = row_rstd; }
 }
 """
 by_warp, (MEAN, RSTD) = np.full_like(XN, np.nan), np.full((2, ROWS), np.nan, np.float32)
@@ -332,19 +333,19 @@ if play(WARP_SUM + BY_WARP, "by_warp", 10, (32, 4), by_warp, MEAN, RSTD, XN, G, 
     assert np.allclose(by_warp, EXPECTED, atol=1e-5), "a warp for each row is right"
 
 # %% [markdown]
-# 70 columns are 32 + 32 + 6. In the third turn of each loop only six lanes have a column. The
-# others skip it, and `warp_sum` still needs all 32. Exercise 2 is a kernel that was only tested
-# with multiples of its lanes.
+# 70 columns are 32 + 32 + 6. In the third iteration of each loop only six lanes have a column, and
+# the others are done. But `warp_sum` needs all 32 lanes, so it is called after the loop. Exercise 2
+# is a kernel that was only tested with multiples of its lanes.
 
 # %% [markdown]
 # ## 6. A sum over rows, and what is wrong with it
 #
-# In the backward pass, dx of a row is the same story: two sums along the row (lesson 06, section
-# 4). But dg and db are sums over all *rows*. If every thread adds to the same number, they disturb
-# each other: to add, a thread reads the old sum, adds, and writes the new sum, and between these
-# another thread may have written. This is called a **race condition**, or a race. The program that
-# plays kernels runs each launch twice, with its threads in two sequences, and compares. (It runs
-# one thread after the other, so no addition is lost here. But in another sequence the sum is
+# In the backward pass, dx of a row needs sums of the same kind: two along the row (lesson 06,
+# section 4). But dg and db are sums over all *rows*. If every thread adds to the same number, they
+# disturb each other: to add, a thread reads the old sum, adds, and writes the new sum, and between
+# these another thread may have written. This is called a **race condition**, or a race. The program
+# that plays kernels runs each launch twice, with its threads in two sequences, and compares. (It
+# runs one thread after the other, so no addition is lost here. But in another sequence the sum is
 # rounded differently, and its last bits show the race.)
 
 # %%
@@ -382,11 +383,11 @@ def one_by_one(numbers):
 
 draw = np.random.default_rng(4)
 column = draw.standard_normal(4096, dtype=np.float32)
-found = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
-print(f"4,096 numbers, added in 200 sequences: {len(found)} different sums,", end=" ")
-print(f"{min(found):.5f} to {max(found):.5f}")
-assert len(found) > 20, "the sum depends on the sequence"
-assert max(abs(value - math.fsum(column)) for value in found) < 1e-3, "the differences are small"
+results = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
+print(f"4,096 numbers, added in 200 sequences: {len(results)} different sums,", end=" ")
+print(f"{min(results):.5f} to {max(results):.5f}")
+assert len(results) > 20, "the sum depends on the sequence"
+assert max(abs(value - math.fsum(column)) for value in results) < 1e-3, "the differences are small"
 
 # %% [markdown]
 # The differences are small. But with atomic additions two runs of the same training need not end in
@@ -401,7 +402,7 @@ assert max(abs(value - math.fsum(column)) for value in found) < 1e-3, "the diffe
 COLUMN_SUMS = """
 extern "C" __global__ void column_sums(float* sums, const float* x, int rows, int columns,
                                        int stripe) {
-    int c = blockIdx.x * blockDim.x + threadIdx.x, s = threadIdx.y;   // my column, my stripe
+    int c = blockIdx.x * blockDim.x + threadIdx.x, s = threadIdx.y;   // column, stripe
     if (c >= columns) return;
     int end = (s + 1) * stripe < rows ? (s + 1) * stripe : rows;
     float sum = 0;
@@ -470,10 +471,10 @@ assert less[1] > 5 and less[0] > 2, "stripes round less, above all where the sum
 # ## 7. A ladder: one product in four kernels
 #
 # LayerNorm uses each number a few times. A product of matrices uses each number many times, and
-# most of a GPT's arithmetic is products. The folder `minigpt/ops/cuda/ladder/` has one product in
-# four kernels, and causal attention in five. Each is a short file that can be read alone, and is
-# predicted to be faster than the one before. We call them *rungs*. (The library uses none of
-# them. It leaves products to NVIDIA's library.)
+# most of a GPT's arithmetic is products (lesson 20). The folder `minigpt/ops/cuda/ladder/` has one
+# product in four kernels, and causal attention in five. A *rung* is one of them: a short file that
+# can be read alone, and that is predicted to be faster than the rung before it. (The library uses
+# no rung. It leaves products to NVIDIA's library.)
 #
 # The product is c = a b, with a (rows, inner) and b (inner, columns). **Rung 1** is as simple as
 # GELU, one thread for each number of c:
@@ -483,22 +484,25 @@ assert less[1] > 5 and less[0] > 2, "stripes round less, above all where the sum
 #     for (int k = 0; k < inner; k++) sum += row_of_a[k] * b[(long long)k * columns + column];
 #
 # Neighbouring threads read neighbours of b and the same number of a, so all reads are coalesced.
-# But each multiply-add needs two loads. In one clock tick a multiprocessor (a part of the GPU with
-# its own cores) starts one load of a warp, or four multiply-adds of a warp. So at most an eighth of
+# But each multiply-add (a multiplication and an addition) needs two loads. A multiprocessor is a
+# part of the GPU with its own cores. In one clock tick it starts one load of a warp, or four
+# multiply-adds of a warp (NVIDIA's guide, and its white paper on the H100). So at most an eighth of
 # the peak rate is possible, even if a cache has all numbers.
 #
 # **Rung 2** uses **shared memory**: a small memory inside the multiprocessor that the threads of a
-# block share. A block of 32 x 32 threads computes one *tile* of c. It goes along k in steps of 32.
-# In each step its threads together bring a tile of a and a tile of b, and then use them:
+# block share. A block of 32 x 32 threads computes 32 x 32 numbers of c, a *tile*. It goes along k
+# in steps of 32. In each step its threads together copy a tile of a and a tile of b to shared
+# memory, and then use them:
 #
 #     # minigpt/ops/cuda/ladder/product_2_tile.cu
 #     __syncthreads();  // the tiles are complete
 #     for (int k = 0; k < TILE; k++) sum += a_tile[y][k] * b_tile[k][x];
 #     __syncthreads();  // no thread reads these tiles any more
 #
-# A number that was brought once is used by 32 threads. `__syncthreads()` is a **barrier**: each
-# thread waits there until all threads of its block have arrived. We play both rungs with tiles of
-# 4 x 4, on sizes that are not multiples of 4, and once more without the first barrier.
+# A number that was copied once is used by 32 threads. `__syncthreads()` is a **barrier**: each
+# thread waits there until all threads of its block have arrived. We play both rungs, and the third,
+# which is explained below. The tiles are 4 x 4, and the sizes are not multiples of 4. Then we play
+# rung 2 without the first barrier.
 
 # %%
 from minigpt.ops.cuda import ladder
@@ -536,7 +540,7 @@ except AssertionError as error:
     judged = str(error)
 print(f"without the first barrier, the judge says: {judged or 'nothing'}")
 CHECKED["no barrier"] = kernel.place() == "processor"
-assert not CHECKED["no barrier"] or "race" in judged, "a thread read what had not yet come"
+assert not CHECKED["no barrier"] or "race" in judged, "a thread read a number before it was there"
 
 # %% [markdown]
 # Rung 2 needs fewer bytes from memory, but there are still two loads for each multiply-add, now
@@ -550,8 +554,9 @@ assert not CHECKED["no barrier"] or "race" in judged, "a thread read what had no
 #     for (int j = 0; j < EACH; j++) sums[i][j] += a_column[i] * b_row[j];
 #     }
 #
-# Count for other values of EACH. A multiprocessor starts one load of a warp in a tick, and four
-# instructions of a warp of any kind. The sums fill registers, of which a thread has at most 255.
+# Here is the same count for other values of EACH. In one tick a multiprocessor starts at most one
+# load of a warp, and at most four instructions of a warp, loads among them. The sums fill
+# registers, of which a thread has at most 255.
 
 # %%
 bounds = {}
@@ -589,7 +594,8 @@ print("lane 5 holds these places of c:", *places_of_5)
 
 # %% [markdown]
 # Now play one `mma`. `scatter` gives each lane its numbers, and `gather` puts a matrix together
-# again. Which lanes have the numbers that the results of lane 5 depend on?
+# again. Which lanes have the numbers that the results of lane 5 depend on? And does a lane hold a c
+# as it holds a part of an a?
 
 # %%
 draw_16, LAYOUTS = np.random.default_rng(9), (fragments.A, fragments.B, fragments.C)
@@ -606,13 +612,23 @@ of_b = np.isin(fragments.B.columns, columns_of_5).any(axis=1).nonzero()[0]
 print(f"its results need a of the lanes {of_a}\nand b of the lanes {of_b}")
 assert len(of_a) == 4 and len(of_b) == 8, "only the whole warp can make this product"
 
+# %%
+for columns_of_half, half in (("0 to 7", slice(0, 4)), ("8 to 15", slice(4, 8))):
+    same_rows = fragments.A.rows[:, half] == fragments.C.rows
+    same_columns = fragments.A.columns[:, half] % 8 == fragments.C.columns
+    same = same_rows.all() and same_columns.all()
+    print(f"columns {columns_of_half} of a: the lanes as in c? {same}")
+    assert same, "a lane holds c as it holds each half of a"
+
 # %% [markdown]
-# So all 32 lanes must arrive at an `mma`. And c lies as one half of an a: two results of an `mma`,
-# side by side, are the factor a of the next one. The last rungs of attention use this: their shares
-# go from the first product to the second, and no number changes its lane.
+# So all 32 lanes must arrive at an `mma`. And a lane holds a c as it holds one half of an a: two
+# results of `mma`, side by side, can be the factor a of the next one. The last rungs of attention
+# use this: the probabilities go from the first product to the second, and no number moves to
+# another lane.
 #
 # Here are all rungs. The first figure of "of peak" is for caches that keep nothing, the second for
-# caches that keep everything. Both are upper bounds.
+# caches that keep everything. Both are upper bounds. For `mma` they rest on an assumption: that it
+# reaches 63 % of the tensor cores' peak on an H100.
 
 # %%
 for job in ("product", "attention"):
@@ -623,10 +639,11 @@ assert times == sorted(times, reverse=True), "each rung is predicted to be faste
 assert times[0] > 50 * times[2], "from a thread that works in memory to tiles"
 
 # %% [markdown]
-# **These are predictions.** They come from counting loads and instructions in the source, and from
-# data sheets. No GPU has run these kernels yet, and each may be slower than its bound: a warp waits
-# for memory, and for barriers. `benchmarks/ladder.py` measures all rungs where there is a GPU. What
-# has been checked is that they are right (`tests/test_cuda_ladder.py`) and compile.
+# **These are predictions.** They come from counting loads and instructions in the source, from data
+# sheets, and from that assumption. No GPU has run these kernels yet, and each may be slower than
+# its bound: a warp waits for memory, and for barriers. `benchmarks/ladder.py` measures all rungs
+# where there is a GPU. What has been checked is that they are right (`tests/test_cuda_ladder.py`)
+# and compile.
 
 # %% [markdown]
 # ## 8. In the library
@@ -644,21 +661,24 @@ assert times[0] > 50 * times[2], "from a thread that works in memory to tiles"
 #     Row<real> row = load(x + n * columns, columns);
 #     wide sum = 0;
 #     each(columns, [&](int i) { sum += wide(row[i]); });
-#     wide middle = warp_sum(sum) / columns;
+#     wide row_mean = warp_sum(sum) / columns;
 #     wide squares = 0;
-#     each(columns, [&](int i) { squares += (wide(row[i]) - middle) * (wide(row[i]) - middle); });
-#     wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
+#     each(columns, [&](int i) {
+#     wide deviation = wide(row[i]) - row_mean;
+#     squares += deviation * deviation;
+#     });
+#     wide row_rstd = 1 / sqrt(warp_sum(squares) / columns + eps);
 #
 # Three things are new:
 #
 # - **The row stays in registers.** Our kernel reads x three times. `load` reads it once, and `row`
 #   holds what this lane has of it: 24 numbers of 768.
 # - **A thread requests 16 bytes at once**, four float32, called a *pack*. The reason is Little's
-#   law (lesson 20): by its assumed latency 4 bytes for each thread are hardly enough when all
-#   places for threads are filled, and registers for a row leave room for fewer threads.
+#   law: in lesson 20, with 4 bytes for each thread, the bandwidth was reached only if the latency
+#   was short and the GPU held as many threads as it can. With a row in registers it holds fewer.
 # - **Types and sizes are chosen when the kernel is compiled.** `template`, `Row<real>` and `real`
 #   make one source serve float32, float64 and bfloat16. Registers have no addresses, so the
-#   compiler must know the i of `row[i]`: it writes out the loop in `each`, one line for each i.
+#   compiler must know the i of `row[i]`: it *unrolls* the loop in `each`, into code for each i.
 #   `[&](int i) { … }` is C++ for Python's `lambda i: …`.
 #
 # We play the library's kernel on the same numbers. 70 is not a multiple of 4, so a pack is one
@@ -693,10 +713,9 @@ assert 256 * kernels.stripe_of(1_000_000) >= 1_000_000, "256 stripes are enough 
 # ## 9. Paper and code
 #
 # - Harris 2007 adds up an array in seven versions of one kernel, each faster than the one before.
-#   Shuffles came later: his lanes exchange numbers through shared memory. Attention in tiles
-#   (lesson 18) needs it for keys and values.
+#   Shuffles came later: his threads exchange numbers through shared memory.
 # - The product in tiles is the example of shared memory in NVIDIA's guide. Rung 4 and the library's
-#   attention use the instruction `mma`. NVIDIA's library uses a newer one on an H100, `wgmma`.
+#   attention use the instruction `mma`. For an H100 the PTX ISA has a newer one too, `wgmma`.
 # - NVIDIA's guide says how warps, pieces of memory and blocks work. Which of them limits a kernel
 #   can only be measured.
 # - On tests: the library's kernels are judged as here, by the reference and by guard bytes and two

@@ -141,7 +141,7 @@ def no_gpu() -> str | None:
 @pytest.fixture(params=["cpu", "strict cupy", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request, monkeypatch) -> str:
     """ "cpu"; "cuda" as a stand-in for CuPy plays it; and "cuda" where there is a GPU."""
-    missing = no_gpu()  # asked before the stand-in can answer
+    missing = no_gpu()  # before the stand-in replaces CuPy
     if request.param == "cuda" and missing:
         pytest.skip(f"no GPU: {missing}")
     if request.param == "strict cupy":

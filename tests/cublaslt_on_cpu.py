@@ -2,7 +2,7 @@
 
 They are called as the library is, through ctypes, and know no more of what is passed than C does: where the types of
 arguments are not said, addresses come cut. What the header and the manual forbid is refused, and written down in
-`complaints`. Every address must be that of an array that has been asked for it, and must not lead beyond its end.
+`complaints`. Every address must be that of an array whose address was read, and must not lead beyond its end.
 
 It offers as many algorithms as a test says, and has a clock that goes on with each product. An algorithm is 64 bytes
 that mean the same in every process, as those of the library do for one version of it.
@@ -262,7 +262,7 @@ class Library:
         self.made.append((problem.epilogue, DTYPES[problem.a.dtype], DTYPES[problem.d.dtype]))
 
     def _stored(self, where, layout):
-        """A column-major matrix at an address. It must lie in the array that was asked for this address."""
+        """A column-major matrix at an address. It must lie in the array whose address was read."""
         dtype = named_dtype(DTYPES[layout.dtype])
         array = cuda_on_cpu._known[where]
         end = where + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize

@@ -56,7 +56,7 @@ static std::vector<Fibre> fibres;
 static std::vector<Barrier> warps;
 static std::vector<double> exchanged;
 static std::vector<Together> together;
-static bool at_once;  // do copies arrive when they are asked for, or when they are waited for?
+static bool at_once;  // do copies arrive when they are started, or when a thread waits for them?
 static bool bad_address, bad_factor;
 static Barrier block;
 static int running;
@@ -241,7 +241,8 @@ static void ldmatrix(unsigned* words, const void* row, bool transposed) {
 static void ldmatrix_x4(unsigned* words, const void* row) { cpu::ldmatrix(words, row, false); }
 static void ldmatrix_x4_trans(unsigned* words, const void* row) { cpu::ldmatrix(words, row, true); }
 
-// "Matrix Fragments for mma.m16n8k16 with floating point type". Sums in float, as on a GPU, whose order nobody promises.
+// "Matrix Fragments for mma.m16n8k16 with floating point type". Sums in float, as on a GPU; their sequence
+// there is not documented.
 static void mma_m16n8k16(float* c, const unsigned* a, const unsigned* b) {
     int group = cpu::running % 32 / 4, thread_in_group = cpu::running % 4;
     cpu::Together& all = cpu::mine();

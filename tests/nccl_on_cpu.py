@@ -1,6 +1,6 @@
 """NCCL where there is no GPU: threads are the processes, and what they send are arrays of NumPy at their addresses.
 
-Nothing is sent before a group ends, as in NCCL. Each process must then ask for the same sums in the same sequence.
+Nothing is sent before a group ends, as in NCCL. Each process must then have started the same sums in the same sequence.
 """
 
 import ctypes
@@ -73,7 +73,7 @@ class Nccl:
             self.send()
 
     def send(self) -> None:
-        """The sums that were asked for, in place where they are read and written at one address."""
+        """Compute the sums that were started, in place where they are read and written at one address."""
         wanted, self.process.wanted = self.process.wanted, []
         for communicator, send, receive, count, kind in wanted:
             exchange = self.slots[communicator.rank].allgather

@@ -1,4 +1,4 @@
-"""CUDA graphs where there is no GPU: what `Recorded` asks of CuPy, played by strict_cupy's tape and a small memory."""
+"""CUDA graphs where there is no GPU: what `Recorded` uses of CuPy, played by strict_cupy's tape and a small memory."""
 
 import contextlib
 from types import SimpleNamespace

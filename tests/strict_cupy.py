@@ -1,7 +1,7 @@
 """CuPy where there is no GPU: arrays that compute with NumPy, and refuse what CuPy's arrays refuse.
 
-They do not become NumPy arrays unasked. NumPy arrays and lists are no operands beside them. Functions, methods and
-options that CuPy does not have are missing here too: where CuPy is installed it is asked, for which it needs no GPU.
+They never become NumPy arrays unseen. NumPy arrays and lists are no operands with them. Functions, methods and
+options that CuPy does not have are missing here too: where CuPy is installed this is checked against it, without a GPU.
 And what computes, computes as CuPy does: an element or a sum is an array without axes, and an element is a view.
 
 While `tape` is a list, what computes is written down in it: a recorded graph, which `repeat` computes again in the same

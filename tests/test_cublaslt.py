@@ -77,7 +77,7 @@ def test_products_of_every_layout(shape, out, dtype, result, kernels_on_cpu):
             assert close(products.product(a, b, out=got, add=True), 2 * expected), (left, right)
         assert (whole[:, :3] == 1).all() and (whole[:, -5:] == 1).all()
     made = kernels_on_cpu.made.count(("DEFAULT", dtype, result))
-    assert made == (1 + 25) * (1 + (dtype == result) + (result != "bfloat16")) - (dtype == result), "and those that ask"
+    assert made == (1 + 25) * (1 + (dtype == result) + (result != "bfloat16")) - (dtype == result), "and tests of kinds"
 
 
 @WITH_CUBLASLT
@@ -139,7 +139,7 @@ def test_what_lies_badly_is_left_to_cupy(kernels_on_cpu):
                  (np.broadcast_to(a[:, :1], (6, 7)), b), (np.broadcast_to(normal(7), (6, 7)), b)):  # fmt: skip
         before = len(kernels_on_cpu.made)
         assert not len(x) or close(products.product(x, y) + 1, np.matmul(*exactly(x, y)) + 1)
-        assert len(kernels_on_cpu.made) - before == (1 if before == 0 else 0), "only the one that asks"
+        assert len(kernels_on_cpu.made) - before == (1 if before == 0 else 0), "only the one that tests the kind"
 
 
 @WITH_CUBLASLT
@@ -238,7 +238,7 @@ def test_a_product_that_is_wrong_is_not_used(wrong, kernels_on_cpu, monkeypatch)
 
 
 def left_alone(match):
-    """One product that fails, with one warning, and one that does not ask any more."""
+    """One product that fails, with one warning, and one that does not try again."""
     a, b = normal(5, 7), normal(7, 9)
     with pytest.warns(UserWarning, match=match) as warned:
         for _ in range(2):
@@ -255,7 +255,7 @@ def test_without_the_library_cupy_multiplies(failure, kernels_on_cpu, monkeypatc
 
     monkeypatch.setattr(cublaslt, "_load", load)
     left_alone(f"no DEFAULT in float32 by cuBLASLt, CuPy may be slower: {failure}")
-    assert products.by_cublaslt == isinstance(failure, RuntimeError), "where there is no library nothing asks again"
+    assert products.by_cublaslt == isinstance(failure, RuntimeError), "where there is no library nothing tries again"
 
 
 @WITH_CUBLASLT

@@ -468,7 +468,7 @@ def test_the_loss_of_nothing(kernels_on_cpu):
 
 @pytest.mark.parametrize("wrong", [9, -1, -2, 2**40])
 def test_ids_out_of_range_give_nan(wrong, kernels_on_cpu):
-    """To ask before would be to wait for the GPU; to read somewhere else would be a lie."""
+    """A check before the launch would wait for the GPU; the kernel must not read another row instead."""
     ids = np.array([[0, wrong], [2, 1]])
     out, cache = cuda.embedding_forward(normal(9, 4), ids)
     assert (np.isnan(out).any(axis=-1) == (ids == wrong)).all() and np.isnan(out[0, 1]).all()
@@ -720,7 +720,7 @@ class OnGpu(np.ndarray):
     """An array whose numbers may not be read: a GPU would have to be waited for."""
 
     def _waits(self, *_):
-        raise AssertionError("somebody waits for the GPU")
+        raise AssertionError("a number is read: the program waits for the GPU")
 
     __bool__ = __int__ = __float__ = __index__ = __iter__ = item = tolist = _waits
 
@@ -766,7 +766,7 @@ def test_what_a_relative_of_gpt_computes_waits_for_nothing(op, kernels_on_cpu):
 
 
 def fake_cupy(fails=False):
-    """What `Recorded` needs of CuPy, and what it asked for: a graph that calls the recorded function again."""
+    """What `Recorded` needs of CuPy, and a log of its calls: a graph that calls the recorded function again."""
     log = []
 
     class Stream:

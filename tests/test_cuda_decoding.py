@@ -324,7 +324,7 @@ VIEWS = {"reshape", "swapaxes", "transpose", "split", "broadcast_to", "as_stride
 
 @pytest.fixture
 def counted(monkeypatch):
-    """What is asked of a GPU that is not there, by kind: launches of kernels, products, arrays, functions of CuPy's."""
+    """Calls to a GPU that is not there, by kind: launches of kernels, products, arrays, functions of CuPy's."""
     counts = collections.Counter()
     made = strict_cupy.function
 
@@ -393,18 +393,18 @@ def steps_of(n_layer):
     return step
 
 
-def asked_for_a_token(counts, step):
-    """What one more token asks for."""
+def calls_for_a_token(counts, step):
+    """Calls to the GPU for one more token."""
     counts.clear()
     assert step(np.array([[4]])).shape == (1, 50) and counts["copies"] == 0
     return dict(counts)
 
 
 @pytest.mark.cupy
-def test_what_one_token_asks_for(counted, constants):
-    """Python's time for a token is bound by how many orders it gives."""
+def test_calls_for_one_token(counted, constants):
+    """Python's time for a token depends on how many calls to the GPU it makes."""
     constants.set(recorded_tokens=100)
-    one, three = (asked_for_a_token(counted, steps_of(n_layer)) for n_layer in (1, 3))
+    one, three = (calls_for_a_token(counted, steps_of(n_layer)) for n_layer in (1, 3))
     layer = {kind: (three[kind] - one[kind]) / 2 for kind in one}
     beside = {kind: one[kind] - layer[kind] for kind in one}
     for kind in FOR_A_LAYER:
@@ -422,9 +422,9 @@ def test_what_a_repeated_token_asks_for(counted, monkeypatch):
 
     monkeypatch.setattr(decoding, "Recorded", Counted)
     step = steps_of(3)
-    first = asked_for_a_token(counted, step)
+    first = calls_for_a_token(counted, step)
     assert first["launches"] == 3 * FOR_A_LAYER["launches"] + BESIDE_LAYERS["launches"]
-    assert asked_for_a_token(counted, step) == {"functions": 2, "graphs": 1}
+    assert calls_for_a_token(counted, step) == {"functions": 2, "graphs": 1}
     assert {one.length for one in step.past} == {5}
 
 

@@ -339,7 +339,7 @@ def test_nvcc_makes_as_many_loads_as_a_head_says(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ladder.RUNGS)
 def test_a_file_compiles_as_it_stands(name, tmp_path):
-    """Also for somebody who calls nvcc, which reads the text for the processor's compiler too."""
+    """For readers who call nvcc, which reads the text for the processor's compiler too."""
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     command = ["nvcc", "-arch=sm_80", "-Werror", "all-warnings", "-c", "-o", str(tmp_path / "out.o")]

@@ -130,8 +130,8 @@ def test_rows_are_summed_over_four_neighbours():
 TAKE = "__shared__ __align__(16) real s[64]; int me = threadIdx.x;"
 MULTIPLY = "FragmentC c = {}; FragmentA x = {};"
 WRONG = {
-    "a copy that nobody waits for": (TAKE + "if (me < 8) cp_async_16(s + 8 * me, a + 8 * me, 1);"
-                                     "__syncthreads(); out[me] = s[me];", "a race"),
+    "a copy that no thread waits for": (TAKE + "if (me < 8) cp_async_16(s + 8 * me, a + 8 * me, 1);"
+                                        "__syncthreads(); out[me] = s[me];", "a race"),
     "a copy that others did not wait for": (TAKE + "if (me < 8) cp_async_16(s + 8 * me, a + 8 * me, 1);"
                                             "cp_async_wait_all(); out[me] = s[63 - me];", "a race"),
     "a copy of 16 bytes to half of them": (TAKE + "cp_async_16(s + 4 + 8 * (me % 7), a + 8 * (me % 7), 1);",

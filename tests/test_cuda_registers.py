@@ -1,4 +1,4 @@
-"""Registers, stack and shared memory of the kernels: nvcc is asked, and no number is above its limit.
+"""Registers, stack and shared memory of the kernels: nvcc reports them, and none is above its limit.
 
 The limits are in kernel_limits.toml; `python benchmarks/kernels.py --limits` sets them anew where growth is meant.
 """

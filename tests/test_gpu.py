@@ -130,8 +130,8 @@ def test_a_recorded_run_has_the_bits_of_one_that_is_not(
     jobs = [train(options(text, tmp_path / "recorded", **given))]
     constants.set(recorded_operations=0)
     jobs.append(train(options(text, tmp_path / "not", **given)))
-    recorded, ordered = jobs
-    assert recorded.recorded.graph is not None and ordered.recorded is None
+    recorded, launched = jobs
+    assert recorded.recorded.graph is not None and launched.recorded is None
     assert same(*(snapshot([p.data for p in job.model.parameters()]) for job in jobs))
 
 

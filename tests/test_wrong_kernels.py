@@ -11,21 +11,21 @@ from minigpt.ops import cuda
 from minigpt.ops.cuda import kernels
 
 EXPECTED = {piece.name: piece.expects for piece in pieces() if piece.room == "distillation_rmsnorm"}
-DX = "wide(slope[i]) * gain[i] - wide(row[i]) * scale * stretch"
+DX = "wide(dout_row[i]) * g_row[i] - wide(row[i]) * row_r * mean_d_x_hat"
 WRONG = {  # piece of the museum: (operation, what its kernel says, what it says instead, ...)
-    "RmsnormWithoutItsStretch": ("rmsnorm", DX, "wide(slope[i]) * gain[i]"),
+    "RmsnormWithoutItsStretch": ("rmsnorm", DX, "wide(dout_row[i]) * g_row[i]"),
     "RmsnormAsLayernorm": (
         "rmsnorm",
-        "stretch = 0;", "stretch = 0, shift = 0;",
-        "stretch += wide(slope[i])", "shift += wide(slope[i]) * gain[i]; stretch += wide(slope[i])",
-        "stretch = warp_sum(stretch) / columns;",
-        "stretch = warp_sum(stretch) / columns; shift = warp_sum(shift) / columns;",
-        DX, f"{DX} - shift",
+        "sum_d_x_hat = 0;", "sum_d_x_hat = 0, sum_d = 0;",
+        "sum_d_x_hat += wide(dout_row[i])", "sum_d += wide(dout_row[i]) * g_row[i]; sum_d_x_hat += wide(dout_row[i])",
+        "wide mean_d_x_hat = warp_sum(sum_d_x_hat) / columns;",
+        "wide mean_d_x_hat = warp_sum(sum_d_x_hat) / columns, mean_d = warp_sum(sum_d) / columns;",
+        DX, f"{DX} - mean_d",
     ),
     "RmsnormWithoutItsGain": (
         "rmsnorm",
-        "stretch += wide(slope[i]) * gain[i] * x_hat", "stretch += wide(slope[i]) * x_hat",
-        DX, "wide(slope[i]) - wide(row[i]) * scale * stretch",
+        "sum_d_x_hat += wide(dout_row[i]) * g_row[i] * x_hat", "sum_d_x_hat += wide(dout_row[i]) * x_hat",
+        DX, "wide(dout_row[i]) - wide(row[i]) * row_r * mean_d_x_hat",
     ),
     "SoftCrossEntropyWithoutTheTemperature": (
         "soft_cross_entropy", "u.x[j] = dlosses * (p - q)", "u.x[j] = dlosses / temperature * (p - q)",

@@ -20,7 +20,7 @@ from minigpt.models.gpt2 import GPT2
 
 SMALL = {"n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 32, "vocab_size": 300}
 NO_DROPOUT = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
-TURNS = 7
+ROUNDS = 7
 
 
 class Skipped(Exception):
@@ -108,18 +108,18 @@ class Bench:
         """Seconds from one moment to another, which must have come."""
         return gpu.cupy.cuda.get_elapsed_time(first, last) / 1e3 if self.on_gpu else last - first
 
-    def seconds(self, function: Callable, wait: Callable | None = None, least: float = 0.02, turns: int = TURNS):
-        """The median of a few turns; a turn is as many calls as take `least` s, and ends when the device is done."""
+    def seconds(self, function: Callable, wait: Callable | None = None, least: float = 0.02, rounds: int = ROUNDS):
+        """The median of a few rounds; a round is as many calls as take `least` s, and ends when the device is done."""
         wait = wait or self.wait
 
-        def turn(calls):
+        def one_round(calls):
             for _ in range(calls):
                 function()
             wait()
 
-        turn(2)
-        calls = max(1, int(least / machine.seconds(lambda: turn(1))))
-        return statistics.median(machine.seconds(lambda: turn(calls)) for _ in range(turns)) / calls
+        one_round(2)
+        calls = max(1, int(least / machine.seconds(lambda: one_round(1))))
+        return statistics.median(machine.seconds(lambda: one_round(calls)) for _ in range(rounds)) / calls
 
     # ------------------------------------------------------------------------------------------------------- arrays
 

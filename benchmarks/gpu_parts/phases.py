@@ -35,7 +35,7 @@ def _phases(bench: Bench, precision: str) -> None:
         gradients(model, ids, targets)
         optimizer.step(1e-4, 1.0)
 
-    seconds = bench.seconds(step, least=0.1, turns=5)
+    seconds = bench.seconds(step, least=0.1, rounds=5)
     bench.wait()
     host = machine.seconds(step)  # until the last launch is made; the device has hardly begun
     bench.wait()
@@ -113,7 +113,7 @@ def _recorded(bench: Bench, precision: str, model: GPT2, ids, targets) -> None:
 
     graph = Recorded(both_ways)
     name = f"phases: {precision}, forward and backward"
-    seconds = bench.seconds(lambda: graph(ids, targets), least=0.1, turns=5)
+    seconds = bench.seconds(lambda: graph(ids, targets), least=0.1, rounds=5)
     bench.note(f"{name}, recorded", seconds=seconds)
-    seconds = bench.seconds(lambda: both_ways(*graph.inputs), least=0.1, turns=5)
+    seconds = bench.seconds(lambda: both_ways(*graph.inputs), least=0.1, rounds=5)
     bench.note(f"{name}, launch by launch", seconds=seconds)

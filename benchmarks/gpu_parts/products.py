@@ -63,7 +63,7 @@ def _measure(bench: Bench, name: str, product: Product) -> None:
     m, k = product.a.shape
     n = product.b.shape[1]
     operations = 2 * m * k * n
-    seconds = functools.partial(bench.seconds, least=0.004, turns=3)
+    seconds = functools.partial(bench.seconds, least=0.004, rounds=3)
     times = [seconds(call) for call in algorithms(product, ALGORITHMS if bench.on_gpu else 1, LIBRARY)]
     assert times, f"cuBLASLt has no algorithm: {product.epilogue.name}, {product.a.dtype} to {product.out.dtype}"
     row = {"first seconds": times[0], "best seconds": min(times), "algorithms": len(times)}

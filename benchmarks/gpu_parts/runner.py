@@ -20,7 +20,7 @@ from gpu_parts.plan import Part
 SCRIPT = machine.ROOT / "benchmarks" / "gpu.py"
 INTERRUPTED = "interrupted"
 SKIPPED = 3  # the exit status of a part that cannot be played here
-GRACE = 5  # seconds between being asked to end and being killed
+GRACE = 5  # seconds between the signal to end and the signal to kill
 LEAST = 15  # seconds that must be left of a run to begin another part
 ABOUT = """
 from minigpt.device import gpu

@@ -219,6 +219,6 @@ def decode(bench: Bench) -> None:
     floor = weights / bench.bandwidth
     for batch in (1, 8):
         ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, 16))
-        seconds = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0), turns=3) / new
+        seconds = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0), rounds=3) / new
         row = {"floor": floor, "of floor": floor / seconds, "tokens/s": batch / seconds}
         bench.note(f"decoding, batch {batch}", seconds=seconds, **row)

@@ -156,15 +156,15 @@ def current_stream() -> tuple[int, int]:
 
 
 def is_recording() -> bool:
-    """Is what is launched on the current stream recorded as a CUDA graph, and not run?"""
+    """Are launches on the current stream recorded as a CUDA graph, and not run?"""
     return cupy.cuda.get_current_stream().is_capturing()
 
 
 def seconds_of(functions: list[Callable]) -> list[float]:
-    """How long the GPU works on what each function launches.
+    """The seconds for which the GPU works on the launches of each function.
 
-    The functions are called one after another, and then the GPU is waited for. If it works faster than Python
-    launches, it is the time of the launches that is measured.
+    The functions are called one after another; then the program waits for the GPU. Where the GPU is faster than
+    Python's launches, the time of the launches is measured.
     """
     events = [cupy.cuda.Event()]
     events[0].record()

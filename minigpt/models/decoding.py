@@ -1,10 +1,10 @@
-"""The step of a model that writes: one more token for each text is read, and the scores of the next one come out.
+"""The step of a model that generates text: it reads one more token of each text, and gives the logits of the next one.
 
-For a single token a GPU has less to do than Python has to order: GPT-2 small asks for some 150 kernels, which takes
-Python milliseconds, and all weights are read in a tenth of one. So on a GPU the step is recorded as a CUDA graph and
-then repeated: one order for each token. What is recorded does the same to the same memory every time. So the past has
-all its room from the start, and how much of it is filled is a number on the GPU, which a mask and the new positions are
-computed from.
+For a single token the GPU has less work than Python. GPT-2 small launches about 150 kernels for it: that takes Python
+some milliseconds. To read all weights takes a GPU about a tenth of one millisecond. So on a GPU the step is
+recorded as a CUDA graph, and repeated by one launch for each token. A graph repeats the same work on the same memory.
+So the past has its whole capacity from the start. How much of it is filled is a number on the GPU: a mask and the new
+positions are computed from it.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from minigpt.models.mixed_precision import without_copies
 from minigpt.nn import Past
 from minigpt.ops.cuda.cuda_graph import Recorded
 
-LEAST = 16  # tokens for which a step is recorded: that takes as long as several steps
+LEAST = 16  # tokens: for fewer a step is not recorded, since recording takes as long as several steps
 
 
 def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
-    """A function of ids (B,T), the tokens of each text that were not read yet -> logits (B,V) of what follows.
+    """A function of ids (B,T), the tokens of each text that were not read yet -> logits (B,V) of the next token.
 
-    model: has next_logits. past: of its new_past, in which nothing is stored yet; each call stores what it reads.
-    n_tokens: how many there may be after those of the first call.
+    model: has next_logits. past: from its new_past, still empty; each call stores the keys and values of its tokens.
+    n_tokens: how many tokens there may be, at most, after those of the first call.
     """
     parameters = [parameter for _, parameter in model.named_parameters()]  # found once, and not for each token
 
@@ -31,14 +31,14 @@ def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
         with without_copies(parameters):
             return model.next_logits(ids, past)
 
-    of_keys_and_values = all(type(one) is Past for one in past)  # nothing else, of which the graph would know nothing
+    of_keys_and_values = all(type(one) is Past for one in past)  # a graph would not update anything else
     if model.device == "cuda" and of_keys_and_values and n_tokens >= LEAST:
         return RecordedStep(model, past, plain)
     return plain
 
 
 class RecordedStep:
-    """A step that is repeated as a CUDA graph, for one token of each text; whatever comes first is read as usual."""
+    """A step of one token for each text, repeated as a CUDA graph. The first call and longer ones are not recorded."""
 
     def __init__(self, model, past: list[Past], plain: Callable[[np.ndarray], Array]):
         self.model = model
@@ -52,7 +52,7 @@ class RecordedStep:
         if length == 0 or ids.shape[1] > 1:
             return self.plain(ids)
         if self.repeated.graph is None:
-            with self.model.exact():  # a graph knows where the weights are
+            with self.model.exact():  # a graph keeps the addresses of the weights
                 logits = self.repeated(ids, np.array([length]))
         else:
             logits = self.repeated(ids, np.array([length]))
@@ -61,10 +61,10 @@ class RecordedStep:
         return logits
 
     def _logits(self, ids: Array, length: Array) -> Array:
-        """ids (B,1), length (1,) int: how much of the past is filled -> logits (B,V). What is recorded."""
+        """ids (B,1), length (1,) int: how much of the past is filled -> logits (B,V). This function is recorded."""
         xp = array_module(ids)
         capacity = self.past[0].capacity
-        key = xp.arange(capacity + 1)  # the room of the past, and the new position itself
+        key = xp.arange(capacity + 1)  # each place of the past, filled or not, and the new position
         mask = (key < length) | (key == capacity)
         positions = length
         padding = self.past[0].padding
@@ -76,9 +76,9 @@ class RecordedStep:
 
 
 class WholePast(Past):
-    """The same arrays as a Past, with all their room; `filled` (1,) int is a number on the GPU.
+    """The same arrays as a Past, in their whole capacity. Attention to them needs a mask.
 
-    It tells how much of them is filled. Who attends to them needs a mask.
+    filled (1,) int, on the GPU: how many of their positions are filled.
     """
 
     def __init__(self, past: Past, filled: Array):

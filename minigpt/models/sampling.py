@@ -1,6 +1,6 @@
-"""From scores to a token: temperature, top-k, nucleus, one draw. The same lines on every device.
+"""From logits to a token: temperature, top-k, nucleus, one draw. The same lines on every device.
 
-Scores on a GPU stay there: of a row of them only the token that was drawn comes back.
+Logits on a GPU stay there: only the tokens that were drawn are copied to the processor.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from minigpt.errors import INFINITY, InputError, is_number, is_whole, shown
 
 
 class NotFinite(InputError):
-    """Scores from which nothing can be drawn."""
+    """Logits from which no token can be drawn."""
 
 
 def next_tokens(
@@ -22,13 +22,13 @@ def next_tokens(
 ) -> np.ndarray:
     """logits (B,V), uniform (B,) in [0, 1) -> tokens (B,) int, in NumPy
 
-    In the order of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is
-    the first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the
-    likeliest token, without a draw. Raises InputError for options outside their range and for arrays of another shape,
+    The steps of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is the
+    first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the likeliest
+    token, without a draw. Raises InputError for options outside their range and for arrays of another shape,
     and its subclass NotFinite for logits that hold NaN.
 
-    On a GPU everything is ordered before anything is waited for, and the sums are added in another sequence: a number
-    that lies within a rounding error of the edge between two tokens may draw the other one.
+    On a GPU all kernels are launched before the program waits for a result. Sums are added in another sequence there: a
+    uniform number within a rounding error of the edge between two tokens may draw the other one.
     """
     check_options(temperature, top_k, top_p)
     _check_arrays(logits, uniform)

@@ -56,7 +56,7 @@ class Past:
         xp = array_module(k)
         batch, n_head, _, head_size = k.shape
         shape = (batch, n_head, self.capacity, head_size)
-        # Zeros: who reads all the room, behind a mask, multiplies what is not filled by 0, and NaN would stay NaN.
+        # Zeros: attention with a mask may read the room that is not filled, and multiply it by 0: NaN would stay NaN.
         self.k = xp.zeros(shape, k.dtype)
         self.v = xp.zeros(shape, k.dtype)
 

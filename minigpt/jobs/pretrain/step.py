@@ -28,8 +28,8 @@ from minigpt.ops.random_keys import Key
 
 # A step is recorded as a CUDA graph if each of its parts has at most so many operations. Python takes about 7 to 11 ms
 # to launch a part of 12 blocks (measured on a processor). In that time an H100 makes 3 to 6e12 operations in bfloat16
-# at half of its peak (predicted). Up to about twice as many are recorded: where Python is only a little faster than the
-# GPU, every pause of Python is a pause of the GPU.
+# at half of its peak (predicted). Parts of up to about twice as many operations are recorded too: where Python is only
+# a little faster than the GPU, the GPU waits whenever Python does.
 SMALL = 1e13
 
 _flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
@@ -104,7 +104,7 @@ def _overlaps(job: Job) -> bool:
 def _gradients(job: Job, batch: Batch, rows: slice, n_targets: int, key: Key | None) -> float | Array:
     """The loss of this process's rows, computed part by part; their gradients arrive in the parameters.
 
-    rows: where they stand in `batch`. n_targets: of the whole batch, of all processes.
+    rows: their places in `batch`. n_targets: of the whole batch, of all processes.
     """
     model = job.model
     model.zero_grad()

@@ -6,12 +6,12 @@
 // tensor[i], from start[i] on.
 //
 // A thread takes PACK neighbouring numbers, 16 bytes, then the pack that is blockDim.x packs further, and so on. An
-// update reads p, g, m and v and writes p, m, v and the copy: 30 bytes for a float32 weight. The norm reads g once more:
-// 34 bytes, for the 124 million weights of GPT-2 small 4.2 GB, which is 0.9 ms at the 4.8 TB/s of an H200. A read takes
-// about 0.8 microseconds, so 4.8 TB/s need 3.8 MB under way at any time, 29 KB on each of 132 multiprocessors. One number
-// at a time, 1536 threads with four reads of 4 bytes had 24 KB under way, and in the norm 2048 threads with one read
-// 8 KB. In packs 1280 threads have 80 KB, and in the norm 2048 threads 32 KB. Predicted: 0.1 to 0.3 ms less for a step of
-// GPT-2 small; not yet measured on a GPU.
+// update reads p, g, m and v and writes p, m, v and the copy: 30 bytes for a float32 weight. The norm reads g once
+// more: 34 bytes, for the 124 million weights of GPT-2 small 4.2 GB, which is 0.9 ms at the 4.8 TB/s of an H200. If a
+// read takes 0.8 microseconds (an assumption), 4.8 TB/s need 3.8 MB under way at any time, 29 KB on each of 132
+// multiprocessors. With one number at a time, 1536 threads with four reads of 4 bytes had 24 KB under way, and in the
+// norm 2048 threads with one read 8 KB. In packs 1280 threads have 80 KB, and in the norm 2048 threads 32 KB.
+// Predicted: 0.1 to 0.3 ms less for a step of GPT-2 small; not yet measured on a GPU.
 
 #include "common.cuh"
 
@@ -22,7 +22,8 @@ template <class Number> __device__ inline bool is_aligned(const Number* at) {
     return (unsigned long long)at % alignof(Packed<Number>) == 0;
 }
 
-// The sum of a value over all threads of a block, for its first thread: always in the same order.
+// The sum of a value over all threads of a block, for its first thread. The numbers are added in the same sequence in
+// every run.
 __device__ inline wide block_sum(wide value) {
     __shared__ wide sums[WARPS];
     value = warp_sum(value);
@@ -33,8 +34,8 @@ __device__ inline wide block_sum(wide value) {
     return value;
 }
 
-// The sum of f(x[i]) over those i from `first` to before `end` that are this thread's. It adds the same numbers in the
-// same sequence, whether it reads them in packs or not.
+// The sum of f(x[i]) over this thread's indices i in first ... end - 1. It adds the same numbers in the same sequence,
+// whether it reads them in packs or not.
 template <class Number, class F>
 __device__ inline wide my_sum(const Number* x, long long first, long long end, F f) {
     bool aligned = is_aligned(x + first);
@@ -70,15 +71,17 @@ extern "C" __global__ void adam_clip(wide* clip, const wide* squares, int n, wid
     clip[1] = norm;
 }
 
+// beta1_left = 1 - beta1, beta2_left = 1 - beta2, factor: what gradients are multiplied by to clip them.
+//
 // m += (1 - beta1) (g - m),   v += (1 - beta2) (g^2 - v),   p -= rate m / (sqrt(v) + eps) + decay p
 struct Update {
     wide factor, rate, eps, decay, beta1_left, beta2_left;
 
     // One number of each tensor. Returns the new p, for its copy.
     __device__ wide operator()(real& p, real g, real& m, real& v) const {
-        wide slope = wide(g) * factor, weight = p, mean = m, square = v;
-        mean += beta1_left * (slope - mean);
-        square += beta2_left * (slope * slope - square);
+        wide gradient = wide(g) * factor, weight = p, mean = m, square = v;
+        mean += beta1_left * (gradient - mean);
+        square += beta2_left * (gradient * gradient - square);
         weight -= rate * mean / (sqrt(square) + eps) + decay * weight;
         m = mean;
         v = square;
@@ -89,8 +92,8 @@ struct Update {
 
 // The update of all tensors.
 //
-// g is taken times clip[0], and where the norm clip[1] is not finite nothing is done; clip may be null. decaying[t] is 1
-// or 0. The bias corrections are in rate and eps, and the learning rate is in decay.
+// g is taken times clip[0], and where the norm clip[1] is not finite nothing is done; clip may be null. decaying[t] is
+// 1 or 0. The bias corrections are in rate and eps, and the learning rate is in decay.
 extern "C" __global__ void adam(
     const wide* clip, const unsigned long long* addresses, const long long* size, const int* tensor,
     const long long* start, int tensors, int chunk, const wide* decaying, wide rate, wide eps, wide decay,
@@ -111,9 +114,9 @@ extern "C" __global__ void adam(
 
     long long i = first + threadIdx.x * PACK, step = blockDim.x * PACK;
     for (; aligned && i + PACK <= end; i += step) {
-        Packed<real> weight = pack(p + i), slope = pack(g + i), mean = pack(m + i), square = pack(v + i);
+        Packed<real> weight = pack(p + i), gradient = pack(g + i), mean = pack(m + i), square = pack(v + i);
         Packed<bfloat16> copy;
-        for (int j = 0; j < PACK; j++) copy.x[j] = update(weight.x[j], slope.x[j], mean.x[j], square.x[j]);
+        for (int j = 0; j < PACK; j++) copy.x[j] = update(weight.x[j], gradient.x[j], mean.x[j], square.x[j]);
         pack(m + i) = mean;
         pack(v + i) = square;
         pack(p + i) = weight;

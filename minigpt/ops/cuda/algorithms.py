@@ -1,7 +1,7 @@
 """Which of several ways to compute the same thing is fastest on this GPU: timed once, and kept in a file.
 
 cuBLASLt offers several algorithms for a product, with its best guess first. The guess is often not the fastest, so each
-is timed on the arrays of the first call, and the fastest is taken. What was chosen stands in a small JSON file for each
+is timed on the arrays of the first call, and the fastest is taken. The choice is kept in a small JSON file for each
 kind of product, beside the kernels that CuPy has compiled (the folder CUPY_CACHE_DIR, or ~/.cupy/kernel_cache).
 
 Two runs have the same bits if they take the same algorithms. The run that times a kind computes all its products of
@@ -29,7 +29,7 @@ import numpy as np
 from minigpt.device import gpu
 from minigpt.device.arrays import array_module
 
-OFFERED = 8  # algorithms, at most, that cuBLASLt is asked for
+OFFERED = 8  # algorithms that cuBLASLt may return, at most
 SMALL = 1 << 25  # multiplications: below, a GPU needs a few microseconds, and a launch takes longer than it can gain
 ROUNDS = 3  # in which every way is timed in turn; a way's time is the median of them
 REPETITIONS = 3  # in a round, one directly after another

@@ -1,4 +1,4 @@
-"""Attention in tiles: kernels in attention.cu, and causal in bfloat16 or tf32 on tensor cores in attention_mma.cu."""
+"""Attention in tiles: kernels in attention.cu and, causal on tensor cores (bfloat16, tf32), in attention_mma.cu."""
 
 import functools
 import math
@@ -12,23 +12,23 @@ from minigpt.ops.cuda.dropout import chance
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
 from minigpt.ops.random_keys import Key
 
-SIDE = 8  # of the square of threads of a block on ordinary cores
-EACH = 4  # of the square of scores that one of them computes: a block has SIDE * EACH rows, and a tile too
-LARGEST = 128  # head: the largest with which float64 finds room
+SIDE = 8  # on ordinary cores a block has SIDE x SIDE threads
+EACH = 4  # each of them computes EACH x EACH scores: so a block, and a tile, has SIDE * EACH rows
+LARGEST = 128  # numbers of a head: tiles of larger heads do not fit into shared memory in float64
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
-WARPS = 4  # of a block on tensor cores, with 16 or 32 rows each
+WARPS = 4  # of a block on tensor cores; each has 16 or 32 rows
 SMALLEST_SCALE = 1e-30  # on tensor cores, where a hidden score is the lowest float: times the scale it must stay low
 ROWS_OF = {"attention_forward": "ROWS_FORWARD", "attention_backward_q": "ROWS_Q", "attention_backward_kv": "ROWS_KV"}
-WIDEST = {  # heads of up to so many numbers leave a warp registers for 32 rows, in each kernel on tensor cores
+WIDEST = {  # with larger heads, 32 rows of a warp do not fit into registers, in each kernel on tensor cores
     "bfloat16": {"ROWS_FORWARD": 96, "ROWS_Q": 80, "ROWS_KV": 48},
     "float32": {"ROWS_FORWARD": 64, "ROWS_Q": 48, "ROWS_KV": 32},
 }
 
 
 class Rules(NamedTuple):
-    """How the scores of a call are made. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1).
+    """How the scores of a call are computed. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1).
 
-    tf32: may factors of products of float32 be rounded to tf32? The backward pass does as the forward pass did.
+    tf32: may factors of float32 be rounded to tf32? The backward pass does the same as the forward pass.
     """
 
     n_head: int
@@ -52,7 +52,7 @@ class SelfAttentionCache(NamedTuple):
 def self_attention_supports(
     qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
-    """Heads of which a tile fits into shared memory, and a past if it is read only. Wrong masks: the reference."""
+    """Takes heads whose tiles fit into shared memory, and a past without gradients. Wrong masks: the reference."""
     if past is not None:
         return attention_past.why_not(qkv, n_head, bias, mask, rate, key, past, grad)
     b, t, columns = qkv.shape
@@ -100,7 +100,7 @@ class CrossAttentionCache(NamedTuple):
 def cross_attention_supports(
     q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
 ) -> str | None:
-    """Heads of which a tile fits into shared memory. Wrong masks are left to the reference."""
+    """Takes heads whose tiles fit into shared memory. Wrong masks are left to the reference."""
     b, t, c = q.shape
     if kv.shape[0] != b or not kv.size:
         return "it takes keys and values of as many texts as queries"

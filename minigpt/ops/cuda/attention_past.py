@@ -1,4 +1,4 @@
-"""Attention beside a past, as a model that writes token by token needs it: kernels in attention_past.cu."""
+"""Attention of new positions to a past, for a model that generates token by token: kernels in attention_past.cu."""
 
 import functools
 
@@ -8,12 +8,12 @@ from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.kernels import accepts, blocks, launch, pack_of, wide
 from minigpt.ops.random_keys import Key
 
-LARGEST = 128  # head: what a thread holds of its keys and values stays in registers
+LARGEST = 128  # numbers of a head: a thread's part of its keys and values must fit into registers
 THREADS = 128  # of a block
-KEYS = 8  # that a group of lanes reads at once
+KEYS = 8  # how many keys a group of lanes reads at once
 WARP = 32
 MOST = 64  # new positions: each of them reads the whole past
-HEADS = (1 << 16) - 1  # of all texts: blocks along the second axis of a grid
+HEADS = (1 << 16) - 1  # of all texts: a grid has at most so many blocks along its second axis
 
 Past = tuple[Array, Array]
 
@@ -22,7 +22,7 @@ def why_not(
     qkv: Array, n_head: int, bias: Array | None, mask: Array | None, rate: float, key: Key | None, past: Past,
     grad: bool,
 ) -> str | None:
-    """None where this call of self_attention_forward, which has a past, can be made; otherwise the reason."""
+    """None if these kernels can compute this call of self_attention_forward, which has a past; otherwise the reason."""
     if grad or (rate and key is not None):
         return "it takes a past only without gradients and without dropout"
     if mask is not None and not isinstance(mask, kernels.ARRAY):
@@ -48,8 +48,8 @@ def why_not(
 def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
     """qkv (B,T,3C), past k and v, each (B,NH,P,D) -> out (B,T,C)
 
-    The past is read where it lies. scores: the scale, the mask and its axes, the bias and its axes, as attention.cu
-    takes them: in one piece with four axes, or None.
+    The past is read in place, not copied. scores: the scale, the mask and its axes, the bias and its axes, as
+    attention.cu takes them: in one piece with four axes, or None.
     """
     xp = array_module(qkv)
     b, t, columns = qkv.shape
@@ -57,11 +57,11 @@ def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
     size = c // n_head
     k = _behind_each_other(past[0])
     v = _behind_each_other(past[1])
-    if k.strides != v.strides:  # the kernel is told once how far apart heads lie
+    if k.strides != v.strides:  # the kernel gets one head_stride for both
         k = xp.ascontiguousarray(k)
         v = xp.ascontiguousarray(v)
     p = k.shape[2]
-    apart = k.strides[1] // k.itemsize
+    head_stride = k.strides[1] // k.itemsize
     k = _as_a_row(k)
     v = _as_a_row(v)
     pack = pack_of(size, qkv, k, v)
@@ -74,7 +74,7 @@ def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
     block = constants["LANES"], THREADS // constants["LANES"], 1
     launch(
         "attention_past", "past_parts", grid, block,
-        parts, qkv, k, v, p, apart, t, n_head, *scores,
+        parts, qkv, k, v, p, head_stride, t, n_head, *scores,
         PACK=pack, **constants,
     )  # fmt: skip
     grid = blocks(out.size, THREADS), 1, 1
@@ -105,9 +105,9 @@ def _plan(size, pack, threads, keys):
 
 
 def _behind_each_other(array: Array) -> Array:
-    """k or v (B,NH,P,D) as the kernel reads it: the keys of a head one behind the other, all heads as far apart.
+    """k or v (B,NH,P,D) as the kernel reads it: the keys of a head without gaps, and the same stride between all heads.
 
-    So they lie in a `Past`, which may have room behind the keys of each head. What lies otherwise is copied.
+    A `Past` stores them so, perhaps with room behind the keys of each head. Other arrays are copied.
     """
     b, n_head, p, size = array.shape
     itemsize = array.itemsize
@@ -120,11 +120,11 @@ def _behind_each_other(array: Array) -> Array:
 
 
 def _as_a_row(array: Array) -> Array:
-    """The memory from the first number of an array to its last as one row: kernels take arrays in one piece."""
+    """All memory from the first number of an array to its last as one row, since kernels take arrays in one piece."""
     if array.flags.c_contiguous or not array.size:
         return array
     b, n_head, p, size = array.shape
-    apart = array.strides[1] // array.itemsize
-    n = (b * n_head - 1) * apart + p * size
+    head_stride = array.strides[1] // array.itemsize
+    n = (b * n_head - 1) * head_stride + p * size
     xp = array_module(array)
     return xp.lib.stride_tricks.as_strided(array, (n,), (array.itemsize,))

@@ -1,40 +1,44 @@
-// What the kernels share. Three names are chosen when they are compiled:
-//     real   how a number is stored: float, double or bfloat16,
-//     wide   what it is computed and summed in, and how gains, statistics and gradients of weights are stored,
+// What the kernels share. Three names are chosen when a kernel is compiled:
+//     real   the type in which arrays are stored: float, double or bfloat16,
+//     wide   the type in which kernels compute and sum: float, or double where real is double. Gains, statistics (such as
+//            mean and rstd) and gradients of weights are stored in it too,
 //     PACK   how many numbers a thread reads or writes at once: 16 bytes of real, or 1 where arrays do not allow that.
 
 const int WARP = 32;  // threads that mostly run in step and can read each other's registers
-#define LOWEST wide(-3.4e38)  // where the search for a largest number begins
+#define LOWEST wide(-3.4e38)  // about the smallest float: where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 
-// A read from memory takes long, but many reads can be under way at once. So each thread starts several. Packs of a wider
-// type take more than one access of 16 bytes, and those of a narrower type one of less.
+// PACK neighbouring numbers. A read from memory takes long, but many reads can be under way at once: so each thread reads
+// up to 16 bytes, the most that one instruction can read. A pack of a type wider than real takes several such accesses,
+// one of a narrower type takes a shorter access.
 template <class Number> struct alignas(PACK * sizeof(Number) < 16 ? PACK * sizeof(Number) : 16) Packed {
     Number x[PACK];
 };
+// The pack that begins at an address, which must be a multiple of the size of a pack (at most 16 bytes).
 template <class Number> __device__ inline Packed<Number>& pack(Number* at) { return *(Packed<Number>*)at; }
 template <class Number> __device__ inline const Packed<Number>& pack(const Number* at) {
     return *(const Packed<Number>*)at;
 }
 
-// The first of the numbers that are this thread's, where each has PACK of them.
+// The index of this thread's first number, where each thread has PACK numbers.
 __device__ inline long long my_pack() { return ((long long)blockIdx.x * blockDim.x + threadIdx.x) * PACK; }
 
-// The sum of a value over a warp. Every thread gets it, and, the pairs being always the same, always the same bits.
+// The sum of a value over a warp, returned to all 32 threads. Lanes that are 16, 8, 4, 2 and 1 apart exchange their values
+// and add. The pairs are the same in every run, and so are the bits of the sum.
 __device__ inline wide warp_sum(wide value) {
     for (int apart = WARP / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(0xffffffffu, value, apart);
     return value;
 }
 
-// sums[c] = the sum of what the WARPS warps of a block have of column c, from the first warp to the last. part: what this
-// thread has of the pack of columns from `column` on, which is the same for all threads of one lane, and may lie beyond the
-// last column.
+// Adds up, for each column, the values that the WARPS warps of a block have for it, from the first warp to the last, and
+// stores the sum in sums[column]. part: this thread's values for the PACK columns from `column` on. Lane l of every warp
+// must have the same `column`; it may lie beyond the last one, and is then ignored.
 template <int WARPS> __device__ inline void sum_over_warps(wide* sums, Packed<wide> part, int column, int columns) {
     __shared__ __align__(16) wide parts[WARPS][WARP * PACK];
-    __syncthreads();  // all threads are done with what stood there before
+    __syncthreads();  // all threads have read the values of the call before
     pack(&parts[threadIdx.y][threadIdx.x * PACK]) = part;
     __syncthreads();
-    int begin = column - threadIdx.x * PACK;  // of the block
+    int begin = column - threadIdx.x * PACK;  // the block's first column
     for (int i = threadIdx.y * WARP + threadIdx.x; i < WARP * PACK && begin + i < columns; i += WARPS * WARP) {
         wide sum = 0;
         for (int w = 0; w < WARPS; w++) sum += parts[w][i];
@@ -42,7 +46,7 @@ template <int WARPS> __device__ inline void sum_over_warps(wide* sums, Packed<wi
     }
 }
 
-// A number that every (key, index) has for itself, and that looks like chance: minigpt/ops/random_keys.py, the same bits.
+// 32 random bits for each (key, index), by a hash. The same bits as minigpt/ops/random_keys.py.
 __device__ inline unsigned random_bits(unsigned key, unsigned index) {
     unsigned x = index ^ key;
     x ^= x >> 16;
@@ -53,9 +57,10 @@ __device__ inline unsigned random_bits(unsigned key, unsigned index) {
     return x ^ x >> 16;
 }
 
-// Dropout of one number: 0 with probability rate, otherwise stretched, so that the mean stays.
-// threshold = rate 2^32, stretch = 1 / (1 - rate); threshold 0 keeps everything. If there is a table (minigpt/ops/random_keys.py), the
-// key is what it begins with: a step that is recorded has the same arguments every time, and another key in memory.
+// Dropout of one number: 0 with the probability `rate`, otherwise multiplied by stretch = 1 / (1 - rate), so that the
+// expected value stays. threshold = rate 2^32; a threshold of 0 keeps every number. If there is a `table` in memory
+// (minigpt/ops/random_keys.py), its first number is the key: a recorded CUDA graph repeats the same arguments at every
+// step, but reads a new key.
 struct Dropout {
     unsigned key, threshold;
     wide stretch;

@@ -4,7 +4,7 @@
 #include "common.cuh"
 #include "exp_sum.cuh"
 
-// The logits from column v on, with their bias. Each was rounded when the product stored it, and here no more.
+// PACK logits from column v on, with their bias. Each was rounded when the product stored it; it is not rounded again here.
 __device__ inline Packed<wide> logits(const real* z, const real* bias, int v, int columns) {
     Packed<real> stored = pack(z + v);
     Packed<wide> z_and_bias;
@@ -17,11 +17,11 @@ __device__ inline Packed<wide> logits(const real* z, const real* bias, int v, in
 
 // With the bias in z:   loss = share (lse - z[y]),   lse = log sum_v exp(z[v]),   dz = share (exp(z - lse) - onehot(y)).
 //
-// A block of WARPS warps takes a row; WARPS is chosen when this is compiled. The row is read once for largest and total
-// together, and once more for its gradient: dz, which may be z itself, and is null where none is wanted. With 32 warps and
-// more than 32 registers for each thread a multiprocessor has room for one block. So few rows are under way; and the second
-// time they are read from their ends: what was read last the cache may still hold. Rows are `stride` numbers apart, a
-// multiple of PACK, of which the first `columns` count.
+// A block of WARPS warps computes one row; WARPS is chosen when a kernel is compiled. The row is read once for its largest
+// logit and its sum together, and once more for its gradient dz. dz may be z itself, and is null where no gradient is needed.
+// With 32 warps and more than 32 registers for each thread a multiprocessor has room for one block, so few rows are in work
+// at the same time. The second time a row is read from its end to its beginning: what was read last may still be in a cache.
+// Rows begin `stride` numbers apart, a multiple of PACK; the first `columns` of them are logits.
 extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
     real* dz, const real* z, const real* bias, wide* loss, const long long* y, const wide* share, int columns, int stride
 ) {
@@ -55,16 +55,16 @@ extern "C" __launch_bounds__(WARPS * WARP, 1) __global__ void cross_entropy(
 
     if (threadIdx.x == 0) loss[blockIdx.x] = weight * (log(sum.total) + (sum.largest - picked));
     if (!dz) return;
-    wide share_of_total = 1 / sum.total;
+    wide one_over_total = 1 / sum.total;
     dz += (long long)blockIdx.x * stride;
     for (int v = (columns - 1) / STEP * STEP + first; v >= 0; v -= STEP) {
         if (v >= columns) continue;
         Packed<wide> z_and_bias = logits(z, bias, v, columns);
-        Packed<real> slope;
+        Packed<real> gradient;
         for (int j = 0; j < PACK; j++) {
-            wide p = v + j < columns ? exponential(z_and_bias.x[j] - sum.largest) * share_of_total : 0;
-            slope.x[j] = weight * (p - (v + j == target ? 1 : 0));
+            wide p = v + j < columns ? exponential(z_and_bias.x[j] - sum.largest) * one_over_total : 0;
+            gradient.x[j] = weight * (p - (v + j == target ? 1 : 0));
         }
-        pack(dz + v) = slope;
+        pack(dz + v) = gradient;
     }
 }

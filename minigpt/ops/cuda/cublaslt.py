@@ -13,10 +13,10 @@ sentences of cublasLt.h and NVIDIA's manual:
 - The heuristic assumes an alignment of 256 bytes unless another is given; for a bias and aux it reads their addresses.
 - The 64 bytes of an algorithm may be kept in a file and used again with the same version of the library.
 
-Which algorithm is taken: the heuristic names several, algorithms.py times them and keeps the choice. How exact they are
-is asked in two places. products.py tests a small product of each kind: whether its arguments arrive as meant, and its
-epilogue computes what ours do. Algorithms of one large product differ only in how they sum, so there it is enough that
-each one that is timed agrees with the first, on the arrays of that product.
+Which algorithm is taken: the heuristic returns several, algorithms.py times them and keeps the choice. Results are
+checked in two places. products.py tests a small product of each kind: are its arguments passed correctly, and does its
+epilogue compute what our own kernels do? The algorithms of one large product differ only in the sequence of their sums:
+so it is enough that each one that is timed agrees with the first, on the arrays of that product.
 """
 
 import ctypes

@@ -2,7 +2,7 @@
 
 #include "common.cuh"
 
-// The columns of a row that are mine: those of block y begin where those of block y - 1 end.
+// The first of this thread's PACK columns of a row. The columns of block y begin where those of block y - 1 end.
 __device__ inline int my_columns() { return (blockIdx.y * blockDim.x + threadIdx.x) * PACK; }
 
 // out[n] = w[ids[n]]. An id that the table does not have gives NaN: a kernel cannot raise an error, and must not lie.

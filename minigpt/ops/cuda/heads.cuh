@@ -1,8 +1,10 @@
-// What the kernels of attention share. HEAD, the numbers of a head, and PLAIN are chosen when this is compiled. PLAIN: the
-// positions of a text look at themselves and at those before, and nothing is added to their scores.
+// What the kernels of attention share. HEAD (how many numbers a query, key or value of one head has) and PLAIN are chosen
+// when a kernel is compiled. PLAIN: plain causal self-attention. Each position sees itself and the positions before it, and
+// nothing is added to the scores.
 
-// Where the numbers of one head stand. Queries, keys and values may be packed in one array (B,T,3C), as they always are
-// where PLAIN: position t of each begins at first + t * 3C. Otherwise queries are (B,T,C), keys and values (B,S,2C).
+// Where the numbers of one head are. Queries, keys and values may be packed in one array (B,T,3C), as they always are where
+// PLAIN: then position t of each begins at first + t * 3C. Otherwise queries are (B,T,C), keys and values (B,S,2C). A block
+// works on one head of one text: blockIdx.y counts them.
 struct Heads {
     int batch, head, columns, length, n_head, keys;
     bool packed_in_one;
@@ -10,20 +12,21 @@ struct Heads {
         : batch(blockIdx.y / n_head), head(blockIdx.y % n_head), columns(n_head * HEAD), length(length), n_head(n_head),
           keys(PLAIN ? length : keys), packed_in_one(PLAIN || packed_in_one) {}
 
-    // part 0, 1, 2: q, k, v
+    // Where position t of q (part 0), k (1) or v (2) begins.
     __device__ long long packed(int part, int t) const {
         if (packed_in_one) return ((long long)batch * length + t) * 3 * columns + part * columns + head * HEAD;
         if (part == 0) return plain(t);
         return ((long long)batch * keys + t) * 2 * columns + (part - 1) * columns + head * HEAD;
     }
-    // How far apart two positions of a part are.
+    // How many numbers lie from one position of a part to the next.
     __device__ int stride(int part) const {
         if (packed_in_one) return 3 * columns;
         return part == 0 ? columns : 2 * columns;
     }
+    // Where position t of an array (B,T,C) begins.
     __device__ long long plain(int t) const { return ((long long)batch * length + t) * columns + head * HEAD; }
 
-    // The number of the probability of key j for query i among all of them, (B,NH,T,S).
+    // The index of the probability of query i and key j in (B,NH,T,S), from `first` on: what its dropout depends on.
     __device__ unsigned index(unsigned first, int i, int j) const {
         return first + (((unsigned)batch * n_head + head) * length + i) * keys + j;
     }

@@ -1,8 +1,8 @@
-// Products on tensor cores: c += a b, with a (16, DEPTH), b (DEPTH, 8) and c (16, 8) of float. DEPTH, and how the numbers
-// of a and b are stored, depend on `real`: the file mma_bfloat16.cuh, or another one of these names, is in the middle.
+// Products on tensor cores: c += a b, with a (16, DEPTH), b (DEPTH, 8) and c (16, 8) in float. DEPTH, and how the numbers of
+// a and b are stored, depend on `real`: mma_bfloat16.cuh or mma_float32.cuh, included in the middle of this file.
 //
-// A product is the work of a warp. No thread has a whole matrix: each holds a fragment, the same places in every product,
-// in registers. Lane after lane, along the rows of c:
+// A warp computes a product together. No thread holds a whole matrix. Each of the 32 threads (lanes) holds a fragment: a few
+// numbers of each matrix, in registers, always from the same places. c, for example, is held by these lanes:
 //
 //     column       0 1       2 3       4 5       6 7
 //     row 0       lane 0    lane 1    lane 2    lane 3
@@ -11,13 +11,13 @@
 //     row 7       lane 28   lane 29   lane 30   lane 31
 //     row 8       lane 0    lane 1    lane 2    lane 3        and so on to row 15
 //
-// With g = lane / 4 and t = lane % 4, a lane holds x[0] and x[1] of row g, columns 2t and 2t + 1, and x[2] and x[3] of
-// row g + 8. Of a it holds four words, b has two: the other file draws them.
+// With g = lane / 4 and t = lane % 4, a lane holds x[0] and x[1] in row g, columns 2t and 2t + 1, and x[2] and x[3] in the
+// same columns of row g + 8. Of a it holds four words of 4 bytes, of b two: the included file draws them.
 //
-// A warp may have M row tiles of 16 rows each. Then a fragment b, once it is loaded, serves M products: the functions
-// below take all row tiles together.
+// A row tile is 16 rows, as c has. A warp may have M row tiles, and then a fragment b that was loaded once is used in M
+// products. So the functions below take all row tiles of a warp together.
 
-const int SIDE = 16;  // rows of a row tile; rows or columns that a product with shared memory takes at least
+const int SIDE = 16;  // rows of a row tile; the smallest number of rows or columns of a factor in shared memory
 const int PIECE = 16 / sizeof(real);  // numbers in 16 bytes
 const int DEPTH = 2 * PIECE;  // columns of a, rows of b
 const int IN_WORD = 4 / sizeof(real);  // numbers in a word of 4 bytes
@@ -32,11 +32,11 @@ struct FragmentC {
 
 __device__ inline int lane() { return threadIdx.x % WARP; }
 
-// Where x[e] of a FragmentC stands.
+// The row and the column of x[e] of a FragmentC.
 __device__ inline int row_of(int e) { return lane() / 4 + e / 2 * 8; }
 __device__ inline int column_of(int e) { return lane() % 4 * 2 + e % 2; }
 
-// f(m, n, e, row, column) for every x[e] of c[m][n], which together are a matrix (16 M, 8 N).
+// Calls f(m, n, e, row, column) for every x[e] of c[m][n]. Together the c[m][n] are a matrix (16 M, 8 N).
 template <int M, int N, class F> __device__ inline void each(F f) {
 #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -54,9 +54,10 @@ template <int M, int N, class F> __device__ inline void each(F f) {
 
 __device__ inline unsigned in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-// Four matrices (8,8) of 16 bits out of shared memory. The lanes 8i to 8i + 7 say where the rows of matrix i begin, 16
-// bytes each; word[i] becomes its row g, columns 2t and 2t + 1. Transposed: its column g, rows 2t and 2t + 1. So without
-// transposing these are also matrices (8,4) of 32 bits: word[i] becomes row g, column t.
+// Loads four matrices (8,8) of 16-bit numbers from shared memory. Lanes 8i to 8i + 7 give the addresses of the 8 rows of
+// matrix i, 16 bytes each. Afterwards word[i] of each lane holds two numbers of matrix i: row g, columns 2t and 2t + 1; with
+// _trans, column g, rows 2t and 2t + 1. (Without _trans they can also be matrices (8,4) of 32-bit numbers: word[i] holds row
+// g, column t.)
 __device__ inline void ldmatrix_x4(unsigned* word, const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(in_shared(row)) : "memory");
@@ -66,26 +67,26 @@ __device__ inline void ldmatrix_x4_trans(unsigned* word, const void* row) {
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(in_shared(row)) : "memory");
 }
 
-// 16 bytes, or 4, from the GPU's memory into shared memory, or zeros where there is nothing. They come while the thread
-// goes on, and are there after cp_async_wait_all. Both addresses are multiples of the size.
-__device__ inline void cp_async_16(void* to, const void* from, bool there) {
+// Starts to copy 16 bytes, or 4, from the GPU's memory to shared memory; zeros where `exists` is false. The thread does not
+// wait: the bytes have arrived after cp_async_wait_all. Both addresses must be multiples of the size.
+__device__ inline void cp_async_16(void* to, const void* from, bool exists) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :: "r"(in_shared(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
+                 :: "r"(in_shared(to)), "l"(from), "r"(exists ? 16 : 0) : "memory");
 }
-__device__ inline void cp_async_4(void* to, const void* from, bool there) {
+__device__ inline void cp_async_4(void* to, const void* from, bool exists) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-                 :: "r"(in_shared(to)), "l"(from), "r"(there ? 4 : 0) : "memory");
+                 :: "r"(in_shared(to)), "l"(from), "r"(exists ? 4 : 0) : "memory");
 }
 __device__ inline void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 #endif
 
-// multiply, rounded, dot, round_to_a, load_b and store_two, for the numbers that there are
+// multiply, rounded, dot, round_to_a, load_b and store_two, for numbers of type real
 #include "mma_REAL.cuh"
 
 // --- rows in registers ---
 
-// The sum or the maximum over a row, from what each of the four lanes that share it has seen of it.
+// The sum, or the maximum, of a value over the four lanes that share a row of c, returned to each of them.
 __device__ inline wide row_sum(wide x) {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
@@ -95,8 +96,8 @@ __device__ inline wide row_max(wide x) {
     return max(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// The rows of a matrix (16 M, DEPTH K) in the GPU's memory, `stride` numbers apart. Only `rows` of them are there, the
-// others are zeros. They are not rounded yet.
+// Loads a (16 M, DEPTH K) from the GPU's memory, where rows begin `stride` numbers apart. Only the first `rows` exist: the
+// others become zeros. The numbers are not rounded yet.
 template <int M, int K>
 __device__ inline void load(FragmentA (&a)[M][K], const real* from, int stride, int rows) {
 #pragma unroll
@@ -113,7 +114,7 @@ __device__ inline void load(FragmentA (&a)[M][K], const real* from, int stride, 
     }
 }
 
-// Rounded to numbers that a product takes.
+// Rounds all numbers of a to the type that a product takes.
 template <int M, int K> __device__ inline void round_all(FragmentA (&a)[M][K]) {
 #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -125,7 +126,7 @@ template <int M, int K> __device__ inline void round_all(FragmentA (&a)[M][K]) {
     }
 }
 
-// The other way: c (16 M, 8 N) to the GPU's memory. times factor.
+// The other way: stores c (16 M, 8 N), times a factor, in the GPU's memory.
 template <int M, int N>
 __device__ inline void store(real* to, int stride, int rows, const FragmentC (&c)[M][N], wide factor) {
 #pragma unroll
@@ -136,8 +137,8 @@ __device__ inline void store(real* to, int stride, int rows, const FragmentC (&c
             for (int e = 0; e < 4; e += 2) {
                 int row = m * SIDE + row_of(e);
                 if (row < rows) {
-                    real* at = to + (long long)row * stride + n * 8 + column_of(e);
-                    store_two(at, c[m][n].x[e] * factor, c[m][n].x[e + 1] * factor);
+                    real* place = to + (long long)row * stride + n * 8 + column_of(e);
+                    store_two(place, c[m][n].x[e] * factor, c[m][n].x[e + 1] * factor);
                 }
             }
         }
@@ -146,7 +147,7 @@ __device__ inline void store(real* to, int stride, int rows, const FragmentC (&c
 
 // --- products with rows of a matrix in shared memory ---
 
-// c (16 M, 8 N) += a rows^T,   a (16 M, DEPTH K), rows (8 N, DEPTH K). b = rows^T has its columns where rows has rows.
+// c (16 M, 8 N) += a rows^T,   a (16 M, DEPTH K), rows (8 N, DEPTH K). A column of b = rows^T is a row of `rows`.
 template <int M, int N, int K, int W>
 __device__ inline void add_times_transposed(
     FragmentC (&c)[M][N], const FragmentA (&a)[M][K], const real (*rows)[W]
@@ -169,7 +170,7 @@ __device__ inline void add_times_transposed(
     }
 }
 
-// c (16 M, 8 N) += p rows,   p (16 M, 8 K), rows (8 K, 8 N). p, the result of other products, is rounded.
+// c (16 M, 8 N) += p rows,   p (16 M, 8 K), rows (8 K, 8 N). p is the result of earlier products; it is rounded first.
 template <int M, int N, int K, int W>
 __device__ inline void add_times(FragmentC (&c)[M][N], const FragmentC (&p)[M][K], const real (*rows)[W]) {
     const int STEP_K = DEPTH / 8;  // fragments c in a row of p that become one a

@@ -11,8 +11,8 @@
 //     g + 8  | word 1  |  word 3  |              2t+8 |        |           g + 8 | x[2]  x[3] |
 //                                                2t+9 | word 1 |
 //
-// So the four lanes of one g share the rows g and g + 8 of a and c, and two c side by side lie just as one a does: what
-// one product gives, the next one takes without a number changing hands.
+// So the four lanes with the same g share rows g and g + 8 of a and of c. And two c, side by side, are held exactly as one a:
+// the result of one product can be a factor of the next one, and no number moves to another lane.
 
 #ifdef __CUDA_ARCH__
 
@@ -27,7 +27,7 @@ __device__ inline void mma_m16n8k16(float* c, const unsigned* a, const unsigned*
 // c += a b
 __device__ inline void multiply(FragmentC& c, const FragmentA& a, const unsigned* b) { mma_m16n8k16(c.x, a.word, b); }
 
-// Numbers as they are stored are those that a product takes.
+// A product takes bfloat16 as it is stored: there is nothing to round.
 __device__ inline unsigned rounded(unsigned word) { return word; }
 
 // Two numbers as a word, and a word as two numbers.
@@ -48,17 +48,17 @@ __device__ inline wide dot(unsigned a, unsigned b) {
     return first_of(a) * first_of(b) + second_of(a) * second_of(b);
 }
 
-// Two c side by side, (16,16), rounded to an a.
+// Two c side by side, (16,16), rounded to bfloat16: a fragment a.
 __device__ inline FragmentA round_to_a(const FragmentC* c) {
     return {{word_of(c[0].x[0], c[0].x[1]), word_of(c[0].x[2], c[0].x[3]),
              word_of(c[1].x[0], c[1].x[1]), word_of(c[1].x[2], c[1].x[3])}};
 }
 
-// Two b from 16 rows of shared memory: of 8 columns from `first` on, and of the next 8. A word holds numbers of two rows:
-// it is loaded transposed.
+// Loads two fragments b from 16 rows in shared memory: one of the 8 columns from `first` on, one of the next 8. A word of b
+// holds numbers of two rows, so they are loaded transposed.
 template <int W> __device__ inline void load_b(unsigned* b, const real (*rows)[W], int first) {
     ldmatrix_x4_trans(b, &rows[lane() % 16][first + lane() / 16 * 8]);
 }
 
-// Two numbers, one behind the other, to the GPU's memory.
+// Stores two neighbouring numbers in the GPU's memory.
 __device__ inline void store_two(real* to, wide first, wide second) { *(unsigned*)to = word_of(first, second); }

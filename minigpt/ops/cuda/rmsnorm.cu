@@ -1,4 +1,4 @@
-// RMSNorm (Zhang and Sennrich 2019): x (N,C), g (C) -> out (N,C). A warp takes a row, as rows.cuh says.
+// RMSNorm (Zhang and Sennrich 2019): x (N,C), g (C) -> out (N,C). One warp computes one row, as rows.cuh says.
 
 #include "common.cuh"
 #include "rows.cuh"
@@ -13,12 +13,12 @@ extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 3 : 2) __global__ void rmsnor
 
     wide squares = 0;
     each(columns, [&](int i) { squares += wide(row[i]) * wide(row[i]); });
-    wide scale = 1 / sqrt(warp_sum(squares) / columns + eps);
+    wide row_r = 1 / sqrt(warp_sum(squares) / columns + eps);
 
-    Row<wide> gain = load(g, columns);
-    each(columns, [&](int i) { row[i] = gain[i] * (wide(row[i]) * scale); });
+    Row<wide> g_row = load(g, columns);
+    each(columns, [&](int i) { row[i] = g_row[i] * (wide(row[i]) * row_r); });
     store(out + n * columns, row, columns);
-    if (threadIdx.x == 0) r[n] = scale;
+    if (threadIdx.x == 0) r[n] = row_r;
 }
 
 // dx = r (d - x_hat mean(d x_hat)),   d = dout g,   the mean over the row,
@@ -33,17 +33,17 @@ extern "C" __launch_bounds__(WARPS * WARP, SMALL ? 2 : 1) __global__ void rmsnor
     long long first = (long long)blockIdx.x * stripe, end = first + stripe < rows ? first + stripe : rows;
     Row<wide> dg = {};
     for (long long n = first + threadIdx.y; n < end; n += WARPS) {
-        Row<real> row = load(x + n * columns, columns), slope = load(dout + n * columns, columns);
-        Row<wide> gain = load(g, columns);
-        wide scale = r[n], stretch = 0;
+        Row<real> row = load(x + n * columns, columns), dout_row = load(dout + n * columns, columns);
+        Row<wide> g_row = load(g, columns);
+        wide row_r = r[n], sum_d_x_hat = 0;
         each(columns, [&](int i) {
-            wide x_hat = wide(row[i]) * scale;
-            dg[i] += wide(slope[i]) * x_hat;
-            stretch += wide(slope[i]) * gain[i] * x_hat;
+            wide x_hat = wide(row[i]) * row_r;
+            dg[i] += wide(dout_row[i]) * x_hat;
+            sum_d_x_hat += wide(dout_row[i]) * g_row[i] * x_hat;
         });
-        stretch = warp_sum(stretch) / columns;
+        wide mean_d_x_hat = warp_sum(sum_d_x_hat) / columns;
         each(columns, [&](int i) {
-            row[i] = scale * (wide(slope[i]) * gain[i] - wide(row[i]) * scale * stretch);
+            row[i] = row_r * (wide(dout_row[i]) * g_row[i] - wide(row[i]) * row_r * mean_d_x_hat);
         });
         store(dx + n * columns, row, columns);
     }

@@ -2,7 +2,7 @@
 
 #include "common.cuh"
 
-// out = factor x, n numbers. If there is a factor in memory it is that one: the processor need not know it.
+// out = factor x, n numbers. If in_memory is not null, the factor is read there: then the processor need not wait for it.
 extern "C" __global__ void scale(real* out, const real* x, const wide* in_memory, wide factor, long long n) {
     long long i = my_pack();
     if (i >= n) return;

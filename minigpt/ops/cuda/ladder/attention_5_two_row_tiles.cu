@@ -1,19 +1,20 @@
 // Rung 5 of causal attention: 32 queries for each warp. q, k, v (heads, length, HEAD) in bfloat16, out in float;
 // forward only.
 //
-// The same as rung 4, but a warp has two row tiles of 16 queries. The words of k or v that it reads from shared memory
-// are factors of two products, one for each row tile.
+// The same as rung 4, but a warp has two row tiles of 16 queries each. Each word of k or v that it reads from shared
+// memory is used in two products, one for each row tile.
 //
 // What it gains: for a tile of 64 keys and HEAD = 64, a warp makes 128 mma with the same 128 clocks of reading, and the
 // copy to shared memory serves twice as many queries.
 //
-// What limits it: on an H100 the instruction mma itself, which is reported to reach about 63 % of the peak there (Luo
-// et al. 2024, arXiv 2402.13499), 203 clocks for 128. Then shared memory (128 + 32 clocks), about 580 instructions (145
-// clocks) and 2048 powers of 2 (128 clocks). The price is registers: sums, scores and q of two row tiles are 160 for
-// each thread. (With HEAD = 128 they are 256, and a thread has 255: the compiler keeps some in memory, which is slow.)
+// What limits it: the instruction mma. We ASSUME that it reaches 63 % of the tensor cores' peak on an H100 (MMA_SHARE
+// in predictions.py; not measured by us): 203 clocks for 128 mma, instead of 128. Other units, at the same time: shared
+// memory 128 + 32 clocks; about 580 instructions, 4 per clock, 145 clocks; 2048 powers of 2, 16 per clock, 128 clocks.
+// The price is registers: the sums, scores and q of two row tiles take 160 of each thread. (With HEAD = 128 they are
+// 256, and a thread has 255: the compiler keeps some in memory, which is slow.)
 //
 // What could come next: copies of the next tile while this one is used (cp.async), as in ../attention_mma.cu; and
-// Hopper's instruction wgmma, by which four warps multiply together and read shared memory less often.
+// wgmma, by which four warps of a Hopper GPU (H100, H200) multiply together and read shared memory less often.
 
 #ifndef HEAD
 #define HEAD 64  // numbers in a row of q, k and v: a multiple of 16
@@ -24,12 +25,12 @@
 #include "tensor_cores.cuh"  // four instructions of tensor cores, by their names in PTX
 
 const int THREADS = 32 * WARPS, ROWS = 32 * WARPS;  // of a block; rows: queries
-const int PADDED = HEAD + 8;  // 16 bytes more: 8 rows, one below the other, are in different banks of shared memory
-const int R = 2;  // row tiles of a warp
+const int PADDED = HEAD + 8;  // 16 bytes more: so 8 rows, one below the other, are in different banks of shared memory
+const int R = 2;  // row tiles of a warp: 16 queries each
 const float LOWEST = -3.4e38f;
 
-// TILE rows of k or v to shared memory, 16 bytes at once. Rows that are not there are zeros: 0 times what else would
-// stand there may be nan.
+// Copies TILE rows of k or v to shared memory, 16 bytes at once. Rows beyond the end become zeros. They are multiplied
+// by a probability of 0, and 0 times an old number there could be nan.
 __device__ void copy_tile(bfloat16 (*to)[PADDED], const bfloat16* from, int rows) {
     for (int n = threadIdx.x * 8; n < TILE * HEAD; n += THREADS * 8) {
         Eight zeros = {};
@@ -78,20 +79,20 @@ extern "C" __launch_bounds__(THREADS) __global__ void attention(
         }
 #pragma unroll
         for (int r = 0; r < R; r++) {
-            for (int j = 0; j < TILE / 8 && tile + TILE > warp_row + 16 * r + 1; j++) {  // only on the diagonal
-                for (int e = 0; e < 4; e++) {  // causal: a query sees the keys up to its own place
+            for (int j = 0; j < TILE / 8 && tile + TILE > warp_row + 16 * r + 1; j++) {  // tiles on the diagonal only
+                for (int e = 0; e < 4; e++) {  // causal: a query sees the keys up to its own position
                     if (tile + 8 * j + 2 * t + e % 2 > warp_row + 16 * r + g + e / 2 * 8) scores[r][j][e] = LOWEST;
                 }
             }
             for (int half = 0; half < 2; half++) {  // row g, row g + 8
-                float larger = largest[r][half];
+                float new_largest = largest[r][half];
                 for (int j = 0; j < TILE / 8; j++) {
-                    larger = fmaxf(larger, fmaxf(scores[r][j][2 * half], scores[r][j][2 * half + 1]));
+                    new_largest = fmaxf(new_largest, fmaxf(scores[r][j][2 * half], scores[r][j][2 * half + 1]));
                 }
-                larger = fmaxf(larger, __shfl_xor_sync(0xffffffffu, larger, 1));
-                larger = fmaxf(larger, __shfl_xor_sync(0xffffffffu, larger, 2));
-                rescale[half] = exp2f((largest[r][half] - larger) * scale_log2e);
-                largest[r][half] = larger;
+                new_largest = fmaxf(new_largest, __shfl_xor_sync(0xffffffffu, new_largest, 1));
+                new_largest = fmaxf(new_largest, __shfl_xor_sync(0xffffffffu, new_largest, 2));
+                rescale[half] = exp2f((largest[r][half] - new_largest) * scale_log2e);
+                largest[r][half] = new_largest;
                 total[r][half] *= rescale[half];
             }
             for (int n = 0; n < HEAD / 8; n++) {
@@ -109,8 +110,8 @@ extern "C" __launch_bounds__(THREADS) __global__ void attention(
             unsigned p_words[R][4];
             for (int r = 0; r < R; r++) {
                 for (int i = 0; i < 4; i++) {
-                    const float* two = &scores[r][j + i / 2][i % 2 * 2];
-                    p_words[r][i] = cvt_bf16x2(two[1], two[0]);
+                    const float* pair = &scores[r][j + i / 2][i % 2 * 2];
+                    p_words[r][i] = cvt_bf16x2(pair[1], pair[0]);
                 }
             }
 #pragma unroll

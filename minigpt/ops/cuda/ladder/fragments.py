@@ -1,5 +1,8 @@
 """The instruction mma.m16n8k16 played in NumPy: which lane of a warp holds which numbers of a, b and c.
 
+A warp is 32 threads (lanes). mma adds the product of a (16,16) and b (16,8) to c (16,8). Each lane holds a fragment: a
+few numbers of each matrix, in its registers.
+
     from minigpt.ops.cuda.ladder import fragments
 
     a_registers = fragments.scatter(a, fragments.A)      # (16,16) -> (32,8): eight numbers for each lane
@@ -9,7 +12,8 @@
     c = fragments.gather(c_registers, fragments.C)       # c + a b
     print(fragments.picture(fragments.C))
 
-Two neighbours of a register are one word of 32 bits on a GPU, where a and b are bfloat16 and c is float.
+Here a register is one number. On a GPU a and b are bfloat16 and c is float: two numbers of a or b share one register of
+32 bits.
 Source: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type".
 """
 
@@ -22,7 +26,7 @@ G, T = LANE // 4, LANE % 4  # the manual's groupID and threadID_in_group
 
 
 class Layout(NamedTuple):
-    """Where register i of each lane stands in a matrix of this shape: rows (32, n), columns (32, n)."""
+    """The place of register i of each lane in a matrix of this shape: its rows (32, n), its columns (32, n)."""
 
     shape: tuple[int, int]
     rows: np.ndarray
@@ -30,7 +34,7 @@ class Layout(NamedTuple):
 
 
 def _layout_of_a() -> Layout:
-    """Two neighbours of row g, two of row g + 8, then both again 8 columns further to the right."""
+    """Registers 0 and 1: neighbours in row g; 2 and 3: in row g + 8; 4 to 7: the same, 8 columns to the right."""
     i = np.arange(8)
     neighbour, below, right = i % 2, i // 2 % 2, i // 4
     rows = G + 8 * below
@@ -39,7 +43,7 @@ def _layout_of_a() -> Layout:
 
 
 def _layout_of_b() -> Layout:
-    """Two neighbours in column g, one below the other, then two more 8 rows further down."""
+    """Registers 0 and 1: in column g, one below the other; 2 and 3: the same, 8 rows further down."""
     i = np.arange(4)
     neighbour, below = i % 2, i // 2
     rows = 2 * T + neighbour + 8 * below
@@ -47,7 +51,7 @@ def _layout_of_b() -> Layout:
 
 
 def _layout_of_c() -> Layout:
-    """Two neighbours of row g, then two of row g + 8."""
+    """Registers 0 and 1: neighbours in row g; 2 and 3: in row g + 8."""
     i = np.arange(4)
     neighbour, below = i % 2, i // 2
     rows = G + 8 * below
@@ -73,9 +77,10 @@ def gather(registers: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def mma(a_registers: np.ndarray, b_registers: np.ndarray, c_registers: np.ndarray) -> np.ndarray:
-    """a (32,8), b (32,4), c (32,4) -> (32,4): the registers of c + a b, as 32 lanes get it by one instruction.
+    """a (32,8), b (32,4), c (32,4) -> (32,4): the registers of c + a b, which 32 lanes get by one instruction.
 
-    Each lane has 4 numbers of c, and needs 2 rows of a and 2 columns of b: the tensor core sees what all lanes hold.
+    Each lane has 4 numbers of c, which need 2 rows of a and 2 columns of b. The tensor core reads the registers of all
+    lanes.
     """
     a = gather(a_registers, A)
     b = gather(b_registers, B)
@@ -89,7 +94,7 @@ def mma(a_registers: np.ndarray, b_registers: np.ndarray, c_registers: np.ndarra
 
 
 def picture(layout: Layout) -> str:
-    """The matrix as lines of text: for each number "lane:register"."""
+    """The matrix as lines of text, with "lane:register" in the place of each number."""
     texts = np.empty(layout.shape, dtype=object)
     for lane in range(32):
         places = zip(layout.rows[lane], layout.columns[lane], strict=True)

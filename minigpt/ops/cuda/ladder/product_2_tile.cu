@@ -1,16 +1,16 @@
 // Rung 2 of the product: tiles in shared memory. a (rows, inner), b (inner, columns), c = a b (rows, columns), all
 // float.
 //
-// A block computes TILE x TILE numbers of c, a thread each. It goes along `inner` in steps of TILE: all threads
-// together bring a tile of a and a tile of b to shared memory, a small memory inside of the multiprocessor, and then
-// each thread reads what it needs from there.
+// A block computes TILE x TILE numbers of c, one for each thread. It goes along `inner` in steps of TILE. In each step
+// all threads together copy a tile of a and a tile of b to shared memory, a small memory inside of the multiprocessor.
+// Then each thread reads what it needs from there.
 //
 //                            b   . T .          T: the tiles of this step. Each number of them is
 //                                . . .          read from the GPU's memory once for the block,
 //                       a        c              and used by TILE threads.
 //                     . T .      [block]
 //
-// What it gains: from the GPU's memory come 2 * 4 / TILE bytes for each multiply-add, 0.25 instead of 5.
+// What it gains: a multiply-add needs 2 * 4 / TILE = 0.25 bytes from the GPU's memory, instead of 5.
 //
 // What limits it: loads again, now from shared memory. A multiply-add still needs two of them: at most 1/8 of the peak.
 //
@@ -27,7 +27,7 @@ extern "C" __global__ void product(float* c, const float* a, const float* b, int
     int row = blockIdx.y * TILE + y;
     float sum = 0;
     for (int first = 0; first < inner; first += TILE) {
-        // Beyond an edge there are zeros, which add nothing. No thread may leave here: all are needed at the barriers.
+        // Beyond an edge there are zeros, which add nothing. No thread may return: the barriers wait for all of them.
         bool a_is_there = row < rows && first + x < inner;
         bool b_is_there = first + y < inner && column < columns;
         a_tile[y][x] = a_is_there ? a[(long long)row * inner + first + x] : 0;

@@ -9,15 +9,16 @@
 //     a_column[1]         sum        sum
 //       ...
 //
-// The numbers of a thread are THREADS apart, not neighbours: so neighbouring threads read neighbours in b_tile, which
-// are in different banks of shared memory (32 banks, 4 bytes each; two numbers of one bank would come one after the
-// other).
+// The numbers of c that a thread computes are not neighbours, but THREADS apart: so neighbouring threads read
+// neighbours in b_tile. Shared memory has 32 banks of 4 bytes, and neighbours are in different banks. Two different
+// numbers of one bank would be read one after the other.
 //
-// What it gains: 16 loads for 64 multiply-adds, where rung 2 had 128. And the larger tile needs fewer bytes from the
-// GPU's memory: 2 * 4 / 128 = 0.06 for each multiply-add.
+// What it gains (EACH = 8): 16 loads for 64 multiply-adds, where rung 2 had 128. And the larger tile needs fewer bytes
+// from the GPU's memory: 2 * 4 / 128 = 0.06 for each multiply-add.
 //
-// What limits it: instructions. Four of them begin per clock, and of 80 only 64 are multiply-adds: at most 64/80 = 80 %
-// of the peak. (What the block waits for its tiles comes on top: other blocks should be there to compute meanwhile.)
+// What limits it: instructions. Four of a warp begin per clock, and of 64 + 16 = 80 only 64 are multiply-adds: at most
+// 64/80 = 80 % of the peak. (The time in which a block waits for its tiles is not counted: other blocks should compute
+// meanwhile.)
 //
 // The next rung: an instruction that makes 2048 multiply-adds at once, on tensor cores, in bfloat16.
 
@@ -27,14 +28,14 @@
 #define DEPTH 16    // how many k a tile has
 #endif
 
-const int TILE = THREADS * EACH;
+const int TILE = THREADS * EACH;  // rows, and columns, of c for a block
 
 extern "C" __launch_bounds__(THREADS * THREADS) __global__ void product(
     float* c, const float* a, const float* b, int rows, int columns, int inner
 ) {
     __shared__ float a_tile[TILE][DEPTH], b_tile[DEPTH][TILE];
     int x = threadIdx.x, y = threadIdx.y, thread = y * THREADS + x;
-    int first_column = blockIdx.x * TILE, first_row = blockIdx.y * TILE;  // of the block
+    int first_column = blockIdx.x * TILE, first_row = blockIdx.y * TILE;  // of this block
     float sums[EACH][EACH] = {};
     for (int first = 0; first < inner; first += DEPTH) {
         for (int n = thread; n < TILE * DEPTH; n += THREADS * THREADS) {

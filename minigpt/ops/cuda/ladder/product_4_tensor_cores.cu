@@ -1,7 +1,8 @@
 // Rung 4 of the product: tensor cores. a (rows, inner) and b (inner, columns) in bfloat16, c = a b in float.
 //
 // One instruction of a warp, mma.m16n8k16, adds a product of small matrices: c (16,8) += a (16,16) b (16,8). No thread
-// has a whole matrix. Each of the 32 lanes holds a few numbers of each, in registers; g = lane / 4 and t = lane % 4:
+// has a whole matrix. Each of the 32 lanes holds a fragment of each: a few numbers, in registers. With g = lane / 4 and
+// t = lane % 4:
 //
 //               a (16,16)                       b (16,8)                     c (16,8)
 //
@@ -11,21 +12,24 @@
 //     g+8  | word 1  |  word 3  |           2t+8 |        |            g+8  | c[2]  c[3] |
 //                                           2t+9 | word 1 |
 //
-// A word is two numbers of bfloat16, the first in its lower half. (PTX ISA, "Matrix Fragments for mma.m16n8k16";
-// fragments.py plays it in NumPy.) ldmatrix brings four matrices (8,8) from shared memory to such words: lane l says
-// where row l % 8 of matrix l / 8 begins, and word i becomes what the picture shows of matrix i. In b a word has two
-// numbers of one column: b is loaded transposed.
+// A word is a register of 4 bytes with two numbers of bfloat16, the first in its lower half. (PTX ISA, "Matrix
+// Fragments for mma.m16n8k16"; fragments.py plays it in NumPy.) Another instruction, ldmatrix, loads four matrices
+// (8,8) from shared memory into such words: lane l gives the address of row l % 8 of matrix l / 8, and word i of each
+// lane gets its two numbers of matrix i, as the picture shows. In b a word has two numbers of one column: so b is
+// loaded transposed.
 //
-// A block has 2 x 2 warps, a warp 64 x 64 numbers of c: 4 x 8 fragments, 128 registers of each thread.
+// A block has 2 x 2 warps. A warp computes 64 x 64 numbers of c: 4 x 8 fragments, in 128 registers of each thread.
 //
-// What limits it, for 16 k and a block: 128 mma, which an H100's tensor cores would make in 128 clocks at their peak.
-// By this instruction they are reported to reach about 63 % of it (Luo et al. 2024, arXiv 2402.13499): 203 clocks. The
-// warps read 4 * (64 + 64) * 16 * 2 bytes of shared memory, 128 clocks at 128 bytes each, and the tiles were written
-// there before, 64 clocks: that alone allows 128/192 = 67 %. Memory: 2 * 2 / 128 = 0.03 bytes for each multiply-add.
-// But an H100 makes 495,000 billion a second, and its memory has 3350 GB/s, 0.007 each: caches must serve most of it.
+// What limits it: mma, and then shared memory. For 16 k, a block needs 128 mma. At their peak the tensor cores of an
+// H100 make one per clock: 128 clocks. We ASSUME that mma reaches 63 % of that peak on an H100 (MMA_SHARE in
+// predictions.py; not measured by us): 203 clocks. The warps read 4 * (64 + 64) * 16 * 2 bytes of shared memory, 128
+// bytes per clock: 128 clocks. The tiles were written there before: 64 clocks. That alone would allow 128/192 = 67 % of
+// the peak. Memory: 2 * 2 / 128 = 0.03 bytes for each multiply-add. An H100 makes 495,000 billion of them a second, and
+// its memory delivers 3350 GB/s, 0.007 bytes for each: so caches must serve most of it.
 //
 // What could come next, and is in NVIDIA's library: copy the next tile while this one is used (cp.async, as in
-// ../attention_mma.cu), larger tiles, and Hopper's own instruction wgmma, which reads shared memory itself.
+// ../attention_mma.cu), larger tiles, and wgmma, an instruction of Hopper GPUs (H100, H200) that reads shared memory
+// itself.
 
 #ifndef WARP_ROWS
 #define WARP_ROWS 64     // of c, for each warp: a multiple of 16
@@ -39,9 +43,9 @@
 
 const int ROWS = WARPS_DOWN * WARP_ROWS, COLUMNS = WARPS_ACROSS * WARP_COLUMNS;  // of c, for a block
 const int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
-const int PAD = 8;  // 16 bytes more for each row: 8 rows, one below the other, are in different banks of shared memory
+const int PAD = 8;  // 16 bytes more in each row: so 8 rows, one below the other, are in different banks
 
-// Eight neighbours of a row, of which `left` are there; the others are zeros. 16 bytes at once where that is possible.
+// Copies eight neighbours of a row. Only the first `left` exist; the others become zeros. 16 bytes at once if possible.
 __device__ void copy_eight(bfloat16* to, const bfloat16* from, int left) {
     if (left >= 8 && (size_t)from % 16 == 0) {
         *(Eight*)to = *(const Eight*)from;

@@ -16,11 +16,11 @@ from minigpt.ops.cuda import kernels
 
 FOLDER = Path(__file__).parent
 INCLUDE = re.compile(r'#include "(\S+)".*\n')
-LARGEST_HEAD = 128
+LARGEST_HEAD = 128  # numbers of a head
 
 
 class Plan(NamedTuple):
-    """threads: of a block, along x, y and z. rows, columns: how many of the result a block computes."""
+    """threads: of a block, along x, y and z. rows, columns: the part of the result that a block computes."""
 
     threads: tuple[int, int, int]
     rows: int
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """One file. job: "product" or "attention". dtype: of its inputs. plan: from the constants of the file to a Plan."""
+    """One file. job: "product" or "attention". dtype: of its inputs. plan: the constants of the file -> a Plan."""
 
     job: str
     dtype: str
@@ -74,7 +74,7 @@ RUNGS = {
 
 
 def constants_of(name: str, **chosen: int) -> dict[str, int]:
-    """The constants that a rung is compiled with: those that its file defines, and instead of them what was chosen.
+    """The constants that a rung is compiled with: those of its file, each replaced by the chosen one if there is one.
 
     Raises InputError for a name that is no rung, and for a constant that it does not have.
     """
@@ -150,17 +150,17 @@ def _compiled(name, chosen):
     """(the function, [(dtype, "*" or "") of each argument])"""
     text = source(name, **dict(chosen))
     job = RUNGS[name].job
-    dtypes = {"float": np.float32, "int": np.int32, "bfloat16": None}  # of the last there are no single numbers
+    dtypes = {"float": np.float32, "int": np.int32, "bfloat16": None}  # bfloat16: no kernel has one as a single number
     declared = [(dtypes[kind], pointer) for kind, pointer in kernels.parameters(text)[job]]
     return kernels.compile(text).get_function(job), declared
 
 
 def _check(name, rung, inputs):
-    """Raise InputError where a rung cannot take these arrays. C does not check: it would read what is beyond them."""
-    wanted = 2 if rung.job == "product" else 3
+    """Raise InputError where a rung cannot take these arrays. A kernel does not check: it would read beyond them."""
+    n_inputs = 2 if rung.job == "product" else 3
     shapes = [getattr(array, "shape", None) for array in inputs]
-    if len(inputs) != wanted or not all(isinstance(array, kernels.ARRAY) for array in inputs):
-        raise InputError(f"{name} takes {wanted} CuPy arrays, not {', '.join(type(a).__name__ for a in inputs)}")
+    if len(inputs) != n_inputs or not all(isinstance(array, kernels.ARRAY) for array in inputs):
+        raise InputError(f"{name} takes {n_inputs} CuPy arrays, not {', '.join(type(a).__name__ for a in inputs)}")
     for array in inputs:
         if kernels.name_of(array.dtype) != rung.dtype:
             raise InputError(f"{name} takes arrays of {rung.dtype}, not of {kernels.name_of(array.dtype)}")
@@ -177,6 +177,6 @@ def _check(name, rung, inputs):
 
 
 def _aligned(array):
-    """In one piece, and from a multiple of 16 bytes on: rungs on tensor cores read 16 bytes at once."""
+    """In one piece, from a multiple of 16 bytes on, copied if it is not: tensor cores' rungs read 16 bytes at once."""
     array = arrays.array_module(array).ascontiguousarray(array)
     return array.copy() if kernels.address(array) % 16 else array
