@@ -789,7 +789,7 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 #   among them, and choose by themselves.
 # - **Overlap.** Large training runs send the gradient of a layer while the layers below it are
 #   still in their backward pass. Then most of s happens during c. `ring_worker.py` does not do
-#   this.
+#   this; between GPUs the library does (`minigpt/device/overlapped_sums.py`).
 # - **One copy of everything in each worker** is what we built. Memory does not become smaller with
 #   N. Exercise 1 changes that for the optimiser (Rajbhandari et al. 2020, "ZeRO", arXiv
 #   1910.02054, stage 1).
