@@ -109,6 +109,7 @@ RATIOS = {  # results with rows of ratios: what stands above and below in a row'
     "run": "time of minigpt / time of PyTorch eager",
     "train_step": "time of PyTorch / time of minigpt (above 1: minigpt is faster)",
     "bpe": "our time / their time",
+    "one_thread": "time of a part / time of the products of a step",
     "two_threads": "time / time of a step with one thread",
 }
 

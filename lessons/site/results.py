@@ -30,7 +30,9 @@ class Result(NamedTuple):
 
 
 SUBJECTS = {  # names of results, in the order of the index
-    "Speed and memory": ("train_step", "two_threads", "effects", "run", "decode", "memory", "bpe", "gradcheck"),
+    "Speed and memory": (
+        "train_step", "one_thread", "two_threads", "effects", "run", "decode", "memory", "bpe", "gradcheck",
+    ),
     "What models learn": (
         "pretraining", "transfer", "family", "long_range", "in_context", "names", "scaling", "masked", "warmup",
         "claim", "stories", "finetuning",

@@ -118,6 +118,24 @@ def _two_threads_plots(rows: dict) -> list[Plot]:
     return [figures.rows("Two threads, and two processes", series, axis, line=0.5, line_text="half", start=0.4)]
 
 
+def _one_thread_sentence(rows: dict) -> str:
+    whole = rows["4x128: step"]["ratio"]
+    parts = {name.partition(": ")[2]: row["ratio"] for name, row in rows.items() if name.startswith("4x128")}
+    del parts["step"], parts["calls"]
+    most = max(parts, key=parts.get)
+    return (
+        f"A small step takes {whole:.2f} times as long as its products, with one thread. Of the rest, alone, {most} "
+        f"takes most: {parts[most]:.2f} of the products' time."
+    )
+
+
+def _one_thread_plots(rows: dict) -> list[Plot]:
+    parts = {name: row for name, row in rows.items() if not name.endswith(": step")}
+    series = _ratios_by_shape(parts, ": ")
+    axis = "time of a part / time of the products of a step (the line is the range)"
+    return [figures.rows("Beside the products", series, axis, start=0)]
+
+
 # --- whole runs, decoding, memory ------------------------------------------------------------------------------------
 
 RUN_TARGETS = (Target("2000 steps: processes / PyTorch eager", "ratio", 1.0, at_least=False),)
@@ -262,6 +280,7 @@ def _gradcheck_plots(rows: dict) -> list[Plot]:
 
 RESULTS = {
     "train_step": Result("A training step", _step_sentence, _step_plots, STEP_TARGETS),
+    "one_thread": Result("Where a step spends its time beside its products", _one_thread_sentence, _one_thread_plots),
     "two_threads": Result("What a second thread costs", _two_threads_sentence, _two_threads_plots),
     "effects": Result("A training step without one trick at a time", _effects_sentence, _effects_plots),
     "run": Result("A whole training run", _run_sentence, _run_plots, RUN_TARGETS),

@@ -46,7 +46,7 @@ def adam_update(
 
 def _update_in_pieces(tensor, rate, eps, decay, betas):
     p, g, m, v = tensor
-    if p.ndim == 0:
+    if p.ndim == 0 or p.size <= PIECE:  # most tensors of a small model: cutting them would take as long as the update
         _update(p, g, m, v, rate, eps, decay, betas)
         return
     step = max(1, PIECE * len(p) // max(1, p.size))

@@ -123,11 +123,17 @@ def _product_by_rows(x, w, out):
 
 def row_sums(x):
     """x (N,C) -> (N,1): the sum of each row."""
-    ones = np.ones(x.shape[1], x.dtype)
-    return (x @ ones)[:, None]
+    return (x @ _ones(x.shape[1], x.dtype))[:, None]
 
 
 def column_sums(x):
     """x (N,C) -> (C,): the sum of each column."""
-    ones = np.ones(len(x), x.dtype)
-    return ones @ x
+    return _ones(len(x), x.dtype) @ x
+
+
+@functools.lru_cache(maxsize=64)
+def _ones(n, dtype):
+    """n ones, of which a product with them makes a sum. They are made once: a small step has some fifty such sums."""
+    ones = np.ones(n, dtype)
+    ones.flags.writeable = False
+    return ones
