@@ -1,7 +1,12 @@
 """Whole steps: against PyTorch, recorded as a CUDA graph, and decoding."""
 
 import functools
+import importlib.util
+import itertools
+import statistics
 import sys
+import tempfile
+import time
 from typing import NamedTuple
 
 import machine
@@ -9,11 +14,12 @@ import numpy as np
 
 from gpu_parts.bench import Bench, gradients, products_in
 from minigpt import ops
-from minigpt.models import costs
+from minigpt.models import costs, decoding
 from minigpt.models.gpt2 import GPT2, SIZES
 from minigpt.nn.optim import AdamW
 from minigpt.ops.cuda.cuda_graph import Recorded
 
+OTHERS_WRITE = "transformers / ours"
 OTHERS = "PyTorch / ours"  # the column of their time over our time
 
 
@@ -27,6 +33,7 @@ class Way(NamedTuple):
     rows: int | None = None  # of the table of tokens; None: as many as ours has
 
 
+RECORDED = {"recorded": 1, "launch by launch": 1 << 30}  # tokens from which on a step of decoding is recorded
 MULTIPLE_OF_64 = 50304  # the next one after 50,257: every row of the logits begins at a multiple of 16 bytes
 WAYS = {  # precision: the ways that stand beside it
     "float32": [Way("eager", "highest")],
@@ -211,14 +218,63 @@ def recorded(bench: Bench) -> None:
 
 
 def decode(bench: Bench) -> None:
-    """Greedy decoding with a cache: 64 tokens after a prompt of 16. The floor: every weight is read once a token."""
+    """A token of greedy decoding, after the first ones: several texts, short and long prompts, recorded and not.
+
+    And whole calls, the prompt included, beside those of transformers with the same weights, where it is installed.
+    The floor is one reading of what a token needs: every weight, and the keys and values of all tokens before.
+    """
     config = bench.config(initializer_range=0.2)
     model = bench.model(config)
     new = 8 if bench.quick else 64
     weights = sum(p.data.nbytes for p in model.parameters())
-    floor = weights / bench.bandwidth
+    of_a_token = 2 * config.n_layer * config.n_embd * 4  # bytes of its keys and values
+    for batch, length in itertools.product((1, 4, 8), (4,) if bench.quick else (16, 896)):
+        ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, length))
+        floor = (weights + batch * (length + new // 2) * of_a_token) / bench.bandwidth
+        texts = f"decoding, {batch} text{'s' * (batch > 1)} after {length} tokens"
+        for how, least in RECORDED.items() if bench.on_gpu else [("launch by launch", 0)]:
+            seconds = _of_a_token(model, ids, new, least)
+            row = {"floor": floor, "of floor": floor / seconds, "tokens/s": batch / seconds}
+            bench.note(f"{texts}, {how}", seconds=seconds, **row)
     for batch in (1, 8):
-        ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, 16))
-        seconds = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0), rounds=3) / new
-        row = {"floor": floor, "of floor": floor / seconds, "tokens/s": batch / seconds}
-        bench.note(f"decoding, batch {batch}", seconds=seconds, **row)
+        ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, 16 if bench.on_gpu else 4))
+        ours = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0), rounds=3)
+        row = {}
+        theirs = _of_transformers(bench, model, ids, new)
+        if theirs is not None:
+            row = {"transformers": theirs, OTHERS_WRITE: theirs / ours}
+        bench.note(f"decoding, {batch} text{'s' * (batch > 1)}, a whole call", seconds=ours, **row)
+
+
+def _of_a_token(model: GPT2, ids: np.ndarray, new: int, least: int) -> float:
+    """The median time of a token, without the first ones, which read the prompt and record the step.
+
+    least: tokens for which a step is recorded.
+    """
+    before = decoding.LEAST
+    decoding.LEAST = least
+    try:
+        ends = [time.perf_counter() for _ in model.stream(ids, new, temperature=0)]
+    finally:
+        decoding.LEAST = before
+    return statistics.median(np.diff(ends[new // 4 :]))
+
+
+def _of_transformers(bench: Bench, model: GPT2, ids: np.ndarray, new: int) -> float | None:
+    """Seconds that transformers takes for a call with the same weights; None where it is not installed."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    import torch
+    import transformers
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(folder)
+        theirs = transformers.GPT2LMHeadModel.from_pretrained(folder).eval().to(bench.device)
+    prompt = torch.from_numpy(ids).to(bench.device)
+    options = {"do_sample": False, "max_new_tokens": new, "min_new_tokens": new, "pad_token_id": 0}
+
+    @torch.no_grad()
+    def write():
+        theirs.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+
+    return bench.seconds(write, torch_wait(bench.device), rounds=3)
