@@ -5,9 +5,10 @@
 
 Both sides have the same random weights and must write the same tokens, to ties within rounding: 64 after a prompt of
 32, for one text, four and eight; and 64 after a long prompt of 896, for one and eight. Times are whole calls, the
-reading of the prompt included. The limit is the time to read once what a token needs, in the same run: every weight,
-and after a long prompt the keys and values of all tokens before. No token of one text can come sooner. Beside it stands
-the time of the products of one row for each text with these weights, as the fast operations make them, alone.
+reading of the prompt included. A token after the first is compared with the time to read once what it needs, in the
+same run: every weight, and after a long prompt the keys and values of all tokens before. (They are read by NumPy's
+products with a vector, which is not the fastest way: a token of one text can come sooner.) Beside it stands the time of
+the products of one row for each text with these weights, as the fast operations make them, alone.
 """
 
 import argparse

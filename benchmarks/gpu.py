@@ -1,6 +1,6 @@
 """All that a GPU can show: is every kernel right, where does the time of a step go, and how does PyTorch compare?
 
-    python benchmarks/gpu.py                        # every part, in about 20 minutes; each ends in under ten
+    python benchmarks/gpu.py                        # every part, in about 20 minutes; each ends in under five
     python benchmarks/gpu.py --run 1                # is it right? In under ten minutes; --run 2 and 3: how fast?
     python benchmarks/gpu.py --part right tests     # these parts only
     python benchmarks/gpu.py --plan                 # what would be done, and how long it takes
@@ -45,7 +45,8 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--batch", type=int, nargs="+", default=[16], help="texts of a training step")
     parser.add_argument("--quick", action="store_true", help="small models, and no file")
-    parser.add_argument("--out", type=Path, help="a folder for results and logs, in place of benchmarks/results")
+    parser.add_argument("--out", type=Path, help="a folder for gpu.json and logs, in place of benchmarks/results; "
+                        "the parts ladder and host write their own files there all the same")  # fmt: skip
     parser.add_argument("--work", help=argparse.SUPPRESS)  # file.function: this process does the work of a part
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # where it keeps its rows
     return parser.parse_args(arguments)

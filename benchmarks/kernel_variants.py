@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import machine  # noqa: F401 - it makes the package importable where it is not installed
+import machine  # first: it makes the package importable where it is not installed
 import numpy as np
 
 from minigpt import ops
@@ -102,15 +102,8 @@ def _written_down(found: set[Launch], cores: bool) -> Iterator[None]:
         (gpu, "current_stream"): lambda: (0, 0),
         (sys.modules["minigpt.ops.table"], "device_of"): lambda array: "cuda",
     }
-    before = {place: getattr(*place) for place in places}
-    try:
-        for place, value in places.items():
-            setattr(*place, value)
-        with np.errstate(all="ignore"):  # nothing is computed: arrays hold anything
-            yield
-    finally:
-        for place, value in before.items():
-            setattr(*place, value)
+    with machine.replaced(places), np.errstate(all="ignore"):  # nothing is computed: arrays hold anything
+        yield
 
 
 @functools.cache

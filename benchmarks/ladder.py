@@ -11,7 +11,6 @@ peak by the data sheet, in the dtype of the rung. The results are compared with 
 """
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable
 
@@ -27,21 +26,7 @@ SIZES = {"product": (4096, 4096, 4096), "attention": (192, 1024, 64)}
 SMALL = {"product": (300, 200, 100), "attention": (4, 200, 64)}
 NAMES = {"product": ("rows", "columns", "inner"), "attention": ("heads", "length", "size")}
 COLUMNS = ("ms", "predicted", "without cache", "of peak", "limit")
-ROUNDS = 7
 FARTHEST = 2e-2  # of a result from the reference beside it, relative to the largest number
-
-
-def seconds(function: Callable, wait: Callable) -> float:
-    """The median of a few rounds; a round is as many calls as take 20 ms, and ends when the GPU has finished."""
-
-    def one_round(calls):
-        for _ in range(calls):
-            function()
-        wait()
-
-    one_round(2)
-    calls = max(1, int(0.02 / machine.seconds(lambda: one_round(1))))
-    return statistics.median(machine.seconds(lambda: one_round(calls)) for _ in range(ROUNDS)) / calls
 
 
 def inputs(job: str, sizes: tuple[int, ...], dtype: str) -> list:
@@ -87,9 +72,9 @@ def measure(job: str, sizes: tuple[int, ...], sheet: str) -> dict[str, dict]:
             far = float(np.abs(found - wanted).max() / np.abs(wanted).max())
             if not far <= FARTHEST:
                 sys.exit(f"{name} is wrong: its result is {far:.1e} from the library's")
-            took = seconds(lambda name=name, given=given: ladder.run(name, *given), gpu.synchronize)
+            took = machine.median_seconds(lambda name=name, given=given: ladder.run(name, *given), gpu.synchronize)
             rows[name] = row(name, took, sheet, named)
-        took = seconds(beside, gpu.synchronize)
+        took = machine.median_seconds(beside, gpu.synchronize)
         share = ladder.costs(names[0], **named).operations / took / ladder.MACHINES[sheet].peak[dtype]
         rows[f"{job} by the library, {dtype}"] = {"ms": 1e3 * took, "of peak": share}
     return rows

@@ -1,5 +1,6 @@
 """What every benchmark needs: fair timing, the machine in words, a table, and a JSON file in `results/`."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import importlib.util
@@ -10,8 +11,9 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -151,6 +153,32 @@ def seconds(function: Callable, calls: int = 1) -> float:
     for _ in range(calls):
         function()
     return (time.perf_counter() - started) / calls
+
+
+def median_seconds(function: Callable, wait: Callable, least: float = 0.02, rounds: int = 7) -> float:
+    """The median of a few rounds; a round is as many calls as take `least` s, and ends when the device is done."""
+
+    def one_round(calls):
+        for _ in range(calls):
+            function()
+        wait()
+
+    one_round(2)
+    calls = max(1, int(least / seconds(lambda: one_round(1))))
+    return statistics.median(seconds(lambda: one_round(calls)) for _ in range(rounds)) / calls
+
+
+@contextlib.contextmanager
+def replaced(places: dict[tuple[Any, str], Any]) -> Iterator[None]:
+    """Inside, attributes have other values. places: {(owner, name of the attribute): value}"""
+    before = {place: getattr(*place) for place in places}
+    try:
+        for place, value in places.items():
+            setattr(*place, value)
+        yield
+    finally:
+        for place, value in before.items():
+            setattr(*place, value)
 
 
 class Apart:

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import functools
 import gc
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -109,17 +108,8 @@ class Bench:
         return gpu.cupy.cuda.get_elapsed_time(first, last) / 1e3 if self.on_gpu else last - first
 
     def seconds(self, function: Callable, wait: Callable | None = None, least: float = 0.02, rounds: int = ROUNDS):
-        """The median of a few rounds; a round is as many calls as take `least` s, and ends when the device is done."""
-        wait = wait or self.wait
-
-        def one_round(calls):
-            for _ in range(calls):
-                function()
-            wait()
-
-        one_round(2)
-        calls = max(1, int(least / machine.seconds(lambda: one_round(1))))
-        return statistics.median(machine.seconds(lambda: one_round(calls)) for _ in range(rounds)) / calls
+        """The median time of a call, as `machine.median_seconds` measures it."""
+        return machine.median_seconds(function, wait or self.wait, least, rounds)
 
     # ------------------------------------------------------------------------------------------------------- arrays
 

@@ -82,13 +82,8 @@ def marked(bench: Bench, marks: list[tuple]) -> Iterator[None]:
 
         return call
 
-    try:
-        for name, function in before.items():
-            setattr(ops, name, with_marks(name, function))
+    with machine.replaced({(ops, name): with_marks(name, function) for name, function in before.items()}):
         yield
-    finally:
-        for name, function in before.items():
-            setattr(ops, name, function)
 
 
 def _share_out(bench: Bench, precision: str, marks: list[tuple], whole: float) -> None:

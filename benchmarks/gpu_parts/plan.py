@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 PREDICTED = (
-    "Predicted, not yet measured on a GPU: 33 to 36 ms for a step of GPT-2 small, 16 texts of 1024 tokens, in "
+    "Predicted, not yet measured on a GPU: 32 to 33 ms for a step of GPT-2 small, 16 texts of 1024 tokens, in "
     "bfloat16 on an H200.\nMatrix products 20, attention 7 to 8, LayerNorms 0.75, residual sums 0.85, loss and head "
     "1.6, embeddings 0.3,\nclipping and Adam 1.1 to 1.3, gaps 0.5. Compare them with the rows of the part `phases`."
 )

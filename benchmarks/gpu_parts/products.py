@@ -22,12 +22,13 @@ from gpu_parts.bench import Bench
 from minigpt.device import gpu
 from minigpt.device.arrays import array_module, named_dtype
 from minigpt.models.gpt2 import GPT2
+from minigpt.ops.cuda import algorithms as timed
 from minigpt.ops.cuda import cublaslt, kernels
 from minigpt.ops.cuda import products as library
 from minigpt.ops.cuda.cublaslt import Epilogue
 
-ALGORITHMS = 8
-LIBRARY, ANY = 2, 7  # masks of CUBLASLT_REDUCTION_SCHEME_...: sums in the compute type, and every scheme
+ALGORITHMS = timed.OFFERED
+LIBRARY, ANY = cublaslt.CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 7  # masks of ways to sum; 7 is every one
 ROWS = 4096  # of logits at once
 
 
@@ -201,20 +202,12 @@ def algorithms(product: Product, count: int, mask: int) -> Iterator[Callable[[],
 
 
 def _offered(plan, matrices, count: int, mask: int) -> list:
-    """The algorithms that the heuristic offers for a plan."""
-    scheme = {cublaslt.CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: ctypes.c_uint32(mask)}
+    """At most `count` of the algorithms that the heuristic offers for a plan."""
     preference = cublaslt._preference(*matrices[:3])
+    scheme = {cublaslt.CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: ctypes.c_uint32(mask)}
     cublaslt._set("MatmulPreference", preference, scheme)
-    layout_a, layout_b, layout_d = plan.layouts
-    found, number = (cublaslt.Heuristic * count)(), ctypes.c_int()
-    refused = cublaslt._call(
-        "MatmulAlgoGetHeuristic", plan.handle, plan.description, layout_a, layout_b, layout_d, layout_d, preference,
-        count, ctypes.byref(found), ctypes.byref(number),
-        refusals=(cublaslt.CUBLAS_STATUS_NOT_SUPPORTED, cublaslt.CUBLAS_STATUS_INVALID_VALUE),
-    )  # fmt: skip
-    if refused:
-        return []
-    return [ctypes.byref(found[i]) for i in range(number.value) if not found[i].state]
+    offered = cublaslt._offered(plan.handle, plan.description, plan.layouts, preference)
+    return [ctypes.byref(found) for found in offered[:count]]
 
 
 @contextlib.contextmanager
@@ -228,19 +221,16 @@ def stand_in() -> Iterator[None]:
     places = {
         (kernels, "address"): cuda_on_cpu.address,
         (cublaslt, "_load"): lambda: played,
+        (cublaslt, "plans"): {},
         (gpu, "current_stream"): lambda: (0, cublaslt_on_cpu.STREAM),
     }
-    before = {place: getattr(*place) for place in places}
     caches = [function for function in vars(cublaslt).values() if hasattr(function, "cache_clear")]
     try:
         for cache in caches:
             cache.cache_clear()
-        for place, value in places.items():
-            setattr(*place, value)
-        yield
+        with machine.replaced(places):
+            yield
     finally:
-        for place, value in before.items():
-            setattr(*place, value)
         for cache in caches:
             cache.cache_clear()
         sys.path.remove(str(machine.ROOT / "tests"))

@@ -218,32 +218,45 @@ def recorded(bench: Bench) -> None:
 
 
 def decode(bench: Bench) -> None:
-    """A token of greedy decoding, after the first ones: several texts, short and long prompts, recorded and not.
+    """Greedy decoding: a token, recorded and not; and whole calls beside transformers."""
+    model = bench.model(bench.config(initializer_range=0.2))
+    new = 8 if bench.quick else 64
+    _tokens(bench, model, new)
+    _whole_calls(bench, model, new)
 
-    And whole calls, the prompt included, beside those of transformers with the same weights, where it is installed.
+
+def _tokens(bench: Bench, model: GPT2, new: int) -> None:
+    """A token after the first ones: several texts, short and long prompts.
+
     The floor is one reading of what a token needs: every weight, and the keys and values of all tokens before.
     """
-    config = bench.config(initializer_range=0.2)
-    model = bench.model(config)
-    new = 8 if bench.quick else 64
+    config = model.config
     weights = sum(p.data.nbytes for p in model.parameters())
     of_a_token = 2 * config.n_layer * config.n_embd * 4  # bytes of its keys and values
     for batch, length in itertools.product((1, 4, 8), (4,) if bench.quick else (16, 896)):
-        ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, length))
+        ids = _prompts(config, batch, length)
         floor = (weights + batch * (length + new // 2) * of_a_token) / bench.bandwidth
-        texts = f"decoding, {batch} text{'s' * (batch > 1)} after {length} tokens"
         for how, least in RECORDED.items() if bench.on_gpu else [("launch by launch", 0)]:
             seconds = _of_a_token(model, ids, new, least)
             row = {"floor": floor, "of floor": floor / seconds, "tokens/s": batch / seconds}
-            bench.note(f"{texts}, {how}", seconds=seconds, **row)
+            bench.note(f"decoding, {batch} after {length} tokens, {how}", seconds=seconds, **row)
+
+
+def _whole_calls(bench: Bench, model: GPT2, new: int) -> None:
+    """Whole calls, the prompt included, beside those of transformers with the same weights, where it is installed."""
     for batch in (1, 8):
-        ids = np.random.default_rng(0).integers(config.vocab_size, size=(batch, 16 if bench.on_gpu else 4))
+        ids = _prompts(model.config, batch, 4 if bench.quick else 16)
         ours = bench.seconds(lambda ids=ids: model.generate(ids, new, temperature=0), rounds=3)
         row = {}
         theirs = _of_transformers(bench, model, ids, new)
         if theirs is not None:
-            row = {"transformers": theirs, OTHERS_WRITE: theirs / ours}
-        bench.note(f"decoding, {batch} text{'s' * (batch > 1)}, a whole call", seconds=ours, **row)
+            row = {"transformers seconds": theirs, OTHERS_WRITE: theirs / ours}
+        bench.note(f"decoding, {batch}, a whole call", seconds=ours, **row)
+
+
+def _prompts(config: GPT2.Config, batch: int, length: int) -> np.ndarray:
+    """Random ids (batch, length)."""
+    return np.random.default_rng(0).integers(config.vocab_size, size=(batch, length))
 
 
 def _of_a_token(model: GPT2, ids: np.ndarray, new: int, least: int) -> float:

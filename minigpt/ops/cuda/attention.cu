@@ -21,25 +21,6 @@
 #include "heads.cuh"
 #include "squares.cuh"
 
-#define HIDDEN wide(__uint_as_float(0xFF800000u))  // minus infinity: the score of a key that the query does not see
-
-// The mask or bias of one head, a part of an array (B or 1, NH or 1, T or 1, S or 1). An axis of length 1 is broadcast, as
-// in NumPy. axes has a bit for each axis that is not: 8 for B, 4 for NH, 2 for T, 1 for S. at is null where there is none.
-template <class Number> struct MaskOrBias {
-    const Number* at;
-    int query_stride, key_stride;  // from a query, or a key, to the next one
-    __device__ MaskOrBias(const Number* all, int axes, const Heads& heads) {
-        key_stride = axes & 1 ? 1 : 0;
-        query_stride = axes & 2 ? (axes & 1 ? heads.keys : 1) : 0;
-        long long size = (axes & 1 ? heads.keys : 1) * (long long)(axes & 2 ? heads.length : 1);
-        long long head_stride = axes & 4 ? size : 0;
-        size *= axes & 4 ? heads.n_head : 1;
-        long long batch_stride = axes & 8 ? size : 0;
-        at = all ? all + heads.head * head_stride + heads.batch * batch_stride : all;
-    }
-    __device__ Number operator()(int i, int j) const { return at[(long long)i * query_stride + j * key_stride]; }
-};
-
 // Which keys a query sees (i is a query, j a key), what is added to their scores, and so which tiles are visited.
 struct Rules {
     bool causal;  // a query sees the keys up to its own position

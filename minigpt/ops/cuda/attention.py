@@ -69,7 +69,7 @@ def self_attention_forward(
     Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
     these the backward pass computes the probabilities of a tile again.
     """
-    qkv = _aligned(qkv)
+    qkv = kernels.aligned(qkv)
     size = qkv.shape[2] // 3 // n_head
     rules = _rules(n_head, mask is None, mask, bias, scale, size, rate, key)
     if past is not None:
@@ -112,8 +112,8 @@ def cross_attention_forward(
     q, kv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, grad=True
 ):  # fmt: skip
     """q (B,T,C), kv (B,S,2C), [bias (B,NH,T,S)] -> out (B,T,C)"""
-    q = _aligned(q)
-    kv = _aligned(kv)
+    q = kernels.aligned(q)
+    kv = kernels.aligned(kv)
     size = q.shape[2] // n_head
     rules = _rules(n_head, False, mask, bias, scale, size, rate, key)
     out, lse = _forward(q, kv, rules)
@@ -144,7 +144,7 @@ def _backward(dq, dkv, dout, out, lse, q, kv, rules):
     """Fills dq and dkv; returns dbias, with four axes, or None."""
     xp = array_module(q)
     b, t, _, s = _sizes(q, kv)
-    dout = _aligned(dout)
+    dout = kernels.aligned(dout)
     delta = xp.empty_like(lse)
     ds = None
     if rules.bias is not None:
@@ -316,9 +316,3 @@ def _sum_to(ds, bias):
     if bias.shape[3] == 1:
         ds = ds.sum(axis=3, keepdims=True)
     return ds.astype(bias.dtype, copy=False)
-
-
-def _aligned(array):
-    """In one piece, and from a multiple of 16 bytes on: attention_mma.cu reads 16 bytes at once."""
-    array = array_module(array).ascontiguousarray(array)
-    return array.copy() if kernels.address(array) % 16 else array

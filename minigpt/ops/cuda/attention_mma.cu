@@ -24,7 +24,7 @@
 // Predicted, not yet measured on a GPU (GPT-2 small: B 16, T 1024, 12 heads, 12 layers; 132 multiprocessors at an assumed
 // 1.76 GHz, which read 3.0e13 bytes of shared memory a second). There are 1.28e9 scores, if the tiles on the diagonal are
 // counted in full. A forward pass reads shared memory for 0.87 ms with 16 rows, and for 0.43 ms with 32. Its products take
-// 0.56 ms on the tensor cores. So it is bound by shared memory with 16 rows, and by its products with 32. In the same way
+// 0.55 ms on the tensor cores, if mma reaches 63 % of their peak (assumed, as in ladder/predictions.py). So it is bound by shared memory with 16 rows, and by its products with 32. In the same way
 // attention_backward_q falls from 1.16 to 0.80 ms. Together 0.7 ms less in each training step. attention_backward_kv
 // (1.49 ms) keeps 16 rows. It holds four matrices in registers: with 32 rows of HEAD 64 these are 192 of the 255 registers
 // that a thread can have, and the scores of a chunk 32 more. The compiler would have to keep some of them in memory.

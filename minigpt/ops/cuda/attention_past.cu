@@ -19,7 +19,6 @@
 const int GROUPS = THREADS / LANES;  // of a block; the LANES threads of a group are neighbours in one warp
 const int PART = KEYS * GROUPS;  // keys of a block
 const int PARTIAL = HEAD + 2;  // numbers that are kept for a set of keys: see Partial
-#define HIDDEN wide(__uint_as_float(0xFF800000u))  // minus infinity: the score of a key that the query does not see
 
 // A softmax over a set of keys, not yet divided by its sum. With e_j = exp(score_j - largest):
 //     o[d] = sum_j e_j v_j[d],   sum = sum_j e_j,   largest = the largest score
@@ -41,22 +40,6 @@ __device__ inline Partial join(const wide* sets, int n, int d) {
     }
     return all;
 }
-
-// The mask or bias of one query, a part of an array (B or 1, NH or 1, T or 1, P + T or 1). An axis of length 1 is broadcast,
-// as in NumPy. axes has a bit for each axis that is not: 8 for B, 4 for NH, 2 for T, 1 for the keys.
-template <class Number> struct MaskOrBias {
-    const Number* at;  // null: there is no mask or bias
-    int key_stride;  // from a key to the next one
-    __device__ MaskOrBias(const Number* all, int axes, const Heads& heads, int query) {
-        key_stride = axes & 1 ? 1 : 0;
-        long long size = axes & 1 ? heads.keys : 1, offset = 0;  // size: of the axes so far; offset: where the query begins
-        if (axes & 2) offset += query * size, size *= heads.length;
-        if (axes & 4) offset += heads.head * size, size *= heads.n_head;
-        if (axes & 8) offset += heads.batch * size;
-        at = all ? all + offset : all;
-    }
-    __device__ Number operator()(int key) const { return at[(long long)key * key_stride]; }
-};
 
 // The part of one query, key or value that one lane reads: packs lane, lane + LANES, ... of its row.
 struct Piece {
@@ -107,7 +90,7 @@ extern "C" __global__ void past_parts(
 #pragma unroll
     for (int n = 0; n < KEYS; n++) {
         int j = first + n * GROUPS + group;
-        seen[n] = j < end && (!mask || mask_of(offset + j));
+        seen[n] = j < end && (!mask || mask_of(0, offset + j));
         keys[n].load(seen[n] ? k + j * stride : nullptr, lane);
         values[n].load(seen[n] ? v + j * stride : nullptr, lane);
     }
@@ -121,7 +104,7 @@ extern "C" __global__ void past_parts(
         for (int apart = LANES / 2; apart > 0; apart /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, apart);
         dot *= scale;
         int j = first + n * GROUPS + group;
-        if (seen[n] && bias) dot += wide(bias_of(offset + j));
+        if (seen[n] && bias) dot += wide(bias_of(0, offset + j));
         score[n] = seen[n] ? dot : HIDDEN;
         largest = maximum(largest, score[n]);
     }

@@ -5,7 +5,7 @@
 //     PACK   how many numbers a thread reads or writes at once: 16 bytes of real, or 1 where arrays do not allow that.
 
 const int WARP = 32;  // threads that mostly run in step and can read each other's registers
-#define LOWEST wide(-3.4e38)  // about the smallest float: where the search for a largest number begins
+#define LOWEST wide(-3.4e38)  // about the lowest float: where the search for a largest number begins
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 
 // PACK neighbouring numbers. A read from memory takes long, but many reads can be under way at once: so each thread reads

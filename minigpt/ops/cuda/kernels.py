@@ -209,6 +209,12 @@ def address(array) -> int:
     return array.data.ptr
 
 
+def aligned(array: Array) -> Array:
+    """In one piece, and from a multiple of 16 bytes on, as kernels need it that read 16 bytes at once."""
+    array = arrays.array_module(array).ascontiguousarray(array)
+    return array.copy() if address(array) % 16 else array
+
+
 def _real_of(arguments) -> str:
     """The name of the dtype that a source is compiled for."""
     first = None

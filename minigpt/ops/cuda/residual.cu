@@ -9,8 +9,8 @@
 //
 // A LayerNorm follows the sum (in the backward pass it comes first): one kernel could do both. It would read and write 4
 // arrays instead of 5 forward, and 4 instead of 6 backward, of 25 MB each (16,384 tokens of GPT-2 small in bfloat16). For 24
-// sums, at 4.3 TB/s, that is 0.4 ms of a step of about 33 (predicted, not yet measured; less where the cache still
-// holds the sum). But such an operation has two results, the sum and the normalised sum, and its backward takes two
+// sums, at 4.3 TB/s (90 % of an H200's data sheet), that is 0.4 ms of a step of about 33 (predicted, not yet measured; less
+// where the cache still holds the sum). But such an operation has two results, the sum and the normalised sum, and its backward takes two
 // gradients; and half of the sums are normalised only in the next block. The forward and backward of a block, which say
 // x + f(x) and its gradient line by line, are worth more to a reader.
 extern "C" __global__ void add(real* out, const real* x, const real* y, long long n) {

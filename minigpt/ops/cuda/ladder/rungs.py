@@ -109,7 +109,7 @@ def run(name: str, *inputs: Array, **chosen: int) -> Array:
     """
     rung = RUNGS[name] if name in RUNGS else _unknown(name)
     _check(name, rung, inputs)
-    inputs = [_aligned(array) for array in inputs]
+    inputs = [kernels.aligned(array) for array in inputs]
     xp = arrays.array_module(inputs[0])
     if rung.job == "product":
         (rows, inner), columns = inputs[0].shape, inputs[1].shape[1]
@@ -174,9 +174,3 @@ def _check(name, rung, inputs):
     size = shapes[0][2]
     if not 0 < size <= LARGEST_HEAD or size % step:
         raise InputError(f"{name} takes heads of at most {LARGEST_HEAD} numbers, a multiple of {step}, not of {size}")
-
-
-def _aligned(array):
-    """In one piece, from a multiple of 16 bytes on, copied if it is not: tensor cores' rungs read 16 bytes at once."""
-    array = arrays.array_module(array).ascontiguousarray(array)
-    return array.copy() if kernels.address(array) % 16 else array
