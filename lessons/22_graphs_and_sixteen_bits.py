@@ -242,8 +242,10 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 # Only launches are saved. The GPU still runs every kernel. For GPT-2 small on a T4 we expect no
 # gain from a graph: by lesson 20's count the arithmetic alone takes longer than all launches. With
 # a faster GPU this changes. The tensor cores (lesson 21) of an H100 make up to 989 trillion
-# operations per second in bfloat16. Python takes 7 to 11 ms to launch a step of GPT-2 small
-# (measured on a processor, for this project's code). How long would the H100 take at half its peak?
+# operations per second in bfloat16. We assume that Python takes 7 to 11 ms to launch a step of
+# GPT-2 small. (`benchmarks/host_cost.py` measures it with stand-ins for the GPU: 25 ms for a
+# smaller model of 12 blocks, where others used both cores too.) How long would the H100 take at
+# half its peak?
 
 # %%
 of_a_token = costs.flops_per_token(GPT2, GPT2Config(**SIZES["small"]))[1]
@@ -270,9 +272,9 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 # targets changes from batch to batch. A graph keeps its memory (rule 1). Where there is too little
 # of it, a warning says so, and the kernels are launched one by one.
 #
-# A model that writes 16 tokens or more is recorded too. For this every token must be the same work:
-# the past (lesson 17) has all its room from the start, and how much of it is filled is a number in
-# memory, from which a mask is computed.
+# A model that writes at least 16 tokens after the first one is recorded too. For this every token
+# must be the same work: the past (lesson 17) has all its room from the start, and how much of it is
+# filled is a number in memory, from which a mask is computed.
 #
 # The replay:
 #

@@ -52,7 +52,7 @@ class Nccl:
     def __init__(self):
         self.slots = {}
         self.process = Process()
-        self.asked = lambda stream: None  # a test may look at the stream of each sum
+        self.watch = lambda stream: None  # a test may look at the stream of each sum
         self.NcclCommunicator = lambda size, name, rank: Communicator(self, size, name, rank)
 
     def get_unique_id(self) -> str:
@@ -97,7 +97,7 @@ class Communicator:
         """In the order of ncclAllReduce's arguments."""
         assert operation == "sum"
         process = self.nccl.process
-        self.nccl.asked(stream)
+        self.nccl.watch(stream)
         process.log.append((count, kind, stream, send, receive))
         process.wanted.append((self, send, receive, count, kind))
         if process.depth == 0:

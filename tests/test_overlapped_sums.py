@@ -43,13 +43,13 @@ def streams(nccl, constants) -> Streams:
     gpu.cupy.cuda.Event = Event
     gpu.cupy.cuda.get_current_stream = made.get
 
-    def asked(ptr: int) -> None:
+    def watch(ptr: int) -> None:
         stream = made.get()
         assert stream.ptr == ptr, "it is sent on another stream than the current one"
         assert stream.done[1] == made.current[0].done[1], "a sum may begin before its gradients are computed"
         stream.work()
 
-    nccl.asked = asked
+    nccl.watch = watch
     return made
 
 
@@ -246,7 +246,7 @@ def test_after_a_step_that_failed(arrivals, nccl, streams):
 
 
 def test_after_a_bucket_that_could_not_be_sent_there_is_no_other_step(nccl, streams):
-    """Some of its sums may have been asked for."""
+    """Some of its sums may have begun."""
 
     def run(one):
         parameters = parameters_of_a_model()

@@ -30,7 +30,7 @@ class SumsOfThreads:
 
     def install(self, put) -> None:
         """put: pytest's monkeypatch."""
-        put.setattr(Ranks, "nccl", lambda one: lambda arrays: self.ask(one, arrays))
+        put.setattr(Ranks, "nccl", lambda one: lambda arrays: self.sum(one, arrays))
         put.setattr(gpu, "second_stream", lambda: None)
         put.setattr(gpu, "on_stream", lambda stream: contextlib.nullcontext())
         put.setattr(gpu, "wait_for", lambda stream: self.make())
@@ -38,24 +38,24 @@ class SumsOfThreads:
         finish = OverlappedSums._finish
         put.setattr(OverlappedSums, "_finish", lambda sums: self.sent_early.append(sums.sent) or finish(sums))
 
-    def ask(self, one: Ranks, arrays: list) -> None:
+    def sum(self, one: Ranks, arrays: list) -> None:
         """Sum these arrays, now or later."""
-        self.asked().append((one, arrays))
+        self.pending().append((one, arrays))
         if not self.late:
             self.make()
 
-    def asked(self) -> list:
-        """What this process has asked for and not got."""
+    def pending(self) -> list:
+        """The sums of this process that are not made yet."""
         if not hasattr(self.waiting, "sums"):
             self.waiting.sums = []
         return self.waiting.sums
 
     def make(self) -> None:
-        """The sums that were asked for."""
-        for one, arrays in self.asked():
+        """Make the sums that are pending."""
+        for one, arrays in self.pending():
             for array in arrays:
                 array[...] = one._all_reduce(array)
-        self.asked().clear()
+        self.pending().clear()
 
 
 def weights(text: str, folder, **changes) -> list[bytes]:

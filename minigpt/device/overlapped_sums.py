@@ -9,9 +9,9 @@ Three things must hold, whatever happens:
 
 The same sums. `Ranks.sum` sends the same buckets, so that the sums have the same bits with and without overlap.
 
-No process waits for ever. NCCL begins a sum when all processes have asked for it, and takes sums in the sequence in
-which each process asks. So the buckets, and their sequence, are fixed after the first step; they do not depend on which
-gradient comes first. What does not fit them raises an error, which ends the run in all processes.
+No process waits for ever. NCCL begins a sum when all processes have called it, and takes sums in the sequence in
+which each process has called them. So the buckets, and their sequence, are fixed after the first step; they do not
+depend on which gradient comes first. What does not fit them raises an error, which ends the run in all processes.
 
 No memory is used again too early. CuPy gives the memory of a freed array to the next one of the same stream, and knows
 nothing of a second stream that still reads it. So a gradient that was sent is held until the first stream waits for

@@ -1,12 +1,14 @@
 """The step of a model that generates text: it reads one more token of each text, and gives the logits of the next one.
 
-For a single token the GPU has less work than Python. GPT-2 small launches about 150 kernels for it: that takes Python
-some milliseconds. To read all weights takes a GPU about a tenth of one millisecond. So on a GPU the step is
-recorded as a CUDA graph, and repeated by one launch for each token. A graph repeats the same work on the same memory.
+For a single token a fast GPU has less work than Python. GPT-2 small makes about 150 launches for it, products included
+(counted: benchmarks/host_cost.py). That takes Python some milliseconds. To read all weights would take an H200 a tenth
+of a millisecond (computed from its data sheet). So on a GPU the step is recorded as a CUDA graph, and repeated by one
+launch for each token. A graph repeats the same work on the same memory.
 So the past has its whole capacity from the start. How much of it is filled is a number on the GPU: a mask and the new
 positions are computed from it.
 """
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +18,7 @@ from minigpt.models.mixed_precision import without_copies
 from minigpt.nn import Past
 from minigpt.ops.cuda.cuda_graph import Recorded
 
-LEAST = 16  # tokens: for fewer a step is not recorded, since recording takes as long as several steps
+LEAST = 16  # tokens after the first: for fewer a step is not recorded, since that takes as long as several steps
 
 
 def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
@@ -51,10 +53,8 @@ class RecordedStep:
         length = self.past[0].length
         if length == 0 or ids.shape[1] > 1:
             return self.plain(ids)
-        if self.repeated.graph is None:
-            with self.model.exact():  # a graph keeps the addresses of the weights
-                logits = self.repeated(ids, np.array([length]))
-        else:
+        is_recorded_now = self.repeated.graph is None  # a graph keeps the addresses of the weights
+        with self.model.exact() if is_recorded_now else contextlib.nullcontext():
             logits = self.repeated(ids, np.array([length]))
         for one in self.past:
             one.length = length + 1

@@ -1,6 +1,7 @@
 """From logits to a token: temperature, top-k, nucleus, one draw. The same lines on every device.
 
-Logits on a GPU stay there: only the tokens that were drawn are copied to the processor.
+Logits on a GPU stay there: only the tokens that were drawn, and the largest logit of each row, are copied to the
+processor.
 """
 
 import numpy as np
@@ -25,7 +26,7 @@ def next_tokens(
     The steps of GPT-2's own sampler: divide by the temperature, keep the top_k, keep the nucleus, draw. The draw is the
     first token at which the cumulative probability exceeds the uniform number. temperature=0 is greedy: the likeliest
     token, without a draw. Raises InputError for options outside their range and for arrays of another shape,
-    and its subclass NotFinite for logits that hold NaN.
+    and its subclass NotFinite for logits that hold NaN, or infinity in place of a largest number.
 
     On a GPU all kernels are launched before the program waits for a result. Sums are added in another sequence there: a
     uniform number within a rounding error of the edge between two tokens may draw the other one.

@@ -32,8 +32,7 @@ class Job:
     where windows of train, and of valid, begin if `options.align` is set. logged: the step of the last line of
     loss.csv. losses: those of the updates since then. told_plateau: has the run said that it rests (`plateau`)?
     stopped_by: the number of the signal that ended the work. recorded: forward and backward of a step, where a GPU can
-    repeat them. sums: of the gradients of several GPUs, made during
-    the backward pass.
+    repeat them. sums: of the gradients of several GPUs, made during the backward pass.
     """
 
     options: PretrainOptions

@@ -26,9 +26,9 @@ from minigpt.nn.schedules import warmup_cosine, warmup_cosine_floor
 from minigpt.ops.cuda.cuda_graph import Recorded
 from minigpt.ops.random_keys import Key
 
-# A step is recorded as a CUDA graph if each of its parts has at most so many operations. Python takes about 7 to 11 ms
-# to launch a part of 12 blocks (measured on a processor). In that time an H100 makes 3 to 6e12 operations in bfloat16
-# at half of its peak (predicted). Parts of up to about twice as many operations are recorded too: where Python is only
+# A step is recorded as a CUDA graph if each of its parts has fewer operations than this. We assume that Python takes 7
+# to 11 ms to launch a part of 12 blocks. In that time an H100 makes 3 to 6e12 operations in bfloat16 at half of its
+# peak (predicted). Parts of up to about twice as many operations are recorded too: where Python is only
 # a little faster than the GPU, the GPU waits whenever Python does.
 SMALL = 1e13
 
@@ -126,7 +126,7 @@ def _gradients(job: Job, batch: Batch, rows: slice, n_targets: int, key: Key | N
 
 
 def _is_recorded(job: Job, batch: Batch) -> bool:
-    """On a GPU: is a step always the same work, and so little that its launches take longer than the work itself?
+    """On a GPU: is a step always the same work, and so little that the GPU may wait for its launches?
 
     Numbers are recorded as they are: so every batch must have the same number of targets.
     """
