@@ -243,9 +243,9 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 # gain from a graph: by lesson 20's count the arithmetic alone takes longer than all launches. With
 # a faster GPU this changes. The tensor cores (lesson 21) of an H100 make up to 989 trillion
 # operations per second in bfloat16. We assume that Python takes 7 to 11 ms to launch a step of
-# GPT-2 small. (`benchmarks/host_cost.py` measures it with stand-ins for the GPU: 25 ms for a
-# smaller model of 12 blocks, where others used both cores too.) How long would the H100 take at
-# half its peak?
+# GPT-2 small. (`benchmarks/host_cost.py` measures it with stand-ins for the GPU, which check what
+# they are given: 24 ms for a smaller model of 12 blocks.) How long would the H100 take at half its
+# peak?
 
 # %%
 of_a_token = costs.flops_per_token(GPT2, GPT2Config(**SIZES["small"]))[1]
