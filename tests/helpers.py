@@ -5,15 +5,17 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from minigpt import GPT1, GPT2
+from minigpt.device import gpu
 from minigpt.device.arrays import named_dtype, to_numpy
 from minigpt.jobs.pretrain import step
 from minigpt.ops.cases import KEY
 
 __all__ = [
-    "KEY", "Repeated", "arrays_in", "as_tuple", "batch", "error", "floats_in", "repeat_steps", "same", "small_gpt1",
-    "small_gpt2", "snapshot", "spilled", "tolerance",
+    "KEY", "Repeated", "arrays_in", "as_tuple", "batch", "compiled_by_nvrtc", "error", "floats_in", "played_or_cuda",
+    "repeat_steps", "same", "small_gpt1", "small_gpt2", "snapshot", "spilled", "tolerance",
 ]  # fmt: skip
 
 
@@ -130,3 +132,35 @@ def is_rounded(parameter) -> bool:
     if parameter.always_wide:
         return parameter.low is None
     return same([parameter.low], [parameter.data.astype(named_dtype("bfloat16"))])
+
+
+def played_or_cuda(request) -> str:
+    """For a fixture with the parameters "played" and "cuda": the device of the arrays of a test.
+
+    "cpu", where the kernels are played on a processor, or "cuda". Where there is no GPU for that, the test is skipped.
+    """
+    pytest.importorskip("ml_dtypes")
+    if request.param == "played":
+        request.getfixturevalue("kernels_on_cpu")
+        return "cpu"
+    problem = gpu.cuda_problem()
+    if problem:
+        pytest.skip(f"no GPU: {problem}")
+    return "cuda"
+
+
+def compiled_by_nvrtc(text: str, name: str, architecture: str) -> bytes:
+    """What NVRTC makes of a source, with CuPy's options. Needs no driver; without NVRTC the test is skipped."""
+    pytest.importorskip("cupy")
+    from cupy.cuda import nvrtc
+
+    try:
+        nvrtc.getVersion()
+    except Exception as problem:
+        pytest.skip(f"CuPy finds no NVRTC: {str(problem).splitlines()[0]}")
+    program = nvrtc.createProgram(text, name, [], [])
+    try:
+        nvrtc.compileProgram(program, ("-std=c++14", "-ftz=true", f"-arch={architecture}"))
+    except nvrtc.NVRTCError as error:
+        pytest.fail(f"{name}, {architecture}: {error}\n{nvrtc.getProgramLog(program)}")
+    return nvrtc.getPTX(program)

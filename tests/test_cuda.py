@@ -14,7 +14,19 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from constants import value
-from helpers import KEY, as_tuple, batch, error, is_rounded, same, small_gpt1, small_gpt2, snapshot, spilled
+from helpers import (
+    KEY,
+    as_tuple,
+    batch,
+    compiled_by_nvrtc,
+    error,
+    is_rounded,
+    same,
+    small_gpt1,
+    small_gpt2,
+    snapshot,
+    spilled,
+)
 
 import minigpt
 from minigpt import ops
@@ -917,21 +929,9 @@ def test_the_losses_of_a_student_find_room(file, dtype, tmp_path):
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvrtc_compiles(file):
     """What CuPy compiles with. It needs no driver."""
-    pytest.importorskip("cupy")
-    from cupy.cuda import nvrtc
-
-    try:
-        nvrtc.getVersion()
-    except Exception as error:
-        pytest.skip(f"CuPy finds no NVRTC: {str(error).splitlines()[0]}")
     for text in sources(file):
         for architecture in architectures(file):
-            program = nvrtc.createProgram(text, f"{file}.cu", [], [])
-            try:
-                nvrtc.compileProgram(program, ("-std=c++14", "-ftz=true", f"-arch={architecture}"))  # as CuPy does
-            except nvrtc.NVRTCError as error:
-                pytest.fail(f"{architecture}: {error}\n{nvrtc.getProgramLog(program)}")
-            assert nvrtc.getPTX(program)
+            assert compiled_by_nvrtc(text, f"{file}.cu", architecture)
 
 
 @pytest.mark.cupy

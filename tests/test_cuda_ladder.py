@@ -10,9 +10,8 @@ import subprocess
 import cuda_on_cpu
 import numpy as np
 import pytest
-from helpers import error, same
+from helpers import compiled_by_nvrtc, error, played_or_cuda, same
 
-from minigpt.device import gpu
 from minigpt.device.arrays import named_dtype, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.ops.cuda import kernels, ladder
@@ -46,14 +45,7 @@ def compiled():
 @pytest.fixture(params=["played", pytest.param("cuda", marks=pytest.mark.gpu)])
 def where(request) -> str:
     """The device of the arrays: "cpu", where the kernels are played, or "cuda"."""
-    pytest.importorskip("ml_dtypes")
-    if request.param == "played":
-        request.getfixturevalue("kernels_on_cpu")
-        return "cpu"
-    problem = gpu.cuda_problem()
-    if problem:
-        pytest.skip(f"no GPU: {problem}")
-    return "cuda"
+    return played_or_cuda(request)
 
 
 def numbers(*shape, dtype="float32", whole=False):
@@ -350,18 +342,7 @@ def test_a_file_compiles_as_it_stands(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ladder.RUNGS)
 def test_nvrtc_compiles(name):
-    pytest.importorskip("cupy")
-    from cupy.cuda import nvrtc
-
-    try:
-        nvrtc.getVersion()
-    except Exception as problem:
-        pytest.skip(f"CuPy finds no NVRTC: {str(problem).splitlines()[0]}")
-    program = nvrtc.createProgram(ladder.source(name), f"{name}.cu", [], [])
-    try:
-        nvrtc.compileProgram(program, ("-std=c++14", "-ftz=true", "-arch=sm_90"))
-    except nvrtc.NVRTCError as problem:
-        pytest.fail(f"{problem}\n{nvrtc.getProgramLog(program)}")
+    assert compiled_by_nvrtc(ladder.source(name), f"{name}.cu", "sm_90")
 
 
 # --- the small API ----------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 The layouts stand here once more, as NVIDIA's manual draws them, and not as mma.cuh or cuda_on_cpu.h compute them.
 """
 
+import functools
 import shutil
 
-import cuda_on_cpu
+import fragments_on_cpu
 import numpy as np
 import pytest
+from fragments_on_cpu import fragments, there_and_back, whole
 from helpers import KEY, error, same, spilled
 from test_cuda import assert_as_good_as_rounding, both_ways, in_bfloat16, normal
 
@@ -19,6 +21,7 @@ from minigpt.ops.cuda import attention, kernels
 from minigpt.ops.random_keys import Key
 
 pytestmark = pytest.mark.usefixtures("kernels_on_cpu", "bfloat16")
+run = functools.partial(fragments_on_cpu.run, "bfloat16")
 SIZES = 16, 64, 80, 128  # of a head
 LONGER = 15, 16, 33, 63, 64, 129, 140
 
@@ -29,19 +32,6 @@ def bfloat16():
     return named_dtype("bfloat16")
 
 
-def run(body, *arrays, threads=32, declared="real* out, const real* a, const real* b"):
-    """A kernel of one block, with mma.cuh before it."""
-    text = kernels.source("attention_mma", "bfloat16", HEAD=16)
-    text = text[: text.index("const int WARPS")] + f'extern "C" __global__ void f({declared}) {{ {body} }}'
-    cuda_on_cpu.Module(text).get_function("f")((1, 1, 1), (threads, 1, 1), arrays)
-    return arrays[0]
-
-
-def whole(*shape, dtype=np.float32):
-    """Small whole numbers, whose products and sums are exact."""
-    return np.random.default_rng(len(shape)).integers(-8, 8, shape).astype(dtype)
-
-
 # --- one product, and what brings numbers to it -----------------------------------------------------------------------
 
 # Which element the i-th number of a lane is: (row, column), in the order of a0 to a7, b0 to b3, c0 to c3.
@@ -49,11 +39,6 @@ A = [[(g + 8 * low, 2 * t + right + one) for right in (0, 8) for low in (0, 1) f
      for g in range(8) for t in range(4)]  # fmt: skip
 B = [[(2 * t + below + one, g) for below in (0, 8) for one in (0, 1)] for g in range(8) for t in range(4)]
 C = [[(g + 8 * low, 2 * t + one) for low in (0, 1) for one in (0, 1)] for g in range(8) for t in range(4)]
-
-
-def fragments(matrix, layout):
-    """(lanes, numbers of a lane)"""
-    return np.array([[matrix[place] for place in lane] for lane in layout])
 
 
 def test_the_layouts_hold_every_element_once():
@@ -98,19 +83,7 @@ def test_matrices_go_through_fragments(there, wanted, tiles, bfloat16):
     there, wanted = min(there, rows), min(wanted, rows)
     a, b = whole(rows, 48, dtype=bfloat16), whole(32, 48, dtype=bfloat16)
     a[there:] = np.nan
-    out = run(
-        f"""__shared__ __align__(16) real tile[32][48 + PIECE];
-            for (int n = threadIdx.x; n < 32 * 48; n += 32) tile[n / 48][n % 48] = b[n];
-            __syncwarp();
-            FragmentA a_[{tiles}][48 / DEPTH]; FragmentC s[{tiles}][4] = {{}}, c[{tiles}][6] = {{}};
-            load(a_, a, 48, there);
-            round_all(a_);
-            add_times_transposed(s, a_, tile);
-            add_times(c, s, tile);
-            store(out, 48, wanted, c, 2);""",
-        np.full((rows, 48), 7, bfloat16), a, b, np.int32(there), np.int32(wanted),
-        declared="real* out, const real* a, const real* b, int there, int wanted",
-    )  # fmt: skip
+    out = there_and_back("bfloat16", a, b, there, wanted)
     a[there:] = 0
     a, b = a.astype(np.float32), b.astype(np.float32)
     expected = 2 * (a @ b.T).astype(bfloat16).astype(np.float32) @ b

@@ -8,7 +8,7 @@ import functools
 
 import numpy as np
 import pytest
-from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
+from helpers import KEY, as_tuple, batch, error, played_or_cuda, same, small_gpt1, small_gpt2, snapshot
 from test_cuda import KERNEL_CASES, assert_case_as_good_as_rounding, both_ways, rounding
 from test_train import options, text
 
@@ -27,14 +27,7 @@ __all__ = ["text"]  # a fixture
 @pytest.fixture(params=[pytest.param("played", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)])
 def where(request) -> str:
     """The device of the arrays: "cpu", where the kernels are played, or "cuda"."""
-    pytest.importorskip("ml_dtypes")
-    if request.param == "played":
-        request.getfixturevalue("kernels_on_cpu")
-        return "cpu"
-    problem = gpu.cuda_problem()
-    if problem:
-        pytest.skip(f"no GPU: {problem}")
-    return "cuda"
+    return played_or_cuda(request)
 
 
 @pytest.fixture
