@@ -578,14 +578,15 @@ assert np.allclose(predicted, [bounds[1], bounds[8]]), "the library's prediction
 # NVIDIA's manual says which numbers these are. The color is the lane:
 
 # %%
-figure, panels = plot.plt.subplots(1, 3, figsize=(9.4, 4.6), width_ratios=(16, 8, 8))
+figure, panels = plot.plt.subplots(1, 3, figsize=(9.4, 5), width_ratios=(16, 8, 8))
+figure.suptitle("The lane that holds each number; those of lane 5 are bold")
 for axes, letter in zip(panels, "ABC", strict=True):
     layout = getattr(fragments, letter)
     owner = fragments.gather(np.broadcast_to(LANES[:, None], layout.rows.shape), layout)
     axes.imshow(owner, cmap="YlGnBu", vmin=0, vmax=60)
     for (row, column), lane in np.ndenumerate(owner):
         bold = "bold" if lane == 5 else "normal"
-        axes.text(column, row, str(lane), ha="center", va="center", fontsize=7, weight=bold)
+        axes.text(column, row, str(lane), ha="center", va="center", fontsize=9, weight=bold)
     axes.set(title=f"{letter.lower()} {layout.shape}", xticks=(), yticks=())
     axes.grid(visible=False)
 plot.save(figure, "21_fragments.png")
