@@ -3,9 +3,8 @@
 For a single token a fast GPU has less work than Python. GPT-2 small makes about 150 launches for it, products included
 (counted: benchmarks/host_cost.py). That takes Python some milliseconds. To read all weights would take an H200 a tenth
 of a millisecond (computed from its data sheet). So on a GPU the step is recorded as a CUDA graph, and repeated by one
-launch for each token. A graph repeats the same work on the same memory.
-So the past has its whole capacity from the start. How much of it is filled is a number on the GPU: a mask and the new
-positions are computed from it.
+launch for each token. A graph repeats the same work on the same memory. So the past has its whole capacity from the
+start. How much of it is filled is a number on the GPU: a mask and the new positions are computed from it.
 """
 
 import contextlib

@@ -125,7 +125,7 @@ class Attention(Module):
         if past is not None:
             b, t, _ = x.shape
             packed = qkv.reshape(b, t, 3, config.n_head, -1)
-            _, k, v = packed.transpose(2, 0, 3, 1, 4)
+            _, k, v = packed.transpose(2, 0, 3, 1, 4)  # each (B,NH,T,D)
             past.extend(k, v)
         return out, cache
 

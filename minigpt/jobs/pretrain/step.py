@@ -28,8 +28,8 @@ from minigpt.ops.random_keys import Key
 
 # A step is recorded as a CUDA graph if each of its parts has fewer operations than this. We assume that Python takes 7
 # to 11 ms to launch a part of 12 blocks. In that time an H100 makes 3 to 6e12 operations in bfloat16 at half of its
-# peak (predicted). Parts of up to about twice as many operations are recorded too: where Python is only
-# a little faster than the GPU, the GPU waits whenever Python does.
+# peak (predicted). Parts of up to about twice as many operations are recorded too: where Python is only a little faster
+# than the GPU, the GPU waits whenever Python does.
 SMALL = 1e13
 
 _flops_per_token = functools.cache(costs.flops_per_token)  # a whole model is made to count them: once, not every step
