@@ -264,7 +264,8 @@ WORKER = """
     if work == "skipped.it":
         sys.exit(3)
     if work == "long.it":
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+        child = subprocess.Popen([sys.executable, "-c", stubborn])
         print("child", child.pid, flush=True)
         time.sleep(60)
     assert work != "wrong.it", "this part fails"

@@ -102,4 +102,19 @@ class Runner:
             except subprocess.TimeoutExpired:
                 continue
         self.process.wait()
+        _wait_for_group(self.process.pid)
         self.process = None
+
+
+def _wait_for_group(number: int) -> None:
+    """Wait until no process of a group is left: one that was killed still holds its GPU memory for a moment.
+
+    Not for longer than GRACE: a process whose parent does not collect it stays in its group, though it has ended.
+    """
+    latest = time.monotonic() + GRACE
+    while hasattr(os, "killpg") and time.monotonic() < latest:
+        try:
+            os.killpg(number, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
