@@ -10,7 +10,6 @@ The sides, each in processes of its own, in turn:
     halves, apart    two processes at once, half of the batch each, that never wait for each other: what the cores can
     halves, threads  the same in two threads of one process: what these share, as Python's lock
     two threads      the whole step, as it is
-    LayerNorm in two the whole step, where two threads share small passes too
     BLAS awake       the whole step, where BLAS's own threads stay awake for a while after a product
     two processes    the whole step with its gradients added, as `minigpt train --processes 2` makes it
 
@@ -62,14 +61,6 @@ class AtOnce:
         for side in self.sides:
             side.connection.send("go")
         return [side.connection.recv() for side in self.sides]
-
-
-def with_small_passes(number: int, given: tuple):
-    """The whole step; two threads share every pass over an array."""
-    from minigpt.ops.fast import pieces
-
-    pieces.PASSES = 0
-    return train_step.ours(number, *given)
 
 
 def hand_over(number: int, given: tuple):
@@ -142,7 +133,6 @@ def compare(number: int, shape: str, pairs: int, least: float) -> dict[str, dict
         "halves, apart": AtOnce(machine.Apart(half, 1, given), machine.Apart(half, 1, given)),
         "halves, threads": machine.Apart(halves_in_threads, number, given),
         "two threads": machine.Apart(train_step.ours, number, *given),
-        "LayerNorm in two": machine.Apart(with_small_passes, number, given),
         "BLAS awake": awake(number, given),
         "two processes": machine.Apart(train_step.processes, number, *given),
     }

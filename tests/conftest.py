@@ -66,18 +66,19 @@ def constants(monkeypatch) -> Constants:
 
 
 @pytest.fixture
-def set_threads():
+def set_threads(monkeypatch):
     """`set_threads(3)`: three threads until the test ends."""
     before = threads.threads()
+    monkeypatch.setattr(threads, "_given", threads._given)
     yield threads.set_threads
-    threads.set_threads(before)
+    threads._use(before)
 
 
 @pytest.fixture
 def small_pieces(constants, set_threads):
     """The fast operations with pieces of a few numbers, shared by two threads: every edge is crossed."""
     constants.set(fast_piece=6, fast_few=4, fast_rows=3, fast_columns=8, fast_tall=5, fast_tile=2)
-    constants.set(fast_logits=20, fast_words=3, fast_adam_piece=3, fast_passes=0, shared_work=0)
+    constants.set(fast_logits=20, fast_words=3, fast_adam_piece=3, shared_work=0)
     set_threads(2)
 
 

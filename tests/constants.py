@@ -9,7 +9,6 @@ import importlib
 PLACES = {
     # the fast operations: rows, columns and numbers in a piece
     "fast_piece": "minigpt.ops.fast.pieces.PIECE",
-    "fast_passes": "minigpt.ops.fast.pieces.PASSES",
     "fast_few": "minigpt.ops.fast.pieces.FEW",
     "fast_rows": "minigpt.ops.fast.pieces.ROWS",
     "fast_columns": "minigpt.ops.fast.pieces.COLUMNS",

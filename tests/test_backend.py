@@ -5,19 +5,14 @@ are those that users have reported.
 """
 
 import importlib.metadata
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import threadpoolctl
 
 from minigpt.device import gpu
 from minigpt.device.arrays import array_module, device_of, to_device, to_numpy
 from minigpt.device.gpu import choose_device, cuda_problem, explain
-from minigpt.device.threads import set_threads, threads
 from minigpt.errors import InputError
 from minigpt.nn import Linear
 
@@ -294,41 +289,6 @@ def test_the_real_one_says_something_or_works():
         assert float(to_device(np.arange(4.0), "cuda").sum()) == 6 and choose_device("auto") == "cuda"
     else:
         assert "\n" not in problem and choose_device("auto") == "cpu"
-
-
-# --- threads ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not threadpoolctl.threadpool_info(), reason="this NumPy's products take no number of threads")
-def test_set_threads():
-    before = threads()
-    try:
-        for number in (1, 2):
-            set_threads(number)
-            assert threads() == number
-    finally:
-        set_threads(before)
-    for number in (0, -3):
-        with pytest.raises(InputError, match=f"--threads {number}: give 1 or more"):
-            set_threads(number)
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core: BLAS has no thread that could wait")
-def test_after_a_product_the_threads_of_blas_sleep():
-    """Waiting awake they would have 0.1 s of the processor, which the next operation's own threads need."""
-    script = """
-import minigpt, numpy as np, time
-x = np.ones((512, 512), np.float32)
-def idle():
-    x @ x
-    before = time.process_time()
-    time.sleep(0.1)
-    return time.process_time() - before
-print(sorted(idle() for _ in range(5))[2])
-"""
-    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
-    assert float(done.stdout) < 0.02
 
 
 def test_explain_quotes_a_line_that_says_something():

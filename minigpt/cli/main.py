@@ -65,7 +65,7 @@ def _add_command(commands, command: Command, words: Sequence[str] | None) -> Non
     )
     below.set_defaults(run=command.run)
     below.add_argument(
-        "--threads", type=whole_number, metavar="N", help="threads for matrix products (default: all cores)"
+        "--threads", type=whole_number, metavar="N", help="threads (default: all cores; one for a small model)"
     )
     if command.shared:
         below.add_argument(

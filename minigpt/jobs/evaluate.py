@@ -17,6 +17,7 @@ from minigpt.evaluation.perplexity import perplexity, read_as_it_came
 from minigpt.evaluation.report import Report
 from minigpt.files.disk import write_json
 from minigpt.jobs.option_fields import OnDevice, argument, option
+from minigpt.models import costs
 
 
 class Evaluation(NamedTuple):
@@ -99,6 +100,7 @@ def evaluate(options: EvaluateOptions) -> Report:
         advice = "take a model that reads from left to right, such as gpt1, gpt2 or lstm"
         raise InputError(f"eval: {options.folder} holds a model of type {name}, which sees the next token: {advice}")
     model.to(choose_device(options.device))
+    costs.fit_threads(model, model.config.n_positions)
     chosen = options.chosen()
     limit = chosen.pop("limit", None)
     report = evaluation.run(model, tokenizer, items, **chosen)

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from minigpt import models, ops
+from minigpt.device import parallel
 from minigpt.device.gpu import choose_device
+from minigpt.device.threads import about_threads
 from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.jobs.option_fields import argument, option
@@ -85,6 +87,8 @@ def show(kind: type[LanguageModel], config: Config, batch: int) -> None:
         print(f"  with --checkpoint-blocks: activations {activations}, total {total}")
     forward, both = costs.flops_per_token(kind, config)
     print(f"\nfloating-point operations per token: {forward:,} forward, {both:,} forward and backward")
+    costs.fit_threads(kind(config, seed=None), batch * config.n_positions)
+    print(f"such a step on a processor of {parallel.cores()} cores: {about_threads()}")
 
 
 def _show_tensors(kind: type[LanguageModel], config: Config) -> None:

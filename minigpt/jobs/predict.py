@@ -14,6 +14,7 @@ from minigpt.files import disk
 from minigpt.jobs.finetune import Data, answer, encode, open_classifier, parse_columns
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
 from minigpt.jobs.option_fields import OnDevice, argument, option
+from minigpt.models import costs
 from minigpt.models.task_model import FileLayout, TaskModel, expected_score
 from minigpt.tokenizer import Tokenizer
 
@@ -57,6 +58,7 @@ def predict(
     if found.kind != task.kind:
         raise InputError(f"--task {layout.task} lays out a {found.kind}, and {options.folder} was taught a {task.kind}")
     room = model.body.config.n_positions
+    costs.fit_threads(model.body, room)
     data = encode(examples, task, text, room, str(file), model.transformation(task))
     _tell_losses(data, text, options, tell)
     probabilities = answer(model, data.encoded)

@@ -12,7 +12,7 @@ from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.jobs.option_fields import OnDevice, argument, option
-from minigpt.models import sampling
+from minigpt.models import costs, sampling
 from minigpt.tokenizer import Tokenizer
 
 SHOWN = 8  # unknown characters of a prompt
@@ -68,6 +68,7 @@ def sample(options: SampleOptions, write: Callable[[str], object] = _print) -> l
         start, stop = _start(text, options.prompt, model.config.n_positions), text.end_of_text_id
         prompt, n_tokens = start, options.tokens
         _warn_of_sliding(len(start) + n_tokens - 1, model.config.n_positions)
+    costs.fit_threads(model, options.samples)
     writer, begin = model.continuing(np.tile(prompt, (options.samples, 1)))
     steps = writer.stream(
         begin,

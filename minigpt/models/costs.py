@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt import ops
+from minigpt.device import threads
 from minigpt.device.memory import LARGE, counted_as_large
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
+from minigpt.ops.fast.pieces import products
 
 
 class Memory(NamedTuple):
@@ -60,6 +62,18 @@ def memory(
         weights += 2 * numbers
         kept //= 2
     return Memory(weights, gradients=4 * numbers, moments=8 * numbers, activations=kept)
+
+
+def fit_threads(model: LanguageModel, rows: int) -> None:
+    """Choose how many threads are worth it for a model that computes so many rows at once, unless they were given.
+
+    rows: of what its layers multiply: the positions of all texts of a batch; of texts that are written together, the
+    number of texts.
+    """
+    matrices = [parameter.data for parameter in model.parameters() if parameter.data.ndim == 2]
+    largest = max(matrices, key=lambda matrix: matrix.size)
+    work = products(rows, largest, largest)  # a backward pass multiplies twice with each
+    threads.fit_threads(work)
 
 
 def largest_batch(

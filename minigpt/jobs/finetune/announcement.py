@@ -2,7 +2,7 @@
 
 import math
 
-from minigpt.device.threads import threads
+from minigpt.device.threads import about_threads
 from minigpt.evaluation import metrics
 from minigpt.jobs.finetune.cost import measure, update_memory
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
@@ -94,7 +94,7 @@ def _about_time(job: Job, tuning: Tuning, seeds_left: int) -> str:
     size = min(job.options.batch, len(tuning.lengths))
     several = f" with {seeds_left} seeds" if seeds_left > 1 else ""
     work = f"{updates:,} updates of {size} examples{several}, {evaluations} evaluations"
-    where = f"{job.device}, {count_of(threads(), 'thread')}"
+    where = f"{job.device}, {about_threads()}"
     return f"time     {work}: about {duration(seconds)} on {where} ({speed.update:.3g} s an update)"
 
 

@@ -18,6 +18,7 @@ from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, 
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.run_folder import RESUME, holds_a_run, option_text
+from minigpt.models import costs
 from minigpt.models.classifier import Classifier, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.task_model import FileLayout, TaskModel, check_lm_weight, usual_lm_weight
@@ -100,6 +101,8 @@ def prepare(options: FinetuneOptions) -> Job:
     for split, examples in splits.items():
         source = sources.get(split) or options.train
         data[split] = encode(examples, task, text, room, source, transformation)
+    longest = max(max(part.lengths) for part in data.values())
+    costs.fit_threads(pretrained, options.batch * longest)
     answers = []
     if pretrained.reads_a_source:
         answers = answer_ids(answer_texts(task, [one for part in splits.values() for one in part]), text)

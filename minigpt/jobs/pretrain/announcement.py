@@ -3,7 +3,7 @@
 import math
 import time
 
-from minigpt.device.threads import threads
+from minigpt.device.threads import about_threads
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import batch_of
@@ -35,8 +35,6 @@ def _about_time(job: Job) -> str:
     evaluations = _evaluations_left(job)
     update, evaluation = measure(job)
     minutes = (updates * update + evaluations * evaluation) / 60
-    at_once = threads()
-    plural = "" if at_once == 1 else "s"
     each = f"each of {job.ranks.size} processes has " if job.ranks.size > 1 else ""
     if job.in_nats:
         levels = (
@@ -47,8 +45,8 @@ def _about_time(job: Job) -> str:
         levels = "a loss that is the sum of several: it is compared only with that of another run"
     return (
         f"time     {updates:,} updates of {options.batch * config.n_positions:,} tokens and {evaluations} evaluations: "
-        f"about {minutes:.1f} minutes on {job.model.device}, {each}{at_once} "
-        f"thread{plural} ({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
+        f"about {minutes:.1f} minutes on {job.model.device}, {each}{about_threads()} "
+        f"({update:.3f} s an update, {evaluation:.3g} s an evaluation)\n"
         f"expect   {levels}; {_about_rate(options)}\n"
         f"folder   {job.run.folder}"
     )

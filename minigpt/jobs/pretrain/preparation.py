@@ -277,6 +277,7 @@ def _assemble(
     """The job of these parts: the text becomes tokens, and the optimiser is made."""
     card = models.card(options.model)
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
+    costs.fit_threads(model, options.batch // options.accumulate // ranks.size * model.config.n_positions)
     train, valid = data.encode(corpus, text, model.config.n_positions, run.folder)
     if options.eval_every is None:
         options.eval_every = usual_eval_every(options, len(valid))

@@ -11,7 +11,12 @@ other calls go to the reference, which raises the errors. Derivations stand in t
 """
 
 from minigpt.device.threads import keep_freed_memory
-from minigpt.ops.fast.adam import adam_update, adam_update_supports
+from minigpt.ops.fast.adam import (
+    adam_update,
+    adam_update_supports,
+    clip_gradients,
+    clip_gradients_supports,
+)
 from minigpt.ops.fast.cosine_loss import cosine_loss_backward, cosine_loss_forward, cosine_loss_supports
 from minigpt.ops.fast.dropout import dropout_backward, dropout_forward, dropout_supports
 from minigpt.ops.fast.embedding import embedding_backward, embedding_forward, embedding_supports

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.device.threads import SHARED, share
+from minigpt.device.threads import share
+from minigpt.ops.fast import pieces
 from minigpt.ops.fast.pieces import accepts
 from minigpt.ops.table import table as ops
 
 PIECE = 1 << 17  # elements of a tensor that are updated together
+UPDATE = 2  # elements of `share` for one that is updated
 
 Tensors = Sequence[tuple[Array, Array, Array, Array]]
 
@@ -44,6 +46,35 @@ def adam_update(
     return norm
 
 
+def clip_gradients_supports(gradients: Sequence[Array], max_norm: float | None) -> str | None:
+    """None for NumPy arrays of float32 or float64, each of one axis or more; otherwise the reason why not."""
+    for g in gradients:
+        reason = accepts(g)
+        if reason:
+            return reason
+        if g.ndim == 0:
+            return "it takes arrays of one axis or more"
+    return None
+
+
+def clip_gradients(gradients: Sequence[Array], max_norm: float | None) -> float:
+    """Scale all gradients in place by min(1, max_norm / norm); returns their norm. Each thread takes some rows."""
+    squares = 0.0
+    for g in gradients:
+        squares += sum(share(lambda rows, g=g: _square(g[rows]), len(g), work=g.size // pieces.PASS))
+    norm = math.sqrt(squares)
+    if max_norm and math.isfinite(norm) and norm > max_norm:
+        for g in gradients:
+            g *= max_norm / norm
+    return norm
+
+
+def _square(g) -> float:
+    """The sum of the squares of an array."""
+    flat = g.reshape(-1)
+    return float(flat @ flat)
+
+
 def _update_in_pieces(tensor, rate, eps, decay, betas):
     p, g, m, v = tensor
     if p.ndim == 0 or p.size <= PIECE:  # most tensors of a small model: cutting them would take as long as the update
@@ -56,8 +87,7 @@ def _update_in_pieces(tensor, rate, eps, decay, betas):
             i = slice(start, min(start + step, rows.stop))
             _update(p[i], g[i], m[i], v[i], rate, eps, decay, betas)
 
-    work = p.size // PIECE * SHARED  # less than a piece is not worth a second thread
-    share(part, len(p), work=work)
+    share(part, len(p), work=UPDATE * p.size)
 
 
 def _update(p, g, m, v, rate, eps, decay, betas):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.ops.fast.pieces import column_sums
+from minigpt.device.threads import products_of
+from minigpt.ops.fast.pieces import column_sums, products
 
 
 class LstmCache(NamedTuple):
@@ -35,7 +36,9 @@ def lstm_forward(x, w, u, b, state):
     b_half = b * half
     x = x.swapaxes(0, 1).copy()
     rows = x.reshape(time * batch, x.shape[-1])
-    gates = rows @ w_half + b_half  # until step t overwrites gates[t] with i, f, g, o: what tanh takes, without h u
+    with products_of(products(len(rows), w)):
+        gates = rows @ w_half
+    gates += b_half  # until step t overwrites gates[t] with i, f, g, o: what tanh takes, without h u
     gates = gates.reshape(time, batch, 4, size)
     h = np.empty((time + 1, batch, size), x.dtype)
     c = np.empty_like(h)
@@ -44,22 +47,23 @@ def lstm_forward(x, w, u, b, state):
     z_h = np.empty((batch, 4, size), x.dtype)
     z_h_rows = z_h.reshape(batch, 4 * size)
     product = np.empty((batch, size), x.dtype)
-    for t in range(time):
-        a = gates[t]
-        np.matmul(h[t], u_half, out=z_h_rows)
-        a += z_h
-        np.tanh(a, out=a)
-        a *= scale
-        a += shift
-        i, f, g, o = a.swapaxes(0, 1)
-        # c = f * c_before + i * g
-        c_after = c[t + 1]
-        np.multiply(f, c[t], out=c_after)
-        np.multiply(i, g, out=product)
-        c_after += product
-        # h = o * tanh(c)
-        np.tanh(c_after, out=product)
-        np.multiply(o, product, out=h[t + 1])
+    with products_of(products(batch, u)):
+        for t in range(time):
+            a = gates[t]
+            np.matmul(h[t], u_half, out=z_h_rows)
+            a += z_h
+            np.tanh(a, out=a)
+            a *= scale
+            a += shift
+            i, f, g, o = a.swapaxes(0, 1)
+            # c = f * c_before + i * g
+            c_after = c[t + 1]
+            np.multiply(f, c[t], out=c_after)
+            np.multiply(i, g, out=product)
+            c_after += product
+            # h = o * tanh(c)
+            np.tanh(c_after, out=product)
+            np.multiply(o, product, out=h[t + 1])
     out = np.concatenate([h[1:], c[1:]], axis=-1)
     out = out.swapaxes(0, 1).copy()
     return out, LstmCache(x, w, u, gates, h, c)
@@ -81,32 +85,34 @@ def lstm_backward(dout, cache: LstmCache):
     dh_out, dc_out = np.ascontiguousarray(douts)  # (T,B,H) each: the two halves of dout
     dh = np.zeros((batch, size), dout.dtype)
     dc = np.zeros_like(dh)
-    for t in reversed(range(time)):
-        dh += dh_out[t]
-        dc += dc_out[t]
-        # h = o * tanh(c)
-        through_h = dc_dh[t]
-        through_h *= dh
-        dc += through_h
-        # i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of z: the factors become dz
-        dz_t = dz[t]
-        dz_t[:, :3] *= dc[:, None]
-        dz_t[:, 3] *= dh
-        # z = z_x + h_before @ u
-        np.matmul(dz_t.reshape(batch, -1), u_t, out=dh)
-        # c = f * c_before + i * g
-        f = gates[t, :, 1]
-        dc *= f
+    with products_of(products(batch, u)):
+        for t in reversed(range(time)):
+            dh += dh_out[t]
+            dc += dc_out[t]
+            # h = o * tanh(c)
+            through_h = dc_dh[t]
+            through_h *= dh
+            dc += through_h
+            # i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of z: the factors become dz
+            dz_t = dz[t]
+            dz_t[:, :3] *= dc[:, None]
+            dz_t[:, 3] *= dh
+            # z = z_x + h_before @ u
+            np.matmul(dz_t.reshape(batch, -1), u_t, out=dh)
+            # c = f * c_before + i * g
+            f = gates[t, :, 1]
+            dc *= f
     # z_x = x @ w + b, for all steps at once
     h_before = h[:-1]
     rows = x.reshape(time * batch, x.shape[-1])
     h_rows = h_before.reshape(time * batch, -1)
     drows = dz.reshape(time * batch, -1)
-    dx = drows @ w.T
+    with products_of(products(len(rows), w)):
+        dx = drows @ w.T
+        dw = rows.T @ drows
+        du = h_rows.T @ drows
+        db = column_sums(drows)
     dx = dx.reshape(x.shape).swapaxes(0, 1).copy()
-    dw = rows.T @ drows
-    du = h_rows.T @ drows
-    db = column_sums(drows)
     dstate = np.concatenate([dh, dc], axis=-1)
     return dx, dw, du, db, dstate
 

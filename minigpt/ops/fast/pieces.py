@@ -7,7 +7,7 @@ import numpy as np
 from minigpt.device.threads import share
 
 PIECE = 1 << 18  # elements, 1 MB of float32: smaller ones fit a smaller cache, but two threads wait for Python's lock
-PASSES = 1 << 19  # elements: two threads that pass over fewer, as in LayerNorm, are no faster than one
+PASS = 2  # elements of a few quick passes, as in LayerNorm, that count as one of `share`
 FEW = 8  # rows: a product with so few spends most of its time on reading the matrix
 ROWS = 8  # of a matrix that are multiplied at a time with a few rows
 COLUMNS = 1 << 10  # of a transposed matrix that are multiplied at a time with one row
@@ -48,15 +48,12 @@ def in_steps(whole: slice, step: int) -> list[slice]:
 
 def share_over(body, n: int, width: int) -> list:
     """The same for n rows of `width` elements; if they are many, they are first divided among the threads."""
-    everything = slice(0, n)
-    if n * width < PASSES:
-        return over(body, everything, width)
 
     def part(rows):
         return over(body, rows, width)
 
     results = []
-    for of_one_thread in share(part, n, work=n * width):
+    for of_one_thread in share(part, n, work=n * width // PASS):
         results += of_one_thread
     return results
 
