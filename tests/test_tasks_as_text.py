@@ -298,10 +298,37 @@ def test_winograd_leaves_out_what_the_model_cannot_see_and_says_so(model, charac
         tasks_as_text.winograd(model, characters, [long])
 
 
-def test_a_choice_that_does_not_fit_is_named(model, characters):
-    records = [("the cat", ["sat", "ran"], 0), ("a dog", ["saw it", "was good" * 20], 0)]
-    with pytest.raises(InputError, match="item 2, choice 2, has 161 tokens to score"):
-        tasks_as_text.choose(model, characters, records)
+def test_winograd_leaves_out_schemas_with_two_gaps_and_says_so(model, characters, tmp_path):
+    """The files made from WinoBias have some: 30 of the 1,584 in winobias_dev.txt, the first at line 131."""
+    path = tmp_path / "winobias.txt"
+    one = "the [MASK] sat on the mat.\n[MASK]\ncat,dog\ncat\n\n"
+    two = "it was [MASK] and was it [MASK]?\n[MASK]\ncat,dog\ndog\n\n"
+    path.write_text(one + two + one, encoding="utf-8")
+    records = read_winograd(path)
+    found = tasks_as_text.winograd(model, characters, records)
+    assert [measure.n for measure in found.measures] == [2, 2]
+    assert found.notes == ["1 of 3 items have more than one [MASK] and were left out: number 2"]
+    assert values(found) == values(tasks_as_text.winograd(model, characters, [records[0], records[2]]))
+    with pytest.raises(InputError, match=r"no item is left to score: 1 of 1 items have more than one \[MASK\]"):
+        tasks_as_text.winograd(model, characters, [records[1]])
+    long = ("the [MASK] sat on the mat." + " was it a good dog?" * 7, ["cat", "dog"], 0)
+    both = tasks_as_text.winograd(model, characters, [records[1], long, records[0]])
+    assert [note.split(": ")[1] for note in both.notes] == ["number 1", "number 2"] and both.measures[0].n == 1
+    path.write_text(one + one.replace("[MASK] sat", "cat sat") + one, encoding="utf-8")
+    with pytest.raises(InputError, match="line 6: expected a text that goes on after its"):
+        read_winograd(path)
+
+
+def test_an_item_with_a_choice_that_does_not_fit_is_left_out_and_counted(model, characters):
+    good = ("the cat", ["sat", "ran"], 0)
+    long = ("a dog", ["saw it", "was good" * 20], 0)
+    fits = ("a dog", ["saw it", "w" * 127], 0)  # with the space before it, as many as the model has positions
+    found = tasks_as_text.choose(model, characters, [good, long, good, fits])
+    told = "1 of 4 items have a choice with no tokens to score, or more than 128, and were left out: number 2"
+    assert found.notes == [told, *found.notes[1:]] and {measure.n for measure in found.measures} == {3}
+    assert values(found) == values(tasks_as_text.choose(model, characters, [good, good, fits]))
+    with pytest.raises(InputError, match="no item is left to score: 1 of 1 items have a choice with"):
+        tasks_as_text.choose(model, characters, [long])
 
 
 def test_who_cannot_tell_gets_what_a_guess_would_get(characters):
@@ -652,6 +679,13 @@ def test_a_small_model_is_tried_on_the_published_files(task, file, limit, folder
     assert n in shown and "nan" not in shown
 
 
-def test_a_passage_of_one_word_is_named(model, characters):
-    with pytest.raises(InputError, match="passage 2 is one word after --detokenize ptb"):
-        tasks_as_text.lambada(model, characters, ["the cat", "do n't"], detokenize="ptb")
+def test_a_passage_without_a_last_word_to_score_is_left_out_and_counted(model, characters):
+    found = tasks_as_text.lambada(model, characters, ["the cat", "do n't", "a dog " + "o" * 128], detokenize="ptb")
+    assert found.notes[:2] == [
+        "1 of 3 items are one word after --detokenize ptb and were left out: number 2",
+        "1 of 3 items end with a word of more than 128 tokens to score and were left out: number 3",
+    ]
+    assert {measure.n for measure in found.measures} == {1}
+    assert values(found) == values(tasks_as_text.lambada(model, characters, ["the cat"]))
+    with pytest.raises(InputError, match="no item is left to score: 1 of 1 items are one word after --detokenize ptb"):
+        tasks_as_text.lambada(model, characters, ["do n't"], detokenize="ptb")

@@ -1,4 +1,10 @@
-"""The files of the tasks: JSON, one item a line, or Winograd schemas, five lines each. Every item is checked."""
+"""The files of the tasks: JSON, one item a line, or Winograd schemas, five lines each. Every item is checked.
+
+One rule for all: an item that is not in the form of its file means that the file is damaged, or is another file. It is
+refused with its line: behind it nothing may be what it seems. An item that is in form, but that the task cannot put to
+the model, says nothing against the others: the task leaves it out, and a note counts it. Published files have such
+items: a Winograd schema with two gaps, a text that is longer than the context (see `tasks_as_text`).
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -44,15 +50,16 @@ def read_examples(path: str | Path) -> list[Example]:
 def read_winograd(path: str | Path) -> list[Choice]:
     """The records of `winograd`, five lines each, as in the collection of Winograd schemas.
 
-    A text with one [MASK], `[MASK]`, the candidates between commas, the right one, an empty line. Raises InputError
-    with the number of the line where a bad record begins.
+    A text with a [MASK], `[MASK]`, the candidates between commas, the right one, an empty line. A text with several
+    [MASK] is in form too: the files made from WinoBias have some. Raises InputError with the number of the line where a
+    bad record begins.
     """
     lines = read_text(path).rstrip().split("\n")
     records = []
     for first in range(0, len(lines), 5):
         record = _winograd_record(lines[first : first + 5])
         if record is None:
-            form = "a text that goes on after its one [MASK], [MASK], the candidates, the right one, an empty line"
+            form = "a text that goes on after its [MASK], [MASK], the candidates, the right one, an empty line"
             shown = lines[first].strip()[:60]
             raise InputError(f"{path}, line {first + 1}: expected {form}, got {shown!r}")
         records.append(record)
@@ -64,7 +71,7 @@ def _winograd_record(lines: list[str]) -> Choice | None:
     lines = lines + [""] * (5 - len(lines))
     text, mask, candidates, answer, end = [line.strip() for line in lines]
     names = [name.strip() for name in candidates.split(",")]
-    masked = mask == "[MASK]" and text.count(mask) == 1 and not text.endswith(mask)
+    masked = mask == "[MASK]" and mask in text and (text.count(mask) > 1 or not text.endswith(mask))
     answered = len(names) >= 2 and answer in names
     if not masked or not answered or end:
         return None

@@ -6,7 +6,7 @@ Either the model judges texts that are given (`lambada`, `winograd`, `choose`, `
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -46,15 +46,23 @@ def lambada(
     """The last word of each passage, and, as OpenAI scored, its last token (GPT-2 section 3.3).
 
     A word is right if all its tokens are the likeliest. Perplexity: exp of the mean of -log P, of the whole word or of
-    its last token. detokenize: one of DETOKENIZERS. Raises InputError for a passage of one word.
+    its last token. detokenize: one of DETOKENIZERS. A passage that is one word after it is left out, and one whose last
+    word is longer than the model's context; a note counts them. Raises InputError where none is left.
     """
     pairs = []
+    one_word = []
     for number, passage in enumerate(passages, 1):
         passage = detokenized(passage, detokenize)
         word = LAST_WORD.search(passage)
         if word is None:
-            raise InputError(f"passage {number} is one word after --detokenize {detokenize}: leave it out")
-        pairs.append((passage[: word.start()], word.group()))
+            one_word.append(number)
+            pairs.append(None)
+        else:
+            pairs.append((passage[: word.start()], word.group()))
+    long = [number for number, pair in enumerate(pairs, 1) if pair and not _can_be_scored(model, tokenizer, pair)]
+    notes = _left_out(one_word, len(pairs), f"are one word after --detokenize {detokenize}")
+    notes += _left_out(long, len(pairs), f"end with a word of more than {model.config.n_positions} tokens to score")
+    pairs = _others(pairs, one_word + long, notes)
     scored = continuations(model, tokenizer, pairs)
     measures = []
     for unit, part in (("word", slice(None)), ("token", slice(-1, None))):
@@ -62,15 +70,16 @@ def lambada(
         losses = [-one.log_p[part].sum() for one in scored]
         measures.append(accuracy_measure(f"last {unit}, accuracy", right))
         measures.append(perplexity_measure(f"last {unit}, perplexity", mean_interval(losses), len(scored)))
-    return Report(measures, _notes([scored]))
+    return Report(measures, notes + _notes([scored]))
 
 
 def winograd(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]) -> Report:
     """Who is meant by [MASK]? Each candidate takes its place (GPT-2 section 3.4).
 
     Full scoring compares P(the whole text). Partial scoring compares P(what follows | all up to the candidate), where
-    the candidate's own rarity plays no part (Trinh & Le 2018). An item whose text is longer than the model's context is
-    left out, and a note says so. Raises InputError where no item fits.
+    the candidate's own rarity plays no part (Trinh & Le 2018). Left out, with a note that counts them, are items with
+    several [MASK], where it is not defined what follows, and items longer than the model's context. Raises InputError
+    where none is left.
     """
     records, notes = _that_fit(model, tokenizer, records)
     whole_texts = []
@@ -91,33 +100,63 @@ def winograd(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choic
 def _that_fit(
     model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]
 ) -> tuple[list[Choice], list[str]]:
-    """The records whose texts fit the model with each candidate, and a note on the others, if there are any."""
+    """The records with one gap whose texts fit the model with each candidate, and notes on the others."""
     room = model.config.n_positions
-    fitting = []
-    left_out = []
-    for number, record in enumerate(records, 1):
-        text, names, _ = record
-        lengths = [len(tokenizer.encode("".join(substitute(text, name)))) for name in names]
-        if max(lengths) <= room:
-            fitting.append(record)
-        else:
-            left_out.append(str(number))
-    if not fitting:
+    several = []
+    long = []
+    for number, (text, names, _) in enumerate(records, 1):
+        if text.count("[MASK]") > 1:
+            several.append(number)
+        elif max(len(tokenizer.encode("".join(substitute(text, name)))) for name in names) > room:
+            long.append(number)
+    if len(long) == len(records):
         raise InputError(f"every text is longer than the {room} tokens that the model sees: take one that sees more")
-    if not left_out:
-        return fitting, []
-    items = f"{len(left_out)} of {len(records)} items are longer than the {room} tokens that the model sees"
-    return fitting, [f"{items} and were left out: number {', '.join(left_out)}"]
+    notes = _left_out(several, len(records), "have more than one [MASK]")
+    notes += _left_out(long, len(records), f"are longer than the {room} tokens that the model sees")
+    return _others(records, several + long, notes), notes
+
+
+def _can_be_scored(model: LanguageModel, tokenizer: Tokenizer, pair: Pair) -> bool:
+    """Has the continuation of a pair one token or more, and no more than the model has positions?"""
+    _, continuation = pair
+    return 1 <= len(tokenizer.encode(continuation)) <= model.config.n_positions
+
+
+def _others(items: Sequence[Any], numbers: Sequence[int], notes: Sequence[str]) -> list[Any]:
+    """The items but for those of these numbers, from 1. Raises InputError, with the notes, where none is left."""
+    without = set(numbers)
+    left = [item for number, item in enumerate(items, 1) if number not in without]
+    if not left:
+        raise InputError(f"no item is left to score: {'; '.join(notes)}")
+    return left
+
+
+def _left_out(numbers: Sequence[int], total: int, reason: str) -> list[str]:
+    """A note on the items that were left out, with their numbers, from 1; none where there are none."""
+    if not numbers:
+        return []
+    each = ", ".join(map(str, numbers))
+    return [f"{len(numbers)} of {total} items {reason} and were left out: number {each}"]
 
 
 def choose(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]) -> Report:
     """Which choice continues the context? By its mean log P per token (GPT-1 section 5), and by the sum.
 
-    Raises InputError for a choice without tokens, or with more than fits the model.
+    An item with a choice that has no tokens, or more than fit the model, is left out, and a note counts them. Raises
+    InputError where none is left.
     """
     questions = []
-    for context, choices, _ in records:
-        questions.append([spaced(context, choice) for choice in choices])
+    unfit = []
+    for number, (context, choices, _) in enumerate(records, 1):
+        pairs = [spaced(context, choice) for choice in choices]
+        questions.append(pairs)
+        if not all(_can_be_scored(model, tokenizer, pair) for pair in pairs):
+            unfit.append(number)
+    notes = _left_out(
+        unfit, len(records), f"have a choice with no tokens to score, or more than {model.config.n_positions},"
+    )
+    questions = _others(questions, unfit, notes)
+    records = _others(records, unfit, notes)
     scored = score_choices(model, tokenizer, questions)
     means = [[one.mean for one in choices] for choices in scored]
     totals = [[one.total for one in choices] for choices in scored]
@@ -125,7 +164,7 @@ def choose(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]
         accuracy_measure("accuracy, mean of log P", _credits(means, records)),
         accuracy_measure("accuracy, sum of log P", _credits(totals, records)),
     ]
-    return Report(measures, _notes(scored))
+    return Report(measures, notes + _notes(scored))
 
 
 def sentiment(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Example], *, shots: int = 0) -> Report:
