@@ -228,7 +228,87 @@ def test_a_label_of_a_single_example_among_many_is_told(write):
     rows[40] = ("text 40", "n0")
     path = write("f.tsv", tsv(("text", "label"), *rows))
     read(path, TEXT, say=said.append)
-    assert said == [f"{path}, line 42: the label 'n0' stands at this example only: is it misspelt?"]
+    assert said == [f"{path}, line 42: the label 'n0' stands at 1 of 60 examples, first at this one: is it meant?"]
+
+
+def labelled(*counts) -> str:
+    """A table of so many examples of each label, in turn."""
+    names = [name for name, n in counts for _ in range(n)]
+    return tsv(("text", "label"), *((f"text {i}", name) for i, name in enumerate(names)))
+
+
+@pytest.mark.parametrize(
+    ("counts", "rare"),
+    [
+        ([("a", 600), ("b", 588), ("c", 12)], []),  # 1 in 100
+        ([("a", 600), ("b", 589), ("c", 11)], ["c"]),  # less
+        ([(f"intent {i:03}", 9 + i % 2) for i in range(150)], []),  # each is below 1 in 100, but none much rarer
+        ([("a", 19), ("b", 19), ("c", 1)], []),  # 13 of each on average: too few to say that one is rare
+    ],
+)
+def test_a_label_that_few_examples_have_is_told_with_its_count(write, counts, rare):
+    said = []
+    read(write("f.tsv", labelled(*counts)), TEXT, say=said.append)
+    read(write("f.tsv", labelled(*counts)), TEXT, labels=tuple(dict(counts)), say=said.append)  # these are known
+    of = dict(counts)
+    assert [line.split(": ")[1] for line in said] == [
+        f"the label {name!r} stands at {of[name]} of {sum(of.values()):,} examples, first at this one" for name in rare
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "alike"),
+    [
+        (("Yes", "no", "No", "yes"), [("No", "no"), ("Yes", "yes")]),
+        (("긍정", "\u1100\u1173\u11bc\u110c\u1165\u11bc", "부정"),
+         [("\u1100\u1173\u11bc\u110c\u1165\u11bc", "긍정")]),
+        (("not_entailment", "not entailment", "not-entailment", "entailment"),
+         [("not entailment", "not-entailment", "not_entailment")]),
+        (("+1", "-1", "1-2", "12", "+", "a_", "a"), []),
+    ],
+)  # fmt: skip
+def test_labels_in_two_spellings_are_told_with_their_counts(write, names, alike):
+    said = []
+    path = write("f.tsv", labelled(*((name, 2 + i) for i, name in enumerate(names))))
+    task, _ = read(path, TEXT, say=said.append)
+    assert task.labels == tuple(sorted(names))  # they stay classes of their own
+    counts = {name: 2 + i for i, name in enumerate(names)}
+    apart = "labels that only their spelling tells apart are classes of their own"
+    assert said == [
+        f"{path}: {apart}: {', '.join(f'{name!r} ({counts[name]} examples)' for name in group)}: are they meant?"
+        for group in alike
+    ]
+
+
+SNLI = "\n".join(json.dumps({"gold_label": label, "sentence1": "A man eats.", "sentence2": f"He is {i}."})
+                 for i, label in enumerate(["neutral", "-", "entailment", "contradiction", "-"])) + "\n"  # fmt: skip
+OF_SNLI = {"label": "gold_label", "premise": "sentence1", "hypothesis": "sentence2"}
+
+
+def test_lines_without_a_gold_label_are_left_out_and_counted(write):
+    path = write("snli_1.0_dev.jsonl", SNLI)
+    said = []
+    task, examples = read(path, "entailment", OF_SNLI, say=said.append)
+    assert task.labels == ("contradiction", "entailment", "neutral")
+    assert [example.texts[1] for example in examples] == ["He is 0.", "He is 2.", "He is 3."]
+    told = f"{path}: left out 2 of 5 lines, which have no gold label ('-')"
+    assert said == [told]
+    assert read(path, "entailment", OF_SNLI, task.labels, say=said.append) == (task, examples)  # a validation file
+    assert said == [told, told]
+    assert len(read(path, "entailment", OF_SNLI, labelled=False)[1]) == 5  # of each line there is a prediction
+    with pytest.raises(InputError, match="has no examples"):
+        read(write("f.tsv", labelled(("-", 3))), TEXT, say=said.append)
+
+
+def test_a_minus_may_be_a_label(write):
+    said = []
+    path = write("f.tsv", labelled(("+", 2), ("-", 3)))
+    assert read(path, TEXT, say=said.append)[0].labels == ("+", "-") and said == []
+    path = write("f.tsv", labelled(("-", 3)))
+    assert len(read(path, TEXT, labels=("+", "-"), say=said.append)[1]) == 3 and said == []
+    path = write("f.tsv", tsv(("a", "b", "score"), ("x", "y", "-")))
+    with pytest.raises(InputError, match="line 2: score '-'"):
+        read(path, "similarity")
 
 
 def test_whole_numbers_are_labels(write):

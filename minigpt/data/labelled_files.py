@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.data.examples import KINDS, Example, Task, check_task
+from minigpt.data.label_checks import NO_GOLD, check_labels, unusual_labels
 from minigpt.data.tables import Row, Table, read_table, shown
 from minigpt.errors import InputError
 
@@ -24,7 +25,6 @@ ROLES = {
 TEXTS = ("text", "premise", "hypothesis", "a", "b", "context", "question")
 CHOICE = r"choice[1-9]\d?"
 NUMBER = r"\d+(\.\d*)?(e-\d+)?"
-FEW = 20  # so many examples of each label, on average, make a label with a single one a rare one
 
 Column = str | tuple[str, ...]  # the name of a column, or of several whose texts are joined by spaces
 
@@ -113,8 +113,10 @@ def read(
     sorted, two or more. Give a validation file the labels of its training file. F1 is taken of the second label.
 
     labelled=False, for prediction: answers are not read, every line is an example. say: receives a line that tells how
-    many lines without a text were left out, for a layout that is known for them; and one for a label that stands at a
-    single example of many. Raises InputError, with the line of what is not as it should be.
+    many lines were left out: those without a text, of a layout that is known for them, and those whose label is "-",
+    which SNLI writes where its annotators did not agree (but not where "-" is a known label, or "+" is another one).
+    It receives lines about labels that may not be meant, with their counts (see `unusual_labels`). Raises InputError,
+    with the line of what is not as it should be.
     """
     path = Path(path)
     layout = _layout(task, columns or {})
@@ -123,30 +125,56 @@ def read(
     where = _columns(path, layout, table, labelled)
     if labels and where.answer != "label":
         raise InputError(f"labels {', '.join(labels)} for {path}: its answers are numbers")
-    kept = rows
-    if layout.gaps and labelled:
-        kept = [row for row in rows if _has_texts(row, where)]
     known = tuple(labels or layout.names.values())
+    kept = rows
+    if labelled:
+        kept = _without_text_left_out(path, layout, rows, where, say)
+        kept = _without_gold_left_out(path, kept, where, known, say)
     examples = _examples(path, kept, where, layout.names, known)
     if not examples:
         raise InputError(f"{path} has no examples: give a line for each")
-    if len(kept) < len(rows):
-        say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no text")
     if labelled and where.answer == "label":
         counts = Counter(example.label for example in examples)
         if len(counts) < 2 and labels is None:
             raise InputError(f"{path}: every label is {', '.join(counts)}: give examples of two or more")
         if not known:
-            _check_labels(path, layout, counts, where)
-            for name in _rare(counts):
-                line = _line_of(name, kept, examples)
-                say(f"{path}, line {line}: the label {name!r} stands at this example only: is it misspelt?")
+            check_labels(path, layout.kind, counts, where.target)
+        if labels is None:
+            lines = [line for line, _ in kept]
+            for remark in unusual_labels(path, [example.label for example in examples], lines):
+                say(remark)
         known = known or tuple(sorted(counts))
         index_of = {name: i for i, name in enumerate(known)}
         examples = [example._replace(label=index_of[example.label]) for example in examples]
     judged = Task(layout.kind, known, _metric(layout, where.answer, known))
     check_task(judged)
     return judged, examples
+
+
+def _without_text_left_out(
+    path: Path, layout: Layout, rows: Sequence[Row], where: Columns, say: Callable[[str], None]
+) -> Sequence[Row]:
+    """The rows but for those without a text, of a layout that is known for them; say tells how many there were."""
+    if not layout.gaps:
+        return rows
+    kept = [row for row in rows if _has_texts(row, where)]
+    if len(kept) < len(rows):
+        say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no text")
+    return kept
+
+
+def _without_gold_left_out(
+    path: Path, rows: Sequence[Row], where: Columns, known: Sequence[str], say: Callable[[str], None]
+) -> Sequence[Row]:
+    """The rows but for those whose label says that there is none; say tells how many there were."""
+    if where.answer != "label":
+        return rows
+    given = [_field(values, where.target) for _, values in rows]
+    if NO_GOLD not in given or NO_GOLD in known or "+" in given:
+        return rows
+    kept = [row for row, label in zip(rows, given, strict=True) if label != NO_GOLD]
+    say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no gold label ({NO_GOLD!r})")
+    return kept
 
 
 def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
@@ -158,46 +186,6 @@ def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
     if layout.kind == "similarity" and len(labels) == 2:
         return "f1"
     return "accuracy"
-
-
-# Labels that no data set has: numbers that were meant as scores, the wrong column, a misspelt word.
-
-
-def _check_labels(path: Path, layout: Layout, counts: Counter[str], where: Columns) -> None:
-    """Raises InputError for labels that look like scores or like the numbers of lines, or that are the same number."""
-    names = sorted(counts)
-    total = counts.total()
-    try:
-        values = [float(name) for name in names]
-    except ValueError:
-        values = []
-    fractions = [name for name, value in zip(names, values, strict=False) if value % 1]
-    if fractions:
-        some = ", ".join(fractions[:3])
-        advice = "give classes, such as low and high"
-        if layout.kind == "similarity":
-            advice = f"name their column as scores, with --columns score={where.target}"
-        raise InputError(f"{path}: labels such as {some} are numbers, and each would be a class of its own: {advice}")
-    if len(set(values)) < len(values):
-        raise InputError(f"{path}: of the labels {', '.join(names[:9])} two are the same number: write it one way")
-    if len(names) > 10 and len(names) > total / 2:
-        many = f"{total} examples have {len(names)} different labels"
-        raise InputError(f"{path}: {many}: is {where.target!r} the column of the labels?")
-
-
-def _rare(counts: Counter[str]) -> list[str]:
-    """The labels that stand at one example only, where there are many of each on average."""
-    if counts.total() < FEW * len(counts):
-        return []
-    return [name for name, n in counts.items() if n == 1]
-
-
-def _line_of(label: str, rows: Sequence[Row], examples: Sequence[Example]) -> int:
-    """The number of the line of the first example with a label."""
-    for (line, _), example in zip(rows, examples, strict=True):
-        if example.label == label:
-            return line
-    raise AssertionError(f"no example has the label {label!r}")
 
 
 # Which columns hold what.
