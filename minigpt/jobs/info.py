@@ -52,8 +52,10 @@ def info(options: InfoOptions) -> None:
         kind, config = _of_size(options.model or MODEL, options.size)
     if options.ops:
         show_operations(kind, config)
-    else:
-        show(kind, config, options.batch)
+        return
+    show(kind, config, options.batch)
+    if not folder:
+        _show_what_differs(options.model or MODEL, options.size)
 
 
 def _of_size(model: str, size: str | None) -> tuple[type[LanguageModel], Config]:
@@ -61,6 +63,13 @@ def _of_size(model: str, size: str | None) -> tuple[type[LanguageModel], Config]
     card = models.card(model)
     values = models.size(model, size or card.usual_size)
     return card.model, card.model.Config(**values)
+
+
+def _show_what_differs(model: str, size: str | None) -> None:
+    """Print how a size that a paper or a release has differs from the published model, where it does."""
+    card = models.card(model)
+    if card.differs and size not in models.common_sizes():
+        print(f"\nnot the published model: {card.differs}")
 
 
 def _in_folder(folder: str | Path) -> tuple[type[LanguageModel], Config]:

@@ -49,7 +49,8 @@ class Card(NamedTuple):
     objective covers where nothing else is said, its second argument; None: it covers none. token_settings: values
     of a configuration that are tokens, such as the one that a decoder starts with, as a function of the tokenizer.
     loss_in_nats: is the loss nats per token, so that it can be compared with guessing and with a table of frequencies?
-    other_aims: what it can learn to predict instead.
+    other_aims: what it can learn to predict instead. differs: how its largest sizes differ from the published model, in
+    words, with that model's number of parameters where one is known; "" where they are the same.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Card(NamedTuple):
     loss_in_nats: bool = True
     mask_rate: float | None = None
     other_aims: tuple[Aim, ...] = ()
+    differs: str = ""
 
     def aim(self, name: str | None = None) -> Aim:
         """What the model learns to predict by this name; None: what the card says first. Raises InputError."""

@@ -180,4 +180,6 @@ CARD = Card(
     usual_size="paper",
     tokenizer=GPT1Tokenizer,
     optimizer=GPT1Adam,
+    differs="the paper tells only of one layer of 2,048 cells: the width of the tokens and the projection are of this "
+    "library, and no count of parameters was published",
 )

@@ -69,9 +69,14 @@ def size(name: str, size_name: str) -> dict:
     return dict(sizes[size_name])
 
 
+def common_sizes() -> list[str]:
+    """The names of the sizes that every model has: those of this library, which no paper has."""
+    return [name for name in CARDS[0].sizes if all(name in one.sizes for one in CARDS)]
+
+
 def size_names() -> str:
     """The sizes of all models, in words: "nano, mini; gpt1, lstm: paper; ..."; first those that every model has."""
-    common = [name for name in CARDS[0].sizes if all(name in one.sizes for one in CARDS)]
+    common = common_sizes()
     models_with: dict[str, list[str]] = {}
     for one in CARDS:
         own = ", ".join(name for name in one.sizes if name not in common)

@@ -35,7 +35,7 @@ UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no
 
 @dataclass(frozen=True, kw_only=True)
 class BARTConfig(EncoderDecoderConfig):
-    """Sizes and rates; the defaults are those of BART-base."""
+    """Sizes and rates; the defaults are those of BART-base, without rows of positions that no text uses."""
 
     architecture: ClassVar[str] = "BartForConditionalGeneration"
 
@@ -181,4 +181,6 @@ CARD = Card(
         Aim("rotation", turned_back),
         translation.writing(START),
     ),
+    differs="the published models, 139,420,416 (base) and 406,291,456 (large), have two more rows in each of their two "
+    "tables of positions, which no text uses: a saved model has them too",
 )

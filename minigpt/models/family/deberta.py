@@ -35,7 +35,7 @@ from minigpt.tokenizer import GPT1Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class DeBERTaConfig(PublishedConfig):
-    """Sizes and rates; the defaults are those of DeBERTa-base, under the keys of Hugging Face's DeBERTa-v2.
+    """Sizes and rates; the defaults are those of DeBERTa-base, in the layout of Hugging Face's DeBERTa-v2.
 
     n_distances: k, so that distances from -k to k - 1 are told apart, and farther ones are taken for these.
     decoder_passes: how often the last block runs where words are told; 0, as in transformers: there is no such decoder.
@@ -348,4 +348,6 @@ CARD = Card(
     special_tokens=(MASK,),
     init_std=as_wide_as_the_paper,
     mask_rate=MASK_RATE,
+    differs="this is the layout of DeBERTa-v2; the released DeBERTa-base, version 1, has 139,244,121 parameters: no "
+    "table of 512 positions, and 1,536 biases fewer in each block",
 )

@@ -27,9 +27,14 @@ from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class ELMoConfig(Config):
-    """Sizes and rates; the defaults are those of the released model but for its vocabulary. n_hidden: cells in a layer.
+    """Sizes and rates. n_hidden: cells in a layer.
 
     n_embd: to which each layer of each direction is projected; a state has both directions, and is twice as wide.
+
+    The defaults have the numbers of layers, cells and projected states of the released model (section 3.4), but not its
+    size: 331 million parameters, of which 20.7 are the table, against 93.6 million. There the next step reads the 512
+    numbers to which the cells are projected, here it reads all 4,096 cells: four times 4,096 x 4,096 weights in each
+    layer of each direction. And there a word is read by its characters, here from a table of tokens.
     """
 
     model_type: str = "elmo"
@@ -351,4 +356,6 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=GPT1Adam,
     objective=tokens_on_both_sides,
+    differs="the released ELMo has 93.6 million parameters: its next step reads the 512 projected numbers, here all "
+    "4,096 cells, and it reads the characters of a word, here there is a table of tokens",
 )

@@ -19,7 +19,10 @@ from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class MASSConfig(EncoderDecoderConfig):
-    """Sizes and rates; the defaults are the paper's (section 4.1). In a config.json they have the keys of BART."""
+    """Sizes and rates; the defaults are the paper's (section 4.1), but the size of the vocabulary, which is BART's.
+
+    In a config.json they have the keys of BART.
+    """
 
     architecture: ClassVar[str] = "MASS"
 
@@ -69,4 +72,6 @@ CARD = Card(
     token_settings=token_settings,
     mask_rate=0.5,
     other_aims=(translation.writing(MASK),),
+    differs="the paper tells of 6 layers of 1,024 on each side: the vocabulary here has the size of BART's, and no "
+    "count of parameters was published",
 )

@@ -23,9 +23,10 @@ UNUSED = 2  # rows at the top of the published table of positions: it counts fro
 
 @dataclass(frozen=True, kw_only=True)
 class RoBERTaConfig(BERTConfig):
-    """Sizes and rates; the defaults are those of RoBERTa-base.
+    """Sizes and rates; the defaults are those of RoBERTa-base, without two rows of positions that no text uses.
 
-    It has one segment: a vector that is added everywhere. A config.json counts two positions more than can be used.
+    It has one segment: a vector that is added everywhere. A config.json counts two positions more than can be used, and
+    a saved model has their rows, so that its count of parameters is the published one.
     """
 
     architecture: ClassVar[str] = "RobertaForMaskedLM"
@@ -94,4 +95,6 @@ CARD = Card(
     init_std=as_wide_as_the_paper,
     mask_rate=MASK_RATE,
     other_aims=(Aim("fixed", words_covered_once, MASK_RATE),),
+    differs="the published models, 124,697,433 (base) and 355,412,057 (large), have two more rows of positions, which "
+    "no text uses: a saved model has them too",
 )

@@ -30,7 +30,7 @@ PLACE_WIDTH = 200  # of the vector for a place in a span, at most (section 4.2)
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBERTConfig(BERTConfig):
-    """Sizes and rates; the defaults are those of SpanBERT-base, which is BERT-base with one segment."""
+    """Sizes and rates; the defaults are those of BERT-base, as SpanBERT-base has them, with one segment."""
 
     model_type: str = "spanbert"
     n_segments: int = 1
@@ -186,4 +186,6 @@ CARD = Card(
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
     mask_rate=MASK_RATE,
+    differs="these are the sizes of BERT-base and BERT's uncased vocabulary, with the boundary objective beside: no "
+    "count of parameters was published",
 )

@@ -1,0 +1,57 @@
+"""The largest sizes of each model beside the published ones: the same count, or `info` says what differs."""
+
+import pytest
+
+from minigpt import models
+from minigpt.cli.main import main
+from minigpt.models import costs
+
+PUBLISHED = {  # parameters as published, or of transformers' class in its published configuration
+    "gpt1": {"paper": 116_534_784},
+    "gpt2": {"small": 124_439_808, "medium": 354_823_168, "large": 774_030_080, "xl": 1_557_611_200},
+    "lstm": {"paper": None},
+    "elmo": {"paper": 93_600_000},  # rounded
+    "bert": {"base": 110_106_428, "large": 336_226_108},
+    "roberta": {"base": 124_697_433, "large": 355_412_057},
+    "spanbert": {"base": None},
+    "albert": {"base": 11_813_810, "large": 17_847_474},
+    "distilbert": {"base": 66_985_530},
+    "electra": {"small": 14_196_219, "base": 119_386_427, "large": 354_655_291},  # without what its two networks share
+    "deberta": {"base": 139_244_121},
+    "xlm": {"base": 141_848_203},  # xlm-mlm-enfr-1024
+    "xlnet": {"base": 116_750_336, "large": 360_300_800},
+    "mass": {"paper": None},
+    "bart": {"base": 139_420_416, "large": 406_291_456},
+    "t5": {"small": 60_506_624, "base": 222_903_552, "large": 737_668_096},
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_size_is_the_published_one_or_its_card_says_what_differs(name):
+    card = models.card(name)
+    for size, published in PUBLISHED[name].items():
+        found = costs.count(card.model, card.model.Config(**models.size(name, size)))
+        if found == published:
+            assert card.differs == ""
+        elif published is None:
+            assert "no count of parameters was published" in card.differs
+        else:
+            assert f"{published:,}" in card.differs or f"{published / 1e6} million parameters" in card.differs
+
+
+def test_every_largest_size_is_compared():
+    for card in models.CARDS:
+        own = set(card.sizes) - set(models.common_sizes())
+        assert set(PUBLISHED[card.name]) <= own and card.usual_size in PUBLISHED[card.name]
+
+
+def test_info_says_what_differs_where_a_size_is_called_after_a_paper(capsys):
+    assert main(["info", "--model", "elmo", "--size", "paper"]) == 0
+    shown = capsys.readouterr().out
+    assert "331,170,820 parameters" in shown
+    assert "not the published model: the released ELMo has 93.6 million parameters" in shown
+    assert main(["info", "--model", "elmo"]) == 0  # its usual size is the paper's
+    assert "not the published model" in capsys.readouterr().out
+    for words in (["--model", "elmo", "--size", "nano"], ["--model", "bert", "--size", "base"], []):
+        assert main(["info", *words]) == 0
+        assert "not the published model" not in capsys.readouterr().out
