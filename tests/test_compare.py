@@ -270,7 +270,7 @@ def test_what_is_another_task(known):
 def test_every_option_is_known_to_change_the_losses_or_not_to():
     """A new option of `minigpt train` belongs to one of these three."""
     changes_nothing = {
-        "out", "resume", "compare", "size", "accumulate", "checkpoint_blocks", "seed", "eval_every", "device",
+        "out", "resume", "compare", "size", "recipe", "accumulate", "checkpoint_blocks", "seed", "eval_every", "device",
     }  # fmt: skip
     every = [*band.SAME, *band.TUNED, *changes_nothing]
     assert len(every) == len(set(every)) and set(every) == {field.name for field in dataclasses.fields(PretrainOptions)}

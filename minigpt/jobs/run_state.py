@@ -10,7 +10,7 @@ from minigpt.errors import InputError
 
 ROWS = "rows"  # the key of the checksum of the table
 NOT_REPEATED = ("tokens_per_second",)  # columns that differ each time a run is repeated: the checksum leaves them out
-RESOLVED = ("model", "out", "lr", "warmup", "dropout", "eval_every")  # options that a run that has begun always has
+RESOLVED = ("model", "out", "batch", "lr", "warmup", "dropout", "eval_every")  # what a run that has begun always has
 
 
 def check_state(state: Any, path: Path) -> None:

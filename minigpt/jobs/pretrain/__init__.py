@@ -1,6 +1,7 @@
 """Pre-training: from a text to a model directory (GPT-1 section 3.1).
 
 settings        what can be told, and the defaults
+recipe          the settings as published
 preparation     the pipeline: options, data, tokenizer, model, memory, optimiser
 agreement       whether a command fits the run that its folder holds
 job             what a run works with

@@ -5,6 +5,7 @@ import time
 
 from minigpt.device.threads import about_threads
 from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.recipe import about_recipe
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import batch_of
 from minigpt.models import costs
@@ -12,7 +13,7 @@ from minigpt.models import costs
 
 def announce(job: Job) -> None:
     """Print the size of the model and of the data, memory, minutes, and the loss to expect."""
-    print(_about_sizes(job), flush=True)
+    print("\n".join([_about_sizes(job), *about_recipe(job)]), flush=True)
     print(_about_time(job))
 
 

@@ -20,6 +20,7 @@ from minigpt.files import hub
 from minigpt.jobs import run_state
 from minigpt.jobs.pretrain.agreement import check_agreement
 from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.recipe import settle
 from minigpt.jobs.pretrain.settings import (
     FIXED_BY_INIT,
     MODEL,
@@ -50,6 +51,8 @@ def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = 
 
     named: the options that must agree with those of a run which goes on, see `agreement`.
     """
+    if not options.resume:
+        options = settle(options)
     options.check()
     told = {f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()}
     ranks.agree(told)
@@ -76,7 +79,7 @@ def _prepared_or_reopened(options: PretrainOptions, ranks: Ranks, named: Collect
 
 def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """A new job. Its folder is taken by `Job.save`. Raises InputError for options that cannot work."""
-    options = replace(options)
+    options = settle(options)
     options.check()
     options.out = options.out or default_folder(options)
     run = Run.start(options.out)

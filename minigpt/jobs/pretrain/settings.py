@@ -10,9 +10,11 @@ from minigpt.errors import InputError, check_ranges
 from minigpt.jobs.option_fields import OnDevice, option
 from minigpt.models.config import Config
 
+RECIPES = ("paper",)
 DTYPES = ("float32", "tf32", "bfloat16")
 MODEL = models.names()[0]  # where nothing else is given
 SIZE = "nano"
+BATCH = 12  # windows in an update
 RATE = 0.256  # times 1 / width: the highest learning rate
 SHORT = 250  # updates: a shorter run has another schedule
 SHORT_RATE = RATE / 2  # times 1 / width: the highest learning rate of a short run
@@ -36,6 +38,12 @@ class PretrainOptions(OnDevice):
 
     model: str | None = option(None, f"default: {MODEL}, or what --init names", choices=models.names())
     size: str | None = option(None, f"{models.size_names()} (default: {SIZE})", metavar="NAME")
+    recipe: str | None = option(
+        None,
+        "where nothing else is given, the published settings of gpt1 or gpt2, and their size (default: what was "
+        "measured with this library)",
+        choices=RECIPES,
+    )
     layers: int | None = option(None, "number of layers (default: that of --size)", metavar="N")
     heads: int | None = option(None, "heads of attention in a layer (default: that of --size)", metavar="N")
     embd: int | None = option(None, "width of the residual stream (default: that of --size)", metavar="C")
@@ -59,7 +67,7 @@ class PretrainOptions(OnDevice):
     resume: bool = option(
         False, "go on with the run in the folder, where it was last kept; what else is given must agree with it"
     )
-    batch: int = option(12, "windows in an update", metavar="B")
+    batch: int | None = option(None, f"windows in an update (default: {BATCH})", metavar="B")
     accumulate: int = option(1, "compute the batch in K parts, to save memory", metavar="K")
     checkpoint_blocks: bool | None = option(
         None,
@@ -123,12 +131,15 @@ class PretrainOptions(OnDevice):
         check_ranges(self, 0, "lr", "min_lr", "warmup", "init_std", "weight_decay", "clip", "seed")
         if self.dtype not in DTYPES:
             raise InputError(f"--dtype {self.dtype}: choose {', '.join(DTYPES)}")
+        if self.recipe not in (None, *RECIPES):
+            raise InputError(f"--recipe {self.recipe}: choose {', '.join(RECIPES)}, or leave it out")
         if not 0 <= self.beta2 < 1:
             raise InputError(f"--beta2 {self.beta2}: give 0 or more and less than 1")
         if not 0 <= self.align <= 1:
             raise InputError(f"--align {self.align}: give a share from 0 to 1")
-        if self.batch % self.accumulate:
-            raise InputError(f"--batch {self.batch} cannot be split into --accumulate {self.accumulate} equal parts: "
+        batch = BATCH if self.batch is None else self.batch
+        if batch % self.accumulate:
+            raise InputError(f"--batch {batch} cannot be split into --accumulate {self.accumulate} equal parts: "
                              f"give a multiple of {self.accumulate}")  # fmt: skip
 
 
@@ -175,6 +186,7 @@ def resolve(options: PretrainOptions, config: Config) -> None:
     The rate was measured on the sizes nano and mini; at the paper's width it is close to the paper's 2.5e-4.
     """
     options.size = None
+    options.batch = options.batch or BATCH
     options.layers = config.n_layer
     options.heads = config.n_head
     options.embd = config.n_embd

@@ -27,6 +27,7 @@ from minigpt.jobs.pretrain.announcement import announce
 from minigpt.jobs.pretrain.band import none_fits, setting_of
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.preparation import default_folder, prepare_on
+from minigpt.jobs.pretrain.recipe import settle
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import evaluate, rate, update, validation_batches
 from minigpt.jobs.run_folder import RESUME
@@ -52,6 +53,8 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
     of a large text; several begin with a kept run, which all of them open.
     """
     options.check()
+    if not options.resume:
+        options = settle(options)
     options = replace(options, out=options.out or default_folder(options))
     if named is None or not options.resume:
         named = names_of(options)
