@@ -280,6 +280,44 @@ def test_the_tenth_kept_apart_is_drawn_at_random(pretrained, tmp_path, capsys):
         assert message in capsys.readouterr().err and not (tmp_path / "no").exists()
 
 
+@pytest.mark.parametrize(
+    ("valid", "test", "told"),
+    [
+        (range(6, 10), range(10, 14), []),
+        (range(6), range(10, 14), ["6 of 6 valid examples have the texts of train examples", "is it the same file?"]),
+        (range(4, 10), (1, 9, 10), [
+            "2 of 6 valid examples have the texts of train examples", "",
+            "1 of 3 test examples have the texts of train examples", "",
+            "1 of 3 test examples have the texts of valid examples", "",
+        ]),
+    ],
+)  # fmt: skip
+def test_examples_that_stand_in_two_splits_are_counted(pretrained, tmp_path, capsys, valid, test, told):
+    def file(name, numbers):
+        rows = [{"text": "tom saw " * i + "the cat", "label": ("x", "y")[i % 2]} for i in numbers]
+        return write(tmp_path / name, rows)
+
+    given = ["--task", "classification", "--epochs", "1", "--batch", "2", "--out", str(tmp_path / "out")]
+    files = ["--train", file("a.tsv", range(6)), "--valid", file("b.tsv", valid), "--test", file("c.tsv", test)]
+    assert main(["finetune", pretrained, *given, *files]) == 0
+    said = [line for line in capsys.readouterr().out.split("\n") if line.startswith("repeated ")]
+    known = "what they score is known beforehand"
+    assert said == [
+        f"repeated {what}: {known}{end and ': '}{end}" for what, end in zip(told[::2], told[1::2], strict=True)
+    ]
+
+
+def test_equal_lines_in_both_parts_of_a_random_split_are_counted(pretrained, tmp_path, capsys):
+    """Of a similarity the two texts may change places: the model reads both sequences."""
+    twice = [{"a": "tom saw " * i + "the cat", "b": "mia", "label": i % 2} for i in range(5)]
+    turned = [row | {"a": row["b"], "b": row["a"]} for row in twice]
+    train = write(tmp_path / "train.tsv", twice + turned)
+    given = ["--task", "similarity", "--train", train, "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert main(["finetune", pretrained, *given]) == 0
+    told = "repeated 1 of 1 valid examples have the texts of train examples: what they score is known beforehand\n"
+    assert told in capsys.readouterr().out
+
+
 def test_predict_keeps_to_its_kind_and_says_what_was_cut(pretrained, tmp_path, capsys):
     train = write(tmp_path / "train.tsv", lines("classification", 20))
     given = ["--task", "classification", "--train", train, "--epochs", "1", "--out", str(tmp_path / "out")]

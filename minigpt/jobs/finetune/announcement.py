@@ -5,7 +5,7 @@ import math
 from minigpt.device.threads import about_threads
 from minigpt.evaluation import metrics
 from minigpt.jobs.finetune.cost import measure, update_memory
-from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
+from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, repeated, unknown_share
 from minigpt.jobs.finetune.preparation import Job
 from minigpt.jobs.finetune.tuning import Tuning
 from minigpt.models import costs
@@ -52,8 +52,8 @@ def _label_names(labels: tuple[str, ...]) -> str:
 
 
 def _warnings(job: Job) -> list[str]:
-    """What the model will not see of the texts."""
-    lines = []
+    """Examples that stand in two splits, and what the model will not see of the texts."""
+    lines = _about_repeated(job)
     for split, part in job.data.items():
         total = len(part.examples)
         if part.cut:
@@ -66,6 +66,22 @@ def _warnings(job: Job) -> list[str]:
             lines.append(f"unknown  {split}: {warning}")
         elif share:
             lines.append(f"unknown  {split}: {share:.2%} of the tokens are unknown to the tokenizer")
+    return lines
+
+
+def _about_repeated(job: Job) -> list[str]:
+    """A line for two splits that share examples: what was learned, or chose the best epoch, is no test."""
+    lines = []
+    for split, other in (("valid", "train"), ("test", "train"), ("test", "valid")):
+        if split not in job.data:
+            continue
+        examples = job.data[split].examples
+        n = repeated(job.task, examples, job.data[other].examples)
+        if n:
+            of_a_file = getattr(job.options, split) is not None  # and not kept apart from the training file
+            whole = ": is it the same file?" if n == len(examples) and of_a_file else ""
+            what = f"{n:,} of {len(examples):,} {split} examples have the texts of {other} examples"
+            lines.append(f"repeated {what}: what they score is known beforehand{whole}")
     return lines
 
 

@@ -130,6 +130,18 @@ def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, lis
     return {"train": train, "valid": valid}
 
 
+def repeated(task: Task, examples: list[Example], others: list[Example]) -> int:
+    """How many of the examples have the texts of one of the others, whatever their labels are."""
+    known = {_texts(task, example) for example in others}
+    return sum(_texts(task, example) in known for example in examples)
+
+
+def _texts(task: Task, example: Example) -> tuple:
+    """The texts of an example; those of a similarity in one sequence, because the model reads them in both."""
+    texts = sorted(example.texts) if task.kind == "similarity" else example.texts
+    return tuple(texts), example.choices
+
+
 def encode(
     examples: list[Example], task: Task, text: Tokenizer, room: int, source: str = "", transformation: str | None = None
 ) -> Data:
