@@ -10,18 +10,23 @@ from minigpt.ops.targets import IGNORED
 
 
 def as_array(values: Any, subject: str = "ids are") -> Array:
-    """A list as a NumPy array; an array as it is, on whatever device.
+    """A list, or an array of another library, as a NumPy array; one of NumPy or CuPy as it is, on whatever device.
 
-    Raises InputError for what is neither, and for lists of different lengths; subject: how the message begins.
+    Raises InputError for what is none of these or cannot be read, and for lists of different lengths; subject: how the
+    message begins.
     """
-    if isinstance(values, (list, tuple)):
-        try:
-            return np.asarray(values)
-        except ValueError:
-            raise InputError(f"{subject} lists of different lengths: give rows of one length") from None
-    if not hasattr(values, "dtype") or not hasattr(values, "shape"):
+    is_list = isinstance(values, (list, tuple))
+    if not is_list and (not hasattr(values, "dtype") or not hasattr(values, "shape")):
         raise InputError(f"{subject} {shown(values)}: give an array or a list")
-    return values
+    if not is_list and isinstance(values.dtype, np.dtype):
+        return values
+    try:
+        return np.asarray(values)
+    except Exception as error:  # whatever another library raises for what NumPy cannot read
+        if is_list and isinstance(error, ValueError):
+            raise InputError(f"{subject} lists of different lengths: give rows of one length") from None
+        given = f"a {type(values).__name__} that NumPy cannot read ({' '.join(str(error).split())[:120]})"
+        raise InputError(f"{subject} {given}: give a NumPy array or a list of numbers") from error
 
 
 def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
@@ -29,7 +34,7 @@ def check_range(ids: Array, size: int, message: str, other: int = 0) -> None:
 
     Ids that are on a GPU already are not checked: there an id out of range gives NaN.
     """
-    if type(ids) is not np.ndarray:
+    if not isinstance(ids, np.ndarray):
         return
     out_of_range = (ids < 0) | (ids >= size)
     wrong = ids[out_of_range & (ids != other)]
@@ -71,7 +76,7 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> Array:
     if weights.shape != shape or not is_number:
         given = f"weights are {weights.dtype} of shape {weights.shape}"
         raise InputError(f"{given}: give one number for each target, {shape}")
-    if type(weights) is np.ndarray and not weights.min() >= 0:
+    if isinstance(weights, np.ndarray) and not weights.min() >= 0:
         raise InputError(f"weights begin at {weights.min()}: give numbers of 0 or more")
     return weights
 
