@@ -18,6 +18,7 @@ from minigpt.nn import Module, Parameter
 
 SPARE_LAYERS = 1000  # layers, and numbers, that cost nothing to build before the tensors are compared one by one
 SPARE_NUMBERS = 1 << 20
+TABLES = ("vocab_size", "n_positions", "n_segments", "n_distances")  # configuration values that are rows of a table
 PADDING = (8, 16, 32, 64, 128, 256, 512)  # rows of an embedding are filled up to a multiple of one of these
 
 
@@ -118,14 +119,16 @@ class SavedModel(Module):
             given = f"a model of these sizes has {least:,} numbers or more, and the weights are {n_numbers:,}"
         else:
             return
-        sizes = f"vocab_size {config.vocab_size}, n_positions {config.n_positions}, n_embd {config.n_embd}"
+        names = [name for name in (*TABLES, "n_embd") if hasattr(config, name)]
+        sizes = ", ".join(f"{name} {getattr(config, name)}" for name in names)
         raise InputError(f"{source}: {given} ({sizes}): the configuration does not belong to these weights")
 
     @classmethod
     def least_size(cls, config: Config) -> int:
-        """The numbers in the matrices of a model: its embeddings, and 12 C^2 in each block."""
+        """The numbers in the matrices of a model: its tables, and 12 C^2 in each block."""
         c = config.n_embd
-        return (config.vocab_size + config.n_positions) * c + 12 * config.n_layer * c * c
+        rows = sum(getattr(config, name, 0) for name in TABLES)
+        return rows * getattr(config, "table_width", c) + 12 * config.n_layer * c * c
 
     @classmethod
     def is_in(cls, folder: Path) -> bool:

@@ -4,6 +4,7 @@ Its second task is harder than BERT's: both parts come from one text, and it mus
 Parameters that all layers share are one parameter: each use adds to its gradient.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,8 +65,7 @@ class ALBERT(PairEncoder):
     @classmethod
     def least_size(cls, config: ALBERTConfig) -> int:
         """The numbers in its matrices: its tables, and 12 C^2 in the one block."""
-        c = config.n_embd
-        return (config.vocab_size + config.n_positions) * config.embedding_size + 12 * c * c
+        return super().least_size(dataclasses.replace(config, n_layer=1))
 
     def published_names(self) -> published.Names:
         """Those of AlbertForPreTraining; the head that is stored again is left out."""

@@ -45,10 +45,6 @@ class BERTConfig(PublishedConfig):
     n_head: int = 12
     n_segments: int = 2
 
-    def __post_init__(self):
-        super().__post_init__()
-        self._check_size("n_segments")
-
 
 class BERT(PairEncoder):
     """The encoder of BERT with both heads of its pre-training. seed: as for GPT1."""

@@ -192,9 +192,9 @@ class ELECTRA(Encoder):
 
     @classmethod
     def least_size(cls, config: ELECTRAConfig) -> int:
-        """The numbers in its matrices: its tables, and 12 C^2 in each block of the discriminator."""
-        c = config.n_embd
-        return (config.vocab_size + config.n_positions) * config.embedding_size + 12 * config.n_layer * c * c
+        """The numbers in its matrices: those of the discriminator, and 12 G^2 in each block of the generator."""
+        g = config.of_generator.n_embd
+        return super().least_size(config) + 12 * config.n_layer * g * g
 
     def published_names(self) -> published.Names:
         """Those of ElectraForPreTraining; the generator has those of ElectraForMaskedLM behind `generator.`."""
@@ -218,11 +218,11 @@ class ELECTRA(Encoder):
         """
         if any(name.startswith("generator.") for name in tensors):
             return super().from_published(tensors, folder)
-        warnings.warn(f"{folder} holds a discriminator without its generator: fine-tune it, but do not pre-train it "
-                      "further", stacklevel=2)  # fmt: skip
         names = self.published_names()
         own = {name: several for name, several in names.items() if not name.startswith("generator.")}
         plain = published.from_published(tensors, own, folder)
+        warnings.warn(f"{folder} holds a discriminator without its generator: fine-tune it, but do not pre-train it "
+                      "further", stacklevel=2)  # fmt: skip
         for name, parameter in self.generator.named_parameters("generator."):
             if name in names:
                 plain[name] = np.zeros_like(parameter.data)

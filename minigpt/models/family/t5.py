@@ -122,10 +122,11 @@ class T5(EncoderDecoder):
 
     @classmethod
     def least_size(cls, config: T5Config) -> int:
-        """The numbers in its matrices: the table, and in a layer of both sides 12 C NH D of attention and 4 C F."""
+        """The numbers in its matrices: the tables, and in a layer of both sides 12 C NH D of attention and 4 C F."""
         c = config.n_embd
+        tables = config.vocab_size * c + 2 * config.n_buckets * config.n_head
         layer = 12 * config.n_head * config.d_kv + 4 * config.d_ff
-        return config.vocab_size * c + config.n_layer * layer * c
+        return tables + config.n_layer * layer * c
 
     def published_names(self) -> published.Names:
         """Those of T5ForConditionalGeneration; it has no biases."""

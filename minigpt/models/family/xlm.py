@@ -54,10 +54,6 @@ class XLMConfig(PublishedConfig):
     n_head: int = 8
     n_segments: int = 2
 
-    def __post_init__(self):
-        super().__post_init__()
-        self._check_size("n_segments")
-
     def to_dict(self) -> dict:
         """For a config.json."""
         return super().to_dict() | self.own
