@@ -16,7 +16,7 @@ from minigpt.files.tensors import load_tensors, narrow, read_header, save_tensor
 
 __all__ = [
     "CONFIG", "INDEX", "RESUME", "WEIGHTS", "check_config", "fill", "load_config", "load_tensors", "load_weights",
-    "save_model", "save_tensors", "saved_config", "shapes",
+    "save_model", "save_tensors", "saved_config", "shapes", "without",
 ]  # fmt: skip
 
 CONFIG = "config.json"
@@ -146,6 +146,16 @@ def _is_file_name(value: Any) -> bool:
     return Path(value).name == value and "\\" not in value
 
 
+def without(name: str, tensors: dict[str, np.ndarray]) -> str:
+    """What to say of a tensor that is not among these: that it is missing, or which prefix stands before its name."""
+    for other in sorted(tensors):
+        prefix = other.removesuffix(name)
+        if other != name and prefix.endswith(".") and prefix != other:
+            cure = f"take {prefix!r} off the names of its tensors, and save it again"
+            return f"tensor {name} is missing, and {other} is there: {cure}"
+    return f"tensor {name} is missing"
+
+
 def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None:
     """Put tensors into parameters of the same names and shapes, keeping the parameters' dtype and device.
 
@@ -153,7 +163,7 @@ def fill(parameters: dict, tensors: dict[str, np.ndarray], source: Path) -> None
     """
     missing = set(parameters) - set(tensors)
     if missing:
-        raise InputError(f"{source}: tensor {min(missing)} is missing")
+        raise InputError(f"{source}: {without(min(missing), tensors)}")
     extra = set(tensors) - set(parameters)
     if extra:
         raise InputError(f"{source}: tensor {min(extra)} does not belong to this model")

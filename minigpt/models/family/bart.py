@@ -81,7 +81,8 @@ class BART(EncoderDecoder):
         if np.any(tensors.get(HEAD_BIAS, 0)):
             raise InputError(f"{folder}: {HEAD_BIAS} is not zero: only a head without a bias is built here")
         without = {name: tensors[name][UNUSED_ROWS:] for name in POSITIONS if name in tensors}
-        return super().from_published(tensors | without, folder)
+        others = {name: tensor for name, tensor in tensors.items() if name != HEAD_BIAS}
+        return super().from_published(others | without, folder)
 
 
 BLOCK = {  # modules of a block here -> in a layer of Hugging Face's BART

@@ -11,10 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.errors import InputError
+from minigpt.files import checkpoint
 from minigpt.models.config import Config
 from minigpt.models.config_file import ONLY, TANH_FORMS
 
 Names = dict[str, list[str]]  # name of a parameter here -> its published names, three of them for q, k and v
+
+UNUSED = (  # endings of the names of tensors with which the pre-trained models here compute nothing
+    ".position_ids", ".pooler.dense.weight", ".pooler.dense.bias", ".EncDecAttention.relative_attention_bias.weight",
+)  # fmt: skip
+COPIES = (  # endings of the names under which transformers stores the table of tokens, or the head's bias, once more
+    "lm_head.weight", "lm_loss.weight", "vocab_projector.weight", "pred_layer.proj.weight", ".embed_tokens.weight",
+    "predictions.decoder.weight", "predictions.decoder.bias", "lm_head.decoder.weight", "lm_head.decoder.bias",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +53,9 @@ class PublishedConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if hasattr(self, "embedding_size"):
-            self._check_size("embedding_size")
+        for name in ("embedding_size", "n_segments"):
+            if hasattr(self, name):
+                self._check_size(name)
         if self.hidden_act not in TANH_FORMS:
             forms = " or ".join(map(repr, TANH_FORMS))
             raise InputError(f"hidden_act is {self.hidden_act!r}: only GELU in its tanh form is built here, {forms}")
@@ -115,7 +125,8 @@ def to_published(tensors: dict[str, np.ndarray], names: Names) -> dict[str, np.n
 
 
 def from_published(tensors: dict[str, np.ndarray], names: Names, folder: Path) -> dict[str, np.ndarray]:
-    """The other way round; a tensor that has no name here is left out. Raises InputError for one that is missing."""
+    """The other way round. Raises InputError for a tensor that is missing, and as `check_others` does."""
+    check_others(tensors, names, folder)
     plain = {}
     for name, several in names.items():
         parts = []
@@ -129,8 +140,26 @@ def from_published(tensors: dict[str, np.ndarray], names: Names, folder: Path) -
 def found(tensors: dict[str, np.ndarray], name: str, folder: Path) -> np.ndarray:
     """The tensor of this name. Raises InputError where it is missing."""
     if name not in tensors:
-        raise InputError(f"{folder}: tensor {name} is missing")
+        raise InputError(f"{folder}: {checkpoint.without(name, tensors)}")
     return tensors[name]
+
+
+def check_others(tensors: dict[str, np.ndarray], names: Names, folder: Path) -> None:
+    """Raises InputError for a tensor that has no name here, and would change what the model computes.
+
+    What a model does not use is left out, and so is a copy of what it does use. Nothing is said where a tensor of the
+    model is missing, which explains more.
+    """
+    used = {published_name for several in names.values() for published_name in several}
+    if not used <= tensors.keys():
+        return
+    for name in sorted(tensors.keys() - used):
+        if name.endswith(UNUSED):
+            continue
+        if not name.endswith(COPIES):
+            raise InputError(f"{folder}: tensor {name} does not belong to this model")
+        if not any(np.array_equal(tensors[name], tensors[other]) for other in used):
+            raise InputError(f"{folder}: {name} differs from the token embedding: only tied heads are built here")
 
 
 def is_turned(name: str, tensor: np.ndarray) -> bool:

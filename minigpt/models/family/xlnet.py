@@ -227,7 +227,8 @@ class XLNet(Encoder):
         return found
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """The other way round. Raises InputError for a tensor that is missing."""
+        """The other way round. Raises InputError as `published.from_published` does."""
+        published.check_others(tensors, self.published_names(), folder)
         plain = {}
         for name, several in self.published_names().items():
             parts = [published.found(tensors, published_name, folder) for published_name in several]
