@@ -2,6 +2,8 @@
 
     python benchmarks/mutations.py                        # 10,000 damaged files, in some minutes
     python benchmarks/mutations.py --number 100 --only config --show
+    python benchmarks/mutations.py --number 16000 --only "family "       # those of every model of the registry
+    python benchmarks/mutations.py --number 1000 --folder FOLDER         # those of a folder that another program saved
 
 Damage is deterministic: bits are flipped, bytes dropped, doubled, exchanged, inserted, cut; values of JSON become huge,
 negative, of another type, no number, deeply nested, or stand twice. Each file is opened in a child process that may
@@ -179,11 +181,18 @@ PIECE = "the cat saw\nthe mat. a dog"
 LABELLED = [("a good film", "pos"), ("a bad film", "neg"), ("good and long", "pos"), ("long and bad", "neg")]
 WINOGRAD = "Tom saw Max because [MASK] was near.\n[MASK]\nTom,Max\nMax\n\n" * 3
 SMALL = {"n_positions": 16, "n_embd": 8, "n_layer": 2, "n_head": 2}
+OWN_SIZES = {  # of the models that have these
+    "embedding_size": 6, "generator_heads": 1, "n_distances": 4, "n_hidden": 8, "d_kv": 4, "d_ff": 16,
+    "decoder_start_token_id": 0, "pad_token_id": 0,
+}  # fmt: skip
+SIZES_OF = {"lstm": {"n_layer": 1, "n_head": 1}, "elmo": {"n_head": 1}}  # where SMALL does not fit
 
 
 def kinds(home: Path) -> list[Kind]:
     """One small good folder for each kind of file, made in `home`."""
-    return [*_models(home), *_runs(home), *_tokenizers(home), *_examples(home), *_release(home)]
+    return [
+        *_models(home), *_family(home), *_runs(home), *_tokenizers(home), *_examples(home), *_release(home)
+    ]  # fmt: skip
 
 
 def _opened_model(folder: Path) -> Any:
@@ -229,6 +238,59 @@ def _models(home: Path) -> list[Kind]:
     ]
 
 
+def _family(home: Path) -> list[Kind]:
+    """The weights and the configuration of every model of the registry, with checksums and without."""
+    import dataclasses
+
+    from minigpt import models
+    from minigpt.tokenizer import CharTokenizer
+
+    text = CharTokenizer.train(TEXT)
+    found = []
+    for card in models.CARDS:
+        folder, copy = home / card.name, home / f"{card.name} of another program"
+        known = {field.name for field in dataclasses.fields(card.model.Config)}
+        own = {key: value for key, value in OWN_SIZES.items() if key in known}
+        sizes = SMALL | own | SIZES_OF.get(card.name, {})
+        card.model(card.model.Config(vocab_size=text.vocab_size, **sizes)).save(folder)
+        text.save(folder)
+        _without_sum(folder, copy, "model.safetensors", metadata={"format": "pt"})
+        for name in ("model.safetensors", "config.json"):
+            found.append(Kind(f"family {card.name}: {name}", folder, name, _computed, has_sum=True))
+            found.append(Kind(f"family {card.name}, other: {name}", copy, name, _computed))
+    return found
+
+
+def of_folder(folder: Path) -> list[Kind]:
+    """The weights and the configuration of a model that another program saved."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix in (".json", ".safetensors"))
+    return [Kind(f"{folder.name}: {name}", folder, name, _computed_alone) for name in names]
+
+
+def _computed(folder: Path) -> Any:
+    """What `_opened_model` gives, and a loss."""
+    from minigpt import models
+
+    model, text = models.open_both(folder)
+    return *_numbers(model), text.encode(PIECE)
+
+
+def _computed_alone(folder: Path) -> Any:
+    """The same of a folder without a tokenizer."""
+    from minigpt import open_model
+
+    return _numbers(open_model(folder))
+
+
+def _numbers(model: Any) -> tuple:
+    """The settings and the numbers of a model, and the loss of two short texts."""
+    tensors = {name: parameter.data.tobytes() for name, parameter in model.named_parameters()}
+    ids = np.arange(6).reshape(2, 3) % model.config.vocab_size
+    ids = ids[:, : model.config.n_positions]
+    loss, _ = model.loss(ids, ids, grad=False, **model.trial_inputs(ids))
+    return vars(model.config), tensors, float(loss)
+
+
 def _opened_run(folder: Path) -> Any:
     """All that a run goes on with."""
     from minigpt.jobs.pretrain import PretrainOptions, reopen
@@ -251,15 +313,18 @@ def _opened_classifier(folder: Path) -> Any:
     return model.task, model.dropout, tensors, text.encode(PIECE)
 
 
-def _without_sum(folder: Path, copy: Path, name: str) -> Path:
-    """A copy of a folder in which this file has no checksum, as those of earlier versions."""
+def _without_sum(folder: Path, copy: Path, name: str, metadata: dict[str, str] | None = None) -> Path:
+    """A copy of a folder in which this file has no checksum, as those of earlier versions.
+
+    metadata: what its header says in place of what it said.
+    """
     import safetensors.numpy
 
     from minigpt.files.checkpoint import load_tensors
 
     shutil.copytree(folder, copy)
-    tensors, metadata = load_tensors(folder / name)
-    safetensors.numpy.save_file(tensors, copy / name, metadata)
+    tensors, of_folder = load_tensors(folder / name)
+    safetensors.numpy.save_file(tensors, copy / name, of_folder if metadata is None else metadata)
     return copy
 
 
@@ -500,30 +565,34 @@ def _lines_of(reader: int, child: int) -> list[tuple[int, str, str]]:
     return [(int(row[0]), row[1], row[2]) for row in rows]
 
 
-def run(number: int, only: str = "", show: bool = False) -> dict[str, Counter]:
-    """Attack all kinds with `number` damaged files in all; prints and returns the outcomes of each kind."""
+def run(number: int, only: str = "", show: bool = False, folder: Path | None = None) -> dict[str, Counter]:
+    """Attack all kinds with `number` damaged files in all; prints and returns the outcomes of each kind.
+
+    folder: one that another program saved, which is attacked instead.
+    """
     results = {}
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "good"
         home.mkdir()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            chosen = [kind for kind in kinds(home) if only in kind.name]
+            every = kinds(home) if folder is None else of_folder(folder)
+            chosen = [kind for kind in every if only in kind.name]
             for kind in chosen:
                 kind.open(kind.folder)  # the good one
         each = -(-number // len(chosen))
-        print(f"{'kind':<34}", *(f"{name:>10}" for name in OUTCOMES))
+        print(f"{'kind':<42}", *(f"{name:>10}" for name in OUTCOMES))
         for kind in chosen:
             found = attack(kind, each, Path(place) / "damaged")
             counts = Counter(outcome for _, outcome, _ in found)
             name = kind.name + (" (sum)" if kind.has_sum else "")
             results[name] = counts
-            print(f"{name:<34}", *(f"{counts[outcome]:>10,}" for outcome in OUTCOMES), flush=True)
+            print(f"{name:<42}", *(f"{counts[outcome]:>10,}" for outcome in OUTCOMES), flush=True)
             for i, outcome, message in found:
                 bad = outcome not in ("refused", "equal", "different") or (outcome == "different" and kind.has_sum)
                 if bad or (show and outcome == "different"):
                     print(f"    {outcome}: number {i}: {message}")
     total = sum(results.values(), Counter())
-    print(f"{'all':<34}", *(f"{total[outcome]:>10,}" for outcome in OUTCOMES))
+    print(f"{'all':<42}", *(f"{total[outcome]:>10,}" for outcome in OUTCOMES))
     return results
 
 
@@ -542,5 +611,7 @@ if __name__ == "__main__":
     parser.add_argument("--number", type=int, default=10_000, help="how many damaged files in all")
     parser.add_argument("--only", default="", help="only kinds with this in their names")
     parser.add_argument("--show", action="store_true", help="name those that are different too")
+    parser.add_argument("--folder", type=Path, help="a model that another program saved, to attack instead")
     options = parser.parse_args()
-    sys.exit(0 if is_good(run(options.number, options.only, options.show)) else 1)
+    results = run(options.number, options.only, options.show, options.folder)
+    sys.exit(0 if is_good(results) else 1)
