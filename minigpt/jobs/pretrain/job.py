@@ -90,9 +90,9 @@ class Job:
         """This run beside the losses of sound ones; None where there are none of its options."""
         return comparison_of(self.state, with_nearest=self.options.compare)
 
-    @property
+    @functools.cached_property
     def memory(self) -> costs.Memory:
-        """Bytes of an update in one process."""
+        """Bytes of an update in one process: found once, for a small model is traced for it."""
         model = self.model
         return costs.memory(type(model), model.config, self.part, model.checkpoint_blocks, self.options.low)
 
