@@ -487,7 +487,8 @@ def test_a_recorded_run_of_a_new_seed_is_normal(model):
         the_others, rows = functions["without"](found, seed, others)
         comparison = Comparison(the_others, found.setting)
         assert not any(comparison.news(rows[:n]) for n in range(len(rows) + 1)), seed
-        said = f"compare  normal: inside the band of {len(others)} seeds. Final validation loss {found.last[seed]:.3f}, "
+        last = f"Final validation loss {found.last[seed]:.3f}, "
+        said = f"compare  normal: inside the band of {len(others)} seeds. {last}"
         assert comparison.closing(rows).startswith(said), seed
 
 

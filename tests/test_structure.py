@@ -1,17 +1,14 @@
 """The package keeps its shape: the order of its folders, special imports, budgets of lines and density, docstrings."""
 
 import ast
+import functools
 import graphlib
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
-
-import minigpt
-
-HOME = Path(minigpt.__file__).parent
-FILES = sorted(HOME.rglob("*.py"))
+from package_files import FILES, HOME, Source, parsed, source_of
+from together import together
 
 FOLDERS = [  # from the top to the ground: a folder imports only from the folders below it
     "cli", "minigpt", "learn", "jobs", "evaluation", "models", "data", "tokenizer", "nn", "files", "gradcheck", "ops",
@@ -38,12 +35,13 @@ def unit_of(name: str) -> str:
 
 
 MODULES = {name_of(path): path for path in FILES}
+of_every_file = together(list(MODULES))
 
 
-def imports_in(source: str, name: str, is_package: bool = False) -> list[str]:
+def imports_in(source: Source, name: str, is_package: bool = False) -> list[str]:
     """Every module that a file imports, at the top or inside a function, with relative names made absolute."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -55,17 +53,14 @@ def imports_in(source: str, name: str, is_package: bool = False) -> list[str]:
     return found
 
 
+@functools.cache
 def imports_of(name: str) -> list[str]:
     path = MODULES[name]
-    return imports_in(path.read_text(encoding="utf-8"), name, path.name == "__init__.py")
+    return imports_in(source_of(path), name, path.name == "__init__.py")
 
 
 def own(names: list[str]) -> list[str]:
     return [name for name in names if name.split(".")[0] == "minigpt"]
-
-
-def lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
 
 
 def floor_errors(name: str, imported: list[str]) -> list[str]:
@@ -83,7 +78,7 @@ def test_every_file_has_a_floor():
     assert not missing, f"give these a place in FOLDERS: {missing}"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_no_file_imports_upward(name):
     assert floor_errors(name, imports_of(name)) == []
 
@@ -102,10 +97,13 @@ def test_the_floor_test_sees_every_kind_of_import():
         "from .ops import names",
         "import os, minigpt.ops as o",
     ):
-        assert floor_errors("minigpt.errors", imports_in(source, "minigpt.errors")), source
-    assert imports_in("from ...errors import InputError", "minigpt.data.stories.words") == ["minigpt.errors"]
-    assert imports_in("from . import words", "minigpt.data.stories", is_package=True) == ["minigpt.data.stories.words"]
-    assert not floor_errors("minigpt.nn", imports_in("from minigpt.ops import names\nimport numpy", "minigpt.nn"))
+        assert floor_errors("minigpt.errors", imports_in(parsed(source), "minigpt.errors")), source
+    upward = parsed("from ...errors import InputError")
+    assert imports_in(upward, "minigpt.data.stories.words") == ["minigpt.errors"]
+    beside = parsed("from . import words")
+    assert imports_in(beside, "minigpt.data.stories", is_package=True) == ["minigpt.data.stories.words"]
+    down = parsed("from minigpt.ops import names\nimport numpy")
+    assert not floor_errors("minigpt.nn", imports_in(down, "minigpt.nn"))
 
 
 def test_an_implementation_knows_no_other_and_not_the_face_of_the_table():
@@ -137,19 +135,19 @@ def test_only_one_place_imports(module, home):
 FORBIDDEN = ("pickle", "marshal", "shelve", "dill", "joblib", "torch", "tensorflow", "jax", "transformers")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_no_file_imports_pickle_or_another_framework(name):
     assert not {i.split(".")[0] for i in imports_of(name)} & set(FORBIDDEN)
 
 
 def calls_in(name: str):
     """(function name, call) for every call in a module."""
-    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+    for node in source_of(MODULES[name]).nodes:
         if isinstance(node, ast.Call):
             yield node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""), node
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_no_pickle_by_the_back_door_and_no_shell(name):
     for function, call in calls_in(name):
         keywords = {k.arg: getattr(k.value, "value", None) for k in call.keywords}
@@ -157,7 +155,7 @@ def test_no_pickle_by_the_back_door_and_no_shell(name):
         assert function not in ("system", "popen"), f"{name}, line {call.lineno}"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_every_text_file_is_opened_with_its_encoding_named(name):
     """Windows would take another one."""
     for function, call in calls_in(name):
@@ -174,29 +172,31 @@ def test_every_text_file_is_opened_with_its_encoding_named(name):
 # --- size and words --------------------------------------------------------------------------------------------------
 
 
-def code_lines(source: str) -> int:
-    """Lines that hold code: not those that are empty, a comment, or part of a docstring.
+def code_lines(source: Source) -> list[int]:
+    """The numbers of the lines that hold code: not those that are empty, a comment, or part of a docstring.
 
     What explains is not counted, so that there is no reason to save on it.
     """
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    tree, explaining = ast.parse(source), set()
-    for node in ast.walk(tree):
+    explaining = set()
+    for node in source.nodes:
         if isinstance(node, documented) and ast.get_docstring(node) is not None:
             explaining |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    numbered = enumerate(source.splitlines(), 1)
-    return sum(bool(line.strip()) and not line.strip().startswith("#") and i not in explaining for i, line in numbered)
+    stripped = enumerate(map(str.strip, source.text.splitlines()), 1)
+    return [i for i, line in stripped if line and not line.startswith("#") and i not in explaining]
 
 
-def nodes(source: str) -> int:
-    """How many syntax nodes there are: names, numbers, operators, calls, statements, ..."""
-    return sum(1 for _ in ast.walk(ast.parse(source)))
+@functools.cache
+def size(name: str) -> tuple[int, int]:
+    """(code lines, syntax nodes) of a module: names, numbers, operators, calls, statements, ..."""
+    source = source_of(MODULES[name])
+    return len(code_lines(source)), len(source.nodes)
 
 
 def sizes(names: list[str]) -> tuple[int, int]:
-    """(code lines, syntax nodes) of these modules together."""
-    sources = [MODULES[name].read_text(encoding="utf-8") for name in names]
-    return sum(map(code_lines, sources)), sum(map(nodes, sources))
+    """The same of these modules together."""
+    lines, nodes = zip(*map(size, names), strict=True)
+    return sum(lines), sum(nodes)
 
 
 IN_THE_BOOK = [name for name in MODULES if name.startswith(BOOK) and name not in (*TOOLS, *SECOND_PART)]
@@ -217,7 +217,7 @@ def test_density_outside_the_book():
     assert found / lines <= 12
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_no_file_is_dense(name):
     lines, found = sizes([name])
     assert lines <= 30 or found / lines <= 15
@@ -242,28 +242,24 @@ def test_each_folders_lines_are_a_recorded_figure():
         assert abs(lines - recorded[folder]) <= 300, f"{folder}: {recorded[folder]} lines are recorded, it has {lines}"
 
 
-def functions(tree: ast.Module):
-    """Every function and method of a module."""
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-
-
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_no_function_has_more_than_45_lines(name):
-    source = MODULES[name].read_text(encoding="utf-8")
-    source_lines = source.splitlines()
-    for node in functions(ast.parse(source)):
-        text = textwrap.dedent("\n".join(source_lines[node.lineno - 1 : node.end_lineno]))
-        assert code_lines(text) <= 45, f"{node.name} in {name}"
+    source = source_of(MODULES[name])
+    lines = code_lines(source)
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef):
+            inside = [line for line in lines if node.lineno <= line <= node.end_lineno]
+            assert len(inside) <= 45, f"{node.name} in {name}"
 
 
 def test_what_counts_as_a_line_of_code():
-    source = '"""A module.\n\nIts story."""\n\n# why\nx = 1  # counts\ndef f():\n    """f"""\n    return """a\nb"""\n'
-    assert code_lines(source) == 4
+    text = '"""A module.\n\nIts story."""\n\n# why\nx = 1  # counts\ndef f():\n    """f"""\n    return """a\nb"""\n'
+    assert code_lines(parsed(text)) == [6, 7, 9, 10]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_no_file_is_longer_than_400_lines(name):
-    assert 0 < lines(MODULES[name]) <= 400
+    assert 0 < len(source_of(MODULES[name]).text.splitlines()) <= 400
 
 
 def public(tree: ast.Module):
@@ -276,9 +272,9 @@ def is_cache(node) -> bool:
     return isinstance(node, ast.ClassDef) and node.name.endswith("Cache") and bool(node.bases)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_everything_public_has_a_docstring(name):
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    tree = source_of(MODULES[name]).tree
     assert ast.get_docstring(tree) or name == "minigpt.__main__", f"{name} does not say what it is"
     bare = [node.name for node in public(tree) if not ast.get_docstring(node) and not is_cache(node)]
     assert bare == []
@@ -286,7 +282,7 @@ def test_everything_public_has_a_docstring(name):
 
 def refusing(name: str):
     """Public functions and methods of a module that raise InputError themselves: (their full name, docstring)."""
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    tree = source_of(MODULES[name]).tree
     owners = [tree, *(node for node in public(tree) if isinstance(node, ast.ClassDef))]
     for owner in owners:
         for node in owner.body:
@@ -305,8 +301,8 @@ def test_what_raises_an_input_error_names_it():
     assert {path for path, _ in found} - named == set(), "say what it raises, and when"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_every_file
 def test_nothing_is_left_to_do_and_no_path_is_of_one_machine(name):
-    text = MODULES[name].read_text(encoding="utf-8")
+    text = source_of(MODULES[name]).text
     for word in ("TODO", "FIXME", "XXX", "/tmp/", "/home/", "/root/"):
         assert word not in text, word

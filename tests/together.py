@@ -1,0 +1,35 @@
+"""Many small checks as one test: pytest needs more time for a case than such a check does."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+
+def together(cases: Iterable) -> Callable:
+    """A decorator: one test that makes a check for every case, and tells the name of each case that fails.
+
+    cases: values, each the argument of the check and its own name; or {name: the arguments, a tuple}. Unlike the cases
+    of `pytest.mark.parametrize` they have no fixtures: what a check changes it must put back by itself.
+    """
+    named = cases if isinstance(cases, dict) else {str(case): (case,) for case in cases}
+
+    def decorate(check: Callable) -> Callable:
+        def test():
+            failed = [found for name in named if (found := _fault(check, name, named[name]))]
+            if failed:
+                pytest.fail("\n".join([f"{len(failed)} of {len(named)} cases fail:", *failed]), pytrace=False)
+
+        test.__name__, test.__doc__, test.__module__ = check.__name__, check.__doc__, check.__module__
+        return test
+
+    assert named, "there is nothing to check"
+    return decorate
+
+
+def _fault(check: Callable, name: str, arguments: tuple) -> str:
+    """What is wrong with a case; "" where nothing is."""
+    try:
+        check(*arguments)
+    except (Exception, pytest.fail.Exception) as error:
+        return f"{name}: {type(error).__name__}: {error}"
+    return ""
