@@ -18,6 +18,9 @@ class Source(NamedTuple):
     tree: ast.Module
     nodes: list[ast.AST]
 
+    def __repr__(self) -> str:
+        return f"<{len(self.nodes)} nodes>"
+
 
 @functools.cache
 def source_of(path: Path) -> Source:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from together import together
 
 from minigpt.learn.classroom import course
 
@@ -64,11 +65,12 @@ def differences(english: str, other: str) -> dict:
     return found
 
 
-PAIRS = [
-    pytest.param(english, other, id=f"{key}-{i}")
+PAIRS = {
+    f"{key}-{i}": (english, other)
     for key in ENGLISH
     for i, (english, other) in enumerate(zip(texts(ENGLISH[key]), texts(KOREAN.get(key, ENGLISH[key])), strict=False))
-]
+}
+ANSWERS = {entry["answer"] for entry in ENGLISH.values() if "answer" in entry}
 
 
 def table(text: str) -> list[str]:
@@ -83,7 +85,7 @@ def test_every_text_has_a_korean_one():
         assert len(KOREAN[key]["hints"]) == len(english["hints"]), key
 
 
-@pytest.mark.parametrize(("english", "other"), PAIRS)
+@together(PAIRS)
 def test_both_languages_have_the_same_numbers_and_the_same_code(english, other):
     assert re.search("[가-힣]", other)
     assert not differences(english, other), other
@@ -97,13 +99,13 @@ def test_both_languages_have_the_same_numbers_and_the_same_code(english, other):
 # --- how it is written -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("english", "other"), PAIRS)
+@together(PAIRS)
 def test_one_style_and_lines_that_fit(english, other):
     assert not re.search("[어아해세에네]요[.?! ]", other), "해요체"
     assert not re.search("[가-힣]$|,,|[。，]| [,?]", other.strip())
     for sentence in re.findall(r"[가-힣]+(?=[.?!](?:\s|$))", other):
         assert sentence[-1] in "다까오", sentence
-    if english in [entry.get("answer") for entry in ENGLISH.values()]:
+    if english in ANSWERS:
         for line in other.splitlines():
             assert sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line) <= COLUMNS, line
 
@@ -158,7 +160,7 @@ def test_the_checker_of_particles_notices_wrong_ones():
     )
 
 
-@pytest.mark.parametrize(("english", "other"), PAIRS)
+@together(PAIRS)
 def test_every_particle_fits_the_sound_before_it(english, other):
     assert not wrong_particles(other), other
 

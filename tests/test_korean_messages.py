@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from glossary import rows
 from korean import english_in, has_hangul
+from package_files import FILES, HOME, source_of
 
-import minigpt
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.gradcheck import Result
@@ -22,8 +22,6 @@ from minigpt.learn.classroom.language import language, padded, read_words, tr, w
 from minigpt.learn.classroom.sentences import pieces, told, told_errors, values_in
 from minigpt.learn.classroom.verdict import NO_ANSWER, WRONG
 
-HOME = Path(minigpt.__file__).parent
-FILES = sorted(HOME.rglob("*.py"))
 TABLES = read_words("ko.toml")
 GLOSSARY = read_words("glossary_ko.toml")["sentences"]
 PARTICLE = re.compile(r"\}`?(?:을|를|은|는|이|가|과|와|로|으로|와\(과\))(?=[ .,:;?]|$)")
@@ -65,7 +63,7 @@ def calls_of_tr() -> dict[str, str]:
     """{text: file} of every call `tr("…")` in the package. Fails where the text is no literal."""
     found = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in source_of(path).nodes:
             if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "tr":
                 text = node.args[0]
                 assert isinstance(text, ast.Constant), f"{path.name}, line {node.lineno}: a text that stands nowhere"
@@ -99,7 +97,7 @@ def test_the_korean_has_the_same_names_and_is_korean(table):
 def strings_in(*folders) -> str:
     """All text that stands in the strings of these files."""
     paths = [path for path in FILES if path.relative_to(HOME).as_posix().startswith(folders)]
-    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    nodes = (node for path in paths for node in source_of(path).nodes)
     texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return "\n".join(texts)
 

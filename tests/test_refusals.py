@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from together import together
 
 import minigpt
 from minigpt import GPT1, GPT2, gradcheck, load_tokenizer, open_model, ops
@@ -493,8 +494,8 @@ def refusal(call: str, names: dict) -> str:
     return "<nothing was raised>"
 
 
-@pytest.mark.parametrize(("call", "word"), ROWS, ids=[call for call, _ in ROWS])
 @pytest.mark.filterwarnings("ignore")
+@together({f"{call} | {word}": (call, word) for call, word in ROWS})
 def test_a_wrong_call_is_refused_in_one_line_that_names_the_argument(call, word, names):
     message = refusal(call, names)
     assert not message.startswith("<"), message
