@@ -7,15 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt import GPT1, GPT2
+from minigpt import GPT1, GPT2, gradcheck
 from minigpt.device import gpu
 from minigpt.device.arrays import named_dtype, to_numpy
 from minigpt.jobs.pretrain import step
+from minigpt.nn.module import Parameter
 from minigpt.ops.cases import KEY
 
 __all__ = [
-    "KEY", "Repeated", "arrays_in", "as_tuple", "batch", "compiled_by_nvrtc", "error", "floats_in", "played_or_cuda",
-    "repeat_steps", "same", "small_gpt1", "small_gpt2", "snapshot", "spilled", "tolerance",
+    "KEY", "Along", "Repeated", "arrays_in", "as_tuple", "batch", "check_along", "check_every_entry",
+    "compiled_by_nvrtc", "error", "floats_in", "played_or_cuda", "repeat_steps", "same", "small_gpt1", "small_gpt2",
+    "snapshot", "spilled", "tolerance",
 ]  # fmt: skip
 
 
@@ -67,6 +69,78 @@ def tolerance(dtype) -> float:
 def as_tuple(gradients) -> tuple:
     """A backward's result, a single gradient too, as a tuple."""
     return gradients if isinstance(gradients, tuple) else (gradients,)
+
+
+class Along:
+    """A model whose parameters are steps along random directions, two for each tensor, for `gradcheck.check_model`.
+
+    A direction moves every entry of a tensor, so that one wrong entry makes the derivative along it wrong; and a tensor
+    of a hundred entries needs four losses in place of two hundred. The model is left where it was checked: every entry
+    of its parameters is moved by normal noise of standard deviation `spread`.
+    """
+
+    def __init__(self, model, spread=0.1, seed=2):
+        rng = np.random.default_rng(seed)
+        self.model = model
+        self.tensors = dict(model.named_parameters())
+        self.start, self.directions, self.steps = {}, {}, {}
+        for name, parameter in self.tensors.items():
+            shape = parameter.data.shape
+            self.start[name] = parameter.data + spread * rng.standard_normal(shape)
+            self.directions[name] = 0.3 * rng.standard_normal((2, *shape))
+            self.steps[name] = Parameter(np.zeros(2))
+        self.at = {}
+
+    def named_parameters(self):
+        return iter(self.steps.items())
+
+    def zero_grad(self) -> None:
+        self.model.zero_grad()
+        for along in self.steps.values():
+            along.grad = None
+
+    def loss(self, *inputs, **options):
+        for name, along in self.steps.items():
+            at = along.data.tobytes()
+            if self.at.get(name) != at:
+                self.tensors[name].data = self._placed(name)
+                self.at[name] = at
+        return self.model.loss(*inputs, **options)
+
+    def loss_backward(self, cache, dloss=1.0) -> None:
+        self.model.loss_backward(cache, dloss)
+        for name, parameter in self.tensors.items():
+            assert np.array_equal(parameter.data, self._placed(name)), f"a pass writes into {name}"
+            if parameter.grad is not None:
+                directions = self.directions[name].astype(parameter.data.dtype)
+                assert parameter.grad.shape == parameter.data.shape, f"the gradient of {name} has another shape"
+                self.steps[name].grad = np.tensordot(directions, parameter.grad, axes=parameter.grad.ndim)
+
+    def _placed(self, name):
+        """The values of a parameter after its steps."""
+        steps = self.steps[name].data
+        start, directions = self.start[name].astype(steps.dtype), self.directions[name].astype(steps.dtype)
+        return start + np.tensordot(steps, directions, axes=1)
+
+
+def check_along(model, *inputs, **options) -> None:
+    """Checks the gradient of every parameter of a model along two random directions.
+
+    A derivative along a direction is a sum over all entries, and differences give it less exactly than that by one of
+    them: to about 1e-8, so that 1e-6 stands for what is happy.
+    """
+    _check(Along(model), inputs, options | {"spread": 0}, happy=1e-6)
+
+
+def check_every_entry(model, *inputs, **options) -> None:
+    """Checks every entry of the gradient of every parameter of a model."""
+    _check(model, inputs, options, gradcheck.HAPPY)
+
+
+def _check(model, inputs, options, happy):
+    results = gradcheck.check_model(model, *inputs, **options)
+    assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
+    assert gradcheck.worst(results).error < happy, gradcheck.table(results)
 
 
 class Repeated:

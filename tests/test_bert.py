@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from helpers import error, same, snapshot
+from helpers import check_along, check_every_entry, error, same, snapshot
 
-from minigpt import gradcheck, models, open_model, ops
+from minigpt import models, open_model, ops
 from minigpt.data.objectives import masked, sentence_pairs
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
@@ -39,24 +39,17 @@ def inputs(rows=3, length=5, seed=0) -> dict:
     return {"ids": ids, "targets": targets, "mask": mask, "segments": segments, "sentence_labels": np.array([0, 1, 1])}
 
 
-@pytest.mark.parametrize(
-    ("dropout", "checkpoint_blocks"),
-    [
-        (0.2, False),
-        pytest.param(0.0, False, marks=pytest.mark.slow),
-        pytest.param(0.0, True, marks=pytest.mark.slow),
-        pytest.param(0.2, True, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("dropout", [0.2, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("checkpoint_blocks", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_gradient(dropout, checkpoint_blocks):
     model = small(dropout=dropout)
     model.checkpoint_blocks = checkpoint_blocks
-    given = inputs()
-    key = ops.Key.of(1, 2) if dropout else None
-    ids, targets = given.pop("ids"), given.pop("targets")
-    results = gradcheck.check_model(model, ids, targets, key=key, **given)
-    assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
-    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+    check_along(model, key=ops.Key.of(1, 2) if dropout else None, **inputs())
+
+
+@pytest.mark.slow
+def test_every_entry_of_every_gradient():
+    check_every_entry(small(dropout=0.2), key=ops.Key.of(1, 2), **inputs())
 
 
 def test_logits_and_loss_are_one_model():

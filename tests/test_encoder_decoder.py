@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import error, same, snapshot
+from helpers import check_along, check_every_entry, error, same, snapshot
 
-from minigpt import gradcheck, models, open_model, ops
+from minigpt import models, open_model, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
@@ -51,24 +51,18 @@ def inputs(rows=3, length=5, source_length=6, seed=0) -> dict:
 
 
 @every_kind
-@pytest.mark.parametrize(
-    ("dropout", "checkpoint_blocks"),
-    [
-        (0.2, False),
-        pytest.param(0.0, False, marks=pytest.mark.slow),
-        pytest.param(0.2, True, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("dropout", [0.2, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("checkpoint_blocks", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_gradient(kind, dropout, checkpoint_blocks):
-    sizes = {"n_embd": 4, "n_layer": 1} if dropout else {}  # a quick test beside a slow one
-    model = small(kind, dropout=dropout, vocab_size=7, n_positions=4, **sizes)
+    model = small(kind, dropout=dropout)
     model.checkpoint_blocks = checkpoint_blocks
-    given = {name: value % 7 if name == "source" else value for name, value in inputs(2, 3, 4).items()}
-    ids, targets = given.pop("ids") % 7, np.minimum(given.pop("targets"), 6)
-    key = ops.Key.of(1, 2) if dropout else None
-    results = gradcheck.check_model(model, ids, targets, key=key, **given)
-    assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
-    assert gradcheck.worst(results).error < 1e-7, gradcheck.table(results)
+    check_along(model, key=ops.Key.of(1, 2) if dropout else None, **inputs())
+
+
+@pytest.mark.slow
+@every_kind
+def test_every_entry_of_every_gradient(kind):
+    check_every_entry(small(kind, dropout=0.2), key=ops.Key.of(1, 2), **inputs(2, 3, 4))
 
 
 @every_kind

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers import Along, check_along
 
 from minigpt import GPT1, GPT1Config, gradcheck, ops
 from minigpt.errors import InputError
@@ -331,6 +332,22 @@ def test_the_bias_of_the_keys_has_no_gradient_and_may_have_none():
     assert "not zero at 4 entries" in only(results, "h.0.attn.c_attn.bias").diagnosis
 
 
+class SpoiledEntries(GPT1):
+    """Of each gradient one entry is wrong, by a thousandth of the largest."""
+
+    def loss_backward(self, cache, dloss=1.0):
+        super().loss_backward(cache, dloss)
+        rng = np.random.default_rng(0)
+        for parameter in self.parameters():
+            parameter.grad.flat[rng.integers(parameter.grad.size)] += 1e-3 * abs(parameter.grad).max()
+
+
+def test_along_directions_one_wrong_entry_of_a_tensor_is_found():
+    check_along(GPT1(CONFIG), TOKENS, TARGETS)
+    results = gradcheck.check_model(Along(SpoiledEntries(CONFIG)), TOKENS, TARGETS, spread=0)
+    assert len(results) == len(list(GPT1(CONFIG).parameters())) and min(result.error for result in results) > 1e-5
+
+
 class Promotes(GPT1):
     def loss_backward(self, cache, dloss=1.0):
         super().loss_backward(cache, dloss)
@@ -338,8 +355,9 @@ class Promotes(GPT1):
 
 
 def test_a_model_that_promotes_its_gradients():
-    results = gradcheck.check_model(Promotes(CONFIG), TOKENS, TARGETS)
-    assert [(result.name, result.word) for result in results if result.diagnosis] == [("dtype", "wrong")]
+    for model in (Promotes(CONFIG), Along(Promotes(CONFIG))):
+        results = gradcheck.check_model(model, TOKENS, TARGETS)
+        assert [(result.name, result.word) for result in results if result.diagnosis] == [("dtype", "wrong")]
 
 
 # Shape lines

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import check_along
 from korean import english_in, has_hangul
 
 from minigpt import GPT1, GPT1Config, gradcheck, ops
@@ -15,6 +16,7 @@ from minigpt.ops.cases import KEY
 
 PIECES = pieces()
 CONFIG = GPT1Config(vocab_size=9, n_positions=5, n_embd=4, n_layer=1, n_head=2)
+BATCH = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])  # ids and targets
 
 
 def findings(piece) -> list[gradcheck.Result]:
@@ -31,9 +33,8 @@ def findings(piece) -> list[gradcheck.Result]:
 
 
 def model_trials(model):
-    ids, targets = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])
-    yield "plain", gradcheck.check_model(model, ids, targets)
-    yield "dropout", gradcheck.check_model(model, ids, targets, key=KEY)
+    yield "plain", gradcheck.check_model(model, *BATCH)
+    yield "dropout", gradcheck.check_model(model, *BATCH, key=KEY)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,15 @@ def test_the_museum_covers_every_operation_and_the_model():
 
 def test_every_piece_is_caught(found):
     assert [piece.name for piece, results in found.items() if not results] == []
+
+
+@pytest.mark.parametrize("piece", [piece for piece in PIECES if piece.is_model], ids=lambda piece: piece.name)
+def test_the_pieces_of_models_are_caught_along_directions_too(piece):
+    """Whole models are checked so in the tests: by a derivative along two directions in place of one for each entry."""
+    model = ModelOfFunctions(piece.module(), CONFIG)
+    with pytest.raises(AssertionError, match="wrong"):
+        for key in (None, KEY):
+            check_along(model, *BATCH, key=key)
 
 
 def test_most_pieces_are_named(found):
@@ -97,11 +107,10 @@ def test_the_source_without_a_mistake_is_right(op):
 
 
 def test_a_model_in_functions_is_the_gpt1():
-    ids, targets = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])
     in_functions = ModelOfFunctions(as_module(right_source(WHOLE_MODEL), WHOLE_MODEL), CONFIG)
     losses = []
     for model in (GPT1(CONFIG), in_functions):
-        loss, cache = model.loss(ids, targets)
+        loss, cache = model.loss(*BATCH)
         model.loss_backward(cache)
         losses.append((loss, [parameter.grad for _, parameter in model.named_parameters()]))
     (loss, gradients), (same_loss, same_gradients) = losses
