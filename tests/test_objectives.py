@@ -199,6 +199,16 @@ def test_a_pair_of_translations_counts_its_positions_twice_and_knows_its_languag
     assert covered[[3, 6]].max() == 0 and covered[[0, 1, 2, 4, 5]].min() > 0.4, "words of both sides, no separator"
 
 
+def test_a_pair_as_long_as_its_window_has_no_place_among_the_positions_of_a_model():
+    """A window holds a token more than a model has positions. Of the others nothing changes."""
+    tab, end = 3, 4
+    too_long, longest = [20, 21, tab, 30, 31, end], [9, end, 21, tab, 30, end]
+    batch = covered_translations(MASK, VOCAB, tab, end)(np.array([too_long, longest]), np.random.default_rng(0))
+    assert batch.ids.shape == (2, 4) and (batch.targets[0] == ops.IGNORED).all()
+    true = np.where(batch.targets == ops.IGNORED, batch.ids, batch.targets)
+    assert batch.mask.tolist() == [[True] * 2 + [False] * 2, [True] * 4] and true[1].tolist() == [21, tab, 30, end]
+
+
 @pytest.mark.parametrize("t", [20, 21])
 def test_sentence_order_exchanges_half_of_the_pairs(t):
     ids = windows(b=400, t=t)

@@ -85,8 +85,8 @@ def covered_translations(
 
     Each line of the text is `sentence separator translation`. A row is the pair that `first_pair` finds, each of the
     two with its line end or separator; segments tell the language, 0 or 1, and positions count from 0 in both. What
-    fills up a row is hidden by the mask; a window without a whole line is hidden but for its first token, and nothing
-    is predicted there. Raises InputError as `masked` does.
+    fills up a row is hidden by the mask; a window without a whole line of T tokens or fewer is hidden but for its first
+    token, and nothing is predicted there. Raises InputError as `masked` does.
     """
     cover = masked(mask_id, vocab_size, rate, special_ids=(separator_id, line_end_id))
 
@@ -94,6 +94,8 @@ def covered_translations(
         rows, first_lengths = [], []
         for row in ids:
             source, target = first_pair(row, separator_id, line_end_id) or ([], [])
+            if len(source) + len(target) + 2 == len(row):  # one token more than the positions of a model
+                source, target = [], []
             rows.append(np.array([*source, separator_id, *target, line_end_id], np.int64))
             first_lengths.append([len(source) + 1])
         filled, is_text = filled_up(rows, line_end_id)
