@@ -82,6 +82,14 @@ def small_pieces(constants, set_threads):
     set_threads(2)
 
 
+@pytest.fixture(scope="module")
+def no_pictures():
+    """Pictures are composed but not rendered, and their files are empty: to render one takes longer than a training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minigpt.plot._write", lambda figure, path: path.write_bytes(b""))
+        yield
+
+
 @pytest.fixture
 def kernels_on_cpu(request, monkeypatch):
     """The CUDA kernels take NumPy arrays, and g++ stands for the GPU.

@@ -16,6 +16,8 @@ from minigpt.nn.optim import AdamW
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def small(dtype=np.float64, dropout=0.0, **sizes) -> BERT:
     """A BERT of odd sizes, with every parameter off its initial point."""
@@ -146,7 +148,7 @@ def test_it_learns_the_covered_tokens_of_one_batch():
 def test_it_trains_by_the_same_pipeline_as_gpt(tmp_path):
     """The run does better than chance, and ends in a folder that opens and that --resume finds finished."""
     options = PretrainOptions(
-        model="bert", data="stories:300", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
+        model="bert", data="stories:60", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
         batch=8, lr=3e-3, out=str(tmp_path / "run"),
     )  # fmt: skip
     job = prepare(options)

@@ -16,6 +16,8 @@ from minigpt.ops.random_keys import Key
 
 __all__ = ["text"]  # a fixture
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def loss_and_gradients(model, checkpoint_blocks, key, parts=1):
     model.checkpoint_blocks = checkpoint_blocks

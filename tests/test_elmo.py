@@ -128,10 +128,10 @@ def test_its_costs_are_foretold(n_layer):
 
 
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory) -> str:
+def pretrained(tmp_path_factory, no_pictures) -> str:
     out = str(tmp_path_factory.mktemp("elmo") / "run")
     job = train(PretrainOptions(
-        model="elmo", data="stories:200", tokenizer="bpe:300", layers=2, embd=16, context=32, steps=12, batch=6,
+        model="elmo", data="stories:40", tokenizer="bpe:300", layers=2, embd=16, context=32, steps=12, batch=6,
         accumulate=2, lr=1e-2, out=out,
     ))  # fmt: skip
     assert job.run.rows[-1]["val_loss"] < job.run.rows[0]["val_loss"]
@@ -142,7 +142,8 @@ def pretrained(tmp_path_factory) -> str:
 def test_a_frozen_body_stays_as_it_was(freeze, pretrained, tmp_path):
     out = str(tmp_path / "tuned")
     finetune(FinetuneOptions(
-        model=pretrained, task="sentiment", train="stories:60", epochs=2, batch=12, lr=1e-2, freeze=freeze, out=out
+        model=pretrained, task="sentiment", train="stories:24", test="stories:16", epochs=1, batch=6, lr=1e-2, freeze=freeze,
+        out=out,
     ))  # fmt: skip
     before, tuned = open_model(pretrained), open_classifier(out)[0].body
     n = before.config.vocab_size

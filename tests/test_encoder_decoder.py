@@ -414,11 +414,11 @@ def test_its_costs_are_foretold(kind):
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def trained(request, tmp_path_factory):
+def trained(request, tmp_path_factory, no_pictures):
     """The name of a model, and the folder of a short run of it."""
     folder = tmp_path_factory.mktemp(request.param) / "run"
     options = PretrainOptions(
-        model=request.param, data="stories:300", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
+        model=request.param, data="stories:60", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=30,
         batch=8, lr=3e-3, out=str(folder),
     )  # fmt: skip
     return request.param, folder, prepare(options), train(options)

@@ -22,6 +22,8 @@ OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "genera
        "deberta": {"n_distances": 4, "decoder_passes": 2}}  # fmt: skip
 ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def small(name: str, dtype=np.float64, dropout=0.0, **sizes):
     """A model of odd sizes, with every parameter off its initial point."""
@@ -112,7 +114,7 @@ def test_saved_under_the_published_names_and_opened_again(name, tmp_path):
 @pytest.mark.parametrize("name", ENCODERS)
 def test_it_trains_by_the_same_pipeline_as_gpt(name, tmp_path):
     options = PretrainOptions(
-        model=name, data="stories:200", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=12,
+        model=name, data="stories:40", tokenizer="bpe:300", layers=1, heads=2, embd=32, context=16, steps=12,
         batch=6, accumulate=2, lr=3e-3, out=str(tmp_path / "run"),
     )  # fmt: skip
     job = train(options)
@@ -245,7 +247,7 @@ def test_a_teacher_that_does_not_fit_its_student_is_refused():
 
 def test_the_command_trains_a_student_and_goes_on_with_it(tmp_path):
     sizes = {"layers": 4, "heads": 2, "embd": 32, "context": 16, "tokenizer": "bpe:300"}
-    common = {"data": "stories:200", "batch": 6, "lr": 3e-3}
+    common = {"data": "stories:40", "batch": 6, "lr": 3e-3}
     teacher = str(tmp_path / "teacher")
     train(PretrainOptions(model="bert", **sizes, **common, steps=6, out=teacher))
     out = str(tmp_path / "student")

@@ -21,6 +21,8 @@ from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn.optim import AdamW, GPT1Adam
 from minigpt.ops.random_keys import Key
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 COUNTS = {"small": 124_439_808, "medium": 354_823_168, "large": 774_030_080, "xl": 1_557_611_200}
 
 

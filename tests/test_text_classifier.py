@@ -206,11 +206,11 @@ def test_it_is_saved_and_opened_again(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory):
+def pretrained(tmp_path_factory, no_pictures):
     """A folder with a small pre-trained T5."""
     out = str(tmp_path_factory.mktemp("t5") / "run")
     train(PretrainOptions(
-        model="t5", data="stories:200", tokenizer="bpe:400", layers=1, heads=2, embd=32, context=64, steps=2, batch=4,
+        model="t5", data="stories:40", tokenizer="bpe:400", layers=1, heads=2, embd=32, context=64, steps=2, batch=4,
         out=out,
     ))  # fmt: skip
     return out
