@@ -20,6 +20,7 @@ from minigpt.device.gpu import cuda_problem
 from minigpt.ops.cuda import algorithms, cublaslt, kernels, products
 from minigpt.ops.table import table
 
+os.environ.setdefault("MINIGPT_KERNELS", str(cuda_on_cpu.built))  # every process of this run finds what one compiled
 os.environ.pop("MINIGPT_LANG", None)  # tests read what is said in English, unless they set another language
 
 

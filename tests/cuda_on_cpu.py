@@ -3,11 +3,15 @@
 Every launch is made twice, on copies, with the threads of a block in order and in reverse: other bits are a race. The
 copies stand between walls, of NaN the first time and of small numbers the second, which must still stand afterwards:
 so other bits may also mean that something beyond an array was read.
+
+What is compiled lies in the folder that the variable MINIGPT_KERNELS of the environment names: all processes of a run
+of pytest share one. Without the variable it lies in a folder of its own, until Python ends.
 """
 
 import ctypes
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -15,17 +19,19 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from minigpt.ops.cuda import kernels
 
-HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+HEADER, PLAYER = (Path(__file__).with_name(f"cuda_on_cpu.{kind}") for kind in ("h", "cc"))
 WALL = 1024  # bytes on either side
 FAILURES = {
     1: "some threads of a block wait for others for ever",
     2: "an address that is no multiple of what is moved, or not in shared memory",
     3: "a factor of a product in tf32 that is not rounded",
 }
-_built = tempfile.TemporaryDirectory(prefix="minigpt-kernels-", ignore_cleanup_errors=True)  # gone when Python ends
+_own = tempfile.TemporaryDirectory(prefix="minigpt-kernels-", ignore_cleanup_errors=True)  # gone when Python ends
+built = Path(os.environ.get("MINIGPT_KERNELS", _own.name))
 _known = {}  # address: array, where a table of addresses has been made
 
 
@@ -118,33 +124,47 @@ def _between_walls(array, second):
     return whole, inside
 
 
-def _compile(path: Path, *options: str) -> None:
-    command = ["g++", "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fPIC"]
+def _compile(out: Path, *options: str | Path) -> None:
+    """`out` is written under another name and renamed: who finds it finds all of it.
+
+    g++ spends no time on making kernels quick, as each runs for a moment; it does so for the player.
+    """
+    command = ["g++", "-std=c++17", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fPIC"]
     command += ["-fno-gnu-unique"]  # each library has its own shared memory, also that of inline functions
-    subprocess.run([*command, *options, str(path)], check=True)
+    beside = out.with_name(f"{out.name}.part")
+    subprocess.run([*command, *options, "-o", beside], check=True)
+    beside.replace(out)
 
 
 @functools.cache
-def _header() -> str:
-    """The header's name where sources are built. It is compiled once, which takes longer than a kernel."""
-    here = Path(shutil.copy(HEADER, _built.name))
-    _compile(here, "-x", "c++-header", "-o", f"{here}.gch")
-    return here.name
+def _player() -> Path:
+    """The library of the player. Its header is compiled too: kernels include that."""
+    here = built / "player.so"
+    with FileLock(here.with_suffix(".lock")):
+        if not here.exists():
+            shutil.copy(HEADER, built)
+            _compile(built / f"{HEADER.name}.gch", "-x", "c++-header", HEADER)
+            _compile(here, "-O2", "-shared", PLAYER)
+    return here
 
 
 @functools.cache
 def _build(source: str):
-    text = f'#include "{_header()}"\n{source}\n'
+    text = f'#include "{HEADER.name}"\n{source}\n'
     for kind in ("real", "wide"):
         if f" {kind};" in source:  # a typedef
             text += f'extern "C" int size_of_{kind} = sizeof({kind});\n'
     for name, declared in kernels.parameters(source).items():
         given = ", ".join(f"*({kind}{star}*)a[{i}]" for i, (kind, star) in enumerate(declared))
         text += (
-            f'extern "C" int run_{name}(const unsigned* grid, const unsigned* block, int reverse, void** a) '
-            f"{{ return cpu::run(grid, block, reverse, [=] {{ {name}({given}); }}); }}\n"
+            f'extern "C" int run_{name}(const unsigned* grid, const unsigned* block, int reverse, void** a) {{ '
+            f"return cpu::run(grid, block, reverse, [](void** a) {{ {name}({given}); }}, a, shared_begin, shared_end); "
+            "}\n"
         )
-    path = Path(_built.name) / hashlib.sha256(text.encode()).hexdigest()[:16]
-    path.with_suffix(".cc").write_text(text, encoding="utf-8")
-    _compile(path.with_suffix(".cc"), "-shared", "-o", str(path.with_suffix(".so")))
-    return ctypes.CDLL(str(path.with_suffix(".so")))
+    player = _player()
+    path = built / hashlib.sha256(text.encode()).hexdigest()[:16]
+    with FileLock(path.with_suffix(".lock")):
+        if not path.with_suffix(".so").exists():
+            path.with_suffix(".cc").write_text(text, encoding="utf-8")
+            _compile(path.with_suffix(".so"), "-shared", path.with_suffix(".cc"), player)
+    return ctypes.PyDLL(str(path.with_suffix(".so")))  # one launch at a time: the player plays one
