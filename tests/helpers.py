@@ -1,7 +1,11 @@
 """What several tests need: arrays found in any value, errors of tensors, small models."""
 
+import functools
+import inspect
 import re
 import subprocess
+import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +20,11 @@ from minigpt.ops.cases import KEY
 
 __all__ = [
     "KEY", "Along", "Repeated", "arrays_in", "as_tuple", "batch", "check_along", "check_every_entry",
-    "compiled_by_nvrtc", "error", "floats_in", "played_or_cuda", "repeat_steps", "same", "small_gpt1", "small_gpt2",
-    "snapshot", "spilled", "tolerance",
+    "compiled_by_nvrtc", "each", "error", "floats_in", "played_or_cuda", "repeat_steps", "same", "small_gpt1",
+    "small_gpt2", "snapshot", "spilled", "tolerance",
 ]  # fmt: skip
+
+TESTS = Path(__file__).parent
 
 
 def arrays_in(value) -> list:
@@ -141,6 +147,48 @@ def _check(model, inputs, options, happy):
     results = gradcheck.check_model(model, *inputs, **options)
     assert [result.name for result in results] == [name for name, _ in model.named_parameters()]
     assert gradcheck.worst(results).error < happy, gradcheck.table(results)
+
+
+def each(argument: str, values: Iterable | Callable) -> Callable:
+    """In place of pytest.mark.parametrize where checks are many and quick: one test makes the check for each value.
+
+    All values that fail are told. They share the fixtures of the test, so what a check changes, it sets each time.
+
+    argument: a name, or several separated by commas. values: as for pytest, or a function of the argument `op` that
+    gives them.
+    """
+    names = [name.strip() for name in argument.split(",")]
+
+    def decorate(check):
+        @functools.wraps(check)
+        def test(**given):
+            chosen = list(values(given["op"]) if callable(values) else values)
+            assert chosen, f"no {argument}"
+            failures = []
+            for value in chosen:
+                several = dict(zip(names, value if len(names) > 1 else [value], strict=True))
+                try:
+                    check(**given, **several)
+                except (Exception, pytest.fail.Exception) as problem:
+                    failures.append(_told(several, problem))
+            if failures:
+                pytest.fail("\n".join(failures), pytrace=False)
+
+        signature = inspect.signature(check)
+        left = [parameter for name, parameter in signature.parameters.items() if name not in names]
+        test.__signature__ = signature.replace(parameters=left)
+        return test
+
+    return decorate
+
+
+def _told(values, problem) -> str:
+    """A failure, after the values that it was found with."""
+    which = ", ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in values.items())
+    if isinstance(problem, pytest.fail.Exception):
+        return "\n".join(f"{which}, {line}" for line in str(problem).splitlines())
+    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if Path(frame.filename).parent == TESTS]
+    return f"{which}: line {frames[-1].lineno}: {type(problem).__name__}: {problem}"
 
 
 class Repeated:

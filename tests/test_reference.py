@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import KEY, arrays_in, as_tuple, error, floats_in, same, snapshot, tolerance
+from helpers import KEY, arrays_in, as_tuple, each, error, floats_in, same, snapshot, tolerance
 
 from minigpt import ops
 from minigpt.device.arrays import to_numpy
@@ -189,15 +189,26 @@ def random_like(array, seed=99):
     return np.random.default_rng(seed).standard_normal(array.shape).astype(array.dtype)
 
 
-ALL = [pytest.param(name, axes, id=f"{name}-{axes}") for name in NAMES for axes in axes_of(name)]
+OPS = list(dict.fromkeys(name.partition(",")[0] for name in NAMES))
+
+
+def names_of(op):
+    """The cases of an operation."""
+    return [name for name in NAMES if name.partition(",")[0] == op]
+
+
+def with_axes(op):
+    """The cases of an operation, each with all its numbers of axes."""
+    return [(name, axes) for name in names_of(op) for axes in axes_of(name)]
 
 
 # --- forward and backward are right --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "axes"), ALL)
-def test_forward_against_loops(name, axes, dtype, move):
+@pytest.mark.parametrize("op", OPS)
+@each("dtype", DTYPES)
+@each("name, axes", with_axes)
+def test_forward_against_loops(op, name, axes, dtype, move):
     op, args, constants = case(name, axes, dtype).call
     out, _ = run(op, move(args), move(constants))
     args, constants = (wide(value) for value in (args, constants))
@@ -213,8 +224,9 @@ def wide(value):
     return value.astype(np.float64) if hasattr(value, "dtype") and value.dtype.kind == "f" else value
 
 
-@pytest.mark.parametrize(("name", "axes"), ALL)
-def test_backward_is_the_derivative(name, axes, move):
+@pytest.mark.parametrize("op", OPS)
+@each("name, axes", with_axes)
+def test_backward_is_the_derivative(op, name, axes, move):
     """Along a random direction u of the inputs: <dout, J u> by central differences equals <gradients, u>."""
     op, args, constants = case(name, axes).call
     out, cache = run(op, move(args), move(constants))
@@ -354,9 +366,10 @@ def test_known_attention(move):
 # --- manners: dtype, purity, extremes, errors ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", NAMES)
-def test_dtype_in_is_dtype_out(name, dtype, move):
+@pytest.mark.parametrize("op", OPS)
+@each("dtype", DTYPES)
+@each("name", names_of)
+def test_dtype_in_is_dtype_out(op, name, dtype, move):
     op, args, constants = case(name, dtype=dtype).call
     out, cache = run(op, move(args), move(constants))
     assert out.dtype == dtype
@@ -366,8 +379,9 @@ def test_dtype_in_is_dtype_out(name, dtype, move):
         assert {g.dtype for g in gradients} == {np.dtype(dtype)}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_inputs_and_cache_are_never_written_to(name, move, implementation, device):
+@pytest.mark.parametrize("op", OPS)
+@each("name", names_of)
+def test_inputs_and_cache_are_never_written_to(op, name, move, implementation, device):
     """Forward leaves its inputs alone; backward leaves dout and the cache alone, so that it can be called again.
 
     With the same bits; but for the reference's gradient of an embedding on a GPU, where CuPy adds up in any order.
@@ -388,17 +402,19 @@ def test_inputs_and_cache_are_never_written_to(name, move, implementation, devic
     assert same(before, snapshot([args, constants]))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_forward_again_gives_the_same_bits(name, move):
+@pytest.mark.parametrize("op", OPS)
+@each("name", names_of)
+def test_forward_again_gives_the_same_bits(op, name, move):
     op, args, constants = case(name).call
     first, second = (run(op, move(args), move(constants))[0] for _ in range(2))
     assert same(snapshot([first]), snapshot([second]))
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", NAMES)
-def test_extreme_inputs_stay_finite(name, dtype, move):
+@pytest.mark.parametrize("op", OPS)
+@each("dtype", DTYPES)
+@each("name", names_of)
+def test_extreme_inputs_stay_finite(op, name, dtype, move):
     """Data a thousand times as large: no overflow, no NaN, no warning, forward or backward."""
     op, args, constants = case(name, dtype=dtype).call
     args[0] = args[0] * args[0].dtype.type(1000)
@@ -409,7 +425,7 @@ def test_extreme_inputs_stay_finite(name, dtype, move):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("dtype", DTYPES)
 def test_extreme_probabilities(dtype, move):
     """Scores that differ by thousands: one certain winner, and the loss of a hopeless target is the difference."""
     z = np.array([[0, 5000, -5000], [-9000, -9000, -9000]], dtype)
@@ -429,7 +445,7 @@ def test_a_constant_row_normalises_to_its_bias(move):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("dtype", DTYPES)
 def test_a_query_that_sees_nothing_gives_zero_and_has_gradient_zero(dtype, move):
     op, (q, k, v), constants = case("attention, mask", 3, dtype).call
     out, cache = run(op, move([q, k, v]), move(constants))
@@ -460,7 +476,7 @@ def test_hidden_keys_have_no_influence_and_no_gradient(move):
     assert same(snapshot([out]), snapshot([other]))
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 4, 6), (1, 3, 4, 6), (4, 6), (2, 3, 1, 6)])
+@each("shape", [(2, 1, 4, 6), (1, 3, 4, 6), (4, 6), (2, 3, 1, 6)])
 def test_masks_broadcast(shape, move):
     _, args, _ = case("attention", 4).call
     mask = np.random.default_rng(3).random(shape) < 0.5
@@ -471,8 +487,8 @@ def test_masks_broadcast(shape, move):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+@each("op", ["cross_entropy", "linear_cross_entropy"])
+@each("dtype", DTYPES)
 def test_nothing_to_predict_is_loss_zero(op, dtype, move):
     _, args, _ = case(op, 3, dtype).call
     args[-1][...] = ops.IGNORED
@@ -484,7 +500,7 @@ def test_nothing_to_predict_is_loss_zero(op, dtype, move):
     assert float(run(op, move(empty), {})[0]) == 0
 
 
-@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+@each("op", ["cross_entropy", "linear_cross_entropy"])
 def test_parts_with_the_normalizer_of_the_whole_add_up(op, move):
     _, args, _ = case(f"{op}, weights", 3).call
     targets = args[-1]
@@ -516,7 +532,7 @@ def test_dropout_keeps_the_same_elements_in_every_dtype(move):
     assert same(*(snapshot([k]) for k in kept)) and 0 < kept[0].mean() < 1
 
 
-@pytest.mark.parametrize("op", ["attention", "dropout", "self_attention", "cross_attention"])
+@each("op", ["attention", "dropout", "self_attention", "cross_attention"])
 def test_dropout_of_a_part_of_the_batch_is_that_of_the_whole(op, move):
     _, args, constants = case("dropout" if op == "dropout" else f"{op}, dropout").call
     whole, cache = run(op, move(args), constants)
@@ -531,13 +547,13 @@ def test_dropout_of_a_part_of_the_batch_is_that_of_the_whole(op, move):
             assert error(g, h[row : row + 1]) < 1e-12
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
+@each("rate", [-0.1, 1.0, 1.5, float("nan")])
 def test_a_dropout_rate_out_of_range_is_refused(rate, move):
     with pytest.raises(InputError, match="dropout rate"):
         ops.dropout_forward(move(np.ones((2, 3))), rate=rate, key=KEY)
 
 
-@pytest.mark.parametrize("bad", [-1, 13, 2**31])
+@each("bad", [-1, 13, 2**31])
 def test_an_id_out_of_range_is_refused(bad, move, implementation):
     """A CUDA kernel cannot raise, and is not waited for: what it gives is not a number."""
     _, (w, ids), _ = case("embedding").call
@@ -550,8 +566,8 @@ def test_an_id_out_of_range_is_refused(bad, move, implementation):
         ops.embedding_forward(*move([w, ids]))
 
 
-@pytest.mark.parametrize("bad", [-1, 13, -101])
-@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+@each("bad", [-1, 13, -101])
+@each("op", ["cross_entropy", "linear_cross_entropy"])
 def test_a_target_out_of_range_is_refused(op, bad, move, implementation):
     _, args, _ = case(op).call
     args[-1][0, 1] = bad
@@ -562,7 +578,7 @@ def test_a_target_out_of_range_is_refused(op, bad, move, implementation):
         run(op, move(args), {})
 
 
-@pytest.mark.parametrize("op", ["cross_entropy", "linear_cross_entropy"])
+@each("op", ["cross_entropy", "linear_cross_entropy"])
 def test_targets_of_another_shape_are_refused(op, move):
     _, args, _ = case(op).call
     for targets in (args[-1][:, :-1], args[-1][:1, :1], args[-1].reshape(-1)):
@@ -584,7 +600,7 @@ class Watched(np.ndarray):
         return out.view(Watched) if isinstance(out, np.ndarray) else out
 
 
-@pytest.mark.parametrize("axes", AXES)
+@each("axes", AXES)
 def test_products_of_linear_work_on_two_axes(axes):
     _, args, _ = case("linear", axes).call
     Watched.products = []
