@@ -9,9 +9,12 @@ from minigpt.nn import Cache, Embedding, Linear, Module
 from minigpt.nn.optim import AdamW
 
 
+TINY = {"vocab_size": 7, "n_embd": 4, "n_layer": 1}  # every entry of every gradient is checked by differences
+
+
 def albert():
     """One block, three times, as in ALBERT."""
-    model = small_gpt1(n_layer=3)
+    model = small_gpt1(**TINY | {"n_layer": 3})
     model.h = [model.h[0]] * 3
     return model
 
@@ -20,8 +23,8 @@ class Electra(Module):
     """A generator and a discriminator with one token embedding, as in ELECTRA: their losses are added."""
 
     def __init__(self):
-        self.generator = small_gpt1(seed=0)
-        self.discriminator = small_gpt1(seed=5)
+        self.generator = small_gpt1(seed=0, **TINY)
+        self.discriminator = small_gpt1(seed=5, **TINY)
         self.discriminator.tokens_embed = self.generator.tokens_embed
 
     def loss(self, ids, targets):
@@ -77,7 +80,7 @@ def case_of(name):
         rng = np.random.default_rng(1)
         return T5(), (rng.standard_normal((2, 5, 6)), rng.standard_normal((2, 5, 6)))
     model = albert() if name == "ALBERT" else Electra()
-    return model, batch(small_gpt2())
+    return model, batch(small_gpt2(**TINY), rows=2)
 
 
 SHARED = {"ALBERT": "h.0.attn.c_attn.weight", "ELECTRA": "generator.tokens_embed.weight", "T5": "distances.weight"}
