@@ -4,6 +4,8 @@ The slow tests need a built site: the folder in MINIGPT_SITE, or one that is bui
 skipped without it; with MINIGPT_NEED_SITE=1 that is a failure.
 """
 
+import ast
+import graphlib
 import importlib
 import json
 import os
@@ -35,6 +37,39 @@ def part(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         missing(f'{error}: the site needs the extra: python -m pip install -e ".[site]"')
+
+
+# --- the files of the builder ----------------------------------------------------------------------------------------
+
+
+def names_imported(path: Path) -> set[str]:
+    """Every name in an import of a file, also inside a function: of modules, and of what is taken from them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def known_by(files: list[Path]) -> dict[str, set[str]]:
+    """{file: the files among them that it imports}; each is named as an import names it: "checks.files", "results"."""
+    names = {path: path.stem if path.parent.name != "checks" else f"checks.{path.stem}" for path in files}
+    known = {}
+    for path, name in names.items():
+        imported = names_imported(path)
+        if path.parent.name == "checks":
+            imported |= {f"checks.{one}" for one in imported}
+        known[name] = {other for other in names.values() if other in imported and other != name}
+    return known
+
+
+def test_no_circle_among_the_files_of_the_builder():
+    files = [path for path in SITE.rglob("*.py") if path.stem != "__init__"]
+    known = known_by(files)
+    assert "figures" in known["results_form"] and "checks.files" in known["checks.pages"]
+    assert list(graphlib.TopologicalSorter(known).static_order())  # CycleError names a circle
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

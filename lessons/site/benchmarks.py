@@ -12,6 +12,7 @@ import markup
 import results
 from course import HERE, ROOT
 from markup import code, escaped, fence
+from results_form import Result
 from sources import RESULTS
 
 SCRIPTS = ROOT / "benchmarks"
@@ -142,7 +143,7 @@ def raw(text: str) -> str:
     return f"````{{raw}} html\n{text}\n````\n"
 
 
-def _targets(result: results.Result, rows: dict[str, dict]) -> str:
+def _targets(result: Result, rows: dict[str, dict]) -> str:
     """Which targets were set, and were they met?"""
     found = []
     for target in result.targets:

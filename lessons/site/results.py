@@ -1,33 +1,12 @@
-"""What each recorded result says: its title, a sentence, its plots, and the targets that were set for it."""
-
-from collections.abc import Callable
-from typing import NamedTuple
+"""What each recorded result says: the names of all results, by subject, and the result of a name."""
 
 import figures
+import results_gpu
+import results_learning
+import results_runs
+import results_speed
 from figures import Plot, Point
-
-
-class Target(NamedTuple):
-    """A number that was set before the measurement, for one column of one row."""
-
-    row: str
-    column: str
-    value: float
-    at_least: bool
-
-    def met(self, measured: float) -> bool:
-        """Is it reached?"""
-        return measured >= self.value if self.at_least else measured <= self.value
-
-
-class Result(NamedTuple):
-    """How a result is shown; sentence and plots are made from its rows."""
-
-    title: str
-    sentence: Callable[[dict], str]
-    plots: Callable[[dict], list[Plot]]
-    targets: tuple[Target, ...] = ()
-
+from results_form import Result
 
 SUBJECTS = {  # names of results, in the order of the index
     "Speed and memory": (
@@ -41,16 +20,12 @@ SUBJECTS = {  # names of results, in the order of the index
     "The GPU code": ("gpu", "host_cost", "kernels"),
 }  # fmt: skip
 
+RESULTS = results_speed.RESULTS | results_learning.RESULTS | results_runs.RESULTS | results_gpu.RESULTS
+
 
 def of(name: str) -> Result:
     """How the result of this name is shown; one that nothing is written about shows its first column of numbers."""
-    import results_gpu
-    import results_learning
-    import results_runs
-    import results_speed
-
-    known = results_speed.RESULTS | results_learning.RESULTS | results_runs.RESULTS | results_gpu.RESULTS
-    return known.get(name) or Result(name.replace("_", " "), lambda rows: f"{len(rows)} rows.", _first_column)
+    return RESULTS.get(name) or Result(name.replace("_", " "), lambda rows: f"{len(rows)} rows.", _first_column)
 
 
 def _first_column(rows: dict) -> list[Plot]:
@@ -59,45 +34,3 @@ def _first_column(rows: dict) -> list[Plot]:
         if points:
             return [figures.rows(column, {column: points}, column)]
     return []
-
-
-# --- tools for those that write results ------------------------------------------------------------------------------
-
-
-def base(name: str) -> str:
-    """The name of a row without its seed."""
-    parts = [part for part in name.split(", ") if not part.startswith("seed ")]
-    return ", ".join(parts)
-
-
-def by_seed(rows: dict, column: str) -> dict[str, list[float]]:
-    """{name without seed: the values of a column, one for each seed}"""
-    found: dict[str, list[float]] = {}
-    for name, row in rows.items():
-        if isinstance(row.get(column), int | float):
-            found.setdefault(base(name), []).append(row[column])
-    return found
-
-
-def spread(values: list[float]) -> Point:
-    """The mean, and the lowest and highest."""
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return Point(mean)
-    return Point(mean, min(values), max(values))
-
-
-def mean_curve(lists: list[list[float]]) -> list[float]:
-    """The mean, place by place."""
-    return [sum(values) / len(values) for values in zip(*lists, strict=True)]
-
-
-def ratio_point(row: dict, target: float | None = None) -> Point:
-    """The median of the ratios, with its range."""
-    return Point(row["ratio"], row["from"], row["to"], target)
-
-
-def verdict(targets: tuple[Target, ...], rows: dict) -> str:
-    """How many targets are met."""
-    met = sum(target.met(rows[target.row][target.column]) for target in targets)
-    return f"{met} of {len(targets)} targets met."

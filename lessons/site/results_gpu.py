@@ -2,7 +2,7 @@
 
 import figures
 from figures import Plot, Point
-from results import Result
+from results_form import Result
 
 SHOWN = "sm_90"  # the architecture whose registers and occupancy are drawn
 

@@ -2,7 +2,7 @@
 
 import figures
 from figures import Plot, Point
-from results import Result, base, by_seed, mean_curve, spread
+from results_form import Result, base, by_seed, mean_curve, spread
 
 TASKS = ("sentiment", "acceptability", "continuation", "similarity", "cloze", "endings")
 

@@ -2,7 +2,7 @@
 
 import figures
 from figures import Plot, Point
-from results import Result, by_seed
+from results_form import Result, by_seed
 
 
 def _defaults_sentence(rows: dict) -> str:

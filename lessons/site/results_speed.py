@@ -2,7 +2,7 @@
 
 import figures
 from figures import Plot, Point
-from results import Result, Target, ratio_point, verdict
+from results_form import Result, Target, ratio_point, verdict
 
 # --- a training step -------------------------------------------------------------------------------------------------
 
