@@ -34,6 +34,21 @@ def test_set_threads(set_threads):
             set_threads(number)
 
 
+def test_set_threads_holds_before_anything_has_imported_numpy():
+    script = """
+import sys
+from minigpt.device.threads import set_threads
+assert "numpy" not in sys.modules
+set_threads(1)
+from threadpoolctl import threadpool_info
+import numpy
+print({library["num_threads"] for library in threadpool_info()} <= {1})
+"""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == "True"
+
+
 @pytest.fixture
 def two_at_first(monkeypatch, set_threads):
     """BLAS has two threads by itself, and no number was given."""

@@ -170,7 +170,8 @@ def _tasks(workers: int, pid: int) -> queue.SimpleQueue:
 
 @functools.cache
 def _libraries() -> list:
-    """The libraries of BLAS that are loaded, as threadpoolctl describes them."""
+    """The libraries of BLAS that NumPy has loaded, as threadpoolctl describes them."""
+    import numpy  # noqa: F401 - loads its library, where nothing has imported NumPy yet
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas").lib_controllers
