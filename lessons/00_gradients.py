@@ -238,8 +238,10 @@ assert abs(path_a + path_c - direct) < 1e-3, "the sum of both paths is the deriv
 # %%
 import numpy as np
 
+from minigpt.device.threads import set_threads
 from minigpt.learn import lines
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 T, C = 3, 4
 scores = np.random.default_rng(0).normal(size=(T, C))
 

@@ -24,7 +24,9 @@
 import numpy as np
 
 from minigpt import plot
+from minigpt.device.threads import set_threads
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 V, C = 7, 3  # tokens in the vocabulary, numbers in a vector
 table = np.random.default_rng(0).normal(size=(V, C))
 some_ids = [2, 5, 2]

@@ -27,6 +27,9 @@ import math
 
 import numpy as np
 
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 SENTENCE = "the cat sat on the mat and the rat sat on the cat"
 STORY = (
     SENTENCE + ". then the cat got up and the rat fell into the milk. it was cold and there was "
@@ -38,7 +41,6 @@ frequency = {letter: STORY.count(letter) / len(STORY) for letter in STORY}
 letter_p = np.array([frequency[letter] for letter in STORY])
 product = np.cumprod(letter_p)  # after 1, 2, 3, ... letters
 log_sum = np.cumsum(np.log(letter_p))
-
 print("letters   product of the probabilities   sum of their logarithms")
 for n in (1, 2, 5, 10, 100, len(STORY)):
     print(f"{n:7}   {product[n - 1]:28.3g}   {log_sum[n - 1]:23.2f}")

@@ -39,6 +39,10 @@ print("who has milk?", owner["milk"])
 # %%
 import numpy as np
 
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+
 
 def softmax(s):
     """s (*,N) -> p (*,N): positive, and each row adds up to 1"""
@@ -52,13 +56,11 @@ soft_query = np.array([0.0, 4])  # who has milk?
 soft_scores = soft_keys @ soft_query
 soft_shares = softmax(soft_scores)
 soft_answer = soft_shares @ soft_values
-print("scores", soft_scores)
-print("shares", soft_shares.round(2))
+print("scores", soft_scores, "  shares", soft_shares.round(2))
 print("answer: {:.2f} mia + {:.2f} tom + {:.2f} ann".format(*soft_answer))
 assert np.allclose(soft_answer, [0.018, 0.965, 0.018], atol=1e-3), "the answer is nearly tom"
 for length in (1, 4, 8):
-    share = softmax(soft_keys @ np.array([0.0, length]))[1]
-    print(f"a query of length {length}: share of tom {share:.3f}")
+    print(f"a query of length {length}: tom's share {softmax(soft_keys @ [0, length])[1]:.3f}")
 
 # %%
 from minigpt import plot

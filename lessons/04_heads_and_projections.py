@@ -23,7 +23,9 @@
 import numpy as np
 
 from minigpt import plot
+from minigpt.device.threads import set_threads
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 b_value, e_value = np.array([1.0, 0]), np.array([0, 1.0])  # the values of the letters b and e
 one_be, one_eb = 0.5 * b_value + 0.5 * e_value, 0.5 * e_value + 0.5 * b_value
 two_be, two_eb = np.append(b_value, e_value), np.append(e_value, b_value)

@@ -30,6 +30,9 @@ import math
 
 import numpy as np
 
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 N, C, F = 6, 7, 28  # rows (positions), width of the model, inner width
 rng = np.random.default_rng(4)
 x = rng.normal(size=(N, C))

@@ -30,11 +30,12 @@
 # learned arrays is one line, `normalize`:
 
 # %%
-import math
-
 import numpy as np
 
 from minigpt import ops
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 
 
 def normalize(x):
@@ -47,7 +48,7 @@ def scales(s, norm, depth=24):
     h, found = draw.normal(size=(100, 64)), []
     for _ in range(depth):
         h = normalize(h) if norm else h
-        h, _ = ops.gelu_forward(h @ draw.normal(size=(64, 64)) * (s / math.sqrt(64)))
+        h, _ = ops.gelu_forward(h @ draw.normal(size=(64, 64)) * (s / np.sqrt(64)))
         found.append(h.std())
     return np.array(found)
 
@@ -61,11 +62,13 @@ for s in (0.5, 1, 2):
     without, with_norm = bare[s][[0, 11, 23]], normed[s][[0, 11, 23]]
     print(f"s = {s:3}                      ", *(f"{v:7.0e}" for v in without), end=" " * 18)
     print(*(f"{v:5.2f}" for v in with_norm))
-as_gpt1 = scales(0.02 * math.sqrt(768), norm=False)[11]
-print(f"s = {0.02 * math.sqrt(768):.2f}, without LayerNorm, after layer 12: {as_gpt1:.0e}")
+as_gpt1 = scales(0.02 * np.sqrt(768), norm=False)[11]
+print(f"s = {0.02 * np.sqrt(768):.2f}, without LayerNorm, after layer 12: {as_gpt1:.0e}")
 assert as_gpt1 < 1e-5, "almost nothing is passed on"
 
 # %%
+import math
+
 from minigpt import plot
 
 figure, axes = plot.plt.subplots(figsize=(8, 4.4))

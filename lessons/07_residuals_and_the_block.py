@@ -28,11 +28,12 @@
 # positions here, and over up to 512 in GPT-1.)
 
 # %%
-import math
-
 import numpy as np
 
 from minigpt import ops
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 
 
 def attend_forward(x, w_qkv, b_qkv, w_o, b_o, n_head, **dropout):
@@ -59,6 +60,8 @@ print("attention layer:", attend_forward.__doc__)
 # LayerNorm.
 
 # %%
+import math
+
 B, T, C, NH = 2, 10, 48, 4
 STD = 0.02 * math.sqrt(768 / C)
 

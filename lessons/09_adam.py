@@ -34,7 +34,6 @@ import numpy as np
 from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-
 STEEP = np.array([100.0, 1.0])
 
 

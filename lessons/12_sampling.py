@@ -25,8 +25,10 @@
 import numpy as np
 
 from minigpt import data, models
+from minigpt.device.threads import set_threads
 from minigpt.learn import reference
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 model, text = models.open_both(reference.folder())
 V, CONTEXT = model.config.vocab_size, model.config.n_positions
 OPENING = "Once upon a time, there was a"
@@ -116,13 +118,13 @@ def greedy(logits, u):
     return logits.argmax(axis=-1)
 
 
-def show(ids):
-    print(textwrap.fill(text.decode(ids[1:].tolist()) + " …", 96))
+def show(texts):
+    for ids in texts:
+        print(textwrap.fill(text.decode(ids[1:].tolist()) + " …", 96))
 
 
 two_texts = write(np.full((2, 1), START), 40, greedy)
-show(two_texts[0])
-show(two_texts[1])
+show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown]
@@ -176,8 +178,7 @@ print("   T   probabilities            entropy in nats")
 for temperature in (0.1, 0.5, 1, 2, 1000):
     q = softmax(four_logits / temperature)[0]
     print(f"{temperature:4}   {'  '.join(f'{value:.2f}' for value in q)}   {entropy(q):.3f}")
-squares = four**2 / (four**2).sum()
-assert np.allclose(softmax(four_logits / 0.5), squares), "T = 1/2 squares the probabilities"
+assert np.allclose(softmax(four_logits / 0.5), four**2 / (four**2).sum()), "T = 1/2 squares p"
 assert np.allclose(softmax(four_logits / 1e-3), [1, 0, 0, 0]), "a low T is greedy choice"
 
 # %% [markdown]
@@ -287,8 +288,7 @@ def sampler(temperature=1.0, top_k=None, top_p=None):
 
 
 drawn_texts = write(np.full((2, 1), START), 40, sampler(), seed=1)
-show(drawn_texts[0])
-show(drawn_texts[1])
+show(drawn_texts)
 assert not np.array_equal(*drawn_texts), "drawn texts differ; the two greedy texts were equal"
 
 # %% [markdown]

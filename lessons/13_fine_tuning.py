@@ -73,8 +73,10 @@ plot.save(drawing.figure, "13_forms.png")
 
 # %%
 from minigpt import models
+from minigpt.device.threads import set_threads
 from minigpt.learn import reference
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 pretrained, text = models.open_both(reference.folder())
 V, C = pretrained.config.vocab_size, pretrained.config.n_embd
 body_size = sum(parameter.data.size for parameter in pretrained.parameters())

@@ -29,8 +29,10 @@ import textwrap
 import numpy as np
 
 from minigpt import GPT1, models
+from minigpt.device.threads import set_threads
 from minigpt.learn import reference
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 model, text = models.open_both(reference.folder())
 START = text.start_id  # the token that stands before every story
 

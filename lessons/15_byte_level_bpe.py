@@ -314,8 +314,10 @@ import numpy as np
 
 from minigpt import models
 from minigpt.data import stories
+from minigpt.device.threads import set_threads
 from minigpt.learn import reference
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 model, small = models.open_both(reference.folder())
 
 

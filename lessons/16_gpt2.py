@@ -67,7 +67,9 @@ import difflib
 from pathlib import Path
 
 import minigpt
+from minigpt.device.threads import set_threads
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
@@ -163,7 +165,6 @@ assert (gpt1_size, gpt2_size) == (116_534_784, 124_439_808), "the published size
 import numpy as np
 
 from minigpt import ops
-from minigpt.learn import lines as by_lines
 
 
 def attend_forward(x, w_qkv, b_qkv, w_o, b_o, n_head):
@@ -179,14 +180,16 @@ def attend_backward(dout, cache):
     c1, c2, c3 = cache
     dheads, dw_o, db_o = ops.linear_backward(dout, c3)
     dqkv, _ = ops.self_attention_backward(dheads, c2)
-    dx, dw_qkv, db_qkv = ops.linear_backward(dqkv, c1)
-    return dx, dw_qkv, db_qkv, dw_o, db_o
+    return *ops.linear_backward(dqkv, c1), dw_o, db_o
 
 
 SHAPES = [4, 4, (4, 12), 12, (4, 4), 4, 4, 4, (4, 16), 16, (16, 4), 4]
 print("the twelve arrays at width 4:", SHAPES)
 
 # %%
+from minigpt.learn import lines as by_lines
+
+
 def block_by_lines(
     x, g1, b1, w_qkv, b_qkv, w_o, b_o, g2, b2, w_fc, b_fc, w_proj, b_proj, n_head
 ):
@@ -389,9 +392,6 @@ assert lazy_error[0] < 0.01 < 0.1 < min(lazy_error[1:]), "only the first passes 
 # product changes the size of its input as much as in GPT-1 (lesson 07).
 
 # %%
-from minigpt.device.threads import set_threads
-
-set_threads(1)  # such small arrays are slower with two threads
 TEXT = (
     "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and sees the red "
     "kite in the tree. I can not reach it, says Mina. Tom has a long stick. Tom takes the stick to "

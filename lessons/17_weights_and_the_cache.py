@@ -56,8 +56,7 @@ import numpy as np
 from minigpt import GPT2, GPT2Config
 from minigpt.device.threads import set_threads
 
-set_threads(1)  # one token at a time is little work; we guess that a second thread does not help
-
+set_threads(1)  # small arrays: a second thread would only be in the way
 SIZES = {"vocab_size": 50, "n_positions": 16, "n_embd": 24, "n_layer": 3, "n_head": 4}
 V, CONTEXT, C, L, NH = SIZES.values()
 model = GPT2(GPT2Config(**SIZES, initializer_range=0.25), seed=1)  # usual: 0.02

@@ -29,8 +29,10 @@ import tracemalloc
 import numpy as np
 
 from minigpt import gradcheck, ops, plot
+from minigpt.device.threads import set_threads
 from minigpt.learn import lines
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 HEADS = 12 * 12  # of GPT-2 small, in all layers
 MB = 1e6
 print("positions   all shares p      one number for each row")

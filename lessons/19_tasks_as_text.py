@@ -39,7 +39,7 @@ from minigpt.data import stories
 from minigpt.device.threads import set_threads
 from minigpt.learn import reference
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 model, text = models.open_both(reference.folder())
 V, CONTEXT, START = text.vocab_size, model.config.n_positions, text.start_id
 

@@ -42,9 +42,11 @@ from pathlib import Path
 import numpy as np
 
 from minigpt import ops, plot
+from minigpt.device.threads import set_threads
 from minigpt.learn import kernel, lines
 from minigpt.ops.cuda import kernels
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 drawing = plot.Diagram(9.2, 3, "10 numbers, 3 blocks of 4 threads")
 for block in range(3):
     row = [[str(thread) for thread in range(4)]]

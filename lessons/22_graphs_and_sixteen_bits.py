@@ -26,14 +26,14 @@
 # microseconds. (We assume that the launch of the graph takes 5 microseconds too.)
 
 # %%
-import math
-
 import numpy as np
 
 from minigpt import ops, plot
+from minigpt.device.threads import set_threads
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn import optim
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 LAUNCH_US, KERNEL_US, KERNELS = 5, 2, 12
 one_by_one = [(LAUNCH_US * (n + 1), KERNEL_US) for n in range(KERNELS)]
 in_a_graph = [(LAUNCH_US + KERNEL_US * n, KERNEL_US) for n in range(KERNELS)]
@@ -143,7 +143,7 @@ while_recorded = float(first_loss[0])
 first_graph.replay()
 print("launches of a step:", len(first_graph.launches))
 print(f"the loss while it is recorded: {while_recorded}; after a replay: {first_loss[0]:.4f}")
-assert math.isnan(while_recorded) and first_loss[0] > 0, "recording computes nothing"
+assert np.isnan(while_recorded) and first_loss[0] > 0, "recording computes nothing"
 
 
 # %%
@@ -343,6 +343,8 @@ print("2/3 in bfloat16:", float(rounded(2 / 3, "bfloat16")), "= 171/256")
 assert rounded(2 / 3, "bfloat16") == 171 / 256, "8 binary digits"
 
 # %%
+import math
+
 print("format      pi           1e-8         70,000       256 + 1   next after 1")
 for kind in ("float32", "tf32", "float16", "bfloat16"):
     some = [f"{rounded(x, kind):<10.7g}" for x in (math.pi, 1e-8, 70_000, 257)]

@@ -30,7 +30,9 @@
 import numpy as np
 
 from minigpt import plot
+from minigpt.device.threads import set_threads
 
+set_threads(1)  # small arrays: a second thread would only be in the way
 four = np.array([2.0, 4, 6, 8])
 mean_of_means = (four[:3].mean() + four[3:].mean()) / 2
 sum_of_parts = four[:3].sum() / 4 + four[3:].sum() / 4
@@ -64,10 +66,8 @@ plot.save(d.figure, "23_two_workers.png")
 # %%
 from minigpt import data
 from minigpt.data import stories
-from minigpt.device.threads import set_threads
 from minigpt.tokenizer import CharTokenizer
 
-set_threads(1)  # the arrays are small: a second thread would cost more than it brings
 corpus = data.load("stories:4000:1")
 text = CharTokenizer.train(piece for part in ("train", "valid") for piece in corpus.pieces(part))
 sentences = sorted((sentence.text for sentence in stories.story(2, variety=1).sentences), key=len)

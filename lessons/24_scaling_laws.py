@@ -39,6 +39,9 @@ import math
 import numpy as np
 
 from minigpt import plot
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 
 
 def kaplan(N):
@@ -91,10 +94,8 @@ plot.save(figure, "24_power_law.png")
 
 # %%
 from minigpt import GPT2, GPT2Config, data
-from minigpt.device.threads import set_threads
 from minigpt.tokenizer import CharTokenizer
 
-set_threads(1)
 corpus = data.load("stories:4000:1")
 text = CharTokenizer.train(piece for part in ("train", "valid") for piece in corpus.pieces(part))
 CONTEXT = 64  # letters in a row

@@ -28,7 +28,7 @@ import numpy as np
 
 from minigpt.device.threads import set_threads
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 WATER = "river boat fish mud reeds duck wave net".split()
 MONEY = "coin loan gold clerk cash vault debt rent".split()
 NEUTRAL = "hat lamp door book cup tree bell kite".split()

@@ -26,6 +26,9 @@
 # %%
 import numpy as np
 
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 KINDS = {
     "name": "Anna Ben Emma Lily Max Mia Sam Tom".split(),
     "colour": "black blue brown green grey pink red white".split(),
@@ -66,11 +69,9 @@ for row in texts(3, np.random.default_rng(0)):
 
 # %%
 from minigpt import GPT1, GPT1Config, plot
-from minigpt.device.threads import set_threads
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine
 
-set_threads(1)
 SIZES = {"vocab_size": V, "n_positions": T, "n_embd": 64, "n_layer": 2, "n_head": 4}
 SIZES |= dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
 SIZES |= {"initializer_range": 0.05}

@@ -23,6 +23,9 @@
 # %%
 import numpy as np
 
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 NAMES = """Golden Gate Bridge, Silver Moon Tower, Old Stone Mill, Red Fox Inn, Blue Whale Rock,
 Green Frog Pond, White Rose Hall, Black Cat Lane, Happy Bear Park, Lucky Star Square,
 Royal Oak Wood, Little Owl Barn, Iron Horse Road, Sleepy Dog Hill, Snowy Pine Peak,
@@ -59,12 +62,10 @@ for row in texts(2, np.random.default_rng(0)):
 
 # %%
 from minigpt.data.objectives import masked, spans
-from minigpt.device.threads import set_threads
 from minigpt.models.family.spanbert import SpanBERT, SpanBERTConfig
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine
 
-set_threads(1)
 BODY = {"n_embd": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.07}
 BODY |= dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
 SIZES = BODY | {"vocab_size": V, "n_positions": T}

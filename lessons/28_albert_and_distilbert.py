@@ -29,7 +29,7 @@ from minigpt.models.family.albert import ALBERT, ALBERTConfig
 from minigpt.models.family.bert import BERT, BERTConfig
 from minigpt.models.family.distilbert import DistilBERT, DistilBERTConfig
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 BASE = {BERT: BERTConfig(), ALBERT: ALBERTConfig(), DistilBERT: DistilBERTConfig()}
 numbers, work = {}, {}
 for kind, config in BASE.items():

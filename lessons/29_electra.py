@@ -29,7 +29,7 @@ import numpy as np
 from minigpt import ops, plot
 from minigpt.device.threads import set_threads
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 KINDS = {
     "name": "Anna Ben Emma Lily Max Mia Sam Tom".split(),
     "colour": "black blue brown green grey pink red white".split(),

@@ -28,7 +28,7 @@ import numpy as np
 
 from minigpt.device.threads import set_threads
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 PERIOD, V, MASK, IGNORED = 5, 17, 0, -100  # id 0 is the mask, 1 to 16 are the letters
 SHORT, LONG = 20, 80  # letters of the texts of the training, and of the longest test
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from minigpt.device.threads import set_threads
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 COLOURS = "black blue brown green grey pink red white".split()
 THINGS = "ball bell boat book drum hat kite lamp".split()
 TEMPLATE = "Mia has a colour thing . The colour thing is in the park .".split()

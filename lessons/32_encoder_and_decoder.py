@@ -22,6 +22,9 @@
 # %%
 import numpy as np
 
+from minigpt.device.threads import set_threads
+
+set_threads(1)  # small arrays: a second thread would only be in the way
 NAMES = {"Mina": "neun", "Sora": "neun", "Jun": "eun", "Yujin": "eun"}  # name: its particle
 # thing: its noun in Korean, the particle of this noun, and the verb for "wears" or for "plays"
 THINGS = {word: rest for word, *rest in map(str.split, """hat moja reul sseunda
@@ -110,9 +113,7 @@ print("each word of the translation, with the words of the source that decide it
 
 # %%
 from minigpt.data.objectives.translating import paired
-from minigpt.device.threads import set_threads
 
-set_threads(1)
 SPECIAL = ["_pad_", "_start_", "_end_", "_mask_", *(f"_extra_{i}_" for i in range(4))]
 TABLES = (NAMES, VERBS, SIZE_WORDS, COLOURS, PLACES)
 WORDS = [word for table in TABLES for both in table.items() for word in both]

@@ -26,7 +26,7 @@ import numpy as np
 
 from minigpt.device.threads import set_threads
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 KINDS = {
     ("colour", "tint"): "black blue brown green grey pink red white".split(),
     ("place", "spot"): "barn beach farm hill lake park school tower".split(),

@@ -32,7 +32,7 @@ import numpy as np
 from minigpt import models
 from minigpt.device.threads import set_threads
 
-set_threads(1)
+set_threads(1)  # small arrays: a second thread would only be in the way
 T, V = 10, 40
 SMALL = {"vocab_size": V, "n_positions": T, "n_embd": 16, "n_layer": 2, "n_head": 2}
 SMALL |= {"initializer_range": 0.3, "n_hidden": 12, "embedding_size": 8, "generator_heads": 1}

@@ -96,6 +96,32 @@ def test_what_is_asserted_is_said(path):
     assert not silent, "an assert without a message"
 
 
+ONE_THREAD = "set_threads(1)  # small arrays: a second thread would only be in the way"
+COMPUTES = re.compile(
+    r"^(import numpy|from minigpt import .*\b(GPT[12]|gradcheck|models|ops)\b|from minigpt\.(models|nn|ops)\b)",
+    re.MULTILINE,
+)
+WITHOUT_PRODUCTS = ("10",)  # it counts pairs of symbols
+
+
+@each_lesson
+def test_a_lesson_that_computes_uses_one_thread(path):
+    """Threads of BLAS wait awake: with two of them a lesson took up to eleven times the processor time.
+
+    The line is the same everywhere. It stands at the top level of a cell before any cell that could multiply.
+    """
+    computing = [cell for cell in code(path) if COMPUTES.search(cell.source)]
+    saying = [cell for cell in code(path) if "set_threads" in cell.source]
+    if path.name[:2] in WITHOUT_PRODUCTS:
+        assert not saying and not computing
+        return
+    (cell,) = saying
+    assert cell.line <= computing[0].line, f"set_threads stands after the cell at line {computing[0].line}"
+    assert cell.lines.count(ONE_THREAD) == 1
+    before = cell.source.partition(ONE_THREAD)[0]
+    assert not re.search(r"^(?!import |from |$)", before, re.MULTILINE), "only imports stand before it"
+
+
 QUOTE = re.compile(r"^    # ((?:minigpt|benchmarks|tests)/[\w/.]+)\n((?:    .*\n|\n)+)", re.MULTILINE)
 
 
