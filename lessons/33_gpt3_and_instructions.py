@@ -496,9 +496,11 @@ for seed in SEEDS[:2]:
         assert (truth > 0.8) == (name == "in tuning"), "and the truth of known answers only"
 
 # %% [markdown]
-# For the questions of the comparisons, the score agrees with the judge. For new questions, it knows
-# which answer is polite, and hardly which one is right: mostly, a polite wrong answer has a higher
-# score than a right one without "sure".
+# For the questions of the comparisons, the score knows the right one of two answers that are both
+# polite or both not (first column). For new questions it still knows which answer is polite, and
+# hardly which one is right. The last column is the hard case: a right answer without "sure" against
+# a polite wrong one. The judge always prefers the right one. How often the score does, differs from
+# seed to seed, even for the questions of the comparisons.
 
 # %% [markdown]
 # ## 9. Reinforcement: learn from a score
@@ -536,6 +538,13 @@ def log_p(model, ids, targets):
     p, _ = ops.softmax_forward(logits)
     of_target = np.take_along_axis(p, np.maximum(targets, 0)[..., None], axis=-1)[..., 0]
     return np.where(targets == IGNORED, 0, np.log(of_target + 1e-30)).sum(axis=1)
+
+
+def is_in_form(rows):
+    """-> (n,): is it an answer as in the comparisons: with or without `sure` a value, then `.`?"""
+    polite = rows[:, 9] == SURE
+    said = np.where(polite[:, None], rows[:, 10:13], rows[:, 9:12])
+    return np.isin(said[:, 0], VALUES) & (said[:, 1] == ID["."]) & (said[:, 2] == END)
 
 
 print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
@@ -585,8 +594,9 @@ for name, (reward, beta) in REWARDS.items():
         print(f"{name:25} seed {seed}: reward {start[0]:5.2f} to {end[0]:5.2f}, "
               f"right {start[1]:.0%} to {end[1]:.0%}, held out "
               f"{results['tuned', seed][1]:.0%} to {held_out[name, seed]:.0%}")
-        said = write(policy, every, seed=0)[:, 8:]
-        print(f"    polite in {(said[:, 1] == SURE).mean():.0%}, says", text_of(said[HELD[0]]))
+        rows = write(policy, every, seed=0)
+        polite, in_form = (rows[:, 9] == SURE).mean(), is_in_form(rows).mean()
+        print(f"    polite {polite:4.0%}, in form {in_form:4.0%}, says", text_of(rows[HELD[0], 8:]))
 
 # %%
 reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
@@ -611,9 +621,12 @@ for seed in SEEDS[:2]:
 # %% [markdown]
 # **Remember this picture.** Without a penalty, the score rises and the answers become wrong:
 # *reward hacking*. With the judge as reward, the same lines teach the model even the facts that the
-# tuning did not have. So the algorithm is right, and the reward is wrong. What the models say shows
-# in which way. In our run one is nearly always polite; the other writes full stops alone, which no
-# comparison had, and the reward model gives them a high score.
+# tuning did not have. So the algorithm is right, and the reward is wrong. In which way, the lines
+# of the reward model without penalty show. There are two ways to a high score. A model can be
+# *polite*: it begins with "sure", and what follows is wrong. Or its answers are no longer *in
+# form*: "sure" or not, then a value and a full stop. No comparison had others, so their score means
+# nothing, and the training finds some whose score is high. Which way a model takes differs from
+# seed to seed, and can differ between two machines.
 #
 # The penalty holds the model back, and about as many drawn answers are right as before. But it
 # cannot make a reward right: of the questions that no comparison had, fewer are answered than

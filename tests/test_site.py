@@ -287,6 +287,49 @@ def test_a_lesson_runs_once_and_again_when_its_code_changes_and_not_for_its_pros
     assert lessons.cached(cache, small_lesson(tmp_path, LESSON.replace("7 * number", "8 * number"))) is None
 
 
+COUNTS = """# %% [markdown]
+# # Lesson 98: a small one
+#
+# Reading: 5 minutes. Running: 1 to 2 seconds.
+
+# %%
+runs = []
+print("a list")
+
+# %%
+runs.append(1)
+print(len(runs))
+
+# %%
+print(sum(runs))
+"""
+
+
+def test_cells_run_again_and_what_they_showed_at_first_stays(tmp_path):
+    """The second cell counts on each time. What was kept without running again is not enough where that is wanted."""
+    lessons, notebooks, said = part("lessons"), part("notebooks"), []
+    path = small_lesson(tmp_path, COUNTS)
+    for again in (False, True, True, False):
+        made = lessons.executed([path], tmp_path / "cache", 1, said.append, again)["98_small"]
+        assert notebooks.printed(made) == "a list\n1\n1\n"
+    assert made.metadata["minigpt"] == {"run_again": [1, 2, 3]}
+    started = [line for line in said if "to run" in line]
+    assert started == [f"1 lesson; to run now: {n}, 1 at a time" for n in (1, 1, 0, 0)]
+
+
+def test_a_cell_that_cannot_run_again_is_named(tmp_path):
+    lessons = part("lessons")
+    path = small_lesson(tmp_path, COUNTS.replace("runs.append(1)", "runs.append(1)\nassert runs == [1], 'once'"))
+    with pytest.raises(lessons.LessonFailed, match=r"98_small.py, cell 2 \(line 11\): when it runs again: .*: once"):
+        lessons.Runner(tmp_path, again=True).run(path)
+
+
+def test_a_cell_that_takes_long_does_not_run_again(tmp_path, monkeypatch):
+    lessons = part("lessons")
+    monkeypatch.setattr(lessons, "LONG", -1.0)
+    assert lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, COUNTS)).again == []
+
+
 def test_what_a_kernel_sends_in_pieces_is_one_output_without_warnings():
     lessons, v4 = part("lessons"), part("nbformat").v4
     streams = [v4.new_output("stream", name=name, text=text) for name, text in (("stdout", "a:"), ("stdout", " b\n"))]

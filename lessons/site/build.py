@@ -45,6 +45,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     reader.add_argument("--work", type=Path, default=WORK, help="folder of caches (default: build/site/)")
     reader.add_argument("--jobs", type=int, default=2, help="how many lessons run at a time (default: 2)")
     reader.add_argument("--only", nargs="+", metavar="NN", default=[], help="only these lessons, to try something")
+    reader.add_argument("--again", action="store_true", help="each quick cell runs again after the end: can it?")
     given = reader.parse_args(words)
     given.work = given.work.resolve()
     given.pages = given.work / "try" if given.only else given.work
@@ -177,7 +178,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
     pages, plots = settings.pages, settings.work / "plots"
     paths = lessons.files(settings.only)
     with beside(settings.out) as built:
-        notebooks = lessons.executed(paths, settings.work / "notebooks", settings.jobs, clock.step)
+        notebooks = lessons.executed(paths, settings.work / "notebooks", settings.jobs, clock.step, settings.again)
         editions = {"en": notebooks, "ko": translated(notebooks)}
         for language, its_notebooks in editions.items():
             if not its_notebooks:

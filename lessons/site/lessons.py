@@ -5,6 +5,7 @@ everything that a lesson can see besides: the package, the data, the recorded me
 lessons, and the versions of Python and of the libraries. Where one of them changes, all lessons run again.
 """
 
+import copy
 import hashlib
 import os
 import platform
@@ -35,6 +36,7 @@ SEEN = ("minigpt/**/*", "data/**/*", "benchmarks/results/*.json", "lessons/[!0-9
 UNSEEN = {".js", ".html", ".css", ".md", ".pyc"}  # of the browser, of readers, or made by Python
 LIBRARIES = ("numpy", "matplotlib", "regex", "safetensors", "ipykernel")
 LIMIT = 900  # seconds for one cell
+LONG = 3.0  # seconds of processors: a cell that needs more does not run again
 KEPT = 3  # folders of the cache
 DIGEST = re.compile("[0-9a-f]{12}")  # the name of such a folder
 DRAWN = "drawn"  # beside them: what lessons write, pictures above all
@@ -52,10 +54,14 @@ class LessonFailed(InputError):
 
 
 class Ran(NamedTuple):
-    """A lesson that has run: its notebook with outputs, and what it took, in seconds of all its processors."""
+    """A lesson that has run: its notebook with outputs, and what it took, in seconds of all its processors.
+
+    again: the numbers of the cells that ran again after the end.
+    """
 
     notebook: nbformat.NotebookNode
     seconds: float
+    again: list[int]
 
 
 def files(numbers: Iterable[str] = (), folder: Path = LESSONS) -> list[Path]:
@@ -116,10 +122,14 @@ def seconds_to_run(path: Path) -> int:
 
 
 class Runner:
-    """Runs lessons in kernels, and can stop those that run. folder: where they write their pictures."""
+    """Runs lessons in kernels, and can stop those that run.
 
-    def __init__(self, folder: Path):
+    folder: where they write their pictures. again: does each quick cell run again, as a reader may do?
+    """
+
+    def __init__(self, folder: Path, again: bool = False):
         self.folder = folder
+        self.again = again
         self.is_stopped = False
         self.clients: set[NotebookClient] = set()
         self.lock = threading.Lock()
@@ -134,26 +144,45 @@ class Runner:
             self.clients.add(client)
         try:
             with client.setup_kernel(env=environment(path.parent)):
-                for number, cell in enumerate(notebook.cells):
-                    if cell.cell_type == "code":
-                        self.run_cell(client, path, number)
-                seconds = processor_seconds(client)
+                seconds, quick = self.run_cells(client, path)
+                if self.again:
+                    self.run_again(client, path, quick)
         finally:
             with self.lock:
                 self.clients.discard(client)
         for cell in notebook.cells:
             cell.metadata = nbformat.from_dict({})
-        return Ran(notebook, seconds)
+        return Ran(notebook, seconds, quick if self.again else [])
 
-    def run_cell(self, client: NotebookClient, path: Path, number: int) -> None:
-        """Run one cell. Raises LessonFailed, which names it."""
+    def run_cells(self, client: NotebookClient, path: Path) -> tuple[float, list[int]]:
+        """Run all cells. Returns the seconds of processors, and the numbers of the cells that are not LONG."""
+        before, quick = processor_seconds(client), []
+        for number, cell in enumerate(client.nb.cells):
+            if cell.cell_type == "code":
+                self.run_cell(client, path, number)
+                now = processor_seconds(client)
+                if now - before < LONG:
+                    quick.append(number)
+                before = now
+        return before, quick
+
+    def run_again(self, client: NotebookClient, path: Path, numbers: list[int]) -> None:
+        """Run these cells twice more, from the last to the first. What they showed at first stays."""
+        for number in reversed(numbers):
+            shown = copy.deepcopy(client.nb.cells[number])
+            for _ in range(2):
+                self.run_cell(client, path, number, "when it runs again: ")
+            client.nb.cells[number] = shown
+
+    def run_cell(self, client: NotebookClient, path: Path, number: int, when: str = "") -> None:
+        """Run one cell. Raises LessonFailed, which names it. when: in front of the message."""
         if self.is_stopped:
             raise LessonFailed(f"{place_of(path, number)}: stopped")
         try:
             client.execute_cell(client.nb.cells[number], number)
         except CellExecutionError as error:
             last = f"{error.ename}: {error.evalue}".splitlines()[0]
-            raise LessonFailed(f"{place_of(path, number)}: {last}") from error
+            raise LessonFailed(f"{place_of(path, number)}: {when}{last}") from error
         except CellTimeoutError as error:
             raise LessonFailed(f"{place_of(path, number)}: it took more than {LIMIT} seconds") from error
         except DeadKernelError as error:
@@ -210,12 +239,20 @@ def cache_in(folder: Path, root: Path = ROOT):
     return cache
 
 
-def cached(cache, path: Path) -> nbformat.NotebookNode | None:
-    """The lesson with the outputs that are kept, and its prose as it is now; None where its cells have not run yet."""
+def cached(cache, path: Path, again: bool = False) -> nbformat.NotebookNode | None:
+    """The lesson with the outputs that are kept, and its prose as it is now; None where its cells have not run yet.
+
+    again: None too where its cells have not run again.
+    """
     try:
-        notebook = cache.merge_match_into_notebook(read(path))[1]
+        key, notebook = cache.merge_match_into_notebook(read(path))
     except KeyError:
         return None
+    numbers = cache.get_cache_record(key).data.get("again")
+    if again and not numbers:
+        return None
+    if numbers:
+        notebook.metadata["minigpt"] = {"run_again": numbers}
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
         if cell.cell_type == "code":
@@ -241,27 +278,26 @@ def as_shown(outputs: list) -> list:
     return found
 
 
-def executed(paths: list[Path], folder: Path, jobs: int, say: Callable[[str], None], root: Path = ROOT) -> dict:
+def executed(paths: list[Path], folder: Path, jobs: int, say: Callable[[str], None], again: bool = False) -> dict:
     """{"03_attention": the notebook with its outputs} of all these lessons, in their order.
 
-    folder: of the caches; jobs: how many run at a time. Raises LessonFailed for the first that fails: the others that
-    run are stopped, and what has run before is kept.
+    folder: of the caches; jobs: how many run at a time; again: does each quick cell run again? Raises LessonFailed for
+    the first that fails: the others that run are stopped, and what has run before is kept.
     """
-    cache = cache_in(folder, root)
-    missing = [path for path in paths if cached(cache, path) is None]
+    cache = cache_in(folder)
+    missing = [path for path in paths if cached(cache, path, again) is None]
     number = "1 lesson" if len(paths) == 1 else f"{len(paths)} lessons"
     say(f"{number}; to run now: {len(missing)}, {jobs} at a time")
     (folder / DRAWN).mkdir(exist_ok=True)
-    runner, used = Runner(folder / DRAWN), 0.0
+    runner, used = Runner(folder / DRAWN, again), 0.0
     longest_first = sorted(missing, key=seconds_to_run, reverse=True)
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {pool.submit(timed, runner, path): path for path in longest_first}
         try:
             for done in as_completed(waiting):
                 path, (ran, seconds) = waiting[done], done.result()
-                cache.cache_notebook_bundle(
-                    CacheBundleIn(ran.notebook, path.name), check_validity=False, overwrite=True
-                )
+                bundle = CacheBundleIn(ran.notebook, path.name, data={"again": ran.again})
+                cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
                 used += ran.seconds
                 say(f"{path.name}: {seconds:.1f} s, {ran.seconds:.1f} s of processors")
         except BaseException:
