@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-LIMIT = 900  # seconds for one lesson
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 
 
@@ -27,7 +26,7 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
     """Run a Python file in a folder. A warning is an error."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "error"}
     return subprocess.run(
-        [sys.executable, str(path)], cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=LIMIT
+        [sys.executable, str(path)], cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=900
     )
 
 
@@ -48,18 +47,27 @@ def begins(mark: Path) -> bool:
     return True
 
 
+def keep(kept: Path, path: Path, folder: Path) -> None:
+    """Run a lesson, and write what it did: the whole file, or none."""
+    began = time.time()
+    done = run(path, folder)
+    left = [file.name for file in folder.iterdir()]
+    part = kept.with_suffix(".part")
+    part.write_text(json.dumps([began, done.returncode, done.stdout, done.stderr, left]), encoding="utf-8")
+    part.replace(kept)
+
+
 def run_once(path: Path, folder: Path, tmp_path_factory) -> Run:
     """The run of a lesson as a script, in an empty folder: that of an earlier test of any process, or one made now."""
     kept = kept_in(tmp_path_factory) / f"{path.stem}.json"
-    if begins(kept.with_suffix(".began")):
-        began = time.time()
-        done = run(path, folder)
-        left = [file.name for file in folder.iterdir()]
-        part = kept.with_suffix(".part")
-        part.write_text(json.dumps([began, done.returncode, done.stdout, done.stderr, left]), encoding="utf-8")
-        part.replace(kept)  # whole, or not at all
-    end = time.monotonic() + LIMIT
+    mark = kept.with_suffix(".began")
+    if begins(mark):
+        try:
+            keep(kept, path, folder)
+        except BaseException:
+            mark.unlink()
+            raise
     while not kept.exists():  # another process runs it
-        assert time.monotonic() < end, f"{path.name} has not ended in another process"
+        assert mark.exists(), f"{path.name} has failed in another process"
         time.sleep(0.2)
     return Run(*json.loads(kept.read_text(encoding="utf-8")))
