@@ -439,6 +439,19 @@ def test_a_model_in_a_folder_whose_name_is_no_utf_8_has_a_page(folders, stand_in
     assert held(out)["models"][0]["name"] == "m\ufffd"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no folder may have such a name elsewhere")
+@pytest.mark.parametrize(
+    ("name", "visible"),
+    [("red\x1b[31m", "redU+001B[31m"), ("gpt\u202etxt", "gptU+202Etxt"), ("a\nb", "aU+000Ab"), ("곰 é", "곰 é")],
+)
+def test_a_name_of_a_folder_cannot_steer_a_terminal_or_a_line(name, visible, folders, stand_in, tmp_path, capsys):
+    shutil.copytree(folders["letters"], tmp_path / name)
+    out = tmp_path / "page.html"
+    status, said, _ = explore(capsys, tmp_path / name, "--text", "the cat", "-o", out)
+    assert status == 0 and f"{visible} (GPT-1)" in said and said.replace("\n", "").isprintable()
+    assert held(out)["models"][0]["title"]["ko"] == f"{visible} (GPT-1)"
+
+
 def test_a_recorded_pass_that_overflows_is_refused(refused, folders, tmp_path):
     model = GPT2.load(folders["half"])
     model.h[0].ln_1.weight.data[:] = 1e30

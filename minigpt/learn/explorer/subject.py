@@ -58,9 +58,14 @@ def given(folder: str, record: bool) -> Subject:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows of no token are left out, as everywhere
         model, tokenizer = models.open_both(folder)
-    name = os.fsencode(Path(folder).resolve().name or folder).decode("utf-8", "replace")
+    name = _visible(os.fsencode(Path(folder).resolve().name or folder).decode("utf-8", "replace"))
     title = f"{name} ({KINDS[card.name]})"
     return Subject(name, {"en": title, "ko": title}, model, tokenizer)
+
+
+def _visible(name: str) -> str:
+    """A name without characters that steer a terminal or turn the direction of a line: U+202E stands for itself."""
+    return "".join(character if character.isprintable() else f"U+{ord(character):04X}" for character in name)
 
 
 def check_size(folder: str, kind: type[LanguageModel]) -> None:
