@@ -30,6 +30,7 @@ from minigpt.learn.classroom.stubs import handed_out, parts
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, RIGHT, WRONG, Finding, Verdict
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import read, show_printed, try_all
+from minigpt.learn.judging.derived import not_derived
 from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
 from minigpt.learn.sandbox.remote import RemoteFile
 
@@ -190,6 +191,8 @@ class _Judging:
         for line in _with_whole_sentences(said.getvalue(), results).splitlines():
             self.say(line)
         if ending in (None, 0):
+            for result in not_derived(remote, remote.calls):
+                self.found(result.name, result.diagnosis)
             return
         if ending == CANNOT_JUDGE:
             *_, last = ["", *self.lines]

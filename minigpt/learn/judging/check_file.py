@@ -18,6 +18,7 @@ from minigpt.gradcheck.results import Result
 from minigpt.gradcheck.rules import ANOTHER_TIME
 from minigpt.jobs.check import Report, check_seed, pair_of
 from minigpt.learn.judging.borrowing import lent_to
+from minigpt.learn.judging.derived import calls_of_operations, not_derived
 from minigpt.learn.judging.in_place import in_place
 from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
 from minigpt.learn.sandbox.remote import RemoteFile
@@ -148,6 +149,9 @@ def try_all(remote: RemoteFile, report: Report, seed: int) -> None:
             report.say("Once these are right, they are also tried in place: in the composites and in small models.")
         return
     report.add(watched(in_place(remote.module, written, seed), remote), "with it: ")
+    if not report.failed:
+        numerical = not_derived(remote, calls_of_operations(remote, seed))
+        report.add((f"{result.name}, 9 digits", [result]) for result in numerical)
 
 
 def watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:

@@ -10,10 +10,11 @@ with Child(seconds=60) as child:
 """
 
 import contextlib
+import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.gradcheck.results import Result
 from minigpt.learn.sandbox.process import Child, one_line
 from minigpt.ops import reference
+
+MOST_CALLS = 50  # of backward passes that are noted
 
 
 class RemoteCache(dict):
@@ -64,17 +67,27 @@ class Lines(NamedTuple):
     returned: Any = None
 
 
+class Call(NamedTuple):
+    """A call of a backward pass, and what it returned. again: makes it once more."""
+
+    name: str
+    again: Callable
+    returned: Any
+
+
 class RemoteFunction:
     """A function of a learner's file; a call runs it in the child, and returns its value.
 
     Values may be None, bool, int, float, text, bytes, arrays and numbers of NumPy, keys, and tuples, lists, sets and
     dicts of these. A call raises RaisedElsewhere where the function raises or does not answer, and NotImplementedError
     where a line of it is left open. name, signature: its own. changed: the inputs that the last call wrote into, by the
-    names of the parameters. printed: the beginning of what the last call printed.
+    names of the parameters. printed: the beginning of what the last call printed. calls: where those of a backward pass
+    are noted.
     """
 
-    def __init__(self, child: Child, name: str, signature: inspect.Signature):
+    def __init__(self, child: Child, name: str, signature: inspect.Signature, calls: list[Call] | None = None):
         self.child = child
+        self.calls = [] if calls is None else calls
         self.name = self.__name__ = name
         self.signature = self.__signature__ = signature
         self.changed: list[str] = []
@@ -83,7 +96,9 @@ class RemoteFunction:
         reply = self.child.request("call", name=self.name, args=args, constants=constants)
         names = list(self.signature.parameters)
         self.changed = [_named(path, names)[:40] for path in _texts(reply.get("written"))]
-        return reply.get("value")
+        value = reply.get("value")
+        self._note(functools.partial(self, *args, **constants), value)
+        return value
 
     @property
     def printed(self) -> str:
@@ -101,7 +116,13 @@ class RemoteFunction:
             if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
                 found.append(one)
         stopped = one_line(reply.get("stopped"))
-        return Lines(found, _texts(reply.get("read")), _texts(reply.get("written")), stopped, reply.get("returned"))
+        returned = reply.get("returned")
+        self._note(lambda: self.lines(dout, values).returned, returned)
+        return Lines(found, _texts(reply.get("read")), _texts(reply.get("written")), stopped, returned)
+
+    def _note(self, again, returned):
+        if self.name.endswith("backward") and len(self.calls) < MOST_CALLS:
+            self.calls.append(Call(self.name, again, returned))
 
 
 class RemoteFile:
@@ -109,16 +130,19 @@ class RemoteFile:
 
     module: has the passes of the file as functions, with their own signatures; each call goes to the child. written:
     the passes that wrote into what they were given, and into what. signatures: of all functions of the file, by name.
-    Raises InputError where the file cannot be run.
+    calls: of its functions that are backward passes, the first ones. Raises InputError where the file cannot be run.
     """
 
     def __init__(self, child: Child, path: Path, text: str):
         self.child = child
         self.written: set[tuple[str, str]] = set()
         self.module = types.ModuleType(path.stem)
+        self.calls: list[Call] = []
+        self.path = path
+        self.text = text
         self._numbers = itertools.count(1)
         try:
-            loaded = child.request("load", name=path.stem, path=path.name, text=text)
+            loaded = self._load(text)
         except NotImplementedError as error:
             raise InputError(f"{path} cannot be run: it raises NotImplementedError outside its functions") from error
         except RaisedElsewhere as error:
@@ -132,7 +156,19 @@ class RemoteFile:
         """The function of this name. Raises InputError where the file has none."""
         if name not in self.signatures:
             raise InputError(f"the file has no function {name}: it has {', '.join(self.signatures) or 'none'}")
-        return RemoteFunction(self.child, name, self.signatures[name])
+        return RemoteFunction(self.child, name, self.signatures[name], self.calls)
+
+    @contextlib.contextmanager
+    def with_text(self, text: str) -> Iterator[None]:
+        """Another text of the file runs for a time; caches stay as they are."""
+        self._load(text)
+        try:
+            yield
+        finally:
+            self._load(self.text)
+
+    def _load(self, text):
+        return self.child.request("load", name=self.path.stem, path=self.path.name, text=text)
 
     def define(self, text: str) -> None:
         """Put functions in the place of those that the file has under these names."""
