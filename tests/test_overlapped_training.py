@@ -17,6 +17,7 @@ from minigpt.device.parallel import Ranks
 from minigpt.jobs.pretrain import PretrainOptions, step
 from minigpt.models import registry
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 MODELS = [card.name for card in registry.CARDS if card.model.repeats_its_step and not hasattr(card.model, "student_of")]
 
 

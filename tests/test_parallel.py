@@ -25,6 +25,8 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, assess
 from minigpt.models import registry
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> str:

@@ -19,6 +19,7 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, step, update
 from minigpt.ops.cuda.cuda_graph import Recorded
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 8}
 TINY = SIZES | {"batch": 4, "steps": 3, "eval_every": 3, "tokenizer": "char", "device": "cuda"}
 
