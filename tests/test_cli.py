@@ -21,6 +21,7 @@ from minigpt.jobs.pretrain import PretrainOptions, size_check
 from minigpt.jobs.pretrain.settings import new_config
 from minigpt.models import costs, names
 
+pytestmark = pytest.mark.usefixtures("quick_pictures")
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
 SMALL = [word for name, value in SIZES.items() for word in (f"--{name}", str(value))]
 
@@ -292,7 +293,7 @@ def test_numbers_and_options_that_cannot_be(trained, capsys):
 
 def run(*words: str, **streams) -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONIOENCODING": "cp1252"}
-    return subprocess.run([sys.executable, "-m", "minigpt", *words], env=environment, timeout=60, **streams)
+    return subprocess.run([sys.executable, "-m", "minigpt", *words], env=environment, timeout=300, **streams)
 
 
 def test_standard_input_is_utf_8_whatever_the_console_is(text, tmp_path):
@@ -312,7 +313,7 @@ def test_closed_streams(text, trained, tmp_path, closed):
     sample = f"sample {trained} --prompt 'the cat' --tokens 3"
     for words, said in (sample, b"the cat"), (train, b"best validation loss"):
         command = f"{sys.executable} -m minigpt {words} {closed}"
-        done = subprocess.run(command, shell=True, env=environment, capture_output=True, timeout=60)
+        done = subprocess.run(command, shell=True, env=environment, capture_output=True, timeout=300)
         assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
         assert (said in done.stdout) == (closed == "2>&-")
 
@@ -389,6 +390,7 @@ def test_what_the_vocabulary_does_not_know_is_told_before_text_is_written(text, 
     assert "the vocabulary has no" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("set_threads")  # which puts them back
 def test_one_thread_is_no_plural(text, tmp_path, capsys):
     words = [*SMALL, "--data", text, "--tokenizer", "char"]
     assert main(["train", *words, "--threads", "2", "--out", str(tmp_path / "a")]) == 0

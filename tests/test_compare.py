@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from minigpt import ops
+from minigpt import ops, plot
 from minigpt.cli import main
 from minigpt.data.corpus import default_tokenizer
 from minigpt.errors import InputError
@@ -28,6 +28,8 @@ HERE = Path(__file__).parent
 SCRIPT = HERE.parent / "benchmarks" / "bands.py"
 RESULTS = SCRIPT.with_name("results") / "bands.json"
 STEPS = 50
+DRAW = plot.loss_curve
+pytestmark = pytest.mark.usefixtures("quick_pictures")
 OPTIONS = {
     "model": "gpt1", "layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 8, "tokenizer": "char",
     "steps": STEPS, "eval_every": STEPS, "lr": 0.04, "warmup": 20, "device": "cpu",
@@ -136,6 +138,7 @@ def test_a_run_that_evaluates_more_often_is_compared_row_by_row():
 
 def test_the_band_is_drawn_with_and_without_the_option(words, tmp_path, monkeypatch, known):
     drawn = []
+    monkeypatch.setattr(plot, "loss_curve", DRAW)
     monkeypatch.setattr("matplotlib.axes.Axes.fill_between", lambda self, **more: drawn.append(more))
     monkeypatch.setattr("matplotlib.axes.Axes.legend", mock.Mock())
     job = prepare(options(words, tmp_path, compare=False))
@@ -227,6 +230,7 @@ def test_a_finding_that_was_told_is_not_told_again_when_the_run_goes_on(words, t
 
 def test_a_run_that_no_band_fits_says_so_and_goes_on(words, tmp_path, capsys, monkeypatch, known):
     drawn = []
+    monkeypatch.setattr(plot, "loss_curve", DRAW)
     monkeypatch.setattr("matplotlib.axes.Axes.fill_between", lambda self, **more: drawn.append(more))
     job = train(options(words, tmp_path, steps=3, eval_every=3, batch=4))
     assert job.finished and drawn == []
@@ -237,6 +241,7 @@ def test_a_run_that_no_band_fits_says_so_and_goes_on(words, tmp_path, capsys, mo
 
 def test_a_band_of_another_tuning_is_drawn_only_where_it_was_asked_for(words, tmp_path, monkeypatch, known):
     drawn = []
+    monkeypatch.setattr(plot, "loss_curve", DRAW)
     monkeypatch.setattr("matplotlib.axes.Axes.fill_between", lambda self, **more: drawn.append(more))
     wrong = options(words, tmp_path, lr=0.02, compare=False)
     assert prepare(wrong).comparison is None

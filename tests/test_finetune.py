@@ -21,15 +21,7 @@ from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
 DRAW = plot.finetuning_curves
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_pictures():
-    """A picture takes longer than such a run: its rows stand for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plot, "finetuning_curves", lambda rows, metric, path: path.write_bytes(str(rows).encode()))
-        yield
-
+pytestmark = pytest.mark.usefixtures("quick_pictures")
 
 ANIMALS, THINGS = ("cat", "dog", "bird", "horse"), ("ball", "kite", "drum", "doll")
 

@@ -18,6 +18,7 @@ ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
 OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1},
        "deberta": {"n_distances": 4}}  # fmt: skip
+pytestmark = pytest.mark.usefixtures("quick_pictures")
 TASK = Task("entailment", ("no", "yes"))
 DELIMITER = 9
 IDS = np.array([[[8, 1, 2, 9, 3, 10, 0]], [[8, 4, 9, 5, 10, 0, 0]], [[8, 1, 1, 9, 2, 2, 10]]])
@@ -25,10 +26,10 @@ LENGTHS = np.array([[6], [5], [7]])
 LABELS = np.array([0, 1, 1])
 
 
-def classifier(name: str) -> Classifier:
+def classifier(name: str, **sizes) -> Classifier:
     kind = models.card(name).model
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
-    body = kind(kind.Config(**SIZES, **OWN.get(name, {}), **rates), seed=0, dtype=np.float64)
+    body = kind(kind.Config(**SIZES | sizes, **OWN.get(name, {}), **rates), seed=0, dtype=np.float64)
     model = Classifier(body, TASK, dropout=0.0, delimiter=DELIMITER)
     rng = np.random.default_rng(1)
     for parameter in model.parameters():
@@ -52,7 +53,7 @@ class Total:
 @pytest.mark.parametrize("name", ["bert", "albert"])
 def test_every_gradient_that_the_task_needs(name):
     """What only pre-training uses has none: its true gradient is zero."""
-    model = classifier(name)
+    model = classifier(name, n_embd=4)
     losses, cache = model.loss(IDS, LENGTHS, LABELS)
     assert losses.lm == 0 and losses.total == losses.task
     model.loss_backward(cache)
@@ -100,8 +101,8 @@ def pretrained(tmp_path_factory):
         if name not in folders:
             out = str(tmp_path_factory.mktemp(name) / "run")
             train(PretrainOptions(
-                model=name, data="stories:200", tokenizer="bpe:400", layers=2, heads=2, embd=32, context=64, steps=2,
-                batch=4, out=out,
+                model=name, data="stories:40", tokenizer="bpe:100", layers=1, heads=2, embd=8, context=64, steps=2,
+                batch=2, out=out,
             ))  # fmt: skip
             folders[name] = out
         return folders[name]
@@ -112,7 +113,7 @@ def pretrained(tmp_path_factory):
 @pytest.mark.parametrize("name", ["bert", "electra"])
 def test_the_command_fine_tunes_saves_and_opens_again(name, pretrained, tmp_path):
     out = str(tmp_path / "tuned")
-    finetune(FinetuneOptions(model=pretrained(name), task="entailment", train="stories:40", epochs=1, out=out))
+    finetune(FinetuneOptions(model=pretrained(name), task="entailment", train="stories:20", epochs=1, out=out))
     model, text = open_classifier(out)
     assert model.delimiter == text.ids["_delimiter_"] and text.tokens[-1] == "_classify_"
     assert len(set(text.tokens)) == len(text.tokens) == model.body.config.vocab_size

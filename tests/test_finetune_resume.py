@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_finetune import lines, pretrained, quick_pictures, write  # noqa: F401  (fixtures)
+from test_finetune import lines, pretrained, write  # noqa: F401  (a fixture)
 
 import minigpt
 from minigpt.cli import main
@@ -22,7 +22,7 @@ from minigpt.jobs.finetune import FinetuneOptions, job, kept, reopen
 
 OUT = "run"  # relative, because a run remembers its own options
 UPDATES = 6  # of a seed
-pytestmark = pytest.mark.usefixtures("hangup_ends")
+pytestmark = pytest.mark.usefixtures("hangup_ends", "quick_pictures")
 
 
 @pytest.fixture(scope="module")

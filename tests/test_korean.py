@@ -1,5 +1,6 @@
 """The stories in Korean: nothing is missing, both languages tell the same, particles are right, English stays."""
 
+import functools
 import hashlib
 import re
 import tomllib
@@ -30,6 +31,7 @@ ONLY_IN_TASKS = {"put", "move", "into", "lose", "luck", "loss", "state", "questi
 COUNTS = [300, pytest.param(4000, marks=pytest.mark.slow)]
 
 
+@functools.cache
 def told(n: int) -> list[stories.Story]:
     """The first stories, most of them of the whole world, some of the smaller ones."""
     small = [stories.story(i, variety=variety) for variety in (1, 2) for i in range(n // 6)]
@@ -199,33 +201,49 @@ NUMBERS = {
 }
 
 
-def english_names(text: str) -> set[str]:
-    """Who and what of the table an English text mentions."""
-    found = set()
-    by_length = sorted(MENTIONED, key=len, reverse=True)
-    for name in by_length:
+@functools.cache
+def english_patterns() -> list[tuple[str, re.Pattern, str]]:
+    """(what its small letters hold, how it is found, name) of all that an English text can mention, longest first."""
+    found = []
+    for name in sorted(MENTIONED, key=len, reverse=True):
         preposition, _, rest = name.partition(" ")
         phrase = f"{preposition} the {rest}" if name in TABLE["spots"] else IRREGULAR.get(name, name)
-        pattern = rf"(?i)\b{phrase}(?:s|es|d)?\b"
-        if re.search(pattern, text):
-            found.add(name)
-            text = re.sub(pattern, "#", text)
+        letters = phrase.lower().partition("[")[0]
+        found.append((letters, re.compile(rf"(?i)\b{phrase}(?:s|es|d)?\b"), name))
+    return found
+
+
+def english_names(text: str) -> set[str]:
+    """Who and what of the table an English text mentions."""
+    return names_in(text, english_patterns())
+
+
+def names_in(text: str, patterns: list[tuple[str, re.Pattern, str]]) -> set[str]:
+    """The names whose patterns are found, each in what those before it have left."""
+    found, small = set(), text.lower()
+    for letters, pattern, name in patterns:
+        if letters in small:  # which is quickly seen
+            text, times = pattern.subn("#", text)
+            found |= {name} if times else set()
     return found
 
 
 def korean_names(text: str) -> set[str]:
     """The same of a Korean one."""
-    found = set()
     for idiom in IDIOMS:
         text = text.replace(idiom, "#")
+    return names_in(text, korean_patterns())
+
+
+@functools.cache
+def korean_patterns() -> list[tuple[str, re.Pattern, str]]:
+    """The same of a Korean text, with English names."""
+    found = []
     both = [(noun, name) for name, nouns in MENTIONED.items() for noun in nouns]
     for noun, name in sorted(both, key=lambda two: -len(two[0])):
         behind = BEHIND.removesuffix("?") if noun == "새" else BEHIND  # alone it is "new"
         called = "(?!아(?![가-힣]))" if noun == "돌" else ""  # 돌아: turning, not a stone that is called
-        pattern = f"(?<![가-힣]){noun}{called}{behind}(?![가-힣])"
-        if re.search(pattern, text):
-            found.add(name)
-            text = re.sub(pattern, "#", text)
+        found.append((noun, re.compile(f"(?<![가-힣]){noun}{called}{behind}(?![가-힣])"), name))
     return found
 
 

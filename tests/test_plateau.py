@@ -17,6 +17,8 @@ from minigpt.models import registry
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results" / "defaults.json"
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 12, "tokenizer": "char", "device": "cpu"}
 STEPS = 80
+DRAW = plot.loss_curve
+pytestmark = pytest.mark.usefixtures("quick_pictures")
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,7 @@ def test_a_resting_run_is_told_in_the_run_in_the_picture_and_at_the_end(
     letters, tmp_path, capsys, monkeypatch, soon
 ):
     titles, bars = [], []
+    monkeypatch.setattr(plot, "loss_curve", DRAW)
     monkeypatch.setattr("matplotlib.axes.Axes.set_title", lambda self, label, **more: titles.append(label))
     monkeypatch.setattr("tqdm.tqdm.set_postfix_str", lambda self, text: bars.append(text))
     job = train(resting(letters, tmp_path, warmup=1))
@@ -132,6 +135,7 @@ def test_a_learning_run_is_told_nothing(tmp_path, capsys, monkeypatch):
     text = tmp_path / "words.txt"
     text.write_text(" ".join(rng.choice(words) for _ in range(1700)), encoding="utf-8")
     titles = []
+    monkeypatch.setattr(plot, "loss_curve", DRAW)
     monkeypatch.setattr("matplotlib.axes.Axes.set_title", lambda self, label, **more: titles.append(label))
     job = train(PretrainOptions(**SIZES, data=str(text), out=str(tmp_path / "run"), steps=120))
     assert job.best < 0.8 * job.entropy
@@ -168,7 +172,7 @@ def test_the_picture_has_both_levels(tmp_path, monkeypatch):
     levels = mock.Mock()
     monkeypatch.setattr("matplotlib.axes.Axes.axhline", lambda self, y, **more: levels(y, more["label"]))
     monkeypatch.setattr("matplotlib.axes.Axes.legend", mock.Mock())
-    plot.loss_curve([{"step": 1, "train_loss": 2.0, "val_loss": None}], 20, tmp_path / "loss.png", 1.5)
+    DRAW([{"step": 1, "train_loss": 2.0, "val_loss": None}], 20, tmp_path / "loss.png", 1.5)
     assert levels.call_args_list == [
         mock.call(math.log(20), "guessing: ln 20 = 3.00"),
         mock.call(1.5, "token frequencies: 1.50"),

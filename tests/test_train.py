@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from helpers import is_rounded, repeat_steps, same, snapshot
 
-from minigpt import GPT1, data, models, ops
+from minigpt import GPT1, data, models, ops, plot
 from minigpt.device import arrays, gpu
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
@@ -42,6 +42,8 @@ from minigpt.models import costs
 from minigpt.nn import Parameter
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+DRAW = plot.loss_curve
 TINY = SIZES | {"batch": 4, "steps": 12, "eval_every": 4, "tokenizer": "char"}
 
 
@@ -75,7 +77,8 @@ def stop_after(job, steps: int):
     return lambda: job.step >= steps
 
 
-def test_a_run_writes_a_model_a_table_and_a_picture(text, tmp_path):
+def test_a_run_writes_a_model_a_table_and_a_picture(text, tmp_path, monkeypatch):
+    monkeypatch.setattr(plot, "loss_curve", DRAW)
     job = train(options(text, tmp_path))
     rows = list(csv.DictReader((tmp_path / "loss.csv").open(encoding="utf-8")))
     assert tuple(rows[0]) == COLUMNS
@@ -453,7 +456,7 @@ def arguments(text: str, folder: Path, steps: int) -> list[str]:
 
 def wait_for(path: Path, process: subprocess.Popen, lines: int = 0) -> None:
     """Until the file is there, with at least so many lines."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         if path.exists() and path.read_bytes().count(b"\n") >= lines:
             return
@@ -469,7 +472,7 @@ def killed_and_resumed(text: str, folder: Path, steps: int, kills: int, seed: in
         process.kill()
         process.communicate()
         process = start(["--resume", "--out", str(folder)])
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, out + err
     return weights(folder)
 
@@ -479,7 +482,7 @@ def killed_and_resumed(text: str, folder: Path, steps: int, kills: int, seed: in
 @pytest.mark.parametrize("kills", [2, 10])
 def test_killed_at_random_moments_ends_with_the_same_bytes(text, tmp_path, kills):
     process = start(arguments(text, tmp_path / "whole", 400))
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, out + err
     assert killed_and_resumed(text, tmp_path / "killed", 400, kills, seed=kills) == weights(tmp_path / "whole")
 
@@ -489,7 +492,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path):
     process = start(arguments(text, tmp_path, 100_000))
     wait_for(tmp_path / "loss.csv", process, lines=3)  # the columns, step 0, and some updates
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 130, out + err
     assert f"Go on: minigpt train --resume --out {tmp_path}" in out
     job = reopen(PretrainOptions(out=str(tmp_path)))
@@ -507,7 +510,7 @@ def test_a_run_whose_reader_has_gone_is_kept(text, tmp_path):
     wait_for(tmp_path / "loss.csv", process, lines=logged + 2)
     process.send_signal(signal.SIGINT)
     err = process.stderr.read()
-    assert process.wait(timeout=60) == 141 and "Traceback" not in err, err
+    assert process.wait(timeout=300) == 141 and "Traceback" not in err, err
     assert reopen(PretrainOptions(out=str(tmp_path))).step > 0
 
 
