@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 if os.environ.get("MINIGPT_NEED_SITE") != "1":
-    pytest.importorskip("jinja2", reason="jinja2 is not installed (extra site)")
+    for library in ("jinja2", "jupyter_cache"):  # PyTorch brings the first one too
+        pytest.importorskip(library, reason=f"{library} is not installed (extra site)")
 ROOT = Path(__file__).parent.parent
 sys.path += [str(ROOT / "lessons" / "site"), str(ROOT / "lessons" / "site" / "landing")]
 

@@ -8,7 +8,6 @@ from minigpt import gradcheck, ops
 from minigpt.nn import Cache, Embedding, Linear, Module
 from minigpt.nn.optim import AdamW
 
-
 TINY = {"vocab_size": 7, "n_embd": 4, "n_layer": 1}  # every entry of every gradient is checked by differences
 
 
