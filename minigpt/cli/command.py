@@ -62,8 +62,9 @@ def train(found: Namespace) -> int:
     from minigpt.jobs.pretrain import PretrainOptions, train
 
     values = given(PretrainOptions, found)
+    named = [*values, *_threads_given(found)]
     with started(found.threads, found.processes, found.words) as ranks:
-        job = train(PretrainOptions(**values), ranks, named=values)
+        job = train(PretrainOptions(**values), ranks, named=named)
     return 0 if job.finished else STATUS + job.stopped_by
 
 
@@ -74,8 +75,13 @@ def finetune(found: Namespace) -> int:
 
     values = given(FinetuneOptions, found)
     options = reopen(values) if "resume" in values else FinetuneOptions(**values)
-    stopped_by = finetune(options).stopped_by
+    stopped_by = finetune(options, named=_threads_given(found)).stopped_by
     return STATUS + stopped_by if stopped_by else 0
+
+
+def _threads_given(found: Namespace) -> list[str]:
+    """ ["threads"] where the command says how many; a run that goes on has then these, and not those that it had."""
+    return [] if found.threads is None else ["threads"]
 
 
 def check(found: Namespace) -> int:

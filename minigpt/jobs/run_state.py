@@ -6,6 +6,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
+from minigpt.device.parallel import cores
+from minigpt.device.threads import set_threads, threads
 from minigpt.errors import InputError
 
 ROWS = "rows"  # the key of the checksum of the table
@@ -42,6 +44,31 @@ def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in types
     return isinstance(value, types) or (float in types and isinstance(value, int))
+
+
+def workers(processes: int = 1) -> dict[str, int]:
+    """What a run keeps of how its sums are divided: its processes, and the threads of each."""
+    return {"processes": processes, "threads": threads()}
+
+
+def use_kept_threads(kept: Any, path: Path, processes: int = 1, given: bool = False) -> None:
+    """Compute with as many threads as the run had before: other numbers round its sums otherwise, to other bits.
+
+    kept: what `workers` gave; None in the file of an earlier version, which goes on with what there is. given: does the
+    command say how many threads? Then it has these. Prints a line where the number changes, and where the bits of the
+    run will. Raises InputError for numbers that no run has.
+    """
+    has = workers(processes)
+    if kept is None or kept == has:
+        return
+    if not isinstance(kept, dict) or any(type(kept.get(name)) is not int or kept[name] < 1 for name in has):
+        raise InputError(f"{path}: its workers are {str(kept)[:60]}, which no run has: the file is damaged")
+    if kept["processes"] == processes and kept["threads"] <= cores() and not given:
+        set_threads(kept["threads"])
+        print(f"threads  {kept['threads']}, as the run had before: with others its sums are rounded otherwise")
+        return
+    changed = " and ".join(f"{has[name]} {name}, before {kept[name]}" for name in has if has[name] != kept[name])
+    print(f"workers  {changed}: sums are rounded otherwise, and the run ends in other bits than without this change")
 
 
 def _is_count(value: Any) -> bool:

@@ -4,7 +4,7 @@ To know beforehand what it costs, to see how it goes, to stop it and go on, and 
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.finetune.tuning import Tuning, Watch, run
 from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.run_folder import RESUME, write_table
+from minigpt.jobs.run_state import use_kept_threads
 from minigpt.models.task_model import FILE, TaskModel
 from minigpt.models.text_classifier import kind_for
 from minigpt.tokenizer import Tokenizer
@@ -41,13 +42,14 @@ class Outcome(NamedTuple):
     stopped_by: int = 0
 
 
-def finetune(options: FinetuneOptions) -> Outcome:
+def finetune(options: FinetuneOptions, named: Collection[str] = ()) -> Outcome:
     """Fine-tune the model in `options.model`, once for each seed.
 
     Writes a model directory (`options.out`; with several seeds, one below it for each): the best epoch's model, its
     head and its tokenizer; and finetune.csv, finetune.png, results.json, resume.safetensors. Ctrl-C stops it; the
-    same options, or `resume`, go on to the same end as if it had never stopped. Raises InputError for whatever cannot
-    work, before anything is written.
+    same options, or `resume`, go on to the same end as if it had never stopped, with as many threads as before; or with
+    those of this process, where "threads" is in `named`. Raises InputError for whatever cannot work, before anything is
+    written.
     """
     if options.resume and options.train is None:
         options = reopen({"out": options.out, "device": options.device})
@@ -62,6 +64,7 @@ def finetune(options: FinetuneOptions) -> Outcome:
         if kept.finished:
             print(f"this run is finished: {job.task.metric} {in_words(kept.scores)}: {job.folder}")
             return Outcome(kept.scores)
+        use_kept_threads(kept.workers, job.folder / RESUME, given="threads" in named)
         with interruptible(speaks=True) as stopped:
             try:
                 _all_seeds(job, kept, stopped)

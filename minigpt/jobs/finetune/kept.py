@@ -13,6 +13,7 @@ import numpy as np
 
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
+from minigpt.jobs import run_state
 from minigpt.jobs.run_folder import RESUME, Kind, Run
 
 COLUMNS = ("seed", "epoch", "step", "train_loss", "lm_loss", "valid_loss", "score")
@@ -35,7 +36,8 @@ class Kept:
 
     options: what it was told; marks: what its examples, its model and its vocabulary were, as checksums; scores: of
     the seeds that are finished; rows: of the table, for all seeds; tuning: the state of the seed at work, with its
-    tensors, or None where that seed has not begun.
+    tensors, or None where that seed has not begun; workers: how its sums are divided (see `run_state.workers`), None in
+    the file of an earlier version.
     """
 
     options: dict[str, Any]
@@ -44,6 +46,7 @@ class Kept:
     rows: list[dict[str, float]] = field(default_factory=list)
     finished: bool = False
     tuning: dict[str, Any] | None = None
+    workers: dict[str, int] | None = None
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
@@ -55,6 +58,7 @@ class Kept:
             "rows": self.rows,
             "finished": self.finished,
             "tuning": self.tuning,
+            "workers": run_state.workers(),
         }
         checkpoint.save_tensors(folder / RESUME, self.tensors, {STATE: json.dumps(state)})
 

@@ -10,7 +10,7 @@ from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, r
 from minigpt.jobs.run_folder import option_text
 from minigpt.models.config import Config
 
-FREE = ("out", "resume", "compare", "device", "checkpoint_blocks", "data")  # the text itself is compared
+FREE = ("out", "resume", "compare", "device", "checkpoint_blocks", "data", "threads")  # the text itself is compared
 SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
 FIRST = ("init", "model")  # where they differ, nothing else can be compared
 

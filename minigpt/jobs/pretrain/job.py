@@ -11,6 +11,7 @@ from minigpt.data.objectives import Objective
 from minigpt.device.arrays import to_device
 from minigpt.device.overlapped_sums import OverlappedSums
 from minigpt.device.parallel import ALONE, Ranks
+from minigpt.jobs import run_state
 from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.comparison import Comparison, comparison_of
 from minigpt.jobs.pretrain.settings import PretrainOptions
@@ -126,6 +127,7 @@ class Job:
             "losses_dtype": str(kept[0].dtype) if kept else "float32",
             "told_plateau": self.told_plateau,
             "text": self.text_mark,
+            "workers": run_state.workers(self.ranks.size),
             "options": options,
             "config": self.model.config.to_dict(),
         }

@@ -105,8 +105,9 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     """The job in `options.out` as it stood when it was last kept; its own options hold.
 
     Only where and in which order things are computed can be given anew: the device, checkpoint_blocks, how many
-    processes there are. And where the text lies now, if it was moved. named: the options that must agree with those of
-    the run. Raises InputError where one does not, and where it is not the same text.
+    processes there are. And where the text lies now, if it was moved. The run goes on with as many threads as it had.
+    named: the options that must agree with those of the run, and "threads" where their number is given anew. Raises
+    InputError where one does not, and where it is not the same text.
     """
     run, state, tensors = Run.load(options.out or default_folder(options), writes=ranks.first)
     kept = _kept_options(options, state, run)
@@ -129,6 +130,8 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
         raise InputError(f"{kept.data} is not the text that the run in {kept.out} began with")
     job.set_state(state)
     check_agreement(job, options, named)
+    if not job.finished:
+        run_state.use_kept_threads(state.get("workers"), run.folder / RESUME, ranks.size, "threads" in named)
     run.restore(model, job.optimizer, job.step, tensors)
     model.compute_in("bfloat16" if kept.low else None)
     return job

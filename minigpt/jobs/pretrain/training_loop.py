@@ -47,7 +47,8 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
 
     Writes a model directory (`options.out`): the best model by validation loss and its tokenizer, loss.csv, loss.png,
     and resume.safetensors. A run that the folder holds already goes on as if it had never stopped, if it has these
-    options; with `options.resume` only those in `named` must agree (default: those that differ from their defaults).
+    options; with `options.resume` only those in `named` must agree (default: those that differ from their defaults). It
+    goes on with as many threads as it had, unless "threads" is in `named`: then it has those of this process.
     ranks: the processes that share every batch; the losses are those of one process, up to rounding, however many there
     are. Raises InputError for whatever cannot work. One process tries a step before it writes anything but the tokens
     of a large text; several begin with a kept run, which all of them open.
@@ -57,7 +58,7 @@ def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str]
         options = settle(options)
     options = replace(options, out=options.out or default_folder(options))
     if named is None or not options.resume:
-        named = names_of(options)
+        named = names_of(options) | {name for name in named or () if name == "threads"}
     lock = locked(options.out) if ranks.first else contextlib.nullcontext()
     with lock:
         job = prepare_on(ranks, options, named)
