@@ -206,23 +206,24 @@ def _scores(q, k, rules, tile):
     if rules.causal:
         r = tile.rows.stop - tile.rows.start
         last = s[..., -r:]
-        last += _future(r, s.dtype)
+        np.fmin(last, _up_to_the_query(r, s.dtype), out=last)
     if rules.mask is not None:
         visible = _part(rules.mask, tile)
-        limits = _limits(visible, s.dtype)
-        np.minimum(s, limits, out=s)
+        np.fmin(s, _limits(visible, s.dtype), out=s)
     return s
 
 
 @functools.cache
-def _future(r, dtype):
-    """(R,R): -inf for a key that comes after the query, and 0"""
-    hidden = np.full((r, r), -math.inf, dtype)
-    return np.triu(hidden, 1)
+def _up_to_the_query(r, dtype):
+    """(R,R): what `_limits` gives where each query sees the keys up to its own place"""
+    return _limits(np.tri(r, dtype=bool), dtype)
 
 
 def _limits(visible, dtype):
-    """inf where a key is seen, and -inf elsewhere. (np.where takes fifty times as long.)"""
+    """inf where a key is seen, and -inf elsewhere. (np.where takes fifty times as long.)
+
+    np.fmin of scores and limits keeps a score that is seen, and gives -inf where none is, also in the place of NaN.
+    """
     limits = visible.astype(dtype)
     limits -= 0.5
     limits *= math.inf
@@ -267,7 +268,7 @@ def _exp_again(s, log_z):
 def _keep(rules, shape, tile):
     """(B,H,R,S) boolean: a tile of what keep_mask gives for all probabilities (B,NH,T,S). shape: (NH,T,S)"""
     n_head, t, s = shape
-    text = np.arange(tile.texts.start, tile.texts.stop) + rules.key.row
+    text = np.arange(tile.texts.start, tile.texts.stop) + (rules.key.row & 0xFFFFFFFF)
     head = text[:, None] * n_head + np.arange(tile.heads.start, tile.heads.stop)
     query = head[..., None] * t + np.arange(tile.rows.start, tile.rows.stop)
     first = query * s & 0xFFFFFFFF
