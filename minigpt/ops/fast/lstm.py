@@ -98,15 +98,15 @@ def lstm_backward(dout, cache: LstmCache):
             dz_t[:, :3] *= dc[:, None]
             dz_t[:, 3] *= dh
             # z = z_x + h_before @ u
-            np.matmul(dz_t.reshape(batch, -1), u_t, out=dh)
+            np.matmul(dz_t.reshape(batch, 4 * size), u_t, out=dh)
             # c = f * c_before + i * g
             f = gates[t, :, 1]
             dc *= f
     # z_x = x @ w + b, for all steps at once
     h_before = h[:-1]
     rows = x.reshape(time * batch, x.shape[-1])
-    h_rows = h_before.reshape(time * batch, -1)
-    drows = dz.reshape(time * batch, -1)
+    h_rows = h_before.reshape(time * batch, size)
+    drows = dz.reshape(time * batch, 4 * size)
     with products_of(products(len(rows), w)):
         dx = drows @ w.T
         dw = rows.T @ drows

@@ -27,7 +27,7 @@ def lstm_forward(x, w, u, b, state):
     *batch_time, inputs = x.shape
     rows = x.reshape(-1, inputs)
     z_x = rows @ w + b  # the part of z that needs no earlier step
-    z_x = z_x.reshape(*batch_time, -1)
+    z_x = z_x.reshape(*batch_time, len(b))
     gates = xp.empty_like(z_x)
     out = xp.empty_like(z_x, shape=(*batch_time, state.shape[-1]))
     h, c = _halves(state, xp)
