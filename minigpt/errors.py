@@ -6,10 +6,12 @@ A check takes the name of an argument and its value, and raises InputError where
 import numbers
 import os
 import reprlib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 INFINITY = float("inf")
+LARGEST_FLOAT = sys.float_info.max  # whole numbers of Python have no end
 
 
 class InputError(ValueError):
@@ -51,9 +53,11 @@ def check_number(
 ) -> None:
     """Raises InputError unless value is a number that is at least `least`, above `above` and below `below`.
 
-    name: of the argument; expected: what to give instead, such as "a finite number". NaN is in no range.
+    name: of the argument; expected: what to give instead, such as "a finite number". NaN is in no range, and neither
+    is what no float can hold.
     """
-    if not is_number(value) or not (least <= value < below and above < value):
+    is_finite = is_number(value) and abs(value) <= LARGEST_FLOAT
+    if not is_finite or not (least <= value < below and above < value):
         raise InputError(f"{name} is {shown(value)}: give {expected}")
 
 

@@ -7,6 +7,7 @@ Only types, shapes and dtypes are read, and never the numbers in an array: those
 for. What was found right once is remembered by its shapes and dtypes, so that a repeated call costs one look-up.
 """
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,22 +15,27 @@ from typing import Any
 import numpy as np
 
 from minigpt.device.arrays import device_of
-from minigpt.errors import InputError, check_number, check_whole, is_number, shown
+from minigpt.errors import InputError, check_number, check_whole, is_number, is_whole, shown
 from minigpt.ops import masks, shapes
-from minigpt.ops.random_keys import Key
+from minigpt.ops.random_keys import Key, is_key
 from minigpt.ops.shapes import Tensor
 from minigpt.ops.sizes import ANY, Sizes
 
 REMEMBERED = 10_000  # calls of one operation that are remembered as right; then all are forgotten
+OWN_RULES = (np.matrix, np.ma.MaskedArray)  # arrays that multiply by rules of their own
 PLAIN = (type(None), bool, int, float, str)  # values that are remembered as they are
 
 # Axes of the scores of attention, to which masks and biases are broadcast; S counts earlier positions too.
 SCORES = {"attention": "*,T,S", "self_attention": "B,NH,T,S", "cross_attention": "B,NH,T,S"}
 PAST = ("B", "NH", "P", "HS")
+MAY_BE_EMPTY = (ANY, "B", "P")  # a batch without rows, and a past of nothing; every other axis has an element
 
 A_RATE = "a dropout rate from 0 up to, but not including, 1"
 AN_EPS = "a number of 0 or more, such as 1e-5"
+A_TEMPERATURE = "a number from 1e-6 to 1e6, such as 2"
 A_NORMALIZER = "the number of targets of the whole batch, above 0; None counts those of this call"
+WIDE = np.dtype(np.float64).itemsize
+LEAST_NORMALIZER = 1e-30  # what is smaller may be 0 in float32
 
 
 class Arguments:
@@ -106,7 +112,7 @@ class Arguments:
     # --- kinds -------------------------------------------------------------------------------------------------------
 
     def _check_is_array(self, name: str, value: Any) -> None:
-        if isinstance(value, (np.matrix, np.ma.MaskedArray)):
+        if isinstance(value, OWN_RULES):
             self._refuse(f"{name} is a {type(value).__name__}, which multiplies by rules of its own: give np.array(…)")
         dtype = getattr(value, "dtype", None)
         if not hasattr(value, "shape") or not isinstance(dtype, np.dtype):
@@ -122,16 +128,14 @@ class Arguments:
             self._refuse(f"{name} holds {dtype}: give floats, such as {name}.astype(np.float32)")
 
     def _check_dtypes(self, arrays: dict[str, Any]) -> None:
-        """float64 goes with no narrower floats: the result would be of one dtype, and as exact as the other."""
-        wide = narrow = None
-        for name, array in arrays.items():
-            if array.dtype == np.float64:
-                wide = name
-            elif is_float(array.dtype):
-                narrow = name
-        if wide and narrow:
-            dtype = arrays[narrow].dtype
-            self._refuse(f"{wide} is float64 and {narrow} {dtype}: give both in one dtype, by .astype")
+        """float64 goes with no other floats: the result would be of one dtype, and as exact as the other."""
+        floats = {name: array.dtype for name, array in arrays.items() if is_float(array.dtype)}
+        if not floats:
+            return
+        wide = max(floats, key=lambda name: floats[name].itemsize)
+        for name, dtype in floats.items():
+            if dtype.itemsize != floats[wide].itemsize and floats[wide].itemsize >= WIDE:
+                self._refuse(f"{wide} is {floats[wide]} and {name} {dtype}: give both in one dtype, by .astype")
 
     def _check_devices(self, arrays: dict[str, Any]) -> None:
         places = {name: device_of(array) for name, array in arrays.items()}
@@ -149,8 +153,9 @@ class Arguments:
             is_broadcast = tensor.optional and self.op in SCORES
             if tensor.name in inputs and not is_broadcast:
                 self._take(sizes, tensor, inputs[tensor.name])
-        if self.op == "softmax" and inputs["x"].shape[-1] == 0:
-            self._refuse(f"x has shape {inputs['x'].shape}: give at least one score in each row")
+        for letter, known in sizes.known.items():
+            if known.size == 0 and letter not in MAY_BE_EMPTY:
+                self._refuse(f"{known.source}: give at least 1")
         if "n_head" in given:
             self._check_heads(given["n_head"], sizes)
         return sizes
@@ -205,10 +210,14 @@ class Arguments:
             check_number(f"{self.op}: eps", given["eps"], AN_EPS, least=0)
         if given.get("scale") is not None:
             check_number(f"{self.op}: scale", given["scale"], "a finite number")
+        if "temperature" in given:
+            check_number(f"{self.op}: temperature", given["temperature"], A_TEMPERATURE, least=1e-6, below=1.000001e6)
+        if not isinstance(given.get("grad", True), (bool, np.bool)):
+            self._refuse(f"grad is {shown(given['grad'])}: give True, or False to keep nothing for backward")
         if given.get("normalizer") is not None:
             self._check_normalizer(given["normalizer"])
         key = given.get("key")
-        if key is not None and not isinstance(key, Key):
+        if key is not None and not is_key(key):
             self._refuse(f"key is {shown(key)}: give a Key, such as ops.Key.of(seed, step), or None")
 
     def _check_normalizer(self, normalizer: Any) -> None:
@@ -217,7 +226,7 @@ class Arguments:
             return  # a number on a GPU is not read
         if is_number_in_array:
             normalizer = normalizer.item()
-        check_number(f"{self.op}: normalizer", normalizer, A_NORMALIZER, above=0)
+        check_number(f"{self.op}: normalizer", normalizer, A_NORMALIZER, least=LEAST_NORMALIZER)
 
     # --- backward ----------------------------------------------------------------------------------------------------
 
@@ -239,10 +248,13 @@ class Arguments:
         """
         shape = getattr(dout, "shape", None)
         outputs = self._outputs.get(_look(cache), ())
-        if (shape, getattr(dout, "dtype", None)) in outputs:
+        dtype = getattr(dout, "dtype", None)
+        is_plain = not isinstance(dout, OWN_RULES)
+        if is_plain and (shape, dtype) in outputs:
             return
         out_is_a_number = not self.output.axes
-        if out_is_a_number and (is_number(dout) or shape == ()):
+        is_number_in_array = is_plain and shape == () and (is_float(dtype) or dtype.kind in "iu")
+        if out_is_a_number and (is_number(dout) or is_number_in_array):
             return
         out = self.output.name
         self._check_array(f"d{out}", dout)
@@ -265,6 +277,17 @@ def of(op: str, forward: Callable) -> Arguments | None:
         return None
 
 
+def with_plain_numbers(constants: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of NumPy, and fractions, become Python's: np.float64 would make the result of a float32 array wider."""
+    changed = {}
+    for name, value in constants.items():
+        if type(value) in PLAIN or not is_number(value):
+            continue
+        with contextlib.suppress(OverflowError):  # too large for a float: the check refuses it
+            changed[name] = int(value) if is_whole(value) else float(value)
+    return constants | changed if changed else constants
+
+
 def is_float(dtype: np.dtype) -> bool:
     """Does an array of this dtype hold real numbers, bfloat16 among them?"""
     return dtype.kind == "f" or dtype.name == "bfloat16"
@@ -278,7 +301,8 @@ def _kind(value: Any) -> Any:
     if given in PLAIN:
         return given, value
     if given is Key:
-        return Key
+        bits = value.bits
+        return Key, type(value.row), type(bits), getattr(bits, "shape", None), getattr(bits, "dtype", None)
     if given is tuple:
         return tuple(map(_kind, value))
     if isinstance(value, (np.ndarray, np.generic)) and not value.shape:
@@ -289,8 +313,13 @@ def _kind(value: Any) -> Any:
 
 
 def _look(cache: Any) -> tuple | None:
-    """What a cache of this library looks like: its type, and the shape and dtype of each array in it."""
+    """What a cache of this library looks like: its type, and the shape and dtype of each array in it, however deep."""
     if cache is None:
         return None
-    arrays = [(field.shape, field.dtype) for field in cache if hasattr(field, "dtype")]
-    return (type(cache), *arrays) if arrays else None
+    arrays = []
+    for field in cache:
+        if hasattr(field, "dtype"):
+            arrays.append((field.shape, field.dtype))
+        elif hasattr(field, "_fields"):  # the cache of an operation inside a composite
+            arrays.append(_look(field))
+    return (type(cache), *arrays) if any(arrays) else None

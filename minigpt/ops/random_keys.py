@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigpt.errors import InputError, shown
+from minigpt.errors import InputError, is_whole, shown
 
 LOW_32_BITS = 0xFFFFFFFF  # x & LOW_32_BITS is x modulo 2**32: NumPy, CuPy and CUDA all have numbers of 32 bits
 
@@ -58,8 +58,8 @@ class Key(NamedTuple):
             if not hasattr(number, "__index__"):
                 raise TypeError(f"a key is folded with {shown(number)}: give whole numbers")
             number = operator.index(number)  # NumPy's integers too
-            if isinstance(bits, int):
-                bits = _folded(bits, number)
+            if is_whole(bits):
+                bits = _folded(int(bits), number)
             else:
                 bits = bits[number + 1, ...]
         return self._replace(bits=bits)
@@ -82,9 +82,18 @@ class Key(NamedTuple):
     @property
     def seed_bits(self) -> Any:
         """The 32 bits that the hash starts from: a number, or, of a key in a table, an array (1,)."""
-        if isinstance(self.bits, int):
-            return self.bits
+        if is_whole(self.bits):
+            return int(self.bits) & LOW_32_BITS
         return self.bits.reshape(-1)[:1]
+
+
+def is_key(value: Any) -> bool:
+    """Is it a Key whose bits are a whole number or an array of 32-bit ones, and whose row is a whole number?"""
+    if not isinstance(value, Key):
+        return False
+    bits = value.bits
+    is_table = getattr(bits, "dtype", None) == np.uint32 and getattr(bits, "size", 0) > 0
+    return is_whole(value.row) and (is_whole(bits) or is_table)
 
 
 def fold(key: "Key | None", *numbers: int) -> "Key | None":

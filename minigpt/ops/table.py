@@ -155,6 +155,7 @@ class Table:
 
         @functools.wraps(reference.forward)
         def call(*args, **constants):
+            constants = arguments.with_plain_numbers(constants)
             is_new = arguments_of_op and arguments_of_op.check(args, constants)
             reasons = {}
             for entry in self._candidates[_device(args)][op]:
