@@ -26,7 +26,7 @@ struct Fibre {
     jmp_buf here;
     std::vector<char> stack = std::vector<char>(1 << 16);
     Barrier* waits_at = nullptr;
-    int until = 0;
+    int until = 0, exchanges = 0;
     bool begun = false, done = false;
     std::vector<Copy> under_way;
 };
@@ -37,7 +37,7 @@ static ucontext_t nowhere;
 static jmp_buf scheduler;
 static std::vector<Fibre> fibres;
 static std::vector<Barrier> warps;
-static std::vector<double> exchanged;
+static std::vector<double> exchanged[2];  // by every other exchange
 static std::vector<Together> together;
 static bool at_once;  // do copies arrive when they are started, or when a thread waits for them?
 static bool bad_factor;
@@ -111,13 +111,14 @@ static bool run_block(bool reverse) {
     if (shared_first) memset(shared_first, 0xff, shared_last - shared_first);
     if ((int)fibres.size() < n) fibres = std::vector<Fibre>(n);
     warps.assign((n + 31) / 32, Barrier());
-    exchanged.assign(n, 0);
+    for (std::vector<double>& values : exchanged) values.assign(n, 0);
     together.resize((n + 31) / 32);
     block = Barrier();
     for (int i = 0; i < n; i++) {
         Fibre& f = fibres[i];
         f.done = false;
         f.waits_at = nullptr;
+        f.exchanges = 0;
         f.under_way.clear();
     }
     while (left) {
@@ -157,11 +158,10 @@ void __syncthreads() { cpu::wait(cpu::block, cpu::threads()); }
 void __syncwarp() { cpu::wait(cpu::warps[cpu::running / 32], cpu::warp_size()); }
 
 double cpu::exchange(double value, int apart) {
-    exchanged[running] = value;
+    std::vector<double>& values = exchanged[fibres[running].exchanges++ % 2];
+    values[running] = value;
     __syncwarp();
-    double other = exchanged[running ^ apart];
-    __syncwarp();
-    return other;
+    return values[running ^ apart];  // and not overwritten before all of the warp have come to the next exchange
 }
 
 // --- the instructions of mma.cuh ---

@@ -29,8 +29,8 @@ AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 
 @pytest.fixture
 def small_parts(constants):
-    """A block of 8 threads and two keys for each of their groups."""
-    constants.set(cuda_past_threads=8, cuda_past_keys=2)
+    """A block of 8 threads and two keys for each of their groups; two warps where a warp takes a row."""
+    constants.set(cuda_past_threads=8, cuda_past_keys=2, cuda_warps=2)
 
 
 def part_of(size, dtype):
