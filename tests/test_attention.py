@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import as_tuple, error, same, snapshot
+from helpers import as_tuple, each, error, same, snapshot
 
 from minigpt import ops
 from minigpt.device.arrays import to_numpy
@@ -71,8 +71,8 @@ def assert_as_the_reference(op, args, implementation, tolerance=1e-11, **constan
     return got
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("op", NAMES)
+@each("shape", SHAPES)
+@each("op", NAMES)
 def test_masks_of_every_shape(op, shape, implementation):
     args, keys = arguments(op)
     mask = some_mask(shape, keys)
@@ -81,8 +81,8 @@ def test_masks_of_every_shape(op, shape, implementation):
     assert same(snapshot(got), snapshot(results(op, args, {"mask": whole.copy(), "rate": 0.3, "key": KEY})))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("op", NAMES)
+@each("shape", SHAPES)
+@each("op", NAMES)
 def test_biases_of_every_shape_and_their_gradients(op, shape, implementation):
     args, keys = arguments(op)
     bias = normal(*real_shape(shape, keys))
@@ -97,7 +97,7 @@ def test_biases_of_every_shape_and_their_gradients(op, shape, implementation):
     assert error(out, out_of_whole) < 1e-12 and np.abs(summed.reshape(bias.shape) - dbias).max() < 1e-12 * size
 
 
-@pytest.mark.parametrize("op", ["attention", *NAMES])
+@each("op", ["attention", *NAMES])
 def test_a_bias_is_added_to_what_the_mask_shows_and_the_scale_is_not_its_own(op, implementation):
     args, keys = arguments(op)
     args = [*args, normal(1, NH, T, keys)]
@@ -106,7 +106,7 @@ def test_a_bias_is_added_to_what_the_mask_shows_and_the_scale_is_not_its_own(op,
         assert_as_the_reference(op, args, implementation, **constants)
 
 
-@pytest.mark.parametrize("op", ["attention", *NAMES])
+@each("op", ["attention", *NAMES])
 def test_the_scale_is_that_of_the_scores(op):
     """Twice the scale is the same as queries twice as large; without one it is 1 / sqrt(D)."""
     args, _ = arguments(op)
@@ -121,7 +121,7 @@ def test_the_scale_is_that_of_the_scores(op):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("op", NAMES)
+@each("op", NAMES)
 def test_rows_that_see_nothing_are_zero_and_have_no_gradient(op, implementation):
     args, keys = arguments(op)
     bias = normal(1, NH, T, keys)
@@ -138,7 +138,7 @@ def test_rows_that_see_nothing_are_zero_and_have_no_gradient(op, implementation)
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("op", NAMES)
+@each("op", NAMES)
 def test_a_bias_of_minus_infinity_hides(op, implementation):
     args, keys = arguments(op)
     mask = some_mask((B, 1, -2, -1), keys)
@@ -150,7 +150,7 @@ def test_a_bias_of_minus_infinity_hides(op, implementation):
         assert error(a, b) < 1e-12
 
 
-@pytest.mark.parametrize("large", [30.0, 1000.0])
+@each("large", [30.0, 1000.0])
 def test_large_scores_and_large_biases(large, implementation):
     """What is hidden may be of any size, and neither it nor what is seen overflows."""
     args, keys = arguments("cross_attention")
@@ -177,7 +177,7 @@ def test_across_texts_every_query_sees_every_key_unless_a_mask_hides_some():
     assert same(*map(snapshot, hidden))
 
 
-@pytest.mark.parametrize("op", NAMES)
+@each("op", NAMES)
 def test_the_dtype_stays(op):
     """A scale that is a NumPy number makes nothing wider."""
     args, keys = arguments(op, np.float32)
@@ -186,7 +186,7 @@ def test_the_dtype_stays(op):
         assert array.dtype == np.float32
 
 
-@pytest.mark.parametrize("op", ["attention", *NAMES])
+@each("op", ["attention", *NAMES])
 def test_a_mask_of_numbers_is_refused(op):
     """0 and -inf, as other libraries add them, would be read upside down."""
     args, keys = arguments(op)
@@ -195,8 +195,8 @@ def test_a_mask_of_numbers_is_refused(op):
             getattr(ops, f"{op}_forward")(*args, mask=mask)
 
 
-@pytest.mark.parametrize("op", ["attention", *NAMES])
-@pytest.mark.parametrize("shape", [(T + 1, 1), (1, 1, 1, 1, 1), (B + 1, 1, 1, 1)])
+@each("op", ["attention", *NAMES])
+@each("shape", [(T + 1, 1), (1, 1, 1, 1, 1), (B + 1, 1, 1, 1)])
 def test_what_does_not_broadcast_is_refused(op, shape):
     args, _ = arguments(op)
     forward = getattr(ops, f"{op}_forward")
@@ -206,7 +206,7 @@ def test_what_does_not_broadcast_is_refused(op, shape):
         forward(*args, np.ones(shape))
 
 
-@pytest.mark.parametrize("op", NAMES)
+@each("op", NAMES)
 def test_without_a_gradient_nothing_is_kept(op):
     args, keys = arguments(op)
     constants = {"mask": some_mask((-2, -1), keys), "scale": 0.4}

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from helpers import each
 
 from minigpt import ops
 from minigpt.ops import reference
 from minigpt.ops.cases import NAMES, axes_of, case, cases
 
-EVERY = [pytest.param(name, axes, id=f"{name}-{axes}") for name in NAMES for axes in axes_of(name)]
+EVERY = [(name, axes) for name in NAMES for axes in axes_of(name)]
 
 
 def forward_of(op):
@@ -19,7 +20,7 @@ def test_every_operation_has_cases_and_every_name_is_used_once():
     assert len(set(NAMES)) == len(NAMES)
 
 
-@pytest.mark.parametrize(("name", "axes"), EVERY)
+@each("name, axes", EVERY)
 def test_a_case_runs_with_data_of_the_axes_that_it_names(name, axes):
     given = case(name, axes)
     out, _ = given.run(forward_of(given.op))
@@ -27,8 +28,8 @@ def test_a_case_runs_with_data_of_the_axes_that_it_names(name, axes):
     assert axes in map(len, shapes) and np.isfinite(out).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("name", NAMES)
+@each("dtype", [np.float16, np.float32, np.float64])
+@each("name", NAMES)
 def test_floats_are_of_the_dtype_that_is_given(name, dtype):
     _, args, constants = case(name, dtype=dtype).call
     past = constants.pop("past", ())

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from constants import value
-from helpers import KEY, as_tuple, batch, error, same, small_gpt1, small_gpt2, snapshot
+from helpers import KEY, as_tuple, batch, each, error, same, small_gpt1, small_gpt2, snapshot
 from threadpoolctl import threadpool_info
 
 from minigpt import GPT1, GPT2, ops
@@ -57,16 +57,16 @@ def normal(*shape, dtype=np.float64, scale=1.0):
 # --- the same numbers ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("name", NAMES)
+@each("dtype", AGREEMENT)
+@each("name", NAMES)
 def test_agrees_with_the_reference(name, dtype):
     op, args, constants = case(name, dtype=dtype).call
     assert_agree(op, args, constants, AGREEMENT[dtype])
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("op", FAST)
+@each("number", [1, 2, 3])
+@each("size", [1, 2, 3, 7, 64])
 def test_agrees_for_every_size_of_piece_and_number_of_threads(op, size, number, small_pieces, constants, set_threads):
     set_threads(number)
     constants.set(fast_piece=4 * size, fast_tile=size, fast_logits=5 * size, fast_words=size)
@@ -434,7 +434,7 @@ def test_a_large_embedding_has_the_same_gradient(constants):
 # --- what they were not made for -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_float16_is_left_to_the_reference(name):
     op, args, constants = case(name, dtype=np.float16).call
     _, cache = getattr(ops, f"{op}_forward")(*args, **constants)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers import arrays_in, as_tuple, batch, error, floats_in, same, small_gpt1, small_gpt2, snapshot
+from helpers import arrays_in, as_tuple, batch, each, error, floats_in, same, small_gpt1, small_gpt2, snapshot
 
 from minigpt import ops
 from minigpt.errors import InputError
@@ -88,8 +88,8 @@ def test_a_rebound_operation_runs_with_a_plain_tuple_as_cache(op):
     assert close(snapshot([expected, *gradients]), snapshot([out, *answers]))
 
 
-@pytest.mark.parametrize("composite", ops.composites)
-@pytest.mark.parametrize("op", ops.primitives)
+@each("composite", ops.composites)
+@each("op", ops.primitives)
 def test_a_rebound_primitive_is_seen_by_every_composite(op, composite):
     mine = Counting(op)
     with ops.using(mine):
@@ -470,7 +470,7 @@ def test_explain_names_who_runs_and_why_the_others_do_not():
         ops.explain("rnn", args[0])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_explain_foretells_what_runs(name):
     op, args, constants = case(name, dtype=np.float32).call
     told = ops.explain(op, *args, **constants)
