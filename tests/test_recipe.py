@@ -55,7 +55,7 @@ def test_the_recipe_fills_in_what_was_not_given(tmp_path):
     assert (given.size, given.batch, given.lr, given.warmup) == ("mini", 12, 1e-3, 2000)
     of_gpt2 = settle(PretrainOptions(model="gpt2", recipe="paper"))
     assert (of_gpt2.size, of_gpt2.batch, of_gpt2.lr, of_gpt2.dropout) == ("small", 512, None, None)
-    assert settle(PretrainOptions()).batch == 12
+    assert settle(PretrainOptions()) == PretrainOptions()
     going_on = settle(PretrainOptions(model="gpt1", recipe="paper", init=str(tmp_path)))
     assert (going_on.size, going_on.init_std, going_on.batch) == (None, None, 64)  # they are those of that model
 

@@ -22,6 +22,7 @@ from minigpt.jobs.pretrain.agreement import check_agreement
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.recipe import settle
 from minigpt.jobs.pretrain.settings import (
+    BATCH,
     FIXED_BY_INIT,
     MODEL,
     RATES,
@@ -57,7 +58,7 @@ def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = 
     told = {f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()}
     ranks.agree(told)
     if not options.resume:
-        ranks.rows(options.batch, options.accumulate)
+        ranks.rows(options.batch or BATCH, options.accumulate)
     job = None
     if ranks.first:
         job = _prepared_or_reopened(options, ranks, named)
@@ -81,6 +82,7 @@ def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     """A new job. Its folder is taken by `Job.save`. Raises InputError for options that cannot work."""
     options = settle(options)
     options.check()
+    options.batch = options.batch or BATCH
     options.out = options.out or default_folder(options)
     run = Run.start(options.out)
     corpus = data.load(options.data)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from minigpt import models
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.settings import BATCH, FIXED_BY_INIT, MODEL, PretrainOptions
+from minigpt.jobs.pretrain.settings import FIXED_BY_INIT, MODEL, PretrainOptions
 from minigpt.jobs.run_folder import option_text
 
 HOME = Path(__file__).with_name("recipes.toml")
@@ -48,7 +48,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 def settle(options: PretrainOptions) -> PretrainOptions:
-    """The options with the recipe's settings where nothing was given, and with the batch. Doing it twice is once.
+    """The options with the recipe's settings where nothing was given. Doing it twice is once.
 
     A model that begins from another has its size and its weights. Raises InputError for a model without a recipe.
     """
@@ -65,7 +65,6 @@ def settle(options: PretrainOptions) -> PretrainOptions:
         for setting in _that_apply(options, recipe):
             if getattr(options, setting.option) is None:
                 setattr(options, setting.option, setting.value)
-    options.batch = options.batch or BATCH
     return options
 
 
