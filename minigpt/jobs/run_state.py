@@ -58,11 +58,13 @@ def use_kept_threads(kept: Any, path: Path, processes: int = 1, given: bool = Fa
     command say how many threads? Then it has these. Prints a line where the number changes, and where the bits of the
     run will. Raises InputError for numbers that no run has.
     """
-    has = workers(processes)
-    if kept is None or kept == has:
+    if kept is None:
         return
+    has = workers(processes)
     if not isinstance(kept, dict) or any(type(kept.get(name)) is not int or kept[name] < 1 for name in has):
         raise InputError(f"{path}: its workers are {str(kept)[:60]}, which no run has: the file is damaged")
+    if kept == has:
+        return
     if kept["processes"] == processes and kept["threads"] <= cores() and not given:
         set_threads(kept["threads"])
         print(f"threads  {kept['threads']}, as the run had before: with others its sums are rounded otherwise")

@@ -58,7 +58,7 @@ class Kept:
             "rows": self.rows,
             "finished": self.finished,
             "tuning": self.tuning,
-            "workers": run_state.workers(),
+            "workers": None if self.finished else run_state.workers(),
         }
         checkpoint.save_tensors(folder / RESUME, self.tensors, {STATE: json.dumps(state)})
 

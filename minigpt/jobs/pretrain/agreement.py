@@ -6,12 +6,13 @@ from dataclasses import fields, replace
 from minigpt import data
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.settings import MODEL, PretrainOptions, new_config, resolve, usual_eval_every
+from minigpt.jobs.pretrain.settings import BATCH, MODEL, PretrainOptions, new_config, resolve, usual_eval_every
 from minigpt.jobs.run_folder import option_text
 from minigpt.models.config import Config
 
 FREE = ("out", "resume", "compare", "device", "checkpoint_blocks", "data", "threads")  # the text itself is compared
 SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
+FILLED_IN = {"batch": BATCH}  # a default that is a number, and is filled in where a run is prepared
 FIRST = ("init", "model")  # where they differ, nothing else can be compared
 
 
@@ -34,7 +35,8 @@ def check_agreement(job: Job, options: PretrainOptions, named: Collection[str]) 
         has, given = getattr(kept, name), getattr(wanted, name)
         if has != given:
             state = "a finished run" if job.finished else "an unfinished run"
-            default = ", the default" if getattr(options, name) == getattr(PretrainOptions, name) else ""
+            is_default = getattr(options, name) in (getattr(PretrainOptions, name), FILLED_IN.get(name))
+            default = ", the default" if is_default else ""
             raise InputError(
                 f"{kept.out} holds {state} with {option_text(name, has)}, this command says "
                 f"{option_text(name, given)}{default}: {_advice(options, name, job.finished)}"

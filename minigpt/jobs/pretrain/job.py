@@ -127,7 +127,7 @@ class Job:
             "losses_dtype": str(kept[0].dtype) if kept else "float32",
             "told_plateau": self.told_plateau,
             "text": self.text_mark,
-            "workers": run_state.workers(self.ranks.size),
+            "workers": None if self.finished else run_state.workers(self.ranks.size),
             "options": options,
             "config": self.model.config.to_dict(),
         }
