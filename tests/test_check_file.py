@@ -289,6 +289,9 @@ def test_what_is_too_large_or_too_deep_is_not_sent():
         ('{"int":"0x' + "f" * 20_000 + '"}', b""),
         ('{"float":"1e999"}', b""),
         ('{"tuple":7}', b""),
+        ('{"names":{"dict":[["__array_interface__",1]]}}', b""),  # NumPy would read memory of the judge
+        ('{"set":' + str([k * (2**61 - 1) for k in range(5002)]) + "}", b""),  # all with one hash
+        ('{"dict":' + str([[k, 1] for k in range(5002)]) + "}", b""),
         ('{"tuple":[],"dict":[]}', b""),
         ('{"other":1}', b""),
         ("[" * 100_000, b""),

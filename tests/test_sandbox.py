@@ -336,6 +336,13 @@ def test_what_is_not_lent(call, says):
 
 
 def test_caches_that_are_kept_have_a_limit(monkeypatch):
+    monkeypatch.setattr(lending, "MAX_CACHED", 20_000)
+    lender = Lender(["attention"])
+    q = np.ones((1, 1, 50, 1))  # 50 x 50 probabilities are cached
+    _, (_, number) = lender.answer("attention_forward", (q, q, q), {}, ())
+    kind, (_, says) = lender.answer("attention_forward", (q, q, q), {}, ())
+    assert kind == "refused" and "hold more than 0 MB: too much" in says
+    assert lender.answer("attention_forward", (q, q, q), {}, (number,))[0] == "lent"  # it was given back
     monkeypatch.setattr(lending, "MAX_CACHES", 3)
     lender = Lender(["gelu"])
     answers = [lender.answer("gelu_forward", (np.ones(2),), {}, ()) for _ in range(4)]

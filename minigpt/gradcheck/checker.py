@@ -140,7 +140,7 @@ def compare(name: str, mine: Array, true: Array, evidence: Evidence | None = Non
     error = difference[worst] / (size or 1)
     error = np.nan_to_num(error, nan=math.inf)
     index = tuple(map(int, worst))
-    result = Result(name, float(error), "", index, float(mine[worst]), float(true[worst]))
+    result = Result(name, float(error), "", index, float(mine[worst].real), float(true[worst]))
     if result.word == "happy":
         return result
     return result._replace(diagnosis=explain(mine, true, evidence))

@@ -31,7 +31,7 @@ from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, RI
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import read, show_printed, try_all
 from minigpt.learn.judging.derived import not_derived
-from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
+from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child, printable
 from minigpt.learn.sandbox.remote import RemoteFile
 
 MOST_SEEDS = 2**31
@@ -85,12 +85,12 @@ class _Judging:
         self._start = perf_counter()
 
     def say(self, line: str) -> None:
-        """One more line of the report, in the reader's language."""
-        line = told(line)
-        if len(self.lines) < MOST_LINES:
-            self.lines.append(line)
-            if self._say:
-                self._say(line)
+        """One or more lines of the report, in the reader's language, of characters that can be printed."""
+        for one in told(line).split("\n"):
+            if len(self.lines) < MOST_LINES:
+                self.lines.append(printable(one))
+                if self._say:
+                    self._say(self.lines[-1])
 
     def found(self, tried: str, mistake: str) -> None:
         """A finding without a tensor; it stays English, and the report tells it in the reader's language."""

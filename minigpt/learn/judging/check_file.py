@@ -20,7 +20,7 @@ from minigpt.jobs.check import Report, check_seed, pair_of
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.derived import calls_of_operations, not_derived
 from minigpt.learn.judging.in_place import in_place
-from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child
+from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child, printable
 from minigpt.learn.sandbox.remote import RemoteFile
 
 COLUMNS = 110  # no line of a report is longer
@@ -78,7 +78,7 @@ def folded(say: Callable[[str], None]) -> Callable[[str], None]:
 
     def say_folded(text):
         for line in text.split("\n"):
-            shown = "".join(character if character.isprintable() else "?" for character in line)
+            shown = printable(line)
             indent = " " * (len(shown) - len(shown.lstrip()))
             for part in textwrap.wrap(shown, COLUMNS, subsequent_indent=indent, break_on_hyphens=False) or [""]:
                 say(part)

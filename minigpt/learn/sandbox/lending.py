@@ -16,6 +16,7 @@ PRODUCTS = ("linear", "embedding", "attention", "lstm", *ops.composites)
 MAX_MASK = 2**22  # elements of a mask
 CACHES = "minigpt.ops."  # where the classes of caches are
 MAX_CACHES = 2_000  # of borrowed operations at one time
+MAX_CACHED = 2**28  # bytes of them all
 
 
 class Lent(NamedTuple):
@@ -23,6 +24,7 @@ class Lent(NamedTuple):
 
     op: str
     cache: Any
+    size: int = 0  # bytes that it holds
 
 
 class Lender:
@@ -35,6 +37,7 @@ class Lender:
     def __init__(self, allowed: Iterable[str] | None = None):
         self.allowed = allowed
         self._caches: dict[int, Lent] = {}
+        self._held = 0  # bytes
         self._numbers = itertools.count(1)
 
     def number_of(self, value: Any) -> int | None:
@@ -66,8 +69,8 @@ class Lender:
     def forget(self, gone: Any) -> None:
         """Drop the caches of these numbers."""
         for number in gone if isinstance(gone, tuple) else ():
-            if isinstance(number, int):
-                self._caches.pop(number, None)
+            if isinstance(number, int) and number in self._caches:
+                self._held -= self._caches.pop(number).size
 
     def _computed(self, name, args, constants):
         if not isinstance(name, str) or not isinstance(args, tuple) or not isinstance(constants, dict):
@@ -91,6 +94,8 @@ class Lender:
     def _forward(self, op, args, constants):
         if len(self._caches) >= MAX_CACHES:
             raise InputError(f"{MAX_CACHES:,} caches of borrowed operations are kept: too many")
+        if self._held > MAX_CACHED:
+            raise InputError(f"caches of borrowed operations hold more than {MAX_CACHED // 2**20} MB: too much")
         try:
             out, cache = getattr(reference, f"{op}_forward")(*args, **constants)
         except Exception:
@@ -107,7 +112,8 @@ class Lender:
 
     def _keep(self, lent):
         number = next(self._numbers)
-        self._caches[number] = lent
+        self._caches[number] = lent._replace(size=ops.nbytes(lent.cache))
+        self._held += self._caches[number].size
         return number
 
 

@@ -233,8 +233,12 @@ class Child:
 
 def one_line(text: Any, longest: int = 500) -> str:
     """A text that came from the process, on one line, not longer than this, and of characters that can be printed."""
-    line = " ".join(str(text).split())[:longest]
-    return "".join(character if character.isprintable() else "?" for character in line)
+    return printable(" ".join(str(text).split())[:longest])
+
+
+def printable(text: str) -> str:
+    """The text with a question mark for each character that is not printed, such as one that moves the cursor."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def marked(mark: bytes) -> list[int]:

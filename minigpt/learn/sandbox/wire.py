@@ -21,6 +21,7 @@ MAX_TEXT = 4 * 2**20  # bytes of the JSON of one message
 MAX_NUMBERS = 64 * 2**20  # bytes of its arrays
 MAX_DEPTH = 40  # of values in values
 MAX_AXES = 32
+MAX_KEYS = 5_000  # of all dicts and sets of one message: keys that are chosen to collide take the square of the time
 MAX_INT = 2**53  # JSON of other programs keeps integers up to here
 MAX_BITS = 2**16  # of an integer
 KINDS = "biufc"  # dtypes of numbers, which need no pickle
@@ -174,6 +175,7 @@ class _Reader:
         self.loans = loans
         self.numbers = numbers
         self.at = 0
+        self.keys = 0
 
     def value(self, found, depth):
         if depth < 0:
@@ -207,9 +209,9 @@ class _Reader:
         if kind == "loan":
             return self.loans.of(inside)
         if kind == "names":
-            return types.SimpleNamespace(**self.value(inside, depth - 1))
+            return self.names(inside, depth)
         if kind == "set":
-            return {_as_key(part) for part in self.parts(inside, depth)}
+            return {self.key_of(part) for part in self.parts(inside, depth)}
         raise ValueError(f"a value of kind {kind}")
 
     def parts(self, inside, depth):
@@ -221,8 +223,21 @@ class _Reader:
         found = {}
         for pair in inside:
             key, value = pair
-            found[_as_key(self.value(key, depth - 1))] = self.value(value, depth - 1)
+            found[self.key_of(self.value(key, depth - 1))] = self.value(value, depth - 1)
         return found
+
+    def names(self, inside, depth):
+        """A namespace. NumPy takes one with __array_interface__ for an array, at any place of this process's memory."""
+        found = self.value(inside, depth - 1)
+        if any(name.startswith("_") for name in found):
+            raise ValueError("a name that begins with _")
+        return types.SimpleNamespace(**found)
+
+    def key_of(self, value):
+        self.keys += 1
+        if self.keys > MAX_KEYS:
+            raise ValueError(f"more than {MAX_KEYS:,} keys")
+        return _as_key(value)
 
     def take(self, n):
         if type(n) is not int or not 0 <= n <= len(self.numbers) - self.at:
