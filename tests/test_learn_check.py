@@ -1,6 +1,9 @@
 """`minigpt learn check`, `grade` and `claim`: verdicts on files that are right, wrong, and not begun."""
 
+import ast
+import csv
 import json
+import os
 import types
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from minigpt import ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.learn import kernel
-from minigpt.learn.classroom import claim, course, stubs
+from minigpt.learn.classroom import claim, course, grade, stubs
 from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.class_report import mistakes
 from minigpt.learn.classroom.progress import Progress
@@ -213,6 +216,63 @@ def a_class(tmp_path):
     return folder
 
 
+HOSTILE_NAMES = [  # of learners, as the table shows them
+    ("<b onload='x'>&\"", "<b onload='x'>&\""),
+    ("=1+1;=cmd|' C calc'!A0", "=1+1;=cmd|' C calc'!A0"),
+    ("@sum", "@sum"),
+    ("＝1", "＝1"),
+    ("two\nlines\x1b[2J", "two\\nlines\\x1b[2J"),
+    ("right\u202eleft", "right\\u202eleft"),
+    ("x" * 200, "x" * 200),
+    ("\u1106\u1175\u11ab", "민"),  # as macOS writes it
+    ("caf\udce9", "caf\\udce9"),  # bytes that are not UTF-8
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names and files that Windows does not have")
+def test_names_and_files_that_do_harm(tmp_path, capsys):
+    folder, out = tmp_path / "class", tmp_path / "grades"
+    for name, _ in HOSTILE_NAMES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "12_min_p.py").write_text("def (:\n", encoding="utf-8")
+    secret = tmp_path / "secret.py"
+    secret.write_text("secret = 1\n", encoding="utf-8")
+    (folder / "link_12_min_p.py").symlink_to(secret)
+    (folder / "broken_12_min_p.py").symlink_to(tmp_path / "nowhere.py")
+    (folder / "folder_12_min_p.py").mkdir()
+    os.mkfifo(folder / "pipe_12_min_p.py")
+    with open(folder / "large_12_min_p.py", "wb") as file:
+        file.truncate(10**11)  # without blocks on the disk
+    (folder / "Large_01_tied_weights.py").write_text("def (:\n", encoding="utf-8")
+    assert typed("grade", folder, "--out", out, "--workers", 1) == 0
+    said = capsys.readouterr().out
+    rows = [json.loads(line) for line in (out / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()]
+    shown = {name for _, name in HOSTILE_NAMES}
+    assert {row["learner"] for row in rows} == {*shown, "link", "broken", "folder", "pipe", "Large"}
+    assert {row["word"] for row in rows} == {NO_ANSWER}
+    says = {row["learner"]: row["findings"][0]["mistake"] for row in rows if row["exercise"] == "12_min_p"}
+    for learner in ("link", "broken"):
+        assert says[learner] == f"{learner}_12_min_p.py is a link: hand in the file itself"
+    assert "is not a file" in says["folder"] and "is not a file" in says["pipe"] and "100,000,000,000" in says["Large"]
+    assert all(line.isprintable() for line in said.splitlines())
+    table = list(csv.reader((out / "table.csv").read_text(encoding="utf-8-sig").splitlines()))
+    cells = [row[0] for row in table]
+    assert len(table) == len(rows) + 1 and not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "＝"))]
+    assert '"\'=1+1;=cmd' in (out / "table.csv").read_text(encoding="utf-8-sig")  # quoted: some split at ";"
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<b " not in page and "&lt;b onload=&#x27;x&#x27;&gt;&amp;&quot;" in page
+
+
+def ends(job):
+    os._exit(1)
+
+
+def test_a_judging_process_that_is_ended_from_outside_is_told(a_class, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grade, "_judge", ends)
+    assert typed("grade", a_class, "--out", tmp_path / "grades", "--workers", 1) == 2
+    assert "a process that judges was ended" in capsys.readouterr().err
+
+
 def test_a_class_is_graded_and_the_same_again(a_class, tmp_path, capsys):
     out = tmp_path / "grades"
     assert typed("grade", a_class, "--out", out, "--workers", 2) == 0
@@ -377,6 +437,24 @@ def test_a_backward_pass_that_returns_nothing_is_not_right(tmp_path):
     assert last.lstrip().startswith("return ")
     verdict = verdict_of(tmp_path, "00_gate", "\n".join(lines) + "\n")
     assert verdict.word == WRONG and "returns nothing" in verdict.findings[0].mistake
+
+
+def test_what_a_function_returns_is_printed_as_text(tmp_path):
+    upper = stubs.handed_out(course.exercise_of("10_byte_pair_encoding"))
+    functions = [node for node in ast.parse(upper).body if isinstance(node, ast.FunctionDef)]
+    mine = [f"def {one.name}({ast.unparse(one.args)}):\n    return '\\ud800\\x1b[2J\\u202e'\n" for one in functions]
+    verdict = verdict_of(tmp_path, "10_byte_pair_encoding", upper + "\n" + "".join(mine))
+    assert verdict.word == WRONG and "yours is   ??[2J?" in verdict.report
+    assert all(line.isprintable() for line in verdict.report)
+
+
+def test_a_returned_namespace_is_no_place_in_the_judge_s_memory(tmp_path):
+    place = "{'data': (16, True), 'shape': (2, 3), 'typestr': '<f8', 'version': 3}"
+    text = "import types\n"
+    for name in ("keep_min_p", "keep_typical"):
+        text += f"def {name}(*all):\n    return types.SimpleNamespace(__array_interface__={place})\n"
+    verdict = verdict_of(tmp_path, "12_min_p", text)
+    assert verdict.word == NO_ANSWER and "Its answer cannot be read" in verdict.findings[0].mistake
 
 
 def test_one_file_that_is_no_python_does_not_lose_the_others(tmp_path, capsys):

@@ -4,6 +4,7 @@ Each verdict is written down as soon as it is there. The same command goes on wh
 table again: the seed of the cases is drawn once for a class, and a file that has not changed is not judged twice.
 """
 
+import contextlib
 import csv
 import hashlib
 import importlib.metadata
@@ -12,6 +13,8 @@ import json
 import multiprocessing
 import os
 import secrets
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +32,9 @@ from minigpt.learn.classroom.language import padded, tr, width_of
 from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_JUDGED, RIGHT, word_of
+from minigpt.learn.judging.check_file import MAX_BYTES
 from minigpt.learn.lessons import DISTRIBUTION
-from minigpt.learn.sandbox.process import NotStarted
+from minigpt.learn.sandbox.process import NotStarted, one_line
 
 VERDICTS, SETTINGS = "verdicts.jsonl", "settings.json"
 
@@ -80,12 +84,14 @@ def _judge_all(todo, limits, out, workers, known) -> None:
     if not todo:
         return
     out.mkdir(parents=True, exist_ok=True)
-    jobs = [(one, limits) for one in todo]
-    with (
-        multiprocessing.get_context("spawn").Pool(min(workers, len(todo)), set_threads, (1,)) as pool,
-        open(out / VERDICTS, "a", encoding="utf-8") as file,
-    ):
-        for row in tqdm(pool.imap_unordered(_judge, jobs), total=len(jobs), unit=" files"):
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(todo)), spawn, set_threads, (1,))
+    with contextlib.ExitStack() as at_the_end:
+        at_the_end.callback(pool.shutdown, wait=False, cancel_futures=True)
+        file = at_the_end.enter_context(open(out / VERDICTS, "a", encoding="utf-8"))
+        jobs = [pool.submit(_judge, (one, limits)) for one in todo]
+        for job in tqdm(as_completed(jobs), total=len(jobs), unit=" files"):
+            row = _row_of(job)
             known[row["key"]] = row
             if row["word"] == NOT_JUDGED:
                 continue  # the same command tries it again
@@ -93,15 +99,28 @@ def _judge_all(todo, limits, out, workers, known) -> None:
             file.flush()
 
 
+def _row_of(job: Future) -> dict[str, Any]:
+    """What a job found. Raises InputError where its process was ended from outside."""
+    try:
+        return job.result()
+    except BrokenProcessPool as error:
+        raise InputError(
+            tr("a process that judges was ended: is there too little memory? The same command goes on; --workers 1")
+        ) from error
+
+
 def _judge(job: tuple[Submission, Limits]) -> dict[str, Any]:
     """One submission -> its verdict, as it is written down."""
     submission, limits = job
     row = {"key": _key(submission, limits), "learner": submission.learner, "exercise": submission.exercise.key}
     try:
+        if submission.path.is_symlink():
+            raise InputError(tr("{file} is a link: hand in the file itself", file=submission.path.name))
         verdict = check_exercise(submission.exercise, submission.path, limits)
     except Exception as error:
         its_fault = isinstance(error, InputError) and not isinstance(error, NotStarted)
         says = str(error) if isinstance(error, InputError) else f"the judge failed: {type(error).__name__}: {error}"
+        says = one_line(says)
         finding = {"tried": "file", "tensor": "", "index": [], "mistake": says}
         word = NO_ANSWER if its_fault else NOT_JUDGED
         return row | {"word": word, "findings": [finding], "report": [says], "sandbox": "", "seconds": 0.0}
@@ -110,8 +129,19 @@ def _judge(job: tuple[Submission, Limits]) -> dict[str, Any]:
 
 def _key(submission: Submission, limits: Limits) -> str:
     """What a verdict depends on: the learner, the exercise, the file's bytes, the limits, and this version."""
-    content = hashlib.sha256(submission.path.read_bytes()).hexdigest()[:16]
+    content = hashlib.sha256(_bytes_of(submission.path)).hexdigest()[:16]
     return f"{submission.learner}/{submission.exercise.key}/{content}/{limits.seed}/{limits.seconds:g}/{version()}"
+
+
+def _bytes_of(path: Path) -> bytes:
+    """As many bytes as are judged; none of what is a link, or cannot be read: it is told in the verdict."""
+    if path.is_symlink() or not path.is_file():
+        return b""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError:
+        return b""
 
 
 def version() -> str:
@@ -156,7 +186,7 @@ def _known(path: Path) -> dict[str, dict]:
 
 def _csv(rows: list[dict]) -> str:
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
+    table = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # some spreadsheets split at ";"
     table.writerow(["learner", "exercise", "verdict", "tensor", "index", "yours", "true", "mistake"])
     for row in rows:
         first = (row["findings"] or [{}])[0]
@@ -177,7 +207,7 @@ def _csv(rows: list[dict]) -> str:
 
 def _plain(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
-    starts_a_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    starts_a_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠"))
     return f"'{cell}" if starts_a_formula else cell
 
 

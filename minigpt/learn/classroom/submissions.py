@@ -5,6 +5,7 @@ class/Kim Minji - 03_attention.py        the name before the exercise's own file
 """
 
 import re
+import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from minigpt.learn.classroom import course
 from minigpt.learn.classroom.course import Exercise
 from minigpt.learn.classroom.language import tr
 
-FLAT = re.compile(r"(?P<learner>.*?)[ _.-]*(?<!\d)(?P<file>\d\d_[a-z0-9_]+\.py)")
+FLAT = re.compile(r"(?s)(?P<learner>.*?)[ _.-]*(?<!\d)(?P<file>\d\d_[a-z0-9_]+\.py)")
 
 
 class Submission(NamedTuple):
@@ -41,6 +42,8 @@ def find_submissions(folder: Path) -> list[Submission]:
     if not found:
         about = {"folder": folder, "example": folder / "Kim Minji" / "03_attention.py"}
         raise InputError(tr("{folder} has no submission: expected files such as {example}", **about))
+    spelled = {}  # as it is for the first time: "kim" is "Kim"
+    found = [one._replace(learner=spelled.setdefault(one.learner.casefold(), one.learner)) for one in found]
     counts = Counter((one.learner.casefold(), one.exercise.key) for one in found)
     for one in found:
         if counts[one.learner.casefold(), one.exercise.key] > 1:
@@ -52,6 +55,12 @@ def find_submissions(folder: Path) -> list[Submission]:
 
 def _same(one: Submission, other: Submission) -> bool:
     return (one.learner.casefold(), one.exercise.key) == (other.learner.casefold(), other.exercise.key)
+
+
+def _shown(name: str) -> str:
+    """A learner's name: Hangul in one form, and \\u202e in the place of what cannot be printed or stored."""
+    whole = unicodedata.normalize("NFC", name)
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in whole)
 
 
 def _submission(path: Path, folder: Path) -> Submission | None:
@@ -66,7 +75,7 @@ def _submission(path: Path, folder: Path) -> Submission | None:
     inside = path.relative_to(folder).parts[:-1]
     if any(part.startswith((".", "__")) for part in (*inside, path.name)):
         return None  # what an operating system has added
-    learner = match["learner"].strip() or (inside[0] if inside else "")
+    learner = _shown(match["learner"].strip() or (inside[0] if inside else ""))
     if not learner:
         raise InputError(
             tr("{file} has no learner's name: put it into a folder with the name, or the name before it", file=path)
