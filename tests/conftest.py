@@ -61,11 +61,13 @@ def hangup_ends():
 
 
 @pytest.fixture(scope="module")
-def quick_pictures():
-    """A picture takes longer than a small run: the losses that it would show stand for it, in its file."""
+def quick_runs():
+    """What takes longer than a small run: samples are short, and the losses stand for the picture, in its file."""
     from minigpt import plot  # which imports matplotlib
+    from minigpt.jobs.pretrain import training_loop
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_loop, "SAMPLE", 3)
         patch.setattr(plot, "loss_curve", lambda rows, vocab_size, path, *levels: _write_losses(rows, path))
         patch.setattr(plot, "finetuning_curves", lambda rows, metric, path: _write_losses(rows, path))
         yield

@@ -21,7 +21,7 @@ from minigpt.jobs.pretrain import PretrainOptions, size_check
 from minigpt.jobs.pretrain.settings import new_config
 from minigpt.models import costs, names
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "steps": 4, "eval-every": 4}
 SMALL = [word for name, value in SIZES.items() for word in (f"--{name}", str(value))]
 

@@ -29,7 +29,7 @@ SCRIPT = HERE.parent / "benchmarks" / "bands.py"
 RESULTS = SCRIPT.with_name("results") / "bands.json"
 STEPS = 50
 DRAW = plot.loss_curve
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 OPTIONS = {
     "model": "gpt1", "layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 8, "tokenizer": "char",
     "steps": STEPS, "eval_every": STEPS, "lr": 0.04, "warmup": 20, "device": "cpu",

@@ -21,7 +21,7 @@ from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
 DRAW = plot.finetuning_curves
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 ANIMALS, THINGS = ("cat", "dog", "bird", "horse"), ("ball", "kite", "drum", "doll")
 

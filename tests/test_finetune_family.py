@@ -18,7 +18,7 @@ ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
 OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1},
        "deberta": {"n_distances": 4}}  # fmt: skip
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 TASK = Task("entailment", ("no", "yes"))
 DELIMITER = 9
 IDS = np.array([[[8, 1, 2, 9, 3, 10, 0]], [[8, 4, 9, 5, 10, 0, 0]], [[8, 1, 1, 9, 2, 2, 10]]])

@@ -22,7 +22,7 @@ from minigpt.jobs.finetune import FinetuneOptions, job, kept, reopen
 
 OUT = "run"  # relative, because a run remembers its own options
 UPDATES = 6  # of a seed
-pytestmark = pytest.mark.usefixtures("hangup_ends", "quick_pictures")
+pytestmark = pytest.mark.usefixtures("hangup_ends", "quick_runs")
 
 
 @pytest.fixture(scope="module")

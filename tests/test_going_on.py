@@ -28,7 +28,7 @@ from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train,
 TINY = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 4, "dropout": 0.1, "tokenizer": "char"}
 WORDS = "--layers 1 --heads 2 --embd 16 --context 16 --batch 4 --dropout 0.1 --tokenizer char".split()
 LONG = {"steps": 24, "eval_every": 8}
-pytestmark = pytest.mark.usefixtures("hangup_ends", "quick_pictures")
+pytestmark = pytest.mark.usefixtures("hangup_ends", "quick_runs")
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not send these signals")
 
 

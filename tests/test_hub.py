@@ -18,7 +18,7 @@ from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

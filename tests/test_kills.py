@@ -9,7 +9,7 @@ import pytest
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "kills.py"
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
-    pytest.mark.usefixtures("hangup_ends", "quick_pictures"),
+    pytest.mark.usefixtures("hangup_ends", "quick_runs"),
 ]
 
 

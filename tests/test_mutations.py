@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("quick_runs")
 PLACE = Path(__file__).parents[1] / "benchmarks" / "mutations.py"
 
 

@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent.parent / "benchmarks" / "results" / "defaults.js
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16, "batch": 12, "tokenizer": "char", "device": "cpu"}
 STEPS = 80
 DRAW = plot.loss_curve
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """The README: its commands run one after the other as they stand, and what it says is counted."""
 
+import builtins
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,11 +58,17 @@ def run(words: list[str]) -> int:
         return left.code
 
 
-def test_the_commands_that_train_nothing_run_in_an_empty_folder(tmp_path, monkeypatch):
+def test_the_commands_that_train_nothing_run_in_an_empty_folder(tmp_path, monkeypatch, capsys):
+    """The reader of a lesson stops in its middle: whole lessons are run elsewhere."""
     monkeypatch.chdir(tmp_path)
+    typed = iter(["", "", "", "", "q"])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     for words in filter(can_run, commands()):
         if words[0] in ("lesson", "lessons", "help", "info", "stories") or words == ENDS_UNSOLVED:
             assert run(words) == (1 if words == ENDS_UNSOLVED else 0), words
+    out = capsys.readouterr().out
+    assert "03_attention.py, cell 5 of" in out and next(typed, "") == "", "a lesson was begun, and left"
 
 
 @pytest.mark.slow

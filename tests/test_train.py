@@ -42,7 +42,7 @@ from minigpt.models import costs
 from minigpt.nn import Parameter
 
 SIZES = {"layers": 1, "heads": 2, "embd": 16, "context": 16}
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 DRAW = plot.loss_curve
 TINY = SIZES | {"batch": 4, "steps": 12, "eval_every": 4, "tokenizer": "char"}
 

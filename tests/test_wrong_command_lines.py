@@ -17,7 +17,7 @@ from together import together
 
 from minigpt.cli import main
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 SMALL = "--layers 1 --heads 2 --embd 16 --context 16 --batch 4 --steps 2 --eval-every 2"
 
 # {what is wrong: command lines}; RUN is a trained model, T what training needs to be quick.
