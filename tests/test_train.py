@@ -342,6 +342,17 @@ def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tm
     prepare(options(text, tmp_path / "b", batch=8))
 
 
+def test_a_run_finds_its_memory_once(text, tmp_path, monkeypatch):
+    """A small model is traced for it, which takes longer than an update of such a run."""
+    real, calls, counts = costs.activations, [], []
+    monkeypatch.setattr(costs, "activations", lambda *given, **more: calls.append(given) or real(*given, **more))
+    for steps in (2, 6):
+        train(options(text, tmp_path / str(steps), steps=steps, eval_every=2))
+        counts.append(len(calls))
+        calls.clear()
+    assert counts[0] == counts[1]
+
+
 def test_other_text_on_resume_is_refused(text, tmp_path):
     own = tmp_path / "own.txt"
     own.write_text(Path(text).read_text(), encoding="utf-8")
