@@ -15,6 +15,7 @@ from minigpt.learn.classroom import bug
 from minigpt.learn.classroom.progress import Progress
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.museum import pieces as museum
+from minigpt.learn.museum import training
 from minigpt.learn.museum.levels import measured, trials
 from minigpt.learn.museum.pieces import Piece, as_module, choices, piece
 from minigpt.learn.museum.source import right_source
@@ -30,8 +31,31 @@ every_piece = pytest.mark.parametrize("one", PIECES, ids=lambda one: one.name)
 of_each_operation = pytest.mark.parametrize("one", {one.op: one for one in PIECES}.values(), ids=lambda one: one.op)
 
 
+def for_every_piece(check):
+    """A test that makes a check of every piece, and names all that fail."""
+
+    def test():
+        failed = []
+        for one in PIECES:
+            try:
+                check(one)
+            except AssertionError as error:
+                failed.append(f"{one.name}: {error}")
+        assert not failed, "\n".join(failed)
+
+    return test
+
+
 def named(name: str) -> Piece:
     return next(one for one in PIECES if one.name == name)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """The small models train for 12 updates in place of 120, and their curves are not rendered."""
+    monkeypatch.setattr(training, "STEPS", 12)
+    monkeypatch.setattr(training, "TRAINING", training.TRAINING._replace(steps=12))
+    monkeypatch.setattr("minigpt.plot._write", lambda figure, path: path.write_bytes(b""))
 
 
 @pytest.fixture
@@ -60,14 +84,14 @@ def right_choice(one: Piece) -> int:
 # --- what is handed out ----------------------------------------------------------------------------------------------
 
 
-@every_piece
+@for_every_piece
 def test_a_file_does_not_give_its_mistake_away(one):
     for word in (one.name, one.title, one.expects, "reference", "wrong", "mistake"):
         assert word not in one.wrong, word
     assert "minigpt" not in re.sub(r"from minigpt(\.ops\.random_keys)? import (ops|keep_mask)", "", one.wrong)
 
 
-@every_piece
+@for_every_piece
 def test_the_lines_are_those_that_differ_from_the_right_file(one):
     wrong, right = one.wrong.splitlines(), one.right.splitlines()
     new = {number for number, line in enumerate(wrong, start=1) if line not in right and line.strip()}
@@ -78,7 +102,7 @@ def test_the_lines_are_those_that_differ_from_the_right_file(one):
         assert not {tuple(around[:2]), tuple(around[1:])} <= neighbours, number
 
 
-@every_piece
+@for_every_piece
 def test_six_names_are_offered_and_one_is_right(one):
     offered = choices(one)
     assert offered == choices(one), "the same each time"
@@ -92,14 +116,14 @@ def test_the_right_answer_has_no_place_of_its_own():
     assert all(10 <= places.count(number) <= 30 for number in range(1, 7))
 
 
-@every_piece
+@for_every_piece
 def test_titles_and_numbers_are_good_to_read(one):
     assert PIECES[one.number - 1] is one and 1 <= one.level <= 4
     assert one.title[0] == one.title[0].lower() or one.title[0].isdigit()
     assert not one.title.endswith(".") and len(one.title) <= 100
 
 
-@every_piece
+@for_every_piece
 def test_the_korean_title_has_the_names_of_the_english_one(one):
     assert names_in(one.title_ko) == names_in(one.title)
     assert latin(one.title_ko) <= latin(one.title), "no other word in Latin letters"
@@ -173,6 +197,7 @@ def test_a_whole_game(play, tmp_path):
     assert f"of {len(PIECES)} bugs are mended, with 1 stars" in said
 
 
+@pytest.mark.usefixtures("short")
 def test_a_game_in_korean(play, tmp_path, monkeypatch):
     monkeypatch.setenv("MINIGPT_LANG", "ko")
     one = named(QUICK)
@@ -199,6 +224,7 @@ def test_a_game_in_korean(play, tmp_path, monkeypatch):
     assert status == 2 and "버그 0 없음" in said
 
 
+@pytest.mark.usefixtures("short")
 def test_a_training_that_fails_is_told_in_korean(capsys, monkeypatch):
     monkeypatch.setenv("MINIGPT_LANG", "ko")
     one = named("GradientOfTheRowsOnly")
@@ -225,6 +251,7 @@ def test_three_stars_and_the_next_one(tmp_path):
     assert bug._chosen(bug.BugOptions(folder=str(tmp_path), level=4), progress).level == 4
 
 
+@pytest.mark.usefixtures("short")
 def test_the_piece_that_was_begun_stays_and_a_file_too(tmp_path, capsys):
     one, other = named(QUICK), named("SoftmaxElementwise")
     progress = Progress(tmp_path)
@@ -271,6 +298,7 @@ def verdict(one: Piece, text: str, path, capsys) -> tuple[bool, str]:
     return happy, capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("name", [QUICK, "GeluWithoutTheCube", "GeluOutsideTheCache", "WritesIntoDout"])
 def test_a_file_is_happy_only_when_it_is_mended(name, tmp_path, capsys):
     one = named(name)
@@ -314,6 +342,7 @@ def test_a_right_file_gives_there_what_the_library_gives(op, tmp_path):
         np.testing.assert_allclose(mine[name], array, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.usefixtures("short")
 def test_a_file_that_is_no_pair_or_cannot_run_is_told(tmp_path, capsys):
     happy, said = verdict(named(QUICK), "x = 1\n", tmp_path / "bug.py", capsys)
     assert not happy and "softmax_forward or softmax_backward is missing" in said
@@ -323,6 +352,7 @@ def test_a_file_that_is_no_pair_or_cannot_run_is_told(tmp_path, capsys):
     assert not happy and "cannot be run" in said
 
 
+@pytest.mark.usefixtures("short")
 def test_right_gradients_with_another_curve_are_not_enough(tmp_path, capsys, monkeypatch):
     one = named(QUICK)
     right = curve(one.op, as_module(one.right, one.op))
