@@ -11,6 +11,7 @@ of pytest share one. Without the variable it lies in a folder of its own, until 
 import ctypes
 import functools
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ from filelock import FileLock
 from minigpt.ops.cuda import kernels
 
 HEADER, PLAYER = (Path(__file__).with_name(f"cuda_on_cpu.{kind}") for kind in ("h", "cc"))
-WALL = 1024  # bytes on either side
+WALL = 1024  # bytes on either side, at least
+THREE = ctypes.c_uint * 3
 FAILURES = {
     1: "some threads of a block wait for others for ever",
     2: "an address that is no multiple of what is moved, or not in shared memory",
@@ -52,76 +54,84 @@ class Module:
     """Has get_function(name), as CuPy's RawModule."""
 
     def __init__(self, source: str):
-        self.library, self.parameters = _build(source), kernels.parameters(source)
+        self.library = _build(source)
+        self.sizes = {}  # of each kernel: the bytes of each argument that is no array
+        for name, declared in kernels.parameters(source).items():
+            self.sizes[name] = [8 if pointer else _size_of(kind, self.library) for kind, pointer in declared]
 
     def get_function(self, name: str):
         """A function of (grid, block, arguments)."""
         return functools.partial(self._run, name)
 
     def _run(self, name, grid, block, arguments):
-        assert 1 <= min(*grid, *block) and np.prod(block) <= 1024 and max(grid[1:]) < 65536, (grid, block)
-        assert [a.dtype.itemsize for a in arguments if not isinstance(a, np.ndarray)] == [
-            8 if pointer or kind.endswith("long") else ctypes_size(kind, self.library)
-            for a, (kind, pointer) in zip(arguments, self.parameters[name], strict=True)
-            if not isinstance(a, np.ndarray)
-        ], f"{name}: a number of the wrong size"
-        arrays = [a for a in arguments if isinstance(a, np.ndarray) and not _is_table(a)]
-        arrays += [_known[int(where)] for a in arguments if _is_table(a) for where in a.flat if where]
-        runs = [self._run_once(name, grid, block, arguments, arrays, reverse) for reverse in (0, 1)]
-        for a in arrays:
-            assert runs[0][id(a)].tobytes() == runs[1][id(a)].tobytes(), (
-                f"{name}: a race between threads, or a read out of bounds"
-            )
-            a[...] = runs[0][id(a)]
+        assert 1 <= min(*grid, *block) and math.prod(block) <= 1024 and max(grid[1:]) < 65536, (grid, block)
+        arrays = {}  # by id: one that is given twice has one copy
+        for a, size in zip(arguments, self.sizes[name], strict=True):
+            if not isinstance(a, np.ndarray):
+                assert a.dtype.itemsize == size, f"{name}: a number of the wrong size"
+            elif _is_table(a):
+                arrays |= {id(_known[where]): _known[where] for where in a.ravel().tolist() if where}
+            else:
+                arrays[id(a)] = a
+        one, other = (self._run_once(name, grid, block, arguments, arrays, reverse) for reverse in (0, 1))
+        for key, a in arrays.items():
+            same = one[key].tobytes() == other[key].tobytes()
+            assert same, f"{name}: a race between threads, or a read out of bounds"
+            a[...] = one[key]
 
     def _run_once(self, name, grid, block, arguments, arrays, reverse):
-        walled = {id(a): _between_walls(a, reverse) for a in arrays}
-
-        def inside(a):
-            if _is_table(a):
-                return np.array([where and walled[id(_known[int(where)])][1].ctypes.data for where in a.flat], a.dtype)
-            return walled[id(a)][1] if isinstance(a, np.ndarray) else np.array(a)
-
-        values = [inside(a) for a in arguments]
-        pointers = [
-            ctypes.c_void_p(v.ctypes.data) if isinstance(a, np.ndarray) else None
-            for a, v in zip(arguments, values, strict=True)
-        ]
-        addresses = (ctypes.c_void_p * len(values))(
-            *(v.ctypes.data if p is None else ctypes.addressof(p) for p, v in zip(pointers, values, strict=True))
-        )
-        three = ctypes.c_uint * 3
-        failed = getattr(self.library, f"run_{name}")(three(*grid), three(*block), reverse, addresses)
+        """The copies of the arrays, as the kernel leaves them."""
+        copies = {key: _between_walls(a, reverse) for key, a in arrays.items()}
+        places = {key: copy.ctypes.data for key, copy in copies.items()}
+        values, tables = [], []  # each argument as a number: an array is the address of its copy
+        for a in arguments:
+            if isinstance(a, np.ndarray) and _is_table(a):
+                tables.append(np.array([where and places[id(_known[where])] for where in a.ravel().tolist()], a.dtype))
+                values.append(np.uint64(tables[-1].ctypes.data))
+            else:
+                values.append(np.uint64(places[id(a)]) if isinstance(a, np.ndarray) else a)
+        given = np.zeros(len(values), np.uint64)
+        for i, value in enumerate(values):
+            given[i : i + 1].view(value.dtype)[0] = value
+        begin = given.ctypes.data
+        addresses = (ctypes.c_void_p * len(values))(*range(begin, begin + given.nbytes, given.itemsize))
+        failed = getattr(self.library, f"run_{name}")(THREE(*grid), THREE(*block), reverse, addresses)
         assert not failed, f"{name}: {FAILURES[failed]}"
-        for whole, copy in walled.values():
-            begin, brick = copy.ctypes.data - whole.ctypes.data, _brick(copy, reverse)
-            assert (whole[:begin] == brick).all() and (whole[begin + copy.nbytes :] == brick).all(), (
-                f"{name} wrote out of bounds"
-            )
-        return {key: copy for key, (_, copy) in walled.items()}
+        for copy in copies.values():
+            whole, size, wall = copy.base, copy.nbytes, _wall(copy, reverse)
+            begin = copy.ctypes.data - whole.ctypes.data
+            left, right = whole[:begin].tobytes(), whole[begin + size :].tobytes()
+            assert wall.startswith(left) and wall.startswith(right), f"{name} wrote out of bounds"
+        return copies
 
 
-def ctypes_size(kind: str, library) -> int:
+def _size_of(kind: str, library) -> int:
     """Bytes of a number of this type in a compiled source."""
-    return {"int": 4, "unsigned": 4, "float": 4}.get(kind) or ctypes.c_int.in_dll(library, f"size_of_{kind}").value
+    known = {"int": 4, "unsigned": 4, "float": 4, "long long": 8, "unsigned long long": 8}
+    return known.get(kind) or ctypes.c_int.in_dll(library, f"size_of_{kind}").value
 
 
-def _is_table(argument) -> bool:
-    return isinstance(argument, np.ndarray) and argument.dtype == np.uint64
+def _is_table(array) -> bool:
+    return array.dtype == np.uint64
 
 
-def _brick(array, second) -> int:
-    """The byte that a wall is made of. A whole number may be an index: 0 leads nowhere else."""
-    return (0x3F if array.dtype.kind in "fV" else 0) if second else 0xFF
+@functools.cache
+def _walls(brick: int) -> bytes:
+    return bytes([brick]) * (2 * WALL)
+
+
+def _wall(array, second) -> bytes:
+    """What a wall is made of. A whole number may be an index: 0 leads nowhere else."""
+    return _walls((0x3F if array.dtype.kind in "fV" else 0) if second else 0xFF)
 
 
 def _between_walls(array, second):
     """A copy, as far from a multiple of 16 bytes as the array."""
-    whole = np.full(array.nbytes + 3 * WALL, _brick(array, second), np.uint8)
+    whole = np.full(array.nbytes + 3 * WALL, _wall(array, second)[0], np.uint8)
     begin = WALL + (array.ctypes.data - whole.ctypes.data) % 16
-    inside = whole[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    inside = np.ndarray(array.shape, array.dtype, whole, begin)
     inside[...] = array
-    return whole, inside
+    return inside
 
 
 def _compile(out: Path, *options: str | Path) -> None:
