@@ -30,12 +30,26 @@ RESULTS = sorted(path.stem for path in (ROOT / "benchmarks" / "results").glob("*
 LESSONS = sorted(path.stem for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 
 
+DRAWN = ("memory", "scaling", "defaults")  # rows, curves, ranges; what the others draw, a slow test does
+
+
+def not_drawn(plots):
+    """figures.rows or figures.curves, whose plots are told in words and not drawn."""
+    return lambda *values, **more: plots(*values, **more)._replace(draw=lambda narrow: None)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, str]:
     """{"operations/gelu": its text, ...}: all pages, written once."""
     folder = tmp_path_factory.mktemp("source")
     written = operations.write(folder / "operations") + api.write(folder / "api")
-    written += benchmarks.write(folder / "benchmarks", drawn=folder / "drawn")
+    for name in DRAWN:
+        benchmarks.plots(name, folder / "drawn")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "rows", not_drawn(figures.rows))
+        patch.setattr(figures, "curves", not_drawn(figures.curves))
+        patch.setattr(figures, "_svg", lambda figure, name: f'<svg id="{name}"></svg>')
+        written += benchmarks.write(folder / "benchmarks", drawn=folder / "drawn")
     assert all(path.is_file() for path in written)
     return {path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
             for path in folder.rglob("*.md")}  # fmt: skip
@@ -206,7 +220,8 @@ def test_docstrings_lose_no_word():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
                 doc = ast.get_docstring(node)
-                assert words_of(markup.docstring(doc, api.names_of(node))) == words_of(doc), path
+                names = frozenset() if isinstance(node, ast.Module) else api.names_of(node)
+                assert words_of(markup.docstring(doc, names)) == words_of(doc), path
                 seen += 1
     assert seen > 1500
 
@@ -251,6 +266,15 @@ def problems_of_result(name: str, text: str) -> list[str]:
 def test_every_result_has_a_page_with_a_plot(name, pages):
     assert problems_of_result(name, pages[f"benchmarks/{name}"]) == []
     assert f"](#benchmark-{name.replace('_', '-')})" in pages["benchmarks/index"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_plot_is_drawn(name, tmp_path):
+    """The layout of each figure, in both widths. The quick tests above draw three results, one of each kind of plot."""
+    text = benchmarks.plots(name, tmp_path)
+    assert text.count("<svg role=") == text.count("</svg>") >= 2
+    assert not re.search(r' d="[^"]*nan', text)
 
 
 def test_a_result_that_lacks_something_is_found(pages):

@@ -216,11 +216,15 @@ def _entry(entry: Entry, heading: str) -> str:
 
 def names_of(node: ast.AST) -> frozenset[str]:
     """The names of arguments, and for a class of its fields too, which a docstring may describe."""
-    found = {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
-    found |= {inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign | ast.AugAssign)
-              and isinstance(inner.target, ast.Name)}  # fmt: skip
-    attributes = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
-    return frozenset(found | attributes)
+    found = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute):
+            found.add(inner.attr)
+        elif isinstance(inner, ast.arg):
+            found.add(inner.arg)
+        elif isinstance(inner, ast.AnnAssign | ast.AugAssign) and isinstance(inner.target, ast.Name):
+            found.add(inner.target.id)
+    return frozenset(found)
 
 
 def _documented(doc: str | None, names: frozenset[str]) -> str:

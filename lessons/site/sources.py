@@ -55,6 +55,7 @@ class Pair(NamedTuple):
     kernels: list[Path]
 
 
+@functools.cache
 def pair(op: str, implementation: str) -> Pair | None:
     """The pair of an operation in an implementation; None where it has none of its own."""
     package = PACKAGES[implementation]
@@ -221,17 +222,23 @@ class Exercise(NamedTuple):
 
 
 @functools.cache
-def exercises(op: str) -> tuple[Exercise, ...]:
-    """The exercises in which this operation is written, and those whose title names it."""
-    written = re.compile(rf"^def {op}_(forward|backward)\b", re.MULTILINE)
+def _all_exercises() -> list[tuple[Exercise, str]]:
+    """Every exercise, and what a learner writes of its file."""
     found = []
     for path in sorted((LESSONS / "exercises").glob("[0-9][0-9]_*.py")):
         text = path.read_text(encoding="utf-8")
         about = ast.get_docstring(ast.parse(text)) or ""
-        mine, _, _ = text.partition("# --- the judge")
         first = about.split("\n\n")[0].replace("\n", " ")
-        if written.search(mine) or re.search(words()[op].words, first):
-            found.append(Exercise(path.name, first, path.name[:2]))
+        found.append((Exercise(path.name, first, path.name[:2]), text.partition("# --- the judge")[0]))
+    return found
+
+
+@functools.cache
+def exercises(op: str) -> tuple[Exercise, ...]:
+    """The exercises in which this operation is written, and those whose title names it."""
+    written = re.compile(rf"^def {op}_(forward|backward)\b", re.MULTILINE)
+    named = re.compile(words()[op].words)
+    found = [one for one, mine in _all_exercises() if written.search(mine) or named.search(one.title)]
     return tuple(found)
 
 
