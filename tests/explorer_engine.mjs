@@ -1,7 +1,7 @@
 // Runs the explorer's engine for its tests: reads a list of calls from standard input, and writes the results.
 //
 // node explorer_engine.mjs FOLDER_OF_THE_ENGINE < calls.json > results.json
-// A call is [name of a function below, its arguments...]. A tensor is {"shape": [...], "data": [...]}.
+// A call is [name of a function below, its arguments...]. A tensor is {"shape": [...], "data": its float64 in base64}.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -122,12 +122,19 @@ function ofNumber(number) {
 }
 
 function toJson(key, value) {
-  return value instanceof Float64Array ? Array.from(value, ofNumber) : value;
+  if (!(value instanceof Float64Array)) return value;
+  if (key !== "data") return Array.from(value, ofNumber);
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64");
 }
 
 function fromJson(key, value) {
   const isTensor = value !== null && typeof value === "object" && "shape" in value && "data" in value;
-  return isTensor ? new Tensor(Float64Array.from(value.data), value.shape) : value;
+  return isTensor ? new Tensor(numbersIn(value.data), value.shape) : value;
+}
+
+function numbersIn(base64) {
+  const bytes = Uint8Array.from(Buffer.from(base64, "base64")); // a copy begins at 0, as an array of float64 must
+  return new Float64Array(bytes.buffer);
 }
 
 const calls = JSON.parse(readFileSync(0, "utf-8"), fromJson);
