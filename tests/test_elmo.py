@@ -142,8 +142,8 @@ def pretrained(tmp_path_factory, no_pictures) -> str:
 def test_a_frozen_body_stays_as_it_was(freeze, pretrained, tmp_path):
     out = str(tmp_path / "tuned")
     finetune(FinetuneOptions(
-        model=pretrained, task="sentiment", train="stories:24", test="stories:16", epochs=1, batch=6, lr=1e-2, freeze=freeze,
-        out=out,
+        model=pretrained, task="sentiment", train="stories:24", test="stories:16", epochs=1, batch=6, lr=1e-2,
+        freeze=freeze, out=out,
     ))  # fmt: skip
     before, tuned = open_model(pretrained), open_classifier(out)[0].body
     n = before.config.vocab_size
