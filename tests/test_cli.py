@@ -296,11 +296,14 @@ def run(*words: str, **streams) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "minigpt", *words], env=environment, timeout=300, **streams)
 
 
-def test_standard_input_is_utf_8_whatever_the_console_is(text, tmp_path):
+def test_standard_input_is_utf_8_whatever_the_console_is(text, tmp_path, capsys):
     main(["tokenizer", "train", "--kind", "gpt2", "--data", text, "--vocab", "280", "--out", str(tmp_path)])
     words = "tokenizer", "encode", str(tmp_path)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    assert run(*words, input="한글".encode(), **pipes).stdout == run(*words, "한글", **pipes).stdout != b""
+    capsys.readouterr()
+    assert main([*words, "한글"]) == 0
+    typed = capsys.readouterr().out
+    assert run(*words, input="한글".encode(), **pipes).stdout.decode() == typed != ""
     wrong = run(*words, input=b"caf\xe9", **pipes)
     assert wrong.returncode == 2 and wrong.stderr.startswith(b"minigpt: what comes on standard input is not UTF-8")
 
