@@ -39,8 +39,9 @@ const functions = {
   parametersOf(name) {
     return Object.fromEntries(models[name].parameters);
   },
-  pass(name, ids, options) {
-    return plain(session.runPass(models[name], ids, options));
+  // only: the names of the values that are wanted; without it all of them
+  pass(name, ids, options, only = null) {
+    return plain(session.runPass(models[name], ids, options), only);
   },
   error(name, ids, options) {
     try {
@@ -112,8 +113,9 @@ const functions = {
   },
 };
 
-function plain(pass) {
-  return { ...pass, values: Object.fromEntries(pass.values) };
+function plain(pass, only) {
+  const wanted = [...pass.values].filter(([name]) => only === null || only.includes(name));
+  return { ...pass, values: Object.fromEntries(wanted) };
 }
 
 // Infinity and NaN have no JSON, and -0 loses its sign there: they travel as text.

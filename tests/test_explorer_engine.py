@@ -239,7 +239,7 @@ def test_a_wrong_gradient_is_called_wrong_and_no_dependence_is_only_not_seen(run
     ids = tokenizer.encode(job.SENTENCE)
     targets = [*[-100] * (len(ids) - 2), ids[-1], -100]
     opening = ["open", page_of(gpt1=model)]
-    _, right = run(opening, ["pass", "gpt1", ids, {"targets": targets}])
+    _, right = run(opening, ["pass", "gpt1", ids, {"targets": targets}, ["tokens_embed.weight"]])
     of_table = np.abs(right["values"]["tokens_embed.weight"]["gradient"])
     smallest = int(np.where(of_table > 0, of_table, 1).argmin())
     largest = int(np.where(np.isin(np.arange(len(of_table)), ids)[:, None], 0, of_table).argmax())
@@ -463,7 +463,7 @@ def test_after_a_mistake_the_next_pass_is_right(run, models, mistakes):
     ids, targets = TEXTS["some"]
     calls = []
     for mistake in mistakes:
-        calls.append(["pass", "gpt1", ids, {"targets": targets, "mistake": mistake["name"]}])
+        calls.append(["pass", "gpt1", ids, {"targets": targets, "mistake": mistake["name"]}, []])
     right = ["pass", "gpt1", ids, {"targets": targets}]
     _, first, *_, last = run(["open", page_of(**models)], right, *calls, right)
     assert first["loss"] == last["loss"]
