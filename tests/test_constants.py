@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from constants import PLACES, Constants, home, value
-from together import together
+from helpers import each
 
 TESTS = sorted(Path(__file__).parent.glob("*.py"))
 
 
-@together(list(PLACES))
+@each("name", PLACES)
 def test_every_constant_is_a_number_where_the_table_looks_for_it(name):
     module, attribute = home(name)
     assert attribute.isupper() and isinstance(getattr(module, attribute), (int, float))
@@ -34,7 +34,7 @@ def patched_names(path: Path) -> list[str]:
     return found
 
 
-@together({path.name: (path,) for path in TESTS})
+@each("path", TESTS)
 def test_no_file_changes_a_constant_by_itself(path):
     known = {place.rpartition(".")[2] for place in PLACES.values()}
     assert not known & set(patched_names(path))

@@ -1,7 +1,7 @@
 """The glossary: every term, in English and Korean, with the lesson that uses it first."""
 
 from glossary import ROOT, first_lesson, rows, variants
-from together import together
+from helpers import each
 
 
 def test_it_has_the_terms_of_the_course():
@@ -16,7 +16,7 @@ def test_it_has_the_terms_of_the_course():
         assert any("\uac00" <= letter <= "\ud7a3" for letter in korean), korean
 
 
-@together({english: (english, number, explanation) for english, _, number, explanation in rows()})
+@each("english, number, explanation", [(english, number, text) for english, _, number, text in rows()])
 def test_each_term_stands_in_the_lesson_that_uses_it_first(english, number, explanation):
     assert number == first_lesson(english)
     assert explanation

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from together import together
+from helpers import each
 
 from minigpt import data, tokenizer
 from minigpt.cli import main
@@ -62,7 +62,7 @@ def test_what_has_no_korean_is_told_by_no_plot():
     assert not {kind for kind in ONLY_IN_TASKS if f't("{kind}"' in source or f'also("{kind}"' in source}
 
 
-@together(list(korean.PATTERNS))
+@each("key", korean.PATTERNS)
 def test_a_korean_line_makes_the_choices_of_the_english_one(key):
     with (FOLDER / "patterns.toml").open("rb") as file:
         english = tomllib.load(file)[key].splitlines()

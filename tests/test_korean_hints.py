@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from together import together
+from helpers import each
 
 from minigpt.learn.classroom import course
 
@@ -85,8 +85,9 @@ def test_every_text_has_a_korean_one():
         assert len(KOREAN[key]["hints"]) == len(english["hints"]), key
 
 
-@together(PAIRS)
-def test_both_languages_have_the_same_numbers_and_the_same_code(english, other):
+@each("text", PAIRS)
+def test_both_languages_have_the_same_numbers_and_the_same_code(text):
+    english, other = PAIRS[text]
     assert re.search("[가-힣]", other)
     assert not differences(english, other), other
     known = LATIN.findall(english)
@@ -99,8 +100,9 @@ def test_both_languages_have_the_same_numbers_and_the_same_code(english, other):
 # --- how it is written -----------------------------------------------------------------------------------------------
 
 
-@together(PAIRS)
-def test_one_style_and_lines_that_fit(english, other):
+@each("text", PAIRS)
+def test_one_style_and_lines_that_fit(text):
+    english, other = PAIRS[text]
     assert not re.search("[어아해세에네]요[.?! ]", other), "해요체"
     assert not re.search("[가-힣]$|,,|[。，]| [,?]", other.strip())
     for sentence in re.findall(r"[가-힣]+(?=[.?!](?:\s|$))", other):
@@ -160,8 +162,9 @@ def test_the_checker_of_particles_notices_wrong_ones():
     )
 
 
-@together(PAIRS)
-def test_every_particle_fits_the_sound_before_it(english, other):
+@each("text", PAIRS)
+def test_every_particle_fits_the_sound_before_it(text):
+    _, other = PAIRS[text]
     assert not wrong_particles(other), other
 
 

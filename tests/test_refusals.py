@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from together import together
+from helpers import each
 
 import minigpt
 from minigpt import GPT1, GPT2, gradcheck, load_tokenizer, open_model, ops
@@ -495,7 +495,7 @@ def refusal(call: str, names: dict) -> str:
 
 
 @pytest.mark.filterwarnings("ignore")
-@together({f"{call} | {word}": (call, word) for call, word in ROWS})
+@each("call, word", ROWS)
 def test_a_wrong_call_is_refused_in_one_line_that_names_the_argument(call, word, names):
     message = refusal(call, names)
     assert not message.startswith("<"), message

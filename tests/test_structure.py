@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers import each
 from package_files import FILES, HOME, Source, parsed, source_of
-from together import together
 
 FOLDERS = [  # from the top to the ground: a folder imports only from the folders below it
     "cli", "minigpt", "learn", "jobs", "evaluation", "models", "data", "tokenizer", "nn", "files", "gradcheck", "ops",
@@ -35,7 +35,7 @@ def unit_of(name: str) -> str:
 
 
 MODULES = {name_of(path): path for path in FILES}
-of_every_file = together(list(MODULES))
+of_every_file = each("name", MODULES)
 
 
 def imports_in(source: Source, name: str, is_package: bool = False) -> list[str]:

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from together import together
+from helpers import each
 
 from minigpt.cli import main
 
@@ -366,7 +366,7 @@ ADVICE = re.compile(
 )
 
 
-@together([line for _, line in CASES])
+@each("line", [line for _, line in CASES])
 def test_a_wrong_command_line_is_answered_in_one_line_that_says_what_to_do(line, place):
     folder, before = place
     status, said = answer(line)
