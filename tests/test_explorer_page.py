@@ -633,6 +633,45 @@ def test_tokens_of_a_recorded_pass_are_written_as_those_of_a_live_one(visit, tmp
     assert "\ufffd" not in str(shown) and "\t" not in str(shown)
 
 
+MARKUP = (
+    "</script><script>window.hit = 1</script>", "<img src=x onerror=window.hit=1>", "<!--<script>", "-->", "]]>",
+    "<svg onload=window.hit=1>", "<style>*{display:none}</style>", "&lt;b&gt;", "{{7*7}} {n}", "$& ${window.hit=1}",
+    "javascript:window.hit=1", "__proto__ constructor", "\"'`", "\u2028 \u202e \ufeff", "\0",
+)  # fmt: skip
+BUILT = """() => ({ hit: window.hit ?? null, scripts: document.scripts.length, images: document.images.length,
+  styles: document.querySelectorAll("style").length, wide: document.documentElement.scrollWidth > innerWidth })"""
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_markup_in_a_text_in_tokens_and_in_the_name_of_a_model_stays_text(visit, tmp_path, record):
+    """All tokens come from the markup; `visit` sees that nothing is loaded, and that the page does not complain."""
+    tokenizer = CharTokenizer.train("".join(MARKUP))
+    folder = tmp_path / "<img src=x onerror=window.hit=1>"
+    GPT1(GPT1Config(vocab_size=tokenizer.vocab_size, n_positions=300, n_embd=8, n_layer=1, n_head=2)).save(folder)
+    tokenizer.save(folder)
+    text, out = "".join(MARKUP), tmp_path / "page.html"
+    options = job.ExploreOptions(folder=str(folder), text=text, out=str(out), record=record)
+    job.explore(options, say=lambda line: None)
+    page = visit(out)
+    into_sight(page, "lens")
+    assert page.evaluate(BUILT) == {"hit": None, "scripts": 2, "images": 0, "styles": 1, "wide": False}
+    assert page.locator("#text").input_value() == text
+    tokens = page.locator("#strip .token").all_inner_texts()
+    assert len(tokens) == len(text) and {"U+0000", "U+202E", "U+2028", "<", "␣"} <= set(tokens)
+
+
+ENDINGS = ("#lang=<img src=x>", "#lang=__proto__", "?lang=toString", "#%E0%A4%A", "#javascript:1")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_stands_behind_the_address_chooses_a_language_or_nothing(visit, page_file, ending):
+    page = visit()
+    page.goto("about:blank")
+    page.goto(page_file.as_uri() + ending)
+    assert page.evaluate(OPEN)
+    assert page.evaluate("document.documentElement.lang") == "en" and page.locator("h1").inner_text().strip()
+
+
 # --- on a telephone --------------------------------------------------------------------------------------------------
 
 
