@@ -367,14 +367,14 @@ mean, control = (np.mean([results[name, seed] for seed in SEEDS], axis=0) for na
 assert min(mean[0], control[0]) > 0.9, "each learns the answers of the tuning"
 assert control[1] < 0.2, "without pre-training, held-out facts cannot be known"
 assert min(results["tuned", seed][1] for seed in SEEDS) > 0.4, "with it, most are"
-assert mean[3] < mean[1] - 0.15, "another sequence is harder"
+assert mean[3] < min(mean[1], mean[2]) - 0.1, "another sequence is harder than a second name"
 
 # %% [markdown]
 # - **Held-out combinations** are answered far above chance, and by the control no better than by a
 #   guess among eight. So the tuning did not teach these facts. It taught to answer with what
 #   pre-training has stored.
-# - **The second name** works nearly as well, **the other sequence** of known words does not. A
-#   likely reason: pre-training had both names in its questions, and never that sequence.
+# - **The second name** works more often than **the other sequence** of known words. A likely
+#   reason: pre-training had both names in its questions, and never that sequence.
 # - **What is lost.** Before, the models told all facts as statements, now fewer (*knows*). What a
 #   model loses in such a training, the paper calls the *alignment tax* (section 4.2).
 
@@ -617,6 +617,9 @@ for seed in SEEDS[:2]:
     assert alone[-10:, 1].mean() < 0.4, "and most answers are wrong"
     assert held_back[-10:, 1].mean() > alone[-10:, 1].mean() + 0.1, "the penalty holds this back"
     assert held_out["the judge itself", seed] > 0.8, "and reaches the held-out facts"
+REWARD = "reward model, KL penalty"
+lost = [results["tuned", seed][1] - held_out[REWARD, seed] for seed in SEEDS[:2]]
+assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered than before"
 
 # %% [markdown]
 # **Remember this picture.** Without a penalty, the score rises and the answers become wrong:
