@@ -470,10 +470,12 @@ def test_a_backward_pass_that_returns_nothing_is_not_right(tmp_path):
 def test_what_a_function_returns_is_printed_as_text(tmp_path):
     upper = stubs.handed_out(course.exercise_of("10_byte_pair_encoding"))
     functions = [node for node in ast.parse(upper).body if isinstance(node, ast.FunctionDef)]
-    mine = [f"def {one.name}({ast.unparse(one.args)}):\n    return '\\ud800\\x1b[2J\\u202e'\n" for one in functions]
+    text = "'\\ud800\\x1b[2J\\u202e' + 'x' * 1_000_000"
+    mine = [f"def {one.name}({ast.unparse(one.args)}):\n    return {text}\n" for one in functions]
     verdict = verdict_of(tmp_path, "10_byte_pair_encoding", upper + "\n" + "".join(mine))
-    assert verdict.word == WRONG and "yours is   ??[2J?" in verdict.report
-    assert all(line.isprintable() for line in verdict.report)
+    assert verdict.word == WRONG and any(line.startswith("yours is   ??[2J?xxx") for line in verdict.report)
+    for line in [*verdict.report, *(line for one in verdict.findings for line in one.mistake.split("\n"))]:
+        assert line.isprintable() and len(line) <= 2_000
 
 
 def test_a_returned_namespace_is_no_place_in_the_judge_s_memory(tmp_path):

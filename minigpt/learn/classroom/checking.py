@@ -36,6 +36,7 @@ from minigpt.learn.sandbox.remote import RemoteFile
 
 MOST_SEEDS = 2**31
 MOST_LINES = 60  # of a report
+LONGEST_LINE = 2_000  # characters
 LEFT = "leaves it to the library"  # why a case was skipped that the file could have computed
 CANNOT_JUDGE = 2  # the status of an exercise's judge that misses something, such as a compiler
 GAP = "your turn"  # stands where a learner has to write
@@ -85,17 +86,17 @@ class _Judging:
         self._start = perf_counter()
 
     def say(self, line: str) -> None:
-        """One or more lines of the report, in the reader's language, of characters that can be printed."""
-        for one in told(line).split("\n"):
+        """One or more lines of the report, in the reader's language."""
+        for one in told(_clean(line)).split("\n"):
             if len(self.lines) < MOST_LINES:
-                self.lines.append(printable(one))
+                self.lines.append(one)
                 if self._say:
-                    self._say(self.lines[-1])
+                    self._say(one)
 
     def found(self, tried: str, mistake: str) -> None:
         """A finding without a tensor; it stays English, and the report tells it in the reader's language."""
         self.say(mistake)
-        self.findings.append(Finding(tried, "", mistake))
+        self.findings.append(Finding(tried, "", _clean(mistake)))
 
     def run(self, child: Child) -> None:
         """Judge the file in this process."""
@@ -206,6 +207,11 @@ class _Judging:
         elif not self.findings:
             *_, last = ["", *self.lines]
             self.findings.append(Finding(self.exercise.key, "", last))
+
+
+def _clean(text: str) -> str:
+    """The text, which may hold what a learner's function has returned, of printable lines that are not too long."""
+    return "\n".join(printable(line[:LONGEST_LINE]) for line in text.split("\n"))
 
 
 def _with_whole_sentences(printed: str, results: list[Result]) -> str:
