@@ -21,6 +21,7 @@ import landing  # noqa: E402
 from checks import files  # noqa: E402
 
 from minigpt.cli.main import parser  # noqa: E402
+from minigpt.errors import InputError  # noqa: E402
 
 ENGLISH, KOREAN = landing.words("en"), landing.words("ko")
 PAGE = '<!doctype html><html lang="{}"><head><title>A page</title></head><body><h1>A page</h1></body></html>'
@@ -105,6 +106,29 @@ def test_the_page_leads_to_every_lesson_and_shows_the_explorer(site, name, explo
     assert f"{explorer}?lang={'en' if name == 'index.html' else 'ko'}" in links
     frames = [link for link in files.read(site / name).links if link.loaded and "explorer" in link.address]
     assert len(frames) == 1
+
+
+NO_ADDRESS = (
+    "name", "/name", "owner/", "owner/..", "o/n?x", "o/n x", "a/b<script>", "o/`id`", "../x", "//evil/x", "ftp://a/b",
+    "javascript:alert(1)", "data:text/html,x", 'https://x/y" onload=1', "https://x/y'z", "https://me:word@host/x",
+    "https://x/$(id)", "https://x/y\nz", "https://x",
+)  # fmt: skip
+
+
+def test_what_is_no_address_of_a_repository_is_refused(monkeypatch):
+    for given, address in {
+        "": "", " me/mine/ ": "https://github.com/me/mine", "https://host:1/a/b.git/": "https://host:1/a/b.git",
+    }.items():  # fmt: skip
+        monkeypatch.setenv("MINIGPT_REPOSITORY", given)
+        assert landing.repository() == address
+    taken = []
+    for given in NO_ADDRESS:
+        monkeypatch.setenv("MINIGPT_REPOSITORY", given)
+        try:
+            taken.append((given, landing.repository()))
+        except InputError as error:
+            assert "give owner/name, or an address" in str(error) and "\n" not in str(error)
+    assert taken == []
 
 
 def test_a_page_that_is_not_there_is_not_linked(site):

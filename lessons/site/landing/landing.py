@@ -85,7 +85,7 @@ def repository() -> str:
     given = os.environ.get("MINIGPT_REPOSITORY", "").strip().removesuffix("/")
     if not given or re.fullmatch(r"https?://[\w.-]+(:\d+)?/[\w./~-]+", given):
         return given
-    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", given):
+    if re.fullmatch(r"[\w-][\w.-]*/(?!\.+$)[\w.-]+", given):
         return f"https://github.com/{given}"
     raise InputError(f"MINIGPT_REPOSITORY is {given!r}: give owner/name, or an address such as https://host/owner/name")
 
