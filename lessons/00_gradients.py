@@ -7,7 +7,7 @@
 # that decides whether a gradient is right. And you will see a gradient with the wrong sign, seven
 # times too large, pass a careless check.
 #
-# Reading: 55 minutes. Running: 3 seconds. Before it: the derivative of a function of one
+# Reading: 55 minutes. Running: 2 to 5 seconds. Before it: the derivative of a function of one
 # variable, and NumPy arrays.
 #
 # Papers: Rumelhart, Hinton and Williams 1986 (Nature 323, equations 4 to 7): how errors travel

@@ -6,7 +6,7 @@
 # shapes help you to remember them. Then you will train a small model that finds out from a text
 # what a vowel is, and see a wrong gradient arrive at the right loss.
 #
-# Reading: 50 minutes. Running: 10 seconds. Before it: lesson 00.
+# Reading: 50 minutes. Running: 6 to 15 seconds. Before it: lesson 00.
 #
 # Papers: GPT-1 (Radford et al. 2018), equation 2. Bengio et al. 2003 (JMLR 3), section 2: the table
 # of word vectors. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.

@@ -5,8 +5,8 @@
 # loss, with which every backward pass in this book begins, and you will see why it stays between
 # -1 and 1. Then you will learn to read the number: in nats, in bits, and as a perplexity.
 #
-# Reading: 50 minutes. Running: 5 seconds. Before it: lessons 00 (gradients, the softmax) and 01
-# (linear, embedding).
+# Reading: 50 minutes. Running: 3 to 8 seconds. Before it: lessons 00 (gradients, the softmax) and
+# 01 (linear, embedding).
 #
 # Papers: Radford et al. 2018 (GPT-1), equations 1 and 2, and section 4.1 (perplexity 18.4).
 # Radford et al. 2019 (GPT-2), section 3.1: comparing models that cut text differently.

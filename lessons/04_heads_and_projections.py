@@ -7,7 +7,7 @@
 # GPT-1 that can never learn. At the end, models with equal numbers of parameters and one, two or
 # four heads learn to copy letters, and you see what each head does.
 #
-# Reading: 50 minutes. Running: 20 seconds. Before it: lessons 01 to 03.
+# Reading: 50 minutes. Running: 25 to 60 seconds. Before it: lessons 01 to 03.
 #
 # Papers: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2. Radford et al. 2018 (GPT-1),
 # section 4.1: width 768, twelve heads.

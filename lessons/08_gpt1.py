@@ -6,7 +6,7 @@
 # 116,534,784 parameters are. And you will find out why the full-size model, before it has learnt
 # anything, repeats the word that it has just read.
 #
-# Reading: 55 minutes. Running: 15 seconds (it builds the full-size model, 0.5 GB of memory).
+# Reading: 55 minutes. Running: 12 to 40 seconds (it builds the full-size model, 0.5 GB of memory).
 # Before it: lessons 00 to 07.
 #
 # Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 3.1 with equations 1 and

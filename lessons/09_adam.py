@@ -6,7 +6,7 @@
 # one in the books. And you will find out what makes a warm-up of the learning rate
 # necessary, by changing one thing at a time.
 #
-# Reading: 50 minutes. Running: 20 seconds. Before it: lessons 07 and 08.
+# Reading: 50 minutes. Running: 20 to 60 seconds. Before it: lessons 07 and 08.
 #
 # Papers: Kingma and Ba 2015 (arXiv 1412.6980), algorithm 1 and section 3. Loshchilov and Hutter
 # 2019 (arXiv 1711.05101), algorithm 2: weight decay apart from the gradient. Pascanu, Mikolov and

@@ -7,8 +7,8 @@
 # explanation by an intervention. At the end you will read what the model of the next lessons
 # writes.
 #
-# Reading: 55 minutes. Running: 40 seconds. Before it: lessons 02 (the loss), 08 (the model), 09
-# (the optimiser) and 10 (tokens).
+# Reading: 55 minutes. Running: 40 to 100 seconds. Before it: lessons 02 (the loss), 08 (the model),
+# 09 (the optimiser) and 10 (tokens).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
 

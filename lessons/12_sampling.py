@@ -5,8 +5,8 @@
 # temperature, top-k, nucleus, draw. You will test a random function in such a way that the test can
 # fail. And you will see why the likeliest text is not the right text.
 #
-# Reading: 60 minutes. Running: 30 seconds. Before it: lessons 02 (softmax, surprisal), 08 (the
-# model) and 11 (pre-training).
+# Reading: 60 minutes. Running: 30 to 100 seconds. Before it: lessons 02 (softmax, surprisal), 08
+# (the model) and 11 (pre-training).
 #
 # Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv
 # 1904.09751): nucleus sampling. Fan et al. 2018 (arXiv 1805.04833): top-k. Shannon 1948, theorem 3:

@@ -6,8 +6,8 @@
 # the labels make it? Was it the Transformer? You will give a model tasks for which it was never
 # trained, build the LSTM that the paper compares with, and read a table as a referee reads it.
 #
-# Reading: 50 minutes. Running: 30 seconds. Before it: lessons 12 (log-probabilities of a text) and
-# 13 (fine-tuning).
+# Reading: 50 minutes. Running: 20 to 50 seconds. Before it: lessons 12 (log-probabilities of a
+# text) and 13 (fine-tuning).
 #
 # Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 5, figure 2 and table 5.
 # Hochreiter and Schmidhuber 1997, Gers, Schmidhuber and Cummins 2000 (LSTM).

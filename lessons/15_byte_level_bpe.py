@@ -7,7 +7,7 @@
 # and see why. You will measure what a space at the end of a prompt costs. And you will find tokens
 # that are not text.
 #
-# Reading: 50 minutes. Running: 15 seconds. Before it: lesson 10, whose merging we use, and 11,
+# Reading: 50 minutes. Running: 6 to 20 seconds. Before it: lesson 10, whose merging we use, and 11,
 # whose model we use once.
 #
 # Papers: Radford et al. 2019 (GPT-2), section 2.2. UTF-8 was designed by Thompson and Pike in 1992;

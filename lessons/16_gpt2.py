@@ -7,7 +7,7 @@
 # learning rate models of 2 to 24 blocks can bear, before and after the move. And you will see
 # that a simple explanation, a vanishing gradient in the fresh model, is not true of our models.
 #
-# Reading: 60 minutes. Running: 30 seconds. Before it: lessons 06 to 09.
+# Reading: 60 minutes. Running: 30 to 100 seconds. Before it: lessons 06 to 09.
 #
 # Papers: Radford, Wu, Child, Luan, Amodei and Sutskever 2019 (GPT-2), section 2.3 and table 2. He
 # et al. 2016b (arXiv 1603.05027): a residual path that stays free. Xiong et al. 2020 (arXiv

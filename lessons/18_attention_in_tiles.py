@@ -6,8 +6,8 @@
 # you will write the backward pass, which computes the shares again, one tile at a time, from a
 # single number for each row. You will measure the memory that this saves, and what it costs.
 #
-# Reading: 40 minutes. Running: 10 seconds. Before it: lessons 02 (log-sum-exp), 03 (attention) and
-# 17 (the cache).
+# Reading: 40 minutes. Running: 3 to 8 seconds. Before it: lessons 02 (log-sum-exp), 03 (attention)
+# and 17 (the cache).
 #
 # Papers: Milakov and Gimelshein 2018 (arXiv 1805.02867), algorithm 3: the online softmax. Dao et
 # al. 2022 (FlashAttention, arXiv 2205.14135), algorithms 1 and 4: attention in tiles, forward and

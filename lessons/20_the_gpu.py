@@ -6,8 +6,8 @@
 # training step, and find that a small model leaves a GPU idle. Then you will draw the *roofline*,
 # and find that most operations of a GPT wait for memory, not for arithmetic.
 #
-# Reading: 50 minutes. Running: 10 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and 18
-# (attention in tiles).
+# Reading: 50 minutes. Running: 5 to 15 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and
+# 18 (attention in tiles).
 #
 # Papers: Williams, Waterman and Patterson 2009 (Communications of the ACM 52, 4): the roofline.
 # Little 1961 (Operations Research 9, 3): what is under way = rate x time.

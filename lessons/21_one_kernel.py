@@ -7,8 +7,8 @@
 # Then you climb a ladder of four kernels for a product of matrices, up to tensor cores, and play
 # one of their instructions in NumPy. At the end you can read the library's own kernel.
 #
-# Reading: 55 minutes. Running: 25 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and 20
-# (the queue and the roofline).
+# Reading: 55 minutes. Running: 10 to 25 seconds. Before it: lessons 05 (GELU), 06 (LayerNorm) and
+# 20 (the queue and the roofline).
 #
 # Sources: NVIDIA's CUDA C++ Programming Guide, chapters on the programming model and on memory
 # access. Harris 2007, Optimizing Parallel Reduction in CUDA (NVIDIA): sums in pairs. NVIDIA's PTX

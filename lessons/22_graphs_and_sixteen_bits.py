@@ -7,8 +7,8 @@
 # bfloat16 and tf32 by hand, and measure what the rounding costs: in a sum, in a product, and in a
 # training.
 #
-# Reading: 45 minutes. Running: 10 seconds. Before it: lessons 09 (Adam), 17 (numbers of 16 bits),
-# 20 (launches and the roofline) and 21 (kernels).
+# Reading: 45 minutes. Running: 4 to 12 seconds. Before it: lessons 09 (Adam), 17 (numbers of 16
+# bits), 20 (launches and the roofline) and 21 (kernels).
 #
 # Papers: Micikevicius et al. 2018 (arXiv 1710.03740), section 3: mixed precision. Kalamkar et al.
 # 2019 (arXiv 1905.12322): training in bfloat16.

@@ -8,8 +8,8 @@
 # two gradients, even if there are a thousand workers. At the end you will start real processes
 # and explain their speed with three numbers.
 #
-# Reading: 55 minutes. Running: about 20 seconds. Before it: lessons 07 (dropout and its keys),
-# 11 (the training loop, `normalizer`) and 16 (GPT-2).
+# Reading: 55 minutes. Running: 30 to 80 seconds. Before it: lessons 07 (dropout and its keys), 11
+# (the training loop, `normalizer`) and 16 (GPT-2).
 #
 # Papers: Patarasuk and Yuan 2009 (J. Parallel Distrib. Comput. 69): the ring. Goyal et al. 2017
 # (arXiv 1706.02677), sections 2 and 3: learning rates and normalisers of large batches. Amdahl

@@ -6,8 +6,8 @@
 # why. You will count all operations of a training step. Then you will derive how to divide a fixed
 # number of operations between a larger model and more text, and compare two published answers.
 #
-# Reading: 45 minutes. Running: about a minute; it trains nine small models. Before it: lessons 09
-# (Adam), 11 (pre-training) and 16 (GPT-2).
+# Reading: 45 minutes. Running: 60 to 150 seconds; it trains nine small models. Before it: lessons
+# 09 (Adam), 11 (pre-training) and 16 (GPT-2).
 #
 # Papers: Kaplan et al. 2020 (arXiv 2001.08361), sections 1.2, 2.1 and 3. Hoffmann et al. 2022
 # ("Chinchilla", arXiv 2203.15556), section 3.3. Besiroglu et al. 2024 (arXiv 2404.10102): the same

@@ -7,7 +7,7 @@
 # part at a time, and see what each part is for: the 10 % that stay, the 10 % that become random
 # words, and RoBERTa's masks that are drawn anew each time.
 #
-# Reading: 40 minutes. Running: about a minute. Before it: lessons 03, 07, 08 and 13.
+# Reading: 40 minutes. Running: 50 to 120 seconds. Before it: lessons 03, 07, 08 and 13.
 #
 # Papers: Devlin, Chang, Lee and Toutanova 2019 (BERT, arXiv 1810.04805), section 3.1 and appendix
 # C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1.

@@ -7,7 +7,7 @@
 # write the backward pass of that. XLM covers words of a sentence and of its translation, so that
 # English words are told from Korean ones.
 #
-# Reading: 45 minutes. Running: about a minute. Before it: lessons 01, 05, 06 and 26.
+# Reading: 45 minutes. Running: 60 to 180 seconds. Before it: lessons 01, 05, 06 and 26.
 #
 # Papers: Joshi, Chen, Liu, Weld, Zettlemoyer and Levy 2020 (SpanBERT, arXiv 1907.10529), sections
 # 3.1, 3.2 and 6. Conneau and Lample 2019 (XLM, arXiv 1901.07291), section 3.

@@ -6,7 +6,7 @@
 # it to read the order. Then you will write the loss of a student that learns from a teacher, and
 # find out which part of DistilBERT's recipe does what.
 #
-# Reading: 45 minutes. Running: about a minute. Before it: lessons 02, 07 and 26.
+# Reading: 45 minutes. Running: 60 to 180 seconds. Before it: lessons 02, 07 and 26.
 #
 # Papers: Lan et al. 2020 (ALBERT, arXiv 1909.11942), sections 3.1 and 4. Sanh, Debut, Chaumond and
 # Wolf 2019 (DistilBERT, arXiv 1910.01108), sections 2 and 4. Hinton, Vinyals and Dean 2015

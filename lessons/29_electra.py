@@ -7,7 +7,7 @@
 # finds nothing. You will also see where a masked model is better, and a mistake in the labels that
 # no gradient check finds.
 #
-# Reading: 45 minutes. Running: about a minute. Before it: lessons 02, 20 and 26.
+# Reading: 45 minutes. Running: 50 to 120 seconds. Before it: lessons 02, 20 and 26.
 #
 # Paper: Clark, Luong, Le and Manning 2020 (ELECTRA, arXiv 2003.10555), sections 2, 3.2 and 3.5.
 

@@ -6,7 +6,7 @@
 # first as one number for each distance (T5), then as a vector for each distance (DeBERTa). You will
 # write both backward passes, and find the rule of the text in the numbers that the model learned.
 #
-# Reading: 40 minutes. Running: about a minute. Before it: lessons 03, 04 and 26.
+# Reading: 40 minutes. Running: 40 to 120 seconds. Before it: lessons 03, 04 and 26.
 #
 # Papers: Shaw, Uszkoreit and Vaswani 2018 (arXiv 1803.02155): distances in attention. Raffel et al.
 # 2020 (T5, arXiv 1910.10683), section 2.1. He, Liu, Gao and Chen 2021 (DeBERTa, arXiv 2006.03654),

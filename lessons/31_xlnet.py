@@ -7,7 +7,7 @@
 # pass of both. And you will leave the second stream out, and reach a loss of 0.001 with a model
 # that only copies.
 #
-# Reading: 35 minutes. Running: 30 seconds. Before it: lessons 03, 26 and 30.
+# Reading: 35 minutes. Running: 20 to 60 seconds. Before it: lessons 03, 26 and 30.
 #
 # Papers: Yang, Dai, Yang, Carbonell, Salakhutdinov and Le 2019 (XLNet, arXiv 1906.08237), sections
 # 2.1 to 2.3. Dai et al. 2019 (Transformer-XL, arXiv 1901.02860), section 3.3.

@@ -6,7 +6,7 @@
 # meet in the other. You will compare it with a GPT, and test the usual reason for the difference.
 # Then you will lose words of a text and pose the question in three ways: MASS, BART and T5.
 #
-# Reading: 45 minutes. Running: about a minute. Before it: lessons 03, 08, 26, 30 and 31.
+# Reading: 45 minutes. Running: 80 to 240 seconds. Before it: lessons 03, 08, 26, 30 and 31.
 #
 # Papers: Song, Tan, Qin, Lu and Liu 2019 (MASS, arXiv 1905.02450), section 3. Lewis et al. 2020
 # (BART, arXiv 1910.13461), section 2. Raffel et al. 2020 (T5, arXiv 1910.10683), sections 2.1, 3.1

@@ -6,7 +6,7 @@
 # Then you will let it learn from the score of a reward model. The score rises and rises, until
 # most answers are wrong; and you will see what the model says instead.
 #
-# Reading: 45 minutes. Running: about a minute. Before it: lessons 02, 12, 16 and 19.
+# Reading: 45 minutes. Running: 60 to 150 seconds. Before it: lessons 02, 12, 16 and 19.
 #
 # Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2. Ouyang et al. 2022 (InstructGPT,
 # arXiv 2203.02155), section 3.

@@ -12,16 +12,15 @@ WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
 PARTS = (0, 9, 15, 20, 25)  # the first lesson of each part; their titles are in words.toml
 TITLE = re.compile(r"^(?:# )?# (?:Lesson|레슨) \d\d: (.+)$", re.MULTILINE)  # in a script, or in Markdown
 READING = re.compile(r"^(?:# )?Reading: (\d+) minutes\. Running: ([^.;(]+)", re.MULTILINE)
-RUNNING = re.compile(r"(\w+) (second|minute)")
-NUMBERS = {"a": 1, "two": 2, "three": 3}
+RUNNING = re.compile(r"(\d+) to (\d+) seconds")  # on a quick machine, and on a slow one
 
 
 class Times(NamedTuple):
-    """What a lesson says: minutes to read it, and "about 10 seconds" to run it, which is so many seconds."""
+    """What a lesson says: minutes to read it, and seconds to run it, on a quick machine and on a slow one."""
 
     reading: int
-    running: str
-    seconds: int
+    least: int
+    most: int
 
 
 def title_of(text: str) -> str:
@@ -36,10 +35,8 @@ def title_of(text: str) -> str:
 def times_of(text: str) -> Times:
     """The times in the text of a lesson. Raises AttributeError where it says none."""
     said = READING.search(text)
-    running = said.group(2).strip()
-    number, unit = RUNNING.search(running).groups()
-    seconds = (NUMBERS.get(number) or int(number)) * (60 if unit == "minute" else 1)
-    return Times(int(said.group(1)), running, seconds)
+    least, most = RUNNING.fullmatch(said.group(2).strip()).groups()
+    return Times(int(said.group(1)), int(least), int(most))
 
 
 def by_part(lessons: list, number_of) -> list[tuple[int, list]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import notebooks
 import operations
-from course import LESSONS, ROOT, WORDS, Times, by_part, times_of, title_of
+from course import LESSONS, ROOT, WORDS, by_part, times_of, title_of
 from links import FENCED, PAGES, Site, rewrite
 from sources import operations_of
 
@@ -97,8 +97,7 @@ def facts(name: str, site: Site) -> str:
     """Markdown for the place below a lesson's title: its minutes, its files, where to go from here."""
     words, number = WORDS[site.language], name[:2]
     times = times_of((LESSONS / f"{name}.py").read_text(encoding="utf-8"))
-    running = korean_time(times) if site.language == "ko" else times.running
-    line = [words["read"].format(minutes=times.reading), words["run"].format(time=running)]
+    line = [words["read"].format(minutes=times.reading), words["run"].format(least=times.least, most=times.most)]
     line.append(f'<a href="../notebooks/{name}.ipynb" download>{words["notebook"]}</a>')
     if (ROOT / "lessons" / "teaching" / f"{number}.md").exists():
         way = f"../teaching/{number}.md"
@@ -127,15 +126,6 @@ def exercises_line(number: str, words: dict) -> str:
     files = notebooks.exercises(number, EXERCISES)
     links = ", ".join(f'<a href="../exercises/{file}" download>{file}</a>' for file in files)
     return f"{words['exercises'].format(number=number)} {words['files']} {links}"
-
-
-def korean_time(times: Times) -> str:
-    """ "about 10 seconds" -> "약 10초"; "under a minute" -> "1분 이내"."""
-    words = WORDS["ko"]["times"]
-    whole_minutes = times.seconds % 60 == 0
-    number = times.seconds // 60 if whole_minutes else times.seconds
-    time = words["minutes" if whole_minutes else "seconds"].format(n=number)
-    return words["under" if times.running.startswith("under") else "about"].format(time=time)
 
 
 def operation_links(name: str, site: Site) -> list[str]:
