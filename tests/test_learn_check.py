@@ -478,6 +478,16 @@ def test_what_a_function_returns_is_printed_as_text(tmp_path):
         assert line.isprintable() and len(line) <= 2_000
 
 
+@pytest.mark.parametrize("key", ["17_find_the_bug", "19_find_the_bug", "26_find_the_bug"])
+@pytest.mark.parametrize("value", ["float('nan')", "[]"])
+def test_no_number_and_nothing_are_not_right(tmp_path, key, value):
+    """NaN is neither more nor less than what it is compared with."""
+    upper = stubs.handed_out(course.exercise_of(key))
+    functions = [node for node in ast.parse(upper).body if isinstance(node, ast.FunctionDef)]
+    mine = [f"def {one.name}({ast.unparse(one.args)}):\n    return {value}\n" for one in functions]
+    assert verdict_of(tmp_path, key, upper + "\n" + "".join(mine)).word == WRONG
+
+
 def test_a_returned_namespace_is_no_place_in_the_judge_s_memory(tmp_path):
     place = "{'data': (16, True), 'shape': (2, 3), 'typestr': '<f8', 'version': 3}"
     text = "import types\n"

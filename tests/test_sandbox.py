@@ -16,7 +16,7 @@ from minigpt.learn.judging.borrowing import GIVEN_AWAY_BY, lent_to
 from minigpt.learn.sandbox import lending, limits, pipes, process, windows
 from minigpt.learn.sandbox.lending import Lender
 from minigpt.learn.sandbox.process import Child
-from minigpt.learn.sandbox.remote import Lines, RemoteFile
+from minigpt.learn.sandbox.remote import Lines, RemoteFile, _has_nan
 from minigpt.ops import reference
 from minigpt.ops.random_keys import Key, keep_mask
 
@@ -170,6 +170,14 @@ def test_pipes_with_threads_do_the_same(monkeypatch):
     with Child(seconds=60) as child:
         with pytest.raises(InputError, match="printed more than"):
             RemoteFile(child, Path("mine.py"), "while True: print('x' * 1000)")
+
+
+def test_nan_is_found_wherever_it_is():
+    nan = float("nan")
+    for value in (nan, np.float32(nan), np.array([1, nan]), (1, [2.0, {"a": np.array([[nan]])}]), {nan}, 1j * nan):
+        assert _has_nan(value)
+    for value in (0.0, np.inf, "nan", None, ..., np.arange(3), np.ones(2), [1, {"a": (2.0, "x")}], True):
+        assert not _has_nan(value)
 
 
 class Forger:

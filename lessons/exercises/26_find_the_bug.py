@@ -37,7 +37,10 @@ def main() -> int:
     ids = np.random.default_rng(0).integers(1, 10, size=(200, 16))
     chances = np.random.default_rng(1).random((2, 200, 16))
     faults = []
-    for epoch, (seen, targets) in enumerate(two_epochs(ids.copy(), chances), start=1):
+    epochs = two_epochs(ids.copy(), chances)
+    if len(epochs) != 2:
+        faults.append(f"two_epochs gives {len(epochs)} epochs, and not 2")
+    for epoch, (seen, targets) in enumerate(epochs, start=1):
         chosen = targets != IGNORED
         if not 0.1 < chosen.mean() < 0.2:
             faults.append(f"epoch {epoch}: of all tokens {chosen.mean():.0%} are covered, and not 15 %")

@@ -192,6 +192,9 @@ class _Judging:
         for line in _with_whole_sentences(said.getvalue(), results).splitlines():
             self.say(line)
         if ending in (None, 0):
+            for name in theirs:
+                if names[name].gave_nan:  # it is neither more nor less than what it is compared with
+                    self.found(name, f"{name} returns NaN, which is no number: is it 0 / 0, or a root of less than 0?")
             for result in not_derived(remote, remote.calls):
                 self.found(result.name, result.diagnosis)
             return

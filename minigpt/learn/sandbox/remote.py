@@ -81,8 +81,8 @@ class RemoteFunction:
     Values may be None, bool, int, float, text, bytes, arrays and numbers of NumPy, keys, and tuples, lists, sets and
     dicts of these. A call raises RaisedElsewhere where the function raises or does not answer, and NotImplementedError
     where a line of it is left open. name, signature: its own. changed: the inputs that the last call wrote into, by the
-    names of the parameters. printed: the beginning of what the last call printed. calls: where those of a backward pass
-    are noted.
+    names of the parameters. printed: the beginning of what the last call printed. gave_nan: did any call return NaN?
+    calls: where those of a backward pass are noted.
     """
 
     def __init__(self, child: Child, name: str, signature: inspect.Signature, calls: list[Call] | None = None):
@@ -91,12 +91,14 @@ class RemoteFunction:
         self.name = self.__name__ = name
         self.signature = self.__signature__ = signature
         self.changed: list[str] = []
+        self.gave_nan = False
 
     def __call__(self, *args: Any, **constants: Any) -> Any:
         reply = self.child.request("call", name=self.name, args=args, constants=constants)
         names = list(self.signature.parameters)
         self.changed = [_named(path, names)[:40] for path in _texts(reply.get("written"))]
         value = reply.get("value")
+        self.gave_nan = self.gave_nan or _has_nan(value)
         self._note(functools.partial(self, *args, **constants), value)
         return value
 
@@ -230,6 +232,16 @@ class RemoteFile:
         """Remember what was written into, by the names of the parameters: "args.0" is the first one."""
         for path in _texts(reply.get("written")):
             self.written.add((way, _named(path, names)[:40]))
+
+
+def _has_nan(value: Any) -> bool:
+    """Is there a number in it that is none?"""
+    if isinstance(value, dict):
+        return any(map(_has_nan, value.values()))
+    if isinstance(value, (list, tuple, set)):
+        return any(map(_has_nan, value))
+    is_float = isinstance(value, (float, complex, np.ndarray, np.generic)) and np.asarray(value).dtype.kind in "fc"
+    return bool(is_float and np.isnan(value).any())
 
 
 def _texts(found: Any) -> list[str]:
