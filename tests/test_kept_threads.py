@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_finetune import lines, pretrained, quick_pictures, write  # noqa: F401  (fixtures)
+from test_finetune import lines, pretrained, write  # noqa: F401  (fixtures)
 
 from minigpt.cli import main
 from minigpt.device.threads import threads
@@ -16,6 +16,7 @@ from minigpt.jobs.finetune import FinetuneOptions
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen
 from minigpt.jobs.run_state import use_kept_threads, workers
 
+pytestmark = pytest.mark.usefixtures("quick_runs")
 PATH = Path("resume.safetensors")
 
 
