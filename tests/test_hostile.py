@@ -101,9 +101,10 @@ CANNOT_RUN = {
 HAPPY = ["noisy_and_right", "trick_array"]
 IN_ONE_PROCESS = {  # what these are refused, raise or return leaves nothing behind in their process
     "fork_bomb", "fork_and_exit", "daemon", "daemon_by_fork", "sys_exit", "kill_the_judge", "delete_one_file",
-    "connect", "write_outside", "write_by_symlink", "write_by_folder", "listen", "change_inputs", "change_dout", "change_cache",
-    "second_call_differs", "wrong_shape", "wrong_dtype", "object_array", "nan_everywhere", "call_the_library",
-    "call_a_composite", "read_memory", "walk_objects", "stored_answers", "trick_object", "generator", "long_messages",
+    "connect", "write_outside", "write_by_symlink", "write_by_folder", "listen", "change_inputs", "change_dout",
+    "change_cache", "second_call_differs", "wrong_shape", "wrong_dtype", "object_array", "nan_everywhere",
+    "call_the_library", "call_a_composite", "read_memory", "walk_objects", "stored_answers", "trick_object",
+    "generator", "long_messages",
 }  # fmt: skip
 NO_FENCE = '"""No fence."""\n\n\ndef install(*args):\n    """Nothing."""\n'
 BUBBLEWRAP = pytest.mark.skipif(bool(limits.bubblewrap_problem()), reason=f"{limits.bubblewrap_problem()}")
