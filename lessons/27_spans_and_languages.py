@@ -593,7 +593,8 @@ assert alike["TLM"][:, 1].mean() > alike["positions go on"][:, 1].mean() + 0.15,
 # %%
 from minigpt.data.objectives import covered_translations
 
-made = covered_translations(MASK, V2, BAR, END, 4 / N_PAIR)(TEST, np.random.default_rng(16))
+windows = padded(TEST)  # a window has one token more than the model has positions
+made = covered_translations(MASK, V2, BAR, END, 4 / N_PAIR)(windows, np.random.default_rng(16))
 by_hand = masked(MASK, V2, 4 / N_PAIR, (BAR, END))(padded(TEST), np.random.default_rng(16))
 print("the same words are covered:", np.array_equal(made.ids, by_hand.ids))
 assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), "the same inputs"
