@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+
+
+LONG = 30  # seconds: a lesson that says it computes longer runs once for script, notebook and page, if it can
 
 
 class Run(NamedTuple):
@@ -57,8 +61,35 @@ def keep(kept: Path, path: Path, folder: Path) -> None:
     part.replace(kept)
 
 
+def is_of_site(path: Path) -> bool:
+    """Is a lesson so long that its run as a notebook, by the builder of the site in MINIGPT_SITE, also stands for it as
+    a script? All other lessons run as scripts, and this one too where no site is named."""
+    least = re.search(r"^# .*Running: (\d+) to \d+ seconds", path.read_text(encoding="utf-8"), re.MULTILINE).group(1)
+    return "MINIGPT_SITE" in os.environ and int(least) >= LONG
+
+
+def run_of_site(path: Path) -> Run:
+    """The run of a long lesson, from the notebook of the site. Its code has no line that only a notebook could run."""
+    text = path.read_text(encoding="utf-8")
+    compile(text, path.name, "exec")
+    assert not re.search(r"get_ipython|IPython|^[%!]", text, re.MULTILINE), "a script cannot run this"
+    file = Path(os.environ["MINIGPT_SITE"], "notebooks", f"{path.stem}.ipynb")
+    words = {"stdout": "", "stderr": ""}
+    for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            if output["output_type"] == "stream":
+                words[output["name"]] += "".join(output["text"])
+    is_warned = "Warning:" in words["stderr"]
+    return Run(file.stat().st_mtime, int(is_warned), words["stdout"], words["stderr"], [])
+
+
 def run_once(path: Path, folder: Path, tmp_path_factory) -> Run:
-    """The run of a lesson as a script, in an empty folder: that of an earlier test of any process, or one made now."""
+    """The run of a lesson as a script, in an empty folder: that of an earlier test of any process, or one made now.
+
+    Of a long lesson it is that of the site, see `is_of_site`.
+    """
+    if is_of_site(path):
+        return run_of_site(path)
     kept = kept_in(tmp_path_factory) / f"{path.stem}.json"
     mark = kept.with_suffix(".began")
     if begins(mark):

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from lesson_runs import run, run_once
+from lesson_runs import is_of_site, run, run_once
 
 import minigpt
 from minigpt.cli.main import parser
@@ -30,6 +30,8 @@ def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path, tmp_path_factory
     done = run_once(path, tmp_path, tmp_path_factory)  # tests/test_site.py compares it with the page of the lesson
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].startswith(f"lesson {path.name[:2]}: every check is happy")
+    if is_of_site(path):
+        return  # tests/test_lesson_form.py looks for its pictures
     pictures = list((ROOT / "lessons" / "figures").glob(f"{path.name[:2]}_*.png"))
     assert any(file.stat().st_mtime >= done.began - 2 for file in pictures), "a lesson saves a picture"
     assert not done.left, "a lesson leaves nothing where it was started"

@@ -111,6 +111,7 @@ RATIOS = {  # results with rows of ratios: what stands above and below in a row'
     "bpe": "our time / their time",
     "one_thread": "time of a part / time of the products of a step",
     "two_threads": "time / time of a step with one thread",
+    "threads": "time / time of a step with one thread",
 }
 
 
