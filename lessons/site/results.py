@@ -10,7 +10,7 @@ from results_form import Result
 
 SUBJECTS = {  # names of results, in the order of the index
     "Speed and memory": (
-        "train_step", "one_thread", "two_threads", "effects", "run", "decode", "memory", "bpe", "gradcheck",
+        "train_step", "one_thread", "threads", "two_threads", "effects", "run", "decode", "memory", "bpe", "gradcheck",
     ),
     "What models learn": (
         "pretraining", "transfer", "family", "long_range", "in_context", "names", "scaling", "masked", "warmup",

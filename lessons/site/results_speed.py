@@ -118,6 +118,24 @@ def _two_threads_plots(rows: dict) -> list[Plot]:
     return [figures.rows("Two threads, and two processes", series, axis, line=0.5, line_text="half", start=0.4)]
 
 
+def _threads_sentence(rows: dict) -> str:
+    chosen = [row["ratio"] for name, row in rows.items() if ": chosen" in name]
+    least, most = min(chosen), max(chosen)
+    return (
+        f"With as many threads as are chosen, a step takes {least:.2f} to {most:.2f} of the time with one thread, from "
+        "1 layer of 16 to GPT-2 small."
+    )
+
+
+def _threads_plots(rows: dict) -> list[Plot]:
+    series: dict[str, dict[str, Point]] = {}
+    for name, row in rows.items():
+        shape, _, what = name.partition(": ")
+        series.setdefault(what, {})[shape] = ratio_point(row)
+    axis = "time / time of a step with one thread (the line is the range)"
+    return [figures.rows("One thread or two", series, axis, line=1, line_text="one thread", start=0.4)]
+
+
 def _one_thread_sentence(rows: dict) -> str:
     whole = rows["4x128: step"]["ratio"]
     parts = {name.partition(": ")[2]: row["ratio"] for name, row in rows.items() if name.startswith("4x128")}
@@ -281,6 +299,7 @@ def _gradcheck_plots(rows: dict) -> list[Plot]:
 RESULTS = {
     "train_step": Result("A training step", _step_sentence, _step_plots, STEP_TARGETS),
     "one_thread": Result("Where a step spends its time beside its products", _one_thread_sentence, _one_thread_plots),
+    "threads": Result("One thread or two", _threads_sentence, _threads_plots),
     "two_threads": Result("What a second thread costs", _two_threads_sentence, _two_threads_plots),
     "effects": Result("A training step without one trick at a time", _effects_sentence, _effects_plots),
     "run": Result("A whole training run", _run_sentence, _run_plots, RUN_TARGETS),
