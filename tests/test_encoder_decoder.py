@@ -65,7 +65,11 @@ def test_every_gradient(kind, dropout, checkpoint_blocks):
 @pytest.mark.slow
 @every_kind
 def test_every_entry_of_every_gradient(kind):
-    check_every_entry(small(kind, dropout=0.2), key=ops.Key.of(1, 2), **inputs(2, 3, 4))
+    """Of a model of seven tokens: differences are less exact for a longer sum of losses."""
+    model = small(kind, dropout=0.2, vocab_size=7, n_positions=4, n_embd=4, n_layer=1)
+    given = inputs(2, 3, 4)
+    given |= {"source": given["source"] % 7, "ids": given["ids"] % 7, "targets": np.minimum(given["targets"], 6)}
+    check_every_entry(model, key=ops.Key.of(1, 2), **given)
 
 
 @every_kind
