@@ -1,5 +1,8 @@
 """The largest sizes of each model beside the published ones: the same count, or `info` says what differs."""
 
+import subprocess
+import sys
+
 import pytest
 
 from minigpt import models
@@ -37,6 +40,19 @@ def test_a_size_is_the_published_one_or_its_card_says_what_differs(name):
             assert "no count of parameters was published" in card.differs
         else:
             assert f"{published:,}" in card.differs or f"{published / 1e6} million parameters" in card.differs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak of a process is told otherwise")
+def test_counting_a_large_model_takes_no_memory_for_its_weights():
+    """Zeros that are never written to take no memory, also where a process keeps what it has freed."""
+    script = """
+import resource
+from minigpt.cli import main
+main(["info", "--model", "t5", "--size", "base"])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) < 400, "megabytes; the weights are 892"
 
 
 def test_every_largest_size_is_compared():

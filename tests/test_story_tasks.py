@@ -79,9 +79,9 @@ def test_no_sentence_is_in_two_splits(variety):
     found = {}
     names = [name for name in tasks.TASKS if name not in OF_STORIES]
     for split in ("train", "valid", "test"):
-        some = [example for name in names for example in made(name, 150, split, variety)]
+        some = [example for name in names for example in made(name, 70, split, variety)]
         found[split] = {sentence for example in some for text in fields(example) for sentence in sentences(text)}
-    assert all(len(found[split]) > 500 for split in found)
+    assert all(len(found[split]) > 300 for split in found)
     for one, two in combinations(found, 2):
         assert not found[one] & found[two]
 
@@ -190,7 +190,7 @@ def shallow(train, test, bag=bag) -> tuple[float, float, float]:
     return float(np.mean((z @ w > 0) == target)), float(max(word, 1 - word)), float(length)
 
 
-@pytest.mark.parametrize("name", ["entailment", "endings", "pronouns"])
+@pytest.mark.parametrize("name", ["entailment"])  # all of them below, in a slow test
 def test_a_bag_of_words_does_not_give_the_answer(name):
     assert shallow(made(name, 800, "train", 1), made(name, 400, "test", 1))[0] <= 0.6
 

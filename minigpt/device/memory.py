@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+PAGES = 1 << 14  # numbers: fewer are not worth pages of their own
 LARGE = 1 << 20  # elements, as rows times width: from there on what few passes compute again is not kept
 
 
@@ -28,9 +29,9 @@ def untouched_zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
     np.zeros takes memory that was used before, if there is any, and clears all of it.
     """
-    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
-        return np.zeros(shape, dtype)
     numbers = math.prod(shape)
+    if numbers < PAGES or not hasattr(mmap, "MAP_PRIVATE"):  # Windows
+        return np.zeros(shape, dtype)
     pages = mmap.mmap(-1, numbers * np.dtype(dtype).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(pages, dtype).reshape(shape)
 

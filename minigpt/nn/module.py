@@ -12,6 +12,7 @@ import numpy as np
 
 from minigpt.device.arrays import Array, to_device
 from minigpt.device.gpu import choose_device
+from minigpt.device.memory import untouched_zeros
 
 
 class Parameter:
@@ -180,6 +181,6 @@ def normal(rng: np.random.Generator | None, shape: tuple[int, ...], std: float, 
     Drawn in float32 for every dtype, so that all start from the same numbers.
     """
     if rng is None:
-        return Parameter(np.zeros(shape, dtype))
+        return Parameter(untouched_zeros(shape, dtype))
     drawn = rng.standard_normal(shape, dtype=np.float32) * np.float32(std)
     return Parameter(drawn.astype(dtype))
