@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import cores  # noqa: F401 - before NumPy
 import cublaslt_on_cpu
 import cuda_on_cpu
 import numpy as np
