@@ -182,9 +182,14 @@ def each(argument: str, values: Iterable | Callable) -> Callable:
     return decorate
 
 
+def _name_of(value) -> object:
+    """The name of a function, of a file or of a piece of the museum; any other value itself."""
+    return getattr(value, "__name__", None) or getattr(value, "name", value)
+
+
 def _told(values, problem) -> str:
     """A failure, after the values that it was found with."""
-    which = ", ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in values.items())
+    which = ", ".join(f"{name}={_name_of(value)}" for name, value in values.items())
     if isinstance(problem, pytest.fail.Exception):
         return "\n".join(f"{which}, {line}" for line in str(problem).splitlines())
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if Path(frame.filename).parent == TESTS]

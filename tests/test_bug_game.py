@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import each
 from korean import has_hangul, latin
 
 from minigpt import ops
@@ -28,22 +29,8 @@ from minigpt.ops.cases import cases
 PIECES = museum.pieces()
 QUICK = "SoftmaxAverageOfTheColumn"
 every_piece = pytest.mark.parametrize("one", PIECES, ids=lambda one: one.name)
+for_every_piece = each("one", PIECES)
 of_each_operation = pytest.mark.parametrize("one", {one.op: one for one in PIECES}.values(), ids=lambda one: one.op)
-
-
-def for_every_piece(check):
-    """A test that makes a check of every piece, and names all that fail."""
-
-    def test():
-        failed = []
-        for one in PIECES:
-            try:
-                check(one)
-            except AssertionError as error:
-                failed.append(f"{one.name}: {error}")
-        assert not failed, "\n".join(failed)
-
-    return test
 
 
 def named(name: str) -> Piece:

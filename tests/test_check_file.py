@@ -34,6 +34,17 @@ def gelu_backward(dout, cache):
     # here
     return dout * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * C * (1 + 3 * A * x * x))
 """
+DROPOUT = """
+import numpy as np
+from minigpt.ops.random_keys import keep_mask
+def dropout_forward(x, *, rate, key):
+    if key is None:
+        return NotImplemented
+    keep = keep_mask(key, rate, x.shape, np) / np.asarray(1 - rate, x.dtype)
+    return x * keep, keep
+def dropout_backward(dout, keep):
+    return dout * keep
+"""
 
 
 def judged(tmp_path, text, **limits) -> tuple[bool, str]:
@@ -199,23 +210,11 @@ def test_a_folder_of_its_own_which_is_removed(tmp_path):
 
 
 def test_all_cases_counts_what_is_skipped(tmp_path):
-    text = GELU.replace("gelu_forward(x)", "gelu_forward(x)")
-    dropout = """
-import numpy as np
-from minigpt.ops.random_keys import keep_mask
-def dropout_forward(x, *, rate, key):
-    if key is None:
-        return NotImplemented
-    keep = keep_mask(key, rate, x.shape, np) / np.asarray(1 - rate, x.dtype)
-    return x * keep, keep
-def dropout_backward(dout, keep):
-    return dout * keep
-"""
-    happy, said = judged(tmp_path, dropout)
+    happy, said = judged(tmp_path, DROPOUT)
     assert happy and "cases skipped, which --all-cases counts as wrong" in " ".join(said.split())
-    happy, said = judged(tmp_path, dropout, all_cases=True)
+    happy, said = judged(tmp_path, DROPOUT, all_cases=True)
     assert not happy and "not happy yet" in said.splitlines()[-1]
-    assert judged(tmp_path, text, all_cases=True)[0]
+    assert judged(tmp_path, GELU, all_cases=True)[0]
 
 
 # Messages

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_check_file import DROPOUT
 
 from minigpt import ops
 from minigpt.gradcheck.judge import RaisedElsewhere
@@ -179,16 +180,7 @@ def linear_backward(dout, cache):
     db = None if b is None else dout.reshape(-1, w.shape[1]).cumsum(axis=0)[-1]
     return dx, dw, db
 """,
-    "dropout": """
-from minigpt.ops.random_keys import keep_mask
-def dropout_forward(x, *, rate, key):
-    if key is None:
-        return NotImplemented
-    keep = keep_mask(key, rate, x.shape, np) / np.asarray(1 - rate, x.dtype)
-    return x * keep, keep
-def dropout_backward(dout, keep):
-    return dout * keep
-""",
+    "dropout": DROPOUT,
 }
 DUAL = """
 class Dual:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import each
 
 from minigpt import gradcheck
 from minigpt.learn import lines
@@ -36,17 +37,6 @@ def parts(name: str) -> tuple[str, str]:
     return upper, MARKER + "\n" + judge
 
 
-def all_of(names, check) -> None:
-    """Call check(name) for each name; what is wrong with them is shown together, each with its name."""
-    wrong = []
-    for name in names:
-        try:
-            check(name)
-        except AssertionError as error:
-            wrong.append(f"{name}: {error}")
-    assert not wrong, "\n".join(wrong)
-
-
 def named(names: list[str]) -> list:
     """As parameters of tests, the slow ones marked."""
     return [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in names]
@@ -62,49 +52,42 @@ def test_every_exercise_has_a_solution():
 # --- the form --------------------------------------------------------------------------------------------------------
 
 
-def test_one_line_divides_an_exercise():
-    def check(name):
-        assert EXERCISES[name].read_text(encoding="utf-8").splitlines().count(MARKER) == 1
-        upper, judge = (ast.parse(part) for part in parts(name))
-        assert not [node for node in upper.body if isinstance(node, ast.If)], "what runs stands below the marker"
-        last = judge.body[-1]
-        assert isinstance(last, ast.If) and ast.unparse(last.test) == "__name__ == '__main__'"
-        assert ast.unparse(last.body[-1]).startswith("raise SystemExit("), "a judge says how it ended"
-
-    all_of(EXERCISES, check)
+@each("name", EXERCISES)
+def test_one_line_divides_an_exercise(name):
+    assert EXERCISES[name].read_text(encoding="utf-8").splitlines().count(MARKER) == 1
+    upper, judge = (ast.parse(part) for part in parts(name))
+    assert not [node for node in upper.body if isinstance(node, ast.If)], "what runs stands below the marker"
+    last = judge.body[-1]
+    assert isinstance(last, ast.If) and ast.unparse(last.test) == "__name__ == '__main__'"
+    assert ast.unparse(last.body[-1]).startswith("raise SystemExit("), "a judge says how it ended"
 
 
 @pytest.mark.parametrize("of", ["exercise", "solution"])
-def test_what_is_handed_out_needs_numpy_and_ops_alone(of):
-    def check(name):
-        text = parts(name)[0] if of == "exercise" else SOLUTIONS[name].read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Import):
-                allowed = [*sys.stdlib_module_names, "numpy"]
-                assert all(alias.name in allowed for alias in node.names), ast.unparse(node)
-            if isinstance(node, ast.ImportFrom) and node.module not in sys.stdlib_module_names:
-                assert ast.unparse(node) == "from minigpt import ops"
-
-    all_of(EXERCISES, check)
+@each("name", EXERCISES)
+def test_what_is_handed_out_needs_numpy_and_ops_alone(of, name):
+    text = parts(name)[0] if of == "exercise" else SOLUTIONS[name].read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            allowed = [*sys.stdlib_module_names, "numpy"]
+            assert all(alias.name in allowed for alias in node.names), ast.unparse(node)
+        if isinstance(node, ast.ImportFrom) and node.module not in sys.stdlib_module_names:
+            assert ast.unparse(node) == "from minigpt import ops"
 
 
-def test_a_judge_only_calls_what_is_yours():
+@each("name", BY_THEMSELVES)
+def test_a_judge_only_calls_what_is_yours(name):
     """Below the marker, functions of the upper part are called, or given to lines.check, lines.run, gradcheck.check."""
-
-    def check(name):
-        upper, judge = (ast.parse(part) for part in parts(name))
-        yours = {node.name for node in upper.body if isinstance(node, ast.FunctionDef)}
-        called = set()
-        for node in ast.walk(judge):
-            if isinstance(node, ast.Call):
-                called.add(node.func)
-                if ast.unparse(node.func) in ("lines.check", "lines.run", "gradcheck.check"):
-                    called.update(node.args[:2])
-        for node in ast.walk(judge):
-            if isinstance(node, ast.Name) and node.id in yours:
-                assert node in called, f"line {node.lineno} of the judge: {node.id} is handed on"
-
-    all_of(BY_THEMSELVES, check)
+    upper, judge = (ast.parse(part) for part in parts(name))
+    yours = {node.name for node in upper.body if isinstance(node, ast.FunctionDef)}
+    called = set()
+    for node in ast.walk(judge):
+        if isinstance(node, ast.Call):
+            called.add(node.func)
+            if ast.unparse(node.func) in ("lines.check", "lines.run", "gradcheck.check"):
+                called.update(node.args[:2])
+    for node in ast.walk(judge):
+        if isinstance(node, ast.Name) and node.id in yours:
+            assert node in called, f"line {node.lineno} of the judge: {node.id} is handed on"
 
 
 # --- what is handed in -----------------------------------------------------------------------------------------------
@@ -264,37 +247,31 @@ def least_work(file: str) -> int:
     return 1 if file.startswith("exercises/") else 3
 
 
-def test_no_line_of_a_solution_is_handed_out():
-    def check(name):
-        written = [(line, work, bare(line)) for line, work in yours(name).items()]
-        for file, text in handed_out().items():
-            shown = [line for line, work, told in written if work >= least_work(file) and told in text]
-            allowed, _ = GIVEN_AWAY.get((name, file), ([], ""))
-            assert sorted(shown) == sorted(allowed), f"{file} has lines of the solution of {name}"
-
-    all_of(EXERCISES, check)
+@each("name", EXERCISES)
+def test_no_line_of_a_solution_is_handed_out(name):
+    written = [(line, work, bare(line)) for line, work in yours(name).items()]
+    for file, text in handed_out().items():
+        shown = [line for line, work, told in written if work >= least_work(file) and told in text]
+        allowed, _ = GIVEN_AWAY.get((name, file), ([], ""))
+        assert sorted(shown) == sorted(allowed), f"{file} has lines of the solution of {name}"
 
 
-def test_no_lesson_shows_half_of_a_solution():
-    def check(name):
-        written = [bare(line) for line in yours(name)]
-        for file, text in handed_out().items():
-            shown = [line for line in written if line in text]
-            assert len(shown) <= len(written) / 2, f"{file}: {shown}"
-
-    all_of([name for name in EXERCISES if "bug" not in name], check)
+@each("name", [name for name in EXERCISES if "bug" not in name])
+def test_no_lesson_shows_half_of_a_solution(name):
+    written = [bare(line) for line in yours(name)]
+    for file, text in handed_out().items():
+        shown = [line for line in written if line in text]
+        assert len(shown) <= len(written) / 2, f"{file}: {shown}"
 
 
 @pytest.mark.parametrize("file", ["exercises/hints.toml", "exercises/hints_ko.toml"])
-def test_no_hint_has_an_expression_of_a_solution(file):
-    def check(name):
-        """Nearly the line is as far as a hint goes: not even without `v.`, and without the name that gets the value."""
-        hints = re.sub(r"\b(v|kept)\.", "", handed_out()[file])
-        upper = bare(parts(name)[0])
-        for line in yours(name):
-            value = line.removeprefix("return ")
-            if yours(name)[line] >= 2:
-                told = re.sub(r"\b(v|kept)\.", "", bare(value.partition(" = ")[2] or value))
-                assert told in upper or told not in hints, line
-
-    all_of(EXERCISES, check)
+@each("name", EXERCISES)
+def test_no_hint_has_an_expression_of_a_solution(file, name):
+    """Nearly the line is as far as a hint goes: not even without `v.`, and without the name that gets the value."""
+    hints = re.sub(r"\b(v|kept)\.", "", handed_out()[file])
+    upper = bare(parts(name)[0])
+    for line in yours(name):
+        value = line.removeprefix("return ")
+        if yours(name)[line] >= 2:
+            told = re.sub(r"\b(v|kept)\.", "", bare(value.partition(" = ")[2] or value))
+            assert told in upper or told not in hints, line
