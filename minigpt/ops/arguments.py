@@ -32,7 +32,7 @@ MAY_BE_EMPTY = (ANY, "B", "P")  # a batch without rows, and a past of nothing; e
 
 A_RATE = "a dropout rate from 0 up to, but not including, 1"
 AN_EPS = "a number of 0 or more, such as 1e-5"
-A_TEMPERATURE = "a number from 1e-6 to 1e6, such as 2"
+A_TEMPERATURE = "a number from 1e-6 up to, but not including, 1e6, such as 2"
 A_NORMALIZER = "the number of targets of the whole batch, above 0; None counts those of this call"
 WIDE = np.dtype(np.float64).itemsize
 LEAST_NORMALIZER = 1e-30  # what is smaller may be 0 in float32
@@ -211,7 +211,7 @@ class Arguments:
         if given.get("scale") is not None:
             check_number(f"{self.op}: scale", given["scale"], "a finite number")
         if "temperature" in given:
-            check_number(f"{self.op}: temperature", given["temperature"], A_TEMPERATURE, least=1e-6, below=1.000001e6)
+            check_number(f"{self.op}: temperature", given["temperature"], A_TEMPERATURE, least=1e-6, below=1e6)
         if not isinstance(given.get("grad", True), (bool, np.bool)):
             self._refuse(f"grad is {shown(given['grad'])}: give True, or False to keep nothing for backward")
         if given.get("normalizer") is not None:
