@@ -1,5 +1,6 @@
 """Every lesson runs from any folder, every exercise is handed out unsolved, and the README says what is true."""
 
+import json
 import math
 import re
 import shlex
@@ -35,6 +36,39 @@ def test_a_lesson_runs_and_every_check_is_happy(path, tmp_path, tmp_path_factory
     pictures = list((ROOT / "lessons" / "figures").glob(f"{path.name[:2]}_*.png"))
     assert any(file.stat().st_mtime >= done.began - 2 for file in pictures), "a lesson saves a picture"
     assert not done.left, "a lesson leaves nothing where it was started"
+
+
+@pytest.fixture
+def long_lesson(tmp_path, monkeypatch):
+    """Makes a lesson of this code that says it computes for 40 seconds; the site has run it with these words."""
+
+    def make(code: str = "print('done')\n", least: int = 40, **words: str) -> Path:
+        path = tmp_path / "99_long.py"
+        path.write_text(f"# Reading: 9 minutes. Running: {least} to 99 seconds.\n{code}", encoding="utf-8")
+        outputs = [{"output_type": "stream", "name": name, "text": [text]} for name, text in words.items()]
+        (tmp_path / "notebooks").mkdir(exist_ok=True)
+        notebook = tmp_path / "notebooks" / "99_long.ipynb"
+        notebook.write_text(json.dumps({"cells": [{}, {"outputs": outputs}]}), encoding="utf-8")
+        monkeypatch.setenv("MINIGPT_SITE", str(tmp_path))
+        return path
+
+    return make
+
+
+def test_a_long_lesson_is_what_the_site_has_run(long_lesson, tmp_path, monkeypatch):
+    done = run_once(long_lesson(stdout="done by the site\n"), tmp_path, None)
+    assert (done.returncode, done.stdout, done.left) == (0, "done by the site\n", [])
+    assert run_once(long_lesson(stderr="a.py:3: UserWarning: no\n"), tmp_path, None).returncode == 1
+    assert not is_of_site(long_lesson(least=29))
+    path = long_lesson()
+    monkeypatch.delenv("MINIGPT_SITE")
+    assert not is_of_site(path)
+
+
+@pytest.mark.parametrize("code", ["%matplotlib inline\n", "get_ipython()\n", "from IPython import display\n"])
+def test_a_lesson_that_only_a_notebook_could_run_is_no_script(code, long_lesson, tmp_path):
+    with pytest.raises((SyntaxError, AssertionError)):
+        run_once(long_lesson(code), tmp_path, None)
 
 
 def test_the_table_names_every_lesson():
