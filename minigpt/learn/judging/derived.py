@@ -1,4 +1,4 @@
-"""Was a gradient derived, or had from the forward pass as (f(x + h) - f(x - h)) / 2h? Its values do not tell.
+"""Was a gradient derived, or computed from the forward pass as (f(x + h) - f(x - h)) / 2h? Its values do not tell.
 
 A formula that was derived keeps the digits of its arithmetic. A numerical derivative is what is left of numbers that
 are nearly equal, and loses 1/h times as many: an imaginary part of 1e-20 beside a real one loses all. So a backward

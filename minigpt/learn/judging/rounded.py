@@ -1,7 +1,7 @@
 """The text of a learner's file, changed so that every number it computes is rounded to 9 digits.
 
 After each operation and each call the value is rounded: arrays, NumPy's longer floats, complex numbers, and numbers of
-Python. `derived.py` beside tells by it how a gradient was had.
+Python. `derived.py` tells by it how a gradient was computed.
 """
 
 import ast
