@@ -893,10 +893,12 @@ def architectures(file):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvcc_compiles(file, tmp_path):
+    """For the oldest GPU and the newest, without a warning; NVRTC compiles for those between as well, see below."""
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
+    oldest, *_, newest = architectures(file)
     for text in sources(file):
-        for architecture in architectures(file):
+        for architecture in (oldest, newest):
             assert spilled(text, tmp_path, architecture)  # there are kernels
 
 
