@@ -15,13 +15,14 @@ from minigpt import GPT1, GPT2, gradcheck
 from minigpt.device import gpu
 from minigpt.device.arrays import named_dtype, to_numpy
 from minigpt.jobs.pretrain import step
+from minigpt.nn import optim
 from minigpt.nn.module import Parameter
 from minigpt.ops.cases import KEY
 
 __all__ = [
     "KEY", "Along", "Repeated", "arrays_in", "as_tuple", "batch", "check_along", "check_every_entry",
-    "compiled_by_nvrtc", "each", "error", "floats_in", "played_or_cuda", "repeat_steps", "same", "small_gpt1",
-    "small_gpt2", "snapshot", "spilled", "tolerance",
+    "compiled_by_nvrtc", "each", "error", "floats_in", "learn_by_heart", "played_or_cuda", "repeat_steps", "same",
+    "small_gpt1", "small_gpt2", "snapshot", "spilled", "tolerance",
 ]  # fmt: skip
 
 TESTS = Path(__file__).parent
@@ -252,6 +253,21 @@ def spilled(source: str, folder: Path, architecture: str) -> list[int]:
     done = subprocess.run([*command, str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stdout + done.stderr)]
+
+
+def learn_by_heart(model, steps: int, *given, rule=optim.AdamW, **inputs):
+    """The last loss of a model that is trained on one batch, which is given as to `model.loss`.
+
+    The rate is 0.01, and falls to nothing in the second half. With a constant one the loss jumps now and then, and when
+    it does depends on the rounding of a processor.
+    """
+    optimizer = rule(model.named_parameters())
+    for left in range(steps, 0, -1):
+        model.zero_grad()
+        loss, cache = model.loss(*given, **inputs)
+        model.loss_backward(cache)
+        optimizer.step(1e-2 * min(1, 2 * left / steps))
+    return loss
 
 
 def is_rounded(parameter) -> bool:

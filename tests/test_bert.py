@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, error, same, snapshot
+from helpers import check_along, check_every_entry, error, learn_by_heart, same, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.data.objectives import masked, sentence_pairs
@@ -12,7 +12,6 @@ from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
 from minigpt.models import costs
 from minigpt.models.family.bert import BERT, BERTConfig
-from minigpt.nn.optim import AdamW
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
 
@@ -136,12 +135,7 @@ def test_it_learns_the_covered_tokens_of_one_batch():
     windows = np.random.default_rng(0).integers(10, size=(4, 8))
     batch = masked(10, 11)(windows, np.random.default_rng(0))
     model = BERT(BERTConfig(**(SIZES | {"n_embd": 16})), seed=0)
-    optimizer = AdamW(model.named_parameters())
-    for _ in range(150):
-        model.zero_grad()
-        loss, cache = model.loss(batch.ids, batch.targets, **batch.inputs)
-        model.loss_backward(cache)
-        optimizer.step(1e-2)
+    loss = learn_by_heart(model, 150, batch.ids, batch.targets, **batch.inputs)
     assert loss < 0.05, f"{batch.n_targets} covered tokens are not learnt by heart: the loss is {loss:.3f}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, error, same, snapshot
+from helpers import check_along, check_every_entry, error, learn_by_heart, same, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.cli import main
@@ -24,7 +24,6 @@ from minigpt.models.family.reading import Reading
 from minigpt.models.family.relative import buckets
 from minigpt.models.family.t5 import T5
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn.optim import AdamW
 
 KINDS = {"mass": MASS, "bart": BART, "t5": T5}
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2, "decoder_start_token_id": 3}
@@ -389,12 +388,7 @@ def test_it_learns_one_batch_by_heart(kind):
     given["targets"] = np.array([[4, 1, 2, 3, 5, 6], [7, 2, 1, 3, 6, 5], [8, 3, 2, 1, 5, 6], [9, 1, 3, 2, 6, 5]])
     given["ids"] = np.concatenate([np.full((4, 1), 3), given["targets"][:, :-1]], axis=1)
     model = kind(kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | {"n_embd": 16})), seed=0)
-    optimizer = AdamW(model.named_parameters())
-    for _ in range(200):
-        model.zero_grad()
-        loss, cache = model.loss(**given)
-        model.loss_backward(cache)
-        optimizer.step(1e-2)
+    loss = learn_by_heart(model, 200, **given)
     assert loss < 0.05, f"the loss is {loss:.3f}"
     writer, start = model.continuing(given["source"], given["source_mask"])
     assert np.array_equal(writer.generate(start, 6, temperature=0)[:, 1:], given["targets"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, same, snapshot
+from helpers import check_along, check_every_entry, learn_by_heart, same, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.data.objectives import masked, sentence_order, spans
@@ -176,7 +176,7 @@ def test_albert_s_second_task_is_learned_from_one_batch():
     rows = np.random.default_rng(0).integers(8, size=(6, 9))
     batch = sentence_order(10, 11, 8, 9)(rows, np.random.default_rng(0))
     model = ALBERT(ALBERT.Config(**(SIZES | OWN["albert"] | {"n_embd": 16})), seed=0)
-    _fit(model, batch, 150)
+    learn_by_heart(model, 150, batch.ids, batch.targets, **batch.inputs)
     scores = model.sentence_scores(batch.ids, mask=batch.mask, segments=batch.segments)
     assert (scores.argmax(axis=1) == batch.sentence_labels).all()
 
@@ -299,7 +299,7 @@ def test_electra_tells_replaced_words_of_one_batch():
     model = ELECTRA(ELECTRA.Config(**(SIZES | {"n_embd": 16, "embedding_size": 16, "generator_heads": 1})), seed=0)
     rows = np.random.default_rng(0).integers(10, size=(4, 9))
     batch = masked(10, 11, 0.3)(rows, np.random.default_rng(0))._replace(share=1.0)
-    _fit(model, batch, 200)
+    learn_by_heart(model, 200, batch.ids, batch.targets, **batch.inputs)
     seen, replaced = model.filled_in(batch.ids, batch.targets)
     scores = model.replaced_scores(seen)
     assert ((scores > 0) == replaced).mean() > 0.9
@@ -335,21 +335,11 @@ def test_spanbert_learns_one_batch_from_the_edges_alone():
     rows = np.random.default_rng(0).integers(10, size=(4, 9))
     batch = spans(10, 11, rate=0.3)(rows, np.random.default_rng(0))
     model = SpanBERT(SpanBERT.Config(**(SIZES | {"n_embd": 16})), seed=0)
-    _fit(model, batch, 200)
+    learn_by_heart(model, 200, batch.ids, batch.targets, **batch.inputs)
     h, _ = model.hidden(batch.ids, grad=False, mask=batch.mask)
     y, _ = model.boundary.forward(h, batch.span_edges, batch.span_places)
     loss, _ = ops.linear_cross_entropy_forward(y, model.head.value, batch.targets, model.words.bias.value)
     assert loss < 0.2
-
-
-def _fit(model, batch, steps: int) -> None:
-    """The rate falls to nothing, so that the end does not depend on the rounding of a processor."""
-    optimizer = models.card("bert").optimizer(model.named_parameters())
-    for left in range(steps, 0, -1):
-        model.zero_grad()
-        _, cache = model.loss(batch.ids, batch.targets, **batch.inputs)
-        model.loss_backward(cache)
-        optimizer.step(1e-2 * left / steps)
 
 
 def test_roberta_s_files_count_two_positions_more():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import same, snapshot
+from helpers import learn_by_heart, same, snapshot
 
 from minigpt import gradcheck, models, ops
 from minigpt.data.examples import Task
@@ -122,12 +122,7 @@ def test_the_command_fine_tunes_saves_and_opens_again(name, pretrained, tmp_path
 @pytest.mark.parametrize("name", ENCODERS)
 def test_three_examples_are_learned_by_heart(name):
     model = classifier(name)
-    optimizer = models.card("bert").optimizer(model.named_parameters())
-    for _ in range(60):
-        model.zero_grad()
-        losses, cache = model.loss(IDS, LENGTHS, LABELS)
-        model.loss_backward(cache)
-        optimizer.step(1e-2)
+    losses = learn_by_heart(model, 90, IDS, LENGTHS, LABELS)
     assert (model.probabilities(IDS, LENGTHS).argmax(axis=1) == LABELS).all() and losses.task < 0.1
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, same, snapshot
+from helpers import check_along, check_every_entry, learn_by_heart, same, snapshot
 
 from minigpt import models, ops, tokenizer
 from minigpt.cli import main as minigpt
@@ -118,12 +118,7 @@ def test_what_fills_up_a_source_moves_no_answer(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_two_examples_are_learned_by_heart(name):
     model = writer(name)
-    optimizer = models.card(name).optimizer(model.named_parameters())
-    for _ in range(120):
-        model.zero_grad()
-        losses, cache = model.loss(IDS, LENGTHS, LABELS)
-        model.loss_backward(cache)
-        optimizer.step(1e-2)
+    losses = learn_by_heart(model, 120, IDS, LENGTHS, LABELS, rule=models.card(name).optimizer)
     assert (model.probabilities(IDS, LENGTHS).argmax(axis=1) == LABELS).all() and losses.task < 0.3
 
 
