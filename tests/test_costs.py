@@ -4,10 +4,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minigpt
-from minigpt import GPT1, GPT2, GPT2Config
+from minigpt import GPT1, GPT2, GPT2Config, ops
 from minigpt.models import costs
 
 PACKAGE = str(Path(minigpt.__file__).parent)
@@ -55,3 +56,26 @@ def test_a_larger_model_does_not_cost_more_to_foresee(changes):
 def test_a_deeper_model_traces_no_more_steps():
     few, many = (calls_in_the_package(costs.activations, GPT2, GPT2Config(n_layer=n, **SIZES), 8, 64) for n in (2, 48))
     assert few == many
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnyWidthInside(GPT2Config):
+    """A configuration that says how wide its MLPs are inside."""
+
+    n_inner: int | None = None
+
+
+@pytest.mark.parametrize("n_inner", [None, 192, 100])
+def test_the_width_inside_an_mlp_counts(n_inner):
+    sizes = {"vocab_size": 50, "n_positions": 6, "n_embd": 48, "n_layer": 2, "n_head": 2}
+    config = AnyWidthInside(n_inner=n_inner, **sizes)
+    model = GPT2(config)
+    ids = np.zeros((3, 6), int)
+    _, cache = model.loss(ids, ids)
+    parameters = {id(parameter.data) for parameter in model.parameters()}
+    arrays = ops.arrays(cache).values()
+    kept = sum(a.nbytes for a in arrays if id(a) not in parameters and id(a.base) not in parameters)
+    assert costs.activations(GPT2, config, 3, 6) == kept
+    assert costs.count(GPT2, config) == sum(parameter.data.size for parameter in model.parameters())
+    in_mlps = 2 * 2 * 48 * (n_inner or 192)
+    assert costs.flops_per_token(GPT2, config)[0] == 2 * (50 * 48 + 2 * 4 * 48 * 48 + in_mlps) + 4 * 2 * 6 * 48

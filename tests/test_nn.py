@@ -2,6 +2,7 @@
 
 import math
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from minigpt import gradcheck, ops
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, Past, accumulate
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.ops.random_keys import Key
+
+OTHER = SimpleNamespace(n_embd=6, n_inner=5, activation="gelu_exact", resid_pdrop=0.0, initializer_range=0.02)
 
 
 def rng(seed=0):
@@ -26,6 +29,7 @@ def parts(dtype=np.float64):
         "layernorm": LayerNorm(6, dtype=dtype),
         "attention": Attention(config, rng(), 0.02, dtype),
         "mlp": MLP(config, rng(), 0.02, dtype),
+        "mlp of another width": MLP(OTHER, rng(), 0.02, dtype, bias=False),
         "embedding": Embedding(7, 6, rng(), dtype=dtype),
     }
     for module in made.values():
@@ -65,6 +69,21 @@ def test_a_module_used_twice_hears_both(module, x):
             module.backward(np.sin(passes[i][0]), passes[i][1])
         for both, first, second in zip(gradients(module), *alone, strict=True):
             assert error(both, first + second) < 1e-12
+
+
+def test_an_mlp_is_as_its_configuration_says():
+    module = next(module for name, module, _ in parts() if name == "mlp of another width")
+    assert {name: p.data.shape for name, p in module.named_parameters()} == {
+        "c_fc.weight": (6, 5),
+        "c_proj.weight": (5, 6),
+    }
+    x = rng(1).standard_normal((2, 4, 6))
+    with ops.using("reference"):
+        inside, _ = ops.gelu_exact_forward(x @ module.c_fc.weight.data)
+    assert error(module.forward(x)[0], inside @ module.c_proj.weight.data) < 1e-12
+    for n_inner in (None, 24):
+        wide = SimpleNamespace(**vars(OTHER) | {"n_inner": n_inner})
+        assert MLP(wide, rng(), 0.02).c_fc.weight.data.shape == (6, 24)
 
 
 @pytest.mark.parametrize(("module", "x"), PARTS)

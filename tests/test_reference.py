@@ -50,6 +50,18 @@ def loop_gelu(x):
     return by_row(lambda row: [one(v) for v in row], x)
 
 
+def loop_gelu_exact(x):
+    return by_row(lambda row: [v * math.erfc(-v / math.sqrt(2)) / 2 for v in row], x)
+
+
+def loop_relu(x):
+    return by_row(lambda row: [v if v > 0 else 0.0 for v in row], x)
+
+
+def loop_silu(x):
+    return by_row(lambda row: [v / (1 + math.exp(-v)) for v in row], x)
+
+
 def loop_layernorm(x, g, b, *, eps=1e-5):
     def one(row):
         mean = sum(row) / len(row)
@@ -127,8 +139,15 @@ def loop_cosine_loss(a, b, *, weights=None, normalizer=None, eps=1e-12):
     return np.array(total / (count if normalizer is None else normalizer))
 
 
-def loop_mlp(x, w1, b1, w2, b2):
-    return loop_linear(loop_gelu(loop_linear(x, w1, b1)), w2, b2)
+def loop_mlp(x, w1, b1, w2, b2, *, activation="gelu"):
+    act = globals()[f"loop_{activation}"]
+    return loop_linear(act(loop_linear(x, w1, b1)), w2, b2)
+
+
+def loop_gated_mlp(x, w_gate, w_up, w_down, *, activation="silu", rate=0.0, key=None):
+    act = globals()[f"loop_{activation}"]
+    inside = act(loop_linear(x, w_gate)) * loop_linear(x, w_up)
+    return loop_linear(loop_dropout(inside, rate=rate, key=key), w_down)
 
 
 def loop_self_attention(qkv, n_head, bias=None, *, past=None, **constants):
@@ -511,7 +530,8 @@ def test_parts_with_the_normalizer_of_the_whole_add_up(op, move):
 
 
 def test_grad_false_keeps_no_cache(move):
-    for name in ("mlp", "self_attention", "cross_attention", "linear_cross_entropy", "linear_cross_entropy, bias"):
+    names = "mlp", "mlp, no biases", "gated_mlp", "self_attention", "cross_attention", "linear_cross_entropy"
+    for name in (*names, "linear_cross_entropy, bias"):
         op, args, constants = case(name).call
         out, cache = run(op, move(args), move(constants) | {"grad": False})
         assert cache is None and same(snapshot([out]), snapshot([run(op, move(args), move(constants))[0]]))

@@ -20,7 +20,8 @@ NO_CHAPTERS = (  # they refuse, explain or judge
     "arguments", "diagnosis", "mistakes", "outputs", "terms", "evidence", "judge", "raised",
 )  # fmt: skip
 TOOLS = tuple(f"minigpt.gradcheck.{name}" for name in NO_CHAPTERS)
-SECOND_PART = tuple(f"minigpt.ops.reference.{name}" for name in ("rmsnorm", "soft_cross_entropy", "cosine_loss"))
+OF_RELATIVES = ("rmsnorm", "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "gated_mlp")
+SECOND_PART = tuple(f"minigpt.ops.reference.{name}" for name in OF_RELATIVES)
 
 
 def name_of(path: Path) -> str:
@@ -113,7 +114,7 @@ def test_an_implementation_knows_no_other_and_not_the_face_of_the_table():
             continue
         for i in own(imports_of(name)):
             allowed = unit_of(i) in ("device", "errors") or i.startswith(f"minigpt.ops.{folder}")
-            shared = tuple(f"minigpt.ops.{name}" for name in ("random_keys", "masks", "table", "targets"))
+            shared = tuple(f"minigpt.ops.{name}" for name in ("normal", "random_keys", "masks", "table", "targets"))
             assert allowed or i in shared, f"{name} imports {i}"
 
 
@@ -208,7 +209,7 @@ def test_the_book_is_short_enough_to_be_read():
     assert lines <= 1500
     assert found / lines <= 10, "one step a line, a name for each"
     lines, found = sizes(SECOND_PART)
-    assert lines <= 150 and found / lines <= 10, "what only the relatives of GPT compute, written the same way"
+    assert lines <= 220 and found / lines <= 10, "what only the relatives of GPT compute, written the same way"
 
 
 def test_density_outside_the_book():

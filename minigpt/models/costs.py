@@ -12,6 +12,7 @@ from minigpt.device import threads
 from minigpt.device.memory import LARGE, counted_as_large
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
+from minigpt.nn.layers import inner_width
 from minigpt.ops.fast.pieces import products
 
 
@@ -120,7 +121,7 @@ def activations(
         HEAD_SIZE: config.n_embd // config.n_head,
         VOCABULARY: config.vocab_size,
         HIDDEN: getattr(config, "n_hidden", 1),
-        INNER: getattr(config, "n_inner", 1),
+        INNER: inner_width(config),
         TABLE: getattr(config, "embedding_size", 1),
         GENERATOR: getattr(config, "generator_heads", 1),
         DISTANCES: getattr(config, "n_distances", 1),

@@ -32,18 +32,26 @@ class Linear(Module):
     def forward(self, x: Array) -> tuple[Array, Cache]:
         """x (*,I) -> out (*,O)"""
         cache = Cache(self)
-        bias = None if self.bias is None else self.bias.value
-        out = cache.keep("", ops.linear_forward(x, self.weight.value, bias))
+        out = cache.keep("", ops.linear_forward(x, *self.values))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (*,O) -> dx (*,I)"""
         cache = self.own(cache)
         dx, dw, db = ops.linear_backward(dout, cache.pop(""))
+        self.accumulate(dw, db)
+        return dx
+
+    @property
+    def values(self) -> tuple[Array, Array | None]:
+        """What it computes with: weight and bias, None where there is none."""
+        return self.weight.value, None if self.bias is None else self.bias.value
+
+    def accumulate(self, dw: Array, db: Array | None) -> None:
+        """The gradients of weight and bias arrive; db is None where there is no bias."""
         accumulate(self.weight, dw)
         if self.bias is not None:
             accumulate(self.bias, db)
-        return dx
 
 
 class Embedding(Module):
@@ -117,29 +125,25 @@ class LayerNorm(Module):
 
 
 class MLP(Module):
-    """The position-wise network, four times as wide inside (Vaswani et al. 2017, section 3.3, with GELU).
+    """The position-wise network (Vaswani et al. 2017, section 3.3, with GELU).
 
-    config: n_embd, resid_pdrop (dropout on the output), initializer_range. proj_std: standard deviation of the output
-    projection's initial weights.
+    config: n_embd, resid_pdrop (dropout on the output), initializer_range; and, where it has them, n_inner, the width
+    inside (None: four times n_embd), and activation, the name of the operation there ("gelu" elsewhere). proj_std:
+    standard deviation of the output projection's initial weights. bias=False: both linear maps are without.
     """
 
-    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
+    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32, bias=True):
         c = config.n_embd
-        self.c_fc = Linear(c, 4 * c, rng, config.initializer_range, dtype)
-        self.c_proj = Linear(4 * c, c, rng, proj_std, dtype)
+        inner = inner_width(config)
+        self.c_fc = Linear(c, inner, rng, config.initializer_range, dtype, bias)
+        self.c_proj = Linear(inner, c, rng, proj_std, dtype, bias)
         self.config = config
 
     def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)"""
         cache = Cache(self, grad)
-        mlp = ops.mlp_forward(
-            x,
-            self.c_fc.weight.value,
-            self.c_fc.bias.value,
-            self.c_proj.weight.value,
-            self.c_proj.bias.value,
-            grad=grad,
-        )
+        activation = getattr(self.config, "activation", "gelu")
+        mlp = ops.mlp_forward(x, *self.c_fc.values, *self.c_proj.values, activation=activation, grad=grad)
         out = cache.keep("", mlp)
         dropout = ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2))
         out = cache.keep("dropout", dropout)
@@ -150,8 +154,11 @@ class MLP(Module):
         cache = self.own(cache)
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
         dx, dw_fc, db_fc, dw_proj, db_proj = ops.mlp_backward(dout, cache.pop(""))
-        accumulate(self.c_fc.weight, dw_fc)
-        accumulate(self.c_fc.bias, db_fc)
-        accumulate(self.c_proj.weight, dw_proj)
-        accumulate(self.c_proj.bias, db_proj)
+        self.c_fc.accumulate(dw_fc, db_fc)
+        self.c_proj.accumulate(dw_proj, db_proj)
         return dx
+
+
+def inner_width(config) -> int:
+    """The width inside an MLP of this configuration: its n_inner, and 4 n_embd where it is None or there is none."""
+    return getattr(config, "n_inner", None) or 4 * config.n_embd

@@ -28,8 +28,10 @@ PLAIN = (type(None), bool, int, float, str)  # values that are remembered as the
 # Axes of the scores of attention, to which masks and biases are broadcast; S counts earlier positions too.
 SCORES = {"attention": "*,T,S", "self_attention": "B,NH,T,S", "cross_attention": "B,NH,T,S"}
 PAST = ("B", "NH", "P", "HS")
+MAY_BE_NONE = {"mlp": ("b1", "b2")}  # inputs that have no default and may be None nevertheless
 MAY_BE_EMPTY = (ANY, "B", "P")  # a batch without rows, and a past of nothing; every other axis has an element
 
+ACTIVATIONS = ("gelu", "gelu_exact", "relu", "silu")  # operations that may stand inside an MLP
 A_RATE = "a dropout rate from 0 up to, but not including, 1"
 AN_EPS = "a number of 0 or more, such as 1e-5"
 A_TEMPERATURE = "a number from 1e-6 up to, but not including, 1e6, such as 2"
@@ -103,7 +105,7 @@ class Arguments:
             name = tensor.name
             value = given.get(name)
             default = self.signature.parameters[name].default
-            if value is None and default is None:
+            if value is None and (default is None or name in MAY_BE_NONE.get(self.op, ())):
                 continue
             self._check_array(name, value, tensor.integer)
             inputs[name] = value
@@ -204,6 +206,8 @@ class Arguments:
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def _check_numbers(self, given: dict[str, Any]) -> None:
+        if "activation" in given and given["activation"] not in ACTIVATIONS:
+            self._refuse(f"activation is {shown(given['activation'])}: give one of {', '.join(ACTIVATIONS)}")
         if "rate" in given:
             check_number(f"{self.op}: rate", given["rate"], A_RATE, least=0, below=1)
         if "eps" in given:

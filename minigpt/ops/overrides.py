@@ -167,7 +167,7 @@ def _is_unused(option: str, value: Any, parameters: Parameters) -> bool:
         return True
     if option not in parameters:
         return False
-    return isinstance(value, (int, float)) and value == parameters[option].default
+    return isinstance(value, (int, float, str)) and value == parameters[option].default
 
 
 def _is_own(function: Callable | None, given: Any) -> bool:

@@ -28,7 +28,7 @@ from minigpt.ops.cuda.gelu import gelu_backward, gelu_forward
 from minigpt.ops.cuda.kernels import accepts
 from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward, layernorm_supports
 from minigpt.ops.cuda.linear import linear_backward, linear_forward
-from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward
+from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward, mlp_supports
 from minigpt.ops.cuda.residual import add, add_supports
 from minigpt.ops.cuda.rmsnorm import rmsnorm_backward, rmsnorm_forward, rmsnorm_supports
 from minigpt.ops.cuda.soft_cross_entropy import (

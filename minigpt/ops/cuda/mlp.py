@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
+from minigpt.ops.cuda.kernels import accepts
 from minigpt.ops.cuda.products import product, product_gelu, product_gelu_backward, weight_gradients
 
 
@@ -14,7 +15,16 @@ class MlpCache(NamedTuple):
     a: Array
 
 
-def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
+def mlp_supports(x, w1, b1, w2, b2, *, activation="gelu", grad=True) -> str | None:
+    """GELU in the tanh form, which products take along, and biases. The reference calls kernels one by one."""
+    if activation != "gelu":
+        return f"it takes gelu between the products, not {activation}"
+    if b1 is None or b2 is None:
+        return "it takes two biases"
+    return accepts(x, w1, b1, w2, b2)
+
+
+def mlp_forward(x, w1, b1, w2, b2, *, activation="gelu", grad=True):
     """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)
 
     The cache keeps f = x w1 + b1 and a = gelu(f). The backward pass could compute a from f again, which would need half

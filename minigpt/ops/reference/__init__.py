@@ -24,20 +24,23 @@ from minigpt.ops.reference.cosine_loss import cosine_loss_backward, cosine_loss_
 from minigpt.ops.reference.cross_entropy import cross_entropy_backward, cross_entropy_forward
 from minigpt.ops.reference.dropout import dropout_backward, dropout_forward
 from minigpt.ops.reference.embedding import embedding_backward, embedding_forward
+from minigpt.ops.reference.gated_mlp import gated_mlp_backward, gated_mlp_forward
 from minigpt.ops.reference.gelu import gelu_backward, gelu_forward
+from minigpt.ops.reference.gelu_exact import gelu_exact_backward, gelu_exact_forward
 from minigpt.ops.reference.layernorm import layernorm_backward, layernorm_forward
 from minigpt.ops.reference.linear import linear_backward, linear_forward
 from minigpt.ops.reference.lstm import lstm_backward, lstm_forward
+from minigpt.ops.reference.relu import relu_backward, relu_forward
 from minigpt.ops.reference.residual import add
 from minigpt.ops.reference.rmsnorm import rmsnorm_backward, rmsnorm_forward
+from minigpt.ops.reference.silu import silu_backward, silu_forward
 from minigpt.ops.reference.soft_cross_entropy import soft_cross_entropy_backward, soft_cross_entropy_forward
 from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
 
 DEVICE = None  # any: arrays of NumPy and of CuPy
 
-COMPOSITES = ("mlp", "self_attention", "cross_attention", "linear_cross_entropy")
+COMPOSITES = ("mlp", "gated_mlp", "self_attention", "cross_attention", "linear_cross_entropy")
 FUNCTIONS = ("add", "adam_update", "clip_gradients")  # entries that are no pairs: nothing flows back through them
-
 
 
 def accepts(*arrays) -> None:
@@ -50,6 +53,9 @@ __all__ = [  # in the order of the book
     "softmax_forward", "softmax_backward",
     "attention_forward", "attention_backward",
     "gelu_forward", "gelu_backward",
+    "gelu_exact_forward", "gelu_exact_backward",
+    "relu_forward", "relu_backward",
+    "silu_forward", "silu_backward",
     "layernorm_forward", "layernorm_backward",
     "dropout_forward", "dropout_backward",
     "cross_entropy_forward", "cross_entropy_backward",
@@ -58,6 +64,7 @@ __all__ = [  # in the order of the book
     "soft_cross_entropy_forward", "soft_cross_entropy_backward",
     "cosine_loss_forward", "cosine_loss_backward",
     "mlp_forward", "mlp_backward",
+    "gated_mlp_forward", "gated_mlp_backward",
     "self_attention_forward", "self_attention_backward",
     "cross_attention_forward", "cross_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",

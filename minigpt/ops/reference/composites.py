@@ -8,26 +8,30 @@ from minigpt.ops.table import table as ops
 
 class MlpCache(NamedTuple):
     fc: Any
-    gelu: Any
+    act: Any
     proj: Any
+    activation: str
 
 
-def mlp_forward(x, w1, b1, w2, b2, *, grad=True):
+def mlp_forward(x, w1, b1, w2, b2, *, activation="gelu", grad=True):
     """x (*,C), w1 (C,F), b1 (F,), w2 (F,C), b2 (C,) -> out (*,C)
 
-    out = gelu(x w1 + b1) w2 + b2, position by position (Vaswani et al. 2017, equation 2, with GELU).
+    out = act(x w1 + b1) w2 + b2, position by position (Vaswani et al. 2017, equation 2, with GELU).
+    activation: the name of the operation act: gelu, gelu_exact, relu or silu. b1, b2: each may be None.
     grad=False: no cache is kept.
     """
+    act_forward = getattr(ops, f"{activation}_forward")
     f, fc = ops.linear_forward(x, w1, b1)
-    a, gelu = ops.gelu_forward(f)
+    a, act = act_forward(f)
     out, proj = ops.linear_forward(a, w2, b2)
-    return out, MlpCache(fc, gelu, proj) if grad else None
+    return out, MlpCache(fc, act, proj, activation) if grad else None
 
 
 def mlp_backward(dout, cache: MlpCache):
-    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)"""
+    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,), and None for a bias that was not there"""
+    act_backward = getattr(ops, f"{cache.activation}_backward")
     da, dw2, db2 = ops.linear_backward(dout, cache.proj)
-    df = ops.gelu_backward(da, cache.gelu)
+    df = act_backward(da, cache.act)
     dx, dw1, db1 = ops.linear_backward(df, cache.fc)
     return dx, dw1, db1, dw2, db2
 
