@@ -50,6 +50,27 @@ def test_numeric_gradient_and_its_argument_is_put_back():
     assert x.tobytes() == X.tobytes()
 
 
+def test_what_a_numeric_gradient_moved_is_put_back_where_the_function_raises():
+    """Diagnoses try a forward pass with inputs that it may refuse, and go on with the same arrays."""
+    x = X.copy()
+    for calls in (1, 2):
+        left = iter(range(calls))
+        with pytest.raises(StopIteration):
+            gradcheck.numeric(lambda x, left=left: x * next(left), x)
+        assert np.array_equal(x, X)
+
+
+def test_a_sigmoid_is_not_told_that_it_depends_on_the_row():
+    """SiLU has a sigmoid in its cache; its slope alone is wrong, but not for want of a sum over a row."""
+
+    def silu(x):
+        s = 1 / (1 + np.exp(-x))
+        return x * s, {"s": s}
+
+    [result] = gradcheck.check(silu, lambda dout, cache: dout * cache["s"] * (1 - cache["s"]), (X,))
+    assert "product rule" in result.diagnosis
+
+
 def test_numeric_gradient_of_a_function_that_returns_its_argument():
     np.testing.assert_allclose(gradcheck.numeric(lambda x: x, X.copy(), X), X, rtol=1e-9)
 

@@ -29,18 +29,20 @@ def numeric(f: Callable, x: Array, dout=1.0) -> Array:
     """The gradient of sum(f(x) * dout) with respect to x, entry by entry: (f(x + eps) - f(x - eps)) / (2 eps).
 
     f takes x (any shape) and returns an array of the shape of dout, or a number. x is float64; its entries are moved
-    in place, and restored. Raises InputError for another x.
+    in place, and restored, also where f raises. Raises InputError for another x.
     """
     check_callable("f", f)
     check_float64("x", x)
     gradient = array_module(x).zeros_like(x)
     for i in np.ndindex(x.shape):
         before = x[i].copy()
-        x[i] = before + EPS
-        up = f(x) * 1.0  # a copy, in case f returns x itself
-        x[i] = before - EPS
-        difference = up - f(x)
-        x[i] = before
+        try:
+            x[i] = before + EPS
+            up = f(x) * 1.0  # a copy, in case f returns x itself
+            x[i] = before - EPS
+            difference = up - f(x)
+        finally:
+            x[i] = before
         gradient[i] = (difference * dout).sum() / (2 * EPS)
     return gradient
 
