@@ -279,6 +279,12 @@ def test_what_is_not_built_is_refused(name, values, words):
         kind.Config.from_dict(written | values)
 
 
+def test_a_t5_of_today_says_no_positions_and_has_512():
+    values = small(T5).config.to_dict()
+    del values["n_positions"]
+    assert T5.Config.from_dict(values).n_positions == 512
+
+
 def test_a_bias_of_the_head_is_refused(tmp_path):
     model = small(BART)
     published = model.to_published({name: p.data for name, p in model.named_parameters()})

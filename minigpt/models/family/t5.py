@@ -75,7 +75,11 @@ class T5Config(Config):
 
     @classmethod
     def from_dict(cls, values: dict) -> "T5Config":
-        """From a config.json. Raises InputError as every model's does, and for a decoder of another depth."""
+        """From a config.json. Raises InputError as every model's does, and for a decoder of another depth.
+
+        Only the oldest files say n_positions: it is 512 where it is missing, as it was in transformers.
+        """
+        values = {"n_positions": cls.n_positions} | values
         rate = values.get(KEYS["resid_pdrop"])
         if rate is not None:
             values = {"embd_pdrop": rate, "attn_pdrop": rate} | values
