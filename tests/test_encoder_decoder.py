@@ -14,6 +14,7 @@ from helpers import check_along, check_every_entry, error, learn_by_heart, same,
 from minigpt import models, open_model, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.files import checkpoint
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
 from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models import costs
@@ -28,6 +29,7 @@ from minigpt.models.language_model import LanguageModel
 KINDS = {"mass": MASS, "bart": BART, "t5": T5}
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2, "decoder_start_token_id": 3}
 OWN_SIZES = {T5: {"d_kv": 2, "d_ff": 5, "n_buckets": 6, "max_distance": 7}}
+V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "scale_decoder_outputs": False}
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
@@ -59,6 +61,14 @@ def test_every_gradient(kind, dropout, checkpoint_blocks):
     model = small(kind, dropout=dropout)
     model.checkpoint_blocks = checkpoint_blocks
     check_along(model, key=ops.Key.of(1, 2) if dropout else None, **inputs())
+
+
+@pytest.mark.parametrize("values", [V1_1, V1_1 | {"tie_word_embeddings": True}, {"tie_word_embeddings": False}],
+                         ids=["1.1", "1.1, tied", "1.0, not tied"])  # fmt: skip
+def test_every_gradient_of_a_t5_of_version_1_1(values):
+    model = small(T5, dropout=0.2, **values)
+    assert ("lm_head.weight" in dict(model.named_parameters())) == (not model.config.tie_word_embeddings)
+    check_along(model, key=ops.Key.of(1, 2), **inputs())
 
 
 @pytest.mark.slow
@@ -263,8 +273,11 @@ def test_saved_and_opened_again(kind, tmp_path):
         ("bart", {"scale_embedding": True}, "only models with False are built here"),
         ("bart", {"is_encoder_decoder": False}, "only models with True are built here"),
         ("bart", {"decoder_start_token_id": -1}, "decoder_start_token_id -1: give the id of a token"),
-        ("t5", {"feed_forward_proj": "gated-gelu"}, "feed_forward_proj 'gated-gelu': only models with 'relu'"),
-        ("t5", {"tie_word_embeddings": False}, "tie_word_embeddings False: only models with True are built here"),
+        ("t5", {"feed_forward_proj": "gated-silu"}, "'gated-silu': built here are 'relu' of T5 1.0 and "),
+        ("t5", {"feed_forward_proj": None}, "feed_forward_proj is None: built here are 'relu'"),
+        ("t5", {"dense_act_fn": "gelu_new"}, "feed_forward_proj 'relu' and dense_act_fn 'gelu_new', which do "),
+        ("t5", {"is_gated_act": True}, "feed_forward_proj 'relu' and is_gated_act True, which do not belong together"),
+        ("t5", {"tie_word_embeddings": 0}, "tie_word_embeddings 0: give true or false"),
         ("t5", {"num_decoder_layers": 3}, "num_decoder_layers is 3, and the encoder has 2: only an encoder and a deco"),
         ("t5", {"d_kv": 0}, "d_kv is 0: give a whole number"),
         ("t5", {"relative_attention_num_buckets": 7}, "n_buckets is 7 and max_distance 7: give an even number of 4"),
@@ -279,10 +292,43 @@ def test_what_is_not_built_is_refused(name, values, words):
         kind.Config.from_dict(written | values)
 
 
-def test_a_t5_of_today_says_no_positions_and_has_512():
-    values = small(T5).config.to_dict()
-    del values["n_positions"]
-    assert T5.Config.from_dict(values).n_positions == 512
+@pytest.mark.parametrize("values", [V1_1, V1_1 | {"tie_word_embeddings": True}], ids=["own head", "tied"])
+def test_a_t5_of_version_1_1_comes_back(values, tmp_path):
+    model = small(T5, np.float32, **values)
+    model.save(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert {key: written[key] for key in values} == values
+    again = open_model(tmp_path)
+    assert again.config == model.config
+    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+
+
+def rewritten(folder, **values):
+    """The config.json in a folder, as another program wrote it: with other values, and without those that are None."""
+    weights = folder / "model.safetensors"
+    tensors, _ = checkpoint.load_tensors(weights)
+    checkpoint.save_tensors(weights, tensors, {})
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | values
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}), encoding="utf-8")
+
+
+def test_a_t5_of_today_says_no_positions_and_has_512(tmp_path):
+    small(T5, np.float32).save(tmp_path)
+    rewritten(tmp_path, n_positions=None)
+    assert open_model(tmp_path).config.n_positions == 512
+
+
+def test_a_stored_head_decides_whatever_a_newer_file_says(tmp_path):
+    """transformers 5 writes of T5 1.1 that its head is tied, and stores a head that is not."""
+    model = small(T5, np.float32, **V1_1)
+    model.save(tmp_path)
+    rewritten(tmp_path, tie_word_embeddings=True)
+    assert not open_model(tmp_path).config.tie_word_embeddings
+    rewritten(tmp_path, tie_word_embeddings=False, scale_decoder_outputs=None)
+    assert open_model(tmp_path).config == model.config, "as the first files of T5 1.1 say it"
+    rewritten(tmp_path, model_type="mt5", tie_word_embeddings=True, feed_forward_proj=None)
+    assert open_model(tmp_path).config == model.config, "mT5 need not say what it is"
 
 
 def test_a_bias_of_the_head_is_refused(tmp_path):
@@ -408,6 +454,12 @@ def kept(kind, config, checkpoint_blocks: bool) -> int:
     _, cache = model.loss(ids, ids, source=ids)
     own = {id(p.data) for p in model.parameters()}
     return sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+
+
+@pytest.mark.parametrize("values", [{}, V1_1], ids=["1.0", "1.1"])
+def test_the_costs_of_t5(values):
+    config = T5.Config(**SIZES | OWN_SIZES[T5] | {"n_layer": 3} | values)
+    assert costs.activations(T5, config, 2, 7) == kept(T5, config, checkpoint_blocks=False)
 
 
 @every_kind

@@ -18,11 +18,13 @@ class Config:
     Raises InputError for a size that is no whole number of 1 or more, for a width that the heads cannot share, for
     rates and other numbers outside their range, and for the type of another model.
 
-    aliases: {key: the other names that it has in files}. only: {key: the only value that is built here}.
+    aliases: {key: the other names that it has in files}. only: {key: the only value that is built here}. other_types:
+    what files call a model of the same kind, which is opened as this one.
     """
 
     aliases: ClassVar[dict[str, tuple[str, ...]]] = config_file.ALIASES
     only: ClassVar[dict[str, Any]] = config_file.ONLY
+    other_types: ClassVar[tuple[str, ...]] = ()
 
     model_type: str
     vocab_size: int
@@ -45,6 +47,9 @@ class Config:
         for name in ("bos_token_id", "eos_token_id"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), "a token id, or None", least=-LARGEST)
+        for name in self.flags():
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is {shown(getattr(self, name))}: give True or False")
         own_type = type(self).model_type
         if self.model_type != own_type:
             raise InputError(f"model_type is {self.model_type!r}: a {type(self).__name__} is of type {own_type!r}")
@@ -73,6 +78,16 @@ class Config:
         object.__setattr__(self, name, int(value))  # also of a NumPy number, which no config.json can hold
 
     @classmethod
+    def flags(cls) -> set[str]:
+        """The names of the values that are True or False."""
+        return {field.name for field in fields(cls) if field.type is bool}
+
+    @classmethod
+    def types(cls) -> tuple[str, ...]:
+        """What the model_type of a file may be."""
+        return (cls.model_type, *cls.other_types)
+
+    @classmethod
     def check_names(cls, names) -> None:
         """Raises InputError for a name that is none of a configuration value, with those that there are."""
         check_known(names, [field.name for field in fields(cls)], f"{cls.__name__} has no")
@@ -90,7 +105,9 @@ class Config:
         if missing:
             raise InputError(f"config.json has no {', '.join(missing)}: is it one of {cls.__name__}?")
         config_file.check_variant(values, cls.only)
-        known = config_file.known_values(values, {field.name for field in fields(cls)})
+        if values.get("model_type") in cls.other_types:
+            values["model_type"] = cls.model_type
+        known = config_file.known_values(values, {field.name for field in fields(cls)}, cls.flags())
         return cls(**known)
 
     def to_dict(self) -> dict:

@@ -54,16 +54,22 @@ def check_variant(values: dict, only: dict[str, Any]) -> None:
         raise InputError(f"config.json has n_inner {inner!r}: only 4 times the width, {4 * width}, is built here")
 
 
-def known_values(values: dict, names: set[str]) -> dict:
-    """The values whose keys are among these names. Raises InputError for true, false, and numbers that are none."""
+def known_values(values: dict, names: set[str], flags: set[str]) -> dict:
+    """The values whose keys are among these names; of the flags, true or false.
+
+    Raises InputError for a flag that is neither, for another value that is one of the two, and for numbers that are
+    none.
+    """
     known = {}
     for key, value in values.items():
         is_token = key.endswith("_token_id")
         several_tokens = is_token and isinstance(value, list)
         if key not in names or several_tokens:
             continue
+        if key in flags and not isinstance(value, bool):
+            raise InputError(f"config.json has {key} {value!r}: give true or false")
         not_finite = isinstance(value, float) and not math.isfinite(value)
-        if isinstance(value, bool) or not_finite:
+        if not_finite or isinstance(value, bool) and key not in flags:
             raise InputError(f"config.json has {key} {value!r}: give a number")
         if is_token and value is not None and (type(value) is not int or value < 0):
             raise InputError(f"config.json has {key} {value!r}: give the id of a token, or null")

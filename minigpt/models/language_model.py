@@ -21,12 +21,14 @@ from minigpt.ops.random_keys import Key
 class LanguageModel(SavedModel):
     """A model of the next token. A subclass has `config`, `embeddings`, `h`, `hidden` and `hidden_backward`.
 
-    embeddings: the first one of tokens. h: the blocks, a list of modules. checkpoint_blocks: keep only the input of
+    embeddings: the first one of tokens. h: the blocks, a list of modules. lm_head: a table of its own for the output,
+    which few models have; None: it is that of the tokens. checkpoint_blocks: keep only the input of
     each block, and run it once more in the backward pass (Chen et al. 2016): the same bits, less memory, more time.
     """
 
     embeddings: tuple[Embedding, ...]
     h: list[Module]
+    lm_head: Embedding | None = None
     checkpoint_blocks = False
     can_checkpoint_blocks = True
     can_generate = True
@@ -62,8 +64,9 @@ class LanguageModel(SavedModel):
 
     @property
     def head(self) -> Parameter:
-        """The output matrix (V,C): the token embedding itself (GPT-1 equation 2)."""
-        return self.embeddings[0].weight
+        """The output matrix (V,C): the token embedding itself (GPT-1 equation 2), or a head of its own."""
+        table = self.embeddings[0] if self.lm_head is None else self.lm_head
+        return table.weight
 
     def hidden(
         self,

@@ -105,7 +105,7 @@ def card_in(folder: str | Path) -> Card:
         if one.model.is_in(folder):
             return one
     model_type = checkpoint.load_config(folder)["model_type"]
-    known = ", ".join(f"{one.model.Config.model_type} ({one.name})" for one in CARDS)
+    known = ", ".join(f"{kind} ({one.name})" for one in CARDS for kind in one.model.Config.types())
     raise InputError(f"{folder} holds a model of type {model_type!r}: the types that can be opened are {known}")
 
 

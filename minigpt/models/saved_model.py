@@ -95,7 +95,7 @@ class SavedModel(Module):
         Raises InputError for another type of model, for a configuration that cannot be, and as `check_size` does.
         """
         values = cls.read_config(folder)
-        if values["model_type"] != cls.Config.model_type:
+        if values["model_type"] not in cls.Config.types():
             expected = f"expected {cls.Config.model_type!r}"
             raise InputError(f"{folder} holds a model of type {values['model_type']!r}; {expected}")
         config = cls.Config.from_dict(values)
@@ -137,7 +137,7 @@ class SavedModel(Module):
             return True
         if not (folder / checkpoint.CONFIG).is_file():
             return False
-        return checkpoint.load_config(folder)["model_type"] == cls.Config.model_type
+        return checkpoint.load_config(folder)["model_type"] in cls.Config.types()
 
     @classmethod
     def read_config(cls, folder: Path) -> dict:

@@ -163,5 +163,6 @@ def check_others(tensors: dict[str, np.ndarray], names: Names, folder: Path) -> 
 
 
 def is_turned(name: str, tensor: np.ndarray) -> bool:
-    """Is this parameter a matrix of a linear layer, which is (out,in) in files? Tables are not."""
-    return tensor.ndim == 2 and not name.endswith("s_embed.weight")
+    """Is this parameter a matrix of a linear layer, which is (out,in) in files? Tables are not, nor a head of its own.
+    """
+    return tensor.ndim == 2 and not name.endswith(("s_embed.weight", "lm_head.weight"))

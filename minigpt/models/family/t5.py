@@ -2,22 +2,26 @@
 
 What differs from BART: each block normalises before, and by the root mean square only; there are no biases, and no
 positions, but a table of distances that all blocks of a side share; scores have no scale; the feed-forward network has
-ReLU (section 2.1). The decoder writes only what the source has lost (section 3.1.4).
+ReLU (section 2.1). The decoder writes only what the source has lost (section 3.1.4). Version 1.1, mT5 and Flan-T5 have
+a gate in the feed-forward network, and a head of their own.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from minigpt.data.objectives import Objective, lost_spans
 from minigpt.device.arrays import Array
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
+from minigpt.files import checkpoint
 from minigpt.models.card import Card
 from minigpt.models.config import Config
 from minigpt.models.family import published, translation
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack
 from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
+from minigpt.nn import Embedding
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
@@ -30,6 +34,10 @@ KEYS = {  # key here -> that of a Hugging Face config.json of T5
     "resid_pdrop": "dropout_rate",
     "initializer_range": "initializer_factor",
 }
+WHO = {"relu": "T5 1.0", "gated-gelu": "T5 1.1, mT5 and Flan-T5"}  # feed_forward_proj -> which published models have it
+WITHIN = {"relu": "relu", "gated-gelu": "gelu_new"}  # the function that it means, as newer files say once more
+OWN_HEAD = "lm_head.weight"
+OF_MT5 = {"feed_forward_proj": "gated-gelu", "scale_decoder_outputs": False}  # what a file of mT5 need not say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +46,16 @@ class T5Config(Config):
 
     n_layer: of each side. d_kv: the size of a head. d_ff: the inner width of the feed-forward network. n_positions: how
     many tokens are read at once, although nothing in the model depends on it. initializer_range: a factor of the
-    initial weights, whose standard deviation follows from the sizes.
+    initial weights, whose standard deviation follows from the sizes. feed_forward_proj: "relu", or "gated-gelu" of
+    version 1.1. tie_word_embeddings: is the head the table of tokens? scale_decoder_outputs: is the head's input
+    divided by sqrt(C)? Both are so in version 1.0, and neither in 1.1.
     """
 
     aliases: ClassVar[dict[str, tuple[str, ...]]] = {key: (name,) for key, name in KEYS.items()}
     only: ClassVar[dict[str, Any]] = {
-        "is_encoder_decoder": True, "feed_forward_proj": "relu", "tie_word_embeddings": True,
-        "scale_decoder_outputs": True,
+        "is_encoder_decoder": True,
     }  # fmt: skip
+    other_types: ClassVar[tuple[str, ...]] = ("mt5",)
 
     model_type: str = "t5"
     vocab_size: int = 32128
@@ -62,6 +72,9 @@ class T5Config(Config):
     resid_pdrop: float = 0.1
     layer_norm_epsilon: float = 1e-6
     initializer_range: float = 1.0
+    feed_forward_proj: str = "relu"
+    tie_word_embeddings: bool = True
+    scale_decoder_outputs: bool = True
     pad_token_id: int | None = None
     decoder_start_token_id: int | None = None
 
@@ -72,6 +85,14 @@ class T5Config(Config):
         if self.n_buckets < 4 or self.n_buckets % 2 or self.max_distance <= self.n_buckets:
             given = f"n_buckets is {self.n_buckets} and max_distance {self.max_distance}"
             raise InputError(f"{given}: give an even number of 4 or more, and a distance above it")
+        if self.feed_forward_proj not in WHO:
+            built = " and ".join(f"{name!r} of {models}" for name, models in WHO.items())
+            raise InputError(f"feed_forward_proj is {shown(self.feed_forward_proj)}: built here are {built}")
+
+    @property
+    def is_gated(self) -> bool:
+        """Has the feed-forward network a gate?"""
+        return self.feed_forward_proj.startswith("gated-")
 
     @classmethod
     def from_dict(cls, values: dict) -> "T5Config":
@@ -83,32 +104,47 @@ class T5Config(Config):
         rate = values.get(KEYS["resid_pdrop"])
         if rate is not None:
             values = {"embd_pdrop": rate, "attn_pdrop": rate} | values
+        if values.get("tie_word_embeddings") is False:  # so T5 1.1 says that the input of its head is not divided
+            values = {"scale_decoder_outputs": False} | values
         if "pad_token_id" in values:  # with which T5 starts what it writes
             values = {"decoder_start_token_id": values["pad_token_id"]} | values
         config = super().from_dict(values)
         n_decoder = values.get("num_decoder_layers")
         if n_decoder not in (None, config.n_layer):
             what = f"num_decoder_layers is {n_decoder}, and the encoder has {config.n_layer}"
-            raise InputError(f"{what}: only an encoder and a decoder of one size are built here")
+            raise InputError(f"{what}: only an encoder and a decoder of one size are built here, not those of ByT5")
+        same = {"is_gated_act": config.is_gated, "dense_act_fn": WITHIN[config.feed_forward_proj]}
+        for key, value in same.items():
+            if values.get(key, value) != value:
+                given = f"feed_forward_proj {config.feed_forward_proj!r} and {key} {values[key]!r}"
+                raise InputError(f"config.json has {given}, which do not belong together: remove the wrong one")
         return config
 
     def to_dict(self) -> dict:
         """For a config.json, under Hugging Face's keys."""
         values = super().to_dict()
         values |= {name: values.pop(key) for key, name in KEYS.items()}
-        values |= {"num_decoder_layers": self.n_layer, "feed_forward_proj": "relu", "is_encoder_decoder": True}
+        values |= {"num_decoder_layers": self.n_layer, "is_encoder_decoder": True}
         values["architectures"] = ["T5ForConditionalGeneration"]
         return values
 
 
 class T5(EncoderDecoder):
-    """The encoder and the decoder of T5, version 1.0. seed: as for GPT1.
+    """The encoder and the decoder of T5, versions 1.0 and 1.1. seed: as for GPT1.
 
-    The head is the embedding, whose input is divided by sqrt(C): so the embedding itself can begin as N(0, 1).
+    Of version 1.0 the head is the embedding, whose input is divided by sqrt(C): so the embedding itself can begin as
+    N(0, 1). Version 1.1 has a head of its own, which begins as N(0, 1 / C).
     """
 
     Config = T5Config
     dropout_sites = 6
+
+    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+        super().__init__(config, seed, dtype)
+        if not config.tie_word_embeddings:
+            rng = None if seed is None else np.random.default_rng([seed, 1])
+            std = config.initializer_range * config.n_embd**-0.5
+            self.lm_head = Embedding(config.vocab_size, config.n_embd, rng, std, dtype)
 
     def build_encoder(self, rng: np.random.Generator | None, dtype) -> Stack:
         """Its distances are on both sides."""
@@ -116,7 +152,8 @@ class T5(EncoderDecoder):
 
     def build_decoder(self, rng: np.random.Generator | None, dtype) -> Stack:
         """Its output fits the head."""
-        return T5Stack(self.config, DecoderBlock, rng, dtype, both_sides=False, scale=self.config.n_embd**-0.5)
+        scale = self.config.n_embd**-0.5 if self.config.scale_decoder_outputs else 1.0
+        return T5Stack(self.config, DecoderBlock, rng, dtype, both_sides=False, scale=scale)
 
     def place(self, ids: Array, past=None, positions: Array | None = None) -> tuple[Array, Array]:
         """As `LanguageModel.place`. Raises InputError for positions too: T5 has none."""
@@ -126,22 +163,43 @@ class T5(EncoderDecoder):
 
     @classmethod
     def least_size(cls, config: T5Config) -> int:
-        """The numbers in its matrices: the tables, and in a layer of both sides 12 C NH D of attention and 4 C F."""
+        """The numbers in its matrices: the tables, and in a layer of both sides 12 C NH D of attention and 4 C F.
+
+        With a gate it is 6 C F.
+        """
         c = config.n_embd
         tables = config.vocab_size * c + 2 * config.n_buckets * config.n_head
-        layer = 12 * config.n_head * config.d_kv + 4 * config.d_ff
+        layer = 12 * config.n_head * config.d_kv + (6 if config.is_gated else 4) * config.d_ff
         return tables + config.n_layer * layer * c
 
     def published_names(self) -> published.Names:
         """Those of T5ForConditionalGeneration; it has no biases."""
         pairs = [("tokens_embed", ["shared"])]
-        for side, layer in (("encoder", ENCODER_LAYER), ("decoder", DECODER_LAYER)):
+        of_mlp = ["wi_0", "wi_1"] if self.config.is_gated else ["wi"]
+        for side, layer, place in (("encoder", ENCODER_LAYER, 1), ("decoder", DECODER_LAYER, 2)):
+            layer = layer | {"mlp.wi": [f"{place}.DenseReluDense.{name}" for name in of_mlp]}
             distances = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias"
             pairs.append((f"{side}.distances_embed", [distances]))
             pairs.append((f"{side}.ln_f", [f"{side}.final_layer_norm"]))
             for i in range(self.config.n_layer):
                 pairs += published.of_block(f"{side}.h.{i}", f"{side}.block.{i}.layer", layer)
+        if self.lm_head is not None:
+            pairs.append(("lm_head", ["lm_head"]))
         return published.of_modules(pairs, without_bias=tuple(module for module, _ in pairs))
+
+    @classmethod
+    def read_config(cls, folder: Path) -> dict:
+        """As of every model; the weights say whether the head is the table of tokens.
+
+        Newer versions of transformers write of every T5 that it is, and keep a head that is not.
+        """
+        values = super().read_config(folder)
+        if values["model_type"] == "mt5":
+            values = OF_MT5 | values
+        unscaled = values.get("scale_decoder_outputs") is False
+        if unscaled and OWN_HEAD in (checkpoint.shapes(folder) or {}):
+            values = values | {"tie_word_embeddings": False}
+        return values
 
 
 ATTENTION = {  # modules of a block here -> in a layer of Hugging Face's T5
@@ -150,7 +208,6 @@ ATTENTION = {  # modules of a block here -> in a layer of Hugging Face's T5
     "ln_1": "0.layer_norm",
 }
 ENCODER_LAYER = ATTENTION | {
-    "mlp.wi": "1.DenseReluDense.wi",
     "mlp.wo": "1.DenseReluDense.wo",
     "ln_2": "1.layer_norm",
 }
@@ -159,7 +216,6 @@ DECODER_LAYER = ATTENTION | {
     "crossattention.c_attn": ["1.EncDecAttention.k", "1.EncDecAttention.v"],
     "crossattention.c_proj": "1.EncDecAttention.o",
     "ln_cross_attn": "1.layer_norm",
-    "mlp.wi": "2.DenseReluDense.wi",
     "mlp.wo": "2.DenseReluDense.wo",
     "ln_2": "2.layer_norm",
 }

@@ -1,9 +1,11 @@
 """The blocks of T5 (Raffel et al. 2020, section 2.1): normalised before, by the root mean square, without biases."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array
+from minigpt.device.arrays import Array, array_module
 from minigpt.models.config import Config
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.encoder_decoder import Gradients, Stack
@@ -13,13 +15,23 @@ from minigpt.nn import Cache, Linear, Module
 from minigpt.ops.random_keys import Key, fold
 
 
+class GateCache(NamedTuple):
+    gate: Array
+    up: Array
+
+
 class FeedForward(Module):
-    """out = max(x wi, 0) wo, with dropout inside and behind: Vaswani et al. (2017), equation 2, without biases."""
+    """out = max(x wi, 0) wo, with dropout inside and behind: Vaswani et al. (2017), equation 2, without biases.
+
+    With a gate, as in version 1.1: out = (gelu(x w_0) * (x w_1)) wo, where wi (C,2F) is w_0 and w_1 side by side
+    (Shazeer 2020, equation 6).
+    """
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
         c, f = config.n_embd, config.d_ff
         factor = config.initializer_range
-        self.wi = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
+        columns = 2 * f if config.is_gated else f
+        self.wi = Linear(c, columns, rng, factor * c**-0.5, dtype, bias=False)
         self.wo = Linear(f, c, rng, factor * f**-0.5, dtype, bias=False)
         self.config = config
 
@@ -28,8 +40,7 @@ class FeedForward(Module):
         rate = self.config.resid_pdrop
         cache = Cache(self, grad)
         f = cache.keep("wi", self.wi.forward(x))
-        is_open = f > 0
-        a = cache.keep("relu", (f * is_open, is_open))
+        a = self._gated(f, cache) if self.config.is_gated else cache.keep("relu", _relu(f))
         a = cache.keep("inside", ops.dropout_forward(a, rate=rate, key=fold(key, 5)))
         out = cache.keep("wo", self.wo.forward(a))
         return cache.keep("dropout", ops.dropout_forward(out, rate=rate, key=fold(key, 2))), cache
@@ -40,9 +51,32 @@ class FeedForward(Module):
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
         da = self.wo.backward(dout, cache.pop("wo"))
         da = ops.dropout_backward(da, cache.pop("inside"))
-        # a = f where f > 0, else 0
-        df = da * cache.pop("relu")
+        if self.config.is_gated:
+            df = self._gated_backward(da, cache)
+        else:
+            df = da * cache.pop("relu")  # a = f where f > 0, else 0
         return self.wi.backward(df, cache.pop("wi"))
+
+    def _gated(self, f: Array, cache: Cache) -> Array:
+        """f (B,T,2F) -> a (B,T,F)"""
+        first, up = array_module(f).split(f, 2, axis=-1)
+        gate = cache.keep("gelu", ops.gelu_forward(first))
+        return cache.keep("gate", (gate * up, GateCache(gate, up)))
+
+    def _gated_backward(self, da: Array, cache: Cache) -> Array:
+        """da (B,T,F) -> df (B,T,2F)"""
+        # a = gate * up
+        gate, up = cache.pop("gate")
+        dup = da * gate
+        dfirst = ops.gelu_backward(da * up, cache.pop("gelu"))
+        # first, up = f
+        return array_module(da).concatenate([dfirst, dup], axis=-1)
+
+
+def _relu(f: Array) -> tuple[Array, Array]:
+    """f (*) -> max(f, 0), and where f is above 0"""
+    is_open = f > 0
+    return f * is_open, is_open
 
 
 class T5CrossAttention(CrossAttention):

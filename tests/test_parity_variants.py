@@ -1,0 +1,148 @@
+"""Variants of GPT, T5 and DeBERTa as transformers writes them: the same logits and gradients, and back again.
+
+    pytest -m parity tests/test_parity_variants.py       (needs the extra "parity")
+
+Every model has transformers' own defaults but for the values that a case names, and small odd sizes.
+"""
+
+import functools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import error
+
+from minigpt import open_model, ops
+
+pytestmark = pytest.mark.parity
+
+BOUND = 1e-9
+T5 = {"vocab_size": 61, "d_model": 15, "d_kv": 4, "d_ff": 17, "num_layers": 2, "num_heads": 3,
+      "relative_attention_num_buckets": 6, "relative_attention_max_distance": 7,
+      "decoder_start_token_id": 0}  # fmt: skip
+V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+OWN_HEAD = {"own_head": True}
+
+T5_OF = "T5ForConditionalGeneration"
+
+CASES = {  # name: (class in transformers, values of its configuration, what is done to the model)
+    "T5 1.0": (T5_OF, T5, {}),
+    "T5 1.1": (T5_OF, T5 | V1_1, OWN_HEAD),
+    "T5 1.1 whose head is the table": (T5_OF, T5 | V1_1, {}),
+    "T5 1.0 with a gate": (T5_OF, T5 | {"feed_forward_proj": "gated-gelu"}, {}),
+    "mT5": ("MT5ForConditionalGeneration", T5, OWN_HEAD),
+}
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def transformers():
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    return transformers
+
+
+@pytest.fixture(autouse=True)
+def everything_in_float64(monkeypatch, torch, transformers):
+    """transformers computes some parts in float32, whatever the model is."""
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+
+
+def in_float64(torch, theirs):
+    """Their model in float64, its root mean squares too."""
+
+    def normalised(module, x):
+        return module.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
+
+    for module in theirs.modules():
+        if type(module).__name__ in ("T5LayerNorm", "MT5LayerNorm"):
+            module.forward = functools.partial(normalised, module)
+    return theirs.eval().double()
+
+
+def made(torch, transformers, kind, values, own_head=False):
+    """Their model with random weights far from the initial point."""
+    torch.manual_seed(0)
+    architecture = getattr(transformers, kind)
+    theirs = architecture(architecture.config_class(**values))
+    if own_head:
+        table = theirs.get_input_embeddings().weight
+        theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(table))
+    theirs = in_float64(torch, theirs)
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return theirs
+
+
+def a_batch(vocab_size, length=7):
+    """Ids of the whole vocabulary, a mask that hides the end of some rows, and targets, some of which are ignored."""
+    rng = np.random.default_rng(0)
+    ids, targets = rng.integers(vocab_size, size=(2, 4, length))
+    mask = np.ones(ids.shape, bool)
+    mask[1, -2:] = mask[3, -3:] = False
+    targets[rng.random(targets.shape) < 0.3] = ops.IGNORED
+    targets[0, 0] = 5
+    return ids, targets, mask
+
+
+def asked(torch, theirs, ids, targets, mask) -> dict:
+    """What their model is called with."""
+    given = {"input_ids": ids, "attention_mask": mask.astype(int), "labels": targets}
+    if theirs.config.is_encoder_decoder:
+        given["decoder_input_ids"] = ids[:, ::-1].copy()
+    elif theirs.config.model_type in ("gpt2", "openai-gpt"):
+        del given["attention_mask"], given["labels"]
+    return {name: torch.from_numpy(value) for name, value in given.items()}
+
+
+def told(theirs, ids, mask) -> dict:
+    """What ours is called with."""
+    if theirs.config.is_encoder_decoder:
+        return {"ids": ids[:, ::-1], "source": ids, "source_mask": mask}
+    if theirs.config.model_type in ("gpt2", "openai-gpt"):
+        return {"ids": ids}
+    return {"ids": ids, "mask": mask}
+
+
+def places(theirs, mask):
+    """Which logits are compared: of an encoder those of no padding."""
+    return mask if "mask" in told(theirs, mask, mask) else np.ones_like(mask)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_opened_with_the_same_logits_and_gradients_and_back(name, torch, transformers, tmp_path):
+    kind, values, changes = CASES[name]
+    theirs = made(torch, transformers, kind, values, **changes)
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = open_model(tmp_path / "theirs", dtype=np.float64)
+
+    ids, targets, mask = a_batch(theirs.config.vocab_size)
+    found = theirs(**asked(torch, theirs, ids, targets, mask))
+    where = places(theirs, mask)
+    logits, cache = ours.forward(**told(theirs, ids, mask))
+    assert error(logits[where], found.logits.detach().numpy()[where]) < BOUND
+    dlogits = np.random.default_rng(1).standard_normal(logits.shape) * where[..., None]
+    found.logits.backward(torch.from_numpy(dlogits))
+    ours.backward(dlogits, cache)
+    compare_gradients(theirs, ours)
+
+    ours.save(tmp_path / "ours")
+    written = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
+    architecture = getattr(transformers, *written["architectures"]) if "architectures" in written else type(theirs)
+    back, report = architecture.from_pretrained(tmp_path / "ours", dtype=torch.float64, output_loading_info=True)
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
+    again = in_float64(torch, back)(**asked(torch, theirs, ids, targets, mask))
+    assert error(logits[where], again.logits.detach().numpy()[where]) < BOUND
+
+
+def compare_gradients(theirs, ours):
+    gradients = {name: p.grad.numpy() for name, p in theirs.named_parameters() if p.grad is not None}
+    expected = ours.from_published(gradients, Path("theirs"))
+    for name, parameter in ours.named_parameters():
+        assert error(parameter.grad, expected[name]) < BOUND, name
