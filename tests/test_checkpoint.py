@@ -248,7 +248,7 @@ def test_a_bad_configuration_is_refused(folder, text, message):
         ({"n_head": 4}, "n_embd 6 is not a multiple of n_head 4"),
         ({"n_layer": -1}, "n_layer is -1"),
         ({"n_layer": "two"}, "n_layer is 'two'"),
-        ({"afn": "relu"}, "afn is 'relu'"),
+        ({"afn": "gelu_new"}, "afn is 'gelu_new': built here are gelu, "),
         ({"n_layer": 3}, "n_layer is 3, and the weights were saved with 2: put that back"),
     ],
 )

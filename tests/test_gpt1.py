@@ -403,7 +403,7 @@ def test_every_device_gives_the_same(device):
         ({"resid_pdrop": float("nan")}, "resid_pdrop is nan"),
         ({"layer_norm_epsilon": 0.0}, "layer_norm_epsilon is 0.0: give a number above 0"),
         ({"initializer_range": "wide"}, "initializer_range is 'wide'"),
-        ({"afn": "relu"}, "afn is 'relu'"),
+        ({"afn": "gelu_new"}, "afn is 'gelu_new': built here are gelu, "),
     ],
 )
 def test_a_bad_configuration_is_refused(values, message):

@@ -254,10 +254,16 @@ def test_a_model_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"activation_function": "gelu"}, "activation_function is 'gelu': only 'gelu_new' is built here"),
+        ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu', as in CLIP: built here are "),
+        ({"activation_function": None}, "activation_function is None: built here are gelu_new, "),
+        ({"activation_function": ["gelu"]}, "activation_function is ['gelu']: built here are gelu_new, "),
+        ({"n_inner": 0}, "n_inner is 0: give a whole number from 1 to "),
+        ({"n_inner": 7.5}, "n_inner is 7.5: give a whole number from 1 to "),
         ({"n_embd": 100, "n_head": 12}, "n_embd 100 is not a multiple of n_head 12: choose 96 or 108"),
-        ({"scale_attn_weights": False}, "config.json has scale_attn_weights False: only models with True"),
-        ({"scale_attn_by_inverse_layer_idx": True}, "config.json has scale_attn_by_inverse_layer_idx True"),
+        ({"scale_attn_weights": 0}, "config.json has scale_attn_weights 0: give true or false"),
+        ({"scale_attn_by_inverse_layer_idx": None}, "config.json has scale_attn_by_inverse_layer_idx None: give true"),
+        ({"tie_word_embeddings": "no"}, "config.json has tie_word_embeddings 'no': give true or false"),
+        ({"add_cross_attention": True}, "config.json has add_cross_attention True: only models with False"),
     ],
 )
 def test_a_configuration_of_another_kind_is_refused(values, message, tmp_path):

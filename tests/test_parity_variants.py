@@ -25,12 +25,28 @@ V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 OWN_HEAD = {"own_head": True}
 
 T5_OF = "T5ForConditionalGeneration"
+GPT2_OF, GPT2 = "GPT2LMHeadModel", {"vocab_size": 61, "n_positions": 9, "n_embd": 15, "n_layer": 3, "n_head": 3,
+                                    "bos_token_id": 0, "eos_token_id": 0}  # fmt: skip
+GPT1_OF, GPT1 = "OpenAIGPTLMHeadModel", {"vocab_size": 61, "n_positions": 9, "n_embd": 15, "n_layer": 2, "n_head": 3}
 
 CASES = {  # name: (class in transformers, values of its configuration, what is done to the model)
+    "GPT-2": (GPT2_OF, GPT2, {}),
+    "GPT-2 with the exact GELU": (GPT2_OF, GPT2 | {"activation_function": "gelu"}, {}),
+    "GPT-2 with ReLU and another inner width": (GPT2_OF, GPT2 | {"activation_function": "relu", "n_inner": 17}, {}),
+    "GPT-2 with scores by layer": (GPT2_OF, GPT2 | {"scale_attn_by_inverse_layer_idx": True}, {}),
+    "GPT-2 without a scale": (GPT2_OF, GPT2 | {"scale_attn_weights": False}, {}),
+    "GPT-2 without a scale, by layer": (GPT2_OF, GPT2 | {"scale_attn_weights": False,
+                                                         "scale_attn_by_inverse_layer_idx": True}, {}),
+    "GPT-2, reordered and upcast": (GPT2_OF, GPT2 | {"reorder_and_upcast_attn": True}, {}),
+    "GPT-2 with a head of its own": (GPT2_OF, GPT2 | {"tie_word_embeddings": False}, {}),
+    "GPT-1 with ReLU and a head of its own": (GPT1_OF, GPT1 | {"afn": "relu", "tie_word_embeddings": False}, {}),
+    "GPT-1 with SiLU": (GPT1_OF, GPT1 | {"afn": "silu"}, {}),
     "T5 1.0": (T5_OF, T5, {}),
     "T5 1.1": (T5_OF, T5 | V1_1, OWN_HEAD),
     "T5 1.1 whose head is the table": (T5_OF, T5 | V1_1, {}),
     "T5 1.0 with a gate": (T5_OF, T5 | {"feed_forward_proj": "gated-gelu"}, {}),
+    "UL2": (T5_OF, T5 | {"feed_forward_proj": "gated-silu"}, {}),
+    "T5 with the exact GELU": (T5_OF, T5 | {"feed_forward_proj": "gelu"}, {}),
     "mT5": ("MT5ForConditionalGeneration", T5, OWN_HEAD),
 }
 
@@ -146,3 +162,63 @@ def compare_gradients(theirs, ours):
     expected = ours.from_published(gradients, Path("theirs"))
     for name, parameter in ours.named_parameters():
         assert error(parameter.grad, expected[name]) < BOUND, name
+
+
+# --- nanoGPT ---------------------------------------------------------------------------------------------------------
+
+
+def nanogpt_logits(torch, w, ids, n_layer, n_head):
+    """The function of nanoGPT's model.py, with PyTorch's own layers. w: its state; a bias may be missing."""
+    functional = torch.nn.functional
+
+    def linear(x, name):
+        return functional.linear(x, w[f"{name}.weight"], w.get(f"{name}.bias"))
+
+    def normed(x, name):
+        return functional.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w.get(f"{name}.bias"), 1e-5)
+
+    x = w["transformer.wte.weight"][ids] + w["transformer.wpe.weight"][: ids.shape[1]]
+    b, t, c = x.shape
+    for i in range(n_layer):
+        block = f"transformer.h.{i}"
+        qkv = linear(normed(x, f"{block}.ln_1"), f"{block}.attn.c_attn").split(c, dim=2)
+        q, k, v = (part.view(b, t, n_head, c // n_head).transpose(1, 2) for part in qkv)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        x = x + linear(y, f"{block}.attn.c_proj")
+        m = functional.gelu(linear(normed(x, f"{block}.ln_2"), f"{block}.mlp.c_fc"))
+        x = x + linear(m, f"{block}.mlp.c_proj")
+    return functional.linear(normed(x, "transformer.ln_f"), w["transformer.wte.weight"])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("prefix", ["", "_orig_mod."])
+def test_nanogpt(bias, prefix, torch, tmp_path):
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    sizes = {"n_layer": 2, "n_head": 3, "n_embd": 15, "block_size": 9, "vocab_size": 61}
+    c = sizes["n_embd"]
+    shapes = {"wte": (61, c), "wpe": (9, c), "ln_f": (c,)}
+    parts = {"ln_1": (c,), "attn.c_attn": (3 * c, c), "attn.c_proj": (c, c), "ln_2": (c,), "mlp.c_fc": (4 * c, c),
+             "mlp.c_proj": (c, 4 * c)}  # fmt: skip
+    shapes |= {f"h.{i}.{name}": shape for i in range(2) for name, shape in parts.items()}
+    w = {f"transformer.{name}.weight": torch.randn(shape) * 0.3 for name, shape in shapes.items()}
+    if bias:
+        w |= {f"transformer.{name}.bias": torch.randn(shape[0]) for name, shape in shapes.items() if name[0] in "hl"}
+    saved = {prefix + name: tensor.clone() for name, tensor in w.items()}
+    save_file(saved | {f"{prefix}lm_head.weight": w["transformer.wte.weight"].clone()}, tmp_path / "model.safetensors")
+    values = {"model_type": "gpt2", **sizes, "bias": bias, "dropout": 0.0}
+    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    ours = open_model(tmp_path, dtype=np.float64)
+    w = {name: tensor.double().requires_grad_() for name, tensor in w.items()}
+    ids, _, _ = a_batch(61)
+    expected = nanogpt_logits(torch, w, torch.from_numpy(ids), 2, 3)
+    logits, cache = ours.forward(ids)
+    assert error(logits, expected.detach().numpy()) < BOUND
+    expected.sum().backward()
+    ours.backward(np.ones_like(logits), cache)
+    for name, parameter in ours.named_parameters():
+        if f"transformer.{name}" in w:
+            grad = w[f"transformer.{name}"].grad.numpy()
+            grad = grad.T if name.startswith("h.") else grad
+            assert np.abs(parameter.grad - grad).max() < BOUND * max(1, np.abs(grad).max()), name

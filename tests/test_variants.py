@@ -25,7 +25,7 @@ def libraries():
 
 SIZES = {"vocab_size": 61, "n_positions": 9, "n_embd": 12, "n_layer": 2, "n_head": 3}
 EQUAL = ""  # what is expected of a variant, in place of the reason why it is refused
-OWN_HEAD = "lm_head.weight differs from the token embedding: only tied heads are built here"
+OWN_HEAD = 'lm_head.weight differs from the token embedding: for a head of its own config.json must say "tie_word_emb'
 NAMES = {"n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads"}
 
 
@@ -200,7 +200,13 @@ COMMON = {
     "masks of bytes": (partial(by_tensors, change=partial(masks, dtype="uint8")), {}, "LMHeadModel", EQUAL),
     "masks of truth values": (partial(by_tensors, change=partial(masks, dtype="bool", masked_bias=False)), {},
                               "LMHeadModel", EQUAL),
-    "a head of its own": (plainly, {"tie_word_embeddings": False}, "LMHeadModel", OWN_HEAD),
+    "a head of its own": (plainly, {"tie_word_embeddings": False}, "LMHeadModel", EQUAL),
+    "a head of its own that is said to be tied": (partial(changed_config, tie_word_embeddings=True),
+                                                  {"tie_word_embeddings": False}, "LMHeadModel", OWN_HEAD),
+    "no head of its own": (partial(changed_config, tie_word_embeddings=False), {}, "LMHeadModel",
+                           "tensor lm_head.weight is missing"),
+    "a head of its own, filled up": (partial(by_tensors, change=filled_up), {"tie_word_embeddings": False},
+                                     "LMHeadModel", EQUAL),
     "a head of its own that is the same": (with_head_of_the_embedding, {"tie_word_embeddings": False}, "LMHeadModel",
                                            EQUAL),
     "two heads": (plainly, {"num_labels": 1}, "DoubleHeadsModel", "multiple_choice_head.summary.* does not belong"),
@@ -232,22 +238,28 @@ COMMON = {
 TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate")
 OF_GPT2 = {
     **{f"activation {name}": (plainly, {"activation_function": name}, "LMHeadModel", EQUAL) for name in TANH},
+    **{f"activation {name}": (plainly, {"activation_function": name}, "LMHeadModel", EQUAL)
+       for name in ("gelu", "gelu_python", "relu", "silu", "swish")},
     **{f"activation {name}": (plainly, {"activation_function": name}, "LMHeadModel", f"activation_function is '{name}'")
-       for name in ("gelu", "relu", "silu", "quick_gelu", "tanh")},
-    "scores without scale": (plainly, {"scale_attn_weights": False}, "LMHeadModel", "scale_attn_weights False"),
-    "scores by layer": (plainly, {"scale_attn_by_inverse_layer_idx": True}, "LMHeadModel",
-                        "scale_attn_by_inverse_layer_idx True"),
+       for name in ("quick_gelu", "tanh", "gelu_10", "mish")},
+    "scores without scale": (plainly, {"scale_attn_weights": False}, "LMHeadModel", EQUAL),
+    "scores by layer": (plainly, {"scale_attn_by_inverse_layer_idx": True}, "LMHeadModel", EQUAL),
+    "scores by layer and without scale": (plainly, {"scale_attn_by_inverse_layer_idx": True,
+                                                    "scale_attn_weights": False}, "LMHeadModel", EQUAL),
     "reordered and upcast": (plainly, {"reorder_and_upcast_attn": True}, "LMHeadModel", EQUAL),
     "cross-attention": (plainly, {"add_cross_attention": True}, "LMHeadModel", "add_cross_attention True"),
     "an inner width of 4 C": (plainly, {"n_inner": 48}, "LMHeadModel", EQUAL),
-    "an inner width of 3 C": (plainly, {"n_inner": 36}, "LMHeadModel", "n_inner 36: only 4 times the width, 48"),
+    "an inner width of 3 C": (plainly, {"n_inner": 36}, "LMHeadModel", EQUAL),
+    "an inner width of 1": (plainly, {"n_inner": 1}, "LMHeadModel", EQUAL),
+    "another inner width": (partial(changed_config, n_inner=7), {}, "LMHeadModel", "the configuration wants .12, 7."),
     "a head for each token": (plainly, {}, "ForTokenClassification", "tensor classifier.* does not belong"),
     "a head for answers": (plainly, {}, "ForQuestionAnswering", "tensor qa_outputs.* does not belong"),
 }  # fmt: skip
 OF_GPT1 = {
-    "activation gelu": (plainly, {"afn": "gelu"}, "LMHeadModel", EQUAL),
-    **{f"activation {name}": (plainly, {"afn": name}, "LMHeadModel", f"afn is '{name}'")
-       for name in ("relu", "silu", "swish")},
+    **{f"activation {name}": (plainly, {"afn": name}, "LMHeadModel", EQUAL)
+       for name in ("gelu", "relu", "silu", "swish")},
+    "an unknown activation": (partial(changed_config, afn="gelu_new"), {}, "LMHeadModel", "afn is 'gelu_new': built"),
+    "an inner width, which its class ignores": (partial(changed_config, n_inner=7), {}, "LMHeadModel", EQUAL),
 }  # fmt: skip
 CASES = [("gpt1", name, *case) for name, case in (COMMON | OF_GPT1).items()]
 CASES += [("gpt2", name, *case) for name, case in (COMMON | OF_GPT2).items()]

@@ -22,6 +22,7 @@ __all__ = [
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"
+OF_NANOGPT = "ckpt.pt"
 LONGEST_NAME = 255  # bytes, on the usual file systems
 RESUME = "resume.safetensors"  # from which a training run goes on
 INDEX = "model.safetensors.index.json"  # where the weights are split over several files
@@ -60,6 +61,9 @@ def _no_model(folder: Path) -> str:
         return f"{wrong}, it does not exist: give the folder of a model, or the name of a downloaded one"
     if (folder / RESUME).is_file():
         return f"{wrong} yet: go on with its run: minigpt train --resume --out {typed(folder)}"
+    if (folder / OF_NANOGPT).is_file():
+        advice = "convert it as the first lines of minigpt/files/nanogpt.py do"
+        return f"{wrong}, and {OF_NANOGPT} is a pickle, which may run any program: {advice}"
     return f"{wrong}: give the folder that minigpt train has written"
 
 

@@ -1,13 +1,15 @@
 """What is common to the configurations of all models."""
 
+import textwrap
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.errors import InputError, check_known, check_number, check_whole, shown
+from minigpt.errors import InputError, check_number, check_whole, shown
 from minigpt.models import config_file
 
+LONGEST_LIST = 200  # letters of a list in a message
 LARGEST = 1 << 31  # sizes are below this: they are 32-bit numbers in kernels
 
 
@@ -89,8 +91,12 @@ class Config:
 
     @classmethod
     def check_names(cls, names) -> None:
-        """Raises InputError for a name that is none of a configuration value, with those that there are."""
-        check_known(names, [field.name for field in fields(cls)], f"{cls.__name__} has no")
+        """Raises InputError for a name that is none of a configuration value, with the first that there are."""
+        known = [field.name for field in fields(cls)]
+        there_are = textwrap.shorten(", ".join(known), LONGEST_LIST, placeholder=" and others")
+        for name in names:
+            if name not in known:
+                raise InputError(f"{cls.__name__} has no {shown(name)}: there are {there_are}")
 
     @classmethod
     def from_dict(cls, values: dict) -> "Config":

@@ -9,6 +9,10 @@ TANH_FORMS = (  # names of GELU in its tanh form (Hendrycks and Gimpel 2016, sec
     "gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate",
 )  # fmt: skip
 
+ACTIVATIONS = {  # what a config.json calls the function inside an MLP -> its entry in the table of operations
+    **dict.fromkeys(TANH_FORMS, "gelu"), "gelu": "gelu_exact", "gelu_python": "gelu_exact",
+    "relu": "relu", "silu": "silu", "swish": "silu",
+}  # fmt: skip
 ALIASES = {  # key here -> the other names that transformers has for it
     "n_positions": ("n_ctx", "max_position_embeddings"),
     "n_embd": ("hidden_size",),
@@ -48,10 +52,6 @@ def check_variant(values: dict, only: dict[str, Any]) -> None:
         value = values.get(key, usual)
         if value != usual and value is not None:
             raise InputError(f"config.json has {key} {value!r}: only models with {usual!r} are built here")
-    inner = values.get("n_inner")
-    width = values["n_embd"]
-    if inner is not None and type(width) is int and inner != 4 * width:
-        raise InputError(f"config.json has n_inner {inner!r}: only 4 times the width, {4 * width}, is built here")
 
 
 def known_values(values: dict, names: set[str], flags: set[str]) -> dict:

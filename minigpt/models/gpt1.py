@@ -9,10 +9,10 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array
-from minigpt.errors import InputError
 from minigpt.files import openai_release
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
+from minigpt.models.gpt_config import OF_GPT1, GPTConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import GPT1Adam
@@ -21,8 +21,14 @@ from minigpt.tokenizer import GPT1Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPT1Config(Config):
-    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are the paper's (section 4.1)."""
+class GPT1Config(GPTConfig):
+    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are the paper's (section 4.1).
+
+    afn: the function in an MLP. "gelu" has its tanh form, that of the released model.
+    """
+
+    activation_key = "afn"
+    activations = OF_GPT1
 
     model_type: str = "openai-gpt"
     vocab_size: int = 40478
@@ -36,11 +42,6 @@ class GPT1Config(Config):
     resid_pdrop: float = 0.1
     layer_norm_epsilon: float = 1e-5
     initializer_range: float = 0.02
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.afn != "gelu":
-            raise InputError(f"afn is {self.afn!r}: only 'gelu', in the tanh form of the released model, is built here")
 
 
 class Block(Module):
@@ -100,6 +101,7 @@ class GPT1(LanguageModel):
         self.tokens_embed = Embedding(config.vocab_size, c, rng, std, dtype)
         self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
+        self.lm_head = config.own_head(rng, dtype)
 
     @property
     def embeddings(self) -> tuple[Embedding, PositionEmbedding]:

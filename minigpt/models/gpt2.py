@@ -10,10 +10,10 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array
-from minigpt.errors import InputError
+from minigpt.files import nanogpt
 from minigpt.models.card import Card
 from minigpt.models.config import Config
-from minigpt.models.config_file import TANH_FORMS
+from minigpt.models.gpt_config import GPT2Variants
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import AdamW
@@ -22,8 +22,13 @@ from minigpt.tokenizer import GPT2Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPT2Config(Config):
-    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are those of the smallest release."""
+class GPT2Config(GPT2Variants):
+    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are those of the smallest release.
+
+    activation_function: that in an MLP. "gelu_new" is GELU in its tanh form, "gelu" the exact one.
+    """
+
+    activation_key = "activation_function"
 
     model_type: str = "gpt2"
     vocab_size: int = 50257
@@ -37,11 +42,6 @@ class GPT2Config(Config):
     resid_pdrop: float = 0.1
     layer_norm_epsilon: float = 1e-5
     initializer_range: float = 0.02
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.activation_function not in TANH_FORMS:
-            raise InputError(f"activation_function is {self.activation_function!r}: only 'gelu_new' is built here")
 
 
 class Block(Module):
@@ -93,6 +93,7 @@ class GPT2(LanguageModel):
     """
 
     Config = GPT2Config
+    release = nanogpt
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
@@ -102,6 +103,9 @@ class GPT2(LanguageModel):
         self.wpe = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
         self.ln_f = LayerNorm(c, config.layer_norm_epsilon, dtype)
+        self.lm_head = config.own_head(rng, dtype)
+        for i, block in enumerate(self.h):
+            block.attn.scale = config.attn_scale(i)
 
     @property
     def embeddings(self) -> tuple[Embedding, PositionEmbedding]:

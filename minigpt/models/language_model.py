@@ -65,8 +65,9 @@ class LanguageModel(SavedModel):
     @property
     def head(self) -> Parameter:
         """The output matrix (V,C): the token embedding itself (GPT-1 equation 2), or a head of its own."""
-        table = self.embeddings[0] if self.lm_head is None else self.lm_head
-        return table.weight
+        if self.lm_head is not None:
+            return self.lm_head.weight
+        return self.embeddings[0].weight
 
     def hidden(
         self,

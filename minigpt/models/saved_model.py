@@ -14,7 +14,8 @@ from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError, check_folder
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
-from minigpt.nn import Module, Parameter
+from minigpt.nn import Embedding, Module, Parameter
+from minigpt.nn.layers import inner_width
 
 SPARE_LAYERS = 1000  # layers, and numbers, that cost nothing to build before the tensors are compared one by one
 SPARE_NUMBERS = 1 << 20
@@ -23,7 +24,7 @@ PADDING = (8, 16, 32, 64, 128, 256, 512)  # rows of an embedding are filled up t
 
 
 class SavedModel(Module):
-    """A module with a configuration, which a folder can hold. A subclass has `config` and `head`.
+    """A module with a configuration, which a folder can hold. A subclass has `config`, `head` and `embeddings`.
 
     release: a module that reads another form in which the model was published, or None.
     """
@@ -31,6 +32,7 @@ class SavedModel(Module):
     Config: ClassVar[type[Config]]
     config: Any
     head: Parameter
+    embeddings: tuple[Embedding, ...]
     release: Any = None
     prefix = "transformer."  # what other programs may put before the names of tensors
     tied_heads = ("lm_head.weight",)  # under which names they store the head once more
@@ -125,10 +127,11 @@ class SavedModel(Module):
 
     @classmethod
     def least_size(cls, config: Config) -> int:
-        """The numbers in the matrices of a model: its tables, and 12 C^2 in each block."""
+        """The numbers in the matrices of a model: its tables, and in each block 4 C^2 and 2 C times the inner width."""
         c = config.n_embd
         rows = sum(getattr(config, name, 0) for name in TABLES)
-        return rows * getattr(config, "table_width", c) + 12 * config.n_layer * c * c
+        block = (4 * c + 2 * inner_width(config)) * c
+        return rows * getattr(config, "table_width", c) + config.n_layer * block
 
     @classmethod
     def is_in(cls, folder: Path) -> bool:
@@ -161,7 +164,8 @@ class SavedModel(Module):
         published = checkpoint.load_weights(folder)
         plain = self.from_published(published, folder)
         untied = checkpoint.load_config(folder).get("tie_word_embeddings") is False
-        if untied and not self._plain_names(published) >= {self._name_of_the_head()}:
+        may_be_untied = hasattr(self.config, "tie_word_embeddings")  # then a missing head is named as any other tensor
+        if untied and not may_be_untied and not self._plain_names(published) >= {self._name_of_the_head()}:
             raise InputError(f"{folder}: tensor {self._name_of_the_head()} is missing, and its head is not tied to it")
         return plain
 
@@ -183,24 +187,35 @@ class SavedModel(Module):
                 raise InputError(f"{folder}: a tensor is there twice, with and without the prefix {self.prefix}")
             if not _is_mask(name, tensor):
                 plain[name] = tensor
-        embedding_name = self._name_of_the_head()
+        head_name = self._name_of_the_head()
         for name in self.tied_heads:
-            head = plain.pop(name, None)
-            if head is None:
+            if name == head_name or name not in plain:  # a head of its own, or none that is stored again
                 continue
-            embedding = plain.setdefault(embedding_name, head)
+            head = plain.pop(name)
+            embedding = plain.setdefault(head_name, head)
             if not np.array_equal(head, embedding):
-                raise InputError(f"{folder}: {name} differs from the token embedding: only tied heads are built here")
-        if embedding_name in plain:
-            plain[embedding_name] = _without_padding(plain[embedding_name], self.config.vocab_size)
+                raise InputError(f"{folder}: {name} differs from the token embedding: {self._own_head_advice()}")
+        for name in (self._name_of(self.embeddings[0].weight), head_name):
+            if name in plain:
+                plain[name] = _without_padding(plain[name], self.config.vocab_size)
         return plain
 
+    def _own_head_advice(self) -> str:
+        """What to do with a head that differs from the token embedding."""
+        if hasattr(self.config, "tie_word_embeddings"):
+            return 'for a head of its own config.json must say "tie_word_embeddings": false'
+        return "only tied heads are built here"
+
     def _name_of_the_head(self) -> str:
-        """The name of the token embedding, which is the head."""
+        """The name of the token embedding, which is the head, or of the head that a model has beside it."""
+        return self._name_of(self.head)
+
+    def _name_of(self, wanted: Parameter) -> str:
+        """The name of a parameter."""
         for name, parameter in self.named_parameters():
-            if parameter is self.head:
+            if parameter is wanted:
                 return name
-        raise AssertionError("the head is no parameter of this model")
+        raise AssertionError("this is no parameter of this model")
 
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Tensors under the names of the parameters here -> under the published ones: for GPT they are the same."""

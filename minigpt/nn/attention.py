@@ -78,6 +78,8 @@ class Attention(Module):
     proj_std: standard deviation of the output projection's initial weights. (Vaswani et al. 2017, section 3.2.)
     """
 
+    scale: float | None = None  # of the scores; None is 1/sqrt(D)
+
     def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
         c = config.n_embd
         self.c_attn = Linear(c, 3 * c, rng, config.initializer_range, dtype)
@@ -85,19 +87,14 @@ class Attention(Module):
         self.config = config
 
     def forward(
-        self,
-        x: Array,
-        past: Past | None = None,
-        key: Key | None = None,
-        grad: bool = True,
-        mask: Array | None = None,
-        **scores,
+        self, x: Array, past: Past | None = None, key: Key | None = None, grad: bool = True, mask: Array | None = None,
+        bias: Array | None = None,
     ) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)
 
         past: the positions before x, to which those of x are added; a constant for the backward. mask: boolean,
-        broadcast to (B,NH,T,S), True where a query may see a key; None is causal. scores: the bias and the scale of a
-        subclass that has them. Raises InputError where the past has no room.
+        broadcast to (B,NH,T,S), True where a query may see a key; None is causal. bias: added to the scores, of a
+        subclass that has one. Raises InputError where the past has no room.
         """
         config = self.config
         before = None
@@ -111,12 +108,14 @@ class Attention(Module):
         attention = ops.self_attention_forward(
             qkv,
             config.n_head,
+            bias=bias,
             mask=mask,
+            scale=self.scale,
             past=before,
             rate=config.attn_pdrop,
             key=fold(key, 0),
-            grad=grad, **scores,
-        )  # fmt: skip
+            grad=grad,
+        )
         heads = cache.keep("heads", attention)
         out = cache.keep("proj", self.c_proj.forward(heads))
         dropout = ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1))

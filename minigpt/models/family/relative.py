@@ -71,6 +71,8 @@ class RelativeAttention(Attention):
     Heads have a size of their own, d_kv. What the scale would do is done by the initial weights of the queries.
     """
 
+    scale = 1.0
+
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype=np.float32):
         c = config.n_embd
         inner = config.n_head * config.d_kv
@@ -85,7 +87,7 @@ class RelativeAttention(Attention):
         *, bias: Array,
     ) -> tuple[Array, Cache]:
         """x (B,T,C), bias (1,NH,T,S) -> out (B,T,C). past, mask: see `nn.Attention`."""
-        return super().forward(x, past, key, grad, mask, bias=bias, scale=1.0)
+        return super().forward(x, past, key, grad, mask, bias)
 
     def backward(self, dout: Array, cache: Cache) -> tuple[Array, Array]:
         """dout (B,T,C) -> dx (B,T,C), dbias (1,NH,T,S)"""

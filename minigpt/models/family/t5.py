@@ -18,6 +18,7 @@ from minigpt.errors import InputError, shown
 from minigpt.files import checkpoint
 from minigpt.models.card import Card
 from minigpt.models.config import Config
+from minigpt.models.config_file import ACTIVATIONS
 from minigpt.models.family import published, translation
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack
 from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
@@ -34,8 +35,10 @@ KEYS = {  # key here -> that of a Hugging Face config.json of T5
     "resid_pdrop": "dropout_rate",
     "initializer_range": "initializer_factor",
 }
-WHO = {"relu": "T5 1.0", "gated-gelu": "T5 1.1, mT5 and Flan-T5"}  # feed_forward_proj -> which published models have it
-WITHIN = {"relu": "relu", "gated-gelu": "gelu_new"}  # the function that it means, as newer files say once more
+GATED = "gated-"
+WITHIN = {  # feed_forward_proj -> the function inside, as newer files say once more
+    "relu": "relu", "gelu": "gelu", "gated-gelu": "gelu_new", "gated-relu": "relu", "gated-silu": "silu",
+}  # fmt: skip
 OWN_HEAD = "lm_head.weight"
 OF_MT5 = {"feed_forward_proj": "gated-gelu", "scale_decoder_outputs": False}  # what a file of mT5 need not say
 
@@ -46,9 +49,9 @@ class T5Config(Config):
 
     n_layer: of each side. d_kv: the size of a head. d_ff: the inner width of the feed-forward network. n_positions: how
     many tokens are read at once, although nothing in the model depends on it. initializer_range: a factor of the
-    initial weights, whose standard deviation follows from the sizes. feed_forward_proj: "relu", or "gated-gelu" of
-    version 1.1. tie_word_embeddings: is the head the table of tokens? scale_decoder_outputs: is the head's input
-    divided by sqrt(C)? Both are so in version 1.0, and neither in 1.1.
+    initial weights, whose standard deviation follows from the sizes. feed_forward_proj: "relu" in version 1.0,
+    "gated-gelu" in 1.1, mT5 and Flan-T5, "gated-silu" in UL2. tie_word_embeddings: is the head the table of tokens?
+    scale_decoder_outputs: is the head's input divided by sqrt(C)? Both are so in version 1.0, and neither in 1.1.
     """
 
     aliases: ClassVar[dict[str, tuple[str, ...]]] = {key: (name,) for key, name in KEYS.items()}
@@ -85,14 +88,18 @@ class T5Config(Config):
         if self.n_buckets < 4 or self.n_buckets % 2 or self.max_distance <= self.n_buckets:
             given = f"n_buckets is {self.n_buckets} and max_distance {self.max_distance}"
             raise InputError(f"{given}: give an even number of 4 or more, and a distance above it")
-        if self.feed_forward_proj not in WHO:
-            built = " and ".join(f"{name!r} of {models}" for name, models in WHO.items())
-            raise InputError(f"feed_forward_proj is {shown(self.feed_forward_proj)}: built here are {built}")
+        if not isinstance(self.feed_forward_proj, str) or self.feed_forward_proj not in WITHIN:
+            raise InputError(f"feed_forward_proj is {shown(self.feed_forward_proj)}: give one of {', '.join(WITHIN)}")
 
     @property
     def is_gated(self) -> bool:
         """Has the feed-forward network a gate?"""
-        return self.feed_forward_proj.startswith("gated-")
+        return self.feed_forward_proj.startswith(GATED)
+
+    @property
+    def activation(self) -> str:
+        """The operation in the feed-forward network."""
+        return ACTIVATIONS[WITHIN[self.feed_forward_proj]]
 
     @classmethod
     def from_dict(cls, values: dict) -> "T5Config":
@@ -175,9 +182,9 @@ class T5(EncoderDecoder):
     def published_names(self) -> published.Names:
         """Those of T5ForConditionalGeneration; it has no biases."""
         pairs = [("tokens_embed", ["shared"])]
-        of_mlp = ["wi_0", "wi_1"] if self.config.is_gated else ["wi"]
+        of_mlp = ["wi_0", "wi_1", "wo"] if self.config.is_gated else ["wi", "wo"]
         for side, layer, place in (("encoder", ENCODER_LAYER, 1), ("decoder", DECODER_LAYER, 2)):
-            layer = layer | {"mlp.wi": [f"{place}.DenseReluDense.{name}" for name in of_mlp]}
+            layer = layer | {f"mlp.{name}": f"{place}.DenseReluDense.{name}" for name in of_mlp}
             distances = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias"
             pairs.append((f"{side}.distances_embed", [distances]))
             pairs.append((f"{side}.ln_f", [f"{side}.final_layer_norm"]))
@@ -208,7 +215,6 @@ ATTENTION = {  # modules of a block here -> in a layer of Hugging Face's T5
     "ln_1": "0.layer_norm",
 }
 ENCODER_LAYER = ATTENTION | {
-    "mlp.wo": "1.DenseReluDense.wo",
     "ln_2": "1.layer_norm",
 }
 DECODER_LAYER = ATTENTION | {
@@ -216,7 +222,6 @@ DECODER_LAYER = ATTENTION | {
     "crossattention.c_attn": ["1.EncDecAttention.k", "1.EncDecAttention.v"],
     "crossattention.c_proj": "1.EncDecAttention.o",
     "ln_cross_attn": "1.layer_norm",
-    "mlp.wo": "2.DenseReluDense.wo",
     "ln_2": "2.layer_norm",
 }
 

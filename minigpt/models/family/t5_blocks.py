@@ -1,37 +1,64 @@
 """The blocks of T5 (Raffel et al. 2020, section 2.1): normalised before, by the root mean square, without biases."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array
 from minigpt.models.config import Config
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.encoder_decoder import Gradients, Stack
 from minigpt.models.family.layers import RMSNorm
 from minigpt.models.family.relative import RelativeAttention, RelativeBias
-from minigpt.nn import Cache, Linear, Module
+from minigpt.nn import Cache, Linear, Module, accumulate
 from minigpt.ops.random_keys import Key, fold
-
-
-class GateCache(NamedTuple):
-    gate: Array
-    up: Array
 
 
 class FeedForward(Module):
     """out = max(x wi, 0) wo, with dropout inside and behind: Vaswani et al. (2017), equation 2, without biases.
 
-    With a gate, as in version 1.1: out = (gelu(x w_0) * (x w_1)) wo, where wi (C,2F) is w_0 and w_1 side by side
-    (Shazeer 2020, equation 6).
+    config.activation: the operation in the place of max.
     """
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
         c, f = config.n_embd, config.d_ff
         factor = config.initializer_range
-        columns = 2 * f if config.is_gated else f
-        self.wi = Linear(c, columns, rng, factor * c**-0.5, dtype, bias=False)
+        self.wi = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
+        self.wo = Linear(f, c, rng, factor * f**-0.5, dtype, bias=False)
+        self.config = config
+
+    def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C)"""
+        rate = self.config.resid_pdrop
+        act_forward = getattr(ops, f"{self.config.activation}_forward")
+        cache = Cache(self, grad)
+        f = cache.keep("wi", self.wi.forward(x))
+        a = cache.keep("act", act_forward(f))
+        a = cache.keep("inside", ops.dropout_forward(a, rate=rate, key=fold(key, 5)))
+        out = cache.keep("wo", self.wo.forward(a))
+        return cache.keep("dropout", ops.dropout_forward(out, rate=rate, key=fold(key, 2))), cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dx (B,T,C)"""
+        act_backward = getattr(ops, f"{self.config.activation}_backward")
+        cache = self.own(cache)
+        dout = ops.dropout_backward(dout, cache.pop("dropout"))
+        da = self.wo.backward(dout, cache.pop("wo"))
+        da = ops.dropout_backward(da, cache.pop("inside"))
+        df = act_backward(da, cache.pop("act"))
+        return self.wi.backward(df, cache.pop("wi"))
+
+
+class GatedFeedForward(Module):
+    """out = (gelu(x wi_0) * (x wi_1)) wo, with dropout inside and behind, as in version 1.1 (Shazeer 2020, equation 6).
+
+    config.activation: the operation in the place of gelu.
+    """
+
+    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+        c, f = config.n_embd, config.d_ff
+        factor = config.initializer_range
+        self.wi_0 = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
+        self.wi_1 = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
         self.wo = Linear(f, c, rng, factor * f**-0.5, dtype, bias=False)
         self.config = config
 
@@ -39,44 +66,21 @@ class FeedForward(Module):
         """x (B,T,C) -> out (B,T,C)"""
         rate = self.config.resid_pdrop
         cache = Cache(self, grad)
-        f = cache.keep("wi", self.wi.forward(x))
-        a = self._gated(f, cache) if self.config.is_gated else cache.keep("relu", _relu(f))
-        a = cache.keep("inside", ops.dropout_forward(a, rate=rate, key=fold(key, 5)))
-        out = cache.keep("wo", self.wo.forward(a))
+        out = cache.keep("gated", ops.gated_mlp_forward(
+            x, self.wi_0.weight.value, self.wi_1.weight.value, self.wo.weight.value,
+            activation=self.config.activation, rate=rate, key=fold(key, 5), grad=grad,
+        ))  # fmt: skip
         return cache.keep("dropout", ops.dropout_forward(out, rate=rate, key=fold(key, 2))), cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
         cache = self.own(cache)
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
-        da = self.wo.backward(dout, cache.pop("wo"))
-        da = ops.dropout_backward(da, cache.pop("inside"))
-        if self.config.is_gated:
-            df = self._gated_backward(da, cache)
-        else:
-            df = da * cache.pop("relu")  # a = f where f > 0, else 0
-        return self.wi.backward(df, cache.pop("wi"))
-
-    def _gated(self, f: Array, cache: Cache) -> Array:
-        """f (B,T,2F) -> a (B,T,F)"""
-        first, up = array_module(f).split(f, 2, axis=-1)
-        gate = cache.keep("gelu", ops.gelu_forward(first))
-        return cache.keep("gate", (gate * up, GateCache(gate, up)))
-
-    def _gated_backward(self, da: Array, cache: Cache) -> Array:
-        """da (B,T,F) -> df (B,T,2F)"""
-        # a = gate * up
-        gate, up = cache.pop("gate")
-        dup = da * gate
-        dfirst = ops.gelu_backward(da * up, cache.pop("gelu"))
-        # first, up = f
-        return array_module(da).concatenate([dfirst, dup], axis=-1)
-
-
-def _relu(f: Array) -> tuple[Array, Array]:
-    """f (*) -> max(f, 0), and where f is above 0"""
-    is_open = f > 0
-    return f * is_open, is_open
+        dx, dw_0, dw_1, dwo = ops.gated_mlp_backward(dout, cache.pop("gated"))
+        accumulate(self.wi_0.weight, dw_0)
+        accumulate(self.wi_1.weight, dw_1)
+        accumulate(self.wo.weight, dwo)
+        return dx
 
 
 class T5CrossAttention(CrossAttention):
@@ -102,7 +106,8 @@ class EncoderBlock(Module):
         self.ln_1 = RMSNorm(c, eps, dtype)
         self.attn = RelativeAttention(config, rng, dtype)
         self.ln_2 = RMSNorm(c, eps, dtype)
-        self.mlp = FeedForward(config, rng, dtype)
+        network = GatedFeedForward if config.is_gated else FeedForward
+        self.mlp = network(config, rng, dtype)
 
     def forward(
         self, x: Array, past: DecoderPast | None = None, key: Key | None = None, grad: bool = True, mask=None, *,

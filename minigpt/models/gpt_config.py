@@ -1,0 +1,76 @@
+"""What published relatives of GPT change in its configuration: the function in the MLP, the scale, the head."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.errors import InputError, shown
+from minigpt.models.config import Config
+from minigpt.models.config_file import ACTIVATIONS, ONLY
+from minigpt.nn import Embedding
+
+OF_GPT1 = {"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"}  # where "gelu" is the tanh form
+ELSEWHERE = {"quick_gelu": "CLIP", "gelu_10": "quantised models", "tanh": "pooling layers"}  # who has another function
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig(Config):
+    """What both models have. A subclass says what the function in its MLP is called.
+
+    tie_word_embeddings: is the head the token embedding? activation_key: the name of the value that says which function
+    is in the MLP. activations: {its value: the operation}.
+    """
+
+    activation_key: ClassVar[str]
+    activations: ClassVar[dict[str, str]] = ACTIVATIONS
+
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        name = getattr(self, self.activation_key)
+        if isinstance(name, str) and name in self.activations:
+            return
+        whose = f", as in {ELSEWHERE[name]}" if isinstance(name, str) and name in ELSEWHERE else ""
+        built = ", ".join(self.activations)
+        raise InputError(f"{self.activation_key} is {shown(name)}{whose}: built here are {built}")
+
+    @property
+    def activation(self) -> str:
+        """The operation in an MLP."""
+        return self.activations[getattr(self, self.activation_key)]
+
+    def own_head(self, rng: np.random.Generator | None, dtype) -> Embedding | None:
+        """A table (V,C) for the output, as the token embedding is; None where the head is the token embedding."""
+        if self.tie_word_embeddings:
+            return None
+        return Embedding(self.vocab_size, self.n_embd, rng, self.initializer_range, dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPT2Variants(GPTConfig):
+    """What GPT-2's files may say beside.
+
+    n_inner: the width inside an MLP; None: four times n_embd. scale_attn_weights: are scores divided by sqrt(D)?
+    scale_attn_by_inverse_layer_idx: and by the number of the block, counted from 1 (as in Mistral's GPT-2 of 2021)?
+    """
+
+    only: ClassVar[dict[str, Any]] = {key: ONLY[key] for key in ONLY if not key.startswith("scale_attn")}
+
+    n_inner: int | None = None
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.n_inner is not None:
+            self._check_size("n_inner")
+
+    def attn_scale(self, layer: int) -> float | None:
+        """By what the scores of this block, counted from 0, are multiplied; None: by 1/sqrt(D), as in the release."""
+        scale = 1 / math.sqrt(self.n_embd // self.n_head) if self.scale_attn_weights else 1.0
+        if self.scale_attn_by_inverse_layer_idx:
+            return scale / (layer + 1)
+        return None if self.scale_attn_weights else scale
