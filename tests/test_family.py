@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from helpers import check_along, check_every_entry, learn_by_heart, same, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.data.objectives import masked, sentence_order, spans
 from minigpt.errors import InputError
+from minigpt.files import checkpoint, disk
 from minigpt.jobs.pretrain import PretrainOptions, train
 from minigpt.models import costs
 from minigpt.models.family.albert import ALBERT
@@ -342,13 +344,90 @@ def test_spanbert_learns_one_batch_from_the_edges_alone():
     assert loss < 0.2
 
 
-def test_roberta_s_files_count_two_positions_more():
-    model = small("roberta")
+def test_roberta_counts_positions_from_its_padding_and_leaves_it_out():
+    """As the authors' code: the first row is that behind the padding's id, and padding has a row of its own."""
+    model = small("roberta", pad_token_id=3, vocab_size=20)
+    config = model.config.to_dict()
+    assert config["pad_token_id"] == 3 and config["max_position_embeddings"] == 8 + 4
+    assert RoBERTa.Config.from_dict(config) == model.config
+    _, rows = model.place(np.array([[5, 3, 6, 7], [3, 3, 1, 3]]))
+    assert rows.tolist() == [[4, 3, 5, 6], [3, 3, 4, 3]]
+    _, rows = model.place(np.array([[5, 3, 6, 7]]), positions=np.array([0, 0, 1, 7]))
+    assert rows.tolist() == [4, 4, 5, 11], "positions that are given count from the first token"
     tensors = {name: parameter.data for name, parameter in model.named_parameters()}
     published = model.to_published(tensors)["roberta.embeddings.position_embeddings.weight"]
-    assert published.shape == (10, 6) and not published[:2].any()
-    assert model.config.to_dict()["max_position_embeddings"] == 10
-    assert RoBERTa.Config.from_dict(model.config.to_dict()) == model.config
+    assert same(snapshot([published]), snapshot([model.positions_embed.weight.data])), "rows that no text uses are kept"
+
+
+def test_without_padding_no_token_is_left_out():
+    model = small("roberta")
+    config = model.config.to_dict()
+    assert config["pad_token_id"] == -1 and config["max_position_embeddings"] == 8, "as transformers reads it"
+    assert RoBERTa.Config.from_dict(config) == model.config
+    assert model.place(np.array([[5, 1, 6]]))[1].tolist() == [0, 1, 2]
+
+
+def test_a_roberta_of_an_earlier_version_has_its_old_numbers(tmp_path):
+    """It wrote no padding, and two rows before those of positions."""
+    model = small("roberta")
+    ids = np.arange(8)[None]
+    expected, _ = model.forward(ids, grad=False)
+    config = model.config.to_dict() | {"max_position_embeddings": 10}
+    del config["pad_token_id"]
+    tensors = model.to_published({name: parameter.data for name, parameter in model.named_parameters()})
+    name = "roberta.embeddings.position_embeddings.weight"
+    tensors[name] = np.pad(tensors[name], ((2, 0), (0, 0)))
+    checkpoint.save_model(tmp_path, config, tensors)
+    again = open_model(tmp_path, dtype=np.float64)
+    assert again.config == model.config
+    assert same(snapshot([again.forward(ids, grad=False)[0]]), snapshot([expected]))
+
+
+def test_a_roberta_of_another_program_that_says_nothing_has_its_padding(tmp_path):
+    """transformers takes 1 for it. (A file of ours says with which configuration it was written.)"""
+    model = small("roberta", pad_token_id=1)
+    config = model.config.to_dict()
+    del config["pad_token_id"]
+    tensors = model.to_published({name: parameter.data for name, parameter in model.named_parameters()})
+    disk.write_json(tmp_path / "config.json", config)
+    safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    assert open_model(tmp_path).config == model.config
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("roberta", {"pad_token_id": 11, "max_position_embeddings": 30}, "pad_token_id 11, and vocab_size 11: give a"),
+        ("roberta", {"pad_token_id": 8}, "max_position_embeddings 8 and pad_token_id 8: no row is left for a token"),
+        ("roberta", {"pad_token_id": -2}, "pad_token_id -2: give the id of a token, or null"),
+        ("xlm", {"pad_index": 11}, "pad_token_id 11, and vocab_size 11: give a token's id"),
+    ],
+)
+def test_a_padding_that_cannot_be_is_refused(name, values, words):
+    model = small(name)
+    with pytest.raises(InputError, match=words):
+        model.Config.from_dict(model.config.to_dict() | values)
+
+
+def test_xlm_sees_as_many_tokens_as_are_not_padding():
+    model = small("xlm", pad_token_id=3)
+    ids = np.array([[3, 5, 3, 6, 7, 3]])
+    mask = np.array([[True, True, True, False, False, False]])
+    by_count, _ = model.hidden(ids, grad=False)
+    assert same(snapshot([by_count]), snapshot([model.hidden(ids, grad=False, mask=mask)[0]]))
+    every = np.ones_like(mask)
+    assert np.abs(by_count - model.hidden(ids, grad=False, mask=every)[0]).max() > 1e-3
+    plain = small("xlm")
+    assert same(*(snapshot([plain.hidden(ids, grad=False, **more)[0]]) for more in ({}, {"mask": every})))
+
+
+def test_a_student_of_a_roberta_leaves_out_the_rows_before_the_first_position():
+    teacher = small("roberta", pad_token_id=2)
+    student = DistilBERT.student_of(teacher, n_positions=5)
+    segment = teacher.segments_embed.weight.data[0]
+    assert same(*(snapshot([a]) for a in (
+        student.positions_embed.weight.data, teacher.positions_embed.weight.data[3:8] + segment,
+    )))  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,14 @@ class Config:
     rates and other numbers outside their range, and for the type of another model.
 
     aliases: {key: the other names that it has in files}. only: {key: the only value that is built here}. other_types:
-    what files call a model of the same kind, which is opened as this one.
+    what files call a model of the same kind, which is opened as this one. left_out: {key in a file: what other
+    programs take where a file of theirs leaves it out}, if it is not the default here.
     """
 
     aliases: ClassVar[dict[str, tuple[str, ...]]] = config_file.ALIASES
     only: ClassVar[dict[str, Any]] = config_file.ONLY
     other_types: ClassVar[tuple[str, ...]] = ()
+    left_out: ClassVar[dict[str, Any]] = {}
 
     model_type: str
     vocab_size: int

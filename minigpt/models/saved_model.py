@@ -100,6 +100,8 @@ class SavedModel(Module):
         if values["model_type"] not in cls.Config.types():
             expected = f"expected {cls.Config.model_type!r}"
             raise InputError(f"{folder} holds a model of type {values['model_type']!r}; {expected}")
+        if not cls._is_release(folder) and checkpoint.saved_config(folder) is None:
+            values = cls.Config.left_out | values
         config = cls.Config.from_dict(values)
         shapes = None if cls._is_release(folder) else checkpoint.shapes(folder)
         if shapes is not None:

@@ -150,7 +150,7 @@ def new_config(options: PretrainOptions, **values) -> Config:
     """
     card = models.card(options.model)
     kind = card.model
-    values |= models.size(options.model, options.size or SIZE)
+    values = models.size(options.model, options.size or SIZE) | values
     if card.init_std:
         values["initializer_range"] = card.init_std(options.embd or values["n_embd"])
     given = {

@@ -86,6 +86,9 @@ class DistilBERT(Encoder):
         config = cls.Config(**values)
         student = cls(config, seed=None, dtype=teacher.head.data.dtype)
         taken = {name: parameter.data for name, parameter in teacher.named_parameters()}
+        positions = taken["positions_embed.weight"]
+        before = len(positions) - teacher.config.n_positions  # rows of RoBERTa's padding
+        taken["positions_embed.weight"] = positions[before : before + config.n_positions]
         for name, parameter in student.named_parameters():
             parameter.data = taken[_in_teacher(name)].copy()
         if teacher.segments_embed is not None:

@@ -56,7 +56,7 @@ class Encoder(LanguageModel):
         std = config.initializer_range
         n_segments = getattr(config, "n_segments", 0)
         self.tokens_embed = Embedding(config.vocab_size, width, rng, std, dtype)
-        self.positions_embed = PositionEmbedding(config.n_positions, width, rng, std, dtype)
+        self.positions_embed = PositionEmbedding(config.position_rows, width, rng, std, dtype)
         self.segments_embed = Embedding(n_segments, width, rng, std, dtype) if n_segments else None
         self.ln_embed = LayerNorm(width, config.layer_norm_epsilon, dtype)
         self.widen = None if width == config.n_embd else Linear(width, config.n_embd, rng, std, dtype)

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_whole
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
 from minigpt.models.config_file import ONLY, TANH_FORMS
 
 Names = dict[str, list[str]]  # name of a parameter here -> its published names, three of them for q, k and v
+
+NO_PADDING = -1  # the id that tells transformers, which takes one for granted, that no token of ours is padding
 
 UNUSED = (  # endings of the names of tensors with which the pre-trained models here compute nothing
     ".position_ids", ".pooler.dense.weight", ".pooler.dense.bias", ".EncDecAttention.relative_attention_bias.weight",
@@ -31,12 +33,14 @@ class PublishedConfig(Config):
     """A configuration whose config.json has other keys than GPT's. A subclass says which.
 
     keys: {key here: key in the file}. architecture: the class of transformers that opens the file. inner_key: its key
-    for the inner width of an MLP, which is 4 C.
+    for the inner width of an MLP, which is 4 C. pad_token_id: the token that fills up rows; None: there is none.
+    has_padding: does the model compute something else where this token stands, whatever the mask?
     """
 
     keys: ClassVar[dict[str, str]]
     architecture: ClassVar[str]
     inner_key: ClassVar[str] = "intermediate_size"
+    has_padding: ClassVar[bool] = False
     only: ClassVar[dict[str, Any]] = ONLY | {"is_decoder": False, "position_embedding_type": "absolute"}
 
     hidden_act: str = "gelu_new"
@@ -45,6 +49,7 @@ class PublishedConfig(Config):
     resid_pdrop: float = 0.1
     layer_norm_epsilon: float = 1e-12
     initializer_range: float = 0.02
+    pad_token_id: int | None = None
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -56,6 +61,8 @@ class PublishedConfig(Config):
         for name in ("embedding_size", "n_segments"):
             if hasattr(self, name):
                 self._check_size(name)
+        if self.pad_token_id is not None:
+            check_whole("pad_token_id", self.pad_token_id, "the id of a token, or None")
         if self.hidden_act not in TANH_FORMS:
             forms = " or ".join(map(repr, TANH_FORMS))
             raise InputError(f"hidden_act is {self.hidden_act!r}: only GELU in its tanh form is built here, {forms}")
@@ -65,13 +72,24 @@ class PublishedConfig(Config):
         """The width of the embeddings: C, or the embedding_size of a model that has one."""
         return getattr(self, "embedding_size", self.n_embd)
 
+    @property
+    def position_rows(self) -> int:
+        """How many rows the table of positions has."""
+        return self.n_positions
+
     @classmethod
     def from_dict(cls, values: dict) -> "PublishedConfig":
         """From a config.json. Raises InputError as every model's does, and for an inner width that is not 4 times C."""
+        if values.get("pad_token_id") == NO_PADDING:
+            values = values | {"pad_token_id": None}
         dropout = values.get(cls.keys["resid_pdrop"])
         if dropout is not None:
             values = {"embd_pdrop": dropout} | values
         config = super().from_dict(values)
+        pad = config.pad_token_id
+        if config.has_padding and pad is not None and pad >= config.vocab_size:
+            given = f"config.json has pad_token_id {pad}, and vocab_size {config.vocab_size}"
+            raise InputError(f"{given}: give a token's id")
         wanted = 4 * config.n_embd
         inner = values.get(cls.inner_key, wanted)
         if inner != wanted:
@@ -82,6 +100,8 @@ class PublishedConfig(Config):
     def to_dict(self) -> dict:
         """For a config.json, under the published keys."""
         values = super().to_dict()
+        if self.pad_token_id is None and self.has_padding:
+            values["pad_token_id"] = NO_PADDING
         values |= {name: values.pop(key) for key, name in self.keys.items()}
         values[self.inner_key] = 4 * self.n_embd
         values["architectures"] = [self.architecture]

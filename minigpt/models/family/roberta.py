@@ -6,55 +6,86 @@ GELU has its tanh form everywhere. transformers has the exact one in the head: l
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from minigpt.data.objectives import Objective, fixed
+from minigpt.device.arrays import Array
+from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
-from minigpt.models.family import published
-from minigpt.models.family.bert import BLOCK, SIZES, BERTConfig, embeddings_of
+from minigpt.models.family import bert, published
+from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT2Tokenizer, Tokenizer
 
-UNUSED = 2  # rows at the top of the published table of positions: it counts from the padding's id, 1
+EARLIER_ROWS = 2  # rows before the first position in files of earlier versions, which know no padding
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoBERTaConfig(BERTConfig):
-    """Sizes and rates; the defaults are those of RoBERTa-base, without two rows of positions that no text uses.
+    """Sizes and rates; the defaults are those of RoBERTa-base, where no token is padding. It has one segment.
 
-    It has one segment: a vector that is added everywhere. A config.json counts two positions more than can be used, and
-    a saved model has their rows, so that its count of parameters is the published one.
+    pad_token_id: P. The table of positions begins with P + 1 rows: padding has row P, and the first token of a text row
+    P + 1. A config.json counts all of them, so that the published models, whose padding is 1, have 514 rows for texts
+    of 512. Without padding the first token has row 0, and a config.json says -1, an id that no token has.
     """
 
     architecture: ClassVar[str] = "RobertaForMaskedLM"
+    has_padding: ClassVar[bool] = True
+    left_out: ClassVar[dict[str, Any]] = {"pad_token_id": 1, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
 
     model_type: str = "roberta"
     vocab_size: int = 50265
     n_segments: int = 1
     layer_norm_epsilon: float = 1e-5
 
+    @property
+    def first_row(self) -> int:
+        """The row of the first token of a text in the table of positions."""
+        return 0 if self.pad_token_id is None else self.pad_token_id + 1
+
+    @property
+    def position_rows(self) -> int:
+        """Those before the first token too."""
+        return self.first_row + self.n_positions
+
     @classmethod
     def from_dict(cls, values: dict) -> "RoBERTaConfig":
-        """From a config.json. Raises InputError as BERT's does."""
+        """From a config.json. Raises InputError as BERT's does, and for a table without a row for any token."""
         key = cls.keys["n_positions"]
-        if isinstance(values.get(key), int):
-            values = values | {key: values[key] - UNUSED}
+        rows = values.get(key)
+        pad = values.get("pad_token_id")
+        before = pad + 1 if isinstance(pad, int) else EARLIER_ROWS
+        if isinstance(rows, int):
+            if rows <= before:
+                raise InputError(f"config.json has {key} {rows!r} and pad_token_id {pad!r}: no row is left for a token")
+            values = values | {key: rows - before}
         return super().from_dict(values)
 
     def to_dict(self) -> dict:
         """For a config.json."""
-        values = super().to_dict()
-        values[self.keys["n_positions"]] += UNUSED
-        return values
+        return super().to_dict() | {self.keys["n_positions"]: self.position_rows}
 
 
 class RoBERTa(Encoder):
     """The encoder of RoBERTa with the head of its pre-training. seed: as for GPT1."""
 
     Config = RoBERTaConfig
+
+    def place(self, ids: Array, past=None, positions: Array | None = None) -> tuple[Array, Array]:
+        """As `LanguageModel.place`, and the rows of the table at which these positions are, (T,) or (B,T).
+
+        Where no positions are given, padding has none, and is not counted.
+        """
+        counted = positions is None
+        ids, positions = super().place(ids, past, positions)
+        pad = self.config.pad_token_id
+        if pad is None or not counted:
+            return ids, positions + self.config.first_row
+        is_text = ids != pad
+        return ids, is_text.cumsum(axis=1) * is_text + pad
 
     def published_names(self) -> published.Names:
         """Those of RobertaForMaskedLM; the head that is stored again is left out."""
@@ -64,23 +95,32 @@ class RoBERTa(Encoder):
         pairs += [("words.dense", ["lm_head.dense"]), ("words.ln", ["lm_head.layer_norm"])]
         return published.of_modules(pairs) | {"words.bias": ["lm_head.bias"]}
 
-    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """With the rows of positions that are not used, zeros."""
-        names = super().to_published(tensors)
-        (key,) = self.published_names()["positions_embed.weight"]
-        names[key] = np.pad(names[key], ((UNUSED, 0), (0, 0)))
-        return names
-
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """Without these rows. Raises InputError for a tensor that is missing."""
+        """The other way round, without the rows of positions that earlier versions wrote before the first one.
+
+        Raises InputError for a tensor that is missing.
+        """
         plain = super().from_published(tensors, folder)
-        plain["positions_embed.weight"] = plain["positions_embed.weight"][UNUSED:]
+        table = plain["positions_embed.weight"]
+        if self.config.pad_token_id is None and len(table) == self.config.n_positions + EARLIER_ROWS:
+            plain["positions_embed.weight"] = table[EARLIER_ROWS:]
         return plain
 
 
 def words_covered_once(text: Tokenizer, rate: float) -> Objective:
     """The same tokens of a text are covered each time it is seen, as in BERT's data (section 4.1, static masking)."""
     return fixed(covered_words(text, rate))
+
+
+OF_BERT = bert.SIZES
+PADDED = {"pad_token_id": 1}  # the padding of the published vocabulary
+
+SIZES = OF_BERT | {"base": OF_BERT["base"] | PADDED, "large": OF_BERT["large"] | PADDED}
+
+
+def token_settings(text: Tokenizer) -> dict[str, None]:
+    """No padding: its id would be the last one of the vocabulary, and cost a row for each token before it."""
+    return {"pad_token_id": None}
 
 
 CARD = Card(
@@ -93,8 +133,7 @@ CARD = Card(
     objective=covered_words,
     special_tokens=(MASK,),
     init_std=as_wide_as_the_paper,
+    token_settings=token_settings,
     mask_rate=MASK_RATE,
     other_aims=(Aim("fixed", words_covered_once, MASK_RATE),),
-    differs="the published models, 124,697,433 (base) and 355,412,057 (large), have two more rows of positions, which "
-    "no text uses: a saved model has them too",
 )

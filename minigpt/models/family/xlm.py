@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.device.arrays import Array
+from minigpt.device.arrays import Array, array_module
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import published, translation
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.encoder_decoder import PAD
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Module
 from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class XLMConfig(PublishedConfig):
         "attn_pdrop": "attention_dropout",
         "layer_norm_epsilon": "layer_norm_eps",
         "initializer_range": "init_std",
+        "pad_token_id": "pad_index",
     }
     architecture: ClassVar[str] = "XLMWithLMHeadModel"
     own: ClassVar[dict[str, Any]] = {
@@ -45,6 +47,8 @@ class XLMConfig(PublishedConfig):
         "is_encoder": True,
     }  # fmt: skip
     only: ClassVar[dict[str, Any]] = ONLY | own
+    has_padding: ClassVar[bool] = True
+    left_out: ClassVar[dict[str, Any]] = {"pad_token_id": 2}
 
     model_type: str = "xlm"
     vocab_size: int = 64139
@@ -54,9 +58,17 @@ class XLMConfig(PublishedConfig):
     n_head: int = 8
     n_segments: int = 2
 
+    @classmethod
+    def from_dict(cls, values: dict) -> "XLMConfig":
+        """From a config.json, whose padding has one of two names. Raises InputError as BERT's does."""
+        values = dict(values)
+        index = values.pop("pad_index", None)
+        return super().from_dict(values if index is None else values | {"pad_token_id": index})
+
     def to_dict(self) -> dict:
-        """For a config.json."""
-        return super().to_dict() | self.own
+        """For a config.json. Programs differ in what they call the padding: it stands there under both names."""
+        values = super().to_dict() | self.own
+        return values | {"pad_token_id": values["pad_index"]}
 
 
 class XLM(Encoder):
@@ -67,6 +79,14 @@ class XLM(Encoder):
     def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
         """A bias alone."""
         return BiasHead(self.config.vocab_size, dtype)
+
+    def place_mask(self, mask: Array | None, ids: Array) -> Array:
+        """As `Encoder.place_mask`. Without a mask as many tokens are seen, from the left, as are not padding."""
+        pad = self.config.pad_token_id
+        if mask is None and pad is not None:
+            lengths = (ids != pad).sum(axis=1)
+            mask = array_module(ids).arange(ids.shape[1]) < lengths[:, None]
+        return super().place_mask(mask, ids)
 
     def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
         """A mask that hides what fills up a row. Both texts of a task are in the first language."""
@@ -94,6 +114,11 @@ class XLM(Encoder):
         return published.of_modules(pairs) | {"words.bias": ["pred_layer.proj.bias"]}
 
 
+def token_settings(text: Tokenizer) -> dict[str, int]:
+    """A token that no text has is padding."""
+    return {"pad_token_id": text.ids[PAD]}
+
+
 SIZES = {
     "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
     "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
@@ -108,8 +133,9 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=covered_words,
-    special_tokens=(MASK,),
+    special_tokens=(PAD, MASK),
     init_std=as_wide_as_the_paper,
+    token_settings=token_settings,
     mask_rate=MASK_RATE,
     other_aims=(translation.COVERING,),
 )
