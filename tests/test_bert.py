@@ -108,8 +108,9 @@ def test_saved_under_the_published_names_and_opened_again(tmp_path):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"hidden_act": "gelu"}, "only GELU in its tanh form"),
-        ({"intermediate_size": 7}, "only 4 times hidden_size, 24"),
+        ({"hidden_act": "quick_gelu"}, "hidden_act is 'quick_gelu', as in CLIP: built here are gelu_new, "),
+        ({"intermediate_size": 0}, "n_inner is 0"),
+        ({"position_embedding_type": "relative_key"}, "'relative_key', as BERTs with relative positions have it: only"),
         ({"n_segments": 0}, "n_segments is 0"),
     ],
 )

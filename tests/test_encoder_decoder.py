@@ -266,8 +266,8 @@ def test_saved_and_opened_again(kind, tmp_path):
 @pytest.mark.parametrize(
     ("name", "values", "words"),
     [
-        ("bart", {"activation_function": "gelu"}, "only GELU in its tanh form"),
-        ("bart", {"encoder_ffn_dim": 7}, "only 4 times d_model, 24"),
+        ("bart", {"activation_function": "tanh"}, "activation_function is 'tanh', as in pooling layers: built"),
+        ("bart", {"encoder_ffn_dim": 7}, "decoder_ffn_dim is 24, and that of the encoder 7: only an encoder and a de"),
         ("bart", {"decoder_ffn_dim": 7}, "decoder_ffn_dim is 7, and that of the encoder 24: only an encoder and a de"),
         ("bart", {"decoder_layers": 3}, "decoder_layers is 3, and that of the encoder 2"),
         ("bart", {"scale_embedding": True}, "only models with False are built here"),

@@ -37,17 +37,11 @@ def transformers():
 
 @pytest.fixture(autouse=True)
 def as_it_is_here(monkeypatch, torch, transformers):
-    """transformers has the exact GELU in RoBERTa's head, whatever the configuration says; here it is the tanh form.
-
-    And the scale of DeBERTa's scores is float32 there, whatever the model is.
-    """
-    gelu = torch.nn.GELU(approximate="tanh")
+    """The softmax of XLM, and the scale of DeBERTa's scores, are float32 there, whatever the model is."""
     xlm = transformers.models.xlm.modeling_xlm
-    monkeypatch.setattr(xlm, "gelu", gelu)
     softmax = torch.nn.functional.softmax
     monkeypatch.setattr(xlm.nn.functional, "softmax", lambda x, **options: softmax(x.double(), **options))
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)  # XLM's softmax would be float32
-    monkeypatch.setattr(transformers.models.roberta.modeling_roberta, "gelu", gelu)
     deberta = transformers.models.deberta_v2.modeling_deberta_v2
     monkeypatch.setattr(
         deberta, "scaled_size_sqrt", lambda q, factor: torch.tensor(q.size(-1) * factor).double().sqrt()

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
 
 TANH_FORMS = (  # names of GELU in its tanh form (Hendrycks and Gimpel 2016, section 2): one function
     "gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate",
@@ -13,6 +13,8 @@ ACTIVATIONS = {  # what a config.json calls the function inside an MLP -> its en
     **dict.fromkeys(TANH_FORMS, "gelu"), "gelu": "gelu_exact", "gelu_python": "gelu_exact",
     "relu": "relu", "silu": "silu", "swish": "silu",
 }  # fmt: skip
+ELSEWHERE = {"quick_gelu": "CLIP", "gelu_10": "quantised models", "tanh": "pooling layers"}  # who has which other one
+
 ALIASES = {  # key here -> the other names that transformers has for it
     "n_positions": ("n_ctx", "max_position_embeddings"),
     "n_embd": ("hidden_size",),
@@ -27,6 +29,23 @@ ONLY = {  # settings that change what is computed, and the only value that is bu
     "is_encoder_decoder": False,
     "pruned_heads": {},
     "quantization_config": None,
+}
+
+PUBLISHED_WITH = {  # such a setting -> the published models that have another value of it
+    "quantization_config": "files of GPTQ, AWQ and bitsandbytes have it",
+    "position_embedding_type": "BERTs with relative positions have it",
+    "num_hidden_groups": "no published ALBERT has it",
+    "scale_embedding": "mBART, Marian and PEGASUS have it",
+    "normalize_before": "mBART and BlenderBot have it",
+    "add_final_layer_norm": "mBART has it",
+    "static_position_embeddings": "Marian has it",
+    "asm": "no published XLM has it",
+    "causal": "XLM's language models from left to right have it",
+    "is_encoder": "XLM's decoders have it",
+    "attn_type": "Transformer-XL has it",
+    "clamp_len": "Transformer-XL has it",
+    "bi_data": "XLNet has it while it is pre-trained",
+    "same_length": "Transformer-XL has it",
 }
 
 LIMITS = {"layer_norm_epsilon": 1, "initializer_range": 10}  # what is no smaller has no use
@@ -51,7 +70,19 @@ def check_variant(values: dict, only: dict[str, Any]) -> None:
     for key, usual in only.items():
         value = values.get(key, usual)
         if value != usual and value is not None:
-            raise InputError(f"config.json has {key} {value!r}: only models with {usual!r} are built here")
+            whose = f", as {PUBLISHED_WITH[key]}" if key in PUBLISHED_WITH else ""
+            raise InputError(f"config.json has {key} {value!r}{whose}: only models with {usual!r} are built here")
+
+
+def check_activation(key: str, name: Any, built: dict[str, str] = ACTIVATIONS) -> None:
+    """Raises InputError for a function inside an MLP that is not built here, with those that are.
+
+    built: {name in a config.json: entry in the table of operations}.
+    """
+    if isinstance(name, str) and name in built:
+        return
+    whose = f", as in {ELSEWHERE[name]}" if isinstance(name, str) and name in ELSEWHERE else ""
+    raise InputError(f"{key} is {shown(name)}{whose}: built here are {', '.join(built)}")
 
 
 def known_values(values: dict, names: set[str], flags: set[str]) -> dict:

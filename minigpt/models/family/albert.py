@@ -6,7 +6,7 @@ Parameters that all layers share are one parameter: each use adds to its gradien
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class ALBERTConfig(BERTConfig):
     """Sizes and rates; the defaults are those of ALBERT-base. embedding_size: E, the width of the tables."""
 
     architecture: ClassVar[str] = "AlbertForPreTraining"
+    left_out: ClassVar[dict[str, Any]] = {"intermediate_size": 16384}
     only: ClassVar = BERTConfig.only | {"num_hidden_groups": 1, "inner_group_num": 1}
 
     model_type: str = "albert"
@@ -64,7 +65,7 @@ class ALBERT(PairEncoder):
 
     @classmethod
     def least_size(cls, config: ALBERTConfig) -> int:
-        """The numbers in its matrices: its tables, and 12 C^2 in the one block."""
+        """The numbers in its matrices: its tables, and those in the one block."""
         return super().least_size(dataclasses.replace(config, n_layer=1))
 
     def published_names(self) -> published.Names:

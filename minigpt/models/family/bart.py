@@ -6,7 +6,7 @@ that may be shorter, because a span of any length becomes a single mask (section
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,9 @@ class BARTConfig(EncoderDecoderConfig):
     """Sizes and rates; the defaults are those of BART-base, without rows of positions that no text uses."""
 
     architecture: ClassVar[str] = "BartForConditionalGeneration"
+    left_out: ClassVar[dict[str, Any]] = {
+        "activation_function": "gelu", "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096, "decoder_start_token_id": 2,
+    }  # fmt: skip
 
     model_type: str = "bart"
     n_positions: int = 1024

@@ -5,7 +5,7 @@ It learns two tasks at once: to tell the words that are covered, and whether a s
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class BERTConfig(PublishedConfig):
         "layer_norm_epsilon": "layer_norm_eps",
     }
     architecture: ClassVar[str] = "BertForPreTraining"
+    left_out: ClassVar[dict[str, Any]] = {"hidden_act": "gelu", "intermediate_size": 3072}
 
     model_type: str = "bert"
     vocab_size: int = 30522

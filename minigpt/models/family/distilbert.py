@@ -5,7 +5,7 @@ teacher finds every word, and where its last state points (section 2). Without a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from minigpt.data.objectives import Batch, Objective
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
-from minigpt.models.config_file import ONLY
 from minigpt.models.family import published
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
 from minigpt.models.family.published import PublishedConfig
@@ -25,7 +24,7 @@ from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 TAKEN = ("vocab_size", "n_positions", "n_embd", "n_head", "embd_pdrop", "attn_pdrop", "resid_pdrop",
-         "layer_norm_epsilon", "initializer_range", "bos_token_id", "eos_token_id")  # fmt: skip
+         "initializer_range", "bos_token_id", "eos_token_id")  # fmt: skip
 TEMPERATURE = 2.0  # at which the teacher's probabilities are compared
 OF_TEACHER, OF_WORDS, OF_STATES = 5.0, 2.0, 1.0  # weights of the three losses, as in the authors' code
 
@@ -54,7 +53,7 @@ class DistilBERTConfig(PublishedConfig):
     }
     architecture: ClassVar[str] = "DistilBertForMaskedLM"
     inner_key: ClassVar[str] = "hidden_dim"
-    only: ClassVar = ONLY | {"sinusoidal_pos_embds": False}
+    left_out: ClassVar[dict[str, Any]] = {"activation": "gelu", "hidden_dim": 3072}
 
     model_type: str = "distilbert"
     vocab_size: int = 30522

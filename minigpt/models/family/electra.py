@@ -1,15 +1,14 @@
 """ELECTRA (Clark, Luong, Le and Manning 2020): a small generator fills in covered words, the model tells which are new.
 
 So it learns from every token, not only from those that are covered (section 3). The generator's words are drawn, and no
-gradient goes back through the drawing; the two share their tables. transformers has the exact GELU in the generator's
-head, here it is the tanh form.
+gradient goes back through the drawing; the two share their tables.
 """
 
 import dataclasses
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,11 +16,14 @@ from minigpt import ops
 from minigpt.data.objectives import Batch, Objective
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import published
 from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
+from minigpt.models.family.layers import Activation
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Linear, Module
+from minigpt.nn.layers import inner_width
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold, uniform
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
@@ -35,24 +37,37 @@ class ELECTRAConfig(BERTConfig):
     """Sizes and rates; the defaults are those of ELECTRA-base.
 
     embedding_size: E, the width of the tables that both networks share. generator_heads: heads of the generator, each
-    as large as one of the model; so they are its width too.
+    as large as one of the model; so they are its width too. head_act: the function in the generator's head; None: that
+    of the blocks. In published models it is the exact GELU.
     """
 
     architecture: ClassVar[str] = "ElectraForPreTraining"
+    left_out: ClassVar[dict[str, Any]] = BERTConfig.left_out | {
+        "embedding_size": 128, "intermediate_size": 1024, "head_act": "gelu",
+    }  # fmt: skip
 
     model_type: str = "electra"
     embedding_size: int = 768
+    head_act: str | None = None
     generator_heads: int = 4
 
     def __post_init__(self):
         super().__post_init__()
         self._check_size("generator_heads")
+        if self.head_act is not None:
+            check_activation("head_act", self.head_act)
+
+    @property
+    def head_activation(self) -> str:
+        """The operation in the head of the generator."""
+        return ACTIVATIONS[self.head_act or self.hidden_act]
 
     @property
     def of_generator(self) -> "ELECTRAConfig":
         """The generator's configuration: fewer heads of the same size, as many layers."""
         head_size = self.n_embd // self.n_head
-        return dataclasses.replace(self, n_head=self.generator_heads, n_embd=self.generator_heads * head_size)
+        width = self.generator_heads * head_size
+        return dataclasses.replace(self, n_head=self.generator_heads, n_embd=width, n_inner=None)
 
 
 class Generator(Encoder):
@@ -81,13 +96,14 @@ class ReplacedHead(Module):
 
     def __init__(self, config: ELECTRAConfig, rng: np.random.Generator | None, dtype):
         self.dense = Linear(config.n_embd, config.n_embd, rng, config.initializer_range, dtype)
+        self.act = Activation(config.activation)
         self.score = Linear(config.n_embd, 1, rng, config.initializer_range, dtype)
 
     def forward(self, h: Array) -> tuple[Array, Cache]:
         """h (B,T,C) -> scores (B,T), above 0 where a word was probably replaced"""
         cache = Cache(self)
         x = cache.keep("dense", self.dense.forward(h))
-        x = cache.keep("gelu", ops.gelu_forward(x))
+        x = cache.keep("gelu", self.act.forward(x))
         scores = cache.keep("score", self.score.forward(x))
         return scores[..., 0], cache
 
@@ -95,7 +111,7 @@ class ReplacedHead(Module):
         """dscores (B,T) -> dh (B,T,C)"""
         cache = self.own(cache)
         dx = self.score.backward(dscores[..., None], cache.pop("score"))
-        dx = ops.gelu_backward(dx, cache.pop("gelu"))
+        dx = self.act.backward(dx, cache.pop("gelu"))
         return self.dense.backward(dx, cache.pop("dense"))
 
 
@@ -192,9 +208,11 @@ class ELECTRA(Encoder):
 
     @classmethod
     def least_size(cls, config: ELECTRAConfig) -> int:
-        """The numbers in its matrices: those of the discriminator, and 12 G^2 in each block of the generator."""
-        g = config.of_generator.n_embd
-        return super().least_size(config) + 12 * config.n_layer * g * g
+        """The numbers in its matrices: those of the discriminator, and those in each block of the generator."""
+        generator = config.of_generator
+        g = generator.n_embd
+        block = (4 * g + 2 * inner_width(generator)) * g
+        return super().least_size(config) + config.n_layer * block
 
     def published_names(self) -> published.Names:
         """Those of ElectraForPreTraining; the generator has those of ElectraForMaskedLM behind `generator.`."""

@@ -23,6 +23,7 @@ from minigpt.models.gpt1 import Block
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.token_ids import as_array, pad_right
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.nn.layers import inner_width
 from minigpt.ops.random_keys import Key, fold
 
 PAD = "_pad_"  # fills up the shorter rows of a batch
@@ -48,11 +49,14 @@ class EncoderDecoderConfig(PublishedConfig):
         "initializer_range": "init_std",
     }
     inner_key: ClassVar[str] = "encoder_ffn_dim"
-    only: ClassVar[dict[str, Any]] = {"is_encoder_decoder": True, "scale_embedding": False, "activation_dropout": 0.0}
+    only: ClassVar[dict[str, Any]] = {
+        "is_encoder_decoder": True, "scale_embedding": False, "normalize_before": False, "add_final_layer_norm": False,
+        "normalize_embedding": True, "static_position_embeddings": False, "add_bias_logits": False,
+        "quantization_config": None,
+    }  # fmt: skip
 
     vocab_size: int = 50265
     layer_norm_epsilon: float = 1e-5
-    pad_token_id: int | None = None
     decoder_start_token_id: int | None = None
 
     @classmethod
@@ -60,7 +64,7 @@ class EncoderDecoderConfig(PublishedConfig):
         """From a config.json. Raises InputError as every model's does, and for a decoder of another size."""
         config = super().from_dict(values)
         expected = {f"decoder_{name}": getattr(config, key) for name, key in BOTH_SIDES.items()}
-        expected["decoder_ffn_dim"] = 4 * config.n_embd
+        expected["decoder_ffn_dim"] = inner_width(config)
         for key, wanted in expected.items():
             if values.get(key, wanted) != wanted:
                 what = f"{key} is {values[key]}, and that of the encoder {wanted}"
@@ -71,7 +75,7 @@ class EncoderDecoderConfig(PublishedConfig):
         """For a config.json, under Hugging Face's keys."""
         values = super().to_dict()
         values |= {f"decoder_{name}": getattr(self, key) for name, key in BOTH_SIDES.items()}
-        values["decoder_ffn_dim"] = 4 * self.n_embd
+        values["decoder_ffn_dim"] = inner_width(self)
         values |= {"is_encoder_decoder": True, "scale_embedding": False, "forced_eos_token_id": None}
         return values
 
@@ -358,9 +362,10 @@ class EncoderDecoder(LanguageModel):
 
     @classmethod
     def least_size(cls, config: Config) -> int:
-        """The numbers in its matrices: the tables, 12 C^2 in a block of the encoder, 16 C^2 in one of the decoder."""
+        """The numbers in its matrices: the tables, and in each layer three attentions and two MLPs."""
         c = config.n_embd
-        return (config.vocab_size + 2 * config.n_positions) * c + 28 * config.n_layer * c * c
+        layer = 12 * c * c + 4 * c * inner_width(config)
+        return (config.vocab_size + 2 * config.n_positions) * c + config.n_layer * layer
 
     def published_names(self) -> published.Names | None:
         """{name here: its names in a file of Hugging Face transformers}; None for a model that it does not have."""

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigpt import ops
 from minigpt.device.arrays import Array, array_module
+from minigpt.models.family.layers import Activation
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Cache, LayerNorm, Linear, Module, Parameter
 
@@ -19,6 +19,7 @@ class WordHead(Module):
     def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
         width = config.table_width
         self.dense = Linear(config.n_embd, width, rng, config.initializer_range, dtype)
+        self.act = Activation(config.head_activation)
         self.ln = LayerNorm(width, config.layer_norm_epsilon, dtype)
         self.bias = Parameter(np.zeros(config.vocab_size, dtype))
 
@@ -26,7 +27,7 @@ class WordHead(Module):
         """h (B,T,C) -> out (B,T,E)"""
         cache = Cache(self)
         x = cache.keep("dense", self.dense.forward(h))
-        x = cache.keep("gelu", ops.gelu_forward(x))
+        x = cache.keep("gelu", self.act.forward(x))
         out = cache.keep("ln", self.ln.forward(x))
         return out, cache
 
@@ -34,7 +35,7 @@ class WordHead(Module):
         """dout (B,T,E) -> dh (B,T,C)"""
         cache = self.own(cache)
         dx = self.ln.backward(dout, cache.pop("ln"))
-        dx = ops.gelu_backward(dx, cache.pop("gelu"))
+        dx = self.act.backward(dx, cache.pop("gelu"))
         return self.dense.backward(dx, cache.pop("dense"))
 
 

@@ -1,9 +1,9 @@
-"""A layer of the family: RMS normalisation."""
+"""Layers of the family: RMS normalisation, and a function that a configuration names."""
 
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array
+from minigpt.device.arrays import Array, array_module
 from minigpt.nn import Cache, Module, Parameter, accumulate
 
 
@@ -29,3 +29,28 @@ class RMSNorm(Module):
         dx, dg = ops.rmsnorm_backward(dout, cache.pop(""))
         accumulate(self.weight, dg)
         return dx
+
+
+class Activation(Module):
+    """A function by the name of its operation: "gelu", "gelu_exact", "relu", "silu"; and "tanh", which is none."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def forward(self, x: Array) -> tuple[Array, Cache]:
+        """x (*) -> out (*)"""
+        cache = Cache(self)
+        if self.name == "tanh":
+            out = array_module(x).tanh(x)
+            cache[""] = out
+            return out, cache
+        forward = getattr(ops, f"{self.name}_forward")
+        return cache.keep("", forward(x)), cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (*) -> dx (*)"""
+        saved = self.own(cache).pop("")
+        if self.name == "tanh":
+            return dout * (1 - saved * saved)
+        backward = getattr(ops, f"{self.name}_backward")
+        return backward(dout, saved)

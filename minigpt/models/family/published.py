@@ -13,7 +13,7 @@ import numpy as np
 from minigpt.errors import InputError, check_whole
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
-from minigpt.models.config_file import ONLY, TANH_FORMS
+from minigpt.models.config_file import ACTIVATIONS, ONLY, check_activation
 
 Names = dict[str, list[str]]  # name of a parameter here -> its published names, three of them for q, k and v
 
@@ -33,7 +33,8 @@ class PublishedConfig(Config):
     """A configuration whose config.json has other keys than GPT's. A subclass says which.
 
     keys: {key here: key in the file}. architecture: the class of transformers that opens the file. inner_key: its key
-    for the inner width of an MLP, which is 4 C. pad_token_id: the token that fills up rows; None: there is none.
+    for the inner width of an MLP. n_inner: that width; None: 4 C. hidden_act: the function inside, by its published
+    name; "gelu" is the exact form, "gelu_new" that with tanh. pad_token_id: the token that fills up rows; None: none.
     has_padding: does the model compute something else where this token stands, whatever the mask?
     """
 
@@ -43,6 +44,7 @@ class PublishedConfig(Config):
     has_padding: ClassVar[bool] = False
     only: ClassVar[dict[str, Any]] = ONLY | {"is_decoder": False, "position_embedding_type": "absolute"}
 
+    n_inner: int | None = None
     hidden_act: str = "gelu_new"
     embd_pdrop: float = 0.1
     attn_pdrop: float = 0.1
@@ -63,9 +65,21 @@ class PublishedConfig(Config):
                 self._check_size(name)
         if self.pad_token_id is not None:
             check_whole("pad_token_id", self.pad_token_id, "the id of a token, or None")
-        if self.hidden_act not in TANH_FORMS:
-            forms = " or ".join(map(repr, TANH_FORMS))
-            raise InputError(f"hidden_act is {self.hidden_act!r}: only GELU in its tanh form is built here, {forms}")
+        if self.n_inner is not None:
+            self._check_size("n_inner")
+        if self.n_inner == 4 * self.n_embd:
+            object.__setattr__(self, "n_inner", None)  # so that equal models have equal configurations
+        check_activation(self.keys.get("hidden_act", "hidden_act"), self.hidden_act)
+
+    @property
+    def activation(self) -> str:
+        """The operation inside an MLP."""
+        return ACTIVATIONS[self.hidden_act]
+
+    @property
+    def head_activation(self) -> str:
+        """The operation inside a head that tells words."""
+        return self.activation
 
     @property
     def table_width(self) -> int:
@@ -79,22 +93,19 @@ class PublishedConfig(Config):
 
     @classmethod
     def from_dict(cls, values: dict) -> "PublishedConfig":
-        """From a config.json. Raises InputError as every model's does, and for an inner width that is not 4 times C."""
+        """From a config.json. Raises InputError as every model's does."""
         if values.get("pad_token_id") == NO_PADDING:
             values = values | {"pad_token_id": None}
         dropout = values.get(cls.keys["resid_pdrop"])
         if dropout is not None:
             values = {"embd_pdrop": dropout} | values
+        if cls.inner_key in values:
+            values = values | {"n_inner": values[cls.inner_key]}
         config = super().from_dict(values)
         pad = config.pad_token_id
         if config.has_padding and pad is not None and pad >= config.vocab_size:
             given = f"config.json has pad_token_id {pad}, and vocab_size {config.vocab_size}"
             raise InputError(f"{given}: give a token's id")
-        wanted = 4 * config.n_embd
-        inner = values.get(cls.inner_key, wanted)
-        if inner != wanted:
-            width = cls.keys["n_embd"]
-            raise InputError(f"{cls.inner_key} is {inner}: only 4 times {width}, {wanted}, is built here")
         return config
 
     def to_dict(self) -> dict:
@@ -103,7 +114,7 @@ class PublishedConfig(Config):
         if self.pad_token_id is None and self.has_padding:
             values["pad_token_id"] = NO_PADDING
         values |= {name: values.pop(key) for key, name in self.keys.items()}
-        values[self.inner_key] = 4 * self.n_embd
+        values[self.inner_key] = values.pop("n_inner") or 4 * self.n_embd
         values["architectures"] = [self.architecture]
         return values
 

@@ -1,7 +1,6 @@
 """RoBERTa (Liu et al. 2019): BERT without its second task and without segments, covered anew each time.
 
 What the paper changes beside it (longer training, larger batches, more text) are options of a run (section 4).
-GELU has its tanh form everywhere. transformers has the exact one in the head: logits differ by about 0.0005.
 """
 
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from minigpt.data.objectives import Objective, fixed
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
+from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import bert, published
 from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
@@ -29,17 +29,30 @@ class RoBERTaConfig(BERTConfig):
 
     pad_token_id: P. The table of positions begins with P + 1 rows: padding has row P, and the first token of a text row
     P + 1. A config.json counts all of them, so that the published models, whose padding is 1, have 514 rows for texts
-    of 512. Without padding the first token has row 0, and a config.json says -1, an id that no token has.
+    of 512. head_act: the function in the head, which in transformers is the exact GELU whatever that of the blocks.
+    Without padding the first token has row 0, and a config.json says -1, an id that no token has.
     """
 
     architecture: ClassVar[str] = "RobertaForMaskedLM"
     has_padding: ClassVar[bool] = True
-    left_out: ClassVar[dict[str, Any]] = {"pad_token_id": 1, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    left_out: ClassVar[dict[str, Any]] = BERTConfig.left_out | {
+        "pad_token_id": 1, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "head_act": "gelu",
+    }  # fmt: skip
 
     model_type: str = "roberta"
     vocab_size: int = 50265
     n_segments: int = 1
     layer_norm_epsilon: float = 1e-5
+    head_act: str = "gelu"
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_activation("head_act", self.head_act)
+
+    @property
+    def head_activation(self) -> str:
+        """The operation in the head."""
+        return ACTIVATIONS[self.head_act]
 
     @property
     def first_row(self) -> int:
@@ -54,6 +67,7 @@ class RoBERTaConfig(BERTConfig):
     @classmethod
     def from_dict(cls, values: dict) -> "RoBERTaConfig":
         """From a config.json. Raises InputError as BERT's does, and for a table without a row for any token."""
+        values = {"head_act": values.get("hidden_act", cls.hidden_act)} | values  # in files of earlier versions
         key = cls.keys["n_positions"]
         rows = values.get(key)
         pad = values.get("pad_token_id")

@@ -26,7 +26,8 @@ from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 class XLMConfig(PublishedConfig):
     """Sizes and rates, under Hugging Face's keys for XLM; the defaults are those of its English and French model.
 
-    n_segments: of languages; segment i is language i. GELU has its tanh form here, in transformers the exact one.
+    n_segments: of languages; segment i is language i. hidden_act: "gelu" or "relu", as transformers' key
+    gelu_activation can say; "gelu_new" is that of earlier versions, whose files it reads with the exact form.
     """
 
     keys: ClassVar[dict[str, str]] = {
@@ -43,12 +44,11 @@ class XLMConfig(PublishedConfig):
     }
     architecture: ClassVar[str] = "XLMWithLMHeadModel"
     own: ClassVar[dict[str, Any]] = {
-        "sinusoidal_embeddings": False, "causal": False, "asm": False, "use_lang_emb": True, "gelu_activation": True,
-        "is_encoder": True,
+        "sinusoidal_embeddings": False, "causal": False, "asm": False, "is_encoder": True,
     }  # fmt: skip
     only: ClassVar[dict[str, Any]] = ONLY | own
     has_padding: ClassVar[bool] = True
-    left_out: ClassVar[dict[str, Any]] = {"pad_token_id": 2}
+    left_out: ClassVar[dict[str, Any]] = {"pad_token_id": 2, "n_langs": 1}
 
     model_type: str = "xlm"
     vocab_size: int = 64139
@@ -57,17 +57,21 @@ class XLMConfig(PublishedConfig):
     n_layer: int = 6
     n_head: int = 8
     n_segments: int = 2
+    hidden_act: str = "gelu"
 
     @classmethod
     def from_dict(cls, values: dict) -> "XLMConfig":
         """From a config.json, whose padding has one of two names. Raises InputError as BERT's does."""
-        values = dict(values)
+        values = {"hidden_act": "gelu" if values.get("gelu_activation", True) else "relu"} | values
+        if values.get("use_lang_emb") is False:
+            values[cls.keys["n_segments"]] = 1
         index = values.pop("pad_index", None)
         return super().from_dict(values if index is None else values | {"pad_token_id": index})
 
     def to_dict(self) -> dict:
         """For a config.json. Programs differ in what they call the padding: it stands there under both names."""
         values = super().to_dict() | self.own
+        values["gelu_activation"] = self.hidden_act != "relu"
         return values | {"pad_token_id": values["pad_index"]}
 
 
@@ -75,6 +79,17 @@ class XLM(Encoder):
     """The encoder of XLM with the head of its pre-training. segments are languages. seed: as for GPT1."""
 
     Config = XLMConfig
+
+    def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
+        """As in BERT; a model of one language has no vector for it."""
+        super().build_embeddings(rng, dtype)
+        if self.config.n_segments == 1:
+            self.segments_embed = None
+
+    def place_segments(self, segments: Array | None, ids: Array) -> Array | None:
+        """As `Encoder.place_segments`; None for a model of one language."""
+        placed = super().place_segments(segments, ids)
+        return None if self.segments_embed is None else placed
 
     def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
         """A bias alone."""
@@ -98,9 +113,10 @@ class XLM(Encoder):
         pairs = [
             ("tokens_embed", [f"{body}.embeddings"]),
             ("positions_embed", [f"{body}.position_embeddings"]),
-            ("segments_embed", [f"{body}.lang_embeddings"]),
             ("ln_embed", [f"{body}.layer_norm_emb"]),
         ]
+        if self.segments_embed is not None:
+            pairs.append(("segments_embed", [f"{body}.lang_embeddings"]))
         for i in range(self.config.n_layer):
             attention = f"{body}.attentions.{i}"
             pairs += [

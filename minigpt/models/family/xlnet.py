@@ -24,6 +24,7 @@ from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.xlnet_blocks import Block, Places
 from minigpt.nn import Cache, Embedding, Module, accumulate, normal
+from minigpt.nn.layers import inner_width
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
@@ -48,6 +49,7 @@ class XLNetConfig(PublishedConfig):
         "untie_r": True, "attn_type": "bi", "bi_data": False, "clamp_len": -1, "same_length": False,
     }  # fmt: skip
     only: ClassVar[dict[str, Any]] = ONLY | own
+    left_out: ClassVar[dict[str, Any]] = {"ff_activation": "gelu", "d_inner": 4096}
 
     model_type: str = "xlnet"
     vocab_size: int = 32000
@@ -59,8 +61,13 @@ class XLNetConfig(PublishedConfig):
 
     @classmethod
     def from_dict(cls, values: dict) -> "XLNetConfig":
-        """From a config.json, which need not limit the length. Raises InputError as BERT's does."""
-        return super().from_dict({"n_positions": cls.n_positions} | values)
+        """From a config.json, which need not limit the length. Raises InputError as BERT's does, and for odd heads."""
+        config = super().from_dict({"n_positions": cls.n_positions} | values)
+        size = config.n_embd // config.n_head
+        if values.get("d_head") not in (None, size):
+            given = f"config.json has d_head {values['d_head']!r}"
+            raise InputError(f"{given}: only d_model / n_head, {size}, is built here, as in all published XLNets")
+        return config
 
     def to_dict(self) -> dict:
         """For a config.json."""
@@ -181,9 +188,9 @@ class XLNet(Encoder):
 
     @classmethod
     def least_size(cls, config: Config) -> int:
-        """The numbers in its matrices: the table of tokens, and 13 C^2 in each block."""
+        """The numbers in its matrices: the table of tokens, and in each block five of C^2 and the MLP."""
         c = config.n_embd
-        return config.vocab_size * c + 13 * config.n_layer * c * c
+        return config.vocab_size * c + config.n_layer * (5 * c + 2 * inner_width(config)) * c
 
     def published_names(self) -> published.Names:
         """Those of XLNetLMHeadModel; the head that is stored again is left out."""
