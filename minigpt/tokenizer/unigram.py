@@ -1,0 +1,211 @@
+"""Unigram: every piece has a probability, and a text is cut into the pieces whose product is greatest (Kudo 2018).
+
+Byte-pair encoding learns an order of merges; here the model is a distribution over pieces. `Unigram` encodes with it:
+the best way through the lattice of each word (`lattice.py`), or one that is drawn (*subword regularisation*).
+
+`Unigram.train` learns pieces and probabilities from counted words (`unigram_training.py`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt.errors import InputError, check_number, check_share, check_whole, shown
+from minigpt.tokenizer import spiece
+from minigpt.tokenizer.base import Remembered, check_size, check_text
+from minigpt.tokenizer.lattice import UNKNOWN_PENALTY, Vocabulary, lattice, sample_path, viterbi
+from minigpt.tokenizer.spiece import SPACE
+from minigpt.tokenizer.unigram_training import characters_of, finish, learn, parts_of
+
+EPSILON = {"f": 2.0**-23, "d": 2.0**-52}  # [type of an `array`]: what a number of about 1 may be wrong by
+SPECIAL = ("<unk>", "<s>", "</s>")
+
+
+class _Cut(NamedTuple):
+    """How a word is cut. far: it is cut so whatever stands before it, as long as the score of that is not below."""
+
+    ids: list[int]
+    scores: list[float]
+    far: float
+
+
+class Unigram:
+    """Pieces and how likely each is: `encode(text)` cuts a normalised text, in which `▁` stands for spaces.
+
+    tokens: all pieces, their places are the ids; scores: their log-probabilities; kinds: as in `spiece` (default: all
+    stand for text); unknown_id: of what has no piece; byte_fallback: whether that is written as pieces `<0x00>` to
+    `<0xFF>` instead; precision: "f" adds scores with 32 bits, which decides between equal ways as SentencePiece does,
+    "d" with 64, as the library `tokenizers` does.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        scores: Sequence[float],
+        kinds: Sequence[int] | None = None,
+        *,
+        unknown_id: int | None,
+        byte_fallback: bool = False,
+        precision: str = "f",
+    ):
+        self.tokens = list(tokens)
+        self.scores = list(scores)
+        self.kinds = [spiece.NORMAL] * len(self.tokens) if kinds is None else list(kinds)
+        self.ids = {token: i for i, token in enumerate(self.tokens)}
+        self.unknown_id = unknown_id
+        self.byte_fallback = byte_fallback
+        self.precision = precision
+        normal = [score for score, kind in zip(self.scores, self.kinds, strict=True) if kind == spiece.NORMAL]
+        found = {}  # {piece that stands for text: (its id, its score)}
+        for i, (token, score, kind) in enumerate(zip(self.tokens, self.scores, self.kinds, strict=True)):
+            if kind == spiece.NORMAL:
+                found[token] = (i, score)
+            elif kind == spiece.USER_DEFINED:
+                found[token] = (i, _user_defined_score(token, max(normal, default=0.0)))
+        self._id_of = {token: i for token, (i, _) in found.items()}
+        self.vocabulary = Vocabulary({token: score for token, (_, score) in found.items()}, _unknown_score(normal))
+        self._splits = not any(SPACE in token[1:] for token in found)  # a word can be cut alone
+        self._remembered = Remembered(self._cut)
+
+    @classmethod
+    def of(cls, content: spiece.SentencePieceFile) -> Unigram:
+        """The model in a file of SentencePiece. Raises InputError for one of another type."""
+        if content.model_type != "unigram":
+            raise InputError(f"a model of the type {content.model_type!r} is no Unigram model: open it as what it is")
+        tokens, scores, kinds = zip(*content.pieces, strict=True)
+        unknown_id = kinds.index(spiece.UNKNOWN)
+        return cls(tokens, scores, kinds, unknown_id=unknown_id, byte_fallback=content.trainer.byte_fallback)
+
+    @classmethod
+    def train(
+        cls,
+        word_counts: Mapping[str, int] | str,
+        vocab_size: int,
+        *,
+        special: Sequence[str] = SPECIAL,
+        user_defined: Sequence[str] = (),
+        coverage: float = 0.9995,
+        longest: int = 16,
+        n_seeds: int = 1_000_000,
+        progress: bool = True,
+    ) -> Unigram:
+        """A vocabulary of `vocab_size` pieces, or of less where the text gives no more.
+
+        word_counts {word: how often}, each word with its `▁` in front, or a text. special: pieces that stand for no
+        text, the first one for what is unknown; user_defined: pieces that are always taken; coverage: the share of all
+        characters that get a piece; longest: of how many characters a piece may be. Raises InputError for a size that
+        is too small, and for a text with nothing in it.
+        """
+        check_size(vocab_size)
+        check_share(coverage=coverage)
+        check_whole("longest", longest, "a whole number of 1 or more", least=1)
+        if isinstance(word_counts, str):
+            word_counts = Counter(SPACE + word for word in word_counts.split())
+        if not word_counts:
+            raise InputError("there are no words to learn pieces from: the text is empty")
+        characters = characters_of(word_counts, coverage)
+        first = [*special, *user_defined]
+        least = len(first) + len(characters)
+        if vocab_size < least:
+            advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
+            raise InputError(f"{vocab_size} pieces do not hold the {len(characters)} characters of the text: {advice}")
+        steps = learn(parts_of(word_counts, characters), vocab_size, longest=longest, n_seeds=n_seeds)
+        for step in tqdm(steps, desc="steps of EM", unit="", disable=not progress):
+            scores = step.scores
+        final = finish(scores, characters, vocab_size - len(first))
+        tokens = [*first, *(piece for piece in final if piece not in first)]
+        kinds = [spiece.NORMAL] * len(tokens)
+        kinds[: len(special)] = [spiece.UNKNOWN] + [spiece.CONTROL] * (len(special) - 1)
+        kinds[len(special) : len(first)] = [spiece.USER_DEFINED] * len(user_defined)
+        return cls(tokens, [final.get(token, 0.0) for token in tokens], kinds, unknown_id=0)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the likeliest pieces of a normalised text. Raises InputError for what is no str."""
+        check_text(text)
+        ids = []
+        total = array(self.precision, [0.0])  # what is stored here is rounded to its precision
+        remembered = self._remembered
+        for word in self._words(text):
+            cut = remembered[word]
+            if abs(total[0]) >= cut.far:
+                cut = self._cut(word, total[0])
+            ids += cut.ids
+            for score in cut.scores:
+                total[0] += score
+        return self._fused(ids)
+
+    def sample(self, text: str, alpha: float, generator: np.random.Generator) -> list[int]:
+        """The ids of pieces drawn by their probability to the power alpha: another way to cut the text each time.
+
+        Raises InputError for what is no str, and for an alpha that is no number of 0 or more.
+        """
+        check_text(text)
+        check_number("alpha", alpha, "a number of 0 or more, such as 0.1", least=0, below=inf)
+        ids = []
+        for word in self._words(text):
+            for piece in sample_path(lattice(word, self.vocabulary), alpha, generator):
+                ids += self._ids_of(piece)
+        return self._fused(ids)
+
+    def _words(self, text: str) -> list[str]:
+        """The parts of a text that no piece reaches beyond: each begins with a `▁`, but for the first."""
+        if not self._splits:
+            return [text] if text else []
+        first, *parts = text.split(SPACE)
+        words = [SPACE + part for part in parts]
+        return [first, *words] if first else words
+
+    def _cut(self, word: str, start: float | None = None) -> _Cut:
+        """The best pieces of a word; start: the score of what is before it, where roundings matter.
+
+        Sums are rounded, the more the greater they are, so what stands before a word can decide between two ways that
+        are nearly equal. Each way adds at most as many pieces as there are characters, and each sum is wrong by half of
+        EPSILON at most, so the margin tells up to which sum the best way stays the best.
+        """
+        nodes = lattice(word, self.vocabulary)
+        if start is None:
+            pieces, score, margin = viterbi(nodes)
+            far = margin / (EPSILON[self.precision] * len(nodes)) - abs(score)
+        else:
+            pieces, _, _ = viterbi(nodes, start, self.precision)
+            far = inf
+        ids = []
+        for piece in pieces:
+            ids += self._ids_of(piece)
+        known = self.vocabulary.scores
+        return _Cut(ids, [known.get(piece, self.vocabulary.unknown) for piece in pieces], far)
+
+    def _ids_of(self, piece: str) -> list[int]:
+        """The id of a piece; of a character that is none, that of the unknown or those of its bytes."""
+        if piece in self._id_of:
+            return [self._id_of[piece]]
+        if self.byte_fallback:
+            return [self.ids[f"<0x{byte:02X}>"] for byte in piece.encode()]
+        if self.unknown_id is None:
+            raise InputError(f"the vocabulary cannot spell {piece!r}, and has no piece for what is unknown")
+        return [self.unknown_id]
+
+    def _fused(self, ids: list[int]) -> list[int]:
+        """The ids, neighbours that are unknown as one."""
+        unknown = self.unknown_id
+        if self.byte_fallback or unknown not in ids:
+            return ids
+        before = [None, *ids]
+        return [i for i, previous in zip(ids, before, strict=False) if i != unknown or previous != unknown]
+
+
+def _unknown_score(normal: Iterable[float]) -> float:
+    return float(np.float32(min(normal, default=0.0)) - np.float32(UNKNOWN_PENALTY))
+
+
+def _user_defined_score(piece: str, most: float) -> float:
+    """A score at which a piece that the user named is always taken: as many bytes, each as good as the best piece."""
+    best = np.float32(max(most, 0.0))
+    return float(np.float32(len(piece.encode())) * best) - 0.1

@@ -1,0 +1,229 @@
+"""Training a Unigram vocabulary: far too many pieces at first, then EM, and those that are missed least go (Kudo 2018).
+
+The pieces of a text are not known, only its characters. So each way to cut a word counts by its probability under the
+last model (`expect`, the E step), and each piece gets the probability of its count (`maximise`, the M step): EM, which
+makes the text likelier with every step. From time to time a quarter of the pieces is left out (`prune`). `learn` is the
+whole of it, one step after the other; SentencePiece does the same, and its constants are used here.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+import regex
+
+from minigpt.tokenizer.lattice import Path, Vocabulary, expected_counts, lattice, viterbi
+from minigpt.tokenizer.spiece import SPACE
+
+SUB_ITERATIONS = 2  # steps of EM between two prunings
+STAY = 0.75  # the share of the pieces that a pruning leaves
+SPARE = 1.1  # EM ends with so many times the pieces that are wanted, of which the likeliest are taken
+LEAST_COUNT = 0.5  # pieces that are expected less often are dropped
+_DIGAMMA = (-1 / 12, 691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12)  # of 1/x^14, ..., 1/x^2
+_RARE = "\0"  # in the place of characters that get no piece
+
+_SCRIPTS = (  # a piece holds letters of one of these; marks and digits are `Common`
+    r"\p{Latin}", r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc", r"\p{Hangul}", r"\p{Cyrillic}", r"\p{Greek}", r"\p{Arabic}",
+    r"\p{Hebrew}", r"\p{Thai}", r"\p{Devanagari}", r"\p{Bengali}", r"\p{Tamil}", r"\p{Armenian}", r"\p{Georgian}",
+    r"\p{Common}",
+)  # fmt: skip
+_RUNS = [rf"[{script}\p{{Inherited}}]+" for script in _SCRIPTS]
+_RUN = regex.compile(rf"{SPACE}?(?:{'|'.join(_RUNS)}|[^{''.join(_SCRIPTS)}]+)")
+
+
+class Step(NamedTuple):
+    """One step of EM. log_likelihood: of the text under the model before it; scores: the model after it."""
+
+    scores: dict[str, float]
+    log_likelihood: float
+
+
+def learn(
+    word_counts: Mapping[str, int], size: int, *, longest: int = 16, n_seeds: int = 1_000_000
+) -> Iterator[Step]:
+    """Yield one step of EM after the other, until there are at most `SPARE` times `size` pieces.
+
+    word_counts {word: how often it occurs}; longest: of how many characters a piece may be.
+    """
+    vocabulary = Vocabulary(seed_pieces(word_counts, n_seeds, longest))
+    while True:
+        for _ in range(SUB_ITERATIONS):
+            counts, log_likelihood = expect(word_counts, vocabulary)
+            vocabulary = Vocabulary(maximise(counts))
+            yield Step(vocabulary.scores, log_likelihood)
+        if len(vocabulary.scores) <= SPARE * size:
+            return
+        vocabulary = Vocabulary(prune(word_counts, vocabulary, int(SPARE * size)))
+
+
+def seed_pieces(word_counts: Mapping[str, int], n_seeds: int, longest: int) -> dict[str, float]:
+    """All characters, and of the substrings that occur twice those that cover most of the text, with first scores.
+
+    A substring that is always followed by the same character is left out: the longer one says it all. Level by level,
+    because a substring can only occur twice if it does so without its last character.
+    """
+    characters = count_characters(word_counts)
+    covers = {}  # {substring: how many characters of the text it covers}
+    shorter = characters
+    for n in range(2, longest + 1):
+        found = Counter()
+        for word, count in word_counts.items():
+            for begin in range(len(word) - n + 1):
+                piece = word[begin : begin + n]
+                if piece[:-1] in shorter:
+                    found[piece] += count
+        for piece, count in found.items():
+            if count == shorter[piece[:-1]]:
+                covers.pop(piece[:-1], None)
+        shorter = {piece: count for piece, count in found.items() if count > 1}
+        covers.update({piece: n * count for piece, count in shorter.items()})
+    best = sorted(covers.items(), key=_highest_first)[:n_seeds]
+    seeds = {**characters, **dict(best)}
+    total = sum(seeds.values())
+    return {piece: log(count / total) for piece, count in seeds.items()}
+
+
+def expect(word_counts: Mapping[str, int], vocabulary: Vocabulary) -> tuple[dict[str, float], float]:
+    """The E step: ({piece: how often it is expected in the text}, log-probability of the text)."""
+    counts = defaultdict(float)
+    total = 0.0
+    for word, n in word_counts.items():
+        in_word, log_likelihood = expected_counts(lattice(word, vocabulary))
+        total += n * log_likelihood
+        for piece, count in in_word.items():
+            if piece in vocabulary.scores:  # and not a character without a piece
+                counts[piece] += n * count
+    return counts, total
+
+
+def maximise(counts: Mapping[str, float], sparse: bool = True) -> dict[str, float]:
+    """The M step: the scores under which pieces are expected as often as they were counted.
+
+    Without `sparse` a piece has the share of its count, log(count / sum): the text becomes likelier with each step.
+    With it, digamma(count) - digamma(sum), the mean logarithm under a prior that prefers few pieces: counts of 10 and
+    more lose a half at most, small ones much more, and those below `LEAST_COUNT` are dropped.
+    """
+    if not sparse:
+        total = sum(counts.values())
+        return {piece: log(count / total) for piece, count in counts.items() if count > 0}
+    kept = {piece: count for piece, count in counts.items() if count >= LEAST_COUNT}
+    total = digamma(sum(kept.values()))
+    return {piece: digamma(count) - total for piece, count in kept.items()}
+
+
+def digamma(x: float) -> float:
+    """The derivative of log(gamma(x)), x > 0: near log(x - 1/2). Every digit of a float but the last two.
+
+    digamma(x) = digamma(x + 1) - 1/x leads to large x; there, log(x) - 1/(2x) - 1/(12 x^2) + 1/(120 x^4) - ...
+    (Abramowitz and Stegun 1964, 6.3.18).
+    """
+    below = 0.0
+    while x < 10:
+        below += 1 / x
+        x += 1
+    square = 1 / (x * x)
+    series = 0.0
+    for coefficient in _DIGAMMA:
+        series = (series + coefficient) * square
+    return log(x) - 0.5 / x + series - below
+
+
+def prune(word_counts: Mapping[str, int], vocabulary: Vocabulary, size: int) -> dict[str, float]:
+    """The scores of the pieces that stay: `STAY` of them, but not less than `size`.
+
+    Those go first whose loss is least: the log-likelihood of the text now, less that where each is spelled by the best
+    other pieces. A piece that no other spells, as a single character is, always stays.
+    """
+    scores = vocabulary.scores
+    uses = Counter()
+    for word, count in word_counts.items():
+        for piece in viterbi(lattice(word, vocabulary)).pieces:
+            uses[piece] += count
+    total = sum(uses.values())
+    kept = {}
+    losses = {}
+    for piece, score in scores.items():
+        if not uses[piece]:
+            continue
+        others = without(piece, vocabulary)
+        if others is None:
+            kept[piece] = score
+        elif others.score <= score:
+            losses[piece] = uses[piece] * _loss(uses, total, piece, others.pieces)
+    n_stay = max(size, int(STAY * len(scores)))
+    worst_first = sorted(losses.items(), key=_highest_first)
+    for piece, _ in worst_first[: max(n_stay - len(kept), 0)]:
+        kept[piece] = scores[piece]
+    return kept
+
+
+def without(piece: str, vocabulary: Vocabulary) -> Path | None:
+    """The best way to spell a piece with others; None where there is none."""
+    nodes = lattice(piece, vocabulary)
+    nodes[-1] = [node for node in nodes[-1] if node[0] > 0]
+    return viterbi(nodes) if nodes[-1] else None
+
+
+def _loss(uses: Mapping[str, int], total: int, piece: str, others: list[str]) -> float:
+    """What one use of a piece loses when the others take its place, and its count with it."""
+    now = log(uses[piece] / total)
+    later_total = total + uses[piece] * (len(others) - 1)
+    return now - sum(log((uses[other] + uses[piece]) / later_total) for other in others)
+
+
+def _highest_first(item: tuple[str, float]) -> tuple[float, str]:
+    piece, value = item
+    return -value, piece
+
+
+def parts_of(word_counts: Mapping[str, int], characters: Iterable[str]) -> dict[str, int]:
+    """{part: how often} of words that are split between scripts, and at what is not one of these characters.
+
+    No piece reaches over such a border, so the parts have the same likelihood as the words, and there are fewer.
+    """
+    known = set(characters)
+    rare = {ord(character): _RARE for character in set().union(*word_counts) - known}
+    counts = Counter()
+    for word, count in word_counts.items():
+        for run in _RUN.findall(word.translate(rare)):
+            for part in run.split(_RARE):
+                if part:
+                    counts[part] += count
+    return dict(counts)
+
+
+def count_characters(word_counts: Mapping[str, int]) -> Counter:
+    """{character: how often}."""
+    counts = Counter()
+    for word, count in word_counts.items():
+        for character in word:
+            counts[character] += count
+    return counts
+
+
+def characters_of(word_counts: Mapping[str, int], coverage: float) -> list[str]:
+    """The characters that get a piece, the most frequent first: as many as make up this share of the text."""
+    counts = count_characters(word_counts)
+    total = sum(counts.values())
+    found = []
+    covered = 0
+    for character, count in sorted(counts.items(), key=_highest_first):
+        if covered >= coverage * total:
+            break
+        covered += count
+        found.append(character)
+    return found
+
+
+def finish(scores: Mapping[str, float], characters: Sequence[str], size: int) -> dict[str, float]:
+    """The pieces of the vocabulary, the likeliest first: all these characters, then the best until there are `size`."""
+    least = min(scores.values(), default=0.0)
+    final = {}
+    for character in characters:
+        final[character] = scores.get(character, least)
+    for piece, score in sorted(scores.items(), key=_highest_first):
+        if len(final) >= size:
+            break
+        final[piece] = score
+    return dict(sorted(final.items(), key=_highest_first))
