@@ -252,6 +252,8 @@ def test_pieces_of_the_user_stay_as_they_are():
     normalizer = Normalizer(NormalizerSpec("", MAP), ["Ａ", "ＡＡ", "[\t]"])
     assert normalizer("ＡＡＡﬁ[\t]\t") == "▁ＡＡＡfi[\t]"
     assert Normalizer(NormalizerSpec("", MAP), space_after=True)(" a b ") == "a▁b▁"
+    suffix = Normalizer(NormalizerSpec("", MAP), space_after=True)
+    assert (suffix(" \t"), suffix(" \x07")) == ("", "▁"), "of spaces nothing is left; of what is removed, a word"
 
 
 # --- decoding --------------------------------------------------------------------------------------------------------

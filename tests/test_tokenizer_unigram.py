@@ -165,7 +165,7 @@ def test_digamma_follows_its_recurrence():
 def test_em_makes_six_words_likelier_with_every_step():
     scores = dict.fromkeys(SIX_PIECES, math.log(1 / len(SIX_PIECES)))
     found = []
-    for _ in range(12):
+    for _ in range(8):
         counts, log_likelihood = training.expect(SIX, Vocabulary(scores))
         found.append(log_likelihood)
         scores = training.maximise(counts, sparse=False)

@@ -30,10 +30,12 @@ class Normalizer:
     def __call__(self, text: str) -> str:
         text = _NO_CHARACTER.sub(_REPLACED, text)
         changed = self._changed(text)
-        if self.spec.remove_extra_whitespaces:
-            changed = re.sub(" {2,}", " ", changed.lstrip(" "))
         if not text:
             return ""
+        if self.spec.remove_extra_whitespaces:
+            if changed == " " * len(text):
+                return ""
+            changed = re.sub(" {2,}", " ", changed.lstrip(" "))
         space = SPACE if self.spec.escape_whitespaces else " "
         changed = changed.replace(" ", space)
         prefix = space if self.spec.add_dummy_prefix else ""
@@ -41,9 +43,7 @@ class Normalizer:
             changed = prefix + changed
         if self.spec.remove_extra_whitespaces:
             changed = changed.rstrip(space)  # a written-out space at the end as well
-        if self.space_after and changed:
-            changed += prefix
-        return changed
+        return changed + prefix if self.space_after else changed
 
     def _changed(self, text: str) -> str:
         """The text by the map of characters, which leaves out the pieces that stay as they are."""

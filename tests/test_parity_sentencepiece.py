@@ -1,0 +1,187 @@
+"""Files of SentencePiece against the package of that name: the same text, ids and decoded text; the same likelihood.
+
+    pytest -m parity tests/test_parity_sentencepiece.py       (needs the extra "parity")
+"""
+
+import random
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+from minigpt.tokenizer import spiece
+from minigpt.tokenizer import unigram_training as training
+from minigpt.tokenizer.charsmap import CharacterMap
+from minigpt.tokenizer.lattice import Vocabulary
+from minigpt.tokenizer.spiece_text import Decoder, Normalizer
+from minigpt.tokenizer.unigram import Unigram
+
+pytestmark = pytest.mark.parity
+
+N_TEXTS = 20_000
+UNIGRAMS = ("albert_v2_30k", "unigram_1k", "japanese_8k")
+BLOCKS = [  # of Unicode, [first, last + 1)
+    *[(0x20, 0x7F)] * 6, (0x1, 0x20), (0x80, 0x250), (0x300, 0x370), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE80),
+    (0x1100, 0x1200), (0x1E00, 0x2000), (0x2000, 0x2070), (0x2070, 0x2200), (0x2500, 0x2600), (0x3000, 0x3100),
+    (0x3100, 0x3400), (0x4E00, 0x9FFF), (0xA960, 0xA980), (0xAC00, 0xD7A4), (0xD7B0, 0xD800), (0xE000, 0xE100),
+    (0xF900, 0xFB50), (0xFB50, 0xFE00), (0xFE00, 0x10000), (0x10000, 0x10100), (0x1D400, 0x1D800), (0x1F000, 0x1FA00),
+    (0x2F800, 0x2FA20), (0xE0000, 0xE0080),
+]  # fmt: skip
+SPACES = " \t\n\r\u3000\u00a0\u2003\u200b\u2028\u2581\ufeff\u00ad\u200d"
+TRICKY = (
+    "e\u0301", "A\u030a\u0323", "\u1100\u1161\u11a8", "가\u11a8", "カ\u3099", "ﬁ", "aaaa", "ㅋㅋㅋㅋㅋ", "....",
+    "10000", "the cat", "한국어", "[MASK]", "<s>", "<unk>", "▁▁", "  ", "\r\n", "🏳\ufe0f\u200d🌈", "#END", "<0x41>",
+)  # fmt: skip
+
+
+def random_text(rng):
+    parts = []
+    for _ in range(rng.randint(0, 6)):
+        first, end = rng.choice(BLOCKS)
+        parts.append("".join(chr(rng.randrange(first, end)) for _ in range(rng.randint(1, 6))))
+        if rng.random() < 0.5:
+            parts.append(rng.choice(SPACES) * rng.randint(1, 3))
+        if rng.random() < 0.3:
+            parts.append(rng.choice(TRICKY) * rng.randint(1, 3))
+    return "".join(parts)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = random.Random(38)
+    return [random_text(rng) for _ in range(N_TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def sentencepiece():
+    return pytest.importorskip("sentencepiece", reason='the extra "parity" is needed: pip install sentencepiece')
+
+
+class Ours:
+    """What the file says, done by the parts written here."""
+
+    def __init__(self, content):
+        user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
+        self.normalize = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
+        self.model = Unigram.of(content)
+        self.decode = Decoder(content)
+
+    def encode(self, text):
+        return self.model.encode(self.normalize(text))
+
+
+def differing(theirs, ours, texts):
+    """The first texts whose normal form, ids or decoded ids differ, and how many there are."""
+    found = []
+    for text in texts:
+        ids = theirs.encode(text)
+        pairs = [(theirs.normalize(text), ours.normalize(text)), (ids, ours.encode(text))]
+        pairs.append((theirs.decode(ids), ours.decode(ids)))
+        if any(a != b for a, b in pairs):
+            found.append((text, *pairs))
+    return len(found), found[:2]
+
+
+def opened(sentencepiece, path):
+    theirs = sentencepiece.SentencePieceProcessor()
+    theirs.load(str(path))
+    return theirs, Ours(spiece.read(path))
+
+
+@pytest.mark.parametrize("name", UNIGRAMS)
+def test_random_texts(sentencepiece, eval_data, texts, name):
+    theirs, ours = opened(sentencepiece, eval_data / "sentencepiece" / f"{name}.model")
+    assert differing(theirs, ours, texts) == (0, [])
+
+
+@pytest.mark.parametrize("name", UNIGRAMS)
+def test_real_texts(sentencepiece, eval_data, name):
+    """Line by line; and as one text, whose sums are so great that rounding decides many times."""
+    theirs, ours = opened(sentencepiece, eval_data / "sentencepiece" / f"{name}.model")
+    for path in ("prose/prose_1MB.txt", "nsmc/ratings_train_20k.txt"):
+        text = (eval_data / path).read_text(encoding="utf-8")[:1_000_000]
+        assert differing(theirs, ours, text.splitlines()) == (0, [])
+        assert differing(theirs, ours, [text]) == (0, [])
+
+
+def test_random_ids_are_decoded_alike(sentencepiece, eval_data):
+    rng = random.Random(1)
+    for name in (*UNIGRAMS, "bpe_1k"):
+        path = eval_data / "sentencepiece" / f"{name}.model"
+        theirs = sentencepiece.SentencePieceProcessor()
+        theirs.load(str(path))
+        content = spiece.read(path)
+        ours = Decoder(content)
+        for _ in range(2000):
+            ids = [rng.choice([rng.randrange(8), rng.randrange(len(content.pieces))]) for _ in range(rng.randint(0, 9))]
+            assert ours(ids) == theirs.decode(ids), ids
+
+
+OPTIONS = [
+    {"user_defined_symbols": ["#END", "ab", "\n", "한국"], "control_symbols": ["<c>"]},
+    {"byte_fallback": True, "vocab_size": 700},
+    {"remove_extra_whitespaces": False, "allow_whitespace_only_pieces": True, "byte_fallback": True, "vocab_size": 700},
+    {"add_dummy_prefix": False, "normalization_rule_name": "nfkc_cf"},
+    {"remove_extra_whitespaces": False, "normalization_rule_name": "identity"},
+    {"treat_whitespace_as_suffix": True},
+    {"split_by_whitespace": False, "max_sentencepiece_length": 8},
+    {"unk_surface": "?", "pad_id": 3, "bos_id": -1},
+]
+
+
+@pytest.fixture(scope="module")
+def lines(eval_data):
+    english = (eval_data / "sentencepiece/botchan.txt").read_text(encoding="utf-8")[:60_000].splitlines()
+    korean = (eval_data / "nsmc/ratings_test_5k.txt").read_text(encoding="utf-8").splitlines()[1:200]
+    return [*english, *(line.split("\t")[1] for line in korean), "#END ab", "a\tb"]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: next(iter(options)))
+def test_files_of_every_setting(sentencepiece, lines, texts, tmp_path, options):
+    """Vocabularies that the package trains with its settings, read here; then written here and read by the package."""
+    settings = {"vocab_size": 400, "character_coverage": 0.98, "minloglevel": 2, **options}
+    prefix = tmp_path / "trained"
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_prefix=str(prefix), **settings)
+    path = prefix.with_suffix(".model")
+    theirs, ours = opened(sentencepiece, path)
+    assert differing(theirs, ours, texts[:3000]) == (0, [])
+    assert differing(theirs, ours, lines[::5]) == (0, [])
+    again = tmp_path / "again.model"
+    spiece.write(again, spiece.read(path))
+    rewritten = sentencepiece.SentencePieceProcessor(model_file=str(again))
+    assert [rewritten.encode(text) for text in texts[:500]] == [theirs.encode(text) for text in texts[:500]]
+
+
+def test_a_trained_vocabulary_is_as_likely_as_theirs(sentencepiece, eval_data, tmp_path):
+    """8,000 pieces from one book: the log-probability of its words, summed over all ways to cut them."""
+    path = eval_data / "sentencepiece/botchan.txt"
+    prefix = tmp_path / "trained"
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(path), model_prefix=str(prefix), vocab_size=8000, character_coverage=1.0, minloglevel=2
+    )
+    content = spiece.read(prefix.with_suffix(".model"))
+    normalize = Normalizer(content.normalizer)
+    words = Counter()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        words.update("▁" + word for word in normalize(line).split("▁")[1:])
+    ours = Unigram.train(words, 8000, coverage=1.0, progress=False)
+    assert len(ours.tokens) == len(content.pieces) == 8000
+    likelihoods = []
+    for model in (Unigram.of(content), ours):
+        _, log_likelihood = training.expect(words, Vocabulary(model.vocabulary.scores))
+        likelihoods.append(log_likelihood)
+    print(f"log-likelihood: theirs {likelihoods[0]:.0f}, ours {likelihoods[1]:.0f}")
+    assert likelihoods[1] == pytest.approx(likelihoods[0], rel=0.005)
+    shared = set(ours.tokens) & {piece.text for piece in content.pieces}
+    assert len(shared) > 7000
+
+
+def test_graphemes_as_the_library_tokenizers_takes_them(eval_data, texts):
+    """Where its tables of graphemes are of another version of Unicode than ours, a text may differ: one in 1,000."""
+    normalizers = pytest.importorskip("tokenizers.normalizers")
+    content = spiece.read(eval_data / "sentencepiece/albert_v2_30k.model")
+    theirs = normalizers.Precompiled(content.normalizer.precompiled_charsmap)
+    ours = CharacterMap(content.normalizer.precompiled_charsmap)
+    wrong = (text for text in texts if ours.apply_to_graphemes(text) != theirs.normalize_str(text))
+    found = list(islice(wrong, 30))
+    assert len(found) <= N_TEXTS / 1000, found[:3]
