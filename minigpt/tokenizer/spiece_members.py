@@ -1,0 +1,198 @@
+"""The published members of the family with a file of SentencePiece: ALBERT, XLNet, T5, mT5, XLM-R, mBART, DeBERTa-v3.
+
+A folder of theirs holds the file and a `tokenizer_config.json`. What they do beside the file (lower case, ids that are
+shifted, the tokens around a text) stands in `spiece_members.toml`. `open_folder` puts it together as the steps of a
+tokenizer: change the text, cut it into pieces, put the special tokens around the ids, and the way back.
+"""
+
+import functools
+import tomllib
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minigpt.errors import InputError
+from minigpt.files.disk import read_json
+from minigpt.tokenizer import spiece
+from minigpt.tokenizer.settings import ADDED_TOKENS, CONFIG, read_config
+from minigpt.tokenizer.spiece import Piece, SentencePieceFile
+from minigpt.tokenizer.spiece_text import Decoder, Normalizer
+from minigpt.tokenizer.unigram import Unigram
+
+NAMES = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")  # of the file, as published
+MODELS = {"unigram": Unigram}  # {type of the model in a file: the class that encodes with it}
+
+_SHIFTED = {"<s>": spiece.CONTROL, "<pad>": spiece.CONTROL, "</s>": spiece.CONTROL, "<unk>": spiece.UNKNOWN}
+_UNSHIFTED = ["<unk>", "<s>", "</s>"]  # in the file
+_OPTIONS = {"do_lower_case": "lower", "keep_accents": "accents", "remove_space": "strip", "extra_ids": "extra_ids"}
+
+
+class Member(NamedTuple):
+    """One table of `spiece_members.toml`. accents: they stay."""
+
+    name: str
+    classes: tuple[str, ...] = ()
+    file: str = NAMES[0]
+    single: str = "$A:0"
+    pair: str = "$A:0 $B:1"
+    roles: Mapping[str, str] = {}
+    padding_side: str = "right"
+    mask_lstrip: bool = False
+    strip: bool = False
+    quotes: bool = False
+    accents: bool = True
+    lower: bool = False
+    number_comma: bool = False
+    fairseq: bool = False
+    extra_ids: int = 0
+    appended: tuple[str, ...] = ()
+
+
+class Parts(NamedTuple):
+    """The steps of a tokenizer.
+
+    normalizer(text), then model.encode gives ids; decoder(ids) gives the text. single, pair: templates, as in the table
+    of members. added: tokens that are cut out of a text before anything else, as `tokenizer.json` describes them.
+    roles {role: token}; content: of the file.
+    """
+
+    member: Member
+    content: SentencePieceFile
+    normalizer: Callable[[str], str]
+    model: Unigram
+    decoder: Callable[[Iterable[int]], str]
+    single: str
+    pair: str
+    roles: dict[str, str]
+    added: list[dict[str, Any]]
+
+
+@functools.cache
+def members() -> dict[str, Member]:
+    """All members by their name, which is the `model_type` of their configuration."""
+    text = files("minigpt.tokenizer").joinpath("spiece_members.toml").read_text(encoding="utf-8")
+    return {name: Member(name, **table) for name, table in tomllib.loads(text).items()}
+
+
+def find(folder: Path) -> Path | None:
+    """The file of SentencePiece in a folder; None where there is none."""
+    for name in NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def member_of(folder: Path) -> Member:
+    """The member whose folder this is: by the class of its tokenizer, else by the type of its model.
+
+    One that neither file names is taken for none: ids of the file, and no tokens around a text.
+    """
+    class_name = read_config(folder).get("tokenizer_class")
+    for member in members().values():
+        if class_name in member.classes:
+            return member
+    config = folder / "config.json"
+    model_type = read_json(config).get("model_type") if config.exists() else None
+    return members().get(model_type, Member("sentencepiece"))
+
+
+def open_folder(folder: Path) -> Parts:
+    """The tokenizer of a folder. Raises InputError where there is none, and for what is damaged or not built."""
+    path = find(folder)
+    if path is None:
+        raise InputError(f"{folder} holds no file of SentencePiece: expected {', '.join(NAMES)}")
+    config = read_config(folder)
+    member = member_of(folder)
+    for option, name in _OPTIONS.items():
+        if option in config:
+            member = member._replace(**{name: _checked(config[option], getattr(member, name), option, folder)})
+    appended = folder / ADDED_TOKENS
+    if appended.exists():
+        more = read_json(appended)
+        in_order = sorted(more, key=more.get)
+        member = member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
+    return parts_of(member, spiece.read(path))
+
+
+def _checked(value: Any, default: Any, option: str, folder: Path) -> Any:
+    """A setting of the same type as its default. Raises InputError for another."""
+    if type(value) is not type(default) or value < 0:
+        expected = "true or false" if isinstance(default, bool) else "a whole number of 0 or more"
+        raise InputError(f"{folder / CONFIG}: {option} is {value!r}: expected {expected}")
+    return value
+
+
+def parts_of(member: Member, content: SentencePieceFile) -> Parts:
+    """The steps of a member's tokenizer with this file. Raises InputError for a type of model that is not built."""
+    if content.model_type not in MODELS:
+        known = ", ".join(MODELS)
+        raise InputError(f"the model of the file is of the type {content.model_type!r}: built are {known}")
+    shifted = content._replace(pieces=_pieces_of(member, content))
+    user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
+    own = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
+    tokens = {piece.text: i for i, piece in enumerate(shifted.pieces)}
+    roles = {role: token for role, token in member.roles.items() if token in tokens}
+    cut_out = dict.fromkeys([*roles.values(), *_appended(member)])
+    added = [_added(token, tokens[token], member) for token in cut_out]
+    return Parts(
+        member=member,
+        content=content,
+        normalizer=lambda text: own(prepared(text, member)),
+        model=MODELS[content.model_type].of(shifted),
+        decoder=Decoder(shifted),
+        single=member.single,
+        pair=member.pair,
+        roles=roles,
+        added=added,
+    )
+
+
+def _added(token: str, i: int, member: Member) -> dict[str, Any]:
+    """A token that is cut out of the text, as `tokenizer.json` describes it."""
+    lstrip = member.mask_lstrip and token == member.roles.get("mask")
+    flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False, "special": True}
+    return {"id": i, "content": token, **flags}
+
+
+def _appended(member: Member) -> list[str]:
+    """The tokens after the last piece: sentinels are counted from the end."""
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(member.extra_ids))]
+    return [*sentinels, *member.appended]
+
+
+def _pieces_of(member: Member, content: SentencePieceFile) -> list[Piece]:
+    """The pieces in the order of the member's ids."""
+    pieces = content.pieces
+    if member.number_comma:
+        pieces = [_without_number_comma(piece) for piece in pieces]
+    if member.fairseq:
+        first = [piece.text for piece in pieces[:3]]
+        if first != _UNSHIFTED:
+            raise InputError(f"the first pieces of the file are {first}: {member.name} has {_UNSHIFTED} there")
+        pieces = [Piece(token, 0.0, kind) for token, kind in _SHIFTED.items()] + pieces[3:]
+    known = {piece.text for piece in pieces}
+    more = [Piece(token, 0.0, spiece.CONTROL) for token in _appended(member) if token not in known]
+    return [*pieces, *more]
+
+
+def _without_number_comma(piece: Piece) -> Piece:
+    text, score, kind = piece
+    if kind == spiece.NORMAL and text.endswith(",") and text[-2:-1].isdigit():
+        return Piece(text, score, spiece.UNUSED)
+    return piece
+
+
+def prepared(text: str, member: Member) -> str:
+    """A text as the member changes it before the normaliser of the file does."""
+    if member.strip:
+        text = " ".join(text.split())
+    if member.quotes:
+        text = text.replace("``", '"').replace("''", '"')
+    if not member.accents:
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in decomposed if not unicodedata.combining(c))
+    if member.lower:
+        text = text.lower()
+    return text
