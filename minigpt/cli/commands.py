@@ -127,6 +127,21 @@ EVALUATE = Command(
     "minigpt.jobs.evaluate:EvaluateOptions", "minigpt.jobs.evaluate:evaluate",
 )  # fmt: skip
 
+FILL = Command(
+    "fill", "fill in the words that a text lacks",
+    ('fill runs/bert-stories-nano "the [MASK] went to the park"', "fill bert-base-uncased --file texts.txt --top 3"),
+    "minigpt.jobs.fill:FillOptions", "minigpt.jobs.fill:fill",
+)  # fmt: skip
+
+SIMILAR = Command(
+    "similar", "find the lines of a file that are nearest to a question",
+    (
+        'similar minilm notes.txt "how do I train a model?"',
+        "similar minilm notes.txt --vectors notes.safetensors",
+    ),
+    "minigpt.jobs.similar:SimilarOptions", "minigpt.jobs.similar:similar",
+)  # fmt: skip
+
 TOKENIZER = Group("tokenizer", "train a vocabulary, or use one", (
     Command(
         "train", "learn a vocabulary from a text",
@@ -190,6 +205,6 @@ CHECK = Command(
 )  # fmt: skip
 
 COMMANDS = (
-    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD, INFO, TRACE,
-    EXPLORE, STORIES, CHECK,
+    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, FILL, SIMILAR, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD, INFO,
+    TRACE, EXPLORE, STORIES, CHECK,
 )  # fmt: skip

@@ -151,12 +151,10 @@ def _source(text: Tokenizer, options: SampleOptions, context: int) -> list[int]:
     """The ids of a prompt that is a source: it may name the special tokens of its model, such as `_mask_`."""
     if options.prompt is None:
         raise InputError("this model writes beside a source: give it with --prompt")
-    special = models.card_in(options.folder).special_tokens
-    pieces = re.split("(" + "|".join(map(re.escape, special)) + ")", options.prompt)
-    _warn_of_unknown(text, " ".join(piece for piece in pieces if piece not in special))
-    source = []
-    for piece in pieces:
-        source += [text.ids[piece]] if piece in special else text.encode(piece)
+    special = [name for name in models.card_in(options.folder).special_tokens if name in text.ids]
+    plain = re.sub("|".join(map(re.escape, special)), " ", options.prompt) if special else options.prompt
+    _warn_of_unknown(text, plain)
+    source = text.encode_named(options.prompt, special)
     if not source:
         raise InputError(f"the prompt {options.prompt!r} holds no token: give some text")
     _check_length(source, context)

@@ -2,13 +2,15 @@
 
 import contextlib
 import functools
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array, array_module, device_of, to_device
+from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError, check_whole, is_whole, shown
 from minigpt.models import generation, mixed_precision
 from minigpt.models.config import Config, check_dtype
@@ -159,6 +161,21 @@ class LanguageModel(SavedModel):
         logits, _ = ops.linear_forward(last, self.head.value.T)
         return logits
 
+    def scores_at(self, ids: Array, places: list[int]) -> Array:
+        """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each
+
+        Raises InputError for a model that learned the next token: it fills in nothing.
+        """
+        advice = "minigpt sample continues a text with it" if self.can_generate else "take another, such as bert"
+        raise InputError(f"{type(self).__name__} predicts the next token and fills in no words: {advice}")
+
+    def checksum(self) -> str:
+        """The sha256 of the configuration and of all parameters, in hexadecimal."""
+        digest = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
+        for _, parameter in self.named_parameters():
+            digest.update(to_numpy(parameter.data).tobytes())
+        return digest.hexdigest()
+
     # ------------------------------------------------------------------------------------------------- mixed precision
 
     def compute_in(self, low: str | None) -> None:
@@ -273,6 +290,15 @@ class LanguageModel(SavedModel):
         lengths (N,) int: how many of them are text. delimiter: the token between two texts, where there is one.
         """
         return {}
+
+    def states(self, ids: Array, lengths: Array) -> Array:
+        """ids (N,T) int, filled up at the right, lengths (N,) int -> h (N,T,C), hidden states of whole texts
+
+        Nothing is kept for a backward. What stands behind the end of a text means nothing.
+        """
+        ids = to_device(ids, self.device)
+        h, _ = self.hidden(ids, grad=False, **self.inputs_of(ids, to_device(lengths, self.device)))
+        return h
 
     @property
     def state_width(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +16,15 @@ Value = TypeVar("Value")
 
 MAX_REMEMBERED = 1_000_000  # words, or pieces of text, whose ids are remembered
 LONGEST_REMEMBERED = 200  # characters: what is longer seldom comes twice, and would fill the memory
+
+ROLES = {  # what a special token is for -> its names: first ours, then those of published vocabularies
+    "mask": ("_mask_", "[MASK]", "<mask>"),
+    "start": ("_start_", "[CLS]", "<s>", "<cls>"),
+    "delimiter": ("_delimiter_", "[SEP]", "</s>", "<sep>"),
+    "pad": ("_pad_", "[PAD]", "<pad>"),
+    "unknown": ("[UNK]", "<unk>"),
+    "end": ("_end_", "</s>", "<eos>"),
+}
 
 STREAM_LONG = 64  # a stream that has decoded more ids than this forgets all of them ...
 STREAM_KEPT = 8  # ... but the last ones, which may still change with the next id
@@ -62,6 +72,7 @@ class Tokenizer:
 
     unknown_id: int | None = None  # the id that stands for text that the vocabulary cannot spell, where there is one
     special: tuple[str, ...] = ()  # tokens that stand for no text
+    holds_the_space_before = False  # does the token of a word hold the space that stands before the word?
 
     def __init__(self, tokens: Iterable[str]):
         self.tokens = list(tokens)
@@ -111,6 +122,43 @@ class Tokenizer:
         if self.end_of_text_id is not None:
             return self.end_of_text_id
         return self.newline_id
+
+    def role(self, name: str) -> int | None:
+        """The id of the special token that is for this, a name of ROLES, such as "mask"; None if there is none."""
+        for token in ROLES[name]:
+            if token in self.ids and self._stands_for_no_text(token):
+                return self.ids[token]
+        return {"unknown": self.unknown_id, "end": self.end_of_text_id}.get(name)
+
+    def encode_named(self, text: str, names: Sequence[str]) -> list[int]:
+        """The ids of a text that names special tokens, as "the cat sat on the _mask_" does: each becomes its own id.
+
+        Raises InputError as `encode` does.
+        """
+        if not names:
+            return self.encode(text)
+        ids = []
+        for piece in re.split("(" + "|".join(map(re.escape, names)) + ")", text):
+            if piece in names:
+                ids.append(self.ids[piece])
+            elif self.holds_the_space_before:
+                ids += self.encode(piece.removesuffix(" "))  # that space belongs to what the special token stands for
+            else:
+                ids += self.encode(piece)
+        return ids
+
+    def wrap(self, ids: Sequence[int], pair: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+        """The ids of a text, or of two, between the special tokens that an encoder learned with, and their segments.
+
+        `start text delimiter`, or `start text delimiter pair delimiter`, whose segment is 1 behind the first delimiter.
+        A vocabulary that lacks one of these tokens adds nothing.
+        """
+        start, delimiter = self.role("start"), self.role("delimiter")
+        added = start is not None and delimiter is not None
+        before, behind = ([start], [delimiter]) if added else ([], [])
+        first = [*before, *ids, *behind]
+        second = [] if pair is None else [*pair, *behind]
+        return first + second, [0] * len(first) + [1] * len(second)
 
     def with_special(self, names: Sequence[str]) -> Tokenizer:
         """The same tokenizer with these tokens at the end of its vocabulary; no text is encoded as one of them.

@@ -72,6 +72,8 @@ class GPT2Tokenizer(Tokenizer):
     space back. Raises InputError where a special token is no token, or a token is no bytes.
     """
 
+    holds_the_space_before = True
+
     def __init__(
         self,
         tokens: Iterable[str],

@@ -22,11 +22,13 @@ from minigpt.data.objectives import (
     token_masking,
 )
 from minigpt.data.objectives.restoring import Noise
+from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.family import published, translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
+from minigpt.models.token_ids import as_array
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
@@ -67,6 +69,13 @@ class BART(EncoderDecoder):
             for i in range(self.config.n_layer):
                 pairs += published.of_block(f"{side}.h.{i}", f"model.{side}.layers.{i}", BLOCK | own)
         return published.of_modules(pairs)
+
+    def scores_at(self, ids: Array, places: list[int]) -> Array:
+        """ids (T,) int, N places -> scores (N,V) of the word at each: the decoder is given the same text before it"""
+        source = as_array(ids, "ids are")[None]
+        _, start = self.continuing(source)
+        logits, _ = self.forward(np.concatenate([start, source[:, :-1]], axis=1), grad=False, source=source)
+        return logits[0, places]
 
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Hugging Face's names; its unused rows of the tables of positions, and its bias of the head, are zeros."""

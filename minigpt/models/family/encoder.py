@@ -147,6 +147,11 @@ class Encoder(LanguageModel):
         logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
         return logits, cache
 
+    def scores_at(self, ids: Array, places: list[int]) -> Array:
+        """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each"""
+        logits, _ = self.forward(as_array(ids, "ids are")[None], grad=False)
+        return logits[0, places]
+
     def backward(self, dlogits: Array, cache: Cache) -> None:
         """dlogits (B,T,V) -> nothing: the gradients arrive in the parameters"""
         cache = self.own(cache)

@@ -282,6 +282,16 @@ class EncoderDecoder(LanguageModel):
         states, _ = self._encoded(source, self.place_source_mask(source_mask, source), None, grad=False)
         return states
 
+    def states(self, ids: Array, lengths: Array) -> Array:
+        """As `LanguageModel.states`: what the encoder has read"""
+        ids = to_device(ids, self.device)
+        return self.encode(ids, array_module(ids).arange(ids.shape[1]) < to_device(lengths, self.device)[:, None])
+
+    def scores_at(self, ids: Array, places: list[int]) -> Array:
+        """Raises InputError: the decoder writes what a source lacks, and tells no word at a place."""
+        kind = type(self).__name__
+        raise InputError(f"{kind} writes what its source lacks, by tokens of its own: use minigpt sample --prompt")
+
     def _encoded(self, source: Array, mask: Array | None, key: Key | None, grad: bool) -> tuple[Array, Cache]:
         """source (B,S), mask (B,1,1,S) or None -> states (B,S,C)"""
         cache = Cache(self, grad)

@@ -23,6 +23,7 @@ from minigpt.models.family.encoder import Encoder
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.xlnet_blocks import Block, Places
+from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Embedding, Module, accumulate, normal
 from minigpt.nn.layers import inner_width
 from minigpt.nn.optim import AdamW
@@ -140,6 +141,15 @@ class XLNet(Encoder):
                 g = cache.keep(f"h.{i}.g", block.forward(h, places, g, fold(key, i + 1, 3), grad, query_mask))
             h = next_h
         return h if g is None else g, cache
+
+    def scores_at(self, ids: Array, places: list[int]) -> Array:
+        """ids (T,) int, N places -> scores (N,V) of the word at each, from all words at other places"""
+        ids = as_array(ids, "ids are")[None]
+        t = ids.shape[1]
+        seen = np.ones((1, 1, t, t), bool)
+        seen[..., places] = False
+        logits, _ = self.forward(ids, grad=False, mask=to_device(seen, self.device), query_mask=seen)
+        return logits[0, places]
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
         """dh (B,T,C), of the stream that was given -> nothing: the gradients arrive in the parameters"""

@@ -1,0 +1,152 @@
+"""Find the lines of a file that mean the same as a question: a search in one's own notes."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt import models
+from minigpt.device.gpu import choose_device
+from minigpt.errors import InputError, check_ranges, shown
+from minigpt.files import tensors
+from minigpt.files.disk import checksum, read_text, typed
+from minigpt.files.hub import sha256
+from minigpt.jobs import texts
+from minigpt.jobs.option_fields import OnDevice, argument, option
+from minigpt.models import costs
+from minigpt.models.language_model import LanguageModel
+from minigpt.models.text_vectors import POOLS, TOKENS, check_pool, text_vectors
+from minigpt.tokenizer import Tokenizer
+
+VECTORS = "vectors"  # the tensor in a file of vectors
+
+
+@dataclass(kw_only=True)
+class SimilarOptions(OnDevice):
+    """What `minigpt similar` can be told."""
+
+    folder: str = argument("a model directory, or a downloaded model", metavar="MODEL")
+    file: str = argument("a text on each line", metavar="FILE")
+    question: str | None = argument(
+        "what to look for (default: each line of standard input)", default=None, metavar="QUESTION"
+    )
+    top: int = option(5, "how many lines for each question", metavar="K")
+    pool: str = option("mean", "a text's vector: the mean of its hidden states, or the first one", choices=POOLS)
+    vectors: str | None = option(
+        None, "keep the vectors of the lines here, and read them the next time (default: compute them)",
+        metavar="FILE.safetensors",
+    )  # fmt: skip
+
+    def check(self) -> None:
+        """Raises InputError for a value outside its range, and for vectors that would take the place of the texts."""
+        check_ranges(self, 1, "top")
+        if self.vectors is not None and Path(self.vectors).suffix != ".safetensors":
+            raise InputError(f"--vectors {self.vectors}: give a name that ends in .safetensors")
+
+
+class Line(NamedTuple):
+    """A line of the file, and how near it is to a question: the cosine of the angle between their vectors."""
+
+    cosine: float
+    number: int
+    text: str
+
+
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def similar(
+    options: SimilarOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = _warn
+) -> list[list[Line]]:
+    """Write the lines of a file that are nearest to each question, nearest first; returns them.
+
+    A line of the output is the cosine, the number of the line in the file, and the line, separated by tabs. tell: is
+    called with how many lines were cut. Raises InputError for a file that cannot be read, for a question without tokens
+    or with more of them than the model sees, and for kept vectors of another file, model or way.
+    """
+    options.check()
+    model, text = models.open_both(options.folder)
+    model.to(choose_device(options.device))
+    check_pool(model, options.pool)
+    costs.fit_threads(model, TOKENS)
+    numbered = list(texts.lines(read_text(options.file)))
+    vectors = _vectors(options, model, text, [line for _, line in numbered], tell)
+    found = []
+    for question in texts.given(options.question, what="a question"):
+        asked = text_vectors(model, [_question_ids(question, text, model)], options.pool)
+        cosines = vectors @ asked[0]
+        nearest = np.argsort(-cosines, kind="stable")[: options.top]
+        if found:
+            write("")
+        found.append([Line(float(cosines[i]), *numbered[i]) for i in nearest])
+        write("\n".join(f"{line.cosine:.4f}\t{line.number}\t{line.text}" for line in found[-1]))
+    return found
+
+
+def _question_ids(question: str, text: Tokenizer, model: LanguageModel) -> list[int]:
+    ids, _ = text.wrap(text.encode(question))
+    room = model.config.n_positions
+    if not ids:
+        raise InputError(f"the question {shown(question)} holds no token: give some words")
+    if len(ids) > room:
+        raise InputError(f"the question has {len(ids)} tokens, and the model sees {room}: give a shorter one")
+    return ids
+
+
+def _vectors(
+    options: SimilarOptions, model: LanguageModel, text: Tokenizer, lines: list[str], tell: Callable[[str], object]
+) -> np.ndarray:
+    """(N,C), the vectors of the lines: those that were kept, or new ones, which are kept where that is wanted."""
+    if options.vectors is None:
+        return _read_lines(options, model, text, lines, tell)
+    path = Path(options.vectors)
+    about = {
+        "file": sha256(Path(options.file)),
+        "model": model.checksum(),
+        "tokenizer": checksum(text.tokens),
+        "pool": options.pool,
+    }
+    if path.exists():
+        return _kept(path, about, (len(lines), model.state_width))
+    vectors = _read_lines(options, model, text, lines, tell)
+    tensors.save_tensors(path, {VECTORS: vectors}, about)
+    return vectors
+
+
+def _kept(path: Path, about: dict[str, str], shape: tuple[int, int]) -> np.ndarray:
+    """The vectors in a file. Raises InputError where they are of another file, model, tokenizer or pool."""
+    found, kept = tensors.load_tensors(path)
+    for name, value in about.items():
+        if kept.get(name) != value:
+            instead = f"remove it (rm {typed(path)}), or give another name"
+            raise InputError(f"--vectors {path} holds what was made with another {name}: {instead}")
+    if set(found) != {VECTORS} or found[VECTORS].shape != shape:
+        raise InputError(f"--vectors {path} holds no vectors of {shape[0]:,} lines: give another name")
+    return found[VECTORS]
+
+
+def _read_lines(
+    options: SimilarOptions, model: LanguageModel, text: Tokenizer, lines: list[str], tell: Callable[[str], object]
+) -> np.ndarray:
+    """(N,C), the vectors of the lines; of one with more tokens than the model sees, that of its beginning."""
+    special, _ = text.wrap([])
+    room = model.config.n_positions - len(special)
+    rows = []
+    n_cut = 0
+    for line in lines:
+        ids = text.encode(line)
+        n_cut += len(ids) > room
+        rows.append(text.wrap(ids[:room])[0])
+    if n_cut:
+        what = f"{n_cut:,} of {len(lines):,} lines have more tokens than the model sees"
+        tell(f"{options.file}: {what}: only the first {room} of each count")
+
+    def progress(batches):
+        return tqdm(batches, unit="batch", desc="reading", leave=False, disable=None)
+
+    return text_vectors(model, rows, options.pool, progress)
