@@ -35,6 +35,7 @@ class Hub:
     def __init__(self, files: dict[str, bytes]):
         self.files, self.requests = files, []
         self.commits = {COMMIT}
+        self.newest = COMMIT
         self.etags = {}  # announced in place of the true checksum
         self.sizes = {}  # announced in place of the true size
         self.cuts = []  # how many bytes of the next answers to send before hanging up
@@ -67,6 +68,7 @@ class Hub:
         self.requests.append((request.command, request.path, wanted, request.headers.get("Authorization")))
         request.close_connection = True
         repository, revision, name = re.fullmatch(r"/(.+)/resolve/(\w+)/(.+)", request.path).groups()
+        revision = self.newest if revision == "main" else revision
         if revision not in self.commits or name not in self.files:
             request.send_response(404)
             request.send_header("X-Error-Code", "RevisionNotFound" if name in self.files else "EntryNotFound")
@@ -124,7 +126,8 @@ FILES = SMALL | {"model.safetensors": WEIGHTS}
 def publish(monkeypatch, files, name="gpt2", known=None):
     """Enter files into the table of published models, with the checksums of those that are known (default: all)."""
     sums = {file: sha256(files[file]) for file in (files if known is None else known)}
-    monkeypatch.setitem(hub.PUBLISHED, name, hub.Published("gpt2", COMMIT, sums))
+    model = hub.Published("openai-community/gpt2", COMMIT, list(FILES), sha256=sums)
+    monkeypatch.setitem(hub.PUBLISHED, name, model)
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +197,7 @@ def test_a_second_download_fetches_nothing(server, library, capsys):
     server.requests.clear()
     assert hub.download("gpt2", source=server.url) == first and not server.requests
     told = capsys.readouterr().err.splitlines()
-    assert told[-5:-1] == [f"{first / file} is there already: the published file" for file in hub.FILES]
+    assert told[-5:-1] == [f"{first / file} is there already: the published file" for file in list(FILES)]
 
 
 def test_out_names_the_folder(server, library, tmp_path, capsys):
@@ -251,6 +254,57 @@ def test_a_checksum_that_is_not_known_is_told_and_the_announced_one_compared(ser
     told = capsys.readouterr().err
     assert f"{folder / 'config.json'} is there already: no published sha256 is known" in told
     assert f"{folder / 'vocab.json'} is there already: the published file" in told
+
+
+# --- models of which less is known ------------------------------------------------------------------------------------
+
+BERT = {"config.json": b"{}", "vocab.txt": b"[PAD]\n", "model.safetensors": WEIGHTS, "tokenizer_config.json": b"{}"}
+
+
+@pytest.fixture
+def family():
+    with serving(dict(BERT)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "google-bert/bert-base-uncased"])
+def test_without_a_pinned_commit_the_newest_is_taken_and_that_is_said(name, family, library, tmp_path, capsys):
+    """What it has of the other files of a tokenizer comes too; what it has not is left out."""
+    folder = hub.download(name, source=family.url)
+    assert contents(folder) == BERT and folder.name == COMMIT
+    assert folder.parent.parent.name == "models--google-bert--bert-base-uncased"
+    assert all("/resolve/main/" in path or f"/resolve/{COMMIT}/" in path for _, path, *_ in family.requests)
+    told = capsys.readouterr().err
+    assert "its newest commit, for none is pinned: 0123456789ab: 4 files" in told
+    assert "vocab.txt, model.safetensors, tokenizer_config.json: no published sha256 is known; compared with" in told
+    assert hub.find(name) == folder
+    family.requests.clear()
+    assert hub.download(name, source=family.url) == folder and not family.requests
+
+
+def test_a_folder_of_a_model_of_the_family(family, library, tmp_path, capsys):
+    assert main(["download", "distilbert-base-uncased", "--out", "here", "--from", family.url]) == 0
+    assert contents(tmp_path / "here") == BERT and capsys.readouterr().out == "here\n"
+
+
+def test_what_a_model_needs_is_not_left_out(family, library):
+    del family.files["vocab.txt"]
+    with pytest.raises(InputError, match=r"bert-base-uncased/resolve/main/vocab.txt: 404"):
+        hub.download("bert-base-uncased", source=family.url)
+    assert family.got("GET") == []
+
+
+def test_weights_in_a_pickle_alone_are_not_fetched(family, library, capsys):
+    """And how they are converted is said."""
+    family.files["pytorch_model.bin"] = family.files.pop("model.safetensors")
+    assert main(["download", "google/electra-small-discriminator", "--from", family.url]) == 2
+    error = capsys.readouterr().err
+    assert "google/electra-small-discriminator has its weights only as a pickle, pytorch_model.bin" in error
+    assert 'M.from_pretrained("google/electra-small-discriminator").save_pretrained("FOLDER")' in error
+    assert error.count("\n") == 1 and family.got("GET") == [] and "by hand" not in error
+    del family.files["pytorch_model.bin"]
+    with pytest.raises(InputError, match="main/model.safetensors: 404"):
+        hub.download("electra-small-discriminator", source=family.url)
 
 
 # --- what is already there -------------------------------------------------------------------------------------------
@@ -497,7 +551,8 @@ def test_the_library_kept_offline(server, library, monkeypatch):
 
 def test_an_unknown_model(capsys):
     assert main(["download", "gpt3"]) == 2
-    assert "unknown model 'gpt3': choose gpt1, gpt2, gpt2-medium, gpt2-large, gpt2-xl" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "unknown model 'gpt3': choose gpt1, gpt2, gpt2-medium, gpt2-large, gpt2-xl, bert-base-uncased, " in error
 
 
 # --- without the library ---------------------------------------------------------------------------------------------
@@ -508,7 +563,7 @@ def test_a_download_without_the_library_says_what_to_do(without_library, tmp_pat
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "pip install huggingface_hub;" in error and "minigpt[" not in error
     model = hub.PUBLISHED["gpt2-large"]
-    for file in hub.FILES:
+    for file in list(FILES):
         assert f"{file} (sha256 {model.sha256[file]})" in error
     assert f"https://huggingface.co/openai-community/gpt2-large/resolve/{model.commit}/" in error
     assert f"into {hub.home('gpt2-large')}" in error
@@ -530,19 +585,25 @@ def test_files_placed_by_hand_are_checked_without_the_library(without_library, m
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-def test_every_model_is_pinned_to_a_commit_and_gpt2_is_known_whole():
+SIZES = [name for name in hub.PUBLISHED if name.startswith("gpt2")]
+
+
+def test_gpt2_is_known_whole_and_what_is_known_of_others_is_a_commit_or_a_checksum():
     for name, model in hub.PUBLISHED.items():
-        assert re.fullmatch("[0-9a-f]{40}", model.commit)
-        assert set(model.sha256) == (set() if name == "gpt1" else set(hub.FILES))
+        assert model.commit is None or re.fullmatch("[0-9a-f]{40}", model.commit)
+        assert set(model.sha256) == (set(model.files) if name in SIZES or model.package else set())
         assert all(re.fullmatch("[0-9a-f]{64}", known) for known in model.sha256.values())
-    weights = [model.sha256.get("model.safetensors") for model in hub.PUBLISHED.values()]
+        assert bool(model.repository) != bool(model.package and model.wheel and model.folder)
+        assert len(set(model.files)) == len(model.files) and not set(model.files) & set(model.maybe)
+    assert len(SIZES) == 4 and all(hub.PUBLISHED[name].commit for name in (*SIZES, "gpt1"))
+    weights = [model.sha256["model.safetensors"] for model in hub.PUBLISHED.values() if model.sha256]
     assert len(set(weights)) == len(weights), "each size has weights of its own"
 
 
 def test_the_known_checksums_are_those_of_the_released_vocabulary(eval_data):
     for name, file in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
         found = hub.sha256(eval_data / "gpt2_vocab" / name)
-        assert [model.sha256[file] for model in hub.PUBLISHED.values() if model.sha256] == [found] * 4
+        assert [hub.PUBLISHED[name].sha256[file] for name in SIZES] == [found] * 4
 
 
 def test_the_hash_of_a_small_file_is_that_of_git(tmp_path):
@@ -571,14 +632,14 @@ def model(tmp_path, monkeypatch):
     model = small_gpt2(np.float32, vocab_size=text.vocab_size, n_positions=16)
     model.save(tmp_path / "source")
     text.save(tmp_path / "source")
-    publish(monkeypatch, {file: (tmp_path / "source" / file).read_bytes() for file in hub.FILES})
+    publish(monkeypatch, {file: (tmp_path / "source" / file).read_bytes() for file in list(FILES)})
     return model
 
 
 @pytest.fixture
 def tiny(model, tmp_path):
     """A server that has it."""
-    with serving({file: (tmp_path / "source" / file).read_bytes() for file in hub.FILES}) as server:
+    with serving({file: (tmp_path / "source" / file).read_bytes() for file in list(FILES)}) as server:
         yield server
 
 

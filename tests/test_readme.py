@@ -38,7 +38,7 @@ def commands(text: str = PACKAGE) -> list[list[str]]:
 
 
 def can_run(words: list[str]) -> bool:
-    downloads = words[0] == "download" or words[:2] == ["sample", "gpt2"] or "--init" in words
+    downloads = words[0] == "download" or words[:2] == ["similar", "minilm"] or words[:2] == ["sample", "gpt2"] or "--init" in words
     return not downloads and words != list(NEEDS_MINUTES) and words[:2] not in NEEDS_FILES
 
 

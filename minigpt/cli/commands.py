@@ -170,7 +170,7 @@ TOKENIZER = Group("tokenizer", "train a vocabulary, or use one", (
 
 DOWNLOAD = Command(
     "download", "fetch a published model",
-    ("download gpt2", "download gpt2-medium --out models/gpt2-medium"),
+    ("download gpt2", "download minilm", "download bert-base-uncased --out models/bert"),
     "minigpt.jobs.download:DownloadOptions", "minigpt.jobs.download:download",
 )  # fmt: skip
 

@@ -50,9 +50,9 @@ def _choices_in(message: str) -> list[str]:
 
 
 def _published() -> list[str]:
-    from minigpt.files import hub  # here, because only an error needs it
+    from minigpt.files.published import PUBLISHED  # here, because only an error needs it
 
-    return list(hub.PUBLISHED)
+    return list(PUBLISHED)
 
 
 def _near_path(path: Path) -> str | None:

@@ -1,14 +1,14 @@
 """Published models: found where they lie already, or downloaded by huggingface_hub and compared with known checksums.
 
 A model has two possible places: the cache of huggingface_hub, which it shares with transformers and every other program
-(HF_HOME and HF_HUB_CACHE move it), or a folder of its own with files that were placed by hand. Every download is pinned
-to one commit of the publisher's repository. huggingface_hub is the extra `hub`; it is imported when it is first needed.
+(HF_HOME and HF_HUB_CACHE move it), or a folder of its own with files that were placed by hand. A download is pinned to
+one commit of the publisher's repository where `published.toml` names one; else the newest is taken, and that is said.
+huggingface_hub is the extra `hub`; it is imported when it is first needed.
 """
 
 import contextlib
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,61 +17,20 @@ from urllib.parse import urlsplit
 from minigpt.errors import InputError, check_folder
 from minigpt.files import checkpoint, openai_release
 from minigpt.files.disk import typed
+from minigpt.files.published import PUBLISHED, Published, check_present, hashed, home, known, name_of, sha256, tell
 
 HOST = "https://huggingface.co"
-OWNER = "openai-community"
-FILES = (checkpoint.CONFIG, "vocab.json", "merges.txt", checkpoint.WEIGHTS)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")  # the only hosts to which http:// is accepted
-CHUNK = 1 << 20  # bytes that are hashed at a time
 CONTENT_HOSTS = ("huggingface.co", "hf.co")  # with all below them: where huggingface.co and its mirrors send one to
 LARGEST = {  # bytes that a file can have at most: the weights of gpt2-xl are 6.4 GB
     checkpoint.CONFIG: 1 << 20,
-    "vocab.json": 1 << 24,
-    "merges.txt": 1 << 24,
     checkpoint.WEIGHTS: 8 << 30,
+    checkpoint.PICKLE: 8 << 30,
 }
-
-
-class Published(NamedTuple):
-    """A model on huggingface.co: its repository, the commit to take, and the sha256 of each file where it is known."""
-
-    repository: str  # below OWNER; before 2024 it had this name alone, and caches still use it
-    commit: str
-    sha256: dict[str, str]
-
-
-_GPT2_TOKENIZER = {  # the four sizes share it; these are also the sums of OpenAI's encoder.json and vocab.bpe
-    "vocab.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-    "merges.txt": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-}
-
-PUBLISHED = {
-    "gpt1": Published("openai-gpt", "1e0d4f3028acbffb47fe933cea64619c5ec1a002", {}),
-    "gpt2": Published("gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e", _GPT2_TOKENIZER | {
-        "config.json": "0daed7749b4f02b8f76240d5444551d7b08712dab4d0adb8239c56ba823bb7b4",
-        "model.safetensors": "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
-    }),
-    "gpt2-medium": Published("gpt2-medium", "6dcaa7a952f72f9298047fd5137cd6e4f05f41da", _GPT2_TOKENIZER | {
-        "config.json": "ef1a44d889ad1a0acc7731c78134f1b87d2d222f110e97dd10fd4117331caf22",
-        "model.safetensors": "fc5a354a19255ad494f3d71549390baca1ccf61d1d822b9408971705c687c9cd",
-    }),
-    "gpt2-large": Published("gpt2-large", "32b71b12589c2f8d625668d2335a01cac3249519", _GPT2_TOKENIZER | {
-        "config.json": "7fccdcfd6622055342a734c663ee0b61ff4fd697f42467595df0bf4448c8c170",
-        "model.safetensors": "5f47f3e12f91cd33b662ce7e433b6150ad5512b5884a2cee961b50e9c3bbebce",
-    }),
-    "gpt2-xl": Published("gpt2-xl", "15ea56dee5df4983c59b2538573817e1667135e2", _GPT2_TOKENIZER | {
-        "config.json": "be48115d52314bc27327e160bf10197760db02ea689d10adb24db4102edf7a8a",
-        "model.safetensors": "0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a",
-    }),
-}  # fmt: skip
+LARGEST_OF_OTHERS = 1 << 24
 
 
 # --- where a model lies ----------------------------------------------------------------------------------------------
-
-
-def home(name: str) -> Path:
-    """The folder for files placed by hand: MINIGPT_CACHE/NAME, or ~/.cache/minigpt/NAME where that is not set."""
-    return Path(os.environ.get("MINIGPT_CACHE") or Path.home() / ".cache" / "minigpt") / name
 
 
 def find(folder: str | Path) -> Path:
@@ -80,13 +39,14 @@ def find(folder: str | Path) -> Path:
     Raises InputError for a published model that is not on this machine.
     """
     check_folder(folder)
-    name = str(folder)
+    name = name_of(str(folder))
     if Path(folder).is_dir() or name not in PUBLISHED:
         return Path(folder)
     found = locate(name)
     if found is None:
-        raise InputError(f"{name} is neither a folder here nor downloaded to {home(name)} or to the cache of "
-                         f"huggingface_hub: minigpt download {name}")  # fmt: skip
+        or_cache = "" if PUBLISHED[name].package else " or to the cache of huggingface_hub"
+        raise InputError(f"{folder} is neither a folder here nor downloaded to {home(name)}{or_cache}: "
+                         f"minigpt download {name}")  # fmt: skip
     return found
 
 
@@ -95,10 +55,13 @@ def locate(name: str) -> Path | None:
 
     Files placed by hand come first, then a whole copy of the known commit in the cache of huggingface_hub.
     """
+    model = PUBLISHED[name]
+    if model.package:
+        return home(name) if all((home(name) / file).is_file() for file in model.files) else None
     if _placed_by_hand(name):
         return home(name)
-    repository = _repository(PUBLISHED[name])
-    cached = [_in_cache(repository, PUBLISHED[name].commit, file) for file in FILES]
+    repository = _repository(model)
+    cached = [_in_cache(repository, model.revision, file) for file in model.files]
     return cached[0].parent if all(cached) else None
 
 
@@ -111,14 +74,14 @@ def _placed_by_hand(name: str) -> bool:
 def _repository(model: Published) -> str:
     """The name under which the cache of huggingface_hub has this repository; where it has none, the present name.
 
-    Each program files a repository under the name that it used itself, so both names of it may occur.
+    Each program files a repository under the name that it used itself: before 2024 many had no owner in their names.
     """
-    present = f"{OWNER}/{model.repository}"
-    for revision in (model.commit, "main"):
-        for name in (present, model.repository):
+    _, _, former = model.repository.partition("/")
+    for revision in dict.fromkeys((model.revision, "main")):
+        for name in (model.repository, former):
             if _in_cache(name, revision, checkpoint.WEIGHTS):
                 return name
-    return present
+    return model.repository
 
 
 def _in_cache(repository: str, revision: str, file: str) -> Path | None:
@@ -143,12 +106,20 @@ def _library() -> Any:
 
 
 class Source(NamedTuple):
-    """Where files come from: the library, the address of the hub or of a mirror, the repository and its commit."""
+    """Where files come from: the library, the address of the hub or of a mirror, the repository and what of it."""
 
     library: Any
     endpoint: str
     repository: str
-    commit: str
+    revision: str
+
+
+class AbsentError(InputError):
+    """The server does not have the file."""
+
+
+class PickleError(InputError):
+    """The server has the weights in a form that is never opened."""
 
 
 def download(name: str, out: str | Path | None = None, source: str | None = None) -> Path:
@@ -161,18 +132,21 @@ def download(name: str, out: str | Path | None = None, source: str | None = None
     What is there already is not fetched again, and nothing is overwritten. What happens is told on standard error.
     Raises InputError where huggingface_hub is missing, where a file cannot be had, or is not the published one.
     """
-    if name not in PUBLISHED:
-        raise InputError(f"unknown model {name!r}: choose {', '.join(PUBLISHED)}")
-    model = PUBLISHED[name]
+    model = known(name)
+    name = name_of(name)
     folder = _destination(name, out)
     paths = _present(model, folder)
-    missing = [file for file in FILES if file not in paths]
+    missing = [file for file in model.files if file not in paths]
     if missing:
         try:
-            paths |= _fetch(model, missing, folder, source)
+            more = [file for file in model.maybe if file not in paths]
+            paths |= _fetch(model, missing + more, folder, source)
+        except PickleError:
+            raise
         except InputError as error:
             raise InputError(f"{error}; or place the files by hand: {_by_hand(name, folder)}") from error
-    _tell(f'now: minigpt sample {typed(out or name)} --prompt "The old man"')
+    if "gpt" in name:
+        tell(f'now: minigpt sample {typed(out or name)} --prompt "The old man"')
     return folder or paths[checkpoint.CONFIG].parent
 
 
@@ -190,52 +164,80 @@ def _present(model: Published, folder: Path | None) -> dict[str, Path]:
     """{file: its path} of the files that are there. Raises InputError for one that is not the published one."""
     repository = _repository(model)
     found = {}
-    for file in FILES:
-        path = folder / file if folder else _in_cache(repository, model.commit, file)
-        if path is None or not path.exists():
-            continue
-        known = model.sha256.get(file)
-        if known and sha256(path) != known:
-            raise InputError(f"{path} is there, and it is another file than the published one (sha256 {known}): "
-                             "move it away, or give another --out")  # fmt: skip
-        _tell(f"{path} is there already: {'the published file' if known else 'no published sha256 is known'}")
-        found[file] = path
+    for file in (*model.files, *model.maybe):
+        path = folder / file if folder else _in_cache(repository, model.revision, file)
+        if path is not None and path.exists():
+            check_present(path, model)
+            found[file] = path
     return found
 
 
 def _by_hand(name: str, folder: Path | None) -> str:
     """How to do without a download, in words."""
     model = PUBLISHED[name]
-    files = [f"{file} (sha256 {model.sha256.get(file, 'not known')})" for file in FILES]
-    address = f"{HOST}/{OWNER}/{model.repository}/resolve/{model.commit}"
+    files = [f"{file} (sha256 {model.sha256.get(file, 'not known')})" for file in model.files]
+    address = f"{HOST}/{model.repository}/resolve/{model.revision}"
     return f"{', '.join(files)} from {address}/ into {folder or home(name)}"
 
 
 def _fetch(model: Published, files: list[str], folder: Path | None, source: str | None) -> dict[str, Path]:
-    """Fetch files into a folder, or into the cache of huggingface_hub; returns {file: its path}. Raises InputError."""
+    """Fetch files into a folder, or into the cache of huggingface_hub; returns {file: its path}. Raises InputError.
+
+    A file of `model.maybe` that the repository does not have is left out.
+    """
     library = _library()
     if library is None:
         raise InputError("downloads need the library huggingface_hub: pip install huggingface_hub")
     endpoint = (source or library.constants.ENDPOINT).rstrip("/")
-    _require_secure(endpoint)
-    origin = Source(library, endpoint, _repository(model), model.commit)
+    require_secure(endpoint)
+    origin = Source(library, endpoint, _repository(model), model.revision)
     found = {}
     with _watched(origin):
-        announced = {file: _announced(origin, file, model.sha256.get(file)) for file in files}
+        announced = _all_announced(origin, files, model)
         _tell_cost(origin, announced)
-        for file in files:
+        for file in announced:
             found[file] = _fetch_file(origin, file, folder)
             _check(found[file], model.sha256.get(file) or announced[file].etag)
-    known = [file for file in files if file in model.sha256]
-    unknown = [file for file in files if file not in model.sha256]
-    if known:
-        _tell(f"{', '.join(known)}: the published files, by their sha256")
+    right = [file for file in found if file in model.sha256]
+    unknown = [file for file in found if file not in model.sha256]
+    if right:
+        tell(f"{', '.join(right)}: the published files, by their sha256")
     if unknown:
-        _tell(f"{', '.join(unknown)}: no published sha256 is known; compared with what {endpoint} announces")
+        tell(f"{', '.join(unknown)}: no published sha256 is known; compared with what {endpoint} announces")
     return found
 
 
-def _require_secure(address: str) -> None:
+def _all_announced(origin: Source, files: list[str], model: Published) -> dict[str, Any]:
+    """{file: what the server tells of it}. Raises InputError as `_announced` and `_refuse_pickle` do."""
+    announced = {}
+    for file in files:
+        try:
+            announced[file] = _announced(origin, file, model.sha256.get(file))
+        except AbsentError:
+            if file in model.maybe:
+                continue
+            if file == checkpoint.WEIGHTS:
+                _refuse_pickle(origin)
+            raise
+    return announced
+
+
+def _refuse_pickle(origin: Source) -> None:
+    """Raises PickleError where a repository has its weights as a pickle alone, and says how to convert them."""
+    try:
+        _announced(origin, checkpoint.PICKLE, None)
+    except AbsentError:
+        return
+    convert = (
+        f'from transformers import AutoModelForPreTraining as M; M.from_pretrained("{origin.repository}")'
+        '.save_pretrained("FOLDER")'
+    )
+    what = f"{origin.repository} has its weights only as a pickle, {checkpoint.PICKLE}"
+    why = "which may run any program and is never opened here"
+    raise PickleError(f"{what}, {why}; transformers writes model.safetensors: {convert}")
+
+
+def require_secure(address: str) -> None:
     """Raises InputError unless an address is https://, or http:// on this machine."""
     parts = urlsplit(address)
     local = parts.scheme == "http" and parts.hostname in LOOPBACK
@@ -248,13 +250,13 @@ def _require_known(address: str, endpoint: str) -> None:
 
     These are its own host and those below it, and the hosts that keep the content of huggingface.co.
     """
-    _require_secure(address)
+    require_secure(address)
     host = urlsplit(address).hostname or ""
     own = urlsplit(endpoint).hostname or ""
     if host in LOOPBACK and own in LOOPBACK:
         return
-    for known in (own, *CONTENT_HOSTS):
-        if host == known or host.endswith(f".{known}"):
+    for right in (own, *CONTENT_HOSTS):
+        if host == right or host.endswith(f".{right}"):
             return
     expected = f"expected {own}, {', '.join(CONTENT_HOSTS)} or a host below them"
     raise InputError(f"{endpoint} sends us on to the host {host}, which is not known: {expected}")
@@ -283,14 +285,17 @@ def _announced(origin: Source, file: str, known: str | None) -> Any:
     us on to http:// or to a host that is not known.
     """
     library = origin.library
-    url = library.hf_hub_url(origin.repository, file, revision=origin.commit, endpoint=origin.endpoint)
+    url = library.hf_hub_url(origin.repository, file, revision=origin.revision, endpoint=origin.endpoint)
     try:
         metadata = library.get_hf_file_metadata(url, token=False)
     except Exception as error:  # the library lets errors of its own, of its HTTP client and of the system through
-        raise InputError(f"cannot fetch {url}: {_reason(error)}") from error
+        absent = isinstance(error, library.errors.EntryNotFoundError)
+        kind = AbsentError if absent else InputError
+        raise kind(f"cannot fetch {url}: {_reason(error)}") from error
     _require_known(metadata.location, origin.endpoint)
-    if metadata.size is None or metadata.size > LARGEST[file]:
-        largest = f"it can have {LARGEST[file]:,} at most"
+    most = LARGEST.get(file, LARGEST_OF_OTHERS)
+    if metadata.size is None or metadata.size > most:
+        largest = f"it can have {most:,} at most"
         raise InputError(f"{url} announces {metadata.size} bytes, and {largest}: nothing was fetched")
     etag = metadata.etag or ""
     if known and len(etag) == len(known) and etag != known:
@@ -304,8 +309,10 @@ def _tell_cost(origin: Source, announced: dict[str, Any]) -> None:
     """Say how many bytes will come, and from which hosts."""
     total = sum(metadata.size or 0 for metadata in announced.values())
     hosts = {urlsplit(metadata.location).hostname for metadata in announced.values()}
-    what = f"{origin.repository}, commit {origin.commit[:12]}"
-    _tell(f"{what}: {len(announced)} files, {total:,} bytes, from {', '.join(sorted(hosts))}")
+    commit = next(iter(announced.values())).commit_hash or origin.revision
+    pinned = "commit" if commit == origin.revision else "its newest commit, for none is pinned:"
+    what = f"{origin.repository}, {pinned} {commit[:12]}"
+    tell(f"{what}: {len(announced)} files, {total:,} bytes, from {', '.join(sorted(hosts))}")
 
 
 def _fetch_file(origin: Source, file: str, folder: Path | None) -> Path:
@@ -314,7 +321,7 @@ def _fetch_file(origin: Source, file: str, folder: Path | None) -> Path:
         path = origin.library.hf_hub_download(
             origin.repository,
             file,
-            revision=origin.commit,
+            revision=origin.revision,
             local_dir=folder,
             endpoint=origin.endpoint,
             token=False,
@@ -335,29 +342,12 @@ def _check(path: Path, expected: str) -> None:
     raise InputError(f"{path.name} came with the checksum {found}, the published file has {expected}: it was removed")
 
 
-def sha256(path: Path) -> str:
-    """The checksum of a file, in hexadecimal."""
-    return _hashed(path, hashlib.sha256())
-
-
 def git_hash(path: Path) -> str:
     """The name that git gives to a file's content, in hexadecimal: a SHA-1. The hub announces it for small files."""
     header = f"blob {path.stat().st_size}\0"
-    return _hashed(path, hashlib.sha1(header.encode(), usedforsecurity=False))
-
-
-def _hashed(path: Path, digest: Any) -> str:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return hashed(path, hashlib.sha1(header.encode(), usedforsecurity=False))
 
 
 def _reason(error: Exception) -> str:
     """An error of the library in one line."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _tell(line: str) -> None:
-    """Print for the reader; standard output is left to the folder, which a script may want."""
-    print(line, file=sys.stderr)

@@ -14,7 +14,7 @@ from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError, check_ranges, shown
 from minigpt.files import tensors
 from minigpt.files.disk import checksum, read_text, typed
-from minigpt.files.hub import sha256
+from minigpt.files.published import sha256
 from minigpt.jobs import texts
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import costs
