@@ -38,7 +38,8 @@ def commands(text: str = PACKAGE) -> list[list[str]]:
 
 
 def can_run(words: list[str]) -> bool:
-    downloads = words[0] == "download" or words[:2] == ["similar", "minilm"] or words[:2] == ["sample", "gpt2"] or "--init" in words
+    fetched = words[0] == "download" or words[:2] in (["similar", "minilm"], ["sample", "gpt2"])
+    downloads = fetched or "--init" in words
     return not downloads and words != list(NEEDS_MINUTES) and words[:2] not in NEEDS_FILES
 
 
