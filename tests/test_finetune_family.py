@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from helpers import learn_by_heart, same, snapshot
+from small_family import opened
 
 from minigpt import gradcheck, models, ops
+from minigpt.cli import main
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
 from minigpt.jobs.evaluate import EvaluateOptions, evaluate
@@ -117,6 +119,25 @@ def test_the_command_fine_tunes_saves_and_opens_again(name, pretrained, tmp_path
     model, text = open_classifier(out)
     assert model.delimiter == text.ids["_delimiter_"] and text.tokens[-1] == "_classify_"
     assert len(set(text.tokens)) == len(text.tokens) == model.body.config.vocab_size
+
+
+def test_a_published_encoder_is_tuned_with_its_own_tokens(tmp_path, capsys):
+    """No row is added to its vocabulary, the second text is segment 1, and `predict` reads the file in the same way."""
+    model, text = opened("bert", special=["[MASK]", "[CLS]", "[SEP]"])
+    model.save(tmp_path / "bert")
+    text.save(tmp_path / "bert")
+    lines = [f"{i}\tthe cat sat\tthe {'cat' if i % 2 else 'dog'} saw\t{'not_' * (i % 2)}entailment" for i in range(24)]
+    (tmp_path / "rte.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *lines]), encoding="utf-8")
+    out = str(tmp_path / "tuned")
+    options = FinetuneOptions(model=str(tmp_path / "bert"), task="rte", train=str(tmp_path / "rte.tsv"), out=out)
+    options.epochs, options.batch = 1, 4
+    finetune(options)
+    tuned, again = open_classifier(out)
+    assert again.tokens == text.tokens and tuned.delimiter == text.ids["[SEP]"]
+    assert tuned.body.config.vocab_size == text.vocab_size
+    capsys.readouterr()
+    assert main(["predict", out, str(tmp_path / "rte.tsv")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 24
 
 
 @pytest.mark.parametrize("name", ENCODERS)

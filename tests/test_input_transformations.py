@@ -15,6 +15,8 @@ from minigpt.data.input_transformations import (
     encode,
     encode_all,
     entailment,
+    special_ids,
+    with_special,
 )
 from minigpt.errors import InputError
 
@@ -142,3 +144,43 @@ def test_a_byte_level_vocabulary_takes_them_too(tmp_path):
     again = load_tokenizer(tmp_path)
     assert again.tokens[-3:] == list(SPECIAL) and again.encode("_start_") == text.encode("_start_")
     assert np.array_equal(again.encode("the cat"), text.encode("the cat"))
+
+
+# --- published encoders, which learned with tokens of their own -------------------------------------------------------
+
+BERTS = TEXT.with_special(["[CLS]", "[SEP]", "[MASK]"])
+C, P = BERTS.ids["[CLS]"], BERTS.ids["[SEP]"]
+
+
+def test_an_encoders_own_tokens_stand_where_it_learned_them():
+    assert with_special(BERTS) is BERTS and with_special(TEXT).tokens == WORDS.tokens
+    assert special_ids(BERTS) == {START: [C], DELIMITER: [P], EXTRACT: [P]}
+    assert special_ids(WORDS) == {START: [S], DELIMITER: [D], EXTRACT: [E]}
+    (encoded,) = encode_all([Example(("a man", "red pie"))], "entailment", BERTS, room=100)
+    assert encoded[0].ids == [C, *ids("a man"), P, *ids("red pie"), P] == BERTS.wrap(ids("a man"), ids("red pie"))[0]
+    (encoded,) = encode_all([Example(("a man",))], "classification", BERTS, room=100)
+    assert encoded[0].ids == BERTS.wrap(ids("a man"))[0] and encoded[0].n_special == 2
+
+
+class Between(tokenizer.GPT1Tokenizer):
+    """Two tokens between two texts, as of RoBERTa, and nothing in front, as of T5."""
+
+    def wrap(self, ids, pair=None):
+        second = [] if pair is None else [P, *pair, P]
+        return [*ids, P, *second], []
+
+
+def test_two_tokens_between_texts_and_none_in_front():
+    text = Between(BERTS.tokens, BERTS.merges, BERTS.pipeline)
+    assert special_ids(text) == {START: [], DELIMITER: [P, P], EXTRACT: [P]}
+    a, b = ids("a man ate"), ids("red pie")
+    (encoded,) = encode_all([Example(("a man ate", "red pie"))], "entailment", text, room=100)
+    assert encoded[0].ids == [*a, P, P, *b, P] and encoded[0].n_special == 3
+    assert draw(encoded, text, colour=False).startswith(f"{START} premise[")
+    for room in range(5, 3 + len(a) + len(b)):
+        (cut,) = encode_all([Example(("a man ate", "red pie"))], "entailment", text, room=room)
+        n_a, n_b = (cut[0].ends[1], cut[0].ends[3] - cut[0].ends[2])
+        assert cut[0].ids == [*a[len(a) - n_a :], P, P, *b[len(b) - n_b :], P] and len(cut[0].ids) == room
+        assert n_a >= 1 and n_b >= 1 and cut[0].cut == 3 + len(a) + len(b) - room
+    with pytest.raises(InputError, match="a context of 4 tokens has no room for 5 texts and special tokens"):
+        encode_all([Example(("a man ate", "red pie"))], "entailment", text, room=4)

@@ -19,6 +19,30 @@ EXTRACT = "_classify_"
 SPECIAL = (START, DELIMITER, EXTRACT)  # named and ordered as in OpenAI's code
 
 
+def with_special(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer that a task is given with: with the three special tokens, unless it has others for their roles."""
+    return tokenizer if _wraps(tokenizer) else tokenizer.with_special(SPECIAL)
+
+
+def special_ids(tokenizer: Tokenizer) -> dict[str, list[int]]:
+    """The ids that stand for START, DELIMITER and EXTRACT: one each, in a vocabulary of `with_special`.
+
+    A published encoder learned with tokens of its own: then they are what it puts before a text, between two texts, and
+    behind the last one. BERT's are [CLS], [SEP] and [SEP]; of RoBERTa two tokens stand between.
+    """
+    if not _wraps(tokenizer):
+        return {name: [tokenizer.ids[name]] for name in SPECIAL}
+    first, second = -1, -2
+    ids, _ = tokenizer.wrap([first], [second])
+    before, behind = ids.index(first), ids.index(second)
+    return {START: ids[:before], DELIMITER: ids[before + 1 : behind], EXTRACT: ids[behind + 1 :]}
+
+
+def _wraps(tokenizer: Tokenizer) -> bool:
+    """Does it put tokens other than START around a text?"""
+    return START not in tokenizer.ids and len(tokenizer.wrap([])[0]) > 0
+
+
 class Part(NamedTuple):
     """A part of a sequence: a text, or a special token, whose text is None. `name` tells which."""
 
@@ -98,22 +122,32 @@ class Encoded(NamedTuple):
     ends: tuple[int, ...]
     cut: int
 
+    @property
+    def n_special(self) -> int:
+        """How many of the ids are special tokens."""
+        starts = (0, *self.ends[:-1])
+        lengths = [end - start for start, end in zip(starts, self.ends, strict=True)]
+        return sum(n for n, name in zip(lengths, self.names, strict=True) if name in SPECIAL)
+
 
 def encode(parts: Sequence[Part], tokenizer: Tokenizer, room: int) -> Encoded:
-    """The ids of a sequence of at most `room` tokens. tokenizer: one with the special tokens (`with_special`).
+    """The ids of a sequence of at most `room` tokens. tokenizer: one of `with_special`.
 
     What is too long loses tokens at the front of its longest text, again and again. So no special token is lost, and
     no end of a text: an ending must fit the end of its story. Raises InputError for a text without tokens, and for a
     room that is smaller than the number of parts.
     """
+    special = special_ids(tokenizer)
     pieces = []
     for part in parts:
-        pieces.append(_ids(part, tokenizer))
-    if room < len(pieces):
-        raise InputError(f"a context of {room} tokens has no room for {len(pieces)} texts and special tokens")
+        pieces.append(special[part.name] if part.text is None else _ids(part, tokenizer))
+    texts = [piece for piece, part in zip(pieces, parts, strict=True) if part.text is not None]
     length = sum(len(piece) for piece in pieces)
+    least = length - sum(len(text) - 1 for text in texts)
+    if room < least:
+        raise InputError(f"a context of {room} tokens has no room for {least} texts and special tokens")
     cut = max(0, length - room)
-    _shorten(pieces, cut)
+    _shorten(texts, cut)
     ids = []
     ends = []
     for piece in pieces:
@@ -124,9 +158,7 @@ def encode(parts: Sequence[Part], tokenizer: Tokenizer, room: int) -> Encoded:
 
 
 def _ids(part: Part, tokenizer: Tokenizer) -> list[int]:
-    """The ids of one part. Raises InputError for a text without tokens."""
-    if part.text is None:
-        return [tokenizer.ids[part.name]]
+    """The ids of a text. Raises InputError for one without tokens."""
     ids = tokenizer.encode(part.text)
     if not ids:
         what = "has no token in this vocabulary" if part.text.strip() else "is empty"
@@ -138,10 +170,10 @@ def _shorten(pieces: list[list[int]], excess: int) -> None:
     """Remove so many ids, in place: always from the front of the longest piece, until another is as long."""
     while excess > 0:
         lengths = [len(piece) for piece in pieces]
-        second, longest = sorted(lengths)[-2:]
+        second, longest = sorted([1, *lengths])[-2:]
         at = lengths.index(longest)
         n = min(excess, max(1, longest - second))
-        pieces[at] = pieces[at][n:]
+        del pieces[at][:n]
         excess -= n
 
 

@@ -44,7 +44,8 @@ def answer_ids(answers: Sequence[str], text: Tokenizer) -> list[list[int]]:
 
     Raises InputError for a tokenizer without that token, and for answers that it does not know or cannot tell apart.
     """
-    if END not in text.ids:
+    end = text.role("end")
+    if end is None:
         raise InputError(f"the vocabulary has no token {END}: take an encoder-decoder that minigpt train made")
     found = []
     for answer in answers:
@@ -53,7 +54,7 @@ def answer_ids(answers: Sequence[str], text: Tokenizer) -> list[list[int]]:
             advice = "give labels in words that the text of pre-training has"
             raise InputError(f"the vocabulary cannot write the answer {answer!r}: {advice}")
         found.append(ids)
-    return [[*ids, text.ids[END]] for ids in found]
+    return [[*ids, end] for ids in found]
 
 
 class TextClassifier(TaskModel):

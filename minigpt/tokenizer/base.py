@@ -179,7 +179,7 @@ class Tokenizer:
     def _stands_for_no_text(self, token: str) -> bool:
         """Is this token of the vocabulary special? It is by name, or because no merge makes a token of its length."""
         merges = getattr(self, "merges", None)
-        if token in self.special or not merges:
+        if token in self.special or merges is None:
             return token in self.special
         made = {left + right for left, right in merges}
         return len(token) > 1 and token not in made

@@ -7,7 +7,7 @@ import numpy as np
 
 from minigpt.data import input_transformations, labelled_files, stories
 from minigpt.data.examples import KINDS, Example, Task
-from minigpt.data.input_transformations import SPECIAL, Encoded
+from minigpt.data.input_transformations import Encoded
 from minigpt.data.stories import tasks
 from minigpt.errors import InputError
 from minigpt.jobs.finetune.settings import FinetuneOptions
@@ -165,9 +165,8 @@ def unknown_share(data: Data, text: Tokenizer) -> float:
     total = 0
     for example in data.encoded:
         for one in example:
-            n_special = sum(name in SPECIAL for name in one.names)
             unknown += text.count_unknown(one.ids)
-            total += len(one.ids) - n_special
+            total += len(one.ids) - one.n_special
     return unknown / total
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from minigpt import models
 from minigpt.data.examples import Task
-from minigpt.data.input_transformations import DELIMITER, SPECIAL
+from minigpt.data.input_transformations import DELIMITER, special_ids, with_special
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files.checkpoint import WEIGHTS
@@ -67,7 +67,8 @@ class Job:
         if body.reads_a_source:
             classifier = TextClassifier(body, self.task, self.answers)
         else:
-            delimiter = None if body.learns_the_next_token else self.text.ids[DELIMITER]
+            between = special_ids(self.text)[DELIMITER]
+            delimiter = None if body.learns_the_next_token or not between else between[0]
             classifier = Classifier(body, self.task, options.head_dropout, seed, delimiter)
         classifier.frozen = options.freeze
         if not is_stories(options.train):
@@ -90,7 +91,7 @@ def prepare(options: FinetuneOptions) -> Job:
     if options.lm_weight is None:
         options = replace(options, lm_weight=0.0 if options.freeze else usual_lm_weight(pretrained))
     check_layers(pretrained, options.transfer)
-    text = plain.with_special(SPECIAL)
+    text = with_special(plain)
     task, splits = load_splits(options)
     room = pretrained.config.n_positions
     transformation = kind_for(pretrained).transformation(task)
