@@ -263,7 +263,7 @@ def test_a_model_comes_back(tmp_path):
         ({"scale_attn_weights": 0}, "config.json has scale_attn_weights 0: give true or false"),
         ({"scale_attn_by_inverse_layer_idx": None}, "config.json has scale_attn_by_inverse_layer_idx None: give true"),
         ({"tie_word_embeddings": "no"}, "config.json has tie_word_embeddings 'no': give true or false"),
-        ({"add_cross_attention": True}, "config.json has add_cross_attention True: only models with False"),
+        ({"add_cross_attention": True}, "config.json has add_cross_attention True, as decoders beside an "),
     ],
 )
 def test_a_configuration_of_another_kind_is_refused(values, message, tmp_path):

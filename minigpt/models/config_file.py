@@ -23,8 +23,6 @@ ALIASES = {  # key here -> the other names that transformers has for it
 }
 
 ONLY = {  # settings that change what is computed, and the only value that is built here; a missing key has it
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
     "add_cross_attention": False,
     "is_encoder_decoder": False,
     "pruned_heads": {},
@@ -32,6 +30,7 @@ ONLY = {  # settings that change what is computed, and the only value that is bu
 }
 
 PUBLISHED_WITH = {  # such a setting -> the published models that have another value of it
+    "add_cross_attention": "decoders beside an encoder of pictures have it",
     "quantization_config": "files of GPTQ, AWQ and bitsandbytes have it",
     "position_embedding_type": "BERTs with relative positions have it",
     "num_hidden_groups": "no published ALBERT has it",

@@ -12,7 +12,7 @@ from minigpt.device.arrays import Array
 from minigpt.files import openai_release
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
-from minigpt.models.gpt_config import OF_GPT1, GPTConfig
+from minigpt.models.gpt_config import GPT1Variants
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import GPT1Adam
@@ -21,14 +21,8 @@ from minigpt.tokenizer import GPT1Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPT1Config(GPTConfig):
-    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are the paper's (section 4.1).
-
-    afn: the function in an MLP. "gelu" has its tanh form, that of the released model.
-    """
-
-    activation_key = "afn"
-    activations = OF_GPT1
+class GPT1Config(GPT1Variants):
+    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are the paper's (section 4.1)."""
 
     model_type: str = "openai-gpt"
     vocab_size: int = 40478

@@ -23,12 +23,7 @@ from minigpt.tokenizer import GPT2Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class GPT2Config(GPT2Variants):
-    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are those of the smallest release.
-
-    activation_function: that in an MLP. "gelu_new" is GELU in its tanh form, "gelu" the exact one.
-    """
-
-    activation_key = "activation_function"
+    """Sizes and rates, with the keys of a Hugging Face config.json; the defaults are those of the smallest release."""
 
     model_type: str = "gpt2"
     vocab_size: int = 50257
@@ -104,8 +99,7 @@ class GPT2(LanguageModel):
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
         self.ln_f = LayerNorm(c, config.layer_norm_epsilon, dtype)
         self.lm_head = config.own_head(rng, dtype)
-        for i, block in enumerate(self.h):
-            block.attn.scale = config.attn_scale(i)
+        config.scale_scores(self.h)
 
     @property
     def embeddings(self) -> tuple[Embedding, PositionEmbedding]:

@@ -2,17 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from minigpt.errors import InputError, shown
 from minigpt.models.config import Config
-from minigpt.models.config_file import ACTIVATIONS, ONLY
-from minigpt.nn import Embedding
-
-OF_GPT1 = {"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"}  # where "gelu" is the tanh form
-ELSEWHERE = {"quick_gelu": "CLIP", "gelu_10": "quantised models", "tanh": "pooling layers"}  # who has another function
+from minigpt.models.config_file import ACTIVATIONS, check_activation
+from minigpt.nn import Embedding, Module
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +26,7 @@ class GPTConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        name = getattr(self, self.activation_key)
-        if isinstance(name, str) and name in self.activations:
-            return
-        whose = f", as in {ELSEWHERE[name]}" if isinstance(name, str) and name in ELSEWHERE else ""
-        built = ", ".join(self.activations)
-        raise InputError(f"{self.activation_key} is {shown(name)}{whose}: built here are {built}")
+        check_activation(self.activation_key, getattr(self, self.activation_key), self.activations)
 
     @property
     def activation(self) -> str:
@@ -50,14 +41,22 @@ class GPTConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GPT1Variants(GPTConfig):
+    """What GPT-1's files may say beside sizes and rates. Its "gelu" has the tanh form, as in the released model."""
+
+    activation_key = "afn"
+    activations: ClassVar[dict[str, str]] = {"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class GPT2Variants(GPTConfig):
-    """What GPT-2's files may say beside.
+    """What GPT-2's files may say beside sizes and rates. Its "gelu_new" has the tanh form, its "gelu" the exact one.
 
     n_inner: the width inside an MLP; None: four times n_embd. scale_attn_weights: are scores divided by sqrt(D)?
     scale_attn_by_inverse_layer_idx: and by the number of the block, counted from 1 (as in Mistral's GPT-2 of 2021)?
     """
 
-    only: ClassVar[dict[str, Any]] = {key: ONLY[key] for key in ONLY if not key.startswith("scale_attn")}
+    activation_key = "activation_function"
 
     n_inner: int | None = None
     scale_attn_weights: bool = True
@@ -74,3 +73,8 @@ class GPT2Variants(GPTConfig):
         if self.scale_attn_by_inverse_layer_idx:
             return scale / (layer + 1)
         return None if self.scale_attn_weights else scale
+
+    def scale_scores(self, blocks: list[Module]) -> None:
+        """Tell each attention by what its scores are multiplied."""
+        for i, block in enumerate(blocks):
+            block.attn.scale = self.attn_scale(i)
