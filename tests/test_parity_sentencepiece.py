@@ -184,4 +184,19 @@ def test_graphemes_as_the_library_tokenizers_takes_them(eval_data, texts):
     ours = CharacterMap(content.normalizer.precompiled_charsmap)
     wrong = (text for text in texts if ours.apply_to_graphemes(text) != theirs.normalize_str(text))
     found = list(islice(wrong, 30))
+    print(f"graphemes: {len(found)} of {N_TEXTS} texts differ")
     assert len(found) <= N_TEXTS / 1000, found[:3]
+
+
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_the_model_alone_as_the_library_tokenizers_has_it(eval_data, texts, byte_fallback):
+    """It adds scores with 64 bits, and knows no kinds of pieces. Whole tokenizers cut `<unk>` out of a text before."""
+    models = pytest.importorskip("tokenizers.models")
+    content = spiece.read(eval_data / "sentencepiece/unigram_1k.model")
+    vocab = [(piece.text, piece.score) for piece in content.pieces]
+    vocab += [(f"<0x{byte:02X}>", -30.0) for byte in range(256)] if byte_fallback else []
+    theirs = models.Unigram(vocab, 0, byte_fallback)
+    ours = Unigram.of_json({"vocab": vocab, "unk_id": 0, "byte_fallback": byte_fallback}, "")
+    normalize = Normalizer(content.normalizer)
+    for text in (normalize(text).replace("<unk>", "") for text in texts[:5000]):
+        assert ours.encode(text) == [token.id for token in theirs.tokenize(text)], text

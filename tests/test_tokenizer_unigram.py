@@ -363,3 +363,33 @@ def test_a_word_is_cut_once():
     model._remembered._compute = lambda word: cut.append(word) or of_one(word)
     model.encode("▁ab▁b" * 10)
     assert cut == ["▁ab", "▁b"]
+
+
+# --- tokenizer.json --------------------------------------------------------------------------------------------------
+
+
+def test_the_model_of_a_tokenizer_json_is_read_and_written():
+    saved = {"type": "Unigram", "unk_id": 1, "vocab": [["▁a", -1.5], ["<unk>", 0.0], ["b", -3]], "byte_fallback": False}
+    model = Unigram.of_json(saved, "tokenizer.json")
+    assert model.encode("▁ab") == [0, 2] and model.encode("xx") == [1] and model.precision == "d"
+    assert model.to_json() == saved
+    assert Unigram.of_json({"vocab": [["a", -1.0]]}, "").unknown_id is None
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ({}, "the vocab of a Unigram model must be a list of pairs"),
+        ({"vocab": {"a": -1.0}}, "list of pairs"),
+        ({"vocab": [["a", math.nan]]}, "list of pairs"),
+        ({"vocab": [["a", True]]}, "list of pairs"),
+        ({"vocab": [[1, -1.0]]}, "list of pairs"),
+        ({"vocab": [["a", -1.0]], "unk_id": 1}, "unk_id is 1: expected null or the id of a piece, 0 to 0"),
+        ({"vocab": [["a", -1.0]], "unk_id": False}, "unk_id is False"),
+        ({"vocab": [["a", -1.0]], "byte_fallback": 1}, "byte_fallback is 1"),
+        ({"vocab": [["a", -1.0]], "byte_fallback": True}, "needs the pieces <0x00> to <0xFF>"),
+    ],
+)
+def test_a_damaged_model_of_a_tokenizer_json_is_refused(model, why):
+    with pytest.raises(InputError, match=f"here.json: .*{why}"):
+        Unigram.of_json(model, "here.json")

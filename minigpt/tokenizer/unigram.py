@@ -11,13 +11,14 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
-from typing import NamedTuple
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from minigpt.errors import InputError, check_number, check_share, check_whole, shown
+from minigpt.errors import InputError, check_number, check_share, check_whole, is_number, is_whole, shown
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.base import Remembered, check_size, check_text
 from minigpt.tokenizer.lattice import UNKNOWN_PENALTY, Vocabulary, lattice, sample_path, viterbi
@@ -82,6 +83,29 @@ class Unigram:
         tokens, scores, kinds = zip(*content.pieces, strict=True)
         unknown_id = kinds.index(spiece.UNKNOWN)
         return cls(tokens, scores, kinds, unknown_id=unknown_id, byte_fallback=content.trainer.byte_fallback)
+
+    @classmethod
+    def of_json(cls, model: Mapping[str, Any], path: str | Path) -> Unigram:
+        """The model in a `tokenizer.json`; its scores are added with 64 bits. Raises InputError for a damaged one."""
+        vocabulary = model.get("vocab")
+        unknown_id = model.get("unk_id")
+        byte_fallback = model.get("byte_fallback", False)
+        if not isinstance(vocabulary, list) or not vocabulary or not all(map(_is_scored, vocabulary)):
+            raise InputError(f"{path}: the vocab of a Unigram model must be a list of pairs [piece, score]")
+        if unknown_id is not None and (not is_whole(unknown_id) or not 0 <= unknown_id < len(vocabulary)):
+            expected = f"expected null or the id of a piece, 0 to {len(vocabulary) - 1}"
+            raise InputError(f"{path}: its model's unk_id is {shown(unknown_id)}: {expected}")
+        if type(byte_fallback) is not bool:
+            raise InputError(f"{path}: its model's byte_fallback is {shown(byte_fallback)}: expected true or false")
+        tokens, scores = zip(*vocabulary, strict=True)
+        if byte_fallback and not set(map(_byte_piece, range(256))) <= set(tokens):
+            raise InputError(f"{path}: its model's byte_fallback needs the pieces <0x00> to <0xFF>: not all are there")
+        return cls(tokens, scores, unknown_id=unknown_id, byte_fallback=byte_fallback, precision="d")
+
+    def to_json(self) -> dict[str, Any]:
+        """The model as a `tokenizer.json` describes it."""
+        pairs = [list(pair) for pair in zip(self.tokens, self.scores, strict=True)]
+        return {"type": "Unigram", "unk_id": self.unknown_id, "vocab": pairs, "byte_fallback": self.byte_fallback}
 
     @classmethod
     def train(
@@ -187,7 +211,7 @@ class Unigram:
         if piece in self._id_of:
             return [self._id_of[piece]]
         if self.byte_fallback:
-            return [self.ids[f"<0x{byte:02X}>"] for byte in piece.encode()]
+            return [self.ids[_byte_piece(byte)] for byte in piece.encode(errors="replace")]
         if self.unknown_id is None:
             raise InputError(f"the vocabulary cannot spell {piece!r}, and has no piece for what is unknown")
         return [self.unknown_id]
@@ -199,6 +223,17 @@ class Unigram:
             return ids
         before = [None, *ids]
         return [i for i, previous in zip(ids, before, strict=False) if i != unknown or previous != unknown]
+
+
+def _is_scored(pair: Any) -> bool:
+    """Is this a piece and its score?"""
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+        return False
+    return is_number(pair[1]) and isfinite(pair[1])
+
+
+def _byte_piece(byte: int) -> str:
+    return f"<0x{byte:02X}>"
 
 
 def _unknown_score(normal: Iterable[float]) -> float:
