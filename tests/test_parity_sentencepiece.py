@@ -172,6 +172,9 @@ def test_a_trained_vocabulary_is_as_likely_as_theirs(sentencepiece, eval_data, t
         likelihoods.append(log_likelihood)
     print(f"log-likelihood: theirs {likelihoods[0]:.0f}, ours {likelihoods[1]:.0f}")
     assert likelihoods[1] == pytest.approx(likelihoods[0], rel=0.005)
+    spiece.write(tmp_path / "ours.model", ours.to_file())
+    package, same = opened(sentencepiece, tmp_path / "ours.model")
+    assert differing(package, same, path.read_text(encoding="utf-8").splitlines()) == (0, [])
     shared = set(ours.tokens) & {piece.text for piece in content.pieces}
     assert len(shared) > 7000
 

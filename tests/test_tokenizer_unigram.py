@@ -195,6 +195,7 @@ def test_the_sparse_step_drops_what_is_expected_less_than_half_a_time():
     assert set(scores) == {"b", "c"}
     assert scores["b"] == pytest.approx(training.digamma(0.5) - training.digamma(20.5))
     assert scores["b"] < math.log(0.5 / 20.5) - 1 and abs(scores["c"] - math.log(20 / 20.5)) < 0.01
+    assert set(training.maximise({"a": 0.25, "b": 0.25})) == {"a", "b"}, "where all are rare, all stay"
 
 
 def test_what_has_no_piece_is_counted_for_none():
@@ -260,6 +261,10 @@ def test_a_trained_vocabulary_has_its_size_its_characters_and_common_words():
     assert all(len(set(piece) & set(",3")) < 1 for piece in model.tokens if len(piece) > 2)
     again = Unigram.train(dict(reversed(WORDS.items())), 22, coverage=1.0, user_defined=["\n"], progress=False)
     assert again.tokens == model.tokens
+    content = model.to_file()
+    assert spiece.parse(spiece.dump(content)) == content, "scores have 32 bits, as the file has"
+    assert (content.trainer.unk_id, content.trainer.eos_id, content.trainer.pad_id) == (0, 2, -1)
+    assert Unigram.of(content).encode("▁that▁mat\n") == model.encode("▁that▁mat\n")
 
 
 def test_a_text_is_counted_by_its_words_and_gives_no_more_pieces_than_it_has():

@@ -27,6 +27,7 @@ from minigpt.tokenizer.unigram_training import characters_of, finish, learn, par
 
 EPSILON = {"f": 2.0**-23, "d": 2.0**-52}  # [type of an `array`]: what a number of about 1 may be wrong by
 SPECIAL = ("<unk>", "<s>", "</s>")
+IDENTITY = spiece.NormalizerSpec("identity")  # spaces are put in order, and that is all
 
 
 class _Cut(NamedTuple):
@@ -57,7 +58,7 @@ class Unigram:
         precision: str = "f",
     ):
         self.tokens = list(tokens)
-        self.scores = list(scores)
+        self.scores = np.asarray(scores, precision).tolist()
         self.kinds = [spiece.NORMAL] * len(self.tokens) if kinds is None else list(kinds)
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         self.unknown_id = unknown_id
@@ -83,6 +84,17 @@ class Unigram:
         tokens, scores, kinds = zip(*content.pieces, strict=True)
         unknown_id = kinds.index(spiece.UNKNOWN)
         return cls(tokens, scores, kinds, unknown_id=unknown_id, byte_fallback=content.trainer.byte_fallback)
+
+    def to_file(self, normalizer: spiece.NormalizerSpec = IDENTITY) -> spiece.SentencePieceFile:
+        """The model as a file of SentencePiece, whose package cuts texts into the same pieces."""
+        names = {"bos_piece": "<s>", "eos_piece": "</s>", "pad_piece": "<pad>"}
+        ids = {name.replace("piece", "id"): self.ids.get(token, -1) for name, token in names.items()}
+        unknown = {"unk_id": self.unknown_id, "unk_piece": self.tokens[self.unknown_id]}
+        trainer = spiece.TrainerSpec(
+            vocab_size=len(self.tokens), byte_fallback=self.byte_fallback, **names, **ids, **unknown
+        )
+        pieces = [spiece.Piece(*piece) for piece in zip(self.tokens, self.scores, self.kinds, strict=True)]
+        return spiece.SentencePieceFile(pieces, trainer, normalizer)
 
     @classmethod
     def of_json(cls, model: Mapping[str, Any], path: str | Path) -> Unigram:
