@@ -6,6 +6,7 @@ from time import sleep
 
 import numpy as np
 import pytest
+from small_family import opened
 
 from minigpt import GPT1, GPT1Config, ops
 from minigpt.cli import main
@@ -428,3 +429,38 @@ def test_what_cannot_be_traced_is_refused_in_one_line(words, said, capsys):
 def test_an_implementation_that_there_is_not():
     with pytest.raises(InputError, match="choose reference, fast"):
         trace(*gpt1(), "quick")
+
+
+# --- encoders --------------------------------------------------------------------------------------------------------
+
+
+def test_of_an_encoder_some_tokens_are_covered_and_predicted(tmp_path):
+    """As it learned: between the special tokens of its vocabulary, which are never covered."""
+    model, text = opened("bert", special=["[MASK]", "[CLS]", "[SEP]"])
+    tokens = text.encode("the cat sat on the mat . the dog")
+    options = job.TraceOptions(text="the cat sat on the mat . the dog", batch=2)
+    inputs = job._inputs(options, model, text)
+    mask, start, delimiter = (text.ids[name] for name in ("[MASK]", "[CLS]", "[SEP]"))
+    expected = [start, *tokens, delimiter]
+    places = [4, *range(11, len(tokens) + 1, 7)]
+    for row, targets in zip(inputs["ids"].tolist(), inputs["targets"].tolist(), strict=True):
+        assert [i for i, token in enumerate(row) if token == mask] == places
+        assert [expected[i] for i in places] == [targets[i] for i in places]
+        assert all(a == b for i, (a, b) in enumerate(zip(row, expected, strict=True)) if i not in places)
+        assert all(target == ops.IGNORED for i, target in enumerate(targets) if i not in places)
+    model.save(tmp_path / "bert")
+    text.save(tmp_path / "bert")
+    said = []
+    traced = job.run(job.TraceOptions(folder=str(tmp_path / "bert"), text=options.text), said.append)
+    assert f"1 x {len(expected)} tokens, of which {len(places)} are covered and predicted" in said[0]
+    assert traced.loss > 0
+
+
+TOO_LONG = ("the cat sat on " * 5, "with the special ones, and the model sees 16: give a shorter text$")
+
+
+@pytest.mark.parametrize(("text", "message"), [("sat", "has 1 token: give two or more"), TOO_LONG])
+def test_a_text_that_an_encoder_cannot_be_traced_with(text, message):
+    model, tokenizer = opened("bert")
+    with pytest.raises(InputError, match=message):
+        job._inputs(job.TraceOptions(text=text, folder="bert"), model, tokenizer)

@@ -42,7 +42,8 @@ class TraceOptions:
     heads: int | None = option(None, "heads of attention in a layer (default: that of --size)", metavar="N")
     embd: int | None = option(None, "width of the residual stream (default: that of --size)", metavar="C")
     context: int | None = option(None, "tokens that the model sees at once (default: that of --size)", metavar="T")
-    text: str = option(SENTENCE, "each token but the first is predicted", metavar="TEXT")
+    text: str = option(SENTENCE, "each token but the first is predicted; of an encoder some are covered",
+                       metavar="TEXT")  # fmt: skip
     batch: int = option(1, "rows, each with this text", metavar="B")
     dropout: float | None = option(None, "rate of dropout (default: none, as in evaluation)", metavar="P")
     seed: int = option(0, "of new weights and of dropout", metavar="S")
@@ -120,21 +121,58 @@ def _new(options: TraceOptions) -> tuple[LanguageModel, Tokenizer]:
 
 
 def _inputs(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> dict[str, Any]:
-    """What the loss is given: the text without its last token, and the token after each; rows of the same text."""
+    """What the loss is given: rows of the same text, and what each token has to predict."""
+    ids, targets = _covered(options, model, text) if _covers(model, text) else _followed(options, model, text)
+    ids, targets = (np.tile(row, (options.batch, 1)) for row in (ids, targets))
+    inputs = {"ids": ids, "targets": targets} | model.trial_inputs(ids)
+    if options.dropout is not None:
+        inputs["key"] = ops.Key.of(options.seed, 0)
+    return inputs
+
+
+def _covers(model: LanguageModel, text: Tokenizer) -> bool:
+    """Does the model predict words that a token of its vocabulary covers?"""
+    return text.role("mask") is not None and not model.learns_the_next_token and not model.reads_a_source
+
+
+def _followed(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> tuple[list[int], list[int]]:
+    """The text without its last token, and the token after each."""
+    tokens = _tokens(options, text)
+    room = model.config.n_positions
+    if len(tokens) - 1 > room:
+        raise _too_long(options, f"{len(tokens)} tokens, and the model sees {room} and predicts one more")
+    return tokens[:-1], tokens[1:]
+
+
+def _covered(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> tuple[list[int], list[int]]:
+    """The text with one token of seven covered, and which these are: about BERT's 15 % (BERT section 3.1)."""
+    tokens = _tokens(options, text)
+    targets = [ops.IGNORED] * len(tokens)
+    for place in range(min(3, len(tokens) - 1), len(tokens), 7):
+        targets[place] = tokens[place]
+        tokens[place] = text.role("mask")
+    ids, _ = text.wrap(tokens)
+    room = model.config.n_positions
+    if len(ids) > room:
+        raise _too_long(options, f"{len(ids)} tokens with the special ones, and the model sees {room}")
+    of_all = [ops.IGNORED] * len(ids)
+    before = text.wrap([-1])[0].index(-1)  # how many special tokens stand in front
+    of_all[before : before + len(tokens)] = targets
+    return ids, of_all
+
+
+def _tokens(options: TraceOptions, text: Tokenizer) -> list[int]:
+    """The tokens of the text. Raises InputError for fewer than two."""
     tokens = text.encode(options.text)
     if len(tokens) < 2:
         given = f"--text {shown(options.text)} has {len(tokens)} token"
         raise InputError(f"{given}: give two or more, so that one is predicted from another")
-    room = model.config.n_positions
-    if len(tokens) - 1 > room:
-        given = f"--text has {len(tokens)} tokens, and the model sees {room} and predicts one more"
-        raise InputError(f"{given}: give a shorter text" + ("" if options.folder else ", or a larger --context"))
-    rows = np.tile(tokens, (options.batch, 1))
-    ids = rows[:, :-1]
-    inputs = {"ids": ids, "targets": rows[:, 1:]} | model.trial_inputs(ids)
-    if options.dropout is not None:
-        inputs["key"] = ops.Key.of(options.seed, 0)
-    return inputs
+    return tokens
+
+
+def _too_long(options: TraceOptions, what: str) -> InputError:
+    more = "" if options.folder else ", or a larger --context"
+    return InputError(f"--text has {what}: give a shorter text{more}")
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -147,12 +185,18 @@ def _about(options: TraceOptions, model: LanguageModel, text: Tokenizer, inputs:
     b, t = inputs["ids"].shape
     size = model.config.vocab_size
     lines.append(f"text: {in_columns(options.text, WIDTH - 8)}")
-    lines.append(f"{b} x {t} tokens, each followed by one to predict, of {size:,} in the vocabulary")
+    n_targets = int((inputs["targets"] != ops.IGNORED).sum())
+    if n_targets == b * t:
+        lines.append(f"{b} x {t} tokens, each followed by one to predict, of {size:,} in the vocabulary")
+    else:
+        lines.append(f"{b} x {t} tokens, of which {n_targets} are covered and predicted, of {size:,} in the vocabulary")
     unknown = text.unknown_in(options.text)
     if unknown:
         names = in_columns("".join(unknown), WIDTH // 2)
         lines.append(f"the vocabulary has none of {names}: the model reads the unknown token in their place")
-    if model.learns_the_next_token:
+    if n_targets < b * t:
+        lines.append(f"guessing among all tokens costs {math.log(size):.6f} for each of them")
+    elif model.learns_the_next_token:
         lines.append(f"guessing among all tokens has the loss {math.log(size):.6f}")
     else:
         lines.append("its own objective is another: here it is given the next tokens, for a trial of its loss")
