@@ -105,8 +105,14 @@ class SavedModel(Module):
         config = cls.Config.from_dict(values)
         shapes = None if cls._is_release(folder) else checkpoint.shapes(folder)
         if shapes is not None:
+            config = cls.fitted(config, shapes, values)
             cls.check_size(config, shapes, folder)
             checkpoint.check_config(folder, values)
+        return config
+
+    @classmethod
+    def fitted(cls, config: Config, names: Iterable[str], values: dict) -> Config:
+        """The configuration for a file with tensors of these names. values: what its config.json says."""
         return config
 
     @classmethod

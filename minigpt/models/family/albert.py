@@ -13,15 +13,13 @@ import numpy as np
 from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, n_grams, sentence_order
 from minigpt.models.card import Card, as_wide_as_the_paper
-from minigpt.models.family import published
-from minigpt.models.family.bert import BERTConfig, embeddings_of
+from minigpt.models.family.bert import TABLES, BERTConfig
 from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
+from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.gpt1 import Block
 from minigpt.nn import Linear, Module
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
-
-LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0"
 
 BLOCK = {  # modules of the block here -> in the one layer of Hugging Face's ALBERT
     "attn.c_attn": ["attention.query", "attention.key", "attention.value"],
@@ -31,6 +29,20 @@ BLOCK = {  # modules of the block here -> in the one layer of Hugging Face's ALB
     "mlp.c_proj": "ffn_output",
     "ln_2": "full_layer_layer_norm",
 }
+LAYERS = in_layers("encoder.albert_layer_groups.0.albert_layers.0", BLOCK)
+WORDS = {"words.dense": "predictions.dense", "words.ln": "predictions.LayerNorm", "words.bias": "predictions.bias"}
+POOLER = Form(dense="albert.pooler")
+LABELS = POOLER._replace(scores="classifier")
+
+LAYOUT = Layout("Albert", "albert", TABLES | {"widen": "encoder.embedding_hidden_mapping_in"}, LAYERS,
+                "predictions.decoder", {
+    "ForPreTraining": POOLER._replace(words=WORDS, scores="sop_classifier.classifier", n=2),
+    "ForMaskedLM": Form(words=WORDS),
+    "ForSequenceClassification": LABELS,
+    **at_places(LABELS),
+    "Model": POOLER,
+    f"Model{WITHOUT}": Form(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +50,7 @@ class ALBERTConfig(BERTConfig):
     """Sizes and rates; the defaults are those of ALBERT-base. embedding_size: E, the width of the tables."""
 
     architecture: ClassVar[str] = "AlbertForPreTraining"
+    layout: ClassVar[Layout | None] = LAYOUT
     left_out: ClassVar[dict[str, Any]] = {"intermediate_size": 16384}
     only: ClassVar = BERTConfig.only | {"num_hidden_groups": 1, "inner_group_num": 1}
 
@@ -47,7 +60,7 @@ class ALBERTConfig(BERTConfig):
 
 
 class ALBERT(PairEncoder):
-    """The encoder of ALBERT with both heads of its pre-training. seed: as for GPT1."""
+    """The encoder of ALBERT with both heads of its pre-training, or those of its file. seed: as for GPT1."""
 
     Config = ALBERTConfig
 
@@ -68,18 +81,6 @@ class ALBERT(PairEncoder):
         """The numbers in its matrices: its tables, and those in the one block."""
         return super().least_size(dataclasses.replace(config, n_layer=1))
 
-    def published_names(self) -> published.Names:
-        """Those of AlbertForPreTraining; the head that is stored again is left out."""
-        pairs = embeddings_of("albert")
-        pairs.append(("widen", ["albert.encoder.embedding_hidden_mapping_in"]))
-        pairs += published.of_block("h.0", LAYER, BLOCK)
-        pairs += [
-            ("words.dense", ["predictions.dense"]),
-            ("words.ln", ["predictions.LayerNorm"]),
-            ("sentences.pooler", ["albert.pooler"]),
-            ("sentences.scores", ["sop_classifier.classifier"]),
-        ]
-        return published.of_modules(pairs) | {"words.bias": ["predictions.bias"]}
 
 
 SIZES = {

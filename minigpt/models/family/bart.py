@@ -22,79 +22,18 @@ from minigpt.data.objectives import (
     token_masking,
 )
 from minigpt.data.objectives.restoring import Noise
-from minigpt.device.arrays import Array
+from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.family import published, translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
-from minigpt.models.token_ids import as_array
+from minigpt.models.family.forms import Form, Layout, in_layers, names_of
+from minigpt.models.token_ids import as_array, check_ids
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no position has
-
-
-@dataclass(frozen=True, kw_only=True)
-class BARTConfig(EncoderDecoderConfig):
-    """Sizes and rates; the defaults are those of BART-base, without rows of positions that no text uses."""
-
-    architecture: ClassVar[str] = "BartForConditionalGeneration"
-    left_out: ClassVar[dict[str, Any]] = {
-        "activation_function": "gelu", "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096, "decoder_start_token_id": 2,
-    }  # fmt: skip
-
-    model_type: str = "bart"
-    n_positions: int = 1024
-    n_embd: int = 768
-    n_layer: int = 6
-    n_head: int = 12
-
-
-
-
-
-class BART(EncoderDecoder):
-    """The encoder and the decoder of BART. seed: as for GPT1."""
-
-    Config = BARTConfig
-    normalises_embeddings = True
-
-    def published_names(self) -> published.Names:
-        """Those of BartForConditionalGeneration."""
-        pairs = [("tokens_embed", ["model.shared"])]
-        for side, own in (("encoder", {}), ("decoder", CROSS)):
-            pairs.append((f"{side}.positions_embed", [f"model.{side}.embed_positions"]))
-            pairs.append((f"{side}.ln_embed", [f"model.{side}.layernorm_embedding"]))
-            for i in range(self.config.n_layer):
-                pairs += published.of_block(f"{side}.h.{i}", f"model.{side}.layers.{i}", BLOCK | own)
-        return published.of_modules(pairs)
-
-    def scores_at(self, ids: Array, places: list[int]) -> Array:
-        """ids (T,) int, N places -> scores (N,V) of the word at each: the decoder is given the same text before it"""
-        source = as_array(ids, "ids are")[None]
-        _, start = self.continuing(source)
-        logits, _ = self.forward(np.concatenate([start, source[:, :-1]], axis=1), grad=False, source=source)
-        return logits[0, places]
-
-    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Hugging Face's names; its unused rows of the tables of positions, and its bias of the head, are zeros."""
-        found = super().to_published(tensors)
-        for name in POSITIONS:
-            found[name] = np.pad(found[name], ((UNUSED_ROWS, 0), (0, 0)))
-        table = found["model.shared.weight"]
-        return found | {HEAD_BIAS: np.zeros((1, len(table)), table.dtype)}
-
-    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """The other way round. The tables of tokens that are stored again are left out.
-
-        Raises InputError for a tensor that is missing, and for a bias of the head that is not zero.
-        """
-        if np.any(tensors.get(HEAD_BIAS, 0)):
-            raise InputError(f"{folder}: {HEAD_BIAS} is not zero: only a head without a bias is built here")
-        without = {name: tensors[name][UNUSED_ROWS:] for name in POSITIONS if name in tensors}
-        others = {name: tensor for name, tensor in tensors.items() if name != HEAD_BIAS}
-        return super().from_published(others | without, folder)
 
 
 BLOCK = {  # modules of a block here -> in a layer of Hugging Face's BART
@@ -113,6 +52,106 @@ CROSS = {  # what a layer of the decoder has beside
 }
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 HEAD_BIAS = "final_logits_bias"
+
+LAYOUT = Layout("Bart", "model", {"tokens_embed": "shared"}, {}, "lm_head", {
+    "ForConditionalGeneration": Form(words={}),
+    "ForSequenceClassification": Form(dense="classification_head.dense", scores="classification_head.out_proj"),
+    "ForQuestionAnswering": Form(places="qa_outputs", n=2),
+})  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BARTConfig(EncoderDecoderConfig):
+    """Sizes and rates; the defaults are those of BART-base, without rows of positions that no text uses."""
+
+    architecture: ClassVar[str] = "BartForConditionalGeneration"
+    layout: ClassVar[Layout | None] = LAYOUT
+    left_out: ClassVar[dict[str, Any]] = {
+        "activation_function": "gelu", "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096, "decoder_start_token_id": 2,
+    }  # fmt: skip
+
+    model_type: str = "bart"
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 6
+    n_head: int = 12
+
+
+
+
+
+class BART(EncoderDecoder):
+    """The encoder and the decoder of BART. seed: as for GPT1.
+
+    The head that tells words is the table of tokens: a file of a body alone, a BartModel, has all of it.
+    """
+
+    Config = BARTConfig
+    normalises_embeddings = True
+
+    def __init__(self, config: BARTConfig, seed: int | None = 0, dtype=np.float32):
+        super().__init__(config, seed, dtype)
+        self.build_heads(seed, None, dtype)
+
+    def label_scores(self, ids: Array, mask: Array | None = None, **inputs) -> Array:
+        """ids (B,T) int -> scores (B,K) of the labels of its file
+
+        Both sides read the text, the decoder behind the token it starts with (section 3.1). The state is that at the
+        last token that ends a text. Raises InputError for a row without one, and for a model that has no labels.
+        """
+        self.check_labels()
+        config = self.config
+        xp = array_module(ids)
+        ids = check_ids(ids)
+        is_end = ids == config.eos_token_id
+        if config.eos_token_id is None or not is_end.any(axis=1).all():
+            raise InputError(f"a row has no token {config.eos_token_id}, which ends a text: BART reads its state there")
+        first = xp.full((len(ids), 1), config.decoder_start_token_id)
+        read = xp.concatenate([first, ids[:, :-1]], axis=1)
+        h, _ = self.hidden(read, grad=False, source=ids, source_mask=mask, **inputs)
+        last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
+        return self.sentences.forward(h[xp.arange(len(h)), last])[0]
+
+    def scores_at(self, ids: Array, places: list[int]) -> Array:
+        """ids (T,) int, N places -> scores (N,V) of the word at each: the decoder is given the same text before it"""
+        source = as_array(ids, "ids are")[None]
+        _, start = self.continuing(source)
+        logits, _ = self.forward(np.concatenate([start, source[:, :-1]], axis=1), grad=False, source=source)
+        return logits[0, places]
+
+    def body_names(self) -> published.Names:
+        """Those of both sides."""
+        modules = {"tokens_embed": "model.shared"}
+        for side, block in (("encoder", BLOCK), ("decoder", BLOCK | CROSS)):
+            modules[f"{side}.positions_embed"] = f"model.{side}.embed_positions"
+            modules[f"{side}.ln_embed"] = f"model.{side}.layernorm_embedding"
+            for i in range(self.config.n_layer):
+                layer = in_layers(f"model.{side}.layers.{i}", block)
+                modules |= {f"{side}.h.{i}.{module}": place for module, place in layer.items()}
+        return names_of(modules, self._parameter_names())
+
+    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Hugging Face's names; its unused rows of the tables of positions, and its bias of the head, are zeros."""
+        found = super().to_published(tensors)
+        for name in POSITIONS:
+            found[name] = np.pad(found[name], ((UNUSED_ROWS, 0), (0, 0)))
+        table = found["model.shared.weight"]
+        if self.config.heads.words is None:
+            return found
+        return found | {HEAD_BIAS: np.zeros((1, len(table)), table.dtype)}
+
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """The other way round. The tables of tokens that are stored again are left out.
+
+        Raises InputError for a tensor that is missing, and for a bias of the head that is not zero.
+        """
+        tensors = self.under_whole_names(tensors)
+        if np.any(tensors.get(HEAD_BIAS, 0)):
+            raise InputError(f"{folder}: {HEAD_BIAS} is not zero: only a head without a bias is built here")
+        without = {name: tensors[name][UNUSED_ROWS:] for name in POSITIONS if name in tensors}
+        others = {name: tensor for name, tensor in tensors.items() if name != HEAD_BIAS}
+        return super().from_published(others | without, folder)
+
 
 SIZES = {
     "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},

@@ -13,12 +13,45 @@ from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, sentence_pairs, whole_words
 from minigpt.data.objectives.covering import Places
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
-from minigpt.models.family import published
 from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
+from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 from minigpt.tokenizer.bpe import END_OF_WORD
+
+TABLES = {  # modules beside the blocks -> in the body of Hugging Face's BERT
+    "tokens_embed": "embeddings.word_embeddings",
+    "positions_embed": "embeddings.position_embeddings",
+    "segments_embed": "embeddings.token_type_embeddings",
+    "ln_embed": "embeddings.LayerNorm",
+}
+BLOCK = {  # modules of a block here -> in one of its layers
+    "attn.c_attn": ["attention.self.query", "attention.self.key", "attention.self.value"],
+    "attn.c_proj": "attention.output.dense",
+    "ln_1": "attention.output.LayerNorm",
+    "mlp.c_fc": "intermediate.dense",
+    "mlp.c_proj": "output.dense",
+    "ln_2": "output.LayerNorm",
+}
+LAYERS = in_layers("encoder.layer.{}", BLOCK)
+WORDS = {
+    "words.dense": "cls.predictions.transform.dense",
+    "words.ln": "cls.predictions.transform.LayerNorm",
+    "words.bias": "cls.predictions.bias",
+}
+POOLER = Form(dense="bert.pooler.dense")
+LABELS = POOLER._replace(scores="classifier")
+
+LAYOUT = Layout("Bert", "bert", TABLES, LAYERS, "cls.predictions.decoder", {
+    "ForPreTraining": POOLER._replace(words=WORDS, scores="cls.seq_relationship", n=2),
+    "ForMaskedLM": Form(words=WORDS),
+    "ForNextSentencePrediction": POOLER._replace(scores="cls.seq_relationship", n=2),
+    "ForSequenceClassification": LABELS,
+    **at_places(LABELS),
+    "Model": POOLER,
+    f"Model{WITHOUT}": Form(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +70,7 @@ class BERTConfig(PublishedConfig):
     }
     architecture: ClassVar[str] = "BertForPreTraining"
     left_out: ClassVar[dict[str, Any]] = {"hidden_act": "gelu", "intermediate_size": 3072}
+    layout: ClassVar[Layout | None] = LAYOUT
 
     model_type: str = "bert"
     vocab_size: int = 30522
@@ -48,42 +82,9 @@ class BERTConfig(PublishedConfig):
 
 
 class BERT(PairEncoder):
-    """The encoder of BERT with both heads of its pre-training. seed: as for GPT1."""
+    """The encoder of BERT with both heads of its pre-training, or those of its file. seed: as for GPT1."""
 
     Config = BERTConfig
-
-    def published_names(self) -> published.Names:
-        """Those of BertForPreTraining. The numbers of positions, and the head that is stored again, are left out."""
-        pairs = embeddings_of("bert")
-        for i in range(self.config.n_layer):
-            pairs += published.of_block(f"h.{i}", f"bert.encoder.layer.{i}", BLOCK)
-        pairs += [
-            ("words.dense", ["cls.predictions.transform.dense"]),
-            ("words.ln", ["cls.predictions.transform.LayerNorm"]),
-            ("sentences.pooler", ["bert.pooler.dense"]),
-            ("sentences.scores", ["cls.seq_relationship"]),
-        ]
-        return published.of_modules(pairs) | {"words.bias": ["cls.predictions.bias"]}
-
-
-BLOCK = {  # modules of a block here -> in a layer of Hugging Face's BERT
-    "attn.c_attn": ["attention.self.query", "attention.self.key", "attention.self.value"],
-    "attn.c_proj": "attention.output.dense",
-    "ln_1": "attention.output.LayerNorm",
-    "mlp.c_fc": "intermediate.dense",
-    "mlp.c_proj": "output.dense",
-    "ln_2": "output.LayerNorm",
-}
-
-
-def embeddings_of(body: str) -> list[tuple[str, list[str]]]:
-    """The tables of a model whose body has this name in files, and their LayerNorm."""
-    return [
-        ("tokens_embed", [f"{body}.embeddings.word_embeddings"]),
-        ("positions_embed", [f"{body}.embeddings.position_embeddings"]),
-        ("segments_embed", [f"{body}.embeddings.token_type_embeddings"]),
-        ("ln_embed", [f"{body}.embeddings.LayerNorm"]),
-    ]
 
 
 SIZES = {

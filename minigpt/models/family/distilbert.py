@@ -14,8 +14,9 @@ from minigpt.data.objectives import Batch, Objective
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
-from minigpt.models.family import published
+from minigpt.models.family import bert
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
+from minigpt.models.family.forms import Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Cache, accumulate
@@ -38,6 +39,18 @@ BLOCK = {  # modules of a block here -> in a layer of Hugging Face's DistilBERT
 }
 
 
+TABLES = {key: name for key, name in bert.TABLES.items() if key != "segments_embed"}
+WORDS = {"words.dense": "vocab_transform", "words.ln": "vocab_layer_norm", "words.bias": "vocab_projector.bias"}
+LABELS = Form(dense="pre_classifier", act="relu", scores="classifier")
+
+LAYOUT = Layout("DistilBert", "distilbert", TABLES, in_layers("transformer.layer.{}", BLOCK), "vocab_projector", {
+    "ForMaskedLM": Form(words=WORDS),
+    "ForSequenceClassification": LABELS,
+    **at_places(LABELS),
+    "Model": Form(),
+})  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class DistilBERTConfig(PublishedConfig):
     """Sizes and rates; the defaults are those of DistilBERT-base."""
@@ -52,6 +65,7 @@ class DistilBERTConfig(PublishedConfig):
         "hidden_act": "activation",
     }
     architecture: ClassVar[str] = "DistilBertForMaskedLM"
+    layout: ClassVar[Layout | None] = LAYOUT
     inner_key: ClassVar[str] = "hidden_dim"
     left_out: ClassVar[dict[str, Any]] = {"activation": "gelu", "hidden_dim": 3072}
 
@@ -164,17 +178,6 @@ class DistilBERT(Encoder):
         ddirections, _ = ops.cosine_loss_backward(OF_STATES * dloss, cache.pop("directions"))
         self.hidden_backward(dh + ddirections, cache)
 
-    def published_names(self) -> published.Names:
-        """Those of DistilBertForMaskedLM; the head that is stored again is left out."""
-        pairs = [
-            ("tokens_embed", ["distilbert.embeddings.word_embeddings"]),
-            ("positions_embed", ["distilbert.embeddings.position_embeddings"]),
-            ("ln_embed", ["distilbert.embeddings.LayerNorm"]),
-        ]
-        for i in range(self.config.n_layer):
-            pairs += published.of_block(f"h.{i}", f"distilbert.transformer.layer.{i}", BLOCK)
-        pairs += [("words.dense", ["vocab_transform"]), ("words.ln", ["vocab_layer_norm"])]
-        return published.of_modules(pairs) | {"words.bias": ["vocab_projector.bias"]}
 
 
 def check_teacher(teacher: LanguageModel) -> None:

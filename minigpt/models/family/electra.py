@@ -15,11 +15,13 @@ import numpy as np
 from minigpt import ops
 from minigpt.data.objectives import Batch, Objective
 from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import published
-from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
+from minigpt.models.family.bert import LAYERS, TABLES, BERTConfig
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
+from minigpt.models.family.forms import Form, Layout, at_places
 from minigpt.models.family.layers import Activation
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Linear, Module
@@ -32,6 +34,26 @@ DISCRIMINATOR_WEIGHT = 50.0  # of its loss beside the generator's (appendix A)
 IN_GENERATOR, IN_DRAWING = 1 << 20, 1 << 21  # places in the computation, beyond the layers, that a key is folded with
 
 
+DISCRIMINATOR = {
+    "words.dense": "discriminator_predictions.dense",
+    "words.score": "discriminator_predictions.dense_prediction",
+}
+GENERATOR = {
+    "words.dense": "generator_predictions.dense",
+    "words.ln": "generator_predictions.LayerNorm",
+    "words.bias": "generator_lm_head.bias",
+}
+CHOICES = Form(dense="sequence_summary.summary", act="gelu_exact", scores="classifier")
+
+LAYOUT = Layout("Electra", "electra", TABLES | {"widen": "embeddings_project"}, LAYERS, "generator_lm_head", {
+    "ForPreTraining": Form(words=DISCRIMINATOR),
+    "ForMaskedLM": Form(words=GENERATOR),
+    "ForSequenceClassification": Form(dense="classifier.dense", act="gelu_exact", scores="classifier.out_proj"),
+    **at_places(CHOICES),
+    "Model": Form(),
+})  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class ELECTRAConfig(BERTConfig):
     """Sizes and rates; the defaults are those of ELECTRA-base.
@@ -42,6 +64,7 @@ class ELECTRAConfig(BERTConfig):
     """
 
     architecture: ClassVar[str] = "ElectraForPreTraining"
+    layout: ClassVar[Layout | None] = LAYOUT
     left_out: ClassVar[dict[str, Any]] = BERTConfig.left_out | {
         "embedding_size": 128, "intermediate_size": 1024, "head_act": "gelu",
     }  # fmt: skip
@@ -67,7 +90,8 @@ class ELECTRAConfig(BERTConfig):
         """The generator's configuration: fewer heads of the same size, as many layers."""
         head_size = self.n_embd // self.n_head
         width = self.generator_heads * head_size
-        return dataclasses.replace(self, n_head=self.generator_heads, n_embd=width, n_inner=None)
+        changes = {"n_inner": None, "form": "ForMaskedLM", "tie_word_embeddings": True}
+        return dataclasses.replace(self, n_head=self.generator_heads, n_embd=width, **changes)
 
 
 class Generator(Encoder):
@@ -122,27 +146,36 @@ class ELECTRA(Encoder):
     """
 
     Config = ELECTRAConfig
+    generator: Generator | None = None
     repeats_its_step = False  # which words are drawn differs
 
     def __init__(self, config: ELECTRAConfig, seed: int | None = 0, dtype=np.float32):
         super().__init__(config, seed, dtype)
-        self.generator = Generator(self, None if seed is None else seed + 1, dtype)
+        if config.heads.words is DISCRIMINATOR:
+            self.generator = Generator(self, None if seed is None else seed + 1, dtype)
 
     def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
-        """No words: one score for each position."""
-        return ReplacedHead(self.config, rng, dtype)
+        """No words: one score for each position. A published generator, which is a model of its own, tells words."""
+        if self.config.heads.words is DISCRIMINATOR:
+            return ReplacedHead(self.config, rng, dtype)
+        return super().build_word_head(rng, dtype)
 
     def forward(
         self, ids: Array, past=None, key: Key | None = None, grad: bool = True, **inputs
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> logits (B,T,V): the generator's scores of the word at each position"""
+        if self.generator is None:
+            return super().forward(ids, past, key, grad, **inputs)
         cache = Cache(self, grad)
         logits = cache.keep("generator", self.generator.forward(ids, past, key, grad, **inputs))
         return logits, cache
 
     def backward(self, dlogits: Array, cache: Cache) -> None:
         """dlogits (B,T,V) -> nothing: the gradients arrive in the parameters"""
-        self.generator.backward(dlogits, self.own(cache).pop("generator"))
+        if self.generator is None:
+            super().backward(dlogits, cache)
+        else:
+            self.generator.backward(dlogits, self.own(cache).pop("generator"))
 
     def loss(
         self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
@@ -154,6 +187,8 @@ class ELECTRA(Encoder):
         is multiplied by share, the part of a whole batch that these rows are. key: also of the words that are drawn;
         without one they are the same each time. mask: padding (B,T) counts in no mean.
         """
+        if self.generator is None:
+            return super().loss(ids, targets, normalizer, weights, key, grad, mask=mask, **inputs)
         cache = Cache(self, grad)
         loss = cache.keep("generator", self.generator.loss(
             ids, targets, normalizer, weights, fold(key, IN_GENERATOR), grad, mask=mask, **inputs,
@@ -171,6 +206,9 @@ class ELECTRA(Encoder):
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * loss arrives in the parameters of both networks."""
+        if self.generator is None:
+            super().loss_backward(cache, dloss)
+            return
         cache = self.own(cache)
         dpairs = ops.cross_entropy_backward(DISCRIMINATOR_WEIGHT * dloss, cache.pop("told"))
         dscores = dpairs[..., 1]  # the other one of a pair is the constant 0
@@ -201,6 +239,8 @@ class ELECTRA(Encoder):
 
     def replaced_scores(self, ids: Array, **inputs) -> Array:
         """ids (B,T) int -> scores (B,T), above 0 where a word was probably replaced"""
+        if self.config.heads.words is not DISCRIMINATOR:
+            raise InputError(f"this ELECTRA is a {self.config.saved_as}: take an ElectraForPreTraining")
         h, _ = self.hidden(ids, grad=False, **inputs)
         return self.words.forward(h)[0]
 
@@ -209,41 +249,36 @@ class ELECTRA(Encoder):
     @classmethod
     def least_size(cls, config: ELECTRAConfig) -> int:
         """The numbers in its matrices: those of the discriminator, and those in each block of the generator."""
+        if config.heads.words is not DISCRIMINATOR:
+            return super().least_size(config)
         generator = config.of_generator
         g = generator.n_embd
         block = (4 * g + 2 * inner_width(generator)) * g
         return super().least_size(config) + config.n_layer * block
 
     def published_names(self) -> published.Names:
-        """Those of ElectraForPreTraining; the generator has those of ElectraForMaskedLM behind `generator.`."""
-        pairs = embeddings_of("electra")
-        pairs += _names_of_body("", "electra", self)
-        pairs += [
-            ("words.dense", ["discriminator_predictions.dense"]),
-            ("words.score", ["discriminator_predictions.dense_prediction"]),
-        ]
-        pairs += _names_of_body("generator.", "generator.electra", self.generator)
-        pairs += [
-            ("generator.words.dense", ["generator.generator_predictions.dense"]),
-            ("generator.words.ln", ["generator.generator_predictions.LayerNorm"]),
-        ]
-        return published.of_modules(pairs) | {"generator.words.bias": ["generator.generator_lm_head.bias"]}
+        """Those of its class; the generator has those of ElectraForMaskedLM behind `generator.`."""
+        return super().published_names() | self._names_of_generator()
+
+    def _names_of_generator(self) -> published.Names:
+        """But for the tables that both networks share."""
+        if self.generator is None:
+            return {}
+        own = self._parameter_names()
+        names = {f"generator.{name}": several for name, several in self.generator.published_names().items()}
+        return {name: [f"generator.{one}" for one in several] for name, several in names.items() if name in own}
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
         """The other way round. A published discriminator comes without its generator, whose weights are zero then.
 
         Raises InputError for a tensor that is missing.
         """
-        if any(name.startswith("generator.") for name in tensors):
+        if self.generator is None or any(name.startswith("generator.") for name in tensors):
             return super().from_published(tensors, folder)
-        names = self.published_names()
-        own = {name: several for name, several in names.items() if not name.startswith("generator.")}
-        plain = published.from_published(tensors, own, folder)
+        zeros = {name: np.zeros_like(p.data) for name, p in self.named_parameters() if name.startswith("generator.")}
+        plain = super().from_published(tensors | published.to_published(zeros, self._names_of_generator()), folder)
         warnings.warn(f"{folder} holds a discriminator without its generator: fine-tune it, but do not pre-train it "
                       "further", stacklevel=2)  # fmt: skip
-        for name, parameter in self.generator.named_parameters("generator."):
-            if name in names:
-                plain[name] = np.zeros_like(parameter.data)
         return plain
 
 
@@ -251,16 +286,6 @@ def _as_pairs(scores: Array) -> Array:
     """scores (*) -> (*,2): with the constant 0 before each, so that softmax of a pair is the sigmoid of the score"""
     xp = array_module(scores)
     return xp.stack([xp.zeros_like(scores), scores], axis=-1)
-
-
-def _names_of_body(prefix: str, body: str, model: Encoder) -> list[tuple[str, list[str]]]:
-    """The modules of one of the two networks, but for the tables that both share."""
-    pairs = []
-    if model.widen is not None:
-        pairs.append((f"{prefix}widen", [f"{body}.embeddings_project"]))
-    for i in range(model.config.n_layer):
-        pairs += published.of_block(f"{prefix}h.{i}", f"{body}.encoder.layer.{i}", BLOCK)
-    return pairs
 
 
 SIZES = {

@@ -4,8 +4,6 @@ What differs from GPT-1: the mask, a table of segments and a LayerNorm on the em
 before the tied head (Devlin, Chang, Lee and Toutanova 2019, section 3). Whoever builds on it says what differs again.
 """
 
-from pathlib import Path
-
 import numpy as np
 
 from minigpt import ops
@@ -13,10 +11,9 @@ from minigpt.data.objectives import Objective, masked
 from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError
 from minigpt.models.config import Config
-from minigpt.models.family import published
-from minigpt.models.family.heads import PairHead, WordHead
+from minigpt.models.family.heads import WordHead
+from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.gpt1 import Block
-from minigpt.models.language_model import LanguageModel
 from minigpt.models.token_ids import as_array, check_range
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, PositionEmbedding, accumulate
 from minigpt.ops.random_keys import Key, fold
@@ -31,11 +28,11 @@ def covered_words(text: Tokenizer, rate: float) -> Objective:
     return masked(text.ids[MASK], text.vocab_size, rate)
 
 
-class Encoder(LanguageModel):
+class Encoder(PublishedModel):
     """Embeddings, blocks that see both sides, and a head that tells the word at each place. seed: as for GPT1.
 
     It fills in words that are covered, and cannot go on from a text. A subclass has a `Config`, which is a
-    `PublishedConfig`, and `published_names`; it overrides the parts that differ.
+    `PublishedConfig`; it overrides the parts that differ.
     """
 
     can_generate = False
@@ -45,7 +42,9 @@ class Encoder(LanguageModel):
         rng = self.begin(config, seed, dtype)
         self.build_embeddings(rng, dtype)
         self.h = self.build_blocks(rng, dtype)
-        self.words = self.build_word_head(rng, dtype)
+        if config.heads.words is not None:
+            self.words = self.build_word_head(rng, dtype)
+        self.build_heads(seed, rng, dtype)
 
     # ------------------------------------------------------------------------------------------ parts, for subclasses
 
@@ -142,6 +141,7 @@ class Encoder(LanguageModel):
     ) -> tuple[Array, Cache]:
         """ids (B,T) int -> logits (B,T,V): the scores of the word at each position itself"""
         self.check_past(past)
+        self.need("words")
         h, cache = self.states_for_words(ids, key, grad, **inputs)
         x = cache.keep("words", self.words.forward(h))
         logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
@@ -183,7 +183,7 @@ class Encoder(LanguageModel):
     def word_loss(self, h: Array, targets: Array, weights, normalizer: float | None, cache: Cache) -> Array:
         """h (B,T,C), targets (B,T) -> loss (): the mean cross-entropy of the words at the places with a target"""
         targets, weights = self.place_targets(targets, weights, h.shape[:2])
-        x = cache.keep("words", self.words.forward(h))
+        x = cache.keep("words", self.need("words").forward(h))
         return cache.keep("head", ops.linear_cross_entropy_forward(
             x, self.head.value, targets, self.words.bias.value,
             weights=weights, normalizer=normalizer, grad=cache.grad,
@@ -247,20 +247,6 @@ class Encoder(LanguageModel):
         """At the first token, which sees all others (BERT section 3.2)."""
         return array_module(lengths).zeros_like(lengths)
 
-    # -------------------------------------------------------------------------------------------------------- files
-
-    def published_names(self) -> published.Names:
-        """{name here: its names in a file of Hugging Face transformers}."""
-        raise TypeError(f"{type(self).__name__} does not say what its parameters are called in files")
-
-    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Tensors under the names that transformers has for them; see `published`."""
-        return published.to_published(tensors, self.published_names())
-
-    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """The other way round. Raises InputError for a tensor that is missing."""
-        return published.from_published(tensors, self.published_names(), folder)
-
 
 def real_tokens(mask: Array | None, like: Array) -> Array:
     """(B,T) boolean: False at padding. mask: as in `Encoder.hidden`; like: an array (B,T,...) on the model's device."""
@@ -273,11 +259,6 @@ def real_tokens(mask: Array | None, like: Array) -> Array:
 
 class PairEncoder(Encoder):
     """An encoder that also judges two sentences, from the state of the first token (BERT section 3.1)."""
-
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
-        super().__init__(config, seed, dtype)
-        rng = None if seed is None else np.random.default_rng([seed, 1])
-        self.sentences = PairHead(config, rng, dtype)
 
     def loss(
         self, ids: Array, targets: Array, normalizer: float | None = None, weights: Array | None = None,
@@ -292,7 +273,7 @@ class PairEncoder(Encoder):
         loss = self.word_loss(h, targets, weights, normalizer, cache)
         if sentence_labels is not None:
             labels = to_device(as_array(sentence_labels, "sentence_labels are"), self.device)
-            scores = cache.keep("sentences", self.sentences.forward(h))
+            scores = cache.keep("sentences", self.need("sentences").forward(self.state_of_text(h, ids, None)))
             whole = len(labels) / share
             loss = loss + cache.keep("judged", ops.cross_entropy_forward(scores, labels, normalizer=whole))
         return loss, cache
@@ -303,7 +284,8 @@ class PairEncoder(Encoder):
         dh = self.word_loss_backward(dloss, cache)
         if "sentences" in cache:
             dscores = ops.cross_entropy_backward(dloss, cache.pop("judged"))
-            dh = dh + self.sentences.backward(dscores, cache.pop("sentences"))
+            dh = dh.copy()
+            dh[:, 0] += self.sentences.backward(dscores, cache.pop("sentences"))
         self.hidden_backward(dh, cache)
 
     def trial_inputs(self, ids: Array) -> dict[str, Array]:
@@ -312,5 +294,6 @@ class PairEncoder(Encoder):
 
     def sentence_scores(self, ids: Array, **inputs) -> Array:
         """ids (B,T) int -> scores (B,2): label 0, or label 1"""
+        head = self.need("sentences")
         h, _ = self.hidden(ids, grad=False, **inputs)
-        return self.sentences.forward(h)[0]
+        return head.forward(self.state_of_text(h, ids, None))[0]

@@ -6,7 +6,6 @@ the states of one source is a causal language model: see `Reading`.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +14,11 @@ from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, shown
 from minigpt.models.config import Config
-from minigpt.models.family import published
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.published import PublishedConfig
+from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.family.reading import Reading
 from minigpt.models.gpt1 import Block
-from minigpt.models.language_model import LanguageModel
 from minigpt.models.token_ids import as_array, pad_right
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.nn.layers import inner_width
@@ -187,7 +185,7 @@ class Stack(Module):
         return dout
 
 
-class EncoderDecoder(LanguageModel):
+class EncoderDecoder(PublishedModel):
     """An encoder, a decoder, and one table of tokens for both, which is the head too. seed: as for GPT1.
 
     `hidden`, and with it `forward` and `loss`, takes the decoder's ids, and as `source` those of the encoder. A
@@ -376,17 +374,3 @@ class EncoderDecoder(LanguageModel):
         c = config.n_embd
         layer = 12 * c * c + 4 * c * inner_width(config)
         return (config.vocab_size + 2 * config.n_positions) * c + config.n_layer * layer
-
-    def published_names(self) -> published.Names | None:
-        """{name here: its names in a file of Hugging Face transformers}; None for a model that it does not have."""
-        return None
-
-    def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Tensors under the names that transformers has for them; see `published`."""
-        names = self.published_names()
-        return tensors if names is None else published.to_published(tensors, names)
-
-    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """The other way round. Raises InputError for a tensor that is missing."""
-        names = self.published_names()
-        return tensors if names is None else published.from_published(tensors, names, folder)

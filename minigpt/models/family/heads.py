@@ -1,10 +1,9 @@
-"""What stands on the last hidden states of an encoder: what predicts words, and what judges two sentences."""
-
-from typing import NamedTuple
+"""What stands on the last hidden states of an encoder: what predicts words, and what judges a text."""
 
 import numpy as np
 
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array
+from minigpt.models.family.forms import Form
 from minigpt.models.family.layers import Activation
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Cache, LayerNorm, Linear, Module, Parameter
@@ -55,35 +54,34 @@ class BiasHead(Module):
         return dout
 
 
-class PoolCache(NamedTuple):
-    shape: tuple[int, ...]
-    pooled: Array
+class StateHead(Module):
+    """Scores of a text from one of its states: act(state W + b) V + c (BERT section 3.1). W or V may be missing."""
 
+    def __init__(self, config: PublishedConfig, form: Form, rng: np.random.Generator | None, dtype):
+        c = config.n_embd
+        std = config.initializer_range
+        self.pooler = Linear(c, c, rng, std, dtype) if form.dense else None
+        self.act = Activation(form.act)
+        self.scores = Linear(c, config.n_scores, rng, std, dtype) if form.scores else None
 
-class PairHead(Module):
-    """Do two sentences belong together? tanh(h[:, 0] W + b), and two scores (BERT section 3.1)."""
-
-    def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
-        self.pooler = Linear(config.n_embd, config.n_embd, rng, config.initializer_range, dtype)
-        self.scores = Linear(config.n_embd, 2, rng, config.initializer_range, dtype)
-
-    def forward(self, h: Array) -> tuple[Array, Cache]:
-        """h (B,T,C) -> scores (B,2)"""
+    def pooled(self, states: Array) -> tuple[Array, Cache]:
+        """states (B,C) -> (B,C), what the scores are made from"""
         cache = Cache(self)
-        x = cache.keep("pooler", self.pooler.forward(h[:, 0]))
-        pooled = array_module(x).tanh(x)
-        cache["tanh"] = PoolCache(h.shape, pooled)
-        out = cache.keep("scores", self.scores.forward(pooled))
-        return out, cache
+        if self.pooler is None:
+            return states, cache
+        x = cache.keep("pooler", self.pooler.forward(states))
+        return cache.keep("act", self.act.forward(x)), cache
+
+    def forward(self, states: Array) -> tuple[Array, Cache]:
+        """states (B,C) -> scores (B,K)"""
+        x, cache = self.pooled(states)
+        return cache.keep("scores", self.scores.forward(x)), cache
 
     def backward(self, dscores: Array, cache: Cache) -> Array:
-        """dscores (B,2) -> dh (B,T,C), which is 0 but for the first position"""
+        """dscores (B,K) -> dstates (B,C)"""
         cache = self.own(cache)
-        dpooled = self.scores.backward(dscores, cache.pop("scores"))
-        # pooled = tanh(x), whose slope is 1 - pooled^2
-        shape, pooled = cache.pop("tanh")
-        dx = dpooled * (1 - pooled * pooled)
-        # x = pooler(h[:, 0])
-        dh = array_module(dx).zeros(shape, dx.dtype)
-        dh[:, 0] = self.pooler.backward(dx, cache.pop("pooler"))
-        return dh
+        dx = self.scores.backward(dscores, cache.pop("scores"))
+        if self.pooler is None:
+            return dx
+        dx = self.act.backward(dx, cache.pop("act"))
+        return self.pooler.backward(dx, cache.pop("pooler"))

@@ -4,23 +4,24 @@ Here q, k and v are one matrix, and every matrix is (in,out). In files of Huggin
 turned. A model says which names belong together; the rest is the same for all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.errors import InputError, check_whole
+from minigpt.errors import InputError, check_whole, shown
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
 from minigpt.models.config_file import ACTIVATIONS, ONLY, check_activation
-
-Names = dict[str, list[str]]  # name of a parameter here -> its published names, three of them for q, k and v
+from minigpt.models.family import forms
+from minigpt.models.family.forms import Form, Layout, Names
 
 NO_PADDING = -1  # the id that tells transformers, which takes one for granted, that no token of ours is padding
 
 UNUSED = (  # endings of the names of tensors with which the pre-trained models here compute nothing
-    ".position_ids", ".pooler.dense.weight", ".pooler.dense.bias", ".EncDecAttention.relative_attention_bias.weight",
+    "position_ids", ".pooler.dense.weight", ".pooler.dense.bias", ".pooler.weight", ".pooler.bias",
+    ".EncDecAttention.relative_attention_bias.weight",
 )  # fmt: skip
 COPIES = (  # endings of the names under which transformers stores the table of tokens, or the head's bias, once more
     "lm_head.weight", "lm_loss.weight", "vocab_projector.weight", "pred_layer.proj.weight", ".embed_tokens.weight",
@@ -35,12 +36,15 @@ class PublishedConfig(Config):
     keys: {key here: key in the file}. architecture: the class of transformers that opens the file. inner_key: its key
     for the inner width of an MLP. n_inner: that width; None: 4 C. hidden_act: the function inside, by its published
     name; "gelu" is the exact form, "gelu_new" that with tanh. pad_token_id: the token that fills up rows; None: none.
+    layout: how it stands in files. form: what stands on its body, one of those of the layout; "" that of pre-training.
+    labels: of the task of a head that tells them. tie_word_embeddings: is the output matrix the table of tokens?
     has_padding: does the model compute something else where this token stands, whatever the mask?
     """
 
     keys: ClassVar[dict[str, str]]
     architecture: ClassVar[str]
     inner_key: ClassVar[str] = "intermediate_size"
+    layout: ClassVar[Layout | None] = None
     has_padding: ClassVar[bool] = False
     only: ClassVar[dict[str, Any]] = ONLY | {"is_decoder": False, "position_embedding_type": "absolute"}
 
@@ -52,6 +56,9 @@ class PublishedConfig(Config):
     layer_norm_epsilon: float = 1e-12
     initializer_range: float = 0.02
     pad_token_id: int | None = None
+    tie_word_embeddings: bool = True
+    form: str = ""
+    labels: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -82,6 +89,33 @@ class PublishedConfig(Config):
         return self.activation
 
     @property
+    def usual_form(self) -> str:
+        """What stands on the body while it is pre-trained."""
+        return self.architecture.removeprefix(self.layout.prefix)
+
+    @property
+    def heads(self) -> Form:
+        """What stands on the body."""
+        if self.layout is None:
+            return Form(words={})
+        return self.layout.forms[self.form or self.usual_form]
+
+    @property
+    def n_scores(self) -> int:
+        """How many scores the head has that tells no words."""
+        return self.heads.n or len(self.labels) or 2
+
+    @property
+    def is_body(self) -> bool:
+        """Is it a body alone, which has at most a pooler?"""
+        return self.heads.words is None and self.heads.scores is None and self.heads.places is None
+
+    @property
+    def saved_as(self) -> str:
+        """The class of transformers that opens it."""
+        return self.layout.class_of(self.form) if self.form else self.architecture
+
+    @property
     def table_width(self) -> int:
         """The width of the embeddings: C, or the embedding_size of a model that has one."""
         return getattr(self, "embedding_size", self.n_embd)
@@ -101,7 +135,11 @@ class PublishedConfig(Config):
             values = {"embd_pdrop": dropout} | values
         if cls.inner_key in values:
             values = values | {"n_inner": values[cls.inner_key]}
-        config = super().from_dict(values)
+        own = {key: value for key, value in values.items() if key not in ("form", "labels")}
+        config = super().from_dict(own)
+        if cls.layout is not None:
+            form = forms.named(cls.layout, values.get("architectures"))
+            config = replace(config, form=config.shortened(form), labels=_labels(values))
         pad = config.pad_token_id
         if config.has_padding and pad is not None and pad >= config.vocab_size:
             given = f"config.json has pad_token_id {pad}, and vocab_size {config.vocab_size}"
@@ -114,9 +152,29 @@ class PublishedConfig(Config):
         if self.pad_token_id is None and self.has_padding:
             values["pad_token_id"] = NO_PADDING
         values |= {name: values.pop(key) for key, name in self.keys.items()}
+        labels = dict(enumerate(values.pop("labels")))
+        if labels:
+            values["id2label"] = {str(i): label for i, label in labels.items()}
+            values["label2id"] = {label: i for i, label in labels.items()}
+        del values["form"]
         values[self.inner_key] = values.pop("n_inner") or 4 * self.n_embd
-        values["architectures"] = [self.architecture]
+        values["architectures"] = [self.saved_as]
         return values
+
+    def shortened(self, form: str | None) -> str:
+        """This form of the layout as a configuration has it."""
+        return "" if form in (None, self.usual_form) else form
+
+
+def _labels(values: dict) -> tuple[str, ...]:
+    """The labels of a config.json, those that it names or as many as it says. Raises InputError where ids are wrong."""
+    names = values.get("id2label")
+    if names is None:
+        return tuple(f"LABEL_{i}" for i in range(values.get("num_labels") or 0))
+    if not isinstance(names, dict) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
+        raise InputError(f"config.json has id2label {shown(names)}: give a name for each number from 0")
+    by_id = {str(i): str(label) for i, label in names.items()}
+    return tuple(by_id[str(i)] for i in range(len(by_id)))
 
 
 def of_modules(pairs: list[tuple[str, list[str]]], without_bias: tuple[str, ...] = ()) -> Names:
@@ -190,10 +248,12 @@ def check_others(tensors: dict[str, np.ndarray], names: Names, folder: Path) -> 
         if not name.endswith(COPIES):
             raise InputError(f"{folder}: tensor {name} does not belong to this model")
         if not any(np.array_equal(tensors[name], tensors[other]) for other in used):
-            raise InputError(f"{folder}: {name} differs from the token embedding: only tied heads are built here")
+            advice = 'for a head of its own config.json must say "tie_word_embeddings": false'
+            raise InputError(f"{folder}: {name} differs from the token embedding: {advice}")
 
 
 def is_turned(name: str, tensor: np.ndarray) -> bool:
     """Is this parameter a matrix of a linear layer, which is (out,in) in files? Tables are not, nor a head of its own.
     """
-    return tensor.ndim == 2 and not name.endswith(("s_embed.weight", "lm_head.weight"))
+    is_matrix = tensor.ndim == 2 and name.endswith(".weight")
+    return is_matrix and not name.endswith(("s_embed.weight", "lm_head.weight"))

@@ -14,13 +14,26 @@ from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.config_file import ACTIVATIONS, check_activation
-from minigpt.models.family import bert, published
-from minigpt.models.family.bert import BLOCK, BERTConfig, embeddings_of
+from minigpt.models.family import bert
+from minigpt.models.family.bert import BERTConfig
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT2Tokenizer, Tokenizer
 
 EARLIER_ROWS = 2  # rows before the first position in files of earlier versions, which know no padding
+
+
+WORDS = {"words.dense": "lm_head.dense", "words.ln": "lm_head.layer_norm", "words.bias": "lm_head.bias"}
+POOLER = Form(dense="roberta.pooler.dense")
+
+LAYOUT = Layout("Roberta", "roberta", bert.TABLES, bert.LAYERS, "lm_head.decoder", {
+    "ForMaskedLM": Form(words=WORDS),
+    "ForSequenceClassification": Form(dense="classifier.dense", scores="classifier.out_proj"),
+    **at_places(POOLER._replace(scores="classifier")),
+    "Model": POOLER,
+    f"Model{WITHOUT}": Form(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +47,7 @@ class RoBERTaConfig(BERTConfig):
     """
 
     architecture: ClassVar[str] = "RobertaForMaskedLM"
+    layout: ClassVar[Layout | None] = LAYOUT
     has_padding: ClassVar[bool] = True
     left_out: ClassVar[dict[str, Any]] = BERTConfig.left_out | {
         "pad_token_id": 1, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "head_act": "gelu",
@@ -84,7 +98,7 @@ class RoBERTaConfig(BERTConfig):
 
 
 class RoBERTa(Encoder):
-    """The encoder of RoBERTa with the head of its pre-training. seed: as for GPT1."""
+    """The encoder of RoBERTa with the head of its pre-training, or those of its file. seed: as for GPT1."""
 
     Config = RoBERTaConfig
 
@@ -100,14 +114,6 @@ class RoBERTa(Encoder):
             return ids, positions + self.config.first_row
         is_text = ids != pad
         return ids, is_text.cumsum(axis=1) * is_text + pad
-
-    def published_names(self) -> published.Names:
-        """Those of RobertaForMaskedLM; the head that is stored again is left out."""
-        pairs = embeddings_of("roberta")
-        for i in range(self.config.n_layer):
-            pairs += published.of_block(f"h.{i}", f"roberta.encoder.layer.{i}", BLOCK)
-        pairs += [("words.dense", ["lm_head.dense"]), ("words.ln", ["lm_head.layer_norm"])]
-        return published.of_modules(pairs) | {"words.bias": ["lm_head.bias"]}
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
         """The other way round, without the rows of positions that earlier versions wrote before the first one.

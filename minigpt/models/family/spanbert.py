@@ -5,7 +5,7 @@ the span: no state inside the span is used.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.family import published
-from minigpt.models.family.bert import BLOCK, SIZES, BERTConfig, embeddings_of
+from minigpt.models.family.bert import SIZES, BERTConfig
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder
 from minigpt.models.token_ids import as_array, check_range
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, accumulate
@@ -31,6 +31,8 @@ PLACE_WIDTH = 200  # of the vector for a place in a span, at most (section 4.2)
 @dataclass(frozen=True, kw_only=True)
 class SpanBERTConfig(BERTConfig):
     """Sizes and rates; the defaults are those of BERT-base, as SpanBERT-base has them, with one segment."""
+
+    architecture: ClassVar[str] = "BertForMaskedLM"
 
     model_type: str = "spanbert"
     n_segments: int = 1
@@ -155,18 +157,10 @@ class SpanBERT(Encoder):
         check_range(places, PLACES, f"place {{}} is out of range: a span has at most {PLACES} tokens")
         return to_device(edges, self.device), to_device(places, self.device)
 
-    def published_names(self) -> published.Names:
-        """Those of BERT's encoder and of its first head; the boundary's own have no name in transformers."""
-        pairs = embeddings_of("bert")
-        for i in range(self.config.n_layer):
-            pairs += published.of_block(f"h.{i}", f"bert.encoder.layer.{i}", BLOCK)
-        pairs += [
-            ("words.dense", ["cls.predictions.transform.dense"]),
-            ("words.ln", ["cls.predictions.transform.LayerNorm"]),
-        ]
-        for module in ("places_embed", "first", "ln_first", "second", "ln_second"):
-            pairs.append((f"boundary.{module}", [f"boundary.{module}"]))
-        return published.of_modules(pairs) | {"words.bias": ["cls.predictions.bias"]}
+    def body_names(self) -> published.Names:
+        """Those of BERT's body; the boundary's own have no name in transformers."""
+        names = {name: [name] for name, _ in self.boundary.named_parameters("boundary.")}
+        return super().body_names() | names
 
 
 def covered_spans(text: Tokenizer, rate: float) -> Objective:

@@ -12,14 +12,38 @@ import numpy as np
 from minigpt.device.arrays import Array, array_module
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
-from minigpt.models.family import published, translation
+from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
 from minigpt.models.family.encoder_decoder import PAD
+from minigpt.models.family.forms import Form, Layout
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Module
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+TABLES = {  # modules beside the blocks -> in the body of Hugging Face's XLM
+    "tokens_embed": "embeddings",
+    "positions_embed": "position_embeddings",
+    "segments_embed": "lang_embeddings",
+    "ln_embed": "layer_norm_emb",
+}
+BLOCK = {  # modules of a block here -> there
+    "attn.c_attn": [f"attentions.{{}}.{part}_lin" for part in ("q", "k", "v")],
+    "attn.c_proj": "attentions.{}.out_lin",
+    "ln_1": "layer_norm1.{}",
+    "mlp.c_fc": "ffns.{}.lin1",
+    "mlp.c_proj": "ffns.{}.lin2",
+    "ln_2": "layer_norm2.{}",
+}
+
+LAYOUT = Layout("XLM", "transformer", TABLES, BLOCK, "pred_layer.proj", {
+    "WithLMHeadModel": Form(words={"words.bias": "pred_layer.proj.bias"}),
+    "ForSequenceClassification": Form(scores="sequence_summary.summary"),
+    "ForQuestionAnsweringSimple": Form(places="qa_outputs", n=2),
+    "ForTokenClassification": Form(places="classifier"),
+    "Model": Form(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +67,7 @@ class XLMConfig(PublishedConfig):
         "pad_token_id": "pad_index",
     }
     architecture: ClassVar[str] = "XLMWithLMHeadModel"
+    layout: ClassVar[Layout | None] = LAYOUT
     own: ClassVar[dict[str, Any]] = {
         "sinusoidal_embeddings": False, "causal": False, "asm": False, "is_encoder": True,
     }  # fmt: skip
@@ -107,27 +132,6 @@ class XLM(Encoder):
         """A mask that hides what fills up a row. Both texts of a task are in the first language."""
         return super().inputs_of(ids, lengths, None)
 
-    def published_names(self) -> published.Names:
-        """Those of XLMWithLMHeadModel; the head that is stored again is left out."""
-        body = "transformer"
-        pairs = [
-            ("tokens_embed", [f"{body}.embeddings"]),
-            ("positions_embed", [f"{body}.position_embeddings"]),
-            ("ln_embed", [f"{body}.layer_norm_emb"]),
-        ]
-        if self.segments_embed is not None:
-            pairs.append(("segments_embed", [f"{body}.lang_embeddings"]))
-        for i in range(self.config.n_layer):
-            attention = f"{body}.attentions.{i}"
-            pairs += [
-                (f"h.{i}.attn.c_attn", [f"{attention}.{part}_lin" for part in ("q", "k", "v")]),
-                (f"h.{i}.attn.c_proj", [f"{attention}.out_lin"]),
-                (f"h.{i}.ln_1", [f"{body}.layer_norm1.{i}"]),
-                (f"h.{i}.mlp.c_fc", [f"{body}.ffns.{i}.lin1"]),
-                (f"h.{i}.mlp.c_proj", [f"{body}.ffns.{i}.lin2"]),
-                (f"h.{i}.ln_2", [f"{body}.layer_norm2.{i}"]),
-            ]
-        return published.of_modules(pairs) | {"words.bias": ["pred_layer.proj.bias"]}
 
 
 def token_settings(text: Tokenizer) -> dict[str, int]:

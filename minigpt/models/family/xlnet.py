@@ -18,8 +18,8 @@ from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
-from minigpt.models.family import published
-from minigpt.models.family.encoder import Encoder
+from minigpt.models.family.encoder import Encoder, real_tokens
+from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.xlnet_blocks import Block, Places
@@ -29,6 +29,34 @@ from minigpt.nn.layers import inner_width
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+
+INTO_HEADS = (".rel_attn.q", ".rel_attn.k", ".rel_attn.v", ".rel_attn.r")  # endings of tensors (C,NH,D)
+OUT_OF_HEADS = (".rel_attn.o",)
+
+BLOCK = {  # modules and parameters of a block here -> in a layer of Hugging Face's XLNet
+    "attn.c_attn.weight": ["rel_attn.q", "rel_attn.k", "rel_attn.v"],
+    "attn.c_proj.weight": "rel_attn.o",
+    "attn.key_of_distance.weight": "rel_attn.r",
+    "attn.u": "rel_attn.r_w_bias",
+    "attn.v": "rel_attn.r_r_bias",
+    "attn.w": "rel_attn.r_s_bias",
+    "attn.segments": "rel_attn.seg_embed",
+    "ln_1": "rel_attn.layer_norm",
+    "mlp.c_fc": "ff.layer_1",
+    "mlp.c_proj": "ff.layer_2",
+    "ln_2": "ff.layer_norm",
+}
+TABLES = {"tokens_embed": "word_embedding", "mask_emb": "mask_emb"}
+LABELS = Form(dense="sequence_summary.summary", scores="logits_proj")
+
+LAYOUT = Layout("XLNet", "transformer", TABLES, in_layers("layer.{}", BLOCK), "lm_loss", {
+    "LMHeadModel": Form(words={"words.bias": "lm_loss.bias"}),
+    "ForSequenceClassification": LABELS,
+    "ForMultipleChoice": LABELS._replace(n=1),
+    "ForTokenClassification": Form(places="classifier"),
+    "ForQuestionAnsweringSimple": Form(places="qa_outputs", n=2),
+    "Model": Form(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +73,7 @@ class XLNetConfig(PublishedConfig):
         "hidden_act": "ff_activation",
     }
     architecture: ClassVar[str] = "XLNetLMHeadModel"
+    layout: ClassVar[Layout | None] = LAYOUT
     inner_key: ClassVar[str] = "d_inner"
     own: ClassVar[dict[str, Any]] = {
         "untie_r": True, "attn_type": "bi", "bi_data": False, "clamp_len": -1, "same_length": False,
@@ -190,6 +219,13 @@ class XLNet(Encoder):
         masks = {"mask": place <= place[:, None], "query_mask": place < place[:, None]}
         return {name: xp.broadcast_to(mask, (len(ids), 1, *mask.shape)) for name, mask in masks.items()}
 
+    def state_of_text(self, h: Array, ids: Array, mask: Array | None) -> Array:
+        """h (B,T,C) -> (B,C): the last state of each text"""
+        xp = array_module(h)
+        seen = real_tokens(mask, h)
+        last = seen.shape[1] - 1 - seen[:, ::-1].argmax(axis=1)
+        return h[xp.arange(len(h)), last]
+
     def place_of_state(self, lengths: Array) -> Array:
         """At the last token: XLNet's token for a whole text stands at its end."""
         return lengths - 1
@@ -202,61 +238,32 @@ class XLNet(Encoder):
         c = config.n_embd
         return config.vocab_size * c + config.n_layer * (5 * c + 2 * inner_width(config)) * c
 
-    def published_names(self) -> published.Names:
-        """Those of XLNetLMHeadModel; the head that is stored again is left out."""
-        names = {"tokens_embed.weight": ["transformer.word_embedding.weight"], "mask_emb": ["transformer.mask_emb"]}
-        for i in range(self.config.n_layer):
-            attention = f"transformer.layer.{i}.rel_attn"
-            network = f"transformer.layer.{i}.ff"
-            names |= {
-                f"h.{i}.attn.c_attn.weight": [f"{attention}.{part}" for part in ("q", "k", "v")],
-                f"h.{i}.attn.c_proj.weight": [f"{attention}.o"],
-                f"h.{i}.attn.key_of_distance.weight": [f"{attention}.r"],
-                f"h.{i}.attn.u": [f"{attention}.r_w_bias"],
-                f"h.{i}.attn.v": [f"{attention}.r_r_bias"],
-                f"h.{i}.attn.w": [f"{attention}.r_s_bias"],
-                f"h.{i}.attn.segments": [f"{attention}.seg_embed"],
-            }
-            for module, name in (("ln_1", f"{attention}.layer_norm"), ("mlp.c_fc", f"{network}.layer_1"),
-                                 ("mlp.c_proj", f"{network}.layer_2"), ("ln_2", f"{network}.layer_norm")):  # fmt: skip
-                for part in ("weight", "bias"):
-                    names[f"h.{i}.{module}.{part}"] = [f"{name}.{part}"]
-        return names | {"words.bias": ["lm_loss.bias"]}
-
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The published layout: the projections of attention are (C,NH,D), the others (out,in)."""
-        config = self.config
-        apart = config.n_embd, config.n_head, config.n_embd // config.n_head
+        """The published layout: the projections of attention are (C,NH,D)."""
+        c = self.config.n_embd
+        apart = c, self.config.n_head, c // self.config.n_head
         found = {}
-        for name, several in self.published_names().items():
-            tensor = tensors[name]
-            parts = np.split(tensor, len(several), axis=-1) if len(several) > 1 else [tensor]
-            for published_name, part in zip(several, parts, strict=True):
-                if name == "mask_emb":
-                    part = part.reshape(1, 1, -1)
-                elif name.endswith(("c_fc.weight", "mlp.c_proj.weight")):
-                    part = part.T
-                elif name.endswith("attn.c_proj.weight"):
-                    part = part.T.reshape(apart)
-                elif part.shape == (config.n_embd, config.n_embd):
-                    part = part.reshape(apart)
-                found[published_name] = part.copy()
+        for name, tensor in super().to_published(tensors).items():
+            if name.endswith("mask_emb"):
+                tensor = tensor.reshape(1, 1, -1)
+            elif name.endswith(INTO_HEADS):
+                tensor = tensor.T.reshape(apart)
+            elif name.endswith(OUT_OF_HEADS):
+                tensor = tensor.reshape(apart)
+            found[name] = tensor.copy()
         return found
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """The other way round. Raises InputError as `published.from_published` does."""
-        published.check_others(tensors, self.published_names(), folder)
+        """The other way round. Raises InputError as every relative does."""
         plain = {}
-        for name, several in self.published_names().items():
-            parts = [published.found(tensors, published_name, folder) for published_name in several]
-            if name == "mask_emb":
-                parts = [part.reshape(-1) for part in parts]
-            elif ".attn." in name and name.endswith("weight"):
-                parts = [part.reshape(len(part), -1) for part in parts]
-            if name.endswith(("c_fc.weight", "c_proj.weight")):
-                parts = [part.T for part in parts]
-            plain[name] = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
-        return plain
+        for name, tensor in tensors.items():
+            if name.endswith("mask_emb"):
+                tensor = tensor.reshape(-1)
+            elif name.endswith((*INTO_HEADS, *OUT_OF_HEADS)) and tensor.ndim == 3:
+                tensor = tensor.reshape(len(tensor), -1)
+                tensor = tensor.T if name.endswith(INTO_HEADS) else tensor
+            plain[name] = tensor
+        return super().from_published(plain, folder)
 
 
 SIZES = {
