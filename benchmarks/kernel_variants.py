@@ -137,7 +137,7 @@ def _decode(precision: str) -> None:
 
 
 def _others(dtype: str) -> None:
-    """What GPT-2 itself does not call: losses of a student, RMSNorm, attention with masks, GELU alone."""
+    """What GPT-2 itself does not call: losses of a student, RMSNorm, attention with masks, activations alone."""
     config = _model().config
     c, v, heads = config.n_embd, config.vocab_size, config.n_head
     low = arrays.named_dtype(dtype)
@@ -148,6 +148,9 @@ def _others(dtype: str) -> None:
     ids = np.zeros((BATCH, TIME), int)
     calls = {
         "gelu": [((x,), {})],
+        "gelu_exact": [((x,), {})],
+        "relu": [((x,), {})],
+        "silu": [((x,), {})],
         "rmsnorm": [((x, gain), {})],
         "soft_cross_entropy": [((table, table), {})],
         "cosine_loss": [((x, x), {})],

@@ -6,6 +6,9 @@
 
 using std::exp, std::log, std::sqrt, std::tanh;
 
+inline double normcdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+inline float normcdff(float x) { return 0.5f * std::erfc(-x * float(M_SQRT1_2)); }
+
 #define CUDA_ON_CPU  // for sources that hold instructions of a GPU
 #define __global__
 #define __device__

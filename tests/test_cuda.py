@@ -35,6 +35,7 @@ from minigpt.device.arrays import named_dtype
 from minigpt.errors import InputError
 from minigpt.nn import Parameter, optim
 from minigpt.ops import cuda, reference
+from minigpt.ops.arguments import ACTIVATIONS
 from minigpt.ops.cases import NAMES, axes_of, case
 from minigpt.ops.cuda import attention, attention_past, cross_entropy, cuda_graph, embedding, kernels
 from minigpt.ops.random_keys import Key
@@ -296,6 +297,9 @@ def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pa
     assert x.flags.c_contiguous and kernels.pack_of(columns, x) == pack and kernels.pack_of(columns, x, g) == pack
     for op, args, constants in (
         ("gelu", [x], {}),
+        ("gelu_exact", [x], {}),
+        ("relu", [x], {}),
+        ("silu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
         ("layernorm", [x, g, normal(columns)], {}),
         ("rmsnorm", [x, g], {}),
@@ -316,6 +320,9 @@ def test_packs_of_bfloat16(columns, kernels_on_cpu):
     assert kernels.pack_of(columns, x.astype(named_dtype("bfloat16")), np.zeros(1, np.float32)) == 8
     for op, args, constants in (
         ("gelu", [x], {}),
+        ("gelu_exact", [x], {}),
+        ("relu", [x], {}),
+        ("silu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
         ("layernorm", [x, g, g], {}),
         ("rmsnorm", [x, g], {}),
@@ -390,20 +397,22 @@ def test_a_key_that_changes_in_memory_changes_what_is_dropped(dtype, kernels_on_
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_gelu_of_large_numbers(kernels_on_cpu):
+@pytest.mark.parametrize("op", ACTIVATIONS)
+def test_activations_of_large_numbers(op, kernels_on_cpu):
     x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
     for dtype in AGREEMENT:
-        assert_agree("gelu", [x.astype(dtype)], {}, AGREEMENT[dtype])
+        assert_agree(op, [x.astype(dtype)], {}, AGREEMENT[dtype])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_what_is_not_finite_is_not_hidden(kernels_on_cpu):
     x = np.array([np.nan, np.inf, -np.inf, 1, 2, 3, 4, 5], np.float32)
-    with ops.using("reference"), np.errstate(invalid="ignore"):
-        expected = ops.gelu_forward(x)[0]
-    found = cuda.gelu_forward(x)[0]
-    assert np.isnan(found).tolist() == np.isnan(expected).tolist() and found[1] == np.inf
-    assert error(found[3:], expected[3:]) < 1e-6
+    for op in ACTIVATIONS:
+        with ops.using("reference"), np.errstate(invalid="ignore"):
+            expected = getattr(ops, f"{op}_forward")(x)[0]
+        found = getattr(cuda, f"{op}_forward")(x)[0]
+        assert np.isnan(found).tolist() == np.isnan(expected).tolist() and found[1] == np.inf, op
+        assert error(found[3:], expected[3:]) < 1e-6, op
     for wrong in np.nan, np.inf, -np.inf:
         h, w = np.ones((2, 1), np.float32), np.ones((300, 1), np.float32)
         w[7], w[290] = wrong, wrong  # in the first pack of a thread, and in a later one
@@ -424,11 +433,27 @@ def test_mlp_over_many_blocks(inside, kernels_on_cpu):
 
 
 @pytest.mark.products
+@pytest.mark.parametrize("biases", ["both", "none", "only the first", "only the second"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_an_mlp_with_another_function_inside(activation, biases, kernels_on_cpu):
+    """cuBLASLt takes along only GELU in the tanh form, and only where a bias stands before it."""
+    b1 = normal(56) if biases in ("both", "only the first") else None
+    b2 = normal(16) if biases in ("both", "only the second") else None
+    args = [normal(3, 5, 16), normal(16, 56), b1, normal(56, 16), b2]
+    assert_agree("mlp", args, {"activation": activation})
+    if kernels_on_cpu:
+        made = [epilogue for epilogue, *_ in kernels_on_cpu.made]
+        taken = activation == "gelu" and b1 is not None
+        assert ("GELU_AUX_BIAS" in made) == ("DGELU" in made) == taken
+
+
+@pytest.mark.products
 @pytest.mark.parametrize("inside", [50, 56])
 def test_mlp_in_bfloat16(inside, kernels_on_cpu):
     pytest.importorskip("ml_dtypes")
     args = [normal(*s, dtype=np.float64) for s in ((3, 31, 16), (16, inside), (inside,), (inside, 16), (16,))]
-    assert_as_good_as_rounding("mlp", args, {})
+    for activation in ACTIVATIONS:
+        assert_as_good_as_rounding("mlp", args, {"activation": activation})
 
 
 @pytest.mark.products
@@ -440,6 +465,9 @@ def test_arrays_of_any_layout(kernels_on_cpu):
         ("soft_cross_entropy", [x, x[::-1]], {}),
         ("cosine_loss", [x, x[:, ::-1]], {"weights": normal(6, 4).T ** 2}),
         ("gelu", [x], {}),
+        ("gelu_exact", [x], {}),
+        ("relu", [x], {}),
+        ("silu", [x], {}),
         ("dropout", [x], {"rate": 0.3, "key": KEY}),
         ("mlp", [x, normal(7, 5).T, normal(14)[::2], normal(5, 7).T, b], {}),
     ):

@@ -80,6 +80,11 @@ def operations(bench: Bench, dtype: str, batch: int, time: int, c: int, n_head: 
          lambda x, g: F.rms_norm(x, (c,), g, 1e-6), [x, normal(c)], 2 * size, 3 * size)  # fmt: skip
     pair("gelu", lambda: ops.gelu_forward(x), lambda cache: lambda: ops.gelu_backward(dout, cache),
          lambda x: F.gelu(x, approximate="tanh"), [x], 2 * size, 3 * size)  # fmt: skip
+    for op, theirs in {"gelu_exact": F.gelu, "relu": F.relu, "silu": F.silu}.items():
+        forward, backward = getattr(ops, f"{op}_forward"), getattr(ops, f"{op}_backward")
+        pair(op, lambda forward=forward: forward(x),
+             lambda cache, backward=backward: lambda: backward(dout, cache), theirs, [x],
+             2 * size, 3 * size)  # fmt: skip
     row(bench, f"residual, {dtype}", lambda: ops.add(x, dout), lambda: of(x) + of(dout), 3 * size, 0, dtype)
     key = Key.of(0, 0)
     pair("dropout", lambda: ops.dropout_forward(x, rate=0.1, key=key),

@@ -7,6 +7,14 @@ numbers in a fixed sequence, so two runs have the same bits, if they choose the 
 (algorithms.py). Nothing is compiled before it is needed. `name_supports` tells which calls of an operation run here.
 """
 
+from minigpt.ops.cuda.activations import (
+    gelu_exact_backward,
+    gelu_exact_forward,
+    relu_backward,
+    relu_forward,
+    silu_backward,
+    silu_forward,
+)
 from minigpt.ops.cuda.adam import adam_update, adam_update_supports
 from minigpt.ops.cuda.attention import (
     cross_attention_backward,
@@ -28,7 +36,7 @@ from minigpt.ops.cuda.gelu import gelu_backward, gelu_forward
 from minigpt.ops.cuda.kernels import accepts
 from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward, layernorm_supports
 from minigpt.ops.cuda.linear import linear_backward, linear_forward
-from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward, mlp_supports
+from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward
 from minigpt.ops.cuda.residual import add, add_supports
 from minigpt.ops.cuda.rmsnorm import rmsnorm_backward, rmsnorm_forward, rmsnorm_supports
 from minigpt.ops.cuda.soft_cross_entropy import (

@@ -23,6 +23,11 @@ template <class Number> __device__ inline const Packed<Number>& pack(const Numbe
 // The index of this thread's first number, where each thread has PACK numbers.
 __device__ inline long long my_pack() { return ((long long)blockIdx.x * blockDim.x + threadIdx.x) * PACK; }
 
+// 1 / (1 + exp(-x)), for bfloat16 with fewer right digits, but more than it has.
+__device__ inline wide sigmoid(wide x) {
+    return sizeof(real) == 2 ? __fdividef(1, 1 + __expf(-x)) : 1 / (1 + exp(-x));
+}
+
 // The sum of a value over a warp, returned to all 32 threads. Lanes that are 16, 8, 4, 2 and 1 apart exchange their values
 // and add. The pairs are the same in every run, and so are the bits of the sum.
 __device__ inline wide warp_sum(wide value) {

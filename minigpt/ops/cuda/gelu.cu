@@ -2,11 +2,6 @@
 
 #include "common.cuh"
 
-// 1 / (1 + exp(-x)), for bfloat16 with fewer right digits, but more than it has.
-__device__ inline wide sigmoid(wide x) {
-    return sizeof(real) == 2 ? __fdividef(1, 1 + __expf(-x)) : 1 / (1 + exp(-x));
-}
-
 // gelu(z) = z (1 + tanh(u)) / 2 = z s,   s = sigmoid(2u),   u = sqrt(2/pi) (z + 0.044715 z^3)
 //
 // tanh(u) = 2 sigmoid(2u) - 1: one exponential and one division, and nothing is subtracted where tanh is near -1.
