@@ -171,8 +171,8 @@ plot.save(figure, "05_gelu_and_relu.png")
 #
 # With the factor $\sqrt{2/\pi}$, the switch $(1 + \tanh u)/2$ has the same slope at 0 as $\Phi$.
 # The term with 0.044715 brings it near $\Phi$ farther out too. OpenAI's code computes the tanh
-# form, in GPT-1 and in GPT-2, so the released weights were trained with it. How far apart are the
-# two?
+# form, in GPT-1 and in GPT-2, so the released weights were trained with it. The definition with erf
+# is called the *exact form*, or erf form. How far apart are the two?
 
 # %%
 SQRT_2_PI, A = math.sqrt(2 / math.pi), 0.044715
@@ -193,8 +193,27 @@ assert no_cube > 50 * gap.max(), "the cubic term brings the forms together"
 
 # %% [markdown]
 # Half a thousandth is small, but it is no rounding error. If you load released weights into a
-# model with the erf form, the difference goes into every following layer, and there is no error
-# message. From here on, GELU means the tanh form.
+# model with the other form, the difference goes into every following layer, and there is no error
+# message. GPT-1, GPT-2, ALBERT v2 and the gates of T5 v1.1 have the tanh form. The files of BERT,
+# RoBERTa, ELECTRA, DistilBERT, BART, XLNet and DeBERTa (lessons 26 to 32) name the exact form.
+#
+# Code of the exact form must not compute 1 + erf far left of 0: at x = -9 no digit of it is left.
+# There $\Phi(x) = \mathrm{erfc}(-x/\sqrt2)/2$ is right, with $\mathrm{erfc} = 1 - \mathrm{erf}$
+# computed directly.
+
+# %%
+apart = 1e4 * (tanh_form(span) - erf_form(span))
+figure, axes = plot.plt.subplots(figsize=(7.5, 3.6))
+axes.plot(span, apart, color="tab:red")
+axes.axhline(0, color="gray", linewidth=1)
+axes.set(title="tanh form minus exact form", xlabel="x", ylabel="ten-thousandths")
+plot.save(figure, "05_two_forms.png")
+print(f"tanh form minus exact form: {apart.min():.1f} to {apart.max():.1f} ten-thousandths")
+assert apart.min() < -2 < 4 < apart.max(), "the tanh form is now below, now above"
+assert cdf(-9.0) == 0 < math.erfc(9 / math.sqrt(2)), "1 + erf has no digit left at -9"
+
+# %% [markdown]
+# From here on, GELU means the tanh form.
 
 # %% [markdown]
 # ## 2. Forward: one operation per line
@@ -597,11 +616,15 @@ assert np.allclose(by_units, whole_y, rtol=0, atol=1e-12), "an MLP is a sum over
 #     # out = 0.5 * x * (1 + t)
 #     dx = dout * (0.5 * (1 + t) + 0.5 * x * dt_dx)
 #
-# The MLP is a *composite*: an operation that calls other operations of the table.
+# The exact form is `ops.gelu_exact_forward` and `ops.gelu_exact_backward`.
+#
+# The MLP is a *composite*: an operation that calls other operations of the table. One of them it
+# calls by its name, `activation`, which is "gelu" unless another is given:
 #
 #     # minigpt/ops/reference/composites.py
+#     act_forward = getattr(ops, f"{activation}_forward")
 #     f, fc = ops.linear_forward(x, w1, b1)
-#     a, gelu = ops.gelu_forward(f)
+#     a, act = act_forward(f)
 #     out, proj = ops.linear_forward(a, w2, b2)
 
 # %%
@@ -614,6 +637,10 @@ own_gradients = mlp_backward(dy, mlp_forward(x, w1, b1, w2, b2)[1])
 for mine, theirs in zip((whole_y, *own_gradients), (library_y, *library_gradients), strict=True):
     assert np.allclose(mine, theirs, rtol=0, atol=1e-12), "the library computes the same"
 
+exact, exact_cache = ops.gelu_exact_forward(f)
+exact_slope = ops.gelu_exact_backward(np.ones_like(f), exact_cache)
+assert np.allclose([exact, exact_slope], [erf_form(f), erf_slope(f)], rtol=0, atol=1e-14)
+
 kept = {path: size for path, size in ledger.items() if not path.endswith((".w", ".b"))}
 print("kept for the backward   bytes   numbers for each position")
 for path, size in kept.items():
@@ -622,7 +649,7 @@ assert sum(kept.values()) == 8 * N * (C + 3 * F), "C + 3 F numbers for each posi
 
 # %% [markdown]
 # C + 3 F numbers for each position: the input, and three arrays of the inner width: f, t and a
-# (in the table `gelu.x`, `gelu.t` and `proj.x`). (The cache holds the weights too, but only
+# (in the table `act.x`, `act.t` and `proj.x`). (The cache holds the weights too, but only
 # refers to them: they cost no further memory, so they are left out of the table.) Now the same
 # for GPT-1, with 64 sequences of 512 positions in float32.
 
@@ -648,8 +675,8 @@ assert block == 7_087_872 and parameters == 4_722_432, "the sizes of GPT-1"
 #
 # - The GPT-1 paper says "GELU" and cites Hendrycks and Gimpel. OpenAI's code computes the tanh
 #   form. Hugging Face's configuration of GPT-1 says `"afn": "gelu"` and means the tanh form too;
-#   elsewhere in that library the tanh form is called `gelu_new`. `torch.nn.GELU()` is the erf form,
-#   unless it is made with `approximate="tanh"`.
+#   elsewhere in that library `gelu` is the exact form, and the tanh form is called `gelu_new`.
+#   `torch.nn.GELU()` is the exact form, unless it is made with `approximate="tanh"`.
 # - The papers call the MLP "position-wise": it sees one position at a time and moves nothing
 #   between positions. That is the attention's work. In GPT-1, dropout (lesson 07) follows the
 #   second linear map; in our code the part that calls the MLP adds it.

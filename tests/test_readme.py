@@ -91,7 +91,7 @@ def test_it_is_short_has_a_picture_and_says_for_whom():
 
 
 def test_it_counts_the_operations():
-    numbers = {12: "Twelve", 13: "Thirteen", 14: "Fourteen", 15: "Fifteen", 16: "Sixteen"}
+    numbers = {16: "Sixteen", 20: "Twenty", 21: "Twenty-one", 22: "Twenty-two", 23: "Twenty-three", 24: "Twenty-four"}
     assert f"**{numbers[len(ops.names)]} operations**" in README
 
 

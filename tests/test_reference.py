@@ -12,6 +12,7 @@ from helpers import KEY, arrays_in, as_tuple, each, error, floats_in, same, snap
 from minigpt import ops
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
+from minigpt.ops.arguments import ACTIVATIONS
 from minigpt.ops.cases import NAMES, axes_of, case
 from minigpt.ops.random_keys import keep_mask
 
@@ -530,11 +531,37 @@ def test_parts_with_the_normalizer_of_the_whole_add_up(op, move):
 
 
 def test_grad_false_keeps_no_cache(move):
-    names = "mlp", "mlp, no biases", "gated_mlp", "self_attention", "cross_attention", "linear_cross_entropy"
+    names = "mlp", "gated_mlp", "self_attention", "cross_attention", "linear_cross_entropy"
     for name in (*names, "linear_cross_entropy, bias"):
         op, args, constants = case(name).call
         out, cache = run(op, move(args), move(constants) | {"grad": False})
         assert cache is None and same(snapshot([out]), snapshot([run(op, move(args), move(constants))[0]]))
+
+
+@each("dtype", DTYPES)
+@each("absent", [("b1",), ("b2",), ("b1", "b2")])
+@each("activation", ACTIVATIONS)
+def test_an_mlp_without_a_bias_is_that_with_zeros(activation, absent, dtype, move):
+    one = case("mlp", dtype=dtype)
+    given = {name: 0 * value if name in absent else value for name, value in one.args.items()}
+    zeros = move(list(given.values()))
+    none = [None if name in absent else value for name, value in zip(given, zeros, strict=True)]
+    expected, cache_of_zeros = run("mlp", zeros, {"activation": activation})
+    out, cache = run("mlp", none, {"activation": activation})
+    alone, _ = run("mlp", none, {"activation": activation, "grad": False})
+    assert out.dtype == dtype and error(out, expected) < tolerance(dtype) and error(alone, out) < tolerance(dtype)
+    dout = move(random_like(to_numpy(out)))
+    gradients = zip(given, back("mlp", dout, cache), back("mlp", dout, cache_of_zeros), strict=True)
+    for name, without, of_zeros in gradients:
+        assert without is None if name in absent else error(without, of_zeros) < tolerance(dtype), name
+
+
+@each("wrong", ["swish", "GELU", "", None, 3])
+@each("op", ["mlp", "gated_mlp"])
+def test_a_function_inside_that_is_not_built_is_refused(op, wrong, move):
+    _, args, _ = case(op).call
+    with pytest.raises(InputError, match="activation is .*: give one of gelu, gelu_exact, relu, silu"):
+        run(op, move(args), {"activation": wrong})
 
 
 def test_dropout_keeps_the_mean_and_evaluation_keeps_everything(move):

@@ -18,6 +18,7 @@ from minigpt.learn.sandbox.lending import Lender
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import Lines, RemoteFile, _has_nan
 from minigpt.ops import reference
+from minigpt.ops.arguments import ACTIVATIONS
 from minigpt.ops.random_keys import Key, keep_mask
 
 BUBBLEWRAP = pytest.mark.skipif(bool(limits.bubblewrap_problem()), reason=f"{limits.bubblewrap_problem()}")
@@ -373,6 +374,8 @@ def test_what_a_composite_calls_is_not_to_be_had_from_it():
         assert parts, composite
         for op in parts:
             assert composite not in lent_to([op]) and op in lent_to([composite])
+    for op in ACTIVATIONS:  # which an MLP calls by their names
+        assert not {"mlp", "gated_mlp"} & lent_to([op]) and op in lent_to(["mlp"]) & lent_to(["gated_mlp"])
     for op in ops.names:
         assert op not in lent_to([op])
     assert not {"gelu", "linear", "mlp"} & lent_to(["gelu", "linear"])

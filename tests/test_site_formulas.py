@@ -1,5 +1,6 @@
 """The formulas on the pages of the operations, line by line, are those that the operations compute."""
 
+import math
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -17,8 +18,9 @@ SITE = ROOT / "lessons" / "site" / "formulas.toml"
 NUMPY = Path(__file__).with_name("formulas_in_numpy.toml")
 SHOWN = tomllib.loads(SITE.read_text(encoding="utf-8"))
 LINES = tomllib.loads(NUMPY.read_text(encoding="utf-8"))  # {operation: {"forward": [[tex, numpy], ...], "backward"}}
-DEFAULTS = {"weights": 1.0, "normalizer": None, "mask": None, "scale": None, "bias": 0.0, "b": 0.0, "rate": 0.0,
-            "key": None, "temperature": 1.0}  # fmt: skip
+DEFAULTS = {"weights": 1.0, "normalizer": None, "mask": None, "scale": None, "bias": 0.0, "b": 0.0, "b1": 0.0,
+            "b2": 0.0, "rate": 0.0, "key": None, "temperature": 1.0}  # fmt: skip
+ACTIVATION = {"mlp": "gelu", "gated_mlp": "silu"}  # where no other is named
 EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "cosine_loss": 1e-12}
 OF_A_STEP = {"forward": 5, "backward": 6}  # so many lines of the LSTM are those of one step
 LEFT_OUT = {"dropout, evaluation", "self_attention, past"}  # what the formulas do not have
@@ -91,11 +93,16 @@ TOOLS = {
     "added_at": added_at, "keep_mask": keep_mask, "joined": joined, "reference": reference,
     "sigmoid": lambda z: 1 / (1 + np.exp(-z)), "half": lambda x, n: np.split(x, 2, axis=-1)[n],
     "quarter": lambda x, n: np.split(x, 4, axis=-1)[n],
-    "gelu": lambda f: reference.gelu_forward(f)[0],
-    "gelu_slope": lambda f: reference.gelu_backward(np.ones_like(f), reference.gelu_forward(f)[1]),
+    "erf": np.vectorize(math.erf),
     "picked": lambda logits, targets: np.take_along_axis(logits, np.maximum(targets, 0)[:, None], axis=-1)[:, 0],
     "onehot": lambda targets, p: np.arange(p.shape[-1]) == targets[:, None],
 }  # fmt: skip
+
+
+def act(name):
+    """The function of this name inside an MLP, and its slope."""
+    forward, backward = (getattr(reference, f"{name}_{way}") for way in ("forward", "backward"))
+    return {"act": lambda f: forward(f)[0], "act_slope": lambda f: backward(np.ones_like(f), forward(f)[1])}
 
 
 def names_of(tried) -> dict:
@@ -103,6 +110,8 @@ def names_of(tried) -> dict:
     names = TOOLS | DEFAULTS | {"eps": EPS.get(tried.op)}
     given = tried.args | tried.constants
     names |= {name: value for name, value in given.items() if value is not None}
+    if tried.op in ACTIVATION:
+        names |= act(given.get("activation", ACTIVATION[tried.op]))
     if tried.op in ("soft_cross_entropy", "cosine_loss", "cross_entropy", "linear_cross_entropy"):
         rows = len(tried.args.get("targets", next(iter(tried.args.values()))))
         names["weights"] = names["weights"] * np.ones(rows)

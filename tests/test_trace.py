@@ -175,7 +175,7 @@ def test_bytes_of_each_cache():
         _, cache = model.loss(**inputs)
     block = cache["h.0"]
     caches = {1: cache["tokens"], 4: block.attn["qkv"], 5: block.attn["heads"], 7: block.attn["proj"],
-              10: block["ln_1"], 11: block.mlp[""], 13: block.mlp[""].gelu, 18: cache["head"]}  # fmt: skip
+              10: block["ln_1"], 11: block.mlp[""], 13: block.mlp[""].act, 18: cache["head"]}  # fmt: skip
     rows = {row.number: row for row in traced.way(FORWARD)}
     assert {i: rows[i].cache_bytes for i in caches} == {i: ops.nbytes(one) for i, one in caches.items()}
     assert rows[4].cache_bytes - rows[4].kept_bytes == 4 * (8 * 24 + 24), "weight and bias are there anyway"

@@ -9,8 +9,12 @@ from minigpt.gradcheck.judge import judge
 from minigpt.learn.museum.pieces import pieces
 from minigpt.ops import cuda
 from minigpt.ops.cuda import kernels
+from minigpt.ops.cuda.activations import FILES as FILES_OF_ACTIVATIONS
 
-EXPECTED = {piece.name: piece.expects for piece in pieces() if piece.room == "distillation_rmsnorm"}
+ROOMS = ("distillation_rmsnorm", "activations")
+MADE_FOR = {name.removesuffix("_forward") for name in cuda.__all__}
+EXPECTED = {piece.name: piece.expects for piece in pieces() if piece.room in ROOMS and piece.op in MADE_FOR}
+FILES = FILES_OF_ACTIVATIONS | {op: op for op in ("rmsnorm", "soft_cross_entropy", "cosine_loss")}
 DX = "wide(dout_row[i]) * g_row[i] - wide(row[i]) * row_r * mean_d_x_hat"
 WRONG = {  # piece of the museum: (operation, what its kernel says, what it says instead, ...)
     "RmsnormWithoutItsStretch": ("rmsnorm", DX, "wide(dout_row[i]) * g_row[i]"),
@@ -38,6 +42,19 @@ WRONG = {  # piece of the museum: (operation, what its kernel says, what it says
     ),
     "CosineLossWithoutTheLength": ("cosine_loss", "along_other * y - along_a * x", "along_other * y"),
     "CosineLossWithTheWrongSign": ("cosine_loss", "dcosine = -dloss", "dcosine = dloss"),
+    "ExactGeluWithoutTheBell": ("gelu_exact", "cdf + z * DENSITY_AT_0 * exp(wide(-0.5) * z * z)", "cdf"),
+    "BellWithoutItsArea": ("gelu_exact", "z * DENSITY_AT_0 * exp", "z * exp"),
+    "ExactGeluOfTheTanhForm": (
+        "gelu_exact", "slope = cdf + z * DENSITY_AT_0 * exp(wide(-0.5) * z * z);",
+        "wide s = sigmoid(2 * C * (z + A * z * z * z)); slope = s + 2 * z * s * (1 - s) * C * (1 + 3 * A * z * z);",
+        "wide cdf =", "const wide C = 0.7978845608028654, A = 0.044715; wide cdf =",
+    ),
+    "ReluOpenEverywhere": ("relu", "slope(z > 0)", "slope(1)"),
+    "ReluOfTheGradient": (
+        "relu", "wide(numbers.x[j]) * Activation(inputs.x[j]).slope", "max(wide(numbers.x[j]), wide(0))",
+    ),
+    "SiluWithoutTheSwitch": ("silu", "s + value * (1 - s)", "s"),
+    "SiluOfTheSigmoidAlone": ("silu", "s + value * (1 - s)", "s * (1 - s)"),
     "CosineLossExchanged": ("cosine_loss", "pack(da + n", "pack(d_ + n", "pack(db + n", "pack(da + n", "d_ +", "db +"),
 }  # fmt: skip
 
@@ -62,7 +79,7 @@ def test_a_wrong_kernel_is_caught_and_named(piece, kernels_on_cpu, monkeypatch):
 
     def wrong(name):
         text = read(name)
-        if name == f"{op}.cu":
+        if name == f"{FILES[op]}.cu":
             for right, instead in zip(texts[::2], texts[1::2], strict=True):
                 assert text.count(right) == 1, f"{name} does not say this once: {right}"
                 text = text.replace(right, instead)

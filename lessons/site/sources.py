@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from course import HERE, LESSONS, ROOT, title_of
 
+from minigpt import ops
 from minigpt.learn.cells import cells
 from minigpt.learn.museum.pieces import Piece, pieces
 from minigpt.ops import cuda, fast, reference
 from minigpt.ops.caches import arrays
-from minigpt.ops.cases import case
+from minigpt.ops.cases import case, cases
 from minigpt.ops.table import table
 
 KERNELS = ROOT / "minigpt" / "ops" / "cuda"
@@ -283,12 +284,17 @@ def _calling(tree: ast.Module, function: str) -> list[str]:
 
 @functools.cache
 def composites_with(op: str) -> tuple[str, ...]:
-    """The composites whose reference calls this operation."""
-    found = []
-    for name in reference.COMPOSITES:
-        if f"ops.{op}_forward" in pair(name, "reference").forward:
-            found.append(name)
-    return tuple(found)
+    """The composites whose reference calls this operation in one of its cases."""
+    return tuple(name for name in reference.COMPOSITES if op in _called_by(name))
+
+
+@functools.cache
+def _called_by(composite: str) -> set[str]:
+    """The operations that the cases of a composite call."""
+    with ops.using("reference"), ops.tracing() as calls:
+        for one in cases(composite):
+            one.run(getattr(ops, f"{composite}_forward"))
+    return {call.op for call in calls} - {composite}
 
 
 def recorded(name: str) -> dict[str, dict]:

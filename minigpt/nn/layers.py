@@ -32,39 +32,24 @@ class Linear(Module):
     def forward(self, x: Array) -> tuple[Array, Cache]:
         """x (*,I) -> out (*,O)"""
         cache = Cache(self)
-        out = cache.keep("", ops.linear_forward(x, *self.values))
+        bias = None if self.bias is None else self.bias.value
+        out = cache.keep("", ops.linear_forward(x, self.weight.value, bias))
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (*,O) -> dx (*,I)"""
         cache = self.own(cache)
         dx, dw, db = ops.linear_backward(dout, cache.pop(""))
-        self.accumulate(dw, db)
-        return dx
-
-    @property
-    def values(self) -> tuple[Array, Array | None]:
-        """What it computes with: weight and bias, None where there is none."""
-        return self.weight.value, None if self.bias is None else self.bias.value
-
-    def accumulate(self, dw: Array, db: Array | None) -> None:
-        """The gradients of weight and bias arrive; db is None where there is no bias."""
         accumulate(self.weight, dw)
         if self.bias is not None:
             accumulate(self.bias, db)
+        return dx
 
 
 class Embedding(Module):
     """One row for each token: weight (V,C). std: standard deviation of the initial weights; rng=None: zeros."""
 
-    def __init__(
-        self,
-        n_rows: int,
-        n_embd: int,
-        rng: np.random.Generator | None,
-        std: float = 0.02,
-        dtype=np.float32,
-    ):
+    def __init__(self, n_rows: int, n_embd: int, rng: np.random.Generator | None, std: float = 0.02, dtype=np.float32):
         self.weight = normal(rng, (n_rows, n_embd), std, dtype)
 
     def forward(self, ids: Array) -> tuple[Array, Cache]:
@@ -143,7 +128,8 @@ class MLP(Module):
         """x (B,T,C) -> out (B,T,C)"""
         cache = Cache(self, grad)
         activation = getattr(self.config, "activation", "gelu")
-        mlp = ops.mlp_forward(x, *self.c_fc.values, *self.c_proj.values, activation=activation, grad=grad)
+        values = [None if parameter is None else parameter.value for parameter in self._parts]
+        mlp = ops.mlp_forward(x, *values, activation=activation, grad=grad)
         out = cache.keep("", mlp)
         dropout = ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2))
         out = cache.keep("dropout", dropout)
@@ -153,10 +139,16 @@ class MLP(Module):
         """dout (B,T,C) -> dx (B,T,C)"""
         cache = self.own(cache)
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
-        dx, dw_fc, db_fc, dw_proj, db_proj = ops.mlp_backward(dout, cache.pop(""))
-        self.c_fc.accumulate(dw_fc, db_fc)
-        self.c_proj.accumulate(dw_proj, db_proj)
+        dx, *gradients = ops.mlp_backward(dout, cache.pop(""))
+        for parameter, gradient in zip(self._parts, gradients, strict=True):
+            if parameter is not None:
+                accumulate(parameter, gradient)
         return dx
+
+    @property
+    def _parts(self) -> tuple[Parameter | None, ...]:
+        """Weights and biases as the operation takes them; None for a bias that is not there."""
+        return self.c_fc.weight, self.c_fc.bias, self.c_proj.weight, self.c_proj.bias
 
 
 def inner_width(config) -> int:

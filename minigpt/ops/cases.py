@@ -175,7 +175,6 @@ RECIPES = (  # the first of an operation is tried on all its numbers of axes
     _recipe("mlp, exact GELU", activation="gelu_exact"),
     _recipe("mlp, ReLU", activation="relu"),
     _recipe("mlp, SiLU", activation="silu"),
-    _recipe("mlp, no biases", b1=None, b2=None),
     _recipe("gated_mlp"),
     _recipe("gated_mlp, GELU and dropout", activation="gelu", rate=0.3, key=KEY),
     _recipe("self_attention"),

@@ -22,7 +22,7 @@ OPERATIONS = {
     "02": ("cross_entropy",),
     "03": ("attention",),
     "04": ("self_attention",),
-    "05": ("gelu", "mlp"),
+    "05": ("gelu", "gelu_exact", "mlp"),
     "06": ("layernorm",),
     "08": ("linear_cross_entropy",),
     "14": ("lstm",),

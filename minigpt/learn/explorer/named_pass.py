@@ -185,13 +185,16 @@ def _of_attention(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, 
 
 
 def _of_mlp(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
-    """f, before the GELU, and a, after it, are (1,T,4C)."""
+    """f, before the function inside, and a, after it, are (1,T,4C), or as wide as the configuration says."""
     whole = seen[f"{name}.mlp"]
     up, down = block.mlp.c_fc, block.mlp.c_proj
-    f, _ = ops.linear_forward(whole.x, up.weight.value, up.bias.value)
-    a, of_gelu = ops.gelu_forward(f)
+    activation = getattr(block.mlp.config, "activation", "gelu")
+    act_forward, act_backward = (getattr(ops, f"{activation}_{way}") for way in ("forward", "backward"))
+    bias = None if up.bias is None else up.bias.value
+    f, _ = ops.linear_forward(whole.x, up.weight.value, bias)
+    a, act = act_forward(f)
     # mlp = a @ w + b
     da = whole.dout @ down.weight.value.T
-    # a = gelu(f)
-    df = ops.gelu_backward(da, of_gelu)
+    # a = act(f)
+    df = act_backward(da, act)
     return {f"{name}.mlp.f": Value(f, df), f"{name}.mlp.a": Value(a, da), f"{name}.mlp": _out(whole)}

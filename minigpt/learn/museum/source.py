@@ -15,6 +15,7 @@ from minigpt.ops import reference
 
 WHOLE_MODEL = "gpt1"  # stands where other pieces have the name of an operation
 HOME = "minigpt.ops.reference."
+BESIDE = ("minigpt.ops.normal", "minigpt.ops.targets")  # what the reference uses of these belongs to its operations
 PLAIN_TYPES = {
     "tuple[int, ...] | None": "object",
     "tuple[int, ...]": "tuple",
@@ -78,7 +79,7 @@ def _names_of(module: str) -> tuple[dict[str, _Found], dict[str, tuple[str, str]
     text = inspect.getsource(importlib.import_module(module))
     defined, imported = {}, {}
     for node in ast.parse(text).body:
-        if isinstance(node, ast.ImportFrom) and node.module.startswith((HOME, "minigpt.ops.targets")):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith((HOME, *BESIDE)):
             imported |= {alias.name: (node.module, alias.name) for alias in node.names}
         names = [node.name] if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
         if isinstance(node, ast.Assign):

@@ -22,6 +22,7 @@ AGREES = 1e-6  # relative difference of two curves that are the same but for rou
 CERTAIN = 4.0  # the logit of the right answer of a teacher; all others are 0
 TEMPERATURE = 2.0
 OF_T5 = ("rmsnorm", "cross_attention")
+IN_PLACE_OF_GELU = ("gelu_exact", "relu", "silu")
 
 
 class Curve(NamedTuple):
@@ -95,6 +96,11 @@ def _train(model, losses, reads: bool) -> None:
 def _in_use(op: str, file: Any) -> Any:
     """The pair as a model calls it; softmax and the losses of a teacher stand inside of other operations here."""
     forward, backward = getattr(file, f"{op}_forward"), getattr(file, f"{op}_backward")
+    if op in IN_PLACE_OF_GELU:
+        return types.SimpleNamespace(gelu_forward=forward, gelu_backward=backward)
+    if op == "gated_mlp":
+        pairs = _gated_by_itself(forward, backward)
+        return types.SimpleNamespace(mlp_forward=pairs[0], mlp_backward=pairs[1])
     if op == "softmax":
         pairs = _attention_with(forward, backward)
         return types.SimpleNamespace(attention_forward=pairs[0], attention_backward=pairs[1])
@@ -103,6 +109,21 @@ def _in_use(op: str, file: Any) -> Any:
         pairs = inside(forward, backward)
         return types.SimpleNamespace(linear_cross_entropy_forward=pairs[0], linear_cross_entropy_backward=pairs[1])
     return types.SimpleNamespace(**{f"{op}_forward": forward, f"{op}_backward": backward})
+
+
+def _gated_by_itself(gated_forward, gated_backward):
+    """An MLP whose first matrix is both that of the gate and that of what it gates."""
+
+    def forward(x, w1, b1, w2, b2, *, activation="gelu", grad=True):
+        out, cache = gated_forward(x, w1, w1, w2)
+        return out, (cache, 0 * b1, 0 * b2)
+
+    def backward(dout, cache):
+        cache, db1, db2 = cache
+        dx, dw_gate, dw_up, dw_down = gated_backward(dout, cache)
+        return dx, dw_gate + dw_up, db1, dw_down, db2
+
+    return forward, backward
 
 
 def _attention_with(softmax_forward, softmax_backward):

@@ -76,10 +76,11 @@ def _mlp_by_units(x, w1, b1, w2, b2, activation):
 
 
 def mlp_backward(dout, cache: MlpCache):
-    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,), and None for a bias that was not there
+    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)
 
-    First a thread computes df and dx for some of the rows, where f = x w1 + b1; then, when all of df is known, dw1 for
-    some of the inputs, dw2 and db1 for some of the hidden units, and db2 for some of the outputs.
+    None for the gradient of a bias that was not there. First a thread computes df and dx for some of the rows, where
+    f = x w1 + b1; then, when all of df is known, dw1 for some of the inputs, dw2 and db1 for some of the hidden units,
+    and db2 for some of the outputs.
     """
     kept, w1, b1, w2, b2, activation, f, a, slope = cache
     x = spared.again(kept)

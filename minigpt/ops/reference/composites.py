@@ -28,7 +28,10 @@ def mlp_forward(x, w1, b1, w2, b2, *, activation="gelu", grad=True):
 
 
 def mlp_backward(dout, cache: MlpCache):
-    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,), and None for a bias that was not there"""
+    """dout (*,C) -> dx (*,C), dw1 (C,F), db1 (F,), dw2 (F,C), db2 (C,)
+
+    None for the gradient of a bias that was not there.
+    """
     act_backward = getattr(ops, f"{cache.activation}_backward")
     da, dw2, db2 = ops.linear_backward(dout, cache.proj)
     df = act_backward(da, cache.act)

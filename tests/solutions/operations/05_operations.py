@@ -6,6 +6,7 @@ from minigpt import ops
 
 A = 0.044715
 C = math.sqrt(2 / math.pi)
+erf = np.vectorize(math.erf, otypes=[float])
 
 
 def gelu_forward(x):
@@ -17,6 +18,16 @@ def gelu_backward(dout, cache):
     x, t = cache
     du = C * (1 + 3 * A * x**2)
     return dout * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du)
+
+
+def gelu_exact_forward(x):
+    share = (0.5 * (1 + erf(x / math.sqrt(2)))).astype(x.dtype)
+    return x * share, (x, share)
+
+
+def gelu_exact_backward(dout, cache):
+    x, share = cache
+    return dout * (share + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
 
 
 def mlp_forward(x, w1, b1, w2, b2):
