@@ -19,9 +19,11 @@ from threadpoolctl import threadpool_info
 
 from minigpt import GPT1, GPT2, ops
 from minigpt.device import threads
+from minigpt.device.memory import counted_as_large
 from minigpt.errors import InputError
 from minigpt.models import costs
 from minigpt.nn import optim
+from minigpt.ops.arguments import ACTIVATIONS
 from minigpt.ops.cases import NAMES, case
 from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward, spared
 from minigpt.ops.random_keys import Key, keep_mask, keep_part
@@ -129,11 +131,27 @@ def test_soft_targets_with_large_logits(scale):
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_tanh_of_large_numbers():
+@each("activation", ACTIVATIONS)
+def test_activations_of_large_numbers(activation):
     x = np.array([-1e4, -50.0, -9.0, 0.0, 9.0, 50.0, 1e4])
     for dtype in AGREEMENT:
         one = np.ones((1, 1), dtype)
-        assert_agree("mlp", [x.astype(dtype)[:, None], one, 0 * one[0], one, 0 * one[0]], {}, AGREEMENT[dtype])
+        args = [x.astype(dtype)[:, None], one, 0 * one[0], one, 0 * one[0]]
+        assert_agree("mlp", args, {"activation": activation}, AGREEMENT[dtype])
+
+
+@each("large", [True, False])
+@each("biases", [True, False])
+@each("activation", ACTIVATIONS)
+def test_an_mlp_of_every_kind_keeps_what_it_needs(activation, biases, large):
+    """Where arrays are large, the function inside and its slope are computed once more."""
+    x, w, b = normal(8, 6, 5), normal(5, 7), normal(7)
+    args = [x, w, b if biases else None, w.T.copy(), b[:5] if biases else None]
+    with counted_as_large(large):
+        assert_agree("mlp", args, {"activation": activation})
+        with ops.using("fast"):
+            _, cache = ops.mlp_forward(*args, activation=activation)
+    assert (cache.slope is None) == (cache.a is None) == large and (cache.f is not None) == large
 
 
 @pytest.mark.parametrize("views", [lambda x: x[::2], lambda x: x[:, ::-1], lambda x: np.asfortranarray(x)])

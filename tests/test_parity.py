@@ -72,12 +72,13 @@ def theirs_and_ours(torch, transformers, sizes, dtype, seed=0):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", [
     "linear", "gelu", "layernorm", "softmax", "cross_entropy", "embedding", "attention", "rmsnorm",
-    "soft_cross_entropy", "cosine_loss",
+    "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "mlp, exact GELU", "mlp, ReLU", "gated_mlp",
 ])  # fmt: skip
 def test_operations_against_torch(op, dtype, torch):
     functional = torch.nn.functional
     named = {"attention": "attention, as many keys", "soft_cross_entropy": "soft_cross_entropy, temperature"}
-    _, args, constants = case(named.get(op, op), 4, dtype).call
+    name = op
+    op, args, constants = case(named.get(op, op), 4, dtype).call
     if op == "cross_entropy":
         args[1][0, 1] = ops.IGNORED
     theirs = {
@@ -95,7 +96,13 @@ def test_operations_against_torch(op, dtype, torch):
         "cosine_loss": lambda a, b: functional.cosine_embedding_loss(
             a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), torch.ones(1)
         ),
-    }[op]
+        "gelu_exact": functional.gelu,
+        "relu": functional.relu,
+        "silu": functional.silu,
+        "mlp, exact GELU": lambda x, w1, b1, w2, b2: functional.gelu(x @ w1 + b1) @ w2 + b2,
+        "mlp, ReLU": lambda x, w1, b1, w2, b2: functional.relu(x @ w1 + b1) @ w2 + b2,
+        "gated_mlp": lambda x, w_gate, w_up, w_down: (functional.silu(x @ w_gate) * (x @ w_up)) @ w_down,
+    }[name]
     tensors = [tensor(torch, a, grad=a.dtype.kind == "f") for a in args]
     expected = theirs(*tensors)
     out, cache = getattr(ops, f"{op}_forward")(*args, **constants)

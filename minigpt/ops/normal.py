@@ -6,6 +6,9 @@ NumPy has no error function. With y = |x| and t = (y - 4) / (y + 4), a number fr
 
 where P is so smooth that one polynomial gives it for every y (Shepherd and Laframboise 1981, Mathematics of Computation
 36; they write it for e^(z²) erfc z). So Φ keeps its digits where it is tiny: 1/2 (1 + erf(x/√2)) has none left at -9.
+
+SciPy's ndtr is Φ too. It would be 35 MB more to download, 113 MB on disk and 0.2 s at every start (SciPy 1.17); it
+takes as long as this in float32, and less than half in float64.
 """
 
 import math
