@@ -116,8 +116,18 @@ class PublishedModel(LanguageModel):
 
     def head_names(self, form: Form) -> published.Names:
         """The names of the heads."""
-        modules = (form.words or {}) | form.of_places | {"lm_head": self.layout.head}
+        modules = (form.words or {}) | form.of_places
+        if self.lm_head is not None:  # which has its own bias there, and the tied one beside it, unused
+            modules |= {"lm_head": self.layout.head, "words.bias": f"{self.layout.head}.bias"}
         return forms.names_of(modules, self._parameter_names())
+
+    @property
+    def _tied_bias(self) -> str | None:
+        """The name of a bias that a file with a head of its own has beside that of the head; None where it has none."""
+        if self.lm_head is None:
+            return None
+        bias = self.config.heads.words["words.bias"]
+        return None if bias == f"{self.layout.head}.bias" else bias
 
     def _parameter_names(self) -> set[str]:
         return {name for name, _ in self.named_parameters()}
@@ -128,6 +138,8 @@ class PublishedModel(LanguageModel):
         if names is None:
             return tensors
         found = published.to_published(tensors, names)
+        if self.layout is not None and self._tied_bias:
+            found[self._tied_bias] = tensors["words.bias"].copy()
         if self.layout is None or not self.config.is_body:
             return found
         return {name.removeprefix(f"{self.layout.body}."): tensor for name, tensor in found.items()}
@@ -142,6 +154,7 @@ class PublishedModel(LanguageModel):
             return tensors
         if self.layout is not None:
             tensors = self.under_whole_names(tensors)
+            tensors.pop(self._tied_bias, None)
             self._tell_unused(folder)
         return published.from_published(tensors, names, folder)
 
