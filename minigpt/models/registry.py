@@ -47,6 +47,19 @@ CARDS = (
     t5.CARD,
 )
 
+NOT_BUILT = {  # published relatives of these models -> what they have otherwise
+    "mbart": "a BART that normalises before each part, with scaled embeddings",
+    "marian": "a BART with sines for positions, scaled embeddings and another head",
+    "pegasus": "a BART that normalises before each part, with sines for positions",
+    "blenderbot": "a BART that normalises before each part",
+    "longformer": "a RoBERTa whose tokens see their neighbours",
+    "big_bird": "a BERT whose tokens see their neighbours",
+    "mobilebert": "a BERT with a narrow path through each block",
+    "funnel": "an ELECTRA that grows shorter from block to block",
+    "transfo-xl": "a language model with a memory of earlier texts",
+    "ctrl": "a GPT-2 with sines for positions and control codes",
+}
+
 
 def names() -> list[str]:
     """The names of all models."""
@@ -106,7 +119,8 @@ def card_in(folder: str | Path) -> Card:
             return one
     model_type = checkpoint.load_config(folder)["model_type"]
     known = ", ".join(f"{kind} ({one.name})" for one in CARDS for kind in one.model.Config.types())
-    raise InputError(f"{folder} holds a model of type {model_type!r}: the types that can be opened are {known}")
+    told = f", {NOT_BUILT[model_type]}, which is not built here" if model_type in NOT_BUILT else ""
+    raise InputError(f"{folder} holds a model of type {model_type!r}{told}: the types that can be opened are {known}")
 
 
 def open_model(folder: str | Path, dtype=np.float32, **changes) -> LanguageModel:

@@ -238,9 +238,12 @@ class ELECTRA(Encoder):
         return seen, replaced.astype(xp.int64)
 
     def replaced_scores(self, ids: Array, **inputs) -> Array:
-        """ids (B,T) int -> scores (B,T), above 0 where a word was probably replaced"""
+        """ids (B,T) int -> scores (B,T), above 0 where a word was probably replaced
+
+        Raises InputError for a model that was no discriminator.
+        """
         if self.config.heads.words is not DISCRIMINATOR:
-            raise InputError(f"this ELECTRA is a {self.config.saved_as}: take an ElectraForPreTraining")
+            raise InputError(f"this ELECTRA was opened as {self.config.saved_as}: take an ElectraForPreTraining")
         h, _ = self.hidden(ids, grad=False, **inputs)
         return self.words.forward(h)[0]
 

@@ -45,7 +45,7 @@ class PublishedModel(LanguageModel):
         """This head, "words" or "sentences". Raises InputError where the file that was opened has none."""
         module = getattr(self, head)
         if module is None:
-            kind = f"this {type(self).__name__} is a {self.config.saved_as}"
+            kind = f"this {type(self).__name__} was opened as {self.config.saved_as}"
             told = {"words": "tells no words", "sentences": "has no scores of a text"}[head]
             raise InputError(f"{kind}, which {told}: take its hidden states, or a file with that head")
         return module
@@ -53,7 +53,7 @@ class PublishedModel(LanguageModel):
     def check_labels(self) -> None:
         """Raises InputError for a model that has no labels."""
         if not self.config.heads.has_labels:
-            kind = f"this {type(self).__name__} is a {self.config.saved_as}"
+            kind = f"this {type(self).__name__} was opened as {self.config.saved_as}"
             raise InputError(f"{kind}, which has no labels: take a file of a …ForSequenceClassification")
 
     def state_of_text(self, h: Array, ids: Array, mask: Array | None) -> Array:

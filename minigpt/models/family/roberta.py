@@ -40,6 +40,8 @@ LAYOUT = Layout("Roberta", "roberta", bert.TABLES, bert.LAYERS, "lm_head.decoder
 class RoBERTaConfig(BERTConfig):
     """Sizes and rates; the defaults are those of RoBERTa-base, where no token is padding. It has one segment.
 
+    XLM-R and CamemBERT are RoBERTas of other languages, and are saved as such.
+
     pad_token_id: P. The table of positions begins with P + 1 rows: padding has row P, and the first token of a text row
     P + 1. A config.json counts all of them, so that the published models, whose padding is 1, have 514 rows for texts
     of 512. head_act: the function in the head, which in transformers is the exact GELU whatever that of the blocks.
@@ -48,6 +50,7 @@ class RoBERTaConfig(BERTConfig):
 
     architecture: ClassVar[str] = "RobertaForMaskedLM"
     layout: ClassVar[Layout | None] = LAYOUT
+    other_types: ClassVar[tuple[str, ...]] = ("xlm-roberta", "camembert")
     has_padding: ClassVar[bool] = True
     left_out: ClassVar[dict[str, Any]] = BERTConfig.left_out | {
         "pad_token_id": 1, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "head_act": "gelu",
