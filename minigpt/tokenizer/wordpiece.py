@@ -1,0 +1,59 @@
+"""WordPiece: a word is cut into the longest pieces that the vocabulary has, from left to right (BERT, ELECTRA).
+
+A piece inside a word is written with `##` in front: `playing` is `play`, `##ing`. A word of which one part is not in
+the vocabulary is unknown as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minigpt.errors import InputError
+
+UNKNOWN = "[UNK]"
+INSIDE = "##"
+LONGEST_WORD = 100  # characters: a longer word is unknown
+
+
+class WordPiece:
+    """Pieces of words and their ids: `encode(word)` cuts one word. See `pipeline.py` for the text around it.
+
+    tokens: in the order of their ids; unknown: the token for a word that cannot be cut; inside: what stands in front of
+    a piece that does not begin a word; longest: a word of more characters is unknown. Raises InputError where the
+    vocabulary lacks the unknown token.
+    """
+
+    def __init__(
+        self, tokens: Sequence[str], unknown: str = UNKNOWN, inside: str = INSIDE, longest: int = LONGEST_WORD
+    ):
+        self.tokens = list(tokens)
+        self.ids = {token: i for i, token in enumerate(self.tokens)}
+        if unknown not in self.ids:
+            raise InputError(f"the vocabulary lacks {unknown!r}, the token for words that it cannot spell: add it")
+        self.unknown = unknown
+        self.unknown_id = self.ids[unknown]
+        self.inside = inside
+        self.longest = longest
+        self._inside = {}  # {piece inside a word, without its mark: id}
+        for token, i in self.ids.items():
+            if token.startswith(inside) and token != inside:
+                self._inside[token[len(inside) :]] = i
+        self._longest_piece = max(map(len, self.tokens))
+
+    def encode(self, word: str) -> list[int]:
+        """The ids of a word's pieces: the longest one that it begins with, and so on; or `unknown_id` alone."""
+        if len(word) > self.longest:
+            return [self.unknown_id]
+        found = []
+        start = 0
+        pieces = self.ids
+        while start < len(word):
+            end = min(len(word), start + self._longest_piece)
+            while end > start and word[start:end] not in pieces:
+                end -= 1
+            if end == start:
+                return [self.unknown_id]
+            found.append(pieces[word[start:end]])
+            start = end
+            pieces = self._inside
+        return found
