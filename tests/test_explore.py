@@ -14,8 +14,9 @@ from pathlib import Path
 import browser
 import numpy as np
 import pytest
+from small_family import opened
 
-from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, ops
+from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, models, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.gradcheck import checker, results
@@ -363,7 +364,7 @@ def test_texts_that_are_refused(folders, refused):
 
 
 def test_models_that_are_refused(folders, refused, tmp_path):
-    refused(folders["lstm"], says="LSTM: only GPT-1 and GPT-2 have a page")
+    refused(folders["lstm"], says="LSTM, and a page computes GPT-1 and GPT-2: … --record")
     refused(tmp_path / "nothing", says="is not a model directory")
     too_large = "weights would make a page of about 10. … limit is 10 MB … --record"
     refused(folders["large"], "--text", "the cat", says=too_large)
@@ -487,14 +488,15 @@ def test_a_character_that_becomes_the_unknown_token_is_a_warning(folders, stand_
 
 # --- named and recorded values ---------------------------------------------------------------------------------------
 
-FLOAT64 = pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
+FLOAT64 = pytest.mark.parametrize("kind", ["gpt1", "gpt2", "bert", "variant"])
+VARIANT = {"activation_function": "relu", "scale_attn_by_inverse_layer_idx": True, "n_inner": 12}
 
 
 def moved(kind: str):
     """A model in float64 whose parameters are all away from where they began."""
-    classes = {"gpt1": (GPT1, GPT1Config), "gpt2": (GPT2, GPT2Config)}
-    model_class, config = classes[kind]
-    model = model_class(config(**sizes(11)), dtype=np.float64)
+    card = models.card({"variant": "gpt2"}.get(kind, kind))
+    more = VARIANT if kind == "variant" else {}
+    model = card.model(card.model.Config(**sizes(11, **more)), dtype=np.float64)
     rng = np.random.default_rng(1)
     for parameter in model.parameters():
         parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
@@ -507,11 +509,13 @@ def test_named_values_lead_to_the_gradients_of_the_parameters(kind):
     model = moved(kind)
     ids, targets = [3, 1, 4, 1, 5, 9], [1, 4, 1, 5, 9, -100]
     done = named_pass.named_pass(model, ids, targets)
-    found = {name: parameter.grad.copy() for name, parameter in model.named_parameters()}
+    parameters = dict(model.named_parameters())
+    learned = {name: parameters[name] for name in parameters if not name.startswith("sentences.")}  # the other task
+    found = {name: parameter.grad.copy() for name, parameter in learned.items()}
     model.zero_grad()
     loss, cache = model.loss(np.array([ids]), np.array([targets]))
     model.loss_backward(cache)
-    for name, parameter in model.named_parameters():
+    for name, parameter in learned.items():
         np.testing.assert_allclose(found[name], parameter.grad, rtol=1e-9, atol=1e-12, err_msg=name)
     assert done.loss == pytest.approx(float(loss))
     values = done.values
@@ -538,13 +542,21 @@ def test_named_values_lead_to_the_gradients_of_the_parameters(kind):
         dq = np.split(gradient("attn.qkv"), 3, axis=-1)[0]
         for head in range(2):
             columns = slice(4 * head, 4 * head + 4)
-            s = q[:, columns] @ k[:, columns].T / 2
-            np.testing.assert_allclose(np.tril(value("attn.s")[head]), np.tril(s), atol=1e-10)
-            assert np.isneginf(value("attn.s")[head][0, 1:]).all()
-            np.testing.assert_allclose(gradient("attn.s")[head] @ k[:, columns] / 2, dq[:, columns], atol=1e-10)
-    table = found["wpe.weight" if kind == "gpt2" else "positions_embed.weight"]
+            scale = 1 / 2 / (i + 1 if kind == "variant" else 1)
+            s = scale * q[:, columns] @ k[:, columns].T
+            if kind == "bert":
+                np.testing.assert_allclose(value("attn.s")[head], s, atol=1e-10)
+            else:
+                np.testing.assert_allclose(np.tril(value("attn.s")[head]), np.tril(s), atol=1e-10)
+                assert np.isneginf(value("attn.s")[head][0, 1:]).all()
+            np.testing.assert_allclose(scale * gradient("attn.s")[head] @ k[:, columns], dq[:, columns], atol=1e-10)
+    table = found["wpe.weight" if "wpe.weight" in found else "positions_embed.weight"]
     np.testing.assert_allclose(values["positions"].gradient, table[:6], atol=1e-10)
-    np.testing.assert_array_equal(values["x"].gradient, values["tokens"].gradient)
+    if kind == "bert":
+        of_segment = values["segments"].gradient.sum(axis=0)
+        np.testing.assert_allclose(of_segment, found["segments_embed.weight"][0], atol=1e-10)
+    else:
+        np.testing.assert_array_equal(values["x"].gradient, values["tokens"].gradient)
 
 
 @FLOAT64
@@ -553,7 +565,8 @@ def test_the_gradient_of_the_stream_is_the_slope_of_the_loss(kind):
     model = moved(kind)
     ids, targets = [3, 1, 4, 1, 5], [1, 4, 1, 5, 9]
     done = named_pass.named_pass(model, ids, targets)
-    places = {"gpt1": {"x_attn": "ln_1", "x_mlp": "ln_2"}, "gpt2": {"x_attn": None, "x": None}}[kind]
+    post = {"x_attn": "ln_1", "x_mlp": "ln_2"}
+    places = post if kind in ("gpt1", "bert") else {"x_attn": None, "x": None}
     for name, norm in places.items():
         eps, i, (t, c) = 1e-5, 0, (2, 3)
         losses = []
@@ -634,6 +647,61 @@ def test_a_recorded_page_shows_what_was_computed(folders, stand_in, tmp_path, ca
         chances = [p for _, p in row[: recorded.TOP]]
         assert chances == sorted(chances, reverse=True) and target in [i for i, _ in row]
         assert {i for i, _ in row} <= set(one["tokenizer"]["vocab"].values())
+
+
+@pytest.fixture
+def bert(tmp_path):
+    """A small BERT with its own special tokens, and its folder."""
+    model, text = opened("bert", special=["[MASK]", "[CLS]", "[SEP]"])
+    model.save(tmp_path / "bert")
+    text.save(tmp_path / "bert")
+    return model, text, str(tmp_path / "bert")
+
+
+@pytest.mark.parametrize("text", ["the cat [MASK] on the <mask> .", "the cat sat"])
+def test_a_recorded_page_of_an_encoder(text, bert, stand_in, tmp_path, capsys):
+    """Targets are what it tells at covered places; where none is covered, the tokens themselves, but not [CLS]."""
+    model, tokenizer, folder = bert
+    status, said, _ = explore(capsys, folder, "--record", "--text", text, "-o", tmp_path / "page.html")
+    assert status == 0 and "bert (BERT)" in said
+    (one,) = held(tmp_path / "page.html")["recorded"]
+    mask, cls, sep = (tokenizer.ids[name] for name in ("[MASK]", "[CLS]", "[SEP]"))
+    ids = one["ids"]
+    assert one["both_sides"] is True and ids[0] == cls and ids[-1] == sep
+    logits, _ = model.forward(np.array([ids]), grad=False)
+    best = logits[0].argmax(axis=-1)
+    if "MASK" in text:
+        covered = [i for i, token in enumerate(ids) if token == mask]
+        assert len(covered) == 2 and covered == [i for i, target in enumerate(one["targets"]) if target >= 0]
+        assert all(target in (-100, best[i]) for i, target in enumerate(one["targets"]))
+    else:
+        assert one["targets"] == [-100, *ids[1:-1], -100]
+    assert [row[0][0] for row in one["lens"][-1]["top"]] == best.tolist(), "after the last block the lens is the head"
+    assert [one["config"][key] for key in ("n_layer", "n_head", "n_embd")] == [2, 2, 8]
+    p = next(entry for entry in one["values"] if entry["name"] == "h.0.attn.p")
+    start = p["value"]["offset"]
+    weights = unpack(one["numbers"], one["dtype"])[start : start + 2 * len(ids) ** 2] * p["value"]["scale"]
+    assert np.allclose(weights.reshape(2, len(ids), -1).sum(axis=-1), 1, atol=0.01)
+    assert (weights.reshape(2, len(ids), -1)[:, 0, 1:] > 0).all(), "the first token sees the others"
+
+
+@pytest.mark.parametrize("name", ["albert", "electra", "deberta", "xlnet", "bart", "elmo"])
+def test_a_model_whose_parts_a_page_does_not_know(name, refused, tmp_path, capsys):
+    model, text = opened(name)
+    capsys.readouterr()
+    model.save(tmp_path / name)
+    text.save(tmp_path / name)
+    says = f"a page does not know the parts of a {type(model).__name__}"
+    refused(tmp_path / name, "--record", "--text", "the cat", says=says)
+
+
+def test_a_variant_that_a_page_cannot_compute_is_recorded_and_nothing_else(refused, tmp_path, capsys, stand_in):
+    text = CharTokenizer.train(TEXT)
+    GPT2(GPT2Config(**sizes(text.vocab_size, activation_function="gelu"))).save(tmp_path / "exact")
+    text.save(tmp_path / "exact")
+    refused(tmp_path / "exact", "--text", "the cat", says="another function in its MLP … give --record")
+    status, _, _ = explore(capsys, tmp_path / "exact", "--record", "--text", "the cat", "-o", tmp_path / "page.html")
+    assert status == 0
 
 
 def test_a_recording_keeps_to_its_size(monkeypatch):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_family
 from browser import chromium, watched
 from helpers import error
 
@@ -616,6 +617,32 @@ def test_a_recorded_pass(visit, tmp_path):
     for wrong in ("too large", "All of it is computed here", "click a word that is not marked", "checks the number"):
         assert wrong not in said, f"a recorded page computes nothing, whatever the size of its model: {wrong}"
     assert "recorded by minigpt explore --record" in said
+
+
+def test_a_recorded_pass_of_an_encoder(visit, tmp_path):
+    """It says what is true of a model that sees both sides, in both languages, and marks no next token."""
+    model, tokenizer = small_family.opened("bert", special=["[MASK]", "[CLS]", "[SEP]"])
+    model.save(tmp_path / "bert")
+    tokenizer.save(tmp_path / "bert")
+    out = tmp_path / "page.html"
+    options = job.ExploreOptions(folder=str(tmp_path / "bert"), text="the [MASK] sat on", out=str(out), record=True)
+    job.explore(options, say=lambda line: None)
+    page = visit(out)
+    view = "window.minigptExplorer.views()[0]"
+    assert page.evaluate(f"() => {view}.bothSides") is True
+    ids, targets = page.evaluate(f"() => {view}.ids"), page.evaluate(f"() => {view}.targets")
+    assert loss_shown(page) == pytest.approx(named_pass(model, ids, targets).loss, rel=1e-4)
+    place = ids.index(tokenizer.ids["[MASK]"])
+    page.click(f'[data-focus="token.{place}"]')
+    settled(page)
+    assert state(page, "position") == place and page.locator(".token.target").count() == 0
+    assert page.evaluate(f"() => {view}.target") == targets[place]
+    for panel in ("lens", "attention", "stream", "backward", "inspect"):
+        assert into_sight(page, panel).inner_text().strip(), panel
+    said = page.locator("body").inner_text()
+    assert "those before it, itself and those after it" in said and "The most probable words here" in said
+    for wrong in ("next token", "A GPT has read", "comes after", "the tokens before it add up"):
+        assert wrong not in said, wrong
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -40,7 +40,9 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, list[int]]:
 
 def _wraps(tokenizer: Tokenizer) -> bool:
     """Does it put tokens other than START around a text?"""
-    return START not in tokenizer.ids and len(tokenizer.wrap([])[0]) > 0
+    start = tokenizer.role("start")
+    ours = start is not None and tokenizer.tokens[start] == START
+    return not ours and len(tokenizer.wrap([])[0]) > 0
 
 
 class Part(NamedTuple):

@@ -73,8 +73,7 @@ def guesses(model: LanguageModel, text: Tokenizer, sentence: str, top: int = 5) 
         model.scores_at(np.zeros(1, np.int64), [0])  # which says why, of a model that fills in nothing
         raise InputError("this model's vocabulary has no token that covers a word: take another, such as bert")
     own = text.tokens[mask]
-    named = re.sub("|".join(map(re.escape, (own, *ROLES["mask"]))), lambda _: own, sentence)
-    ids, _ = text.wrap(text.encode_named(named, [own]))
+    ids = covered_ids(text, sentence)
     places = [i for i, token in enumerate(ids) if token == mask]
     if not places:
         raise InputError(f"{shown(sentence)} has no place to fill in: write {own} where a word is missing")
@@ -86,6 +85,28 @@ def guesses(model: LanguageModel, text: Tokenizer, sentence: str, top: int = 5) 
     scores = to_numpy(model.scores_at(np.array(ids), places)).astype(np.float64)
     p, _ = ops.softmax_forward(scores)
     return [_best(row, text, top) for row in p]
+
+
+def covered_ids(text: Tokenizer, sentence: str) -> list[int]:
+    """The ids of a sentence as an encoder reads it: between its special tokens, and its mask at each covered place."""
+    mask = text.role("mask")
+    if mask is None:
+        return text.wrap(text.encode(sentence))[0]
+    own = text.tokens[mask]
+    named = _marks(text).sub(lambda _: own, sentence)
+    return text.wrap(text.encode_named(named, [own]))[0]
+
+
+def uncovered(text: Tokenizer, sentence: str) -> str:
+    """The sentence without what stands for covered places."""
+    return _marks(text).sub(" ", sentence)
+
+
+def _marks(text: Tokenizer) -> re.Pattern[str]:
+    """What may stand for a covered place: the model's own mask, or one of the usual names."""
+    mask = text.role("mask")
+    own = [] if mask is None else [text.tokens[mask]]
+    return re.compile("|".join(map(re.escape, (*own, *ROLES["mask"]))))
 
 
 def _best(p: np.ndarray, text: Tokenizer, top: int) -> list[Guess]:

@@ -161,6 +161,11 @@ class LanguageModel(SavedModel):
         logits, _ = ops.linear_forward(last, self.head.value.T)
         return logits
 
+    def scores_of(self, h: Array) -> Array:
+        """h (B,T,C), hidden states -> scores (B,T,V): what the head tells from them"""
+        logits, _ = ops.linear_forward(h, self.head.value.T)
+        return logits
+
     def scores_at(self, ids: Array, places: list[int]) -> Array:
         """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each
 

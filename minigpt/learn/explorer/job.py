@@ -19,7 +19,8 @@ class ExploreOptions:
     """What `minigpt explore` can be told."""
 
     folder: str | None = argument(
-        "a directory with a GPT-1 or GPT-2 (default: a small one of each)", default=None, metavar="MODEL"
+        "a directory with a GPT-1 or GPT-2, or with --record an encoder (default: a small one of each of the two)",
+        default=None, metavar="MODEL",
     )
     text: str = option(SENTENCE, "what the page shows first", metavar="TEXT")
     out: str = option("explorer.html", "the page to write", metavar="FILE", short="-o")

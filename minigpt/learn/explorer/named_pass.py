@@ -1,4 +1,5 @@
-"""One pass, forward and backward, of GPT-1 or GPT-2, in which every value has a name, as on the page.
+"""One pass, forward and backward, in which every value has a name, as on the page: of GPT-1, of GPT-2, or of an encoder
+that is made of GPT-1's blocks, such as BERT.
 
 The modules of the model are watched while they compute: what goes in and out of each, and which gradients come back.
 What lies inside of attention and of the MLP, between two modules, is computed once more from that.
@@ -14,9 +15,11 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array
-from minigpt.models.gpt1 import GPT1
+from minigpt.models.gpt1 import Block
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Module
+
+TABLES = ("tokens", "positions", "segments")  # the embeddings, in the sequence of `model.embeddings`
 
 
 class Value(NamedTuple):
@@ -44,7 +47,7 @@ class Seen:
 
 
 def named_pass(model: LanguageModel, ids: list[int], targets: list[int]) -> NamedPass:
-    """Run a GPT-1 or GPT-2 forward and backward; the gradients of the parameters are left in them.
+    """Run a model forward and backward; the gradients of the parameters are left in them.
 
     ids, targets: T numbers each, of which a target of -100 is not predicted. The loss is the mean over the others.
     """
@@ -62,7 +65,7 @@ def named_pass(model: LanguageModel, ids: list[int], targets: list[int]) -> Name
 
 def stream_names(model: LanguageModel) -> list[str]:
     """The names of the residual stream: after the embeddings, and after each block."""
-    last = "ln_2" if isinstance(model, GPT1) else "x"
+    last = "ln_2" if is_post_norm(model) else "x"
     return ["x", *(f"h.{i}.{last}" for i in range(len(model.h)))]
 
 
@@ -96,10 +99,14 @@ def _backward(seen: Seen, method: Callable, dout: Array, cache: Any) -> Array:
     return seen.dx
 
 
+def is_post_norm(model: LanguageModel) -> bool:
+    """Is it made of GPT-1's blocks, which normalise after each addition?"""
+    return isinstance(model.h[0], Block)
+
+
 def _modules(model: LanguageModel) -> dict[str, Module]:
     """The modules whose inputs and outputs, taken together, give every value or what it is computed from."""
-    tokens, positions = model.embeddings
-    found = {"tokens": tokens, "positions": positions}
+    found = dict(zip(TABLES, model.embeddings, strict=False))
     for i, block in enumerate(model.h):
         name = f"h.{i}"
         found |= {name: block, f"{name}.ln_1": block.ln_1, f"{name}.ln_2": block.ln_2, f"{name}.mlp": block.mlp}
@@ -115,44 +122,50 @@ def _modules(model: LanguageModel) -> dict[str, Module]:
 
 def _values(model: LanguageModel, seen: dict[str, Seen]) -> dict[str, Value]:
     """Every value but the logits, with a first axis of length 1."""
-    tokens, positions, first = seen["tokens"], seen["positions"], seen["h.0"]
-    found = {
-        "tokens": Value(tokens.out, tokens.dout),
-        "positions": Value(positions.out[None], positions.dout),
-        "x": Value(first.x, first.dx),
-    }
-    of_block = _of_gpt1 if isinstance(model, GPT1) else _of_gpt2
+    found = {}
+    for table in TABLES:
+        if table in seen:
+            out, dout = seen[table].out, seen[table].dout
+            found[table] = Value(out.reshape(dout.shape), dout)  # of positions (T,C), which all rows share, too
+    first = seen["h.0"]
+    found["x"] = Value(first.x, first.dx)
+    of_block = _of_gpt1 if is_post_norm(model) else _of_gpt2
     for i, block in enumerate(model.h):
-        found |= of_block(block, f"h.{i}", seen)
+        attention = _of_attention(block, f"h.{i}", seen, not model.learns_the_next_token)
+        found |= of_block(f"h.{i}", seen, attention, _of_mlp(block, f"h.{i}", seen))
     if "ln_f" in seen:
         found["ln_f"] = _out(seen["ln_f"])
     return found
 
 
-def _of_gpt1(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+def _of_gpt1(
+    name: str, seen: dict[str, Seen], attention: dict[str, Value], mlp: dict[str, Value]
+) -> dict[str, Value]:
     """The values of a block of GPT-1: the stream is normalised after each addition."""
     ln_1, ln_2 = seen[f"{name}.ln_1"], seen[f"{name}.ln_2"]
     return {
-        **_of_attention(block, name, seen),
+        **attention,
         f"{name}.x_attn": Value(ln_1.x, ln_1.dx),
         f"{name}.ln_1": _out(ln_1),
-        **_of_mlp(block, name, seen),
+        **mlp,
         f"{name}.x_mlp": Value(ln_2.x, ln_2.dx),
         f"{name}.ln_2": _out(ln_2),
     }
 
 
-def _of_gpt2(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+def _of_gpt2(
+    name: str, seen: dict[str, Seen], attention: dict[str, Value], mlp: dict[str, Value]
+) -> dict[str, Value]:
     """The values of a block of GPT-2: the stream is only added to."""
     whole, ln_2 = seen[name], seen[f"{name}.ln_2"]
     # x_attn goes two ways: straight on, and through the MLP
     dx_attn = ops.add(whole.dout, ln_2.dx)
     return {
         f"{name}.ln_1": _out(seen[f"{name}.ln_1"]),
-        **_of_attention(block, name, seen),
+        **attention,
         f"{name}.x_attn": Value(ln_2.x, dx_attn),
         f"{name}.ln_2": _out(ln_2),
-        **_of_mlp(block, name, seen),
+        **mlp,
         f"{name}.x": _out(whole),
     }
 
@@ -161,14 +174,17 @@ def _out(seen: Seen) -> Value:
     return Value(seen.out, seen.dout)
 
 
-def _of_attention(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+def _of_attention(block: Module, name: str, seen: dict[str, Seen], sees_both_sides: bool) -> dict[str, Value]:
     """From the packed queries, keys and values to the output: scores s and probabilities p are (1,NH,T,T)."""
     qkv, proj = seen[f"{name}.c_attn"], seen[f"{name}.c_proj"]
     n_head = block.attn.config.n_head
     q, k, v = (ops.split_heads(part, n_head) for part in np.split(qkv.out, 3, axis=-1))
     t, d = q.shape[-2:]
-    s = q @ k.swapaxes(-1, -2) / math.sqrt(d)
-    s = np.where(np.tril(np.ones((t, t), bool)), s, -math.inf).astype(q.dtype)
+    scale = block.attn.scale or 1 / math.sqrt(d)
+    s = q @ k.swapaxes(-1, -2) * scale
+    if not sees_both_sides:
+        s = np.where(np.tril(np.ones((t, t), bool)), s, -math.inf)
+    s = s.astype(q.dtype)
     p, of_softmax = ops.softmax_forward(s)
     # heads = p @ v
     dheads = ops.split_heads(proj.dx, n_head)

@@ -1,6 +1,7 @@
 """A recorded pass, for a model whose weights no page can hold: computed here, and what the page shows of it.
 
     {"name", "title": {"en", "ko"}, "config",
+     "both_sides": is it an encoder, which tells the word at a place and not the next one?
      "tokenizer": one that can only show the tokens named here, "ids": [id], "targets": [id or -100], "loss",
      "dtype": "float16", "numbers": packed numbers of all tensors,
      "values": [{"name", "kind": "activation", "shape",
@@ -24,10 +25,12 @@ from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, stre
 from minigpt.learn.explorer.subject import Subject
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops import IGNORED
+from minigpt.tokenizer import Tokenizer
 
 DTYPE = "float16"
 BUDGET = 2_500_000  # numbers of tensors that are kept whole: about 5 MB of a page
 TOP = 10  # most probable tokens
+SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")  # which the page reads, whatever a config.json calls them
 # What the page shows most comes first; a tensor for which there is no room is left out.
 WANTED = ("attn.p", "attn.heads", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "x_mlp", "ln_1", "attn.qkv")
 WANTED += ("ln_f", "tokens", "positions", "mlp.f", "mlp.a", "logits")
@@ -65,8 +68,8 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
     Raises InputError where the numbers of the pass are too large for the model's kind of numbers.
     """
     model, tokenizer = subject.model, subject.tokenizer
-    ids = tokenizer.encode(text)
-    targets = [*ids[1:], IGNORED]
+    ids = subject.ids_of(text)
+    targets = _targets(model, tokenizer, ids)
     with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked for below
         done = named_pass(model, ids, targets)
     _check_finite(done, subject.name)
@@ -77,7 +80,8 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
     return {
         "name": subject.name,
         "title": subject.title,
-        "config": model.config.to_dict(),
+        "config": {key: getattr(model.config, key) for key in SIZES} | model.config.to_dict(),
+        "both_sides": not model.learns_the_next_token,
         "tokenizer": spelling_entry(tokenizer, shown | set(ids)),
         "ids": ids,
         "targets": targets,
@@ -87,6 +91,24 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
         "values": values,
         "lens": [{"name": name, "top": rows} for name, rows in streams.items()],
     }
+
+
+def _targets(model: LanguageModel, tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """What each place has to predict: the token that follows it; of an encoder, the token at it.
+
+    Of an encoder that is given covered places these alone: what they covered nobody knows, so that the targets are the
+    model's own first choices.
+    """
+    if model.learns_the_next_token:
+        return [*ids[1:], IGNORED]
+    places = [i for i, token in enumerate(ids) if token == tokenizer.role("mask")]
+    if places:
+        targets = [IGNORED] * len(ids)
+        for place, scores in zip(places, model.scores_at(np.array(ids), places), strict=True):
+            targets[place] = int(scores.argmax())
+        return targets
+    special, _ = tokenizer.wrap([])
+    return [IGNORED if token in special else token for token in ids]
 
 
 def _check_finite(done: NamedPass, name: str) -> None:
@@ -147,7 +169,7 @@ def lens(model: LanguageModel, done: NamedPass, targets: list[int]) -> dict[str,
         if hasattr(model, "ln_f"):
             norm = model.ln_f
             h, _ = ops.layernorm_forward(h, norm.weight.value, norm.bias.value, eps=norm.eps)
-        logits, _ = ops.linear_forward(h, model.head.value.T)
+        logits = model.scores_of(h[None])[0]
         found[name] = most_probable(logits, targets)
     return found
 

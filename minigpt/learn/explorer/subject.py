@@ -9,12 +9,15 @@ from typing import NamedTuple
 from minigpt import models
 from minigpt.errors import InputError, shown
 from minigpt.files import hub
+from minigpt.jobs.fill import covered_ids, uncovered
 from minigpt.learn.lessons import find_lessons
-from minigpt.models import costs
+from minigpt.models import costs, gpt1, gpt2
+from minigpt.models.card import Card
+from minigpt.models.family.heads import BiasHead, WordHead
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
-KINDS = {"gpt1": "GPT-1", "gpt2": "GPT-2"}  # the models that have a page, and what they are called
+KINDS = {"gpt1": "GPT-1", "gpt2": "GPT-2"}  # the models that a page can compute, and what they are called
 LARGEST = 10_000_000  # bytes of a page that holds the weights of its model
 PER_WEIGHT = 2 * 4 / 3  # bytes: 16 bits in base64; deflating saves little
 
@@ -26,6 +29,17 @@ class Subject(NamedTuple):
     title: dict[str, str]
     model: LanguageModel
     tokenizer: Tokenizer
+
+    def ids_of(self, text: str) -> list[int]:
+        """The ids of a text as the model reads it: an encoder, between its special tokens, and with its mask."""
+        if self.model.learns_the_next_token:
+            return self.tokenizer.encode(text)
+        return covered_ids(self.tokenizer, text)
+
+
+    def unknown_in(self, text: str) -> list[str]:
+        """The characters of a text that the vocabulary lacks; the mask of an encoder is none of them."""
+        return self.tokenizer.unknown_in(text if self.model.learns_the_next_token else uncovered(self.tokenizer, text))
 
 
 def shipped() -> list[Subject]:
@@ -47,20 +61,41 @@ def shipped() -> list[Subject]:
 def given(folder: str, record: bool) -> Subject:
     """The model in a folder, or a downloaded one by its name. record: of any size.
 
-    Raises InputError where it is no GPT-1 or GPT-2, cannot be opened, or is too large for a page that computes.
+    Raises InputError where it has no page, cannot be opened, or is too large for a page that computes.
     """
     card = models.card_in(folder)
-    if card.name not in KINDS:
-        kind = card.model.__name__
-        raise InputError(f"explore {folder}: it holds a model of type {kind}: only GPT-1 and GPT-2 have a page")
     if not record:
+        _check_kind(folder, card)
         check_size(folder, card.model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows of no token are left out, as everywhere
         model, tokenizer = models.open_both(folder)
     name = _visible(os.fsencode(Path(folder).resolve().name or folder).decode("utf-8", "replace"))
-    title = f"{name} ({KINDS[card.name]})"
+    _check_variant(folder, model, record)
+    title = f"{name} ({KINDS.get(card.name, card.model.__name__)})"
     return Subject(name, {"en": title, "ko": title}, model, tokenizer)
+
+
+def _check_kind(folder: str, card: Card) -> None:
+    """Raises InputError for a model that no page can compute."""
+    if card.name not in KINDS:
+        what = f"it holds a model of type {card.model.__name__}, and a page computes GPT-1 and GPT-2"
+        raise InputError(f"explore {folder}: {what}: with --record it shows the numbers of an encoder, too")
+
+
+def _check_variant(folder: str, model: LanguageModel, record: bool) -> None:
+    """Raises InputError where the parts of a model are not those that a page knows."""
+    kind = type(model).__name__
+    block = model.h[0]
+    tells_words = model.learns_the_next_token or isinstance(getattr(model, "words", None), WordHead | BiasHead)
+    apart = len(set(map(id, model.h))) == len(model.h) and not model.reads_a_source
+    if not (isinstance(block, gpt1.Block | gpt2.Block) and tells_words and apart):
+        known = "GPT-1, GPT-2, and encoders with blocks like GPT-1's, such as BERT and RoBERTa"
+        raise InputError(f"explore {folder}: a page does not know the parts of a {kind}: there are pages of {known}")
+    usual = getattr(model.config, "activation", "gelu") == "gelu" and block.attn.scale is None
+    if not record and not (usual and model.lm_head is None):
+        what = "another function in its MLP, another scale of its scores, or a head of its own"
+        raise InputError(f"explore {folder}: this {kind} has {what}, which a page does not compute: give --record")
 
 
 def _visible(name: str) -> str:
@@ -95,11 +130,11 @@ def megabytes(size: float) -> str:
 
 def check_text(text: str, one: Subject) -> None:
     """Raises InputError for a text that the model cannot read: too short, too long, or not in its vocabulary."""
-    unknown = one.tokenizer.unknown_in(text)
+    unknown = one.unknown_in(text)
     if unknown and one.tokenizer.unknown_id is None:
         names = _characters(unknown)
         raise InputError(f"--text: the vocabulary of {one.name} has none of {names}: leave them out")
-    n_tokens = len(one.tokenizer.encode(text))
+    n_tokens = len(one.ids_of(text))
     if n_tokens < 2:
         given = f"--text {shown(text)} has {n_tokens} token{'' if n_tokens == 1 else 's'}"
         raise InputError(f"{given} for {one.name}: give two or more, so that one is predicted from another")
@@ -110,7 +145,7 @@ def check_text(text: str, one: Subject) -> None:
 
 def warn_of_unknown(text: str, one: Subject, say: Callable[[str], object]) -> None:
     """Say which characters of the text the model reads as its unknown token, if there are any."""
-    unknown = one.tokenizer.unknown_in(text)
+    unknown = one.unknown_in(text)
     if unknown:
         names = _characters(unknown)
         say(f"the vocabulary of {one.name} has none of {names}: it reads the unknown token in their place")

@@ -147,6 +147,12 @@ class Encoder(PublishedModel):
         logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
         return logits, cache
 
+    def scores_of(self, h: Array) -> Array:
+        """h (B,T,C), hidden states -> scores (B,T,V): what the word head tells from them"""
+        x, _ = self.words.forward(h)
+        logits, _ = ops.linear_forward(x, self.head.value.T, self.words.bias.value)
+        return logits
+
     def scores_at(self, ids: Array, places: list[int]) -> Array:
         """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each"""
         logits, _ = self.forward(as_array(ids, "ids are")[None], grad=False)

@@ -14,7 +14,7 @@ import { fail, whatIsMissing } from "./missing.js";
 import { makePanels } from "./panels.js";
 import { makeViews } from "./passes.js";
 import { firstPlace, lastPlace } from "./places.js";
-import { openRecordings } from "./recordings.js";
+import { kindsOf, openRecordings } from "./recordings.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
 import { drawChoices, drawTokens, sayPosition } from "./tokens.js";
@@ -194,7 +194,7 @@ function markLanguage() {
 async function begin() {
   const json = JSON.parse(document.getElementById("models").textContent);
   makePanels(Object.keys(PANELS), json.site ?? null);
-  setWords(json.words, Boolean(json.recorded));
+  setWords(json.words, kindsOf(json.recorded));
   setLanguage(firstLanguage());
   const missing = whatIsMissing();
   if (missing) return fail(missing);

@@ -1,5 +1,6 @@
 // What the model would say next, after the embedding and after each block.
 
+import { IGNORED } from "../ops/cross_entropy.js";
 import { make, makeBar, makeButton, makeTable, writePercent } from "./make.js";
 import { makeLegend, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
@@ -32,7 +33,9 @@ function drawOneLens(view, side) {
 
 function before(view) {
   const from = Math.max(view.position - 7, 0);
-  return (from ? "… " : "") + view.labels.slice(from, view.position + 1).join("");
+  const to = view.bothSides ? view.position + 8 : view.position + 1;
+  const sign = view.bothSides ? " " : "";
+  return (from ? "… " : "") + view.labels.slice(from, to).join(sign);
 }
 
 // The most probable words as bars; a click asks for that word.
@@ -100,10 +103,11 @@ function makeWholeText(view, labels, side) {
   if (T < 2) return null;
   const scale = scaleUp(1);
   const layer = (r) => labels.length - 1 - r;
-  const next = (t) => (t === view.position ? view.target : view.ids[t + 1]);
-  const value = (r, t) => (next(t) === undefined ? NaN : (view.chance(layer(r), t, next(t)) ?? 0));
+  const ofText = (t) => (view.bothSides ? view.targets[t] : (view.ids[t + 1] ?? IGNORED));
+  const next = (t) => (t === view.position ? view.target : ofText(t));
+  const value = (r, t) => (next(t) < 0 ? NaN : (view.chance(layer(r), t, next(t)) ?? 0));
   const describe = (r, t) =>
-    next(t) === undefined
+    next(t) < 0
       ? word("lens.no_next")
       : word("lens.cell", {
           layer: labels[layer(r)],

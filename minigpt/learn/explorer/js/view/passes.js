@@ -32,6 +32,7 @@ function shownOf(sources) {
 
 // A view: one model on the reader's text, with what the panels ask for.
 //   { key, model, ids, labels, unknown, left, position, target, targets, mistake, recorded }
+//   bothSides: of an encoder, which tells the word at a place and not the next one
 //   targetGuessed: the text has no next token here, so that the most probable one is the target
 //   pass: with the planted mistake, if one is chosen; right: always without
 //   show(id) -> the token as it is written on the page;   norms(name, "value" | "gradient") -> a norm for each position

@@ -11,6 +11,12 @@ export async function openRecordings(recorded) {
   return opened;
 }
 
+// What words are chosen by: see setWords.
+export function kindsOf(recorded) {
+  if (!recorded) return [];
+  return recorded.some((one) => one.both_sides) ? ["encoder", "recorded"] : ["recorded"];
+}
+
 async function openRecording(one) {
   const planes = await inflate(bytesOfBase64(one.numbers));
   const numbers = numbersOf(joinPlanes(planes), one.dtype);
@@ -55,6 +61,7 @@ export function recordedView(recording, number, position) {
     targets,
     target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
     targetGuessed: targets[at] < 0,
+    bothSides: recording.both_sides,
     pass: { loss, values, ms: null },
     right: null,
     streamNames: recording.lens.map((layer) => layer.name),

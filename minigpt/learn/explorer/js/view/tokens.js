@@ -43,7 +43,7 @@ function bringIntoSight(strip, button) {
 
 function tokenButton(view, label, i) {
   const chosen = i === view.position;
-  const isTarget = i === view.position + 1 && view.ids[i] === view.target;
+  const isTarget = !view.bothSides && i === view.position + 1 && view.ids[i] === view.target;
   return make(
     "button",
     {

@@ -1,11 +1,12 @@
 // The words of the page in two languages.
 
-const dictionary = { words: { en: {}, ko: {} }, language: "en", recorded: false };
+const dictionary = { words: { en: {}, ko: {} }, language: "en", kinds: [] };
 
-// recorded: the numbers of the page were recorded: a word with "recorded." before its name stands in place of another.
-export function setWords(words, recorded) {
+// kinds: of the page, such as ["encoder", "recorded"]: a word with "encoder." before its name stands in place of
+// another, and after it one with "recorded." does.
+export function setWords(words, kinds) {
   dictionary.words = words;
-  dictionary.recorded = recorded;
+  dictionary.kinds = kinds;
 }
 
 export function language() {
@@ -36,8 +37,8 @@ export function setLanguage(code) {
 // word("pass.tokens", { n: 4 }) -> the sentence in the page's language, {n} filled in
 export function word(key, values = {}) {
   const words = dictionary.words[dictionary.language];
-  const ofRecorded = dictionary.recorded ? words[`recorded.${key}`] : undefined;
-  const sentence = ofRecorded ?? words[key] ?? dictionary.words.en[key] ?? key;
+  const ofKind = dictionary.kinds.map((kind) => words[`${kind}.${key}`]).find((found) => found !== undefined);
+  const sentence = ofKind ?? words[key] ?? dictionary.words.en[key] ?? key;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
