@@ -30,6 +30,8 @@ ONLY = {  # settings that change what is computed, and the only value that is bu
 }
 
 PUBLISHED_WITH = {  # such a setting -> the published models that have another value of it
+    "conv_kernel_size": "deberta-v2-xlarge and deberta-v2-xxlarge have it",
+    "talking_head": "no published DeBERTa has it",
     "add_cross_attention": "decoders beside an encoder of pictures have it",
     "quantization_config": "files of GPTQ, AWQ and bitsandbytes have it",
     "position_embedding_type": "BERTs with relative positions have it",

@@ -100,6 +100,7 @@ def largest_batch(
 
 BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23, 29
 TABLE, GENERATOR, DISTANCES = 31, 37, 47
+FARTHEST = 1 << 20  # above every number of rows for distances
 KEY_SIZE, FORWARD = 41, 43  # where a head, and the inside of a network, have a size of their own
 
 
@@ -169,6 +170,8 @@ def _traced(
         "d_kv": KEY_SIZE,
         "d_ff": FORWARD,
     }
+    if getattr(config, "max_distance", None) is not None:
+        tiny["max_distance"] = FARTHEST
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}
     fields = {field.name for field in dataclasses.fields(config)}

@@ -5,32 +5,31 @@ A score is the sum of three products: content with content, content with distanc
 from the positions, and its keys and values are the states before it (section 3.2, the enhanced mask decoder).
 """
 
-import math
+import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
-from minigpt.errors import check_whole
+from minigpt.errors import InputError, check_whole, shown
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import published
 from minigpt.models.family.bert import BERTConfig
+from minigpt.models.family.deberta_blocks import C2P, P2C, Block, Distances
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
 from minigpt.models.family.published import PublishedConfig
-from minigpt.models.family.relative_attention import (
-    distances_between,
-    put_distances,
-    table_columns,
-    table_heads,
-    take_distances,
-)
-from minigpt.nn import MLP, Cache, Embedding, LayerNorm, Linear, Module, PositionEmbedding, accumulate
+from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT1Tokenizer
+
+V1 = "deberta"  # the model_type of version 1
+NOT_IN_V1 = ("position_buckets", "norm_rel_ebd", "share_att_key", "conv_kernel_size")  # keys that mean nothing in it
+NORM = "layer_norm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +37,21 @@ class DeBERTaConfig(PublishedConfig):
     """Sizes and rates; the defaults are those of DeBERTa-base, in the layout of Hugging Face's DeBERTa-v2.
 
     n_distances: k, so that distances from -k to k - 1 are told apart, and farther ones are taken for these.
-    decoder_passes: how often the last block runs where words are told; 0, as in transformers: there is no such decoder.
+    max_distance: up to which distance the k rows of each side reach, where they stand for wider and wider ranges, as in
+    version 3; None: each stands for one distance. relative_attention: are there distances at all? pos_att_type: which
+    products of distances the scores have, of "c2p" (content with distance) and "p2c" (distance with content).
+    share_att_key: are distances projected as contents are? norm_rel_ebd: "layer_norm" normalises their table, "none"
+    does not. position_biased_input: are positions added to the tokens? n_segments: 0 for none. decoder_passes: how
+    often the last block runs where words are told; 0, as in transformers: there is no such decoder.
     """
 
-    keys: ClassVar[dict[str, str]] = {key: name for key, name in BERTConfig.keys.items() if key != "n_segments"}
+    keys: ClassVar[dict[str, str]] = BERTConfig.keys
     architecture: ClassVar[str] = "DebertaV2ForMaskedLM"
-    own: ClassVar[dict[str, Any]] = {
-        "relative_attention": True, "position_biased_input": False, "share_att_key": False, "position_buckets": -1,
-        "norm_rel_ebd": "none", "type_vocab_size": 0, "legacy": True,
+    other_types: ClassVar[tuple[str, ...]] = (V1,)
+    only: ClassVar[dict[str, Any]] = ONLY | {"conv_kernel_size": 0, "talking_head": False}
+    left_out: ClassVar[dict[str, Any]] = {
+        "relative_attention": False, "position_biased_input": True, "pos_att_type": [], "hidden_act": "gelu",
     }  # fmt: skip
-    only: ClassVar[dict[str, Any]] = ONLY | own
 
     model_type: str = "deberta-v2"
     vocab_size: int = 50265
@@ -55,7 +59,14 @@ class DeBERTaConfig(PublishedConfig):
     n_embd: int = 768
     n_layer: int = 12
     n_head: int = 12
+    n_segments: int = 0
     n_distances: int = 512
+    max_distance: int | None = None
+    relative_attention: bool = True
+    pos_att_type: tuple[str, ...] = (C2P, P2C)
+    share_att_key: bool = False
+    norm_rel_ebd: str = "none"
+    position_biased_input: bool = False
     decoder_passes: int = 0
     layer_norm_epsilon: float = 1e-7
 
@@ -64,169 +75,67 @@ class DeBERTaConfig(PublishedConfig):
         self._check_size("n_distances")
         what = "0 for no decoder, or how often the last block runs"
         check_whole("decoder_passes", self.decoder_passes, what, least=0)
+        if self.decoder_passes and self.position_biased_input:
+            raise InputError("decoder_passes and position_biased_input: positions enter at one end only, take one")
+        object.__setattr__(self, "pos_att_type", _products(self.pos_att_type))
+        if self.relative_attention and not self.pos_att_type:
+            raise InputError("pos_att_type names no product: with relative_attention give 'c2p', 'p2c' or both")
+        if self.norm_rel_ebd not in ("none", NORM):
+            raise InputError(f"norm_rel_ebd is {shown(self.norm_rel_ebd)}: give 'none' or {NORM!r}")
+        if self.max_distance is not None:
+            self._check_size("max_distance")
+            least = self.n_distances // 2 + 2
+            if self.n_distances < 2 or self.max_distance < least:
+                given = f"n_distances is {self.n_distances} and max_distance {self.max_distance}"
+                raise InputError(f"{given}: give 2 rows or more, and a distance of {least} or more")
+
+    def _check_size(self, name: str) -> None:
+        if name == "n_segments":
+            check_whole(name, self.n_segments, "how many kinds of segments there are, 0 for none", below=1 << 31)
+        else:
+            super()._check_size(name)
 
     @classmethod
     def from_dict(cls, values: dict) -> "DeBERTaConfig":
-        """From a config.json. Raises InputError as BERT's does."""
-        distances = values.get("max_relative_positions", -1)
-        if isinstance(distances, int) and distances < 1:
-            distances = values.get(cls.keys["n_positions"])
-        return super().from_dict({"n_distances": distances} | values)
+        """From a config.json. Raises InputError as BERT's does, and for widths that only one part of a model has."""
+        if values.get("model_type") == V1:
+            values = {key: value for key, value in values.items() if key not in NOT_IN_V1}
+        farthest = values.get("max_relative_positions", -1)
+        if isinstance(farthest, int) and farthest < 1:
+            farthest = values.get(cls.keys["n_positions"])
+        buckets = values.get("position_buckets", -1)
+        distances = {"n_distances": farthest}
+        if not isinstance(buckets, int) or buckets > 0:
+            distances = {"n_distances": buckets, "max_distance": farthest}
+        values = values | distances
+        if values.get("norm_rel_ebd") is None:
+            values.pop("norm_rel_ebd", None)
+        config = super().from_dict(values)
+        widths = {"embedding_size": config.n_embd, "attention_head_size": config.n_embd // config.n_head}
+        for key, width in widths.items():
+            if values.get(key, width) != width:
+                raise InputError(f"config.json has {key} {values[key]!r}: only {width} is built here")
+        return config
 
     def to_dict(self) -> dict:
         """For a config.json."""
-        distances = {"max_relative_positions": self.n_distances, "pos_att_type": ["c2p", "p2c"]}
-        return super().to_dict() | self.own | distances
+        values = super().to_dict()
+        values["max_relative_positions"] = self.max_distance or self.n_distances
+        values["position_buckets"] = self.n_distances if self.max_distance else -1
+        return values | {"pos_att_type": list(self.pos_att_type), "legacy": True}
 
 
-class DistanceCache(NamedTuple):
-    q: Array
-    k: Array
-    k_far: Array
-    q_far: Array
-    where: Array
-    scale: float
+def _products(names: Any) -> tuple[str, ...]:
+    """["p2c", "c2p"], or "p2c|c2p" as in older files, or None for none -> ("c2p", "p2c")
 
-
-class DisentangledAttention(Module):
-    """Self-attention whose scores compare contents and distances apart (equation 4).
-
-    Of heads of size D: score[i, j] = (q_i k_j + q_i K_d + k_j Q_d) / sqrt(3 D), where d is the distance i - j, and K
-    and Q are projections of one table of distances, which all blocks share.
+    Raises InputError for others.
     """
-
-    def __init__(self, config: DeBERTaConfig, distances: Embedding, rng: np.random.Generator | None, dtype):
-        c = config.n_embd
-        std = config.initializer_range
-        self.c_attn = Linear(c, 3 * c, rng, std, dtype)
-        self.c_proj = Linear(c, c, rng, std, dtype)
-        self.key_of_distance = Linear(c, c, rng, std, dtype)
-        self.query_of_distance = Linear(c, c, rng, std, dtype)
-        self.distances = distances
-        self.config = config
-
-    def forward(
-        self, x: Array, query: Array | None = None, key: Key | None = None, grad: bool = True, mask=None
-    ) -> tuple[Array, Cache]:
-        """x (B,T,C), [query (B,T,C)] -> out (B,T,C). query: from which queries are made, where it is not x."""
-        xp = array_module(x)
-        config = self.config
-        n_head = config.n_head
-        cache = Cache(self, grad)
-        qkv = cache.keep("qkv", self.c_attn.forward(x))
-        q, k, v = xp.split(qkv, 3, axis=-1)
-        if query is not None:
-            q = cache.keep("query", self.c_attn.forward(query))
-            q = q[..., : config.n_embd]
-        q, k, v = (ops.split_heads(part, n_head) for part in (q, k, v))
-        scale = 1 / math.sqrt(3 * q.shape[-1])
-        bias = cache.keep("bias", self._bias(q, k, scale, cache))
-        heads = cache.keep("attention", ops.attention_forward(
-            q, k, v, bias, mask=mask, scale=scale, rate=config.attn_pdrop, key=fold(key, 0),
-        ))  # fmt: skip
-        out = cache.keep("proj", self.c_proj.forward(ops.merge_heads(heads)))
-        out = cache.keep("dropout", ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
-        return out, cache
-
-    def backward(self, dout: Array, cache: Cache) -> tuple[Array, Array | None]:
-        """dout (B,T,C) -> dx (B,T,C), and dquery (B,T,C), None where queries were made from x"""
-        xp = array_module(dout)
-        cache = self.own(cache)
-        dout = ops.dropout_backward(dout, cache.pop("dropout"))
-        dheads = self.c_proj.backward(dout, cache.pop("proj"))
-        dheads = ops.split_heads(dheads, self.config.n_head)
-        dq, dk, dv, dbias = ops.attention_backward(dheads, cache.pop("attention"))
-        dq_far, dk_far = self._bias_backward(dbias, cache.pop("bias"), cache)
-        dq, dk, dv = (ops.merge_heads(part) for part in (dq + dq_far, dk + dk_far, dv))
-        if "query" not in cache:
-            dqkv = xp.concatenate([dq, dk, dv], axis=-1)
-            return self.c_attn.backward(dqkv, cache.pop("qkv")), None
-        nothing = xp.zeros_like(dq)
-        dquery = self.c_attn.backward(xp.concatenate([dq, nothing, nothing], axis=-1), cache.pop("query"))
-        dx = self.c_attn.backward(xp.concatenate([nothing, dk, dv], axis=-1), cache.pop("qkv"))
-        return dx, dquery
-
-    def _bias(self, q: Array, k: Array, scale: float, cache: Cache) -> tuple[Array, DistanceCache]:
-        """q, k (B,NH,T,D) -> bias (B,NH,T,T): what the distances add to the scores"""
-        xp = array_module(q)
-        table = self.distances.weight.value
-        k_far = table_heads(cache.keep("keys", self.key_of_distance.forward(table)), self.config.n_head)
-        q_far = table_heads(cache.keep("queries", self.query_of_distance.forward(table)), self.config.n_head)
-        where = distances_between(q.shape[2], self.config.n_distances, xp)
-        content_to_distance = q @ k_far.swapaxes(-1, -2)
-        distance_to_content = k @ q_far.swapaxes(-1, -2)
-        bias = take_distances(content_to_distance, where)
-        of_keys = take_distances(distance_to_content, where.T)
-        bias = (bias + of_keys.swapaxes(-1, -2)) * scale
-        return bias, DistanceCache(q, k, k_far, q_far, where, scale)
-
-    def _bias_backward(self, dbias: Array, saved: DistanceCache, cache: Cache) -> tuple[Array, Array]:
-        """dbias (B,NH,T,T) -> dq, dk (B,NH,T,D), and the gradients of the table and its projections arrive there"""
-        q, k, k_far, q_far, where, scale = saved
-        dbias = dbias * scale
-        # of_keys = take_distances(distance_to_content, where.T), transposed
-        d_of_keys = put_distances(dbias.swapaxes(-1, -2), where.T, 2 * self.config.n_distances)
-        # bias = take_distances(content_to_distance, where)
-        d_of_queries = put_distances(dbias, where, 2 * self.config.n_distances)
-        # content_to_distance = q k_far^T, distance_to_content = k q_far^T; all texts share the table
-        dq = d_of_queries @ k_far
-        dk = d_of_keys @ q_far
-        dk_far = (d_of_queries.swapaxes(-1, -2) @ q).sum(axis=0)
-        dq_far = (d_of_keys.swapaxes(-1, -2) @ k).sum(axis=0)
-        dtable = self.key_of_distance.backward(table_columns(dk_far), cache.pop("keys"))
-        dtable = dtable + self.query_of_distance.backward(table_columns(dq_far), cache.pop("queries"))
-        accumulate(self.distances.weight, dtable)
-        return dq, dk
-
-
-class Block(Module):
-    """GPT-1's block with this attention. In the decoder its queries and the residual stream are apart from its keys."""
-
-    def __init__(self, config: DeBERTaConfig, distances: Embedding, rng: np.random.Generator | None, dtype):
-        c = config.n_embd
-        self.attn = DisentangledAttention(config, distances, rng, dtype)
-        self.ln_1 = LayerNorm(c, config.layer_norm_epsilon, dtype)
-        self.mlp = MLP(config, rng, config.initializer_range, dtype)
-        self.ln_2 = LayerNorm(c, config.layer_norm_epsilon, dtype)
-
-    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True, mask=None) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C)"""
-        return self._forward(x, None, key, grad, mask)
-
-    def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,C) -> dx (B,T,C)"""
-        dstream, dx, _ = self._backward(dout, cache)
-        return ops.add(dstream, dx)
-
-    def decode(self, x: Array, query: Array, key: Key | None, grad: bool, mask) -> tuple[Array, Cache]:
-        """x (B,T,C), from which keys and values are made, and query (B,T,C), the residual stream -> out (B,T,C)"""
-        return self._forward(x, query, key, grad, mask)
-
-    def decode_backward(self, dout: Array, cache: Cache) -> tuple[Array, Array]:
-        """dout (B,T,C) -> dx, dquery (B,T,C)"""
-        dstream, dx, dquery = self._backward(dout, cache)
-        return dx, ops.add(dstream, dquery)
-
-    def _forward(self, x: Array, query: Array | None, key: Key | None, grad: bool, mask) -> tuple[Array, Cache]:
-        cache = Cache(self, grad)
-        stream = x if query is None else query
-        a = cache.keep("attn", self.attn.forward(x, query, key, grad, mask))
-        x = ops.add(stream, a)
-        x = cache.keep("ln_1", self.ln_1.forward(x))
-        m = cache.keep("mlp", self.mlp.forward(x, key, grad))
-        x = ops.add(x, m)
-        out = cache.keep("ln_2", self.ln_2.forward(x))
-        return out, cache
-
-    def _backward(self, dout: Array, cache: Cache) -> tuple[Array, Array, Array | None]:
-        """dout (B,T,C) -> the gradients of the residual stream, of x, and of the queries where they are apart"""
-        cache = self.own(cache)
-        dx = self.ln_2.backward(dout, cache.pop("ln_2"))
-        dm = self.mlp.backward(dx, cache.pop("mlp"))
-        dx = ops.add(dx, dm)
-        dstream = self.ln_1.backward(dx, cache.pop("ln_1"))
-        dx, dquery = self.attn.backward(dstream, cache.pop("attn"))
-        return dstream, dx, dquery
+    if isinstance(names, str):
+        names = [name.strip() for name in names.lower().split("|")]
+    found = tuple(names or ()) if isinstance(names, (list, tuple, type(None))) else (names,)
+    if len(set(map(str, found))) < len(found) or not set(map(str, found)) <= {C2P, P2C}:
+        raise InputError(f"pos_att_type is {shown(names)}: give some of {[C2P, P2C]}, each once")
+    return tuple(sorted(found))
 
 
 class DeBERTa(Encoder):
@@ -235,16 +144,16 @@ class DeBERTa(Encoder):
     Config = DeBERTaConfig
 
     def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
-        """Tables of tokens and of distances; one of positions only for the decoder."""
+        """Tables of tokens and of distances; one of positions for the decoder, or for the input."""
         config = self.config
         c = config.n_embd
         std = config.initializer_range
         self.tokens_embed = Embedding(config.vocab_size, c, rng, std, dtype)
-        self.distances_embed = Embedding(2 * config.n_distances, c, rng, std, dtype)
+        self.distances_embed = Distances(config, rng, dtype) if config.relative_attention else None
         self.positions_embed = None
-        if config.decoder_passes:
+        if config.decoder_passes or config.position_biased_input:
             self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
-        self.segments_embed = None
+        self.segments_embed = Embedding(config.n_segments, c, rng, std, dtype) if config.n_segments else None
         self.ln_embed = LayerNorm(c, config.layer_norm_epsilon, dtype)
 
     def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
@@ -252,15 +161,23 @@ class DeBERTa(Encoder):
         return [Block(self.config, self.distances_embed, rng, dtype) for _ in range(self.config.n_layer)]
 
     def embed(self, ids: Array, positions: Array, segments: Array | None, key: Key | None, cache: Cache) -> Array:
-        """ids (B,T) -> x (B,T,C): what the tokens are, and not where they stand"""
+        """ids (B,T) -> x (B,T,C): what the tokens are, and not where they stand, unless `position_biased_input`"""
         x = cache.keep("tokens", self.tokens_embed.forward(ids))
+        if self.config.position_biased_input:
+            x = x + cache.keep("positions", self.positions_embed.forward(positions))
+        if segments is not None:
+            x = x + cache.keep("segments", self.segments_embed.forward(segments))
         x = cache.keep("ln_embed", self.ln_embed.forward(x))
         return cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
 
     def embed_backward(self, dx: Array, cache: Cache) -> None:
-        """dx (B,T,C) -> nothing: the gradients arrive in the table"""
+        """dx (B,T,C) -> nothing: the gradients arrive in the tables"""
         dx = ops.dropout_backward(dx, cache.pop("dropout"))
         dx = self.ln_embed.backward(dx, cache.pop("ln_embed"))
+        if self.segments_embed is not None:
+            self.segments_embed.backward(dx, cache.pop("segments"))
+        if self.config.position_biased_input:
+            self.positions_embed.backward(dx, cache.pop("positions"))
         self.tokens_embed.backward(dx, cache.pop("tokens"))
 
     def states_for_words(
@@ -272,9 +189,9 @@ class DeBERTa(Encoder):
             return self.hidden(ids, None, key, grad, mask=mask, positions=positions, segments=segments)
         cache = Cache(self, grad)
         ids, positions = self.place(ids, None, positions)
-        self.place_segments(segments, ids)
+        segments = self.place_segments(segments, ids)
         mask = self.place_mask(mask, ids)
-        x = self.embed(ids, positions, None, key, cache)
+        x = self.embed(ids, positions, segments, key, cache)
         *below, last = self.h
         for i, block in enumerate(below):
             x = cache.keep(f"h.{i}", self.through(block, x, None, fold(key, i + 1), grad, mask))
@@ -306,19 +223,76 @@ class DeBERTa(Encoder):
 
     def published_names(self) -> published.Names:
         """Those of DebertaV2ForMaskedLM, and for the decoder's positions the authors' own."""
-        pairs = [("tokens_embed", ["deberta.embeddings.word_embeddings"]),
-                 ("distances_embed", ["deberta.encoder.rel_embeddings"])]  # fmt: skip
-        if self.positions_embed is not None:
-            pairs.append(("positions_embed", ["deberta.embeddings.position_embeddings"]))
-        pairs.append(("ln_embed", ["deberta.embeddings.LayerNorm"]))
+        embeddings = "deberta.embeddings"
+        tables = {"tokens_embed": f"{embeddings}.word_embeddings", "distances_embed": "deberta.encoder.rel_embeddings",
+                  "positions_embed": f"{embeddings}.position_embeddings",
+                  "segments_embed": f"{embeddings}.token_type_embeddings"}  # fmt: skip
+        pairs = [(table, [name]) for table, name in tables.items() if getattr(self, table) is not None]
+        if self.config.relative_attention and self.config.norm_rel_ebd == NORM:
+            pairs.append(("distances_embed.ln", ["deberta.encoder.LayerNorm"]))
+        pairs.append(("ln_embed", [f"{embeddings}.LayerNorm"]))
+        parts = dict(BLOCK)
+        for module in ("key_of_distance", "query_of_distance"):
+            if getattr(self.h[0].attn, module) is None:
+                del parts[f"attn.{module}"]
         for i in range(self.config.n_layer):
-            pairs += published.of_block(f"h.{i}", f"deberta.encoder.layer.{i}", BLOCK)
-        pairs += [
-            ("words.dense", ["cls.predictions.transform.dense"]),
-            ("words.ln", ["cls.predictions.transform.LayerNorm"]),
-        ]
-        return published.of_modules(pairs) | {"words.bias": ["cls.predictions.bias"]}
+            pairs += published.of_block(f"h.{i}", f"deberta.encoder.layer.{i}", parts)
+        pairs += [("words.dense", [f"{HEAD}.transform.dense"]), ("words.ln", [f"{HEAD}.transform.LayerNorm"])]
+        return published.of_modules(pairs) | {"words.bias": [f"{HEAD}.bias"]}
 
+    def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+        """Tensors under published names -> under the names here, of version 1 and of version 3's own head too.
+
+        The head of version 3 that tells replaced tokens is left out, with a warning, and so are positions that nothing
+        uses. Raises InputError for a tensor that is missing.
+        """
+        told = [name for name in tensors if name.startswith(REPLACED)]
+        if told:
+            warnings.warn(f"{folder}: the head that tells replaced tokens, {REPLACED}*, is left out", stacklevel=2)
+        spare = POSITIONS if self.positions_embed is None else None
+        plain = {}
+        for name, tensor in tensors.items():
+            if name in told or name == spare:
+                continue
+            if name.startswith(NEWER_HEAD):
+                part = name.removeprefix(NEWER_HEAD)
+                name = f"{HEAD}.bias" if part == "bias" else f"{HEAD}.transform.{part}"
+            plain |= self._of_v1(name, tensor)
+        return super().from_published(plain, folder)
+
+    def _of_v1(self, name: str, tensor: np.ndarray) -> dict[str, np.ndarray]:
+        """One tensor of version 1 -> those of version 2; any other tensor as it is.
+
+        Version 1 has one matrix for queries, keys and values, head by head, and no bias for keys.
+        """
+        layer, attention, part = name.partition(".attention.self.")
+        if not attention or part not in V1_PARTS:
+            return {name: tensor}
+        of_layer = f"{layer}{attention}"
+        c = self.config.n_embd
+        zeros = np.zeros(c, tensor.dtype)
+        if part == "in_proj.weight" and tensor.shape == (3 * c, c):
+            by_head = tensor.reshape(self.config.n_head, 3, -1, c).swapaxes(0, 1).reshape(3, c, c)
+            named = {f"{of_layer}{which}_proj.weight": matrix for which, matrix in zip(QKV, by_head, strict=True)}
+            return named | {f"{of_layer}key_proj.bias": zeros}
+        if part == "pos_proj.weight":
+            return {f"{of_layer}pos_key_proj.weight": tensor, f"{of_layer}pos_key_proj.bias": zeros}
+        return {f"{of_layer}{V1_PARTS[part]}": tensor}
+
+
+HEAD = "cls.predictions"
+NEWER_HEAD = "lm_predictions.lm_head."  # how the authors' own files, and transformers without "legacy", call it
+REPLACED = "mask_predictions."
+POSITIONS = "deberta.embeddings.position_embeddings.weight"
+QKV = ("query", "key", "value")
+V1_PARTS = {  # parts of an attention of version 1 -> in version 2, where they are not split
+    "in_proj.weight": "in_proj.weight",
+    "q_bias": "query_proj.bias",
+    "v_bias": "value_proj.bias",
+    "pos_proj.weight": "pos_key_proj.weight",
+    "pos_q_proj.weight": "pos_query_proj.weight",
+    "pos_q_proj.bias": "pos_query_proj.bias",
+}
 
 BLOCK = {  # modules of a block here -> in a layer of Hugging Face's DeBERTa
     "attn.c_attn": ["attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"],

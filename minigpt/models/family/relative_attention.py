@@ -1,14 +1,36 @@
 """Scores that depend on a distance: taken from a product with a table of distances, and put back in the backward."""
 
+import math
+
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
 
+ROUNDING = 1e-6  # where a logarithm should be a whole number, rounding decides nothing
 
-def distances_between(t: int, k: int, xp) -> Array:
-    """(T,T) int: the row of a table of 2k distances for the distance i - j of query i and key j, from 0 to 2k - 1"""
+
+def distances_between(t: int, k: int, xp, farthest: int | None = None) -> Array:
+    """(T,T) int: the row of a table of 2k distances for the distance i - j of query i and key j, from 0 to 2k - 1
+
+    farthest: rows stand for wider and wider ranges of distances, up to farthest - 1; None: for one distance each.
+    """
     place = xp.arange(t)
     distance = place[:, None] - place
+    if farthest is not None:
+        distance = wider_and_wider(distance, k, farthest)
     return xp.clip(distance + k, 0, 2 * k - 1)
+
+
+def wider_and_wider(distance: Array, k: int, farthest: int) -> Array:
+    """distance (*) int -> (*) int, of which those up to k/2 stay; from there to farthest - 1 they go up to k - 1
+
+    evenly on a scale of logarithms (DeBERTa-v2's buckets; Raffel et al. 2020, section 2.1, have others).
+    """
+    xp = array_module(distance)
+    exact = k // 2
+    far = xp.maximum(xp.abs(distance), exact)
+    steps = xp.log(far / exact) / math.log((farthest - 1) / exact) * (exact - 1)
+    wide = exact + xp.ceil(steps - ROUNDING).astype(distance.dtype)
+    return xp.where(xp.abs(distance) <= exact, distance, xp.sign(distance) * wide)
 
 
 def take_distances(products: Array, where: Array) -> Array:
@@ -16,13 +38,16 @@ def take_distances(products: Array, where: Array) -> Array:
     return array_module(products).take_along_axis(products, where[None, None], axis=-1)
 
 
-def put_distances(d: Array, where: Array, n_rows: int) -> Array:
-    """d (B,NH,T,T) -> (B,NH,T,R): the gradient of `take_distances`; keys that share a row are added"""
+def put_distances(d: Array, where: Array, n_rows: int, n_alone: int | None = None) -> Array:
+    """d (B,NH,T,T) -> (B,NH,T,R): the gradient of `take_distances`; keys that share a row are added
+
+    n_alone: no two keys of so few tokens share a row; None: of R/2.
+    """
     xp = array_module(d)
     t = len(where)
     out = xp.zeros((*d.shape[:3], n_rows), d.dtype)
     rows = xp.arange(t)[:, None]
-    if t <= n_rows // 2:  # so near that no two keys share a distance
+    if t <= (n_rows // 2 if n_alone is None else n_alone):
         out[:, :, rows, where] = d
     else:
         xp.add.at(out, (slice(None), slice(None), rows, where), d)
