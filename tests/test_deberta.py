@@ -180,6 +180,16 @@ def test_version_1_is_version_2_without_a_bias_for_keys(tmp_path):
     assert opened.config == model.config, "keys that mean nothing in version 1 are left out"
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, opened)))
 
+    def body_of(tensors):
+        return {name.removeprefix("deberta."): tensor for name, tensor in tensors.items() if name[:3] != "cls"}
+
+    as_another_program(tmp_path, body_of, architectures=["DebertaModel"])
+    body = open_model(tmp_path)
+    ids = np.arange(6)[None]
+    assert np.array_equal(body.hidden(ids, grad=False)[0], model.hidden(ids, grad=False)[0])
+    with pytest.raises(InputError, match="this DeBERTa is a DebertaV2Model, which tells no words"):
+        body.forward(ids)
+
 
 def test_the_head_of_version_3_and_what_it_does_not_use(tmp_path):
     model = small(np.float32, **V3)

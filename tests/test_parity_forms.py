@@ -32,6 +32,8 @@ XLNET = {"vocab_size": V, "d_model": 18, "n_layer": 2, "n_head": 3, "d_inner": 1
 BART = {"vocab_size": V, "d_model": 15, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
         "decoder_attention_heads": 3, "encoder_ffn_dim": 17, "decoder_ffn_dim": 17,
         "max_position_embeddings": 11}  # fmt: skip
+DEBERTA = {"relative_attention": True, "position_biased_input": False, "pos_att_type": "p2c|c2p", "share_att_key": True,
+           "position_buckets": 4, "norm_rel_ebd": "layer_norm"}  # fmt: skip
 LABELS = {"id2label": {0: "bad", 1: "so so", 2: "good"}, "label2id": {"bad": 0, "so so": 1, "good": 2}}
 UNTIED = {"tie_word_embeddings": False}
 
@@ -86,6 +88,12 @@ CASES = {  # name: (class in transformers, values of its configuration)
     "XLNet, body": ("XLNetModel", XLNET),
     "XLNet, labels": ("XLNetForSequenceClassification", XLNET | LABELS),
     "XLNet, tokens": ("XLNetForTokenClassification", XLNET | LABELS),
+    "DeBERTa, body": ("DebertaV2Model", SMALL | DEBERTA),
+    "DeBERTa, untied": ("DebertaV2ForMaskedLM", SMALL | DEBERTA | UNTIED),
+    "DeBERTa, labels": ("DebertaV2ForSequenceClassification", SMALL | DEBERTA | LABELS),
+    "DeBERTa, tokens": ("DebertaV2ForTokenClassification", SMALL | DEBERTA | LABELS),
+    "DeBERTa, answers": ("DebertaV2ForQuestionAnswering", SMALL | DEBERTA),
+    "DeBERTa, choices": ("DebertaV2ForMultipleChoice", SMALL | DEBERTA),
     "BART": ("BartForConditionalGeneration", BART),
     "BART, tanh inside": ("BartForConditionalGeneration", BART | {"activation_function": "gelu_new"}),
     "BART, body": ("BartModel", BART),
@@ -96,7 +104,7 @@ CASES = {  # name: (class in transformers, values of its configuration)
 
 @pytest.fixture(autouse=True)
 def exact(monkeypatch):
-    """XLM's softmax and XLNet's sines of distances are float32 there, whatever the model is."""
+    """XLM's softmax, XLNet's sines of distances and DeBERTa's scale are float32 there, whatever the model is."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()
@@ -112,6 +120,8 @@ def exact(monkeypatch):
         return self.positional_embedding(distances, rates, bsz)
 
     monkeypatch.setattr(transformers.models.xlnet.modeling_xlnet.XLNetModel, "relative_positional_encoding", sines)
+    deberta = transformers.models.deberta_v2.modeling_deberta_v2
+    monkeypatch.setattr(deberta, "scaled_size_sqrt", lambda q, n: torch.tensor(q.size(-1) * n).double().sqrt())
 
 
 def theirs_of(kind, values):

@@ -87,7 +87,12 @@ class Attention(Module):
         self.config = config
 
     def forward(
-        self, x: Array, past: Past | None = None, key: Key | None = None, grad: bool = True, mask: Array | None = None,
+        self,
+        x: Array,
+        past: Past | None = None,
+        key: Key | None = None,
+        grad: bool = True,
+        mask: Array | None = None,
         bias: Array | None = None,
     ) -> tuple[Array, Cache]:
         """x (B,T,C) -> out (B,T,C)

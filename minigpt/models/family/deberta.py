@@ -6,6 +6,7 @@ from the positions, and its keys and values are the states before it (section 3.
 """
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,10 +18,11 @@ from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError, check_whole, shown
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
-from minigpt.models.family import published
-from minigpt.models.family.bert import BERTConfig
+from minigpt.models.family.bert import BLOCK as BERT_BLOCK
+from minigpt.models.family.bert import WORDS, BERTConfig
 from minigpt.models.family.deberta_blocks import C2P, P2C, Block, Distances
 from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.forms import Form, Layout, Places, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.nn.optim import AdamW
@@ -30,6 +32,27 @@ from minigpt.tokenizer import GPT1Tokenizer
 V1 = "deberta"  # the model_type of version 1
 NOT_IN_V1 = ("position_buckets", "norm_rel_ebd", "share_att_key", "conv_kernel_size")  # keys that mean nothing in it
 NORM = "layer_norm"
+
+TABLES: dict[str, Places] = {
+    "tokens_embed": "embeddings.word_embeddings",
+    "distances_embed": "encoder.rel_embeddings",
+    "distances_embed.ln": "encoder.LayerNorm",
+    "positions_embed": "embeddings.position_embeddings",
+    "segments_embed": "embeddings.token_type_embeddings",
+    "ln_embed": "embeddings.LayerNorm",
+}
+BLOCK = BERT_BLOCK | {
+    "attn.c_attn": ["attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"],
+    "attn.key_of_distance": "attention.self.pos_key_proj",
+    "attn.query_of_distance": "attention.self.pos_query_proj",
+}
+LABELS = Form(dense="pooler.dense", act="gelu_exact", scores="classifier")
+LAYOUT = Layout("DebertaV2", "deberta", TABLES, in_layers("encoder.layer.{}", BLOCK), "cls.predictions.decoder", {
+    "ForMaskedLM": Form(words=WORDS),
+    "ForSequenceClassification": LABELS,
+    **at_places(LABELS),
+    "Model": Form(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +70,11 @@ class DeBERTaConfig(PublishedConfig):
 
     keys: ClassVar[dict[str, str]] = BERTConfig.keys
     architecture: ClassVar[str] = "DebertaV2ForMaskedLM"
+    layout: ClassVar[Layout | None] = LAYOUT
     other_types: ClassVar[tuple[str, ...]] = (V1,)
-    only: ClassVar[dict[str, Any]] = ONLY | {"conv_kernel_size": 0, "talking_head": False}
+    only: ClassVar[dict[str, Any]] = ONLY | {
+        "conv_kernel_size": 0, "talking_head": False, "pooler_hidden_act": "gelu",
+    }  # fmt: skip
     left_out: ClassVar[dict[str, Any]] = {
         "relative_attention": False, "position_biased_input": True, "pos_att_type": [], "hidden_act": "gelu",
     }  # fmt: skip
@@ -221,24 +247,10 @@ class DeBERTa(Encoder):
             dx = block.backward(dx, cache.pop(f"h.{i}"))
         self.embed_backward(dx, cache)
 
-    def published_names(self) -> published.Names:
-        """Those of DebertaV2ForMaskedLM, and for the decoder's positions the authors' own."""
-        embeddings = "deberta.embeddings"
-        tables = {"tokens_embed": f"{embeddings}.word_embeddings", "distances_embed": "deberta.encoder.rel_embeddings",
-                  "positions_embed": f"{embeddings}.position_embeddings",
-                  "segments_embed": f"{embeddings}.token_type_embeddings"}  # fmt: skip
-        pairs = [(table, [name]) for table, name in tables.items() if getattr(self, table) is not None]
-        if self.config.relative_attention and self.config.norm_rel_ebd == NORM:
-            pairs.append(("distances_embed.ln", ["deberta.encoder.LayerNorm"]))
-        pairs.append(("ln_embed", [f"{embeddings}.LayerNorm"]))
-        parts = dict(BLOCK)
-        for module in ("key_of_distance", "query_of_distance"):
-            if getattr(self.h[0].attn, module) is None:
-                del parts[f"attn.{module}"]
-        for i in range(self.config.n_layer):
-            pairs += published.of_block(f"h.{i}", f"deberta.encoder.layer.{i}", parts)
-        pairs += [("words.dense", [f"{HEAD}.transform.dense"]), ("words.ln", [f"{HEAD}.transform.LayerNorm"])]
-        return published.of_modules(pairs) | {"words.bias": [f"{HEAD}.bias"]}
+    @classmethod
+    def fitted(cls, config: DeBERTaConfig, names: Iterable[str], values: dict) -> PublishedConfig:
+        """As of every relative; the head of version 3 has another name."""
+        return super().fitted(config, [_usual_name(name) for name in names], values)
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
         """Tensors under published names -> under the names here, of version 1 and of version 3's own head too.
@@ -246,18 +258,13 @@ class DeBERTa(Encoder):
         The head of version 3 that tells replaced tokens is left out, with a warning, and so are positions that nothing
         uses. Raises InputError for a tensor that is missing.
         """
-        told = [name for name in tensors if name.startswith(REPLACED)]
-        if told:
+        if any(name.startswith(REPLACED) for name in tensors):
             warnings.warn(f"{folder}: the head that tells replaced tokens, {REPLACED}*, is left out", stacklevel=2)
-        spare = POSITIONS if self.positions_embed is None else None
         plain = {}
         for name, tensor in tensors.items():
-            if name in told or name == spare:
-                continue
-            if name.startswith(NEWER_HEAD):
-                part = name.removeprefix(NEWER_HEAD)
-                name = f"{HEAD}.bias" if part == "bias" else f"{HEAD}.transform.{part}"
-            plain |= self._of_v1(name, tensor)
+            is_spare = name.endswith(POSITIONS) and self.positions_embed is None
+            if not is_spare and not name.startswith(REPLACED):
+                plain |= self._of_v1(_usual_name(name), tensor)
         return super().from_published(plain, folder)
 
     def _of_v1(self, name: str, tensor: np.ndarray) -> dict[str, np.ndarray]:
@@ -280,10 +287,8 @@ class DeBERTa(Encoder):
         return {f"{of_layer}{V1_PARTS[part]}": tensor}
 
 
-HEAD = "cls.predictions"
-NEWER_HEAD = "lm_predictions.lm_head."  # how the authors' own files, and transformers without "legacy", call it
 REPLACED = "mask_predictions."
-POSITIONS = "deberta.embeddings.position_embeddings.weight"
+POSITIONS = "embeddings.position_embeddings.weight"
 QKV = ("query", "key", "value")
 V1_PARTS = {  # parts of an attention of version 1 -> in version 2, where they are not split
     "in_proj.weight": "in_proj.weight",
@@ -293,17 +298,18 @@ V1_PARTS = {  # parts of an attention of version 1 -> in version 2, where they a
     "pos_q_proj.weight": "pos_query_proj.weight",
     "pos_q_proj.bias": "pos_query_proj.bias",
 }
-
-BLOCK = {  # modules of a block here -> in a layer of Hugging Face's DeBERTa
-    "attn.c_attn": ["attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"],
-    "attn.c_proj": "attention.output.dense",
-    "attn.key_of_distance": "attention.self.pos_key_proj",
-    "attn.query_of_distance": "attention.self.pos_query_proj",
-    "ln_1": "attention.output.LayerNorm",
-    "mlp.c_fc": "intermediate.dense",
-    "mlp.c_proj": "output.dense",
-    "ln_2": "output.LayerNorm",
+NEWER_HEAD = {  # the head that tells words, as the authors' files and transformers without "legacy" call it -> usually
+    "lm_predictions.lm_head.dense": "cls.predictions.transform.dense",
+    "lm_predictions.lm_head.LayerNorm": "cls.predictions.transform.LayerNorm",
+    "lm_predictions.lm_head": "cls.predictions",
 }
+
+
+def _usual_name(name: str) -> str:
+    """The name of a tensor in the usual layout."""
+    module, _, part = name.rpartition(".")
+    return f"{NEWER_HEAD.get(module, module)}.{part}" if module else name
+
 
 SIZES = {
     "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64, "n_distances": 64, "decoder_passes": 2},
