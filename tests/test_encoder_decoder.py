@@ -68,6 +68,7 @@ def test_every_gradient(kind, dropout, checkpoint_blocks):
 def test_every_gradient_of_a_t5_of_version_1_1(values):
     model = small(T5, dropout=0.2, **values)
     assert ("lm_head.weight" in dict(model.named_parameters())) == (not model.config.tie_word_embeddings)
+    assert model.layers_of("lm_head.weight") == 2 and model.layers_of("tokens_embed.weight") == 0
     check_along(model, key=ops.Key.of(1, 2), **inputs())
 
 

@@ -34,6 +34,10 @@ TEMPLATE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 DTYPES = pytest.mark.parametrize("dtype", packing.DTYPES)
 
 
+VARIANT = {"activation_function": "gelu", "n_inner": 5, "scale_attn_by_inverse_layer_idx": True,
+           "scale_attn_weights": False, "tie_word_embeddings": False}  # fmt: skip
+
+
 # --- models for trials -----------------------------------------------------------------------------------------------
 
 
@@ -54,6 +58,7 @@ def folders(tmp_path_factory) -> dict[str, str]:
         "large": (GPT2(GPT2Config(**sizes(letters.vocab_size, n_embd=408, n_head=4))), letters),
         "lstm": (LSTM(LSTMConfig(vocab_size=letters.vocab_size, n_positions=16, n_embd=8, n_layer=1)), letters),
         "half": (GPT2(GPT2Config(**sizes(letters.vocab_size))), letters),
+        "variant": (GPT2(GPT2Config(**sizes(letters.vocab_size), **VARIANT)), letters),
     }
     for name, (model, tokenizer) in made.items():
         tokenizer.save(home / name)
@@ -368,6 +373,8 @@ def test_models_that_are_refused(folders, refused, tmp_path):
     refused(tmp_path / "nothing", says="is not a model directory")
     too_large = "weights would make a page of about 10. … limit is 10 MB … --record"
     refused(folders["large"], "--text", "the cat", says=too_large)
+    variant = "its config.json has n_inner 5: the page computes as the released models do: with --record it shows"
+    refused(folders["variant"], "--text", "the cat", says=variant)
     refused("--record", says="--record: name a model")
     damaged = tmp_path / "damaged"
     shutil.copytree(folders["letters"], damaged)
@@ -468,8 +475,6 @@ def test_a_value_that_is_written_onto_its_option_is_shown_with_a_space(capsys):
         assert says in capsys.readouterr().err
 
 
-
-
 def test_a_folder_that_may_not_be_written(folders, refused, tmp_path, monkeypatch):
     def shut(path, *args, **options):
         raise PermissionError(13, "Permission denied", str(path))
@@ -489,7 +494,6 @@ def test_a_character_that_becomes_the_unknown_token_is_a_warning(folders, stand_
 # --- named and recorded values ---------------------------------------------------------------------------------------
 
 FLOAT64 = pytest.mark.parametrize("kind", ["gpt1", "gpt2", "bert", "variant"])
-VARIANT = {"activation_function": "relu", "scale_attn_by_inverse_layer_idx": True, "n_inner": 12}
 
 
 def moved(kind: str):
@@ -503,7 +507,7 @@ def moved(kind: str):
     return model
 
 
-@FLOAT64
+@pytest.mark.parametrize("kind", ["gpt1", "gpt2", "variant"])
 def test_named_values_lead_to_the_gradients_of_the_parameters(kind):
     """Each parameter's gradient follows from the values around it, so names, values and gradients belong together."""
     model = moved(kind)
@@ -542,7 +546,7 @@ def test_named_values_lead_to_the_gradients_of_the_parameters(kind):
         dq = np.split(gradient("attn.qkv"), 3, axis=-1)[0]
         for head in range(2):
             columns = slice(4 * head, 4 * head + 4)
-            scale = 1 / 2 / (i + 1 if kind == "variant" else 1)
+            scale = 1 / (i + 1) if kind == "variant" else 1 / 2
             s = scale * q[:, columns] @ k[:, columns].T
             if kind == "bert":
                 np.testing.assert_allclose(value("attn.s")[head], s, atol=1e-10)
@@ -699,7 +703,7 @@ def test_a_variant_that_a_page_cannot_compute_is_recorded_and_nothing_else(refus
     text = CharTokenizer.train(TEXT)
     GPT2(GPT2Config(**sizes(text.vocab_size, activation_function="gelu"))).save(tmp_path / "exact")
     text.save(tmp_path / "exact")
-    refused(tmp_path / "exact", "--text", "the cat", says="another function in its MLP … give --record")
+    refused(tmp_path / "exact", "--text", "the cat", says="activation_function 'gelu' … with --record")
     status, _, _ = explore(capsys, tmp_path / "exact", "--record", "--text", "the cat", "-o", tmp_path / "page.html")
     assert status == 0
 

@@ -16,11 +16,12 @@ class GPTConfig(Config):
     """What both models have. A subclass says what the function in its MLP is called.
 
     tie_word_embeddings: is the head the token embedding? activation_key: the name of the value that says which function
-    is in the MLP. activations: {its value: the operation}.
+    is in the MLP. activations: {its value: the operation}. variants: the other values that change what is computed.
     """
 
     activation_key: ClassVar[str]
     activations: ClassVar[dict[str, str]] = ACTIVATIONS
+    variants: ClassVar[tuple[str, ...]] = ("tie_word_embeddings",)
 
     tie_word_embeddings: bool = True
 
@@ -32,6 +33,13 @@ class GPTConfig(Config):
     def activation(self) -> str:
         """The operation in an MLP."""
         return self.activations[getattr(self, self.activation_key)]
+
+    def changed(self) -> str | None:
+        """The first value, with its name, in which it computes something else than the released models; None: none."""
+        changed = [name for name in self.variants if getattr(self, name) != getattr(type(self), name)]
+        if self.activation != "gelu":
+            changed.append(self.activation_key)
+        return f"{changed[0]} {getattr(self, changed[0])!r}" if changed else None
 
     def own_head(self, rng: np.random.Generator | None, dtype) -> Embedding | None:
         """A table (V,C) for the output, as the token embedding is; None where the head is the token embedding."""
@@ -57,6 +65,9 @@ class GPT2Variants(GPTConfig):
     """
 
     activation_key = "activation_function"
+    variants: ClassVar[tuple[str, ...]] = (
+        "n_inner", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "tie_word_embeddings",
+    )  # fmt: skip
 
     n_inner: int | None = None
     scale_attn_weights: bool = True
@@ -66,6 +77,8 @@ class GPT2Variants(GPTConfig):
         super().__post_init__()
         if self.n_inner is not None:
             self._check_size("n_inner")
+        if self.n_inner == 4 * self.n_embd:
+            object.__setattr__(self, "n_inner", None)  # so that equal models have equal configurations
 
     def attn_scale(self, layer: int) -> float | None:
         """By what the scores of this block, counted from 0, are multiplied; None: by 1/sqrt(D), as in the release."""

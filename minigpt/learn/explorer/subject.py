@@ -61,17 +61,22 @@ def shipped() -> list[Subject]:
 def given(folder: str, record: bool) -> Subject:
     """The model in a folder, or a downloaded one by its name. record: of any size.
 
-    Raises InputError where it has no page, cannot be opened, or is too large for a page that computes.
+    Raises InputError where it has no page, cannot be opened, or is too large or unlike the released models for a page
+    that computes.
     """
     card = models.card_in(folder)
     if not record:
         _check_kind(folder, card)
         check_size(folder, card.model)
+        changed = card.model.config_in(hub.find(folder)).changed()
+        if changed:
+            page = "the page computes as the released models do: with --record it shows the numbers of this one text"
+            raise InputError(f"explore {folder}: its config.json has {changed}: {page}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows of no token are left out, as everywhere
         model, tokenizer = models.open_both(folder)
     name = _visible(os.fsencode(Path(folder).resolve().name or folder).decode("utf-8", "replace"))
-    _check_variant(folder, model, record)
+    _check_parts(folder, model)
     title = f"{name} ({KINDS.get(card.name, card.model.__name__)})"
     return Subject(name, {"en": title, "ko": title}, model, tokenizer)
 
@@ -83,7 +88,7 @@ def _check_kind(folder: str, card: Card) -> None:
         raise InputError(f"explore {folder}: {what}: with --record it shows the numbers of an encoder, too")
 
 
-def _check_variant(folder: str, model: LanguageModel, record: bool) -> None:
+def _check_parts(folder: str, model: LanguageModel) -> None:
     """Raises InputError where the parts of a model are not those that a page knows."""
     kind = type(model).__name__
     block = model.h[0]
@@ -92,10 +97,6 @@ def _check_variant(folder: str, model: LanguageModel, record: bool) -> None:
     if not (isinstance(block, gpt1.Block | gpt2.Block) and tells_words and apart):
         known = "GPT-1, GPT-2, and encoders with blocks like GPT-1's, such as BERT and RoBERTa"
         raise InputError(f"explore {folder}: a page does not know the parts of a {kind}: there are pages of {known}")
-    usual = getattr(model.config, "activation", "gelu") == "gelu" and block.attn.scale is None
-    if not record and not (usual and model.lm_head is None):
-        what = "another function in its MLP, another scale of its scores, or a head of its own"
-        raise InputError(f"explore {folder}: this {kind} has {what}, which a page does not compute: give --record")
 
 
 def _visible(name: str) -> str:

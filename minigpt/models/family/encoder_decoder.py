@@ -227,11 +227,12 @@ class EncoderDecoder(PublishedModel):
         return [*self.encoder.h, *self.decoder.h]
 
     def layers_of(self, name: str) -> int:
-        """As `LanguageModel.layers_of`, on both sides: a norm behind the blocks belongs to the last one."""
+        """As `LanguageModel.layers_of`, on both sides: what is behind the blocks belongs to the last one."""
         _, _, of_stack = name.partition(".")
         if of_stack.startswith("h."):
             return super().layers_of(of_stack)
-        return self.config.n_layer if of_stack.startswith("ln_f.") else 0
+        is_last = of_stack.startswith("ln_f.") or name.startswith("lm_head.")
+        return self.config.n_layer if is_last else 0
 
     # --------------------------------------------------------------------------------------------------- hidden states
 
