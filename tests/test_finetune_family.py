@@ -1,5 +1,7 @@
 """Fine-tuning models that see both sides: padding is hidden, segments are set, the first state is read."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers import learn_by_heart, same, snapshot
@@ -138,6 +140,55 @@ def test_a_published_encoder_is_tuned_with_its_own_tokens(tmp_path, capsys):
     capsys.readouterr()
     assert main(["predict", out, str(tmp_path / "rte.tsv")]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 24
+
+
+@pytest.fixture
+def published(tmp_path):
+    """published(labels): the folder of a small BERT that came with a head for these labels, and its tokenizer."""
+
+    def save(labels, special=("[MASK]", "[CLS]", "[SEP]")):
+        body, text = opened("bert", special=list(special))
+        config = dataclasses.replace(body.config, form="ForSequenceClassification", labels=labels)
+        model = models.card("bert").model(config, seed=0)
+        model.sentences.scores.weight.data *= 50  # so that answers differ
+        model.save(tmp_path / "bert")
+        text.save(tmp_path / "bert")
+        return tmp_path / "bert"
+
+    return save
+
+
+def test_a_published_classifier_answers_with_its_labels(published, tmp_path, capsys):
+    """Of one text, or of two, between its own special tokens and with their segments."""
+    folder = published(("bad", "so so", "good"))
+    texts = ["the cat sat", "the dog", "on the mat the cat saw"]
+    (tmp_path / "one.tsv").write_text("\n".join(["text", *texts]), encoding="utf-8")
+    assert main(["predict", str(folder), str(tmp_path / "one.tsv")]) == 0
+    model, text = models.open_both(folder)
+    for line, one in zip(capsys.readouterr().out.splitlines(), texts, strict=True):
+        ids, segments = text.wrap(text.encode(one))
+        p, _ = ops.softmax_forward(model.label_scores(np.array([ids]), segments=np.array([segments])))
+        assert line == f"{model.labels[p.argmax()]}\t{p.max():.4f}"
+    (tmp_path / "two.tsv").write_text("premise\thypothesis\n" + "\n".join(f"{one}\tthe dog saw" for one in texts))
+    assert main(["predict", str(folder), str(tmp_path / "two.tsv"), "--task", "entailment"]) == 0
+    for line, one in zip(capsys.readouterr().out.splitlines(), texts, strict=True):
+        ids, segments = text.wrap(text.encode(one), text.encode("the dog saw"))
+        p, _ = ops.softmax_forward(model.label_scores(np.array([ids]), segments=np.array([segments])))
+        assert line == f"{model.labels[p.argmax()]}\t{p.max():.4f}"
+
+
+@pytest.mark.parametrize(
+    ("labels", "special", "task", "words"),
+    [
+        (("LABEL_0",), ("[CLS]", "[SEP]"), "classification", "its head gives one number, LABEL_0, and no labels to"),
+        (("a", "b"), ("[MASK]",), "classification", "does not tell which special tokens stand around a text"),
+        (("a", "b"), ("[CLS]", "[SEP]"), "similarity", "--task similarity lays out a similarity, and"),
+    ],
+)
+def test_what_a_published_classifier_cannot_answer(labels, special, task, words, published, tmp_path, capsys):
+    (tmp_path / "file.tsv").write_text("text\ta\tb\nthe cat\tthe dog\tthe mat\n", encoding="utf-8")
+    assert main(["predict", str(published(labels, special)), str(tmp_path / "file.tsv"), "--task", task]) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ENCODERS)

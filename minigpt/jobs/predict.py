@@ -23,7 +23,7 @@ from minigpt.tokenizer import Tokenizer
 class PredictOptions(OnDevice):
     """What `minigpt predict` can be told."""
 
-    folder: str = argument("what minigpt finetune wrote", metavar="MODEL")
+    folder: str = argument("what minigpt finetune wrote, or a published classifier", metavar="MODEL")
     file: str = argument("examples; their answers are not needed", metavar="FILE")
     layout: str | None = option(
         None, "how the file is laid out (default: as the file of fine-tuning was)", metavar="KIND", flag="--task"
@@ -55,8 +55,9 @@ def predict(
     task = model.task
     layout = _layout(options, model, tell)
     found, examples = labelled_files.read(file, layout.task, columns=layout.columns, labelled=False)
-    if found.kind != task.kind:
+    if found.kind not in model.kinds:
         raise InputError(f"--task {layout.task} lays out a {found.kind}, and {options.folder} was taught a {task.kind}")
+    model.task = task = task._replace(kind=found.kind)
     room = model.body.config.n_positions
     costs.fit_threads(model.body, room)
     data = encode(examples, task, text, room, str(file), model.transformation(task))

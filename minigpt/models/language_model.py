@@ -24,13 +24,15 @@ class LanguageModel(SavedModel):
     """A model of the next token. A subclass has `config`, `embeddings`, `h`, `hidden` and `hidden_backward`.
 
     embeddings: the first one of tokens. h: the blocks, a list of modules. lm_head: a table of its own for the output,
-    which few models have; None: it is that of the tokens. checkpoint_blocks: keep only the input of
-    each block, and run it once more in the backward pass (Chen et al. 2016): the same bits, less memory, more time.
+    which few models have; None: it is that of the tokens. labels: of a task, whose head its file has.
+    checkpoint_blocks: keep only the input of each block, and run it once more in the backward pass (Chen et al. 2016):
+    the same bits, less memory, more time.
     """
 
     embeddings: tuple[Embedding, ...]
     h: list[Module]
     lm_head: Embedding | None = None
+    labels: tuple[str, ...] = ()
     checkpoint_blocks = False
     can_checkpoint_blocks = True
     can_generate = True

@@ -96,6 +96,11 @@ class TaskModel(Module):
         self.frozen = False
         self.files: FileLayout | None = None
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of examples that it can answer."""
+        return (self.task.kind,)
+
     @classmethod
     def transformation(cls, task: Task) -> str:
         """How the texts of an example become sequences: a name of `input_transformations.TRANSFORMATIONS`."""

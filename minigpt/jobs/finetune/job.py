@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from minigpt import models
+from minigpt.data.input_transformations import DELIMITER, special_ids
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files import hub
@@ -26,6 +27,7 @@ from minigpt.jobs.finetune.tuning import Tuning, Watch, run
 from minigpt.jobs.interrupt import Timer, interruptible
 from minigpt.jobs.run_folder import RESUME, write_table
 from minigpt.jobs.run_state import use_kept_threads
+from minigpt.models.label_model import LabelModel
 from minigpt.models.task_model import FILE, TaskModel
 from minigpt.models.text_classifier import kind_for
 from minigpt.tokenizer import Tokenizer
@@ -173,12 +175,19 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
 
 
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[TaskModel, Tokenizer]:
-    """Open what `finetune` wrote: the classifier and its tokenizer.
+    """Open what `finetune` wrote, or a published model with a head for labels: the classifier and its tokenizer.
 
-    Raises InputError where there is none, and where there are several, of different seeds.
+    Raises InputError where there is none, where there are several, of different seeds, and for a published one whose
+    tokenizer has no special tokens.
     """
     heads = sorted(Path(folder).glob(f"seed-*/{FILE}"))
     if heads and not (Path(folder) / FILE).exists():
         raise InputError(f"{folder} holds a model for each of {len(heads)} seeds: give one, such as {heads[0].parent}")
     body, text = models.open_both(folder)
+    if body.labels and not (hub.find(folder) / FILE).is_file():
+        if not text.wrap([])[0]:
+            raise InputError(f"{folder}: its tokenizer does not tell which special tokens stand around a text")
+        between = special_ids(text)[DELIMITER]
+        model = LabelModel(body, between[0] if between else None)
+        return model.to(choose_device(device)), text
     return kind_for(body).load(hub.find(folder), body).to(choose_device(device)), text

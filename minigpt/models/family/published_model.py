@@ -41,6 +41,13 @@ class PublishedModel(LanguageModel):
         if "words.bias" in (form.words or {}) and not config.tie_word_embeddings:
             self.lm_head = Embedding(config.vocab_size, config.table_width, rng, std, dtype)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those that its head tells, by their names where its file has them; () where it has no such head."""
+        if not self.config.heads.has_labels:
+            return ()
+        return self.config.labels or tuple(f"LABEL_{i}" for i in range(self.config.n_scores))
+
     def need(self, head: str) -> Module:
         """This head, "words" or "sentences". Raises InputError where the file that was opened has none."""
         module = getattr(self, head)
