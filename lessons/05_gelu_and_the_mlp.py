@@ -626,6 +626,8 @@ assert np.allclose(by_units, whole_y, rtol=0, atol=1e-12), "an MLP is a sum over
 #     f, fc = ops.linear_forward(x, w1, b1)
 #     a, act = act_forward(f)
 #     out, proj = ops.linear_forward(a, w2, b2)
+#
+# The MLP with a gate (exercise 1) is `ops.gated_mlp_forward`; its gate has `ops.silu_forward`.
 
 # %%
 dy = np.random.default_rng(3).normal(size=(N, C))
