@@ -6,7 +6,7 @@
 # for some inputs and below 0 for others. Then you will put together the MLP, the part that holds
 # two thirds of a Transformer block's parameters.
 #
-# Reading: 45 minutes. Running: 2 to 8 seconds. Before it: lessons 00 (the backward pass) and 01
+# Reading: 50 minutes. Running: 2 to 8 seconds. Before it: lessons 00 (the backward pass) and 01
 # (linear).
 #
 # Papers: Hendrycks and Gimpel 2016 (arXiv 1606.08415), section 2: GELU. Vaswani et al. 2017,

@@ -147,7 +147,8 @@ def test_missing_operations_and_functions_are_named(tmp_path):
     path = tmp_path / exercise.file
     path.write_text(WRONG_GELU, encoding="utf-8")
     verdict = check_exercise(exercise, path, SEED)
-    assert verdict.word == WRONG and "mlp_forward or mlp_backward is missing" in verdict.findings[0].mistake
+    assert verdict.word == WRONG
+    assert "gelu_exact_forward or gelu_exact_backward is missing" in verdict.findings[0].mistake
     other = course.exercise_of("12_min_p")
     path.write_text("import numpy as np\n", encoding="utf-8")
     verdict = check_exercise(other, path, SEED)
