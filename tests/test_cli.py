@@ -361,6 +361,16 @@ def test_the_next_step_after_a_run_can_be_typed(text, tmp_path, capsys):
     assert main([*words, *SMALL, "--out", str(tmp_path / "second")]) == 0
 
 
+def test_the_next_step_after_a_run_of_an_encoder_fills_in_a_word(text, tmp_path, capsys):
+    words = ["--model", "roberta", "--data", text, "--tokenizer", "bpe:60", "--out", str(tmp_path / "run")]
+    assert main(["train", *SMALL, *words]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    words = shlex.split(last.removeprefix("now: minigpt "))
+    assert words[:2] == ["fill", str(tmp_path / "run")] and words[2].endswith(" [MASK]")
+    assert main(words) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
 def test_the_next_step_after_a_text_without_spaces(tmp_path, capsys):
     """Names, one on a line: a prompt of several would need a space, which is no character of this text."""
     names = tmp_path / "names.txt"

@@ -452,7 +452,7 @@ def test_of_an_encoder_some_tokens_are_covered_and_predicted(tmp_path):
     text.save(tmp_path / "bert")
     said = []
     traced = job.run(job.TraceOptions(folder=str(tmp_path / "bert"), text=options.text), said.append)
-    assert f"1 x {len(expected)} tokens, of which {len(places)} are covered and predicted" in said[0]
+    assert f"1 x {len(expected)} tokens, {len(places)} of them covered and predicted" in said[0]
     assert traced.loss > 0
 
 

@@ -92,14 +92,22 @@ def _replace_lost(job: Job) -> None:
 
 
 def next_step(job: Job) -> str:
-    """What to type now: a sample that begins with words of the text, or, of a model that cannot write, its costs."""
+    """What to type now: a sample that begins with words of the text; of an encoder such words with one covered.
+
+    Of a model that can do neither, its costs.
+    """
     folder = typed(job.run.folder)
-    if not job.model.can_generate:
+    fills_in = job.text.role("mask") is not None and not job.model.reads_a_source
+    if not job.model.can_generate and not fills_in:
         return f"now: minigpt info {folder}"
     text = job.text.decode(to_numpy(job.valid[:BEGINNING]).tolist())
     text = re.sub(r"^\w+", "", text)  # it may be the end of a longer word
     phrases = re.findall(r"\w+(?: \w+){0,2}", text)  # as they stand there: not every text has spaces
-    prompt = f' --prompt "{max(phrases, key=lambda phrase: phrase.count(" "))}"' if phrases else ""  # the first longest
+    phrase = max(phrases, key=lambda phrase: phrase.count(" "), default="")  # the first longest
+    if not job.model.can_generate:
+        covered = re.sub(r"\w*$", "[MASK]", phrase, count=1)
+        return f'now: minigpt fill {folder} "{covered}"'
+    prompt = f' --prompt "{phrase}"' if phrase else ""
     return f"now: minigpt sample {folder}{prompt}"
 
 

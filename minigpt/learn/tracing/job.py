@@ -189,7 +189,7 @@ def _about(options: TraceOptions, model: LanguageModel, text: Tokenizer, inputs:
     if n_targets == b * t:
         lines.append(f"{b} x {t} tokens, each followed by one to predict, of {size:,} in the vocabulary")
     else:
-        lines.append(f"{b} x {t} tokens, of which {n_targets} are covered and predicted, of {size:,} in the vocabulary")
+        lines.append(f"{b} x {t} tokens, {n_targets} of them covered and predicted, of {size:,} in the vocabulary")
     unknown = text.unknown_in(options.text)
     if unknown:
         names = in_columns("".join(unknown), WIDTH // 2)
