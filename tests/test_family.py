@@ -18,6 +18,7 @@ from minigpt.models.family.encoder import Encoder
 from minigpt.models.family.relative_attention import distances_between
 from minigpt.models.family.roberta import RoBERTa
 from minigpt.models.family.spanbert import SpanBERT
+from minigpt.tokenizer import GPT1Tokenizer
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
 OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1},
@@ -138,6 +139,23 @@ def test_its_costs_are_foretold(name):
         assert found == pytest.approx(kept, rel=0.01)
     else:
         assert found == kept
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_its_texts_begin_and_end_in_training_as_they_do_in_fine_tuning(name):
+    """A vocabulary of an earlier version has no tokens for that, and such a run goes on without."""
+    card = models.card(name)
+    plain = GPT1Tokenizer.train("the cat sat on the mat . a dog ran off . " * 4, 40)
+    windows = np.random.default_rng(0).integers(plain.vocab_size, size=(3, 17))
+    text = plain.with_special(card.special_tokens)
+    batch = card.objective(text, *([card.mask_rate] if card.mask_rate else []))(windows, np.random.default_rng(0))
+    start, delimiter = text.ids["_start_"], text.ids["_delimiter_"]
+    assert (batch.ids[:, 0] == start).all() and (batch.ids[:, -1] == delimiter).all()
+    assert (batch.targets[:, [0, -1]] == ops.IGNORED).all()
+    if name not in ("bert", "albert"):  # these two always had them
+        old = plain.with_special([one for one in card.special_tokens if one not in ("_start_", "_delimiter_")])
+        batch = card.objective(old, card.mask_rate)(windows, np.random.default_rng(0))
+        assert np.array_equal(np.where(batch.targets >= 0, batch.targets, batch.ids), windows[:, :-1])
 
 
 def test_deberta_s_vectors_do_not_know_where_they_stand():

@@ -51,12 +51,12 @@ def test_every_encoder_fills_in_what_its_own_scores_say(name, folder):
 
 
 def test_an_encoder_reads_the_special_tokens_that_it_learned_with():
-    """BERT's text stands between two; RoBERTa's vocabulary here has neither."""
+    """An encoder's text stands between two; MASS's vocabulary here has neither."""
     _, text = opened("bert")
     start, delimiter = text.ids["_start_"], text.ids["_delimiter_"]
     assert text.wrap([1, 2]) == ([start, 1, 2, delimiter], [0, 0, 0, 0])
     assert text.wrap([1, 2], [3]) == ([start, 1, 2, delimiter, 3, delimiter], [0, 0, 0, 0, 1, 1])
-    _, text = opened("roberta")
+    _, text = opened("mass")
     assert text.wrap([1, 2], [3]) == ([1, 2, 3], [0, 0, 1])
 
 

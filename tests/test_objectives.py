@@ -6,10 +6,12 @@ import pytest
 from minigpt import data, ops
 from minigpt.data.objectives import (
     Batch,
+    between,
     causal,
     covered_translations,
     fixed,
     masked,
+    permuted,
     responses,
     sentence_order,
     sentence_pairs,
@@ -311,3 +313,21 @@ def test_responses_are_a_pure_function_and_equal_the_causal_targets_where_they_c
 def test_bad_input(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+# --- texts between two tokens ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", [masked(9, 11, 0.9, (7, 8)), permuted(0.9, (7, 8)), spans(9, 11, 0.9, (7, 8))])
+def test_a_window_stands_between_two_tokens_that_are_not_predicted(objective):
+    ids = np.random.default_rng(0).integers(7, size=(20, 9))
+    batch = between(7, 8, objective)(ids, np.random.default_rng(1))
+    assert batch.ids.shape == (20, 8) and (batch.ids[:, 0] == 7).all() and (batch.ids[:, -1] == 8).all()
+    assert (batch.targets[:, [0, -1]] == ops.IGNORED).all() and (batch.targets >= 0).any(axis=1).all()
+    seen = np.where(batch.targets == ops.IGNORED, batch.ids, batch.targets)
+    assert np.array_equal(seen[:, 1:-1], ids[:, :6]), "the text between them stays in its places"
+
+
+def test_a_window_without_room_for_a_text_between_two_tokens_is_refused():
+    with pytest.raises(InputError, match="a window of 2 has no room for a token between 7 and 8"):
+        between(7, 8, masked(9, 11))(np.zeros((1, 3), int), np.random.default_rng(0))

@@ -14,7 +14,7 @@ from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, n_grams, sentence_order
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family.bert import TABLES, BERTConfig
-from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
+from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, PairEncoder
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.gpt1 import Block
 from minigpt.nn import Linear, Module
@@ -105,7 +105,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=covered_words_and_order,
-    special_tokens=(MASK, START, DELIMITER),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
     mask_rate=MASK_RATE,

@@ -13,7 +13,7 @@ from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, sentence_pairs, whole_words
 from minigpt.data.objectives.covering import Places
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
-from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder
+from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, PairEncoder
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn.optim import AdamW
@@ -123,7 +123,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=covered_words_and_pairs,
-    special_tokens=(MASK, START, DELIMITER),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
     mask_rate=MASK_RATE,

@@ -21,7 +21,7 @@ from minigpt.models.config_file import ONLY
 from minigpt.models.family.bert import BLOCK as BERT_BLOCK
 from minigpt.models.family.bert import WORDS, BERTConfig
 from minigpt.models.family.deberta_blocks import C2P, P2C, Block, Distances
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words
 from minigpt.models.family.forms import Form, Layout, Places, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
@@ -325,7 +325,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=covered_words,
-    special_tokens=(MASK,),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     mask_rate=MASK_RATE,
     differs="this is the layout of DeBERTa-v2; the released DeBERTa-base, version 1, has 139,244,121 parameters: no "

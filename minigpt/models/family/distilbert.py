@@ -15,7 +15,7 @@ from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family import bert
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
+from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words, real_tokens
 from minigpt.models.family.forms import Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.language_model import LanguageModel
@@ -220,7 +220,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=taught_words,
-    special_tokens=(MASK,),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     mask_rate=MASK_RATE,
 )

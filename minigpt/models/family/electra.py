@@ -20,7 +20,7 @@ from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import published
 from minigpt.models.family.bert import LAYERS, TABLES, BERTConfig
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words, real_tokens
+from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words, real_tokens
 from minigpt.models.family.forms import Form, Layout, at_places
 from minigpt.models.family.layers import Activation
 from minigpt.models.token_ids import as_array
@@ -318,7 +318,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=replaced_words,
-    special_tokens=(MASK,),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
     mask_rate=MASK_RATE,

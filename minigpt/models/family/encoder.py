@@ -4,10 +4,13 @@ What differs from GPT-1: the mask, a table of segments and a LayerNorm on the em
 before the tied head (Devlin, Chang, Lee and Toutanova 2019, section 3). Whoever builds on it says what differs again.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from minigpt import ops
-from minigpt.data.objectives import Objective, masked
+from minigpt.data.input_transformations import DELIMITER, START
+from minigpt.data.objectives import Objective, between, masked
 from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError
 from minigpt.models.config import Config
@@ -20,12 +23,25 @@ from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import Tokenizer
 
 MASK = "_mask_"  # the token that covers a word
+SPECIAL = (MASK, START, DELIMITER)  # what the vocabulary of an encoder has beside its text
 MASK_RATE = 0.3  # which part of the tokens is covered; the paper's 0.15 learns from half as many in the same time
 
 
 def covered_words(text: Tokenizer, rate: float) -> Objective:
     """The objective of BERT's first task for this vocabulary: tell the tokens that are covered (section 3.1)."""
-    return masked(text.ids[MASK], text.vocab_size, rate)
+    return between_ends(text, lambda ends: masked(text.ids[MASK], text.vocab_size, rate, ends))
+
+
+def between_ends(text: Tokenizer, of: Callable[[tuple[int, ...]], Objective]) -> Objective:
+    """An objective on texts that stand between the start and the delimiter, as they do in fine-tuning.
+
+    of: gives the objective that never predicts these ids. A vocabulary that has none, as those of earlier versions,
+    goes on without.
+    """
+    if START not in text.ids or DELIMITER not in text.ids:
+        return of(())
+    ends = text.ids[START], text.ids[DELIMITER]
+    return between(*ends, of(ends))
 
 
 class Encoder(PublishedModel):

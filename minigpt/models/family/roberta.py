@@ -16,7 +16,7 @@ from minigpt.models.card import Aim, Card, as_wide_as_the_paper
 from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import bert
 from minigpt.models.family.bert import BERTConfig
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT2Tokenizer, Tokenizer
@@ -154,7 +154,7 @@ CARD = Card(
     tokenizer=GPT2Tokenizer,
     optimizer=AdamW,
     objective=covered_words,
-    special_tokens=(MASK,),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     token_settings=token_settings,
     mask_rate=MASK_RATE,

@@ -17,7 +17,7 @@ from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.family import published
 from minigpt.models.family.bert import SIZES, BERTConfig
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder
+from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, Encoder, between_ends
 from minigpt.models.token_ids import as_array, check_range
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, accumulate
 from minigpt.nn.optim import AdamW
@@ -165,7 +165,7 @@ class SpanBERT(Encoder):
 
 def covered_spans(text: Tokenizer, rate: float) -> Objective:
     """The objective of SpanBERT for this vocabulary: tell the tokens of covered spans, inside and from their edges."""
-    return spans(text.ids[MASK], text.vocab_size, rate)
+    return between_ends(text, lambda ends: spans(text.ids[MASK], text.vocab_size, rate, ends))
 
 
 CARD = Card(
@@ -176,7 +176,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=covered_spans,
-    special_tokens=(MASK,),
+    special_tokens=SPECIAL,
     init_std=as_wide_as_the_paper,
     loss_in_nats=False,
     mask_rate=MASK_RATE,

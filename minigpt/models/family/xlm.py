@@ -13,7 +13,7 @@ from minigpt.device.arrays import Array, array_module
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import translation
-from minigpt.models.family.encoder import MASK, MASK_RATE, Encoder, covered_words
+from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words
 from minigpt.models.family.encoder_decoder import PAD
 from minigpt.models.family.forms import Form, Layout
 from minigpt.models.family.heads import BiasHead
@@ -153,7 +153,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=covered_words,
-    special_tokens=(PAD, MASK),
+    special_tokens=(PAD, *SPECIAL),
     init_std=as_wide_as_the_paper,
     token_settings=token_settings,
     mask_rate=MASK_RATE,

@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt import ops
+from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, permuted
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
-from minigpt.models.family.encoder import Encoder, real_tokens
+from minigpt.models.family.encoder import Encoder, between_ends, real_tokens
 from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
@@ -275,8 +276,8 @@ SIZES = {
 
 
 def some_tokens_last(text: Tokenizer, rate: float) -> Objective:
-    """The objective of XLNet, whatever the vocabulary: this share of the tokens is predicted."""
-    return permuted(rate)
+    """The objective of XLNet for this vocabulary: this share of the tokens is predicted."""
+    return between_ends(text, lambda ends: permuted(rate, ends))
 
 
 CARD = Card(
@@ -287,6 +288,7 @@ CARD = Card(
     tokenizer=GPT1Tokenizer,
     optimizer=AdamW,
     objective=some_tokens_last,
+    special_tokens=(START, DELIMITER),
     init_std=as_wide_as_the_paper,
     mask_rate=1 / 6,
 )
