@@ -600,9 +600,10 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 # - **15 % by rows.** The released code covers a fixed number in each row, at most 20 of 128. So
 #   does ours, at least one.
 # - **Adam.** BERT's release does not correct the bias of the moments (lesson 09). Ours does.
-# - **GELU** has the tanh form here; some releases have the exact one (lesson 05).
+# - **GELU** has the tanh form in models that are trained here; released ones say `gelu`, the exact
+#   one (lesson 05), and have it here too.
 # - **Published weights.** `minigpt` opens files of BERT and RoBERTa that Hugging Face transformers
-#   wrote; logits and every gradient agree to 1e-9 (tested with random weights).
+#   wrote, with the heads that they have; logits and gradients agree to 1e-9.
 
 # %% [markdown]
 # ## 10. Exercises
