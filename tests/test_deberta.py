@@ -22,6 +22,7 @@ VARIANTS = {
     "shared": {"share_att_key": True},
     "one shared": {"share_att_key": True, "pos_att_type": ("c2p",)},
     "buckets": {"max_distance": 9},
+    "wide buckets": {"n_distances": 8, "max_distance": 100},
     "normalised": {"norm_rel_ebd": "layer_norm"},
     "version 3": V3,
     "version 3 with its decoder": V3 | {"decoder_passes": 2},
@@ -42,7 +43,7 @@ def small(dtype=np.float64, dropout=0.0, **values) -> DeBERTa:
     return model
 
 
-def inputs(model, length=6) -> dict:
+def inputs(model, length=8) -> dict:
     """Ids, targets of which some are not predicted, padding at the right of the last row, and segments if there are."""
     rng = np.random.default_rng(0)
     ids, targets = rng.integers(11, size=(2, 3, length))
@@ -50,7 +51,7 @@ def inputs(model, length=6) -> dict:
     targets[0, 0] = 3
     mask = np.ones(ids.shape, bool)
     mask[-1, -2:] = False
-    segments = {"segments": np.arange(length) // 3 * np.ones((3, 1), int)} if model.config.n_segments else {}
+    segments = {"segments": (np.arange(length) >= 3) * np.ones((3, 1), int)} if model.config.n_segments else {}
     return {"ids": ids, "targets": targets, "mask": mask} | segments
 
 
@@ -124,6 +125,7 @@ def test_buckets_are_narrow_near_and_wide_far_away():
     assert np.array_equal(found[np.abs(distances) <= 128], distances[np.abs(distances) <= 128])
     assert set(np.diff(found)) <= {0, 1}, "no row is left out, and none comes back"
     assert wider_and_wider(np.array([129, 511, 512]), 256, 512).tolist() == [129, 255, 256]
+    assert wider_and_wider(np.array([20, 40]), 20, 81).tolist() == [13, 16], "log 2 / log 8 of 9 rows is 3, not above"
     rows = distances_between(600, 256, np, 512)
     assert rows.min() == 0 and rows.max() == 511 and rows[0, 0] == 256
 

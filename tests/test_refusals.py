@@ -205,6 +205,9 @@ GPT2Config(initializer_range=-1) | initializer_range
 GPT2Config(initializer_range="0.02") | initializer_range
 GPT2Config(activation_function="tanh") | activation_function
 GPT2Config(model_type="gpt3") | model_type
+GPT2Config(tie_word_embeddings=1) | tie_word_embeddings
+GPT2Config(scale_attn_weights=None) | scale_attn_weights
+GPT2Config(n_inner=0) | n_inner
 GPT2Config(bos_token_id="x") | bos_token_id
 GPT2Config(hidden=3) | hidden
 GPT2Config(768) | positional
