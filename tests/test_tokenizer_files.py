@@ -144,7 +144,7 @@ def test_a_part_that_is_not_done_here_is_named_with_its_value(part, value, messa
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("type", "Unigram"), ("dropout", 0.1), ("continuing_subword_prefix", "##"), ("end_of_word_suffix", "@@"),
+        ("type", "WordPieces"), ("dropout", 0.1), ("continuing_subword_prefix", "##"), ("end_of_word_suffix", "@@"),
         ("fuse_unk", True), ("byte_fallback", True), ("ignore_merges", True), ("new_option", 5), ("dropout", "no"),
     ],
 )  # fmt: skip

@@ -3,26 +3,33 @@
 from pathlib import Path
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import all_in_one, bpe, files, gpt1, gpt2, settings
+from minigpt.tokenizer import all_in_one, bpe, files, gpt1, gpt2, published, settings, spiece_members, tokenizer_json
 from minigpt.tokenizer.base import Tokenizer
 from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
+from minigpt.tokenizer.pipeline import PieceTokenizer
 
-__all__ = ["KINDS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "Tokenizer", "load"]
+__all__ = ["KINDS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "PieceTokenizer", "Tokenizer", "load"]
 
 KINDS = {"gpt1": GPT1Tokenizer, "gpt2": GPT2Tokenizer, "char": CharTokenizer}
 
-_CLASSES = {  # names that `tokenizer_config.json` may give; None: any kind, which the files decide
+_CLASSES = {  # names that `tokenizer_config.json` may give, without `Fast` at their end
     "OpenAIGPTTokenizer": GPT1Tokenizer,
     "GPT2Tokenizer": GPT2Tokenizer,
-    "OpenAIGPTTokenizerFast": GPT1Tokenizer,
-    "GPT2TokenizerFast": GPT2Tokenizer,
-    "PreTrainedTokenizerFast": None,
-    "TokenizersBackend": None,  # the name that transformers 5 writes for PreTrainedTokenizerFast
 }
+_BY_FILES = (  # any kind, which the files decide
+    "PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer", "CodeLlamaTokenizer",
+    "RobertaTokenizer", "BartTokenizer", "DebertaTokenizer", "LongformerTokenizer", "BlenderbotTokenizer",
+    "GPTNeoXTokenizer", "Qwen2Tokenizer", "GemmaTokenizer", "CamembertTokenizer", "BarthezTokenizer",
+    "PegasusTokenizer", "BigBirdTokenizer", "ReformerTokenizer", "MPNetTokenizer", "FunnelTokenizer",
+    "SplinterTokenizer", "HerbertTokenizer", "RemBertTokenizer", "NllbTokenizer", "MBart50Tokenizer",
+    "CohereTokenizer", "BloomTokenizer", "CodeGenTokenizer", "WhisperTokenizer", "CLIPTokenizer", "LEDTokenizer",
+)  # fmt: skip
 
-FILES = (*files.HUGGING_FACE_FILES, files.ALL_IN_ONE, settings.CONFIG)  # what `save` may write
+FILES = (  # what `save` may write
+    *files.HUGGING_FACE_FILES, files.ALL_IN_ONE, settings.CONFIG, published.VOCABULARY, *spiece_members.NAMES
+)  # fmt: skip
 _PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
 
@@ -36,27 +43,47 @@ def load(folder: str | Path) -> Tokenizer:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give the one that a tokenizer or a model was saved in")
-    name = settings.read_config(folder).get("tokenizer_class")
-    if name is None:
-        kind = None
-    elif isinstance(name, str) and name in _CLASSES:
-        kind = _CLASSES[name]
-    else:
-        known = ", ".join(_CLASSES)
-        raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {name!r}, known here are {known}")
-    if kind is None:
-        kind = _class_by_files(folder)
-    return kind.load(folder)
+    kind = _kind(folder)
+    return published.open_folder(folder) if kind is None else kind.load(folder)
 
 
-def _class_by_files(folder: Path) -> type[Tokenizer]:
-    """The class of the tokenizer in a folder of which only the files tell. Raises InputError where there are none."""
+def _kind(folder: Path) -> type[Tokenizer] | None:
+    """The class of the tokenizer in a folder; None for a published one, which is told as its steps.
+
+    Raises InputError for a class that is not known here, and where there is none.
+    """
+    config = settings.read_config(folder)
+    name = published.class_of(config)
+    single = folder / files.ALL_IN_ONE
+    if isinstance(name, str) and name in _CLASSES:
+        return None if _is_told_as_steps(single) else _CLASSES[name]
+    of_published = {*published.WORDPIECE_CLASSES, *spiece_members.class_names(), *_BY_FILES}
+    if name is not None and (not isinstance(name, str) or name not in of_published):
+        known = ", ".join(sorted({*_CLASSES, *of_published}))
+        given = config["tokenizer_class"]
+        raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {given!r}, known here are {known}")
+    return _kind_by_files(folder)
+
+
+def _is_told_as_steps(single: Path) -> bool:
+    """Is it a `tokenizer.json` that only `tokenizer_json.py` reads?"""
+    return (
+        single.exists() and tokenizer_json.model_type(single) in tokenizer_json.MODELS and not all_in_one.fits(single)
+    )
+
+
+def _kind_by_files(folder: Path) -> type[Tokenizer] | None:
+    """The same where only the files tell it."""
     vocabulary, merges = files.find(folder, *_PAIRS)
     single = folder / files.ALL_IN_ONE
+    if _is_told_as_steps(single):
+        return None
     if vocabulary.exists() or merges.exists():
         # GPT-1 and GPT-2 use the same names. GPT-1's words end in `</w>`; in GPT-2's no letter follows `</`.
         return GPT1Tokenizer if bpe.END_OF_WORD in files.read_text(vocabulary) else GPT2Tokenizer
     if single.exists():
         return KINDS[all_in_one.layout_of(single).kind]
-    pairs = ", ".join(" and ".join(names) for names in _PAIRS)
-    raise InputError(f"{folder} holds no tokenizer: expected {pairs}, or {files.ALL_IN_ONE}")
+    if published.is_here(folder):
+        return None
+    names = [*(" and ".join(names) for names in _PAIRS), published.VOCABULARY, *spiece_members.NAMES]
+    raise InputError(f"{folder} holds no tokenizer: expected {', '.join(names)}, or {files.ALL_IN_ONE}")

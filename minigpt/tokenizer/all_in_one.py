@@ -97,6 +97,15 @@ def layout_of(path: Path) -> Layout:
     return BYTES
 
 
+def fits(path: Path) -> bool:
+    """Is it one of these layouts, in every part?"""
+    try:
+        read(path, layout_of(path))
+    except InputError:
+        return False
+    return True
+
+
 def read(path: Path, layout: Layout) -> Saved:
     """The content of a file of this layout. Raises InputError for every part that means something else."""
     saved = read_json(path)

@@ -23,16 +23,9 @@ from typing import Any, NamedTuple
 import regex
 
 from minigpt.errors import InputError, check_folder
-from minigpt.tokenizer.base import STREAM_KEPT, STREAM_LONG, Remembered, Stream, Tokenizer, check_text
+from minigpt.tokenizer.base import ROLES, STREAM_KEPT, STREAM_LONG, Remembered, Stream, Tokenizer, check_text
 
-ROLES = ("mask", "start", "delimiter", "end", "pad", "unknown")
-OUR_NAMES = {  # of special tokens, by their role: a published vocabulary has them under names of its own
-    "_mask_": "mask",
-    "_start_": "start",
-    "_delimiter_": "delimiter",
-    "_end_": "end",
-    "_pad_": "pad",
-}
+OUR_NAMES = {names[0]: role for role, names in ROLES.items() if names[0].startswith("_")}  # {`_mask_`: "mask", ...}
 TEXTS = ("$A", "$B")  # in a template: the first text and the second
 ALL = "all"
 _SPACES = "".join(map(chr, range(0x2000, 0x200B)))
@@ -62,25 +55,30 @@ class Added(NamedTuple):
 class Template(NamedTuple):
     """The tokens around one text and around two: `Template("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1")`.
 
-    Each item is a token, or a text, and the number of its segment.
+    Each item is a token, or a text, and the number of its segment; it may be given as (name, segment) too.
     """
 
-    single: str = "$A:0"
-    pair: str = "$A:0 $B:1"
+    single: str | Pattern = "$A:0"
+    pair: str | Pattern = "$A:0 $B:1"
 
     def items(self, n_texts: int) -> Pattern:
         """What stands around one text or two, as (name, segment). Raises InputError for what is no template."""
         written = self.pair if n_texts == 2 else self.single
-        items = []
-        for item in written.split():
-            name, colon, segment = item.rpartition(":")
-            if not colon or not segment.isdecimal():
-                raise InputError(f"{item!r} in the template {written!r} is no token with its segment, such as [SEP]:0")
-            items.append((name, int(segment)))
+        items = _read_items(written) if isinstance(written, str) else written
         texts = [name for name, _ in items if name in TEXTS]
         if sorted(texts) != list(TEXTS[:n_texts]):
             raise InputError(f"the template {written!r} needs {' and '.join(TEXTS[:n_texts])}, each once")
         return tuple(items)
+
+
+def _read_items(written: str) -> list[tuple[str, int]]:
+    items = []
+    for item in written.split():
+        name, colon, segment = item.rpartition(":")
+        if not colon or not segment.isdecimal():
+            raise InputError(f"{item!r} in the template {written!r} is no token with its segment, such as [SEP]:0")
+        items.append((name, int(segment)))
+    return items
 
 
 class PieceTokenizer(Tokenizer):
@@ -126,9 +124,6 @@ class PieceTokenizer(Tokenizer):
         self._pair = self._known(self.template.items(2))
         for role, token in self.roles.items():
             self._check_token(token, f"has the role {role!r}")
-        for name, role in OUR_NAMES.items():
-            if name not in self.ids and role in self.roles:
-                self.ids[name] = self.ids[self.roles[role]]
         self._in_text = Finder(one for one in self.added if not one.normalized)
         normalized = [one for one in self.added if one.normalized]
         self._in_normalized = Finder(normalized, self.normalizer)
@@ -190,10 +185,25 @@ class PieceTokenizer(Tokenizer):
         return self.wrap(self.encode(first), None if second is None else self.encode(second))
 
     def role(self, name: str) -> int | None:
-        """The id of the token with this role (see ROLES); None where there is none. Raises InputError for no role."""
-        if name not in ROLES:
-            raise InputError(f"{name!r} is no role of a token: there are {', '.join(ROLES)}")
+        """The id of the token with this role (see `base.ROLES`); None where there is none."""
         return self.ids.get(self.roles.get(name))
+
+    def encode_named(self, text: str, names: Sequence[str]) -> list[int]:
+        """The ids of a text that names special tokens: `encode` cuts out those of a published vocabulary itself."""
+        known = {one.token for one in self.added}
+        return super().encode_named(text, [name for name in names if name not in known])
+
+    def with_special(self, names: Sequence[str]) -> Tokenizer:
+        """The same tokenizer with these tokens. One of our own names, such as `_mask_`, is another name for the token
+        that has its role here; the others come at the end of the vocabulary. Raises InputError as any tokenizer does.
+        """
+        named = copy.copy(self)
+        named.ids = dict(self.ids)
+        for name in names if isinstance(names, list | tuple) else ():
+            i = self.role(OUR_NAMES[name]) if name in OUR_NAMES else None
+            if i is not None:
+                named.ids.setdefault(name, i)
+        return super(PieceTokenizer, named).with_special(names)
 
     def decode(self, ids: Iterable[int], skip_special: bool = False) -> str:
         """The text of ids; skip_special leaves out tokens that stand for no text.

@@ -76,6 +76,11 @@ def members() -> dict[str, Member]:
     return {name: Member(name, **table) for name, table in tomllib.loads(text).items()}
 
 
+def class_names() -> list[str]:
+    """The classes of transformers that the members have, without `Fast` at their end."""
+    return [name for member in members().values() for name in member.classes if not name.endswith("Fast")]
+
+
 def find(folder: Path) -> Path | None:
     """The file of SentencePiece in a folder; None where there is none."""
     for name in NAMES:

@@ -6,9 +6,12 @@ the vocabulary is unknown as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
+from minigpt.tokenizer import files
 
 UNKNOWN = "[UNK]"
 INSIDE = "##"
@@ -39,6 +42,29 @@ class WordPiece:
             if token.startswith(inside) and token != inside:
                 self._inside[token[len(inside) :]] = i
         self._longest_piece = max(map(len, self.tokens))
+
+    @classmethod
+    def of_json(cls, model: Mapping[str, Any], path: str | Path) -> WordPiece:
+        """The model in a `tokenizer.json`. Raises InputError for a damaged one."""
+        given = {"unk_token": UNKNOWN, "continuing_subword_prefix": INSIDE, "max_input_chars_per_word": LONGEST_WORD}
+        for setting, value in model.items():
+            if setting in given and type(value) is not type(given[setting]):
+                raise InputError(f"{path}: its model's {setting} is {shown(value)}: expected one as {given[setting]!r}")
+            if setting not in (*given, "type", "vocab"):
+                raise InputError(f"{path}: its model has the setting {setting!r}, which is not known here")
+            given[setting] = value
+        tokens = files.tokens_from_ids(model.get("vocab"), Path(path))
+        try:
+            return cls(
+                tokens, given["unk_token"], given["continuing_subword_prefix"], given["max_input_chars_per_word"]
+            )
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The model as a `tokenizer.json` describes it."""
+        settings = {"unk_token": self.unknown, "continuing_subword_prefix": self.inside}
+        return {"type": "WordPiece", **settings, "max_input_chars_per_word": self.longest, "vocab": self.ids}
 
     def encode(self, word: str) -> list[int]:
         """The ids of a word's pieces: the longest one that it begins with, and so on; or `unknown_id` alone."""

@@ -1,0 +1,270 @@
+"""The tokenizer in a published folder, whichever files it has: `tokenizer.json`, `vocab.txt`, or one of SentencePiece.
+
+`open_folder` puts the steps together; what it opens is saved as `tokenizer.json`, with `vocab.txt` or the file of
+SentencePiece beside it, and a `tokenizer_config.json`.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import InputError, shown
+from minigpt.files.disk import read_json, read_text, write_json, write_text
+from minigpt.tokenizer import checksums, roles, spiece, spiece_members, steps_after, tokenizer_json
+from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
+from minigpt.tokenizer.settings import ADDED_TOKENS, CONFIG, read_config
+from minigpt.tokenizer.tokenizer_json import FILE
+from minigpt.tokenizer.wordpiece import WordPiece
+
+VOCABULARY = "vocab.txt"
+OWN = "minigpt_special_tokens"  # in tokenizer_config.json: special tokens that no text is encoded as
+WORDPIECE_CLASSES = (
+    "BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer", "MobileBertTokenizer", "ConvBertTokenizer",
+    "SqueezeBertTokenizer", "LayoutLMTokenizer", "RetriBertTokenizer", "DPRQuestionEncoderTokenizer",
+    "DPRContextEncoderTokenizer", "DPRReaderTokenizer", "RealmTokenizer", "LxmertTokenizer",
+)  # fmt: skip
+BERT_SETTINGS = {  # in tokenizer_config.json -> in tokenizer.json, and what it is where nothing is said
+    "do_lower_case": ("lowercase", True),
+    "strip_accents": ("strip_accents", None),
+    "tokenize_chinese_chars": ("handle_chinese_chars", True),
+}
+NOT_SAVED = (checksums.CHECKSUMS, OWN, "added_tokens_decoder", "name_or_path", "special_tokens_map_file")
+
+
+def is_here(folder: Path) -> bool:
+    """Does a folder hold a file of a published tokenizer that is opened here?"""
+    return any((folder / name).is_file() for name in (FILE, VOCABULARY)) or spiece_members.find(folder) is not None
+
+
+def open_folder(folder: Path) -> PieceTokenizer:
+    """The tokenizer of a folder. Raises InputError where there is none, it is damaged, or a part of it is not built."""
+    if (folder / FILE).exists():
+        return _of_json(folder)
+    if (folder / VOCABULARY).exists():
+        return _of_vocabulary(folder)
+    return _of_spiece(folder)
+
+
+# ------------------------------------------------------------------------------------------------------ tokenizer.json
+
+
+def _of_json(folder: Path) -> PieceTokenizer:
+    path = folder / FILE
+    config = read_config(folder)
+    saved = tokenizer_json.read(path)
+    if class_of(config) in WORDPIECE_CLASSES:
+        _check_bert(saved, config, folder)
+    text = _opened(saved, path, config, folder)
+    checksums.verify(path, _checked(text, saved))
+    words = folder / VOCABULARY
+    if words.exists() and isinstance(text.model, WordPiece) and _read_vocabulary(words) != text.model.tokens:
+        raise InputError(f"{path} holds another vocabulary than {VOCABULARY} beside it: keep one of them")
+    return text
+
+
+def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder: Path) -> PieceTokenizer:
+    """The tokenizer that is described as in a `tokenizer.json`, and by the small files beside it."""
+    where = str(folder / CONFIG)
+    own = config.get(OWN, [])
+    if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
+        raise InputError(f"{where}: {OWN} is {shown(own)}: expected a list of names")
+    saved = saved | {"added_tokens": _all_added(saved, config, folder)}
+    named = roles.named_in(folder)
+    special = [*named.values(), *roles.more_special(config, where)]
+    names = {one["content"] for one in saved["added_tokens"]}
+    steps = {part: saved.get(part) for part in tokenizer_json.STEPS}
+
+    def write(text: PieceTokenizer, into: Path) -> None:
+        save(text, into, steps, config)
+
+    text = tokenizer_json.open_tokenizer(saved, path, added=special, own=own, write=write)
+    missing = [one.token for one in special if one.token not in text.ids]
+    if missing:
+        raise InputError(f"{where} names the special token {missing[0]!r}, which the vocabulary lacks")
+    text.roles = roles.roles_of(named, names | {one.token for one in text.added})
+    side = config.get("padding_side", text.padding_side)
+    if side not in ("left", "right"):
+        raise InputError(f"{where}: padding_side is {shown(side)}: expected left or right")
+    text.padding_side = side
+    return text
+
+
+def _all_added(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> list:
+    """The added tokens of all files of a folder, as `tokenizer.json` lists them. Raises InputError where two differ."""
+    listed = saved.get("added_tokens") or []
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        return listed  # which is refused when it is read
+    ids = {one.get("content"): one.get("id") for one in listed}
+    more = {one.token: (i, one) for i, one in roles.by_id(config, str(folder / CONFIG)).items()}
+    path = folder / ADDED_TOKENS
+    for token, i in (read_json(path) if path.exists() else {}).items():
+        more.setdefault(token, (i, Added(token)))
+    added = list(listed)
+    for token, (i, one) in more.items():
+        if ids.get(token, i) != i:
+            raise InputError(f"{folder}: its files do not agree on the added token {token!r}: {ids[token]} and {i}")
+        if token not in ids:
+            added.append({"id": i, "content": token} | {flag: getattr(one, flag) for flag in Added._fields[1:]})
+    return added
+
+
+# ----------------------------------------------------------------------------------------------------------- vocab.txt
+
+
+def _of_vocabulary(folder: Path) -> PieceTokenizer:
+    path = folder / VOCABULARY
+    config = read_config(folder)
+    tokens = _read_vocabulary(path)
+    checksums.verify(path, tokens)
+    return _opened(described_bert(tokens, config, folder), path, config, folder)
+
+
+def _read_vocabulary(path: Path) -> list[str]:
+    """A token on each line. Raises InputError for a file that holds none, and for a token that is there twice."""
+    tokens = read_text(path).split("\n")
+    if tokens[-1] == "":
+        tokens.pop()
+    tokens = [token.removesuffix("\r") for token in tokens]
+    if not tokens:
+        raise InputError(f"{path} is empty: expected a token on each line")
+    line_of = {}
+    for number, token in enumerate(tokens, start=1):
+        if token in line_of:
+            raise InputError(f"{path}, line {number}: {token!r} stands on line {line_of[token]} already")
+        line_of[token] = number
+    return tokens
+
+
+def described_bert(tokens: list[str], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """BERT's tokenizer with these tokens, as a `tokenizer.json` describes it. config: `tokenizer_config.json`.
+
+    Raises InputError where a token is missing, and for a setting that is not built.
+    """
+    ids = {token: i for i, token in enumerate(tokens)}
+    named = roles.named_in(folder)
+    special = roles.roles_of(named, ids)
+    for role in ("unknown", "start", "delimiter"):
+        if role not in special:
+            raise InputError(f"{folder / VOCABULARY} has no token for {role}, such as [UNK], [CLS] or [SEP]: add it")
+    normalizer = {"type": "BertNormalizer", "clean_text": True}
+    for key, (setting, usual) in BERT_SETTINGS.items():
+        normalizer[setting] = _setting(config, key, usual, folder)
+    _check_words(config, special.values(), folder)
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    in_order = sorted(set(special.values()), key=ids.get)
+    model = {"type": "WordPiece", "unk_token": special["unknown"], "vocab": ids}
+    return {
+        "added_tokens": [{"id": ids[token], "content": token, **flags} for token in in_order],
+        "normalizer": normalizer,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": _bert_template(special, ids),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": model,
+    }
+
+
+def _bert_template(special: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, Any]:
+    start, end = special["start"], special["delimiter"]
+    single = f"{start}:0 $A:0 {end}:0"
+    return steps_after.settings_of(Template(single, f"{single} $B:1 {end}:1"), ids)
+
+
+def _setting(config: Mapping[str, Any], key: str, usual: bool | None, folder: Path) -> bool | None:
+    value = config.get(key, usual)
+    if value is None and key != "strip_accents":
+        value = usual
+    if value not in (True, False, None):
+        raise InputError(f"{folder / CONFIG}: {key} is {shown(value)}: expected true or false")
+    return value
+
+
+def _check_words(config: Mapping[str, Any], special, folder: Path) -> None:
+    """Raise InputError for settings of BERT's old tokenizer that give other words than are given here."""
+    if config.get("do_basic_tokenize", True) is not True:
+        raise InputError(f"{folder / CONFIG}: do_basic_tokenize is false: text without BERT's own words is not built")
+    kept = config.get("never_split") or []
+    if not isinstance(kept, list) or not set(kept) <= set(special):
+        raise InputError(f"{folder / CONFIG}: never_split is {shown(kept)}: words that are never split are not built")
+
+
+def _check_bert(saved: dict[str, Any], config: Mapping[str, Any], folder: Path) -> None:
+    """Raise InputError where `tokenizer.json` and `tokenizer_config.json` tell different things of the words."""
+    normalizer = saved.get("normalizer")
+    if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+        for key, (setting, usual) in BERT_SETTINGS.items():
+            said = normalizer.get(setting, usual)
+            if key in config and _setting(config, key, usual, folder) != said:
+                given = f"{key} is {shown(config[key])} in {CONFIG}, and {setting} is {shown(said)} in {FILE}"
+                raise InputError(f"{folder}: two files disagree: {given}: give both the same")
+    _check_words(config, {one.token for one in roles.named_in(folder).values()}, folder)
+
+
+def class_of(config: Mapping[str, Any]) -> Any:
+    """The class that a configuration names, without `Fast` at its end; None where it names none."""
+    name = config.get("tokenizer_class")
+    return name.removesuffix("Fast") if isinstance(name, str) else name
+
+
+# -------------------------------------------------------------------------------------------------------- SentencePiece
+
+
+def _of_spiece(folder: Path) -> PieceTokenizer:
+    parts = spiece_members.open_folder(folder)
+    config = read_config(folder)
+    name = spiece_members.find(folder).name
+    own = config.get(OWN, [])
+
+    def write(text: PieceTokenizer, into: Path) -> None:
+        spiece.write(into / name, parts.content)
+        write_config(text, into, config | {"padding_side": text.padding_side}, {})
+
+    added = []
+    for one in parts.added:
+        flags = {flag: one[flag] for flag in Added._fields[1:]}
+        added.append(Added(one["content"], **flags))
+    try:
+        return PieceTokenizer(
+            parts.model,
+            normalizer=parts.normalizer,
+            template=Template(parts.single, parts.pair),
+            decoder=parts.decoder,
+            added=added,
+            roles=parts.roles,
+            own=own,
+            padding_side=parts.member.padding_side,
+            write=write,
+        )
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
+
+
+# -------------------------------------------------------------------------------------------------------------- saving
+
+
+def save(text: PieceTokenizer, folder: Path, steps: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Write `tokenizer.json`, `vocab.txt` where the model is WordPiece, and `tokenizer_config.json`."""
+    tokenizer_json.write(folder / FILE, text, steps)
+    lists = {FILE: _checked(text, steps)}
+    if isinstance(text.model, WordPiece):
+        write_text(folder / VOCABULARY, "\n".join(text.model.tokens) + "\n")
+        lists[VOCABULARY] = text.model.tokens
+    write_config(text, folder, {"tokenizer_class": "PreTrainedTokenizerFast"} | dict(config), lists)
+
+
+def _checked(text: PieceTokenizer, steps: Mapping[str, Any]) -> list[str]:
+    """What a checksum of `tokenizer.json` is of: the tokens and the steps."""
+    described = {part: steps.get(part) for part in tokenizer_json.STEPS}
+    return [*text.tokens, json.dumps(described, sort_keys=True)]
+
+
+def write_config(text: PieceTokenizer, folder: Path, config: Mapping[str, Any], lists: dict[str, list[str]]) -> None:
+    """Write `tokenizer_config.json`: what it said before, the tokens by their roles, our own, and checksums."""
+    content = {key: value for key, value in config.items() if key not in NOT_SAVED}
+    for role, token in text.roles.items():
+        keys = roles.KEYS[role]
+        if not any(key in content for key in keys):
+            content[keys[0]] = token
+    if text.own:
+        content[OWN] = list(text.own)
+    write_json(folder / CONFIG, checksums.added_to(content, lists))
