@@ -24,8 +24,8 @@ BLOCKS = (  # (first, last) code points; those of rare and new scripts are drawn
     (0x7F, 0x9F), (0x80, 0xD7FF), (0x10000, 0x10FFFF), (0xE0000, 0xE01EF),
 )  # fmt: skip
 PIECES = (
-    " ", "  ", "\t", "\n", "\r\n", "\u200d", "\ufe0f", "\u0301", "\u1161\u11a8", "👩‍👩‍👧", "İ", "ΣΑΣ", "ß", "ﬁ", "don't",
-    "##a", "[MASK]", "[CLS]", "[unk]", "a" * 101, "한국어", "日本語", "3.14", "\u0344", "가\u11a8", "🥰",
+    " ", "  ", "\t", "\n", "\r\n", "\u200d", "\ufe0f", "\u0301", "\u1161\u11a8", "👩‍👩‍👧", "İ", "ΣΑΣ", "ß", "ﬁ",
+    "don't", "##a", "[MASK]", "[CLS]", "[unk]", "a" * 101, "한국어", "日本語", "3.14", "\u0344", "가\u11a8", "🥰",
 )  # fmt: skip
 
 

@@ -73,19 +73,23 @@ def open_tokenizer(
     InputError for what is damaged, and for every part that is not built.
     """
     model = _model(saved.get("model"), path)
-    steps = {part: _step(part, saved.get(part), path) for part in STEPS}
+    steps = {part: step(part, saved.get(part), path) for part in STEPS}
     listed = [one for one in read_added(saved.get("added_tokens"), model, path) if one.token not in set(own)]
     known = {*model.ids, *(one.token for one in listed)}
     names = {one.token for one in listed}
     listed += [one for one in added if one.token in known and one.token not in names]
     decoder = steps["decoder"] or with_spaces()
+    normalizer = steps["normalizer"]
+    written = {}  # tokens that are decoded to another text: those that are looked for in the normalised text
+    if normalizer is not None:
+        written = {one.token: normalizer(one.token) for one in listed if one.normalized}
     try:
         made = PieceTokenizer(
             model,
-            normalizer=steps["normalizer"],
+            normalizer=normalizer,
             splitter=steps["pre_tokenizer"],
             template=steps["post_processor"],
-            decoder=lambda ids: "".join(decoder([made.tokens[i] for i in ids])),
+            decoder=lambda ids: "".join(decoder([written.get(made.tokens[i], made.tokens[i]) for i in ids])),
             added=listed,
             roles={role: token for role, token in (roles or {}).items() if token in known},
             own=own,
@@ -109,7 +113,7 @@ def _model(settings: Any, path: Path) -> Any:
     return MODELS[kind](settings, path)
 
 
-def _step(part: str, settings: Any, path: Path) -> Any:
+def step(part: str, settings: Any, path: Path) -> Any:
     """What a part of the file does; None where it is null. Raises InputError for what is not built."""
     if settings is None:
         return None
@@ -119,7 +123,7 @@ def _step(part: str, settings: Any, path: Path) -> Any:
         items = settings.get(kind.items)
         if not isinstance(items, list):
             raise InputError(f"{path}: the Sequence in its {part} has no list {kind.items!r}")
-        steps = [_step(part, item, path) for item in items]
+        steps = [step(part, item, path) for item in items]
         return kind.joined([step for step in steps if step is not None])
     if not isinstance(name, str) or name not in kind.steps:
         given = shown(settings) if name is None else repr(name)
