@@ -9,17 +9,18 @@ from itertools import islice
 
 import pytest
 
-from minigpt.tokenizer import spiece
+from minigpt.tokenizer import sentencepiece_bpe, spiece
 from minigpt.tokenizer import unigram_training as training
 from minigpt.tokenizer.charsmap import CharacterMap
 from minigpt.tokenizer.lattice import Vocabulary
+from minigpt.tokenizer.spiece_members import MODELS
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 from minigpt.tokenizer.unigram import Unigram
 
 pytestmark = pytest.mark.parity
 
 N_TEXTS = 20_000
-UNIGRAMS = ("albert_v2_30k", "unigram_1k", "japanese_8k")
+FILES = ("albert_v2_30k", "unigram_1k", "japanese_8k", "bpe_1k")
 BLOCKS = [  # of Unicode, [first, last + 1)
     *[(0x20, 0x7F)] * 6, (0x1, 0x20), (0x80, 0x250), (0x300, 0x370), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE80),
     (0x1100, 0x1200), (0x1E00, 0x2000), (0x2000, 0x2070), (0x2070, 0x2200), (0x2500, 0x2600), (0x3000, 0x3100),
@@ -63,7 +64,7 @@ class Ours:
     def __init__(self, content):
         user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
         self.normalize = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
-        self.model = Unigram.of(content)
+        self.model = MODELS[content.model_type].of(content)
         self.decode = Decoder(content)
 
     def encode(self, text):
@@ -88,13 +89,13 @@ def opened(sentencepiece, path):
     return theirs, Ours(spiece.read(path))
 
 
-@pytest.mark.parametrize("name", UNIGRAMS)
+@pytest.mark.parametrize("name", FILES)
 def test_random_texts(sentencepiece, eval_data, texts, name):
     theirs, ours = opened(sentencepiece, eval_data / "sentencepiece" / f"{name}.model")
     assert differing(theirs, ours, texts) == (0, [])
 
 
-@pytest.mark.parametrize("name", UNIGRAMS)
+@pytest.mark.parametrize("name", FILES)
 def test_real_texts(sentencepiece, eval_data, name):
     """Line by line; and as one text, whose sums are so great that rounding decides many times."""
     theirs, ours = opened(sentencepiece, eval_data / "sentencepiece" / f"{name}.model")
@@ -106,7 +107,7 @@ def test_real_texts(sentencepiece, eval_data, name):
 
 def test_random_ids_are_decoded_alike(sentencepiece, eval_data):
     rng = random.Random(1)
-    for name in (*UNIGRAMS, "bpe_1k"):
+    for name in FILES:
         path = eval_data / "sentencepiece" / f"{name}.model"
         theirs = sentencepiece.SentencePieceProcessor()
         theirs.load(str(path))
@@ -136,10 +137,11 @@ def lines(eval_data):
     return [*english, *(line.split("\t")[1] for line in korean), "#END ab", "a\tb"]
 
 
+@pytest.mark.parametrize("model_type", MODELS)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: next(iter(options)))
-def test_files_of_every_setting(sentencepiece, lines, texts, tmp_path, options):
+def test_files_of_every_setting(sentencepiece, lines, texts, tmp_path, options, model_type):
     """Vocabularies that the package trains with its settings, read here; then written here and read by the package."""
-    settings = {"vocab_size": 400, "character_coverage": 0.98, "minloglevel": 2, **options}
+    settings = {"vocab_size": 400, "character_coverage": 0.98, "minloglevel": 2, "model_type": model_type, **options}
     prefix = tmp_path / "trained"
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_prefix=str(prefix), **settings)
     path = prefix.with_suffix(".model")
@@ -203,3 +205,50 @@ def test_the_model_alone_as_the_library_tokenizers_has_it(eval_data, texts, byte
     normalize = Normalizer(content.normalizer)
     for text in (normalize(text).replace("<unk>", "") for text in texts[:5000]):
         assert ours.encode(text) == [token.id for token in theirs.tokenize(text)], text
+
+
+def test_pieces_of_bpe_that_are_not_used_are_cut_again(sentencepiece, lines, texts, tmp_path):
+    """Every third merge is marked as not used: a piece goes back to the two that it was seen to be made of last."""
+    prefix = tmp_path / "trained"
+    settings = {"vocab_size": 500, "model_type": "bpe", "minloglevel": 2, "character_coverage": 0.98}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_prefix=str(prefix), **settings)
+    content = spiece.read(prefix.with_suffix(".model"))
+    pieces = list(content.pieces)
+    for i in range(3, 450, 3):
+        pieces[i] = pieces[i]._replace(kind=spiece.UNUSED)
+    changed = tmp_path / "changed.model"
+    spiece.write(changed, content._replace(pieces=pieces))
+    theirs, ours = opened(sentencepiece, changed)
+    assert differing(theirs, ours, [*texts[:3000], *lines]) == (0, [])
+    assert differing(theirs, ours, [" ".join(lines)]) == (0, [])
+
+
+BPE_TEXTS = {  # {file: (pieces, whether bytes have pieces, share of the characters)}
+    "sentencepiece/botchan.txt": (8000, True, 0.9995),
+    "nsmc/ratings_test_5k.txt": (4000, False, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", BPE_TEXTS)
+def test_bpe_learns_the_pieces_that_they_learn(sentencepiece, eval_data, texts, tmp_path, name):
+    """All pieces and scores, in their order; and the package reads the file that is written here."""
+    size, byte_fallback, coverage = BPE_TEXTS[name]
+    text = (eval_data / name).read_text(encoding="utf-8")
+    prefix = tmp_path / "trained"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text.splitlines()), model_prefix=str(prefix), model_type="bpe", vocab_size=size,
+        byte_fallback=byte_fallback, character_coverage=coverage, minloglevel=2, user_defined_symbols=["ing", "영화"],
+    )  # fmt: skip
+    content = spiece.read(prefix.with_suffix(".model"))
+    user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
+    normalize = Normalizer(content.normalizer, user_defined)
+    words = Counter()
+    for line in text.splitlines():
+        words.update("▁" + word for word in normalize(line).split("▁")[1:])
+    options = {"byte_fallback": byte_fallback, "coverage": coverage, "normalizer": content.normalizer}
+    options["user_defined"] = user_defined
+    ours = sentencepiece_bpe.learn(words, size, progress=False, **options)
+    assert ours.pieces == content.pieces
+    path = tmp_path / "ours.model"
+    spiece.write(path, ours)
+    assert differing(*opened(sentencepiece, path), texts[:2000]) == (0, [])

@@ -26,6 +26,7 @@ FIRST = {  # the pieces that stand for no text, in the order of the published fi
     "xlm-roberta": ["<unk>", "<s>", "</s>"],
     "mbart": ["<unk>", "<s>", "</s>"],
     "deberta-v2": ["[PAD]", "[CLS]", "[SEP]", "[UNK]"],
+    "llama": ["<unk>", "<s>", "</s>"],
 }
 
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from minigpt.errors import InputError
 
 END_OF_WORD = "</w>"
-TIES = ("subword-nmt", "tokenizers")
+TIES = ("subword-nmt", "tokenizers", "sentencepiece")
 LONG = 100  # symbols: longer words are merged by another way, which is slower for short ones
 
 Pair = tuple[str, str]
@@ -51,6 +51,7 @@ def train(
     ties: str = "subword-nmt",
     suffix: str = END_OF_WORD,
     alphabet: Sequence[str] | None = None,
+    longest: float = inf,
     progress: bool = True,
 ) -> list[Pair]:
     """Learn `n_merges` merges, first learnt first; fewer where every pair left is seen less than `min_frequency` times.
@@ -60,7 +61,8 @@ def train(
     """
     if n_merges < 0:
         raise InputError(f"{n_merges} merges cannot be learnt: give 0 or more")
-    merges = learn(word_counts, min_frequency=min_frequency, ties=ties, suffix=suffix, alphabet=alphabet)
+    options = {"min_frequency": min_frequency, "ties": ties, "suffix": suffix, "alphabet": alphabet, "longest": longest}
+    merges = learn(word_counts, **options)
     bar = tqdm(islice(merges, n_merges), total=n_merges, desc="merges", unit="", disable=not progress)
     return [pair for pair, _ in bar]
 
@@ -72,6 +74,7 @@ def learn(
     ties: str = "subword-nmt",
     suffix: str = END_OF_WORD,
     alphabet: Sequence[str] | None = None,
+    longest: float = inf,
 ) -> Iterator[tuple[Pair, int]]:
     """Yield `((left, right), count)` for one merge after another: always the most frequent pair of neighbours.
 
@@ -80,8 +83,10 @@ def learn(
     - "subword-nmt": the pair whose strings come last in alphabetical order, as Sennrich's own trainer does.
     - "tokenizers": the pair whose ids come first, as Hugging Face's trainer does. The id of a base symbol is its place
       in `alphabet` (default: `base_symbols`); merged symbols follow in the order in which they were made.
+    - "sentencepiece": the pair that makes the shortest symbol, and of those the first in alphabetical order.
 
-    Raises InputError for other ties, for a word that the alphabet cannot spell, and for one that holds the suffix.
+    longest: how many characters a symbol may have. Raises InputError for other ties, for a word that the alphabet
+    cannot spell, and for one that holds the suffix.
 
     How it is fast. A word is kept as a string with **one character for each symbol**, `chr(id)`: a pair is a string of
     two, merging it is `split` and `join`, and to compare pairs is to compare ids. Each pair knows the places where it
@@ -93,10 +98,7 @@ def learn(
     if ties not in TIES:
         raise InputError(f"ties {ties!r} is not known: choose {' or '.join(map(repr, TIES))}")
     names = list(base_symbols(word_counts, suffix) if alphabet is None else alphabet)
-    if ties == "subword-nmt":
-        tie_key = _last_in_the_alphabet(names)
-    else:
-        tie_key = str  # the pair itself, which is two ids
+    tie_key = _tie_key(ties, names)
     words, frequencies = _to_letters(word_counts, names, suffix)
     pairs = _Pairs(words, frequencies)
     shelves = _Shelves(pairs.count, max(min_frequency, 1))
@@ -111,9 +113,12 @@ def learn(
                 continue
             left = names[ord(pair[0])]
             right = names[ord(pair[1])]
+            joined = left + right
+            if len(joined) > longest:
+                continue
             yield (left, right), most
             new_pairs = pairs.merge(pair, chr(len(names)))
-            names.append(left + right)
+            names.append(joined)
             rarer = []
             for new_pair in new_pairs:
                 if pairs.count[new_pair] == most:
@@ -229,6 +234,20 @@ def _to_letters(word_counts: Mapping[str, int], names: list[str], suffix: str) -
             raise InputError(f"the alphabet cannot spell {word!r}: give one with all its characters, or none") from None
         words.append("".join(letters))
     return words, list(word_counts.values())
+
+
+def _tie_key(ties: str, names: list[str]) -> Callable[[str], str | tuple[int, str]]:
+    """The key by which, of pairs that are equally frequent, the one to be merged sorts first. `names` will grow."""
+
+    def shortest_first(pair: str) -> tuple[int, str]:
+        joined = names[ord(pair[0])] + names[ord(pair[1])]
+        return len(joined), joined
+
+    if ties == "subword-nmt":
+        return _last_in_the_alphabet(names)
+    if ties == "sentencepiece":
+        return shortest_first
+    return str  # the pair itself, which is two ids
 
 
 def _last_in_the_alphabet(names: list[str]) -> Callable[[str], str]:

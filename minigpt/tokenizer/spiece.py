@@ -6,8 +6,9 @@ may be a message again. The first lines below read any such message. Which numbe
 """
 
 import math
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,6 +90,14 @@ class SentencePieceFile(NamedTuple):
     def pieces_of_kind(self, kind: int) -> list[str]:
         """The pieces of one kind, in their order."""
         return [piece.text for piece in self.pieces if piece.kind == kind]
+
+
+def pattern_of(tokens: Sequence[str]) -> re.Pattern | None:
+    """What `split` cuts a text at to leave these tokens whole, the longest first; None for no tokens."""
+    if not tokens:
+        return None
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
 
 class _Damaged(ValueError):
@@ -230,12 +239,12 @@ def parse(content: bytes) -> SentencePieceFile:
     normalizer = _read_message(NormalizerSpec, specs[NORMALIZER])
     if specs[DENORMALIZER] and _read_message(NormalizerSpec, specs[DENORMALIZER]).precompiled_charsmap:
         raise InputError("its denormalizer_spec changes texts after they are decoded, which is not built here")
-    _check(pieces, trainer)
+    check_pieces(pieces, trainer)
     return SentencePieceFile(pieces, trainer, normalizer)
 
 
-def _check(pieces: list[Piece], trainer: TrainerSpec) -> None:
-    """Raise _Damaged for pieces that no model can have, as SentencePiece itself does."""
+def check_pieces(pieces: list[Piece], trainer: TrainerSpec) -> None:
+    """Raise ValueError for pieces that no model can have, as SentencePiece itself does."""
     if trainer.model_type not in MODEL_TYPES:
         raise _Damaged(f"its model_type is {trainer.model_type}, known are 1 to {len(MODEL_TYPES)}")
     found = set()

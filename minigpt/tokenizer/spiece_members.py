@@ -1,4 +1,4 @@
-"""The published members of the family with a file of SentencePiece: ALBERT, XLNet, T5, mT5, XLM-R, mBART, DeBERTa-v3.
+"""Published models with a file of SentencePiece: ALBERT, XLNet, T5, mT5, XLM-R, mBART, DeBERTa-v3, LLaMA, Mistral.
 
 A folder of theirs holds the file and a `tokenizer_config.json`. What they do beside the file (lower case, ids that are
 shifted, the tokens around a text) stands in `spiece_members.toml`. `open_folder` puts it together as the steps of a
@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 from minigpt.errors import InputError
 from minigpt.files.disk import read_json
 from minigpt.tokenizer import spiece
+from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE
 from minigpt.tokenizer.settings import ADDED_TOKENS, CONFIG, read_config
 from minigpt.tokenizer.spiece import Piece, SentencePieceFile
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 from minigpt.tokenizer.unigram import Unigram
 
 NAMES = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")  # of the file, as published
-MODELS = {"unigram": Unigram}  # {type of the model in a file: the class that encodes with it}
+MODELS = {"unigram": Unigram, "bpe": SentencePieceBPE}  # {type of the model in a file: the class that encodes with it}
 
 _SHIFTED = {"<s>": spiece.CONTROL, "<pad>": spiece.CONTROL, "</s>": spiece.CONTROL, "<unk>": spiece.UNKNOWN}
 _UNSHIFTED = ["<unk>", "<s>", "</s>"]  # in the file
@@ -61,7 +62,7 @@ class Parts(NamedTuple):
     member: Member
     content: SentencePieceFile
     normalizer: Callable[[str], str]
-    model: Unigram
+    model: Unigram | SentencePieceBPE
     decoder: Callable[[Iterable[int]], str]
     single: str
     pair: str

@@ -22,10 +22,7 @@ class Normalizer:
         self.spec = spec
         self.space_after = space_after
         self.characters = CharacterMap(spec.precompiled_charsmap)
-        self._kept = None
-        if user_defined:
-            longest_first = sorted(user_defined, key=len, reverse=True)
-            self._kept = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+        self._kept = spiece.pattern_of(user_defined)
 
     def __call__(self, text: str) -> str:
         text = _NO_CHARACTER.sub(_REPLACED, text)
