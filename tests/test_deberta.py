@@ -189,7 +189,7 @@ def test_version_1_is_version_2_without_a_bias_for_keys(tmp_path):
     body = open_model(tmp_path)
     ids = np.arange(6)[None]
     assert np.array_equal(body.hidden(ids, grad=False)[0], model.hidden(ids, grad=False)[0])
-    with pytest.raises(InputError, match="this DeBERTa is a DebertaV2Model, which tells no words"):
+    with pytest.raises(InputError, match="this DeBERTa was opened as DebertaV2Model, which tells no words"):
         body.forward(ids)
 
 
