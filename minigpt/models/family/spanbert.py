@@ -16,8 +16,9 @@ from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.family import published
-from minigpt.models.family.bert import SIZES, BERTConfig
+from minigpt.models.family.bert import LAYOUT, SIZES, BERTConfig
 from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, Encoder, between_ends
+from minigpt.models.family.forms import Layout
 from minigpt.models.token_ids import as_array, check_range
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, accumulate
 from minigpt.nn.optim import AdamW
@@ -33,6 +34,7 @@ class SpanBERTConfig(BERTConfig):
     """Sizes and rates; the defaults are those of BERT-base, as SpanBERT-base has them, with one segment."""
 
     architecture: ClassVar[str] = "BertForMaskedLM"
+    layout: ClassVar[Layout | None] = LAYOUT._replace(forms={"ForMaskedLM": LAYOUT.forms["ForMaskedLM"]})
 
     model_type: str = "spanbert"
     n_segments: int = 1
