@@ -14,10 +14,12 @@ from minigpt.tokenizer import unigram_training as training
 from minigpt.tokenizer.lattice import (
     Vocabulary,
     backward,
+    best_way,
     expected_counts,
     forward,
     lattice,
     log_add,
+    rounded_viterbi,
     sample_path,
     viterbi,
 )
@@ -49,7 +51,8 @@ def test_viterbi_by_hand():
     """aba is a b a (.032), ab a (.04) or a ba (.1)."""
     path = viterbi(lattice("aba", Vocabulary(LOGS)))
     assert path.pieces == ["a", "ba"] and path.score == pytest.approx(math.log(0.1))
-    assert path.margin == pytest.approx(math.log(0.1 / 0.04))
+    pieces, margin = best_way("aba", Vocabulary(LOGS))
+    assert pieces == ["a", "ba"] and margin == pytest.approx(math.log(0.1 / 0.04))
     nodes = lattice("aba", Vocabulary(LOGS))
     assert [[(begin, piece) for begin, piece, _ in ending] for ending in nodes] == [
         [],
@@ -70,6 +73,7 @@ def test_the_lattice_has_the_best_the_sum_and_the_counts_of_all_ways():
         nodes = lattice(word, Vocabulary(scores))
         best = max(ways, key=lambda way: way[1])
         assert viterbi(nodes).pieces == best[0] and viterbi(nodes).score == pytest.approx(best[1])
+        assert best_way(word, Vocabulary(scores))[0] == best[0]
         total = math.fsum(math.exp(score) for _, score in ways)
         assert forward(nodes)[-1] == pytest.approx(math.log(total), abs=1e-12)
         assert backward(nodes)[0] == pytest.approx(math.log(total), abs=1e-12)
@@ -94,15 +98,19 @@ def test_sums_of_what_fits_into_no_number():
 
 def test_between_equal_ways_the_last_piece_is_the_longest():
     """The piece that begins first is found first, and only a better one takes its place."""
-    path = viterbi(lattice("aaa", Vocabulary({"a": -1.0, "aa": -2.0})))
-    assert path.pieces == ["a", "aa"] and path.margin == 0
+    vocabulary = Vocabulary({"a": -1.0, "aa": -2.0})
+    assert viterbi(lattice("aaa", vocabulary)) == (["a", "aa"], -3.0)
+    assert best_way("aaa", vocabulary) == (["a", "aa"], 0.0)
+    assert rounded_viterbi(lattice("aaa", vocabulary), -5.0) == (["a", "aa"], -8.0)
 
 
 def test_a_character_without_a_piece_costs_ten_more_than_the_least_likely():
     vocabulary = Vocabulary({"a": -1.0, "xy": -30.0})
     assert vocabulary.unknown == -40.0
-    assert viterbi(lattice("axy", vocabulary)) == (["a", "xy"], -31.0, 50.0)
-    assert viterbi(lattice("yx", vocabulary)).pieces == ["y", "x"]
+    assert viterbi(lattice("axy", vocabulary)) == (["a", "xy"], -31.0)
+    assert best_way("axy", vocabulary) == (["a", "xy"], 50.0)
+    assert viterbi(lattice("yx", vocabulary)).pieces == best_way("yx", vocabulary)[0] == ["y", "x"]
+    assert best_way("", vocabulary) == ([], math.inf)
     assert Vocabulary({}).unknown == -10
 
 
@@ -346,19 +354,29 @@ def test_a_piece_over_a_space_is_found():
     assert model_of([*PIECES, Piece("a▁b", -1.0)]).encode("▁ba▁b") == [2, 4, 10]
 
 
-@pytest.mark.parametrize("precision", ["f", "d"])
-def test_words_are_cut_as_they_are_in_the_whole_text(precision):
+@pytest.mark.parametrize("rounds", [True, False])
+def test_words_are_cut_as_they_are_in_the_whole_text(rounds):
     """Sums of 32 bits are rounded, and what stands before decides between ways that are nearly equal."""
-    scores = [float(np.float32(-math.pi * k / 7)) for k in range(3, 9)]
-    tokens = ["<unk>", "▁", "a", "aa", "aaa", "▁a", "b"]
+    scores = [-math.pi * k / 7 for k in range(3, 9)]
     kinds = [spiece.UNKNOWN, *[spiece.NORMAL] * 6]
-    model = Unigram(tokens, [0.0, *scores], kinds, unknown_id=0, precision=precision)
+    model = Unigram(["<unk>", "▁", "a", "aa", "aaa", "▁a", "b"], [0.0, *scores], kinds, unknown_id=0, rounds=rounds)
     rng = random.Random(3)
     text = "".join("▁" + "".join(rng.choices("aaab", k=rng.randint(1, 9))) for _ in range(3000))
-    whole = viterbi(lattice(text, model.vocabulary), 0.0, precision).pieces
-    assert [model.tokens[i] for i in model.encode(text)] == whole
-    alone = [piece for word in text.split("▁")[1:] for piece in viterbi(lattice("▁" + word, model.vocabulary)).pieces]
-    assert (alone != whole) == (precision == "f"), "the test has words that depend on what stands before"
+    alone = [piece for word in text.split("▁")[1:] for piece in best_way("▁" + word, model.vocabulary)[0]]
+    whole = rounded_viterbi(lattice(text, model.vocabulary), 0.0)[0]
+    assert alone != whole, "the text has words that depend on what stands before"
+    assert [model.tokens[i] for i in model.encode(text)] == (whole if rounds else alone)
+
+
+def test_sums_that_are_too_great_begin_again_at_nothing(monkeypatch):
+    scores = [float(np.float32(-math.pi * k / 7)) for k in range(3, 9)]
+    vocabulary = Vocabulary(dict(zip(["▁", "a", "aa", "aaa", "▁a", "b"], scores, strict=True)))
+    word = "▁aabaaaba" * 40
+    far = rounded_viterbi(lattice(word, vocabulary), 0.0)[1]
+    monkeypatch.setattr("minigpt.tokenizer.lattice.FARTHEST", 100.0)
+    _, rest = rounded_viterbi(lattice(word, vocabulary), -99.0)
+    assert far < -500 and -100 < rest <= 0
+    assert rounded_viterbi(lattice("a", vocabulary), -100.0)[1] == pytest.approx(scores[1])
 
 
 def test_a_word_is_cut_once():
@@ -376,7 +394,7 @@ def test_a_word_is_cut_once():
 def test_the_model_of_a_tokenizer_json_is_read_and_written():
     saved = {"type": "Unigram", "unk_id": 1, "vocab": [["▁a", -1.5], ["<unk>", 0.0], ["b", -3]], "byte_fallback": False}
     model = Unigram.of_json(saved, "tokenizer.json")
-    assert model.encode("▁ab") == [0, 2] and model.encode("xx") == [1] and model.precision == "d"
+    assert model.encode("▁ab") == [0, 2] and model.encode("xx") == [1] and not model.rounds
     assert model.to_json() == saved
     assert Unigram.of_json({"vocab": [["a", -1.0]]}, "").unknown_id is None
 

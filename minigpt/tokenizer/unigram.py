@@ -21,21 +21,30 @@ from tqdm import tqdm
 from minigpt.errors import InputError, check_number, check_share, check_whole, is_number, is_whole, shown
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.base import Remembered, check_size, check_text
-from minigpt.tokenizer.lattice import UNKNOWN_PENALTY, Vocabulary, lattice, sample_path, viterbi
+from minigpt.tokenizer.lattice import (
+    FARTHEST,
+    UNKNOWN_PENALTY,
+    Vocabulary,
+    best_way,
+    lattice,
+    rounded_viterbi,
+    sample_path,
+)
 from minigpt.tokenizer.spiece import SPACE
 from minigpt.tokenizer.unigram_training import characters_of, finish, learn, parts_of
 
-EPSILON = {"f": 2.0**-23, "d": 2.0**-52}  # [type of an `array`]: what a number of about 1 may be wrong by
+EPSILON = 2.0**-23  # half of it is what a number of about 1 with 32 bits may be wrong by
 SPECIAL = ("<unk>", "<s>", "</s>")
 IDENTITY = spiece.NormalizerSpec("identity")  # spaces are put in order, and that is all
 
 
 class _Cut(NamedTuple):
-    """How a word is cut. far: it is cut so whatever stands before it, as long as the score of that is not below."""
+    """How a word is cut where the sum of the scores before it is smaller than `limit`. size: the sum of its own."""
 
     ids: list[int]
     scores: list[float]
-    far: float
+    size: float
+    limit: float
 
 
 class Unigram:
@@ -43,8 +52,8 @@ class Unigram:
 
     tokens: all pieces, their places are the ids; scores: their log-probabilities; kinds: as in `spiece` (default: all
     stand for text); unknown_id: of what has no piece; byte_fallback: whether that is written as pieces `<0x00>` to
-    `<0xFF>` instead; precision: "f" adds scores with 32 bits, which decides between equal ways as SentencePiece does,
-    "d" with 64, as the library `tokenizers` does.
+    `<0xFF>` instead; rounds: whether sums of scores have 32 bits, which decides between equal ways as in SentencePiece;
+    the library `tokenizers` has 64.
     """
 
     def __init__(
@@ -55,15 +64,15 @@ class Unigram:
         *,
         unknown_id: int | None,
         byte_fallback: bool = False,
-        precision: str = "f",
+        rounds: bool = True,
     ):
         self.tokens = list(tokens)
-        self.scores = np.asarray(scores, precision).tolist()
+        self.scores = np.float32(scores).tolist() if rounds else list(scores)
         self.kinds = [spiece.NORMAL] * len(self.tokens) if kinds is None else list(kinds)
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         self.unknown_id = unknown_id
         self.byte_fallback = byte_fallback
-        self.precision = precision
+        self.rounds = rounds
         normal = [score for score, kind in zip(self.scores, self.kinds, strict=True) if kind == spiece.NORMAL]
         found = {}  # {piece that stands for text: (its id, its score)}
         for i, (token, score, kind) in enumerate(zip(self.tokens, self.scores, self.kinds, strict=True)):
@@ -112,7 +121,7 @@ class Unigram:
         tokens, scores = zip(*vocabulary, strict=True)
         if byte_fallback and not set(map(_byte_piece, range(256))) <= set(tokens):
             raise InputError(f"{path}: its model's byte_fallback needs the pieces <0x00> to <0xFF>: not all are there")
-        return cls(tokens, scores, unknown_id=unknown_id, byte_fallback=byte_fallback, precision="d")
+        return cls(tokens, scores, unknown_id=unknown_id, byte_fallback=byte_fallback, rounds=False)
 
     def to_json(self) -> dict[str, Any]:
         """The model as a `tokenizer.json` describes it."""
@@ -165,17 +174,29 @@ class Unigram:
     def encode(self, text: str) -> list[int]:
         """The ids of the likeliest pieces of a normalised text. Raises InputError for what is no str."""
         check_text(text)
-        ids = []
-        total = array(self.precision, [0.0])  # what is stored here is rounded to its precision
+        words = self._words(text)
         remembered = self._remembered
-        for word in self._words(text):
-            cut = remembered[word]
-            if abs(total[0]) >= cut.far:
-                cut = self._cut(word, total[0])
-            ids += cut.ids
-            for score in cut.scores:
-                total[0] += score
+        cuts = [remembered[word] for word in words]
+        size = sum([cut.size for cut in cuts])
+        if 1.01 * size < min([cut.limit for cut in cuts], default=inf):  # the rounding of the sums is far below 1 %
+            ids = [i for cut in cuts for i in cut.ids]
+        else:
+            ids = self._rounded(words, cuts)
         return self._fused(ids)
+
+    def _rounded(self, words: list[str], cuts: list[_Cut]) -> list[int]:
+        """The ids of a text that is so long, or has words with two ways so nearly equal, that rounding counts."""
+        ids = []
+        total = array("f", [0.0])  # what is stored in it is rounded
+        for word, cut in zip(words, cuts, strict=True):
+            if abs(total[0]) < cut.limit:
+                ids += cut.ids
+                for score in cut.scores:
+                    total[0] += score
+            else:
+                pieces, total[0] = rounded_viterbi(lattice(word, self.vocabulary), total[0])
+                ids += self._ids_of(pieces)
+        return ids
 
     def sample(self, text: str, alpha: float, generator: np.random.Generator) -> list[int]:
         """The ids of pieces drawn by their probability to the power alpha: another way to cut the text each time.
@@ -186,8 +207,7 @@ class Unigram:
         check_number("alpha", alpha, "a number of 0 or more, such as 0.1", least=0, below=inf)
         ids = []
         for word in self._words(text):
-            for piece in sample_path(lattice(word, self.vocabulary), alpha, generator):
-                ids += self._ids_of(piece)
+            ids += self._ids_of(sample_path(lattice(word, self.vocabulary), alpha, generator))
         return self._fused(ids)
 
     def _words(self, text: str) -> list[str]:
@@ -198,35 +218,37 @@ class Unigram:
         words = [SPACE + part for part in parts]
         return [first, *words] if first else words
 
-    def _cut(self, word: str, start: float | None = None) -> _Cut:
-        """The best pieces of a word; start: the score of what is before it, where roundings matter.
+    def _cut(self, word: str) -> _Cut:
+        """The best pieces of a word, and up to which sum before it they are the best.
 
         Sums are rounded, the more the greater they are, so what stands before a word can decide between two ways that
-        are nearly equal. Each way adds at most as many pieces as there are characters, and each sum is wrong by half of
-        EPSILON at most, so the margin tells up to which sum the best way stays the best.
+        are nearly equal. No way has more pieces than the word has characters, and adding each is wrong by half of
+        EPSILON times the sum at most: two ways that differ by the margin keep their order while the sum is small.
         """
-        nodes = lattice(word, self.vocabulary)
-        if start is None:
-            pieces, score, margin = viterbi(nodes)
-            far = margin / (EPSILON[self.precision] * len(nodes)) - abs(score)
-        else:
-            pieces, _, _ = viterbi(nodes, start, self.precision)
-            far = inf
+        pieces, margin = best_way(word, self.vocabulary)
+        known = self.vocabulary.scores
+        unknown = self.vocabulary.unknown
+        scores = [known.get(piece, unknown) for piece in pieces]
+        size = sum(map(abs, scores))
+        limit = inf
+        if self.rounds:
+            longest = len(word) * abs(unknown)  # no way to a place in the word is longer
+            limit = min(margin / (EPSILON * (len(word) + 1)), FARTHEST) - longest
+        return _Cut(self._ids_of(pieces), scores, size, limit)
+
+    def _ids_of(self, pieces: list[str]) -> list[int]:
+        """The ids of pieces; of a character that is none, that of the unknown or those of its bytes."""
         ids = []
         for piece in pieces:
-            ids += self._ids_of(piece)
-        known = self.vocabulary.scores
-        return _Cut(ids, [known.get(piece, self.vocabulary.unknown) for piece in pieces], far)
-
-    def _ids_of(self, piece: str) -> list[int]:
-        """The id of a piece; of a character that is none, that of the unknown or those of its bytes."""
-        if piece in self._id_of:
-            return [self._id_of[piece]]
-        if self.byte_fallback:
-            return [self.ids[_byte_piece(byte)] for byte in piece.encode(errors="replace")]
-        if self.unknown_id is None:
-            raise InputError(f"the vocabulary cannot spell {piece!r}, and has no piece for what is unknown")
-        return [self.unknown_id]
+            if piece in self._id_of:
+                ids.append(self._id_of[piece])
+            elif self.byte_fallback:
+                ids += [self.ids[_byte_piece(byte)] for byte in piece.encode(errors="replace")]
+            elif self.unknown_id is not None:
+                ids.append(self.unknown_id)
+            else:
+                raise InputError(f"the vocabulary cannot spell {piece!r}, and has no piece for what is unknown")
+        return ids
 
     def _fused(self, ids: list[int]) -> list[int]:
         """The ids, neighbours that are unknown as one."""

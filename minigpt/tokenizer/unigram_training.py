@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import regex
 
-from minigpt.tokenizer.lattice import Path, Vocabulary, expected_counts, lattice, viterbi
+from minigpt.tokenizer.lattice import Vocabulary, Way, expected_counts, lattice, viterbi
 from minigpt.tokenizer.spiece import SPACE
 
 SUB_ITERATIONS = 2  # steps of EM between two prunings
@@ -156,7 +156,7 @@ def prune(word_counts: Mapping[str, int], vocabulary: Vocabulary, size: int) -> 
     return kept
 
 
-def without(piece: str, vocabulary: Vocabulary) -> Path | None:
+def without(piece: str, vocabulary: Vocabulary) -> Way | None:
     """The best way to spell a piece with others; None where there is none."""
     nodes = lattice(piece, vocabulary)
     nodes[-1] = [node for node in nodes[-1] if node[0] > 0]
