@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import llama2c, spiece
-from minigpt.tokenizer.sentencepiece_bpe import BYTES, SentencePieceBPE, learn, merge, ranks_of
+from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge
+from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE, learn, ranks_of
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.spiece_members import members, parts_of
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
@@ -102,12 +103,11 @@ def test_what_has_no_piece_is_unknown_once_or_bytes():
     model = model_of(["ab"], byte_fallback=True)
     assert pieces_of(model, "abé\n") == ["ab", "<0xC3>", "<0xA9>", "<0x0A>"]
     assert pieces_of(model, "<0x41>") == ["<0x3C>", "<0x30>", "<0x78>", "<0x34>", "<0x31>", "<0x3E>"]
-    known = SentencePieceBPE(["<unk>", "a"], {}, unknown_id=0, fuse=False)
-    assert known.encode("axx") == [1, 0, 0]
-    none = SentencePieceBPE(["a"], {}, unknown_id=None)
+    assert BPEModel(["<unk>", "a"], {}, unknown_id=0).encode("axx") == [1, 0, 0]
+    none = BPEModel(["a"], {})
     with pytest.raises(InputError, match="cannot spell 'x'"):
         none.encode("ax")
-    some = SentencePieceBPE(["<unk>", "a", "<0xC3>"], {}, unknown_id=0, byte_fallback=True)
+    some = BPEModel(["<unk>", "a", "<0xC3>"], {}, unknown_id=0, byte_fallback=True)
     assert some.encode("aé") == [1, 0], "half of the bytes are of no use"
     with pytest.raises(InputError, match="must be a str"):
         model.encode(b"a")
@@ -127,6 +127,10 @@ def test_pieces_of_the_user_are_cut_out_first_and_never_merged():
 def test_pieces_that_are_not_used_are_cut_again():
     model = model_of(["ab", "abc", "cd"], "▁abc", kinds={"abc": spiece.UNUSED, "c": spiece.UNUSED})
     assert pieces_of(model, "abc") == ["ab", "<unk>"]
+    model = model_of([], "ab", kinds={"b": spiece.UNUSED}, byte_fallback=True)
+    assert pieces_of(model, "ab") == ["a", "<0x62>"]
+    with pytest.raises(InputError, match="knows no unused or user-defined pieces"):
+        model.to_json()
     model = model_of(["ab", "bc", "abc"], kinds={"abc": spiece.UNUSED, "ab": spiece.UNUSED})
     assert pieces_of(model, "abc▁ab") == ["a", "b", "c", "▁", "a", "b"]
 

@@ -48,10 +48,10 @@ def read_merges(path: Path) -> list[Pair]:
     first = 0
     if lines and lines[0].startswith("#version"):
         first = 1
-    return _pairs(lines[first:], path, "line", first + 1)
+    return pairs_of(lines[first:], path, "line", first + 1)
 
 
-def _pairs(items: list, path: Path, unit: str, first: int) -> list[Pair]:
+def pairs_of(items: list, path: Path, unit: str, first: int) -> list[Pair]:
     """Merges from `"left right"` or `["left", "right"]`; what is wrong is named with its number, counted from first."""
     number_of: dict[Pair, int] = {}
     for number, item in enumerate(items, start=first):
@@ -147,7 +147,7 @@ def _read_single(path: Path, layout: Layout, beside: Settings) -> Vocabulary:
         raise InputError(f"{path} and {CONFIG} beside it do not agree on add_prefix_space: give both the same")
     tokens = tokens_from_ids(saved.vocab | saved.added, path)
     tokens = _with_added(tokens, beside.added, path)
-    pairs = _pairs(saved.merges, path, "merge", 1)
+    pairs = pairs_of(saved.merges, path, "merge", 1)
     check_fit(tokens, pairs, path, path)
     return Vocabulary(tokens, pairs, list(saved.added), saved.prefix_space)
 

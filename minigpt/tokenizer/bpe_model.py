@@ -1,0 +1,257 @@
+"""Byte-pair encoding as one step of a published tokenizer: which neighbours in a word become one piece (`BPE`).
+
+GPT-1's and GPT-2's own tokenizers are whole classes; here is the model alone, as `tokenizer.json` describes it. What
+its words look like, the steps before it decide:
+
+- *byte-level* (RoBERTa, GPT-NeoX and Pythia, SmolLM2, Llama 3, Qwen2): a printable character for each byte of a word;
+- SentencePiece's (LLaMA 1 and 2, Mistral 7B v0.1): whole texts, where `▁` stands for a space (`sentencepiece_bpe.py`);
+- *word-end* (GPT-1, XLM): words whose last symbol ends in `</w>`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import InputError, shown
+from minigpt.tokenizer import bpe, files
+from minigpt.tokenizer.base import Remembered, check_size, check_text
+from minigpt.tokenizer.bpe import Pair
+from minigpt.tokenizer.gpt2 import CHARACTER_OF, spell
+from minigpt.tokenizer.spiece import SPACE
+
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # the pieces of byte fallback
+
+_BEFORE_SPACE = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")  # words, where no piece goes on from a letter to a `▁`
+_AFTER_SPACE = re.compile(f"[^{SPACE}]*{SPACE}+|[^{SPACE}]+")  # the same, where none goes on from a `▁` to a letter
+_LETTER_SPACE = re.compile(f"[^{SPACE}]{SPACE}")
+_SPACE_LETTER = re.compile(f"{SPACE}[^{SPACE}]")
+
+_SWITCHES = ("fuse_unk", "byte_fallback", "ignore_merges")
+_NAMES = ("unk_token", "end_of_word_suffix")
+_NOT_DONE = {"dropout": (None, 0, 0.0), "continuing_subword_prefix": (None, "")}
+
+
+class BPEModel:
+    """Pieces, and which pairs of neighbours make them: `encode(word)` gives the ids of a word's pieces.
+
+    tokens: all pieces, their places are the ids; ranks {pair of neighbours: its rank}: the least one is merged first,
+    and between equal ones the pair further left; unknown_id: of what has no piece; byte_fallback: whether that is
+    written as pieces of its bytes, `<0x00>` to `<0xFF>`, instead; fuse: whether neighbours that are unknown become one;
+    whole_words: whether a word that is a piece is taken as it is, whatever the merges say (`ignore_merges`); suffix:
+    what is written behind the last character of a word.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        ranks: Mapping[Pair, float],
+        *,
+        unknown_id: int | None = None,
+        byte_fallback: bool = False,
+        fuse: bool = False,
+        whole_words: bool = False,
+        suffix: str = "",
+    ):
+        self.tokens = list(tokens)
+        self.ids = {token: i for i, token in enumerate(self.tokens)}
+        self.ranks = dict(ranks)
+        self.unknown_id = unknown_id
+        self.byte_fallback = byte_fallback
+        self.fuse = fuse
+        self.whole_words = whole_words
+        self.suffix = suffix
+        self._word = None if suffix else pattern_of_words(self.ranks)
+        self._remembered = Remembered(self._encode_word)
+
+    @classmethod
+    def of_json(cls, model: Mapping[str, Any], path: str | Path) -> BPEModel:
+        """The model in a `tokenizer.json`. Raises InputError for a damaged one, and for a setting that is not built."""
+        path = Path(path)
+        for setting, value in model.items():
+            _check_setting(setting, value, path)
+        tokens = files.tokens_from_ids(model.get("vocab"), path)
+        merges = model.get("merges")
+        if not isinstance(merges, list):
+            raise InputError(f"{path}: its model's merges are {shown(merges)}: expected a list of pairs")
+        pairs = files.pairs_of(merges, path, "merge", 1)
+        files.check_fit(tokens, pairs, path, path)
+        unknown = model.get("unk_token")
+        if unknown is not None and unknown not in model["vocab"]:
+            raise InputError(f"{path}: its model's unk_token is {unknown!r}, which the vocabulary lacks: add it there")
+        return cls(
+            tokens,
+            {pair: rank for rank, pair in enumerate(pairs)},
+            unknown_id=model["vocab"].get(unknown),
+            byte_fallback=bool(model.get("byte_fallback")),
+            fuse=bool(model.get("fuse_unk")),
+            whole_words=bool(model.get("ignore_merges")),
+            suffix=model.get("end_of_word_suffix") or "",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The model as a `tokenizer.json` describes it."""
+        return {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None if self.unknown_id is None else self.tokens[self.unknown_id],
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": self.suffix or None,
+            "fuse_unk": self.fuse,
+            "byte_fallback": self.byte_fallback,
+            "ignore_merges": self.whole_words,
+            "vocab": self.ids,
+            "merges": [list(pair) for pair in self.merges],
+        }
+
+    @classmethod
+    def train(
+        cls,
+        word_counts: Mapping[str, int],
+        vocab_size: int,
+        *,
+        special: Sequence[str] = (),
+        min_frequency: int = 2,
+        progress: bool = True,
+    ) -> BPEModel:
+        """A byte-level vocabulary of `vocab_size` pieces, or of fewer where no pair is seen `min_frequency` times.
+
+        word_counts {word: how often}, by whatever pattern they were split: every word is spelled as bytes. special:
+        tokens that stand for no text, which come first. Raises InputError for a size that is too small.
+        """
+        check_size(vocab_size)
+        alphabet = sorted(CHARACTER_OF.values())
+        smallest = len(special) + len(alphabet)
+        if vocab_size < smallest:
+            raise InputError(f"a vocabulary of {vocab_size} is too small: the bytes and special tokens take {smallest}")
+        merges = bpe.train(
+            {spell(word): n for word, n in word_counts.items()},
+            vocab_size - smallest,
+            min_frequency=min_frequency,
+            ties="tokenizers",
+            suffix="",
+            alphabet=alphabet,
+            progress=progress,
+        )
+        tokens = [*special, *alphabet, *(left + right for left, right in merges)]
+        return cls(dict.fromkeys(tokens), {pair: rank for rank, pair in enumerate(merges)})
+
+    @property
+    def merges(self) -> list[Pair]:
+        """The pairs whose halves are both pieces, in their order: what `tokenizer.json` lists."""
+        known = [pair for pair in self.ranks if pair[0] in self.ids and pair[1] in self.ids]
+        return sorted(known, key=lambda pair: (self.ranks[pair], self.ids[pair[0]], self.ids[pair[1]]))
+
+    def parts(self) -> dict[int, Pair]:
+        """For pieces that a merge makes: {id: the two pieces that it is made of}."""
+        return {self.ids[left + right]: (left, right) for left, right in reversed(self.merges)}
+
+    def encode(self, word: str) -> list[int]:
+        """The ids of a word's pieces, or of those of a text with `▁` for spaces.
+
+        Raises InputError for what is no str, and for what cannot be spelled.
+        """
+        check_text(word)
+        if self.whole_words and word in self.ids:
+            return [self.ids[word]]
+        if self._word is None:
+            ids = self._encode_word(word)
+        else:
+            words = self._word.findall(word)
+            ids = list(chain.from_iterable(map(self._remembered.__getitem__, words)))
+        return self._fused(ids)
+
+    def _encode_word(self, word: str) -> list[int]:
+        symbols = bpe.split_word(word, self.suffix) if word and self.suffix else list(word)
+        ids = []
+        for symbol in merge(symbols, self.ranks)[0]:
+            ids += self._ids_of(symbol)
+        return ids
+
+    def _ids_of(self, symbol: str) -> list[int]:
+        """The id of a symbol, or what stands for a character that is no piece."""
+        return [self.ids[symbol]] if symbol in self.ids else self._unknown(symbol)
+
+    def _unknown(self, symbol: str) -> list[int]:
+        """The ids of the bytes of a character, or that of the unknown."""
+        if self.byte_fallback:
+            names = [BYTES[byte] for byte in symbol.encode(errors="replace")]
+            if all(name in self.ids for name in names):
+                return [self.ids[name] for name in names]
+        if self.unknown_id is None:
+            raise InputError(f"the vocabulary cannot spell {symbol!r}, and has no piece for what is unknown")
+        return [self.unknown_id]
+
+    def _fused(self, ids: list[int]) -> list[int]:
+        """The ids, neighbours that are unknown as one."""
+        unknown = self.unknown_id
+        if not self.fuse or unknown not in ids:
+            return ids
+        before = [None, *ids]
+        return [i for i, previous in zip(ids, before, strict=False) if i != unknown or previous != unknown]
+
+
+def _check_setting(setting: str, value: Any, path: Path) -> None:
+    """Raise InputError for a setting of the model that is not known, not built, or of another type."""
+    if setting in _NOT_DONE and value not in _NOT_DONE[setting]:
+        raise InputError(f"{path}: its model's {setting} is {shown(value)}, which is not built: expected null")
+    if setting in _SWITCHES and not isinstance(value, bool | None):
+        raise InputError(f"{path}: its model's {setting} is {shown(value)}: expected true or false")
+    if setting in _NAMES and not isinstance(value, str | None):
+        raise InputError(f"{path}: its model's {setting} is {shown(value)}: expected a text or null")
+    if setting not in (*_NOT_DONE, *_SWITCHES, *_NAMES, "type", "vocab", "merges"):
+        raise InputError(f"{path}: its model's {setting} is {shown(value)}: no such setting is known here")
+
+
+def pattern_of_words(ranks: Mapping[Pair, float]) -> re.Pattern | None:
+    """What cuts a text at `▁` into words that no piece reaches beyond; None where it stays whole."""
+    merged = ["".join(pair) for pair in ranks]
+    if not any(SPACE in piece for piece in merged):
+        return None
+    if not any(map(_LETTER_SPACE.search, merged)):
+        return _BEFORE_SPACE
+    if not any(map(_SPACE_LETTER.search, merged)):
+        return _AFTER_SPACE
+    return None
+
+
+def merge(symbols: Sequence[str], ranks: Mapping[Pair, float]) -> tuple[list[str], dict[str, Pair]]:
+    """(the symbols of a word when no two neighbours can be merged, {symbol: the pair that makes it}).
+
+    The best pair goes first, wherever it stands, and between equally good ones the one further left; what it makes
+    possible may be next. Pairs wait in a heap, each with its place. Symbols stay where they are, and each knows its
+    neighbours (a linked list): a pair whose symbols have changed by the time that it comes is passed over.
+    """
+    end = len(symbols)
+    symbols = [*symbols, None]  # None: no symbol, as also where one was joined to the symbol before it
+    before = list(range(-1, end))
+    after = list(range(1, end + 2))
+    waiting = []
+    made_of = {}
+
+    def propose(place: int, following: int) -> None:
+        pair = (symbols[place], symbols[following])
+        if pair in ranks:
+            heapq.heappush(waiting, (ranks[pair], place, *pair))
+            made_of[pair[0] + pair[1]] = pair
+
+    for place in range(end - 1):
+        propose(place, place + 1)
+    while waiting:
+        _, place, left, right = heapq.heappop(waiting)
+        second = after[place]
+        if symbols[place] != left or symbols[second] != right:
+            continue
+        symbols[place] = left + right
+        symbols[second] = None
+        following = after[second]
+        after[place] = following
+        before[following] = place
+        if before[place] >= 0:
+            propose(before[place], place)
+        propose(place, following)
+    return [symbol for symbol in symbols if symbol is not None], made_of
