@@ -170,6 +170,20 @@ class Between(tokenizer.GPT1Tokenizer):
         return [*ids, P, *second], []
 
 
+def test_two_tokens_behind_the_last_text():
+    """As of XLNet, whose token for a whole text stands at the end."""
+
+    class Behind(tokenizer.GPT1Tokenizer):
+        def wrap(self, ids, pair=None):
+            second = [] if pair is None else [*pair, P]
+            return [*ids, P, *second, C], []
+
+    text = Behind(BERTS.tokens, BERTS.merges, BERTS.pipeline)
+    assert special_ids(text) == {START: [], DELIMITER: [P], EXTRACT: [P, C]}
+    (encoded,) = encode_all([Example(("a man",))], "classification", text, room=100)
+    assert encoded[0].ids == [*ids("a man"), P, C] and encoded[0].n_special == 2
+
+
 def test_two_tokens_between_texts_and_none_in_front():
     text = Between(BERTS.tokens, BERTS.merges, BERTS.pipeline)
     assert special_ids(text) == {START: [], DELIMITER: [P, P], EXTRACT: [P]}

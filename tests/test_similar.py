@@ -129,7 +129,7 @@ def test_kept_vectors_of_something_else_are_refused_and_left(changed, bert, caps
 
 
 def test_a_line_that_is_too_long_counts_by_its_beginning_and_is_told(bert, capsys):
-    long = "the cat sat on the mat . " * 9
+    long = "the dog saw the cat . " * 3 + "the cat sat on the mat . " * 9
     (bert / "notes.txt").write_text(f"{long}\nthe dog\n", encoding="utf-8")
     told = []
     options = SimilarOptions(folder=str(bert / "bert"), file=str(bert / "notes.txt"), question="the cat sat", top=2)
