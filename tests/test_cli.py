@@ -362,7 +362,7 @@ def test_the_next_step_after_a_run_can_be_typed(text, tmp_path, capsys):
 
 
 def test_the_next_step_after_a_run_of_an_encoder_fills_in_a_word(text, tmp_path, capsys):
-    words = ["--model", "roberta", "--data", text, "--tokenizer", "bpe:60", "--out", str(tmp_path / "run")]
+    words = ["--model", "roberta", "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "run")]
     assert main(["train", *SMALL, *words]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     words = shlex.split(last.removeprefix("now: minigpt "))
