@@ -24,7 +24,10 @@ class VocabularyOptions:
     """What `minigpt tokenizer train` can be told."""
 
     kind: str = option(
-        "gpt1", "words in lower case (gpt1), bytes (gpt2), or characters (char)", choices=tokenizer.KINDS
+        "gpt1",
+        "byte-pair encoding of words in lower case (gpt1), of bytes (gpt2) or as SentencePiece does it (bpe), "
+        "BERT's pieces (wordpiece), the likeliest pieces (unigram), or characters (char)",
+        choices=tokenizer.TRAINERS,
     )
     data: str = option("stories", "as for minigpt train", metavar="WHAT")
     vocab: int | None = option(None, f"size of the vocabulary (default: {SIZE}; not with char)", metavar="N")
@@ -79,11 +82,11 @@ def train_vocabulary(options: VocabularyOptions) -> None:
 
 def _trained(options: VocabularyOptions) -> Tokenizer:
     """The vocabulary, learnt from the text."""
-    kind = tokenizer.KINDS[options.kind]
+    train = tokenizer.TRAINERS[options.kind]
     corpus = data.load(options.data)
     if options.kind == "char":
-        return kind.train(_pieces(corpus, "train", "valid"))
-    return kind.train(_pieces(corpus, "train"), SIZE if options.vocab is None else options.vocab)
+        return train(_pieces(corpus, "train", "valid"))
+    return train(_pieces(corpus, "train"), SIZE if options.vocab is None else options.vocab)
 
 
 def _pieces(corpus: Corpus, *parts: str) -> Iterator[str]:

@@ -9,8 +9,18 @@ from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 from minigpt.tokenizer.pipeline import PieceTokenizer
+from minigpt.tokenizer.trained import TRAINERS
 
-__all__ = ["KINDS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "PieceTokenizer", "Tokenizer", "load"]
+__all__ = [
+    "KINDS",
+    "TRAINERS",
+    "CharTokenizer",
+    "GPT1Tokenizer",
+    "GPT2Tokenizer",
+    "PieceTokenizer",
+    "Tokenizer",
+    "load",
+]
 
 KINDS = {"gpt1": GPT1Tokenizer, "gpt2": GPT2Tokenizer, "char": CharTokenizer}
 

@@ -70,7 +70,7 @@ def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder
     if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
         raise InputError(f"{where}: {OWN} is {shown(own)}: expected a list of names")
     saved = saved | {"added_tokens": _all_added(saved, config, folder)}
-    named = roles.named_in(folder)
+    named = roles.named_in(folder, config)
     special = [*named.values(), *roles.more_special(config, where)]
     names = {one["content"] for one in saved["added_tokens"]}
     steps = {part: saved.get(part) for part in tokenizer_json.STEPS}
@@ -120,6 +120,12 @@ def _of_vocabulary(folder: Path) -> PieceTokenizer:
     return _opened(described_bert(tokens, config, folder), path, config, folder)
 
 
+def of_words(model: WordPiece, config: Mapping[str, Any]) -> PieceTokenizer:
+    """BERT's tokenizer with this model. config: as in `tokenizer_config.json`."""
+    nowhere = Path("a new vocabulary")
+    return _opened(described_bert(model.tokens, config, nowhere), nowhere, config, nowhere)
+
+
 def _read_vocabulary(path: Path) -> list[str]:
     """A token on each line. Raises InputError for a file that holds none, and for a token that is there twice."""
     tokens = read_text(path).split("\n")
@@ -142,7 +148,7 @@ def described_bert(tokens: list[str], config: Mapping[str, Any], folder: Path) -
     Raises InputError where a token is missing, and for a setting that is not built.
     """
     ids = {token: i for i, token in enumerate(tokens)}
-    named = roles.named_in(folder)
+    named = roles.named_in(folder, config)
     special = roles.roles_of(named, ids)
     for role in ("unknown", "start", "delimiter"):
         if role not in special:
@@ -197,7 +203,7 @@ def _check_bert(saved: dict[str, Any], config: Mapping[str, Any], folder: Path) 
             if key in config and _setting(config, key, usual, folder) != said:
                 given = f"{key} is {shown(config[key])} in {CONFIG}, and {setting} is {shown(said)} in {FILE}"
                 raise InputError(f"{folder}: two files disagree: {given}: give both the same")
-    _check_words(config, {one.token for one in roles.named_in(folder).values()}, folder)
+    _check_words(config, {one.token for one in roles.named_in(folder, config).values()}, folder)
 
 
 def class_of(config: Mapping[str, Any]) -> Any:
@@ -210,19 +216,28 @@ def class_of(config: Mapping[str, Any]) -> Any:
 
 
 def _of_spiece(folder: Path) -> PieceTokenizer:
-    parts = spiece_members.open_folder(folder)
-    config = read_config(folder)
-    name = spiece_members.find(folder).name
+    name = spiece_members.find(folder)
+    return of_pieces(spiece_members.open_folder(folder), read_config(folder), folder, name.name if name else "")
+
+
+def of_pieces(parts: spiece_members.Parts, config: Mapping[str, Any], folder: Path, name: str) -> PieceTokenizer:
+    """The tokenizer of a file of SentencePiece; name: of that file, when it is saved.
+
+    Raises InputError for a token that its pieces lack.
+    """
     own = config.get(OWN, [])
 
     def write(text: PieceTokenizer, into: Path) -> None:
         spiece.write(into / name, parts.content)
-        write_config(text, into, config | {"padding_side": text.padding_side}, {})
+        write_config(text, into, dict(config), {})
 
     added = []
     for one in parts.added:
         flags = {flag: one[flag] for flag in Added._fields[1:]}
         added.append(Added(one["content"], **flags))
+    named = roles.named_in(folder, config)
+    listed = {one.token for one in added}
+    added += [one for one in named.values() if one.token in parts.model.ids and one.token not in listed]
     try:
         return PieceTokenizer(
             parts.model,
@@ -230,7 +245,7 @@ def _of_spiece(folder: Path) -> PieceTokenizer:
             template=Template(parts.single, parts.pair),
             decoder=parts.decoder,
             added=added,
-            roles=parts.roles,
+            roles=roles.roles_of(named, [one.token for one in added]) | parts.roles,
             own=own,
             padding_side=parts.member.padding_side,
             write=write,

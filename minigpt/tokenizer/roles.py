@@ -24,15 +24,14 @@ KEYS = {  # {role: the keys that tell it in those files, the first that is there
 _LISTS = (MORE_SPECIAL, "extra_special_tokens")
 
 
-def named_in(folder: Path) -> dict[str, Added]:
+def named_in(folder: Path, config: Mapping[str, Any]) -> dict[str, Added]:
     """{key: token} of all special tokens that the files of a folder name by their keys, such as `mask_token`.
 
-    Raises InputError for what is no token.
+    config: what `tokenizer_config.json` says. Raises InputError for what is no token.
     """
     found = {}
-    for name in (CONFIG, SPECIAL_TOKENS):
-        path = folder / name
-        values = read_json(path) if path.exists() else {}
+    older = folder / SPECIAL_TOKENS
+    for path, values in ((folder / CONFIG, config), (older, read_json(older) if older.exists() else {})):
         for keys in KEYS.values():
             for key in keys:
                 if values.get(key) is not None:

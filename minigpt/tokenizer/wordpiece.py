@@ -6,15 +6,20 @@ the vocabulary is unknown as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.errors import InputError, shown
-from minigpt.tokenizer import files
+from minigpt.errors import InputError, check_share, shown
+from minigpt.tokenizer import bpe, files
+from minigpt.tokenizer.base import check_size
+from minigpt.tokenizer.unigram_training import characters_of
 
 UNKNOWN = "[UNK]"
 INSIDE = "##"
+SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+FIRST_LETTER = 0xF0000  # in training each symbol is one character, from here on
 LONGEST_WORD = 100  # characters: a longer word is unknown
 
 
@@ -27,7 +32,7 @@ class WordPiece:
     """
 
     def __init__(
-        self, tokens: Sequence[str], unknown: str = UNKNOWN, inside: str = INSIDE, longest: int = LONGEST_WORD
+        self, tokens: Iterable[str], unknown: str = UNKNOWN, inside: str = INSIDE, longest: int = LONGEST_WORD
     ):
         self.tokens = list(tokens)
         self.ids = {token: i for i, token in enumerate(self.tokens)}
@@ -42,6 +47,53 @@ class WordPiece:
             if token.startswith(inside) and token != inside:
                 self._inside[token[len(inside) :]] = i
         self._longest_piece = max(map(len, self.tokens))
+
+    @classmethod
+    def train(
+        cls,
+        word_counts: Mapping[str, int] | str,
+        vocab_size: int,
+        *,
+        special: Sequence[str] = SPECIAL,
+        min_frequency: int = 2,
+        coverage: float = 0.9995,
+        progress: bool = True,
+    ) -> WordPiece:
+        """A vocabulary of `vocab_size` pieces, or of fewer where pairs run out that are seen `min_frequency` times.
+
+        word_counts {word: how often}, or a text; special: the first tokens, `[UNK]` among them; coverage: the share of
+        all characters that get a piece. Google never released its trainer. The public ones, and this one, merge the
+        most frequent pair of neighbours as byte-pair encoding does, with `##` on every character inside a word; the
+        literature tells of count(ab) / (count(a) count(b)) as the score of a pair. Raises InputError for a size that is
+        too small, and for a text with nothing in it.
+        """
+        check_size(vocab_size)
+        check_share(coverage=coverage)
+        if isinstance(word_counts, str):
+            word_counts = Counter(word_counts.split())
+        if not word_counts:
+            raise InputError("there are no words to learn pieces from: the text is empty")
+        characters = set(characters_of(word_counts, coverage))
+        counts = {word: n for word, n in word_counts.items() if characters.issuperset(word)}
+        inside = {character for word in counts for character in word[1:]}
+        symbols = [*sorted(characters), *(INSIDE + character for character in sorted(inside))]
+        least = len(special) + len(symbols)
+        if vocab_size < least:
+            advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
+            raise InputError(f"{vocab_size} pieces do not hold the {len(symbols)} signs of the text: {advice}")
+        letters = {symbol: chr(FIRST_LETTER + i) for i, symbol in enumerate(symbols)}
+        merges = bpe.train(
+            {_in_letters(word, letters): n for word, n in counts.items()},
+            vocab_size - least,
+            min_frequency=min_frequency,
+            ties="tokenizers",
+            suffix="",
+            alphabet=list(letters.values()),
+            progress=progress,
+        )
+        symbol_of = {letter: symbol for symbol, letter in letters.items()}
+        made = [_joined([symbol_of[letter] for letter in left + right]) for left, right in merges]
+        return cls(dict.fromkeys([*special, *symbols, *made]))
 
     @classmethod
     def of_json(cls, model: Mapping[str, Any], path: str | Path) -> WordPiece:
@@ -83,3 +135,14 @@ class WordPiece:
             start = end
             pieces = self._inside
         return found
+
+
+def _in_letters(word: str, letters: Mapping[str, str]) -> str:
+    """A word with one character for each of its symbols: `cat` is `c`, `##a`, `##t`."""
+    return letters[word[0]] + "".join([letters[INSIDE + character] for character in word[1:]])
+
+
+def _joined(symbols: Sequence[str]) -> str:
+    """The piece that symbols make: `##a`, `##t` is `##at`."""
+    first, *rest = symbols
+    return first + "".join([symbol.removeprefix(INSIDE) for symbol in rest])

@@ -1,0 +1,75 @@
+"""Vocabularies of the kinds that the family uses, learned from a text: the ones of `minigpt tokenizer train --kind`."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from minigpt.tokenizer import published, sentencepiece_bpe, spiece_members, steps_before
+from minigpt.tokenizer.base import pieces_of
+from minigpt.tokenizer.char import CharTokenizer
+from minigpt.tokenizer.gpt1 import GPT1Tokenizer
+from minigpt.tokenizer.gpt2 import GPT2Tokenizer
+from minigpt.tokenizer.pipeline import PieceTokenizer
+from minigpt.tokenizer.spiece import SPACE, NormalizerSpec, SentencePieceFile
+from minigpt.tokenizer.spiece_text import Normalizer
+from minigpt.tokenizer.unigram import Unigram
+from minigpt.tokenizer.wordpiece import WordPiece
+
+PLAIN = NormalizerSpec("identity")  # texts as they are, but for runs of spaces
+NAMES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+
+
+def wordpiece(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
+    """BERT's tokenizer with a vocabulary learned from texts. Capitals and accents stay, so Hangul keeps its syllables.
+
+    Raises InputError as `WordPiece.train` does.
+    """
+    config = {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": False}
+    normalizer = steps_before.bert_normalizer(lowercase=False)
+    splitter = steps_before.bert_splitter()
+    counts = Counter()
+    for text in pieces_of(texts):
+        counts.update(splitter(normalizer(text), True))
+    return published.of_words(WordPiece.train(counts, vocab_size, progress=progress), config)
+
+
+def unigram(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
+    """The likeliest pieces, learned from texts. Raises InputError as `Unigram.train` does."""
+    model = Unigram.train(_counted(texts), vocab_size, progress=progress)
+    return _of_file(model.to_file(PLAIN), "spiece.model")
+
+
+def bpe(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
+    """SentencePiece's byte-pair encoding, with bytes for characters without a piece.
+
+    Raises InputError as `sentencepiece_bpe.learn` does.
+    """
+    learned = sentencepiece_bpe.learn(
+        _counted(texts), vocab_size, byte_fallback=True, normalizer=PLAIN, progress=progress
+    )
+    return _of_file(learned, "tokenizer.model")
+
+
+def _counted(texts: str | Iterable[str]) -> Counter[str]:
+    """{word with its `▁`: how often it occurs}"""
+    normalizer = Normalizer(PLAIN)
+    counts = Counter()
+    for text in pieces_of(texts):
+        for line in text.splitlines():
+            counts.update(SPACE + word for word in normalizer(line).split(SPACE) if word)
+    return counts
+
+
+def _of_file(content: SentencePieceFile, name: str) -> PieceTokenizer:
+    parts = spiece_members.parts_of(spiece_members.Member("sentencepiece"), content)
+    return published.of_pieces(parts, NAMES, Path("a new vocabulary"), name)
+
+
+TRAINERS = {  # {kind: learns one from texts, with `vocab_size` tokens but for "char"}
+    "gpt1": GPT1Tokenizer.train,
+    "gpt2": GPT2Tokenizer.train,
+    "char": CharTokenizer.train,
+    "wordpiece": wordpiece,
+    "unigram": unigram,
+    "bpe": bpe,
+}
