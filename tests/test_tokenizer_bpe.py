@@ -16,6 +16,13 @@ TOY = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 small_texts = st.dictionaries(st.text("ab1", min_size=1, max_size=9), st.integers(1, 5), max_size=6)
 
 
+def key(pair, ties, symbols) -> list:
+    """By which, of pairs that are equally frequent, the first is merged."""
+    made = "".join(pair)
+    shortest_first = [len(made), made] if ties == "sentencepiece" else []
+    return shortest_first + [symbols.index(symbol) for symbol in pair]
+
+
 def naive_merges(word_counts, ties, suffix="</w>", min_frequency=1):
     """All merges with their counts, counting every pair again at every step."""
     words = {word: bpe.split_word(word, suffix) for word in word_counts}
@@ -29,7 +36,7 @@ def naive_merges(word_counts, ties, suffix="</w>", min_frequency=1):
             return
         most = max(counts.values())
         tied = [pair for pair, n in counts.items() if n == most]
-        best = max(tied) if ties == "subword-nmt" else min(tied, key=lambda pair: [symbols.index(s) for s in pair])
+        best = max(tied) if ties == "subword-nmt" else min(tied, key=lambda pair: key(pair, ties, symbols))
         yield best, most
         symbols.append("".join(best))
         for word, spelled in words.items():

@@ -44,7 +44,7 @@ class PublishedModel(LanguageModel):
     @property
     def labels(self) -> tuple[str, ...]:
         """Those that its head tells, by their names where its file has them; () where it has no such head."""
-        if not self.config.heads.has_labels:
+        if self.layout is None or not self.config.heads.has_labels:
             return ()
         return self.config.labels or tuple(f"LABEL_{i}" for i in range(self.config.n_scores))
 
@@ -59,7 +59,7 @@ class PublishedModel(LanguageModel):
 
     def check_labels(self) -> None:
         """Raises InputError for a model that has no labels."""
-        if not self.config.heads.has_labels:
+        if not self.labels:
             kind = f"this {type(self).__name__} was opened as {self.config.saved_as}"
             raise InputError(f"{kind}, which has no labels: take a file of a …ForSequenceClassification")
 
