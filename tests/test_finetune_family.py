@@ -191,6 +191,27 @@ def test_what_a_published_classifier_cannot_answer(labels, special, task, words,
     assert words in capsys.readouterr().err
 
 
+def test_a_body_alone_is_tuned_and_does_not_tell_words(tmp_path, capsys):
+    """As many are published: what an update costs is counted without the head that is not there."""
+    model, text = opened("bert", special=["[MASK]", "[CLS]", "[SEP]"])
+    body = type(model)(dataclasses.replace(model.config, form="Model"), seed=0)
+    body.save(tmp_path / "body")
+    text.save(tmp_path / "body")
+    (tmp_path / "sst.tsv").write_text("sentence\tlabel\n" + "the cat sat\t0\nthe dog saw\t1\n" * 12, encoding="utf-8")
+    options = FinetuneOptions(
+        model=str(tmp_path / "body"), task="sst2", train=str(tmp_path / "sst.tsv"), out=str(tmp_path / "tuned"),
+        epochs=1, batch=4,
+    )  # fmt: skip
+    finetune(options)
+    assert open_classifier(str(tmp_path / "tuned"))[0].body.words is None
+    assert main(["info", str(tmp_path / "body")]) == 0
+    for words in (["fill"], ["explore", "--record", "-o", str(tmp_path / "x.html"), "--text"]):
+        capsys.readouterr()
+        assert main([words[0], str(tmp_path / "body"), *words[1:], "the [MASK] sat"]) == 2
+        error = capsys.readouterr().err
+        assert "opened as BertModel, which tells no words" in error and error.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 def test_three_examples_are_learned_by_heart(name):
     model = classifier(name)

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 from minigpt import models
+from minigpt.data.examples import Example
+from minigpt.data.input_transformations import encode_all
 from minigpt.errors import InputError
 from minigpt.files import wheel
-from minigpt.jobs.fill import FillOptions, fill
+from minigpt.jobs.fill import FillOptions, covered_ids, fill, guesses
+from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.jobs.similar import SimilarOptions, similar
 from minigpt.models.text_vectors import text_vectors
 
@@ -99,6 +102,49 @@ def test_the_right_line_among_a_thousand(folder, tmp_path):
         options.question = question
         (found,) = similar(options, **QUIET)
         assert (found[0].number, found[0].text) == (places[note], note), question
+
+
+def test_it_is_fine_tuned_on_a_published_task(folder, tmp_path):
+    """With [CLS] and [SEP], and no row more: what is written opens in transformers as the same body."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra parity)")
+    lines = [f"{word} film number {i}\t{label}" for i in range(8) for word, label in (("a moving", 1), ("a dull", 0))]
+    (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines]), encoding="utf-8")
+    out = str(tmp_path / "tuned")
+    options = FinetuneOptions(model=folder, task="sst2", train=str(tmp_path / "train.tsv"), out=out, epochs=2, batch=8)
+    finetune(options)
+    tuned, text = open_classifier(out)
+    assert text.vocab_size == tuned.body.config.vocab_size == 30522 and tuned.task.labels == ("negative", "positive")
+    (encoded,) = encode_all([Example(("a cat",))], "classification", text, room=10)
+    assert encoded[0].ids == [101, 1037, 4937, 102]
+    ids = np.array([encoded[0].ids])
+    theirs = transformers.BertModel.from_pretrained(out).eval()
+    h = theirs(theirs.dummy_inputs["input_ids"].new_tensor(ids)).last_hidden_state.detach().numpy()
+    assert np.abs(tuned.body.states(ids, np.array([4])) - h).max() < 1e-5
+
+
+def test_words_at_a_mask_are_those_of_transformers(folder, tmp_path):
+    """MiniLM has no word head: a small BERT with new weights reads with its vocabulary."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra parity)")
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra parity)")
+    torch.manual_seed(0)
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder)
+    theirs = transformers.BertForMaskedLM(transformers.BertConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=50, initializer_range=0.5,
+    )).eval()  # fmt: skip
+    theirs.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model, text = models.open_both(tmp_path)
+    for sentence in ("the cat sat on the [MASK].", "[MASK] is the capital of France, and [MASK]ing is fun"):
+        inputs = tokenizer(sentence, return_tensors="pt")
+        ids = inputs["input_ids"][0].tolist()
+        assert covered_ids(text, sentence) == ids
+        with torch.no_grad():
+            p = theirs(**inputs).logits[0].softmax(-1).numpy()
+        places = [i for i, token in enumerate(ids) if token == tokenizer.mask_token_id]
+        for place, words in zip(places, guesses(model, text, sentence, 5), strict=True):
+            assert [one.token for one in words] == np.argsort(-p[place])[:5].tolist()
+            assert np.abs([one.probability - p[place, one.token] for one in words]).max() < 1e-5
+            assert [one.word for one in words] == [tokenizer.convert_ids_to_tokens(one.token) for one in words]
 
 
 def test_a_body_without_its_word_head_fills_in_nothing(folder):

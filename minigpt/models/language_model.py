@@ -214,6 +214,11 @@ class LanguageModel(SavedModel):
         """All blocks, also those that are not in `h`."""
         return self.h
 
+    def trial(self, ids: Array) -> Cache:
+        """What a step with these ids (B,T) keeps, where each predicts anything: the cache of its loss"""
+        _, cache = self.loss(ids, ids, **self.trial_inputs(ids))
+        return cache
+
     def trial_inputs(self, ids: Array) -> dict[str, Array]:
         """What a whole loss has beside ids and targets, for a trial with these ids (B,T): nothing."""
         return {}
