@@ -13,8 +13,8 @@ from minigpt.jobs.fill import covered_ids, uncovered
 from minigpt.learn.lessons import find_lessons
 from minigpt.models import costs, gpt1, gpt2
 from minigpt.models.card import Card
+from minigpt.models.family.encoder import Encoder
 from minigpt.models.family.heads import BiasHead, WordHead
-from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
@@ -93,7 +93,7 @@ def _check_parts(folder: str, model: LanguageModel) -> None:
     """Raises InputError where the parts of a model are not those that a page knows."""
     kind = type(model).__name__
     block = model.h[0]
-    if isinstance(model, PublishedModel):
+    if isinstance(model, Encoder):
         model.need("words")  # which says what a file without them is good for
     tells_words = model.learns_the_next_token or isinstance(getattr(model, "words", None), WordHead | BiasHead)
     apart = len(set(map(id, model.h))) == len(model.h) and not model.reads_a_source

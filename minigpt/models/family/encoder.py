@@ -163,6 +163,13 @@ class Encoder(PublishedModel):
         logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
         return logits, cache
 
+    def trial(self, ids: Array) -> Cache:
+        """As `LanguageModel.trial`; of a model that tells no words, what its hidden states keep"""
+        if self.words is not None:
+            return super().trial(ids)
+        _, cache = self.hidden(ids)
+        return cache
+
     def scores_of(self, h: Array) -> Array:
         """h (B,T,C), hidden states -> scores (B,T,V): what the word head tells from them"""
         x, _ = self.words.forward(h)

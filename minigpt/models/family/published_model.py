@@ -14,7 +14,7 @@ from minigpt.models.family.forms import Form, Layout
 from minigpt.models.family.heads import StateHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn import Cache, Embedding, Linear, Module
+from minigpt.nn import Embedding, Linear, Module
 
 
 class PublishedModel(LanguageModel):
@@ -56,13 +56,6 @@ class PublishedModel(LanguageModel):
             told = {"words": "tells no words", "sentences": "has no scores of a text"}[head]
             raise InputError(f"{kind}, which {told}: take its hidden states, or a file with that head")
         return module
-
-    def trial(self, ids: Array) -> Cache:
-        """As `LanguageModel.trial`; of a model that tells no words, what its hidden states keep"""
-        if self.words is not None:
-            return super().trial(ids)
-        _, cache = self.hidden(ids)
-        return cache
 
     def check_labels(self) -> None:
         """Raises InputError for a model that has no labels."""
