@@ -230,14 +230,18 @@ def setting(name: str, value):
     return make
 
 
-def other_model(name: str):
+def other_model(name: str, **unknown: str):
+    """A tokenizer.json with another model. unknown: the token for what has none, as its trainer takes it."""
+
     def make(folder: Path) -> None:
         import tokenizers
 
         made = tokenizers.Tokenizer(getattr(tokenizers.models, name)())
         made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
         kind = {"Unigram": "UnigramTrainer", "WordPiece": "WordPieceTrainer", "WordLevel": "WordLevelTrainer"}[name]
-        trainer = getattr(tokenizers.trainers, kind)(vocab_size=200, show_progress=False)
+        trainer = getattr(tokenizers.trainers, kind)(
+            vocab_size=200, show_progress=False, special_tokens=list(unknown.values()), **unknown
+        )
         made.train_from_iterator(SENTENCES * 3, trainer)
         made.save(str(folder / "tokenizer.json"))
 
@@ -329,8 +333,9 @@ VARIANTS = {  # name: (what writes it, what the message names where it is refuse
     "continuing_subword_prefix": (option("continuing_subword_prefix", "##"), "continuing_subword_prefix is \"##\""),
     "add_bos_token": (setting("add_bos_token", True), "sets add_bos_token"),
     "CharBPETokenizer": (class_for_characters, "its normalizer is .*BertNormalizer"),
-    "WordPiece": (other_model("WordPiece"), "model's type is \"WordPiece\""),
-    "Unigram": (other_model("Unigram"), "model's type is \"Unigram\""),
+    "Unigram": (other_model("Unigram", unk_token="<unk>"), None),
+    "WordPiece without an unknown token": (other_model("WordPiece"), r"the vocabulary lacks '\[UNK\]'"),
+    "Unigram without an unknown token": (other_model("Unigram"), "has no piece for what is unknown"),
     "WordLevel": (other_model("WordLevel"), "pre_tokenizer is .*Whitespace"),
 }  # fmt: skip
 
