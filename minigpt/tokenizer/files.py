@@ -52,7 +52,10 @@ def read_merges(path: Path) -> list[Pair]:
 
 
 def pairs_of(items: list, path: Path, unit: str, first: int) -> list[Pair]:
-    """Merges from `"left right"` or `["left", "right"]`; what is wrong is named with its number, counted from first."""
+    """Merges from `"left right"` or `["left", "right"]`; what is wrong is named with its number, counted from first.
+
+    Raises InputError for what is no merge, and for one that is there twice.
+    """
     number_of: dict[Pair, int] = {}
     for number, item in enumerate(items, start=first):
         here = f"{path}, {unit} {number}"
