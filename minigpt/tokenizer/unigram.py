@@ -275,6 +275,9 @@ def _unknown_score(normal: Iterable[float]) -> float:
 
 
 def _user_defined_score(piece: str, most: float) -> float:
-    """A score at which a piece that the user named is always taken: as many bytes, each as good as the best piece."""
-    best = np.float32(max(most, 0.0))
+    """A score at which a piece that the user named is always taken: each byte as good as the best piece, and above 0.
+
+    The 0.1 are those of SentencePiece 0.2.3: they stand in the sums, and so decide between equal ways behind the piece.
+    """
+    best = np.float32(max(most, 0.1))
     return float(np.float32(len(piece.encode())) * best) - 0.1

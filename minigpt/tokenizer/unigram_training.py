@@ -58,8 +58,10 @@ def learn(word_counts: Mapping[str, int], size: int, *, longest: int = 16, n_see
 def seed_pieces(word_counts: Mapping[str, int], n_seeds: int, longest: int) -> dict[str, float]:
     """All characters, and of the substrings that occur twice those that cover most of the text, with first scores.
 
-    A substring that is always followed by the same character is left out: the longer one says it all. Level by level,
-    because a substring can only occur twice if it does so without its last character.
+    A substring that is always followed by the same character is left out: the longer one says it all. The end of a word
+    is no such character, for different words follow it. (SentencePiece takes the space for one, and so has no piece for
+    a word that a space always follows.) Level by level, because a substring can only occur twice if it does so without
+    its last character.
     """
     characters = count_characters(word_counts)
     covers = {}  # {substring: how many characters of the text it covers}
