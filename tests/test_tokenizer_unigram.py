@@ -234,6 +234,13 @@ def test_pruning_leaves_out_what_is_missed_least():
     assert kept == {piece: scores[piece] for piece in kept}
 
 
+def test_the_loss_of_a_piece_by_hand():
+    """ab is 6 of 10 pieces; without it they are 16, of which a are 9 and b 7."""
+    uses = {"ab": 6, "a": 3, "b": 1}
+    lost = math.log(6 / 10) - math.log(9 / 16) - math.log(7 / 16)
+    assert training.loss(uses, 10, "ab", ["a", "b"]) == pytest.approx(lost)
+
+
 def test_the_way_without_a_piece():
     vocabulary = Vocabulary({"a": -2.0, "b": -2.0, "ab": -2.5, "aba": -3.0})
     assert training.without("aba", vocabulary).pieces == ["ab", "a"]
@@ -368,6 +375,24 @@ def test_words_are_cut_as_they_are_in_the_whole_text(rounds):
     assert [model.tokens[i] for i in model.encode(text)] == (whole if rounds else alone)
 
 
+def test_the_sum_of_32_bits_is_compared_and_not_that_before_it_is_rounded():
+    vocabulary = Vocabulary({piece: float(np.float32(s)) for piece, s in (("a", -6.7), ("aa", -13.1), ("aaa", -12.5))})
+    pieces, score = rounded_viterbi(lattice("aaaa", vocabulary), -514.0)
+    assert pieces == ["a", "aaa"] and score == np.float32(-533.2)
+
+
+def test_a_word_of_two_nearly_equal_ways_depends_on_a_sum_that_is_great():
+    """ab and a b differ by 2e-4: a sum of 500 keeps them apart, one of 50,000 does not."""
+    tokens = ["<unk>", "▁", "ab", "a", "b"]
+    model = Unigram(tokens, [0.0, -3.0, -5.0001, -2.5, -2.4999], unknown_id=0)
+    limit = model._cut("▁ab").limit
+    assert 100 < limit < 1000
+    text = "▁ab" * 9000
+    whole = rounded_viterbi(lattice(text, model.vocabulary), 0.0)[0]
+    assert [tokens[i] for i in model.encode(text)] == whole
+    assert {*whole[:40]} == {"▁", "a", "b"} and "ab" in whole
+
+
 def test_sums_that_are_too_great_begin_again_at_nothing(monkeypatch):
     scores = [float(np.float32(-math.pi * k / 7)) for k in range(3, 9)]
     vocabulary = Vocabulary(dict(zip(["▁", "a", "aa", "aaa", "▁a", "b"], scores, strict=True)))
@@ -377,6 +402,9 @@ def test_sums_that_are_too_great_begin_again_at_nothing(monkeypatch):
     _, rest = rounded_viterbi(lattice(word, vocabulary), -99.0)
     assert far < -500 and -100 < rest <= 0
     assert rounded_viterbi(lattice("a", vocabulary), -100.0)[1] == pytest.approx(scores[1])
+    monkeypatch.setattr("minigpt.tokenizer.lattice.FARTHEST", 30.0)
+    nodes = lattice("a" * 9, Vocabulary({"a": -15.0, "aa": -5.6, "aaa": -13.0}))
+    assert rounded_viterbi(nodes, 0.0)[0] == viterbi(nodes).pieces, "pieces over the place where sums begin again"
 
 
 def test_a_word_is_cut_once():

@@ -143,14 +143,14 @@ def prune(word_counts: Mapping[str, int], vocabulary: Vocabulary, size: int) -> 
     total = sum(uses.values())
     kept = {}
     losses = {}
-    for piece, score in scores.items():
+    for piece in scores:
         if not uses[piece]:
             continue
         others = without(piece, vocabulary)
         if others is None:
-            kept[piece] = score
-        elif others.score <= score:
-            losses[piece] = uses[piece] * _loss(uses, total, piece, others.pieces)
+            kept[piece] = scores[piece]
+        else:
+            losses[piece] = uses[piece] * loss(uses, total, piece, others.pieces)
     n_stay = max(size, int(STAY * len(scores)))
     worst_first = sorted(losses.items(), key=_highest_first)
     for piece, _ in worst_first[: max(n_stay - len(kept), 0)]:
@@ -165,7 +165,7 @@ def without(piece: str, vocabulary: Vocabulary) -> Way | None:
     return viterbi(nodes) if nodes[-1] else None
 
 
-def _loss(uses: Mapping[str, int], total: int, piece: str, others: list[str]) -> float:
+def loss(uses: Mapping[str, int], total: int, piece: str, others: list[str]) -> float:
     """What one use of a piece loses when the others take its place, and its count with it."""
     now = log(uses[piece] / total)
     later_total = total + uses[piece] * (len(others) - 1)
