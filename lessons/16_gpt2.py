@@ -105,6 +105,7 @@ SENTENCES = {  # a sentence, and words by which its lines are known: the first t
     "residual weights scaled by 1/sqrt(N)": ("math", "std ="),
     "vocabulary and context": ("vocab_size:", "n_positions:"),
     "four sizes (table 2)": ('"n_layer"',),
+    "for files of others": ("scale_scores",),
     "names": ("import", "model_type", "gelu", "GELU", "TANH", "release", "CARD", "optimiser"),
 }
 lines_of = {sentence: [] for sentence in SENTENCES}
@@ -135,6 +136,8 @@ assert kept > len(lines_one) / 2, "most lines stay"
 # - **The scale** is one line. Here N = 2L: a block has two layers that write to the stream, the
 #   `c_proj` of attention and that of the MLP, and there are L blocks. Only these layers get `std`.
 # - **Vocabulary and context** are two numbers. They change what the model costs.
+# - **For files of others**: one line, for models that divide the scores of attention otherwise. In
+#   the released GPT-2 it changes nothing.
 # - **Names**: imports, the optimiser that each file recommends, and names of
 #   settings. For example, the checkpoints say "gelu" and "gelu_new" for one tanh form (lesson 05).
 #
