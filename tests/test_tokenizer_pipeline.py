@@ -7,6 +7,7 @@ from minigpt.errors import InputError
 from minigpt.models.family import encoder, encoder_decoder
 from minigpt.tokenizer import pipeline
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
+from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -129,6 +130,15 @@ def test_special_tokens_of_our_own_come_last():
         text.with_special(["ab"])
     with pytest.raises(InputError, match="special tokens must be a list of names"):
         text.with_special("ab")
+
+
+def test_a_special_token_of_our_own_has_its_role_where_the_vocabulary_has_none_for_it():
+    model = Unigram(["<unk>", "▁a", "b"], [0.0, -1.0, -2.0], [2, 1, 1], unknown_id=0)
+    text = PieceTokenizer(model)
+    assert text.role("mask") is None
+    longer = text.with_special(["_mask_"])
+    assert longer.role("mask") == longer.ids["_mask_"] == 3 and longer.role("pad") is None
+    assert longer.encode_named("▁ab _mask_", ["_mask_"])[-1] == 3
 
 
 def test_what_is_decoded_one_by_one_is_the_whole_text():

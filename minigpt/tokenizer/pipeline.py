@@ -186,7 +186,8 @@ class PieceTokenizer(Tokenizer):
 
     def role(self, name: str) -> int | None:
         """The id of the token with this role (see `base.ROLES`); None where there is none."""
-        return self.ids.get(self.roles.get(name))
+        own = {OUR_NAMES.get(token): token for token in self.own}
+        return self.ids.get(self.roles.get(name, own.get(name)))
 
     def encode_named(self, text: str, names: Sequence[str]) -> list[int]:
         """The ids of a text that names special tokens: `encode` cuts out those of a published vocabulary itself."""
