@@ -639,6 +639,10 @@ assert np.allclose(mix.s.grad, ds), "the library computes the same"
 # - **"Syntax low, sense high."** Layer by layer, the second is better at senses (F1 69.0 against
 #   67.4, table 5), the first at parts of speech (97.3 % against 96.8 %, table 6). But at the input,
 #   the mixes that the paper's tasks learned favour the first layer (figure 2, section 5.5).
+# - **What is left out.** The layer norm that the mix may have and the pull of its weights to each
+#   other; ELMo beside a task's own word vectors, and a second mix at the task's output (section
+#   3.3). With the characters and the projected step above, this is why the released weights do not
+#   open here.
 #
 # ## 9. Exercises
 #

@@ -604,6 +604,11 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 #   one (lesson 05), and have it here too.
 # - **Published weights.** `minigpt` opens files of BERT and RoBERTa that Hugging Face transformers
 #   wrote, with the heads that they have; logits and gradients agree to 1e-9.
+# - **What is left out.** WordPiece: models that are trained here have GPT-1's byte-pair encoding; a
+#   published folder brings its own vocabulary (lesson 35), with [CLS] and [SEP], which are called
+#   `_start_` and `_delimiter_` here. BERT read texts of 128 tokens in nine tenths of its updates
+#   and of 512 in the last (appendix A.2); ours have one length. RoBERTa's full sentences and its
+#   batches of 8,000 are not tried.
 
 # %% [markdown]
 # ## 10. Exercises

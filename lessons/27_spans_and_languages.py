@@ -612,6 +612,10 @@ assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), 
 #   them 75.1 % (table 1). There, languages share word pieces, names and digits; ours share nothing.
 # - **TLM is not all of the training.** The paper alternates it with covered words of one language.
 #   XLM-R (Conneau et al. 2020) has neither translations nor language vectors.
+# - **What is left out.** XLM's third aim, a causal model, and its translation models; a vocabulary
+#   that is shared by all languages, and the draw that gives small languages more than their share
+#   (section 3.1). SpanBERT's vocabulary is BERT's WordPiece; what is trained here has GPT-1's
+#   byte-pair encoding.
 #
 # ## 8. Exercises
 #

@@ -621,6 +621,9 @@ for seed in SEEDS:
 # - **Every second layer** is 0, 2, 4 here; the released code takes 0, 2, 4, 7, 9, 11.
 # - **An order task can leak** (exercise 2): if exchanged parts have other lengths, the place of the
 #   separator tells the label.
+# - **What is left out.** ALBERT's optimiser LAMB (here AdamW), its largest models without dropout,
+#   and SentencePiece's Unigram, which its published files bring (lesson 35). DistilBERT's code
+#   covers rare words more often than frequent ones; ours draws all alike.
 #
 # ## 10. Exercises
 #

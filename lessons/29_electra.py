@@ -627,6 +627,9 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 # - **Predict all words, but the words.** A masked model with a loss at every word ("All-Tokens
 #   MLM") reached 84.3 in table 5, and BERT 82.2. So most of the gain came from the loss at every
 #   word, and less from the decision. Exercise 1 is its backward pass.
+# - **What is left out.** WordPiece, which published files bring (lesson 35), and two texts in a
+#   row, each with its segment, as the released code packs them: ours reads one. The
+#   generator that is trained by reinforcement (section 4) is not tried.
 #
 # ## 11. Exercises
 #

@@ -450,6 +450,9 @@ assert sees[library.targets != IGNORED].min() == T - 3, "the first of them sees 
 #   stands.
 # - **Names.** "Permutation language modelling" suggests shuffled text. The paper's own sentence:
 #   the permutation is of the *factorization order*, not of the sequence (section 2.2).
+# - **What is left out.** SentencePiece's Unigram: published files bring it, and put `<sep> <cls>`
+#   behind a text (lesson 35). Training on two texts in a row, whose segments the scores compare,
+#   and on nine other data sets than BERT's books.
 #
 # ## 8. Exercises
 #

@@ -638,6 +638,11 @@ for seed in SEEDS:
 #   stacks has that size (T5, section 3.1.1).
 # - **MASS** in the paper masks the whole fragment. In the released code a covered word becomes a
 #   mask in 80 %, another word in 10 %, and stays in 10 % of the cases; so does the library.
+# - **What is left out.** T5's main idea, every task as text with a prefix, and a mixture of all
+#   tasks: `minigpt finetune` writes an answer as text for one task. Ours has 32 sentinels, T5 100;
+#   its optimiser Adafactor and the prefix LM are not built. MASS's language vectors and its
+#   translation without pairs are not. BART reads GPT-2's bytes; what is trained here has GPT-1's
+#   byte-pair encoding. Published files bring their own (lesson 35).
 #
 # ## 10. Exercises
 #

@@ -646,6 +646,10 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 #   of GPT-3 with 175 billion (abstract). It does not follow that the small model knows more.
 # - Whether the tokens of the prompt counted in SFT, the paper does not say. Against the alignment
 #   tax, the loss on pre-training text is added to the reinforcement (PPO-ptx): exercise 3.
+# - **What is left out.** No model with GPT-3's bands is trained; learning from the prompt is in
+#   lesson 19. PPO itself: section 9 has no bound on an update, no value function, and one penalty
+#   for a whole answer in place of one for each token. The compared answers were written for this
+#   lesson; InstructGPT's people compared what the model had written.
 #
 # | claim of the papers | here |
 # |---|---|

@@ -579,6 +579,9 @@ for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta"
 # - "ELECTRA is a GAN": its generator is trained to be right (lesson 29).
 # - "Encoder-only, decoder-only, encoder-decoder" are masks and a second stack, as section 1 shows.
 #   The block is the same in all three, but for the decoder's attention to the source.
+# - Every relative differs from its paper in more than its size: *What is left out*, in lessons 25
+#   to 33, says in what. In the table all have one vocabulary, GPT-1's byte-pair encoding, where the
+#   papers have WordPiece, SentencePiece or bytes (lesson 35).
 
 # %% [markdown]
 # ## 9. Exercises
