@@ -713,6 +713,7 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 # - The paper says that such a model "can assign a probability to any Unicode string". More exactly,
 #   it gives one to each sequence of *tokens*. A string can be cut into tokens in many ways; its own
 #   probability is the sum over all of them, and in practice one takes the cut of the encoder.
+# - BERT, LLaMA and T5 cut text in other ways. Lesson 35 builds them, and may be read next.
 
 # %% [markdown]
 # ## 9. Exercises
