@@ -170,6 +170,10 @@ def test_digamma_follows_its_recurrence():
         assert training.digamma(x + 1) - training.digamma(x) == pytest.approx(1 / x, rel=1e-9)
 
 
+def test_a_piece_whose_share_is_too_small_for_a_number_goes():
+    assert training.maximise({"a": 4.0, "b": 5e-324}, sparse=False) == {"a": 0.0}
+
+
 def test_em_makes_six_words_likelier_with_every_step():
     scores = dict.fromkeys(SIX_PIECES, math.log(1 / len(SIX_PIECES)))
     found = []

@@ -106,7 +106,8 @@ def maximise(counts: Mapping[str, float], sparse: bool = True) -> dict[str, floa
     """
     if not sparse:
         total = sum(counts.values())
-        return {piece: log(count / total) for piece, count in counts.items() if count > 0}
+        shares = {piece: count / total for piece, count in counts.items()}
+        return {piece: log(share) for piece, share in shares.items() if share > 0}  # the smallest count has share 0
     kept = {piece: count for piece, count in counts.items() if count >= LEAST_COUNT} or counts
     total = digamma(sum(kept.values()))
     return {piece: digamma(count) - total for piece, count in kept.items()}
