@@ -28,10 +28,11 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, list[int]]:
     """The ids that stand for START, DELIMITER and EXTRACT: one each, in a vocabulary of `with_special`.
 
     A published encoder learned with tokens of its own: then they are what it puts before a text, between two texts, and
-    behind the last one. BERT's are [CLS], [SEP] and [SEP]; of RoBERTa two tokens stand between.
+    behind the last one. BERT's are [CLS], [SEP] and [SEP]; of RoBERTa two tokens stand between. A published GPT has
+    none.
     """
     if not _wraps(tokenizer):
-        return {name: [tokenizer.ids[name]] for name in SPECIAL}
+        return {name: [tokenizer.ids[name]] if name in tokenizer.ids else [] for name in SPECIAL}
     first, second = -1, -2
     ids, _ = tokenizer.wrap([first], [second])
     before, behind = ids.index(first), ids.index(second)

@@ -1,6 +1,7 @@
 """What a config.json may say: its keys under the names used here, and what is not built here refused by name."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from minigpt.errors import InputError, shown
@@ -84,6 +85,28 @@ def check_activation(key: str, name: Any, built: dict[str, str] = ACTIVATIONS) -
         return
     whose = f", as in {ELSEWHERE[name]}" if isinstance(name, str) and name in ELSEWHERE else ""
     raise InputError(f"{key} is {shown(name)}{whose}: built here are {', '.join(built)}")
+
+
+def labels_in(values: dict) -> tuple[str, ...]:
+    """The labels of a config.json, those that it names or as many as it says. Raises InputError where ids are wrong."""
+    names = values.get("id2label")
+    if names is None:
+        return tuple(f"LABEL_{i}" for i in range(values.get("num_labels") or 0))
+    if not isinstance(names, dict) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
+        raise InputError(f"config.json has id2label {shown(names)}: give a name for each number from 0")
+    by_id = {str(i): str(label) for i, label in names.items()}
+    return tuple(by_id[str(i)] for i in range(len(by_id)))
+
+
+def labels_of(values: dict) -> dict[str, Any]:
+    """What a head for labels is told in a config.json: its labels, two where none are named, and the padding."""
+    return {"labels": labels_in(values) or ("LABEL_0", "LABEL_1"), "pad_token_id": values.get("pad_token_id")}
+
+
+def named_labels(labels: Sequence[str]) -> dict[str, dict]:
+    """The labels as a config.json has them."""
+    by_id = {str(i): label for i, label in enumerate(labels)}
+    return {"id2label": by_id, "label2id": {label: i for i, label in enumerate(labels)}}
 
 
 def known_values(values: dict, names: set[str], flags: set[str]) -> dict:

@@ -13,7 +13,7 @@ from minigpt.files import openai_release
 from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.gpt_config import GPT1Variants
-from minigpt.models.language_model import LanguageModel
+from minigpt.models.gpt_model import GPTModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import GPT1Adam
 from minigpt.ops.random_keys import Key, fold
@@ -79,7 +79,7 @@ class Block(Module):
         return ops.add(dx, da)
 
 
-class GPT1(LanguageModel):
+class GPT1(GPTModel):
     """The Transformer decoder of GPT-1: token and position embeddings, n_layer blocks, and the embedding as head.
 
     seed: of the initial weights, N(0, 0.02) as in section 4.1; None leaves them zero, to be filled from a file.
@@ -95,7 +95,7 @@ class GPT1(LanguageModel):
         self.tokens_embed = Embedding(config.vocab_size, c, rng, std, dtype)
         self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
-        self.lm_head = config.own_head(rng, dtype)
+        self.build_heads(rng, dtype)
 
     @property
     def embeddings(self) -> tuple[Embedding, PositionEmbedding]:

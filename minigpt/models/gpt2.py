@@ -14,7 +14,7 @@ from minigpt.files import nanogpt
 from minigpt.models.card import Card
 from minigpt.models.config import Config
 from minigpt.models.gpt_config import GPT2Variants
-from minigpt.models.language_model import LanguageModel
+from minigpt.models.gpt_model import GPTModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
@@ -80,7 +80,7 @@ class Block(Module):
         return ops.add(dx, da)
 
 
-class GPT2(LanguageModel):
+class GPT2(GPTModel):
     """The Transformer decoder of GPT-2: token and position embeddings, n_layer blocks, a norm, the embedding as head.
 
     seed: of the initial weights, N(0, 0.02), of which the projections that end on the residual stream are scaled by
@@ -98,7 +98,7 @@ class GPT2(LanguageModel):
         self.wpe = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.h = [Block(config, rng, dtype) for _ in range(config.n_layer)]
         self.ln_f = LayerNorm(c, config.layer_norm_epsilon, dtype)
-        self.lm_head = config.own_head(rng, dtype)
+        self.build_heads(rng, dtype)
         config.scale_scores(self.h)
 
     @property

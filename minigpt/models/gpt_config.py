@@ -1,14 +1,13 @@
-"""What published relatives of GPT change in its configuration: the function in the MLP, the scale, the head."""
+"""What published relatives of GPT change in its configuration: the function in the MLP, the scale, the heads."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
-from minigpt.models.config import Config
-from minigpt.models.config_file import ACTIVATIONS, check_activation
-from minigpt.nn import Embedding, Module
+from minigpt.errors import check_whole
+from minigpt.models.config import LARGEST, Config
+from minigpt.models.config_file import ACTIVATIONS, check_activation, labels_of, named_labels
+from minigpt.nn import Module
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,17 +16,24 @@ class GPTConfig(Config):
 
     tie_word_embeddings: is the head the token embedding? activation_key: the name of the value that says which function
     is in the MLP. activations: {its value: the operation}. variants: the other values that change what is computed.
+    labels: of the task of a head for them; (): none. pad_token_id: what fills up its rows. label_architecture: the
+    class of transformers that has that head.
     """
 
     activation_key: ClassVar[str]
+    label_architecture: ClassVar[str]
     activations: ClassVar[dict[str, str]] = ACTIVATIONS
     variants: ClassVar[tuple[str, ...]] = ("tie_word_embeddings",)
 
     tie_word_embeddings: bool = True
+    labels: tuple[str, ...] = ()
+    pad_token_id: int | None = None
 
     def __post_init__(self):
         super().__post_init__()
         check_activation(self.activation_key, getattr(self, self.activation_key), self.activations)
+        if self.pad_token_id is not None:
+            check_whole("pad_token_id", self.pad_token_id, "a token id, or None", least=-LARGEST)
 
     @property
     def activation(self) -> str:
@@ -41,11 +47,26 @@ class GPTConfig(Config):
             changed.append(self.activation_key)
         return f"{changed[0]} {getattr(self, changed[0])!r}" if changed else None
 
-    def own_head(self, rng: np.random.Generator | None, dtype) -> Embedding | None:
-        """A table (V,C) for the output, as the token embedding is; None where the head is the token embedding."""
-        if self.tie_word_embeddings:
-            return None
-        return Embedding(self.vocab_size, self.n_embd, rng, self.initializer_range, dtype)
+    @classmethod
+    def from_dict(cls, values: dict) -> "GPTConfig":
+        """From a config.json, whose labels count where it names the class that has a head for them.
+
+        Raises InputError as every model's does.
+        """
+        own = {key: value for key, value in values.items() if key not in ("labels", "pad_token_id")}
+        config = super().from_dict(own)
+        if values.get("architectures") == [cls.label_architecture]:
+            return replace(config, **labels_of(values))
+        return config
+
+    def to_dict(self) -> dict:
+        """For a config.json."""
+        values = super().to_dict()
+        labels = values.pop("labels")
+        pad = values.pop("pad_token_id")
+        if not labels:
+            return values
+        return values | {"architectures": [self.label_architecture], "pad_token_id": pad} | named_labels(labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +74,7 @@ class GPT1Variants(GPTConfig):
     """What GPT-1's files may say beside sizes and rates. Its "gelu" has the tanh form, as in the released model."""
 
     activation_key = "afn"
+    label_architecture = "OpenAIGPTForSequenceClassification"
     activations: ClassVar[dict[str, str]] = {"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"}
 
 
@@ -65,6 +87,7 @@ class GPT2Variants(GPTConfig):
     """
 
     activation_key = "activation_function"
+    label_architecture = "GPT2ForSequenceClassification"
     variants: ClassVar[tuple[str, ...]] = (
         "n_inner", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "tie_word_embeddings",
     )  # fmt: skip

@@ -177,15 +177,15 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[TaskModel, Tokenizer]:
     """Open what `finetune` wrote, or a published model with a head for labels: the classifier and its tokenizer.
 
-    Raises InputError where there is none, where there are several, of different seeds, and for a published one whose
-    tokenizer has no special tokens.
+    A published GPT reads a text as it is. Raises InputError where there is none, where there are several, of different
+    seeds, and for another published one whose tokenizer has no special tokens.
     """
     heads = sorted(Path(folder).glob(f"seed-*/{FILE}"))
     if heads and not (Path(folder) / FILE).exists():
         raise InputError(f"{folder} holds a model for each of {len(heads)} seeds: give one, such as {heads[0].parent}")
     body, text = models.open_both(folder)
     if body.labels and not (hub.find(folder) / FILE).is_file():
-        if not text.wrap([])[0]:
+        if not text.wrap([])[0] and not body.learns_the_next_token:
             raise InputError(f"{folder}: its tokenizer does not tell which special tokens stand around a text")
         between = special_ids(text)[DELIMITER]
         model = LabelModel(body, between[0] if between else None)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.errors import InputError, check_whole, shown
+from minigpt.errors import InputError, check_whole
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
-from minigpt.models.config_file import ACTIVATIONS, ONLY, check_activation
+from minigpt.models.config_file import ACTIVATIONS, ONLY, check_activation, labels_in, named_labels
 from minigpt.models.family import forms
 from minigpt.models.family.forms import Form, Layout, Names
 
@@ -139,7 +139,7 @@ class PublishedConfig(Config):
         config = super().from_dict(own)
         if cls.layout is not None:
             form = forms.named(cls.layout, values.get("architectures"))
-            config = replace(config, form=config.shortened(form), labels=_labels(values))
+            config = replace(config, form=config.shortened(form), labels=labels_in(values))
         pad = config.pad_token_id
         if config.has_padding and pad is not None and pad >= config.vocab_size:
             given = f"config.json has pad_token_id {pad}, and vocab_size {config.vocab_size}"
@@ -152,10 +152,9 @@ class PublishedConfig(Config):
         if self.pad_token_id is None and self.has_padding:
             values["pad_token_id"] = NO_PADDING
         values |= {name: values.pop(key) for key, name in self.keys.items()}
-        labels = dict(enumerate(values.pop("labels")))
+        labels = values.pop("labels")
         if labels:
-            values["id2label"] = {str(i): label for i, label in labels.items()}
-            values["label2id"] = {label: i for i, label in labels.items()}
+            values |= named_labels(labels)
         del values["form"]
         values[self.inner_key] = values.pop("n_inner") or 4 * self.n_embd
         values["architectures"] = [self.saved_as]
@@ -164,17 +163,6 @@ class PublishedConfig(Config):
     def shortened(self, form: str | None) -> str:
         """This form of the layout as a configuration has it."""
         return "" if form in (None, self.usual_form) else form
-
-
-def _labels(values: dict) -> tuple[str, ...]:
-    """The labels of a config.json, those that it names or as many as it says. Raises InputError where ids are wrong."""
-    names = values.get("id2label")
-    if names is None:
-        return tuple(f"LABEL_{i}" for i in range(values.get("num_labels") or 0))
-    if not isinstance(names, dict) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
-        raise InputError(f"config.json has id2label {shown(names)}: give a name for each number from 0")
-    by_id = {str(i): str(label) for i, label in names.items()}
-    return tuple(by_id[str(i)] for i in range(len(by_id)))
 
 
 def of_modules(pairs: list[tuple[str, list[str]]], without_bias: tuple[str, ...] = ()) -> Names:
