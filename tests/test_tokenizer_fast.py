@@ -71,7 +71,7 @@ def test_the_way_of_long_words_is_that_of_short_ones(pairs, word):
     ranks = {pair: i for i, pair in enumerate(pairs)}
     expected = plain(word, ranks)
     assert bpe._merge_long(word, ranks) == expected
-    assert bpe._merge_short(word, ranks) == expected
+    assert bpe.merge_short(word, ranks) == expected
 
 
 def test_the_way_of_long_words_is_that_of_the_plain_reference():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import llama2c, spiece
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge
+from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge, merge_and_remember
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE, learn, ranks_of
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.spiece_members import members, parts_of
@@ -64,14 +64,14 @@ part = st.text("ab▁", min_size=2, max_size=4)
 def test_the_best_pair_is_merged_first_and_the_leftmost_of_equal_ones(scores, word):
     """Also where a merge makes a better one possible, and where several pairs make the same piece."""
     ranks = ranks_of(Piece(text, score) for text, score in [*scores.items(), ("a", -9.0)])
-    assert merge(word, ranks)[0] == plain_merge(word, scores)
+    assert merge(word, ranks) == merge_and_remember(word, ranks)[0] == plain_merge(word, scores)
 
 
 def test_a_long_word_is_merged_as_step_by_step():
     rng = random.Random(0)
     scores = {"".join(rng.choices("abc", k=rng.randint(2, 5))): -float(i) for i in range(60)}
     word = "".join(rng.choices("abc", k=1500))
-    assert merge(word, ranks_of(Piece(*item) for item in scores.items()))[0] == plain_merge(word, scores)
+    assert merge(word, ranks_of(Piece(*item) for item in scores.items())) == plain_merge(word, scores)
 
 
 def test_a_better_pair_goes_before_another_place_of_the_last_one():

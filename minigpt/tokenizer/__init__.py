@@ -3,7 +3,18 @@
 from pathlib import Path
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import all_in_one, bpe, files, gpt1, gpt2, published, settings, spiece_members, tokenizer_json
+from minigpt.tokenizer import (
+    all_in_one,
+    bpe,
+    files,
+    gpt1,
+    gpt2,
+    published,
+    settings,
+    spiece_members,
+    tokenizer_json,
+    vocab_and_merges,
+)
 from minigpt.tokenizer.base import Tokenizer
 from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
@@ -72,6 +83,8 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
         known = ", ".join(sorted({*_CLASSES, *of_published}))
         given = config["tokenizer_class"]
         raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {given!r}, known here are {known}")
+    if not single.exists() and vocab_and_merges.is_here(folder, name):
+        return None
     return _kind_by_files(folder)
 
 

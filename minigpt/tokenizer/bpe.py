@@ -300,11 +300,14 @@ def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
     """
     if len(symbols) > LONG:
         return _merge_long(symbols, ranks)
-    return _merge_short(symbols, ranks)
+    return merge_short(symbols, ranks)
 
 
-def _merge_short(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
-    """`merge` for short words. Beside each symbol stands the rank of the pair that it begins; a merge changes two."""
+def merge_short(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False) -> list[str]:
+    """`merge` for short words. Beside each symbol stands the rank of the pair that it begins; a merge changes two.
+
+    best_first: a pair that a merge makes possible may go before another place of the pair that was merged last.
+    """
     symbols = [*symbols, None]
     rank_of = ranks.get
     beside = list(map(rank_of, pairwise(symbols), repeat(inf)))
@@ -317,7 +320,7 @@ def _merge_short(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]
         beside[i] = rank_of((joined, symbols[i + 1]), inf)
         if i > 0:
             beside[i - 1] = rank_of((symbols[i - 1], joined), inf)
-        if rank not in beside:
+        if best_first or rank not in beside:
             rank = min(beside)
     return symbols[:-1]
 

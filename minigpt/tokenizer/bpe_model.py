@@ -168,7 +168,7 @@ class BPEModel:
     def _encode_word(self, word: str) -> list[int]:
         symbols = bpe.split_word(word, self.suffix) if word and self.suffix else list(word)
         ids = []
-        for symbol in merge(symbols, self.ranks)[0]:
+        for symbol in merge(symbols, self.ranks):
             ids += self._ids_of(symbol)
         return ids
 
@@ -219,11 +219,21 @@ def pattern_of_words(ranks: Mapping[Pair, float]) -> re.Pattern | None:
     return None
 
 
-def merge(symbols: Sequence[str], ranks: Mapping[Pair, float]) -> tuple[list[str], dict[str, Pair]]:
-    """(the symbols of a word when no two neighbours can be merged, {symbol: the pair that makes it}).
+def merge(symbols: Sequence[str], ranks: Mapping[Pair, float]) -> list[str]:
+    """The symbols of a word when no two neighbours can be merged any more.
 
     The best pair goes first, wherever it stands, and between equally good ones the one further left; what it makes
-    possible may be next. Pairs wait in a heap, each with its place. Symbols stay where they are, and each knows its
+    possible may be next. (GPT-2 merges one pair everywhere before the next, see `bpe.merge`.)
+    """
+    if len(symbols) <= bpe.LONG:
+        return bpe.merge_short(symbols, ranks, best_first=True)
+    return merge_and_remember(symbols, ranks)[0]
+
+
+def merge_and_remember(symbols: Sequence[str], ranks: Mapping[Pair, float]) -> tuple[list[str], dict[str, Pair]]:
+    """(what `merge` gives, {symbol: the pair that makes it}), in a time of the order of n log n for n symbols.
+
+    Pairs wait in a heap, each with its place. Symbols stay where they are, and each knows its
     neighbours (a linked list): a pair whose symbols have changed by the time that it comes is passed over.
     """
     end = len(symbols)

@@ -11,7 +11,9 @@ from typing import Any
 
 from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_json, read_text, write_json, write_text
-from minigpt.tokenizer import checksums, roles, spiece, spiece_members, steps_after, tokenizer_json
+from minigpt.tokenizer import checksums, roles, spiece, spiece_members, steps_after, tokenizer_json, vocab_and_merges
+from minigpt.tokenizer.bpe_model import BPEModel
+from minigpt.tokenizer.files import HUGGING_FACE_FILES
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
 from minigpt.tokenizer.settings import ADDED_TOKENS, CONFIG, read_config
 from minigpt.tokenizer.tokenizer_json import FILE
@@ -39,8 +41,13 @@ def is_here(folder: Path) -> bool:
 
 def open_folder(folder: Path) -> PieceTokenizer:
     """The tokenizer of a folder. Raises InputError where there is none, it is damaged, or a part of it is not built."""
+    config = read_config(folder)
     if (folder / FILE).exists():
         return _of_json(folder)
+    if vocab_and_merges.is_here(folder, class_of(config)):
+        config = vocab_and_merges.with_names(folder, config, class_of(config))
+        saved = vocab_and_merges.described(folder, config, class_of(config))
+        return _opened(saved, folder / HUGGING_FACE_FILES[0], config, folder)
     if (folder / VOCABULARY).exists():
         return _of_vocabulary(folder)
     return _of_spiece(folder)
@@ -55,12 +62,33 @@ def _of_json(folder: Path) -> PieceTokenizer:
     saved = tokenizer_json.read(path)
     if class_of(config) in WORDPIECE_CLASSES:
         _check_bert(saved, config, folder)
+    _check_bytes(saved, config, folder)
     text = _opened(saved, path, config, folder)
     checksums.verify(path, _checked(text, saved))
     words = folder / VOCABULARY
     if words.exists() and isinstance(text.model, WordPiece) and _read_vocabulary(words) != text.model.tokens:
         raise InputError(f"{path} holds another vocabulary than {VOCABULARY} beside it: keep one of them")
+    if isinstance(text.model, BPEModel) and all((folder / name).exists() for name in HUGGING_FACE_FILES):
+        _check_pair(text.model, path, folder)
     return text
+
+
+def _check_bytes(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> None:
+    """Raise InputError where `tokenizer_config.json` tells another thing of the space in front of a text."""
+    splitter = saved.get("pre_tokenizer")
+    if isinstance(splitter, dict) and splitter.get("type") == "ByteLevel":
+        said = splitter.get("add_prefix_space", True)
+        if config.get("add_prefix_space") not in (None, said):
+            raise InputError(f"{folder}: {FILE} and {CONFIG} do not agree on add_prefix_space: give both the same")
+
+
+def _check_pair(model: BPEModel, path: Path, folder: Path) -> None:
+    """Raise InputError where `vocab.json` and `merges.txt` hold another vocabulary."""
+    tokens, merges = vocab_and_merges.read_pair(folder)
+    shared = min(len(tokens), len(model.tokens))  # one of the two may list the added tokens as well
+    if tokens[:shared] != model.tokens[:shared] or merges != model.merges:
+        names = " and ".join(HUGGING_FACE_FILES)
+        raise InputError(f"{path} holds another vocabulary than {names} beside it: keep one of them")
 
 
 def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder: Path) -> PieceTokenizer:
@@ -92,9 +120,7 @@ def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder
 
 def _all_added(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> list:
     """The added tokens of all files of a folder, as `tokenizer.json` lists them. Raises InputError where two differ."""
-    listed = saved.get("added_tokens") or []
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        return listed  # which is refused when it is read
+    listed = tokenizer_json.added_objects(saved.get("added_tokens"), folder / FILE)
     ids = {one.get("content"): one.get("id") for one in listed}
     more = {one.token: (i, one) for i, one in roles.by_id(config, str(folder / CONFIG)).items()}
     path = folder / ADDED_TOKENS

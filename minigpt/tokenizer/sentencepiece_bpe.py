@@ -18,7 +18,7 @@ from minigpt.errors import InputError, check_share, check_whole, shown
 from minigpt.tokenizer import bpe, spiece
 from minigpt.tokenizer.base import check_size, check_text
 from minigpt.tokenizer.bpe import Pair
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge
+from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge_and_remember
 from minigpt.tokenizer.spiece import SPACE, NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.unigram_training import characters_of, parts_of
 
@@ -75,7 +75,9 @@ class SentencePieceBPE(BPEModel):
         return self._fused(ids)
 
     def _encode_word(self, word: str) -> list[int]:
-        symbols, made_of = merge(word, self.ranks)
+        if not self._unused:
+            return super()._encode_word(word)
+        symbols, made_of = merge_and_remember(word, self.ranks)
         ids = []
         for symbol in symbols:
             for used in self._without_unused(symbol, made_of):

@@ -13,13 +13,18 @@ from typing import Any, NamedTuple
 from minigpt.errors import InputError, is_whole, shown
 from minigpt.files.disk import read_json, write_json
 from minigpt.tokenizer import steps_after, steps_before
+from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer
 from minigpt.tokenizer.steps_after import with_spaces
 from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
 FILE = "tokenizer.json"
-MODELS = {"WordPiece": WordPiece.of_json, "Unigram": Unigram.of_json}  # {type: makes a model of (settings, path)}
+MODELS = {  # {type: makes a model of (settings, path)}
+    "WordPiece": WordPiece.of_json,
+    "Unigram": Unigram.of_json,
+    "BPE": BPEModel.of_json,
+}
 
 
 class Kind(NamedTuple):
@@ -156,7 +161,7 @@ def called(make: Callable, given: Mapping[str, Any], where: str) -> Any:
 def read_added(tokens: Any, model: Any, path: Path) -> list[Added]:
     """The added tokens in the order of their ids. Raises InputError for what is none, and for ids that do not fit."""
     found = {}
-    for token in _objects(tokens, path):
+    for token in added_objects(tokens, path):
         flags = {flag: token.get(flag, flag == "normalized" and not token["special"]) for flag in Added._fields[1:]}
         for flag, value in flags.items():
             if type(value) is not bool:
@@ -173,7 +178,7 @@ def read_added(tokens: Any, model: Any, path: Path) -> list[Added]:
     return [one for _, one in sorted(found.items())]
 
 
-def _objects(tokens: Any, path: Path) -> list[dict]:
+def added_objects(tokens: Any, path: Path) -> list[dict]:
     """The objects of `added_tokens`. Raises InputError for what is none."""
     if tokens is None:
         return []
