@@ -39,13 +39,12 @@ _CLASSES = {  # names that `tokenizer_config.json` may give, without `Fast` at t
     "OpenAIGPTTokenizer": GPT1Tokenizer,
     "GPT2Tokenizer": GPT2Tokenizer,
 }
-_BY_FILES = (  # any kind, which the files decide
-    "PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer", "CodeLlamaTokenizer",
-    "RobertaTokenizer", "BartTokenizer", "DebertaTokenizer", "LongformerTokenizer", "BlenderbotTokenizer",
-    "GPTNeoXTokenizer", "Qwen2Tokenizer", "GemmaTokenizer", "CamembertTokenizer", "BarthezTokenizer",
-    "PegasusTokenizer", "BigBirdTokenizer", "ReformerTokenizer", "MPNetTokenizer", "FunnelTokenizer",
-    "SplinterTokenizer", "HerbertTokenizer", "RemBertTokenizer", "NllbTokenizer", "MBart50Tokenizer",
-    "CohereTokenizer", "BloomTokenizer", "CodeGenTokenizer", "WhisperTokenizer", "CLIPTokenizer", "LEDTokenizer",
+_BY_FILES = ("PreTrainedTokenizer", "TokenizersBackend")  # any kind, which the files decide
+_BY_ONE_FILE = (  # their `tokenizer.json` tells what they do; their other files do not
+    "BarthezTokenizer", "BigBirdTokenizer", "BlenderbotTokenizer", "BloomTokenizer", "CLIPTokenizer",
+    "CamembertTokenizer", "CodeGenTokenizer", "CodeLlamaTokenizer", "CohereTokenizer", "FunnelTokenizer",
+    "GPTNeoXTokenizer", "GemmaTokenizer", "HerbertTokenizer", "MBart50Tokenizer", "MPNetTokenizer", "NllbTokenizer",
+    "PegasusTokenizer", "ReformerTokenizer", "RemBertTokenizer", "SplinterTokenizer", "WhisperTokenizer",
 )  # fmt: skip
 
 FILES = (  # what `save` may write
@@ -78,12 +77,16 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
     single = folder / files.ALL_IN_ONE
     if isinstance(name, str) and name in _CLASSES:
         return None if _is_told_as_steps(single) else _CLASSES[name]
-    of_published = {*published.WORDPIECE_CLASSES, *spiece_members.class_names(), *_BY_FILES}
+    of_published = {*published.WORDPIECE_CLASSES, *vocab_and_merges.members(), *spiece_members.class_names()}
+    of_published |= {*_BY_FILES, *_BY_ONE_FILE}
     if name is not None and (not isinstance(name, str) or name not in of_published):
         known = ", ".join(sorted({*_CLASSES, *of_published}))
         given = config["tokenizer_class"]
         raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {given!r}, known here are {known}")
-    if not single.exists() and vocab_and_merges.is_here(folder, name):
+    if name in _BY_ONE_FILE and not single.exists():
+        what = f"{config['tokenizer_class']} is opened from a {files.ALL_IN_ONE} alone: save it again with transformers"
+        raise InputError(f"{folder} has none: {what}")
+    if not single.exists() and vocab_and_merges.is_here(folder, published.class_in(folder, config)):
         return None
     return _kind_by_files(folder)
 

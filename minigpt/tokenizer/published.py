@@ -31,6 +31,13 @@ BERT_SETTINGS = {  # in tokenizer_config.json -> in tokenizer.json, and what it 
     "strip_accents": ("strip_accents", None),
     "tokenize_chinese_chars": ("handle_chinese_chars", True),
 }
+MODEL_TYPES = {  # in config.json: its published folders have no tokenizer_config.json
+    "roberta": "RobertaTokenizer",
+    "bart": "BartTokenizer",
+    "longformer": "LongformerTokenizer",
+    "led": "LEDTokenizer",
+    "deberta": "DebertaTokenizer",
+}
 NOT_SAVED = (checksums.CHECKSUMS, OWN, "added_tokens_decoder", "name_or_path", "special_tokens_map_file")
 
 
@@ -44,9 +51,10 @@ def open_folder(folder: Path) -> PieceTokenizer:
     config = read_config(folder)
     if (folder / FILE).exists():
         return _of_json(folder)
-    if vocab_and_merges.is_here(folder, class_of(config)):
-        config = vocab_and_merges.with_names(folder, config, class_of(config))
-        saved = vocab_and_merges.described(folder, config, class_of(config))
+    name = class_in(folder, config)
+    if vocab_and_merges.is_here(folder, name):
+        config = {"tokenizer_class": name} | vocab_and_merges.with_names(folder, config, name)
+        saved = vocab_and_merges.described(folder, config, name)
         return _opened(saved, folder / HUGGING_FACE_FILES[0], config, folder)
     if (folder / VOCABULARY).exists():
         return _of_vocabulary(folder)
@@ -175,7 +183,8 @@ def described_bert(tokens: list[str], config: Mapping[str, Any], folder: Path) -
     """
     ids = {token: i for i, token in enumerate(tokens)}
     named = roles.named_in(folder, config)
-    special = roles.roles_of(named, ids)
+    in_brackets = {token for token in tokens if token.startswith("[")}
+    special = roles.roles_of(named, in_brackets | {one.token for one in named.values() if one.token in ids})
     for role in ("unknown", "start", "delimiter"):
         if role not in special:
             raise InputError(f"{folder / VOCABULARY} has no token for {role}, such as [UNK], [CLS] or [SEP]: add it")
@@ -230,6 +239,15 @@ def _check_bert(saved: dict[str, Any], config: Mapping[str, Any], folder: Path) 
                 given = f"{key} is {shown(config[key])} in {CONFIG}, and {setting} is {shown(said)} in {FILE}"
                 raise InputError(f"{folder}: two files disagree: {given}: give both the same")
     _check_words(config, {one.token for one in roles.named_in(folder, config).values()}, folder)
+
+
+def class_in(folder: Path, config: Mapping[str, Any]) -> Any:
+    """The same, and where the configuration names none, by the type of the model in `config.json` beside it."""
+    path = folder / "config.json"
+    if config.get("tokenizer_class") is None and path.exists():
+        kind = read_json(path).get("model_type")
+        return MODEL_TYPES.get(kind) if isinstance(kind, str) else None
+    return class_of(config)
 
 
 def class_of(config: Mapping[str, Any]) -> Any:
