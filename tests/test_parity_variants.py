@@ -8,6 +8,7 @@ Every model has transformers' own defaults but for the values that a case names,
 import functools
 import importlib
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,76 @@ def test_buckets_of_deberta(n_rows, farthest, torch):
     expected = modeling.make_log_bucket_position(torch.from_numpy(distances), n_rows, farthest).long().numpy()
     found = wider_and_wider(distances, n_rows, farthest)
     assert np.array_equal(found, expected), distances[found != expected]
+
+
+# --- other classes of GPT ---------------------------------------------------------------------------------------------
+
+PAD = 7
+LABELS = {"id2label": {0: "bad", 1: "so so", 2: "good"}, "label2id": {"bad": 0, "so so": 1, "good": 2}}
+WITH_LABELS = {  # name: (class in transformers, values of its configuration)
+    "GPT-1": ("OpenAIGPTForSequenceClassification", GPT1 | LABELS),
+    "GPT-1, two labels": ("OpenAIGPTForSequenceClassification", GPT1 | {"afn": "silu"}),
+    "GPT-2": ("GPT2ForSequenceClassification", GPT2 | LABELS),
+    "GPT-2, two labels": ("GPT2ForSequenceClassification", GPT2 | {"activation_function": "gelu", "n_inner": 17}),
+    "GPT-2, not tied": ("GPT2ForSequenceClassification", GPT2 | LABELS | {"tie_word_embeddings": False}),
+}
+
+
+def padded_batch():
+    """Ids with padding at the right of some rows and inside one, and the mask of what is no padding at the right."""
+    ids, _, mask = a_batch(61)
+    ids[ids == PAD] = PAD + 1
+    ids[~mask] = PAD
+    ids[0, 2] = PAD
+    return ids, mask
+
+
+@pytest.mark.parametrize("name", WITH_LABELS)
+def test_the_same_scores_of_labels_and_back(name, torch, transformers, tmp_path):
+    kind, values = WITH_LABELS[name]
+    theirs = made(torch, transformers, kind, values | {"pad_token_id": PAD})
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = open_model(tmp_path / "theirs", dtype=np.float64)
+    assert ours.labels == tuple(theirs.config.id2label.values())
+    ids, mask = padded_batch()
+    given = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(int))}
+    expected = theirs(**given).logits.detach().numpy()
+    by_mask, by_token = error(ours.label_scores(ids, mask=mask), expected), error(ours.label_scores(ids), expected)
+    assert by_mask < BOUND and by_token < BOUND
+
+    ours.save(tmp_path / "ours")
+    written = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
+    assert written["architectures"] == [kind]
+    back, report = getattr(transformers, kind).from_pretrained(
+        tmp_path / "ours", dtype=torch.float64, output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
+    assert back.config.id2label == theirs.config.id2label and back.config.pad_token_id == PAD
+    of_back = error(back.eval()(**given).logits.detach().numpy(), expected)
+    assert of_back < BOUND
+    print(f"{name}: {by_mask:.0e} with a mask, {by_token:.0e} by the token of padding, {of_back:.0e} back")
+
+
+OTHERS = {  # class in transformers: how the names of what is left out begin; "": nothing is
+    "GPT2Model": "", "OpenAIGPTModel": "",
+    "GPT2ForTokenClassification": "classifier", "GPT2ForQuestionAnswering": "qa_outputs",
+    "GPT2DoubleHeadsModel": "multiple_choice_head", "OpenAIGPTDoubleHeadsModel": "multiple_choice_head",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_body_of_another_class(kind, torch, transformers, tmp_path):
+    theirs = made(torch, transformers, kind, GPT2 if kind.startswith("GPT2") else GPT1)
+    theirs.save_pretrained(tmp_path)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ours = open_model(tmp_path, dtype=np.float64)
+    lines = [str(one.message) for one in told if one.category is UserWarning]
+    assert len(lines) == bool(OTHERS[kind]) and all(f"nothing here uses: {OTHERS[kind]}" in line for line in lines)
+    ids, _, _ = a_batch(61)
+    body = getattr(theirs, theirs.base_model_prefix, theirs)
+    expected = body(input_ids=torch.from_numpy(ids)).last_hidden_state.detach().numpy()
+    assert error(ours.hidden(ids, grad=False)[0], expected) < BOUND
 
 
 # --- nanoGPT ---------------------------------------------------------------------------------------------------------
