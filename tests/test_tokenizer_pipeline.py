@@ -76,6 +76,7 @@ def test_tokens_that_are_added_are_cut_out_first():
 def test_flags_of_added_tokens(flags, given, expected):
     parts = pipeline.Finder([Added("<x>", **flags)]).split(given)
     assert [None if token else text for token, text in parts] == expected
+    assert "".join(text for _, text in parts) == given, "each character once"
 
 
 def test_a_token_may_be_looked_for_in_the_normalised_text():
