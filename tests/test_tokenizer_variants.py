@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import load
+from minigpt.tokenizer import PieceTokenizer, load
 from minigpt.tokenizer.gpt2 import END_OF_TEXT
 
 pytestmark = pytest.mark.parity
@@ -310,29 +310,29 @@ VARIANTS = {  # name: (what writes it, what the message names where it is refuse
     "added_tokens.json, special": (files_of_older_versions, SAME),
     "an alphabet of few bytes": (with_few_bytes, "the vocabulary lacks"),  # the library leaves characters out
     "added_tokens.json, new words": (new_words_of_older_versions, "added_tokens.json: .*<|user|>"),
-    "added words": (with_new_words, "added token 'newword' with special, .*|'newword'"),
-    "a special token with lstrip": (with_a_mask_that_takes_the_space, "'<mask>' with lstrip is true"),
-    "Lowercase": (normalizer("Lowercase"), 'normalizer is {"type": "Lowercase"}'),
-    "NFC": (normalizer("NFC"), 'normalizer is {"type": "NFC"}'),
-    "NFD, StripAccents": (normalizer("NFD", "StripAccents"), 'normalizer is {"type": "Sequence"'),
-    "ByteLevelBPETokenizer, lowercase": (byte_level_class_with_lower_case, "normalizer is .*Lowercase"),
-    "ByteLevelBPETokenizer, NFKC": (byte_level_class_with_nfkc, "normalizer is .*NFKC"),
-    "use_regex=False": (without_regex, 'pre_tokenizer is .*"use_regex": false'),
-    "Sequence of Digits and ByteLevel": (splitter(digits_first), "pre_tokenizer is .*Digits"),
-    "Split with another regex": (splitter(other_regex), "pre_tokenizer is .*Split"),
-    "Metaspace": (splitter(metaspace), "pre_tokenizer is .*Metaspace"),
-    "TemplateProcessing": (post_processor(template), "post_processor is .*TemplateProcessing"),
-    "RobertaProcessing": (post_processor(roberta), "post_processor is .*RobertaProcessing"),
-    "truncation": (changed(cut), 'truncation is .*"max_length": 8'),
-    "padding": (changed(filled), 'padding is .*"Fixed": 50'),
-    "another decoder": (changed(other_decoder), "decoder is .*WordPiece"),
+    "added words": (with_new_words, SAME),
+    "a special token with lstrip": (with_a_mask_that_takes_the_space, SAME),
+    "Lowercase": (normalizer("Lowercase"), SAME),
+    "NFC": (normalizer("NFC"), SAME),
+    "NFD, StripAccents": (normalizer("NFD", "StripAccents"), SAME),
+    "ByteLevelBPETokenizer, lowercase": (byte_level_class_with_lower_case, SAME),
+    "ByteLevelBPETokenizer, NFKC": (byte_level_class_with_nfkc, SAME),
+    "use_regex=False": (without_regex, SAME),
+    "Sequence of Digits and ByteLevel": (splitter(digits_first), SAME),
+    "Split with another regex": (splitter(other_regex), SAME),
+    "Metaspace": (splitter(metaspace), "the vocabulary cannot spell '▁'"),
+    "TemplateProcessing": (post_processor(template), SAME),
+    "RobertaProcessing": (post_processor(roberta), SAME),
+    "truncation": (changed(cut), SAME),
+    "padding": (changed(filled), SAME),
+    "another decoder": (changed(other_decoder), SAME),
     "dropout": (option("dropout", 0.1), "model's dropout is 0.1"),
-    "ignore_merges": (option("ignore_merges", True), "model's ignore_merges is true"),
-    "byte_fallback": (option("byte_fallback", True), "model's byte_fallback is true"),
-    "fuse_unk": (option("fuse_unk", True), "model's fuse_unk is true"),
-    "continuing_subword_prefix": (option("continuing_subword_prefix", "##"), "continuing_subword_prefix is \"##\""),
+    "ignore_merges": (option("ignore_merges", True), SAME),
+    "byte_fallback": (option("byte_fallback", True), SAME),
+    "fuse_unk": (option("fuse_unk", True), SAME),
+    "continuing_subword_prefix": (option("continuing_subword_prefix", "##"), "_subword_prefix is '##', which is not"),
     "add_bos_token": (setting("add_bos_token", True), "sets add_bos_token"),
-    "CharBPETokenizer": (class_for_characters, "its normalizer is .*BertNormalizer"),
+    "CharBPETokenizer": (class_for_characters, SAME),
     "Unigram": (other_model("Unigram", unk_token="<unk>"), None),
     "WordPiece without an unknown token": (other_model("WordPiece"), r"the vocabulary lacks '\[UNK\]'"),
     "Unigram without an unknown token": (other_model("Unigram"), "has no piece for what is unknown"),
@@ -350,6 +350,8 @@ def opened_by_library(folder: Path):
         return lambda text: opened(text)["input_ids"]
     if (folder / "tokenizer.json").exists():
         opened = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        opened.no_truncation()  # transformers leaves both out when it encodes one text
+        opened.no_padding()
     else:
         opened = tokenizers.ByteLevelBPETokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
     return lambda text: opened.encode(text).ids
@@ -372,4 +374,7 @@ def test_a_variant_gives_the_ids_of_the_library_or_is_refused_by_name(name, tmp_
     theirs = opened_by_library(tmp_path)
     special = " and ".join(["text", *ours.special, "more"])
     for text in [*TEXTS, special]:
-        assert ours.encode(text, allowed_special="all") == theirs(text), text
+        ids = ours.encode(text, allowed_special="all")
+        if isinstance(ours, PieceTokenizer):
+            ids, _ = ours.wrap(ids)
+        assert ids == theirs(text), text
