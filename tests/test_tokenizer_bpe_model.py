@@ -50,10 +50,11 @@ def test_settings_of_the_model():
     assert BPEModel.of_json(text, "here").parts() == {3: ("▁", "a"), 4: ("a", "b")}
 
 
-def test_what_cannot_be_spelled_is_refused():
-    model = BPEModel.of_json(settings_of(["a"]), "here")
-    with pytest.raises(InputError, match="cannot spell 'x', and has no piece for what is unknown"):
-        model.encode("ax")
+def test_what_cannot_be_spelled_is_left_out_where_no_piece_is_for_it():
+    """As the library does it: its neighbours are neighbours then."""
+    assert pieces_of(settings_of(["a", "b", "ab"], ["a b"]), "axb") == ["ab"]
+    half = settings_of(["a", "b", "ab", "<0xC3>"], ["a b"], byte_fallback=True)
+    assert pieces_of(half, "aéb") == ["ab"]
     with pytest.raises(InputError, match="needs the token 'b', which the vocabulary lacks"):
         BPEModel.of_json(settings_of(["a"], ["a b"]), "here")
 

@@ -40,10 +40,10 @@ class BPEModel:
     """Pieces, and which pairs of neighbours make them: `encode(word)` gives the ids of a word's pieces.
 
     tokens: all pieces, their places are the ids; ranks {pair of neighbours: its rank}: the least one is merged first,
-    and between equal ones the pair further left; unknown_id: of what has no piece; byte_fallback: whether that is
-    written as pieces of its bytes, `<0x00>` to `<0xFF>`, instead; fuse: whether neighbours that are unknown become one;
-    whole_words: whether a word that is a piece is taken as it is, whatever the merges say (`ignore_merges`); suffix:
-    what is written behind the last character of a word.
+    and between equal ones the pair further left; unknown_id: of what has no piece, None: it is left out, as the library
+    `tokenizers` does; byte_fallback: whether it is written as pieces of its bytes, `<0x00>` to `<0xFF>`, instead; fuse:
+    whether neighbours that are unknown become one; whole_words: whether a word that is a piece is taken as it is,
+    whatever the merges say (`ignore_merges`); suffix: what is written behind the last character of a word.
     """
 
     def __init__(
@@ -151,9 +151,7 @@ class BPEModel:
         return {self.ids[left + right]: (left, right) for left, right in reversed(self.merges)}
 
     def encode(self, word: str) -> list[int]:
-        """The ids of a word's pieces, or of those of a text with `▁` for spaces.
-
-        Raises InputError for what is no str, and for what cannot be spelled.
+        """The ids of a word's pieces, or of those of a text with `▁` for spaces. Raises InputError for what is no str.
         """
         check_text(word)
         if self.whole_words and word in self.ids:
@@ -167,6 +165,8 @@ class BPEModel:
 
     def _encode_word(self, word: str) -> list[int]:
         symbols = bpe.split_word(word, self.suffix) if word and self.suffix else list(word)
+        if self.unknown_id is None:
+            symbols = [symbol for symbol in symbols if self._ids_of(symbol)]
         ids = []
         for symbol in merge(symbols, self.ranks):
             ids += self._ids_of(symbol)
@@ -182,9 +182,7 @@ class BPEModel:
             names = [BYTES[byte] for byte in symbol.encode(errors="replace")]
             if all(name in self.ids for name in names):
                 return [self.ids[name] for name in names]
-        if self.unknown_id is None:
-            raise InputError(f"the vocabulary cannot spell {symbol!r}, and has no piece for what is unknown")
-        return [self.unknown_id]
+        return [] if self.unknown_id is None else [self.unknown_id]
 
     def _fused(self, ids: list[int]) -> list[int]:
         """The ids, neighbours that are unknown as one."""

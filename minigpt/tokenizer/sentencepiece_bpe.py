@@ -65,7 +65,7 @@ class SentencePieceBPE(BPEModel):
         return super().to_json()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the pieces of a normalised text. Raises InputError for what is no str, or cannot be spelled."""
+        """The ids of the pieces of a normalised text. Raises InputError for what is no str."""
         check_text(text)
         if self._kept is None:
             return super().encode(text)

@@ -33,6 +33,7 @@ class Member(NamedTuple):
     pattern: str = ""
 
 
+AS_BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 FILLER = "madeupword"  # fairseq fills its vocabularies up with such words
 
 
@@ -92,7 +93,7 @@ def described(folder: Path, config: Mapping[str, Any], class_name: str) -> dict[
         "normalizer": {"type": member.normalizer} if member.normalizer else None,
         "pre_tokenizer": _splitter(member, config, folder),
         "post_processor": steps_after.settings_of(template, ids),
-        "decoder": {"type": "ByteLevel"},
+        "decoder": AS_BYTES,
         "model": {"type": "BPE", "vocab": ids, "merges": [list(pair) for pair in merges]},
     }
 
@@ -124,7 +125,7 @@ def _splitter(member: Member, config: Mapping[str, Any], folder: Path) -> dict[s
     prefix_space = config.get("add_prefix_space") or False
     if not isinstance(prefix_space, bool):
         raise InputError(f"{folder / CONFIG}: add_prefix_space is {shown(prefix_space)}: expected true or false")
-    bytes_of_words = {"type": "ByteLevel", "add_prefix_space": prefix_space, "use_regex": not member.pattern}
+    bytes_of_words = AS_BYTES | {"add_prefix_space": prefix_space, "use_regex": not member.pattern}
     if not member.pattern:
         return bytes_of_words
     by_pattern = {"type": "Split", "pattern": {"Regex": member.pattern}, "behavior": "Isolated", "invert": False}
