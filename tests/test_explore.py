@@ -23,7 +23,7 @@ from minigpt.gradcheck import checker, results
 from minigpt.learn.explorer import job, named_pass, packing, page, recorded
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
 from minigpt.models.lstm import LSTM, LSTMConfig
-from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
+from minigpt.tokenizer import TRAINERS, CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 
 TEXT = "the cat sat on the mat . a dog saw the cat ."
 TEMPLATE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -706,6 +706,21 @@ def test_a_variant_that_a_page_cannot_compute_is_recorded_and_nothing_else(refus
     refused(tmp_path / "exact", "--text", "the cat", says="activation_function 'gelu' … with --record")
     status, _, _ = explore(capsys, tmp_path / "exact", "--record", "--text", "the cat", "-o", tmp_path / "page.html")
     assert status == 0
+
+
+def test_a_published_tokenizer_is_shown_in_a_recording_and_nowhere_else(refused, tmp_path, capsys, stand_in):
+    """The page cannot encode with it: it shows the tokens of the recorded text by their names."""
+    text = TRAINERS["wordpiece"](TEXT, 60, progress=False)
+    GPT2(GPT2Config(**sizes(text.vocab_size))).save(tmp_path / "pieces")
+    text.save(tmp_path / "pieces")
+    refused(tmp_path / "pieces", "--text", "the cat", says="show this model with --record")
+    status, _, _ = explore(capsys, tmp_path / "pieces", "--record", "--text", "the cat", "-o", tmp_path / "page.html")
+    assert status == 0
+    (one,) = held(tmp_path / "page.html")["recorded"]
+    known = one["tokenizer"]
+    assert known["kind"] == "byte-level" and one["ids"] == text.encode("the cat")
+    assert known["vocab"].items() >= {token: text.ids[token] for token in ("the", "cat")}.items()
+    assert all(text.ids[token] == i for token, i in known["special"].items())
 
 
 def test_a_recording_keeps_to_its_size(monkeypatch):

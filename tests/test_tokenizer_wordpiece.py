@@ -256,6 +256,8 @@ def test_every_kind_is_trained_on_the_command_line(tmp_path, capsys, kind):
     assert text.decode(text.encode("the cat sat on a log.")) == "the cat sat on a log."
     assert text.role("unknown") == text.unknown_id is not None
     capsys.readouterr()
+    assert main(["tokenizer", "encode", "--special", str(folder), "the cat"]) == 0
+    assert capsys.readouterr().out.split() == list(map(str, text.encode("the cat")))
     assert main(["tokenizer", "train", *options]) == 0, "what is complete is left as it is"
     assert "is complete: nothing is left to do" in capsys.readouterr().out
 

@@ -40,7 +40,7 @@ class EncodeOptions:
 
     folder: str = argument(FOLDER, metavar="DIR")
     text: list[str] | None = argument("default: standard input", default=None)
-    special: bool = option(False, "<|endoftext|> is that token, not plain text")
+    special: bool = option(False, "<|endoftext|> is that token, not plain text; [MASK] and the like always are")
 
 
 @dataclass(kw_only=True)
@@ -97,7 +97,8 @@ def _pieces(corpus: Corpus, *parts: str) -> Iterator[str]:
 def encode(options: EncodeOptions) -> None:
     """Print the token ids of a text. Raises InputError for special tokens where the vocabulary has none."""
     text = tokenizer.load(hub.find(options.folder))
-    if options.special and not (text.special and isinstance(text, tokenizer.GPT2Tokenizer)):
+    cuts_out = isinstance(text, tokenizer.GPT2Tokenizer | tokenizer.PieceTokenizer)
+    if options.special and not (text.special and cuts_out):
         raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens: leave --special out")
     words = _words_or_input(options.text)
     ids = text.encode(words, allowed_special="all") if options.special else text.encode(words)

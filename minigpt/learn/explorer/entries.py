@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
 from minigpt.learn.explorer.subject import Subject
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
 from minigpt.tokenizer import text as text_rules
+from minigpt.tokenizer.gpt2 import spell
 
 KINDS_OF_TOKENIZER = {GPT2Tokenizer: "byte-level", CharTokenizer: "char", GPT1Tokenizer: "words"}
 
@@ -36,8 +38,12 @@ def model_entry(one: Subject) -> dict[str, Any]:
 def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
     """A tokenizer: its kind, vocabulary, merges and special tokens; of GPT-1's also the rules by which words are split.
 
-    They are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other ids.
+    They are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other ids. Raises
+    InputError for a tokenizer that the page does not know.
     """
+    if type(tokenizer) not in KINDS_OF_TOKENIZER:
+        kinds = "GPT-1's, GPT-2's or one of characters"
+        raise InputError(f"the page encodes with a vocabulary of {kinds}: show this model with --record")
     merges = [f"{left} {right}" for left, right in getattr(tokenizer, "merges", [])]
     entry = {"kind": KINDS_OF_TOKENIZER[type(tokenizer)], "vocab": tokenizer.ids, "merges": merges}
     entry["special"] = {token: tokenizer.ids[token] for token in tokenizer.special}
@@ -49,7 +55,15 @@ def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def spelling_entry(tokenizer: Tokenizer, ids: set[int]) -> dict[str, Any]:
-    """A tokenizer that can only show these tokens: it has no other words, and joins nothing."""
+    """A tokenizer that can only show these tokens: it has no other words, and joins nothing.
+
+    One that the page does not know is written as one of bytes, in which each token spells its own name.
+    """
+    if type(tokenizer) not in KINDS_OF_TOKENIZER:
+        special = {token: tokenizer.ids[token] for token in tokenizer.special if tokenizer.ids[token] in ids}
+        vocabulary = {spell(tokenizer.token(i)): i for i in sorted(ids - set(special.values()))}
+        entry = {"kind": "byte-level", "vocab": vocabulary | special, "merges": [], "special": special}
+        return entry | {"unknown": tokenizer.unknown_id, "prefix_space": False}
     entry = tokenizer_entry(tokenizer)
     for tokens in ("vocab", "special"):
         entry[tokens] = {token: i for token, i in entry[tokens].items() if i in ids}
