@@ -14,7 +14,9 @@ import zipfile
 import pytest
 from test_parity_sentencepiece import texts  # noqa: F401 a fixture
 
-from minigpt.tokenizer import load
+from minigpt.tokenizer import load, spiece
+from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE, learn
+from minigpt.tokenizer.spiece import NormalizerSpec
 
 pytestmark = pytest.mark.parity
 
@@ -141,6 +143,49 @@ def test_saved_here_and_opened_there(pair, texts, tmp_path):  # noqa: F811
     assert [again.encode(text) for text in known] == [ours.encode(text) for text in known]
     assert [library.encode(text).ids for text in known] == [theirs.encode(text).ids for text in known]
     assert [again.wrap(again.encode(text))[0] for text in known] == [theirs.encode(text).ids for text in known]
+
+
+# --- SentencePiece's vocabularies in a tokenizer.json ----------------------------------------------------------------
+
+
+IN_FRONT = {"type": "Prepend", "prepend": "▁"}
+AS_MARK = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+STEPS = {  # of LLaMA 1 and 2, as converted at first and later
+    "legacy": {"normalizer": {"type": "Sequence", "normalizers": [IN_FRONT, AS_MARK]}, "pre_tokenizer": None},
+    "metaspace": {"normalizer": None, "pre_tokenizer": METASPACE},
+}
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+@pytest.mark.parametrize("steps", STEPS)
+def test_llama_s_tokenizer_json(eval_data, texts, tmp_path, steps, byte_fallback):  # noqa: F811
+    """A vocabulary learnt here, as the library reads it; and with the ids of the file of SentencePiece."""
+    tokenizers = pytest.importorskip("tokenizers", reason='the extra "parity" is needed: pip install tokenizers')
+    sentencepiece = pytest.importorskip("sentencepiece")
+    text = (eval_data / "sentencepiece/botchan.txt").read_text(encoding="utf-8")
+    identity = NormalizerSpec("identity", remove_extra_whitespaces=False)
+    content = learn(text, 2000, byte_fallback=byte_fallback, normalizer=identity, progress=False)
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    after = [{"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+    back = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    saved = {
+        "version": "1.0", "truncation": None, "padding": None, "post_processor": None, **STEPS[steps],
+        "added_tokens": [{"id": i, "content": token} | flags for i, token in enumerate(("<unk>", "<s>", "</s>"))],
+        "decoder": {"type": "Sequence", "decoders": [back, *after]},
+        "model": SentencePieceBPE.of(content).to_json(),
+    }  # fmt: skip
+    (tmp_path / "tokenizer.json").write_text(json.dumps(saved), encoding="utf-8")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ours = load(tmp_path)
+    prose = (eval_data / "prose/prose_1MB.txt").read_text(encoding="utf-8")
+    assert differing(theirs, ours, [*texts, *MORE, prose[:300_000], *prose[:100_000].splitlines()]) == (0, [])
+    spiece.write(tmp_path / "tokenizer.model", content)
+    file = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokenizer.model"))
+    plain = [text for text in texts if not any(token in text for token in ("▁", "<unk>", "<s>", "\0"))]
+    if steps == "metaspace":  # which puts no second mark in front of a space
+        plain = [text for text in plain if not text.startswith(" ")]
+    assert [ours.encode(text) for text in plain] == [file.encode(text) for text in plain]
 
 
 # --- the real SmolLM2 ------------------------------------------------------------------------------------------------

@@ -45,9 +45,13 @@ def test_settings_of_the_model():
     ends = settings_of(["a", "b", "a</w>", "b</w>", "ab</w>"], ["a b</w>"], end_of_word_suffix="</w>")
     assert pieces_of(ends, "aab") == ["a", "ab</w>"]
     assert pieces_of(ends, "a") == ["a</w>"] and pieces_of(ends, "") == []
+    ends = settings_of(["▁", "a", "a</w>", "▁a"], ["▁ a"], end_of_word_suffix="</w>")
+    assert pieces_of(ends, "▁a▁a") == ["▁a", "▁", "a</w>"], "one word has one end"
     text = settings_of(["▁", "a", "b", "▁a", "ab"], ["▁ a", "a b"])
     assert pieces_of(text, "▁ab▁ab") == ["▁a", "b", "▁a", "b"]
     assert BPEModel.of_json(text, "here").parts() == {3: ("▁", "a"), 4: ("a", "b")}
+    twice = settings_of(["a", "aa", "aaa"], ["a a", "aa a", "a aa"])
+    assert BPEModel.of_json(twice, "here").parts() == {1: ("a", "a"), 2: ("aa", "a")}, "the pair that goes first"
 
 
 def test_what_cannot_be_spelled_is_left_out_where_no_piece_is_for_it():
@@ -112,6 +116,9 @@ def test_names_and_flags_of_the_folder_go_first(tmp_path):
     assert text.wrap([9])[0] == [0, 9, 2] and text.role("start") == 0
     assert text.encode("the") == [i + 4 for i in GPT2.encode(" the")]
     assert text.encode(" <mask>") == [GPT2.ids["Ġ"] + 4, len(tokens) - 1]
+    folder_of(tmp_path, tokens, tokenizer_class="RobertaTokenizer", bos_token="<b>")
+    (tmp_path / "special_tokens_map.json").write_text('{"cls_token": "<b>"}', encoding="utf-8")
+    assert load(tmp_path).wrap([9])[0] == [0, 9, 2]
 
 
 def test_deberta_and_qwen2(tmp_path):
@@ -143,6 +150,8 @@ def test_damaged_folders(tmp_path):
     folder_of(tmp_path, OF_FAIRSEQ, tokenizer_class="RobertaTokenizer")
     (tmp_path / "merges.txt").write_text("a b c\n", encoding="utf-8")
     assert "is not a merge" in message()
+    (tmp_path / "merges.txt").write_text("Ġ Ġ\n한 국\n", encoding="utf-8")
+    assert "do not belong together" in message()
 
 
 def test_every_class_of_the_table_is_known():

@@ -242,6 +242,11 @@ def test_files_that_do_not_agree_are_refused(tmp_path):
     assert load(tmp_path).encode("THE") == GPT2.encode("the"), "transformers reads this file, not the other two"
     write(tmp_path / "tokenizer.json", all_in_one(other, **lower))
     assert "holds another vocabulary than vocab.json and merges.txt" in message_of(tmp_path)
+    swapped = all_in_one(GPT2, **lower)
+    vocab = swapped["model"]["vocab"]
+    vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+    write(tmp_path / "tokenizer.json", swapped)
+    assert "holds another vocabulary than vocab.json and merges.txt" in message_of(tmp_path)
     write(tmp_path / "tokenizer.json", all_in_one(GPT2, **lower | {"pre_tokenizer": {"type": "ByteLevel"}}))
     assert "do not agree on add_prefix_space" in message_of(tmp_path)
 

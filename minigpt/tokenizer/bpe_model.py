@@ -165,7 +165,7 @@ class BPEModel:
 
     def _encode_word(self, word: str) -> list[int]:
         symbols = bpe.split_word(word, self.suffix) if word and self.suffix else list(word)
-        if self.unknown_id is None:
+        if self.unknown_id is None and not all(symbol in self.ids for symbol in symbols):
             symbols = [symbol for symbol in symbols if self._ids_of(symbol)]
         ids = []
         for symbol in merge(symbols, self.ranks):
