@@ -5,12 +5,14 @@
 # BERT always knows. You will cover words as BERT does, write the backward pass of its loss, and
 # follow the gradient from one covered word to all sixteen. Then you will change the recipe, one
 # part at a time, and see what each part is for: the 10 % that stay, the 10 % that become random
-# words, and RoBERTa's masks that are drawn anew each time.
+# words, and RoBERTa's masks that are drawn anew each time. At the end you will see where the heads
+# of a published BERT look.
 #
-# Reading: 40 minutes. Running: 50 to 120 seconds. Before it: lessons 03, 07, 08 and 13.
+# Reading: 55 minutes. Running: 50 to 120 seconds. Before it: lessons 03, 07, 08 and 13.
 #
 # Papers: Devlin, Chang, Lee and Toutanova 2019 (BERT, arXiv 1810.04805), section 3.1 and appendix
-# C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1.
+# C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1. Clark et al. 2019 (arXiv
+# 1906.04341), section 3.
 
 # %% [markdown]
 # ## 1. Why: a word can be decided by what comes after it
@@ -150,7 +152,7 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 # Everything else is GPT-1: the same block, with LayerNorm at the same places. BERT adds a LayerNorm
 # behind the tables, a small head, and two things for pairs of texts: *segments* (one vector is
 # added to each token of the first text, another one to those of the second), and a second task
-# (section 9).
+# (section 10).
 #
 # Who sees whom is a claim, and we can test it. We change one word of a text and look which hidden
 # states move. (RoBERTa is BERT without segments and without the second task. We use it here.)
@@ -591,7 +593,151 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 # 4.3), more text and longer training; with the last two its results rise (section 5).
 
 # %% [markdown]
-# ## 9. Paper and code
+# ## 9. A real BERT
+#
+# all-MiniLM-L6-v2 is a published BERT: six blocks of width 384, with twelve heads each. It was
+# trained further, so that texts of like meaning get vectors of like direction. It was published
+# without a head of words, so **it fills in no covered word**. But its tokenizer is BERT's, and its
+# blocks are BERT's, so we can look at what its heads look at.
+#
+# Every number below was recorded by `benchmarks/real_bert.py`. Where the model is on your machine
+# (once: `minigpt download minilm`, 84 MB), the cells compute them again and compare.
+
+# %%
+from minigpt import models
+from minigpt.files import hub
+from minigpt.learn import reference
+
+REAL = reference.recorded("real_bert.json")["rows"]
+minilm, wordpiece = models.open_both("minilm") if hub.locate("minilm") else (None, None)
+
+
+def with_ends(sentence):
+    """A sentence -> its ids, with [CLS] before them and [SEP] behind"""
+    wrapped, _ = wordpiece.wrap(wordpiece.encode(sentence))
+    return wrapped
+
+
+print(REAL["pieces"]["text"], "\n ", *REAL["pieces"]["pieces"])
+print("recorded; computed again where the model is here: minigpt download minilm (84 MB, once)")
+if minilm:
+    found_ids = with_ends(REAL["pieces"]["text"])
+    assert [wordpiece.tokens[i] for i in found_ids] == REAL["pieces"]["pieces"], "the same pieces"
+    ends = wordpiece.role("start"), wordpiece.role("delimiter")
+    assert (found_ids[0], found_ids[-1]) == ends, "[CLS] starts a text, and [SEP] ends it"
+
+# %% [markdown]
+# `##` says that a piece goes on with the word before it (lesson 35). `wrap` adds [CLS] and [SEP];
+# `tokenizer.role("start")` and `role("delimiter")` are their ids.
+#
+# What does a head look at? That is p, the softmax of its scores (lesson 03). No module returns p,
+# so we write the way through the blocks once more. We try it on our own small BERT first: if p were
+# wrong, so would be the state at the end.
+
+# %%
+def looks(model, ids):
+    """ids (T,) -> p (blocks,heads,T,T), and the state (1,T,C) after the last block"""
+    x = model.tokens_embed.weight.value[ids] + model.positions_embed.weight.value[: len(ids)]
+    if model.segments_embed is not None:
+        x = x + model.segments_embed.weight.value[0]
+    x, _ = model.ln_embed.forward(x[None])
+    of_blocks = []
+    for block in model.h:
+        qkv, _ = block.attn.c_attn.forward(x)
+        packed = np.split(qkv, 3, axis=-1)
+        q, k, v = (ops.split_heads(part, model.config.n_head) for part in packed)
+        p, _ = ops.softmax_forward(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5)
+        of_blocks.append(p[0])
+        a, _ = block.attn.c_proj.forward(ops.merge_heads(p @ v))
+        x, _ = block.ln_1.forward(x + a)
+        m, _ = block.mlp.forward(x)
+        x, _ = block.ln_2.forward(x + m)
+    return np.array(of_blocks), x
+
+
+own_looks, own_state = looks(bert, NEW[0])
+library_state, _ = bert.hidden(NEW[:1], grad=False)
+print("our small BERT: p has the shape", own_looks.shape, "(blocks, heads, queries, keys)")
+assert np.abs(own_state - library_state).max() < 1e-4, "the same way through the blocks"
+assert np.abs(own_looks.sum(axis=-1) - 1).max() < 1e-5, "each query shares out 1"
+
+# %% [markdown]
+# Twelve English sentences, and of each head the mean share that goes to [CLS], to [SEP], to the
+# token itself, to the one before, and to the one after. (The queries are the tokens that have a
+# token of the text on each side, so no share counts twice. An even share would be 7 %.)
+
+# %%
+GOALS = ("[CLS]", "[SEP]", "itself", "before", "after")
+looked = np.array([[REAL[f"block {n}"][goal] for n in range(1, 7)] for goal in GOALS])
+
+
+def shares(p):
+    """p (blocks,heads,T,T) -> (goals,blocks,heads)"""
+    t = p.shape[-1]
+    query = np.arange(2, t - 2)
+    keys = np.zeros_like(query), np.full_like(query, t - 1), query, query - 1, query + 1
+    return np.array([p[..., query, key].mean(axis=-1) for key in keys])
+
+
+if minilm:
+    computed = [shares(looks(minilm, with_ends(one))[0]) for one in REAL["texts"]["texts"]]
+    assert np.abs(np.mean(computed, axis=0) - looked).max() < 1e-4, "as recorded"
+block_means = looked.mean(axis=2)
+print("mean of 12 heads", *(f"{goal:>7}" for goal in GOALS), " all others")
+for n, row in enumerate(block_means.T):
+    print(f"block {n + 1}         ", *(f"{share:7.0%}" for share in row), f"{1 - row.sum():11.0%}")
+assert block_means[0, 1:5].min() > 0.5, "in the blocks 2 to 5 more than half goes to [CLS]"
+assert block_means[1].max() < REAL["texts"]["even share"], "[SEP] gets less than an even share"
+
+# %%
+heads_figure, panels = plot.plt.subplots(1, 5, figsize=(12, 3), sharey=True)
+for panel, goal, share in zip(panels, GOALS, looked, strict=True):
+    image = panel.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    panel.set(title=goal, xlabel="head", xticks=[0, 5, 10], yticks=range(6))
+    panel.set_yticklabels(range(1, 7))
+panels[0].set_ylabel("block")
+heads_figure.colorbar(image, ax=panels, label="share")
+plot.save(heads_figure, "26_real_heads.png")
+most_to_cls = int((looked.argmax(axis=0) == 0).sum())
+print(f"[CLS] is the largest of the five in {most_to_cls} of 72 heads")
+for goal, share in zip(GOALS, looked, strict=True):
+    block, head = np.unravel_index(share.argmax(), share.shape)
+    print(f"{goal:7} most in block {block + 1}, head {head}: {share.max():.0%}")
+assert most_to_cls > 60, "of these five places, most heads look most at [CLS]"
+assert looked[3].max() > 0.99 and (looked[3] > 0.5).sum() == 1, "one head sees the word before"
+
+# %% [markdown]
+# **Worth remembering: what these heads look at most is no word.** In four of six blocks more than
+# half of the attention rests on [CLS], a token that starts every text. Few heads have a plain job:
+# one of block 1 looks at the token before and at nothing else, one of block 2 mostly at the next.
+#
+# Clark and others 2019 (arXiv 1906.04341, sections 3.1 and 3.2) saw such heads in BERT-base too.
+# There, more than half of the attention in layers 6 to 10 rests on **[SEP]**; here [SEP] gets
+# little. So the resting place differs from model to model. Their guess is that a head rests there
+# when it finds nothing to do. Our numbers show where heads look, and not why.
+#
+# Last, what this model is made for: the mean of the states of a text, as a vector of length 1, and
+# the cosines of three texts.
+
+# %%
+from minigpt.models.text_vectors import text_vectors
+
+compared = [one for one in REAL["cosines"] if one != "measured"]
+cosines = np.array([REAL["cosines"][one] for one in compared])
+if minilm:
+    vectors = text_vectors(minilm, [with_ends(one) for one in compared])
+    assert np.abs(vectors @ vectors.T - cosines).max() < 1e-4, "as recorded"
+for one, row in zip(compared, cosines, strict=True):
+    print(f"{one:32}", *(f"{cosine:6.2f}" for cosine in row))
+assert cosines[0, 1] > 0.5, "alike in meaning, without a common word"
+assert np.abs(cosines[:2, 2]).max() < 0.1, "the third is like neither"
+
+# %% [markdown]
+# The first two have no word in common, and are alike; the third is like neither.
+# `minigpt similar minilm notes.txt "how do I train a model?"` searches in this way.
+
+# %% [markdown]
+# ## 10. Paper and code
 #
 # - **Next-sentence prediction.** BERT also learns whether the second text of a pair follows the
 #   first (half of the pairs do). It reads the state of the first token, through a linear map and a
@@ -611,7 +757,7 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 #   batches of 8,000 are not tried.
 
 # %% [markdown]
-# ## 10. Exercises
+# ## 11. Exercises
 #
 # 1. `exercises/26_next_sentence.py`: the backward of the pooler and its two scores.
 # 2. `exercises/26_find_the_bug.py`: a covering that teaches nothing.

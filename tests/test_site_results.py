@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from minigpt import ops
+from minigpt.models.family.bert import BERT, BERTConfig
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "lessons" / "site"))
@@ -164,3 +165,18 @@ def test_ranges_and_ends_are_said():
     assert f"one layer {min(ends):.0%} to {max(ends):.0%}" in shown("in_context", rows)
     assert "24 of 26 ranges include 1" in shown("effects", benchmarks.rows_of("effects"))
     assert "at a quarter of the rate at 1.76 without it" in shown("warmup", benchmarks.rows_of("warmup"))
+
+
+def test_where_the_heads_of_a_published_bert_look(script):
+    real_bert = script("real_bert")
+    model = BERT(BERTConfig(vocab_size=19, n_positions=9, n_embd=8, n_layer=2, n_head=2, initializer_range=0.5), seed=0)
+    ids = [3, 5, 7, 11, 2, 4, 1]
+    p, h = real_bert.attention(model, ids)
+    assert p.shape == (2, 2, 7, 7) and np.abs(p.sum(axis=-1) - 1).max() < 1e-6
+    assert np.abs(h - model.hidden(np.array([ids]), grad=False)[0]).max() < 1e-5
+    for i, key in enumerate(([0] * 7, [6] * 7, range(7), [0, *range(6)], [*range(1, 7), 6])):
+        looks_there = np.eye(7)[list(key)][None, None]  # each query at one key
+        assert real_bert.shares(looks_there)[:, 0, 0].tolist() == np.eye(5)[i].tolist(), real_bert.PLACES[i]
+    rows = {f"block {n}": {"[CLS]": [0.5, 0.25 * n], "[SEP]": [0.125, 0.125]} for n in (1, 3)}
+    said = shown("real_bert", rows)
+    assert "50% goes to [CLS], 12% to [SEP]" in said and "[SEP]: block 1 0.125, block 3 0.125" in said

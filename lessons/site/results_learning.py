@@ -276,6 +276,27 @@ def _masked_plots(rows: dict) -> list[Plot]:
     return plots
 
 
+def _real_bert_sentence(rows: dict) -> str:
+    means = {}
+    for goal in ("[CLS]", "[SEP]"):
+        of_blocks = [point.value for point in _shares(rows, goal).values()]
+        means[goal] = sum(of_blocks) / len(of_blocks)
+    where = f"{means['[CLS]']:.0%} goes to [CLS], {means['[SEP]']:.0%} to [SEP]"
+    return f"The heads of all-MiniLM-L6-v2, a published BERT, on twelve sentences: of their attention, {where}."
+
+
+def _real_bert_plots(rows: dict) -> list[Plot]:
+    first = next(row for name, row in rows.items() if name.startswith("block"))
+    series = {goal: _shares(rows, goal) for goal in first if goal != "measured"}
+    axis = "share of the attention (mean, lowest and highest of the heads of a block)"
+    return [figures.rows("What the heads look at", series, axis, start=0)]
+
+
+def _shares(rows: dict, goal: str) -> dict[str, Point]:
+    """{block: the mean share of its heads that goes there, with the lowest and the highest}"""
+    return {name: spread(row[goal]) for name, row in rows.items() if name.startswith("block")}
+
+
 def _warmup_sentence(rows: dict) -> str:
     without = rows["12 post-norm blocks, no warm-up"]["end"]
     with_it = rows["12 post-norm blocks, warm-up 0.5"]["end"]
@@ -340,6 +361,7 @@ RESULTS = {
     "names": Result("When names are learnt", _names_sentence, _names_plots),
     "scaling": Result("What moves the losses of lesson 24", _scaling_sentence, _scaling_plots),
     "masked": Result("How a small model learns covered words", _masked_sentence, _masked_plots),
+    "real_bert": Result("Where the heads of a published BERT look", _real_bert_sentence, _real_bert_plots),
     "warmup": Result("What makes warm-up necessary at a high rate", _warmup_sentence, _warmup_plots),
     "claim": Result("Schedules and rates for the small model of a claim", _claim_sentence, _claim_plots),
     "stories": Result("Stories without a fault", _stories_sentence, _stories_plots),

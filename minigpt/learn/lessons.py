@@ -31,6 +31,7 @@ PATTERNS = (
     "benchmarks/results/in_context.json",
     "benchmarks/results/long_range.json",
     "benchmarks/results/names.json",
+    "benchmarks/results/real_bert.json",
     "benchmarks/results/scaling.json",
     "benchmarks/results/stories.json",
     "benchmarks/results/transfer.json",
