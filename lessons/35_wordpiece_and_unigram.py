@@ -82,7 +82,7 @@ for name, tokenizer in four.items():
     for sentence in PARAGRAPH:
         tokens = [tokenizer.tokens[i] for i in tokenizer.encode(sentence)]
         if name == BYTES:
-            tokens = [raw.decode(errors="backslashreplace") for raw in raw_pieces(name, sentence)]
+            tokens = [raw.decode(errors="replace") for raw in raw_pieces(name, sentence)]
         print(f"  {len(tokens):2}:", "|".join(tokens).replace(" ", "▁"))
     assert tokenizer.decode(tokenizer.encode(PARAGRAPH[1])) == PARAGRAPH[1], "it comes back whole"
 

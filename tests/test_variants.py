@@ -209,8 +209,6 @@ COMMON = {
                                      "LMHeadModel", EQUAL),
     "a head of its own that is the same": (with_head_of_the_embedding, {"tie_word_embeddings": False}, "LMHeadModel",
                                            EQUAL),
-    "two heads": (plainly, {"num_labels": 1}, "DoubleHeadsModel", "multiple_choice_head.summary.* does not belong"),
-    "a head that classifies": (plainly, {}, "ForSequenceClassification", "score.weight does not belong"),
     "three more tokens": (partial(resized, rows=64), {}, "LMHeadModel", EQUAL),
     "fewer tokens": (partial(resized, rows=61, multiple=8), {}, "LMHeadModel", EQUAL),
     "rows filled up": (partial(by_tensors, change=filled_up), {}, "LMHeadModel", EQUAL),
@@ -252,8 +250,6 @@ OF_GPT2 = {
     "an inner width of 3 C": (plainly, {"n_inner": 36}, "LMHeadModel", EQUAL),
     "an inner width of 1": (plainly, {"n_inner": 1}, "LMHeadModel", EQUAL),
     "another inner width": (partial(changed_config, n_inner=7), {}, "LMHeadModel", "the configuration wants .12, 7."),
-    "a head for each token": (plainly, {}, "ForTokenClassification", "tensor classifier.* does not belong"),
-    "a head for answers": (plainly, {}, "ForQuestionAnswering", "tensor qa_outputs.* does not belong"),
 }  # fmt: skip
 OF_GPT1 = {
     **{f"activation {name}": (plainly, {"afn": name}, "LMHeadModel", EQUAL)

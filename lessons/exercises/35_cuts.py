@@ -23,7 +23,7 @@ def forward(arrows, n):
     return sums
 
 
-def backward(arrows, n):
+def backward_sums(arrows, n):
     """[place]: the log of the summed probability of all rows of arrows from it to n. Same form as `forward`."""
     ...  # your turn
 
@@ -105,11 +105,11 @@ def compare(what, yours, right):
 if __name__ == "__main__":
     for name, arrows, n in words():
         of_ways, of_cuts, of_best = expected(arrows, n)
-        compare(f"backward of {name}", backward(arrows, n), of_ways)
+        compare(f"backward_sums of {name}", backward_sums(arrows, n), of_ways)
         compare(f"cuts of {name}", cuts(arrows, n), of_cuts)
         compare(f"best_two of {name}", best_two(arrows, n), of_best)
     long_word = [(i, i + k, -50.0 * k) for i in range(200) for k in (1, 2) if i + k <= 200]
-    compare("a word of 200 characters, at 0", backward(long_word, 200)[:1], forward(long_word, 200)[-1:])
+    compare("a word of 200 characters, at 0", backward_sums(long_word, 200)[:1], forward(long_word, 200)[-1:])
     compare("its cut at place 1", cuts(long_word, 200)[1:2], [2 / (1 + 5**0.5)])
     print("all of it is right")
     raise SystemExit(0)

@@ -10,7 +10,7 @@ def forward(arrows, n):
     return sums
 
 
-def backward(arrows, n):
+def backward_sums(arrows, n):
     """[place]: the log of the summed probability of all rows of arrows from it to n. Same form as `forward`."""
     sums = np.full(n + 1, -np.inf)
     sums[n] = 0.0
@@ -22,7 +22,7 @@ def backward(arrows, n):
 def cuts(arrows, n):
     """[place]: how likely it is that a way goes through it, a probability. At places 0 and n that is 1."""
     before = forward(arrows, n)
-    return np.exp(before + backward(arrows, n) - before[n])
+    return np.exp(before + backward_sums(arrows, n) - before[n])
 
 
 def best_two(arrows, n):
