@@ -470,7 +470,7 @@ expected = {piece: forward[begin] * P[piece] * backward[end] / of_word
             for begin, end, piece in arrows}  # fmt: skip
 listed = {piece: sum(probability_of(way) for way in all_ways if piece in way) / of_word
           for piece in P}  # fmt: skip
-print("  ".join(f"{piece} {count:.3f}" for piece, count in expected.items()))
+print(" ".join(f"{piece} {count:.3f}" for piece, count in expected.items()))
 by_library, score_of_word = expected_counts(nodes)
 characters_spelled = sum(len(piece) * count for piece, count in expected.items())
 print(f"pieces expected: {sum(expected.values()):.3f}, with {characters_spelled:.3f} characters")
@@ -497,6 +497,8 @@ assert np.isclose(characters_spelled, 6), "each of the six characters is spelled
 # 63/49. So the new probability of `low` is 36/63.
 
 # %%
+import textwrap
+
 from minigpt.tokenizer.unigram_training import expect, maximise
 
 equal = {piece: log(1 / 6) for piece in ("l", "o", "w", "lo", "ow", "low")}
@@ -529,7 +531,7 @@ def parts_up_to(longest):
     return {part: log(1 / len(found)) for part in sorted(found)}
 
 
-print(len(parts_up_to(4)), "parts:", " ".join(parts_up_to(4)))
+print(textwrap.fill(f"{len(parts_up_to(4))} parts: {' '.join(parts_up_to(4))}", 96))
 assert len(parts_up_to(4)) == 42 and sum(SIX.values()) == 19, "as said"
 
 # %%
@@ -547,7 +549,7 @@ for n_steps in range(1, 13):
     likelihoods, learnt = em(parts_up_to(4), n_steps)
     top = sorted(learnt.scores, key=learnt.scores.get, reverse=True)[:6]
     line = "  ".join(f"{piece} {exp(learnt.scores[piece]):.3f}" for piece in top)
-    print(f"step {n_steps:2}   log-likelihood {likelihoods[-1]:8.3f}   then {line}")
+    print(f"step {n_steps:2} log-likelihood {likelihoods[-1]:8.3f} then {line}")
 assert all(np.diff(likelihoods) > -1e-9) and likelihoods[5] > likelihoods[0] + 50, "it rises"
 
 # %% [markdown]
