@@ -36,6 +36,20 @@ def eval_data() -> Path:
     return Path(folder)
 
 
+@pytest.fixture
+def torch():
+    """PyTorch, or the test is skipped."""
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def transformers():
+    """The library, which says errors alone, or the test is skipped."""
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    return transformers
+
+
 @pytest.fixture(autouse=True)
 def default_implementation():
     """Whatever a test has put into the table, the next test starts from the default."""

@@ -28,18 +28,6 @@ SHAPES = [
 ]
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def transformers():
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
-    return transformers
-
-
 def tensor(torch, array, grad=False):
     return torch.from_numpy(np.array(array)).requires_grad_(grad)
 

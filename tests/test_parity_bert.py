@@ -20,18 +20,6 @@ SHAPES = [
 ]
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def transformers():
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
-    return transformers
-
-
 def theirs_and_ours(torch, transformers, sizes):
     """Their model with random weights far from the initial point, in float64, and ours with the same."""
     torch.manual_seed(0)

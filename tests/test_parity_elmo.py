@@ -11,11 +11,6 @@ from test_elmo import IDS, LENGTHS, MASK, pretraining, small
 pytestmark = pytest.mark.parity
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
 def direction(torch, layers, x):
     """What each layer of one direction gives in PyTorch, x (B,T,C), with the parameters of ours."""
     outs = []

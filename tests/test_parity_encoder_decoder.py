@@ -23,18 +23,6 @@ OTHER_SIZES = {"vocab_size": 101, "n_positions": 11, "n_embd": 36, "n_layer": 3,
 RATES = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def transformers():
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
-    return transformers
-
-
 def bart(torch, transformers, sizes):
     """Their BART with random weights far from the initial point, in float64, and ours with the same."""
     config = BARTConfig(**sizes, **RATES)

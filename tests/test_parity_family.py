@@ -23,18 +23,6 @@ OWN = {"albert": {"embedding_size": 10}, "electra": {"embedding_size": 10, "gene
 NAMES = ["bert", "roberta", "albert", "distilbert", "deberta", "xlm"]  # ELECTRA has a test of its own
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def transformers():
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
-    return transformers
-
-
 @pytest.fixture(autouse=True)
 def as_it_is_here(monkeypatch, torch, transformers):
     """The softmax of XLM, and the scale of DeBERTa's scores, are float32 there, whatever the model is."""

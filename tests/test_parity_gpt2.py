@@ -26,18 +26,6 @@ SHAPES = [
 ]
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def transformers():
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
-    return transformers
-
-
 def theirs_and_ours(torch, transformers, sizes, dtype, seed=0, spread=0.2):
     """Their model, and ours with the same random weights far from the initial point."""
     quiet = sizes | dict.fromkeys(RATES, 0.0)

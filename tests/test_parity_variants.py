@@ -81,18 +81,6 @@ CASES = {  # name: (class in transformers, values of its configuration, what is 
 }
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def transformers():
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
-    return transformers
-
-
 @pytest.fixture(autouse=True)
 def everything_in_float64(monkeypatch, torch, transformers):
     """transformers computes some parts in float32, whatever the model is."""

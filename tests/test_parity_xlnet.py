@@ -22,11 +22,6 @@ SHAPES = [
 
 
 @pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
 def transformers(torch, monkeypatch):
     """transformers makes the sines of distances in float32 for every model: here they are float64."""
     transformers = pytest.importorskip("transformers")

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minigpt.errors import InputError, check_share, check_whole, shown
+from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, spiece
-from minigpt.tokenizer.base import check_size, check_text
+from minigpt.tokenizer.base import check_text
 from minigpt.tokenizer.bpe import Pair
 from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge_and_remember
-from minigpt.tokenizer.spiece import SPACE, NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
-from minigpt.tokenizer.unigram_training import characters_of, parts_of
+from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
+from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, parts_of
 
 SPECIAL = ("<unk>", "<s>", "</s>")
 IDENTITY = NormalizerSpec("identity")
@@ -152,23 +152,14 @@ def learn(
     SentencePiece: no piece holds letters of two scripts, and characters follow the merges in the vocabulary. Raises
     InputError for a size that is too small, and for a text with nothing in it.
     """
-    check_size(vocab_size)
-    check_share(coverage=coverage)
-    check_whole("longest", longest, "a whole number of 1 or more", least=1)
-    if isinstance(word_counts, str):
-        word_counts = Counter(SPACE + word for word in word_counts.split())
-    if not word_counts:
-        raise InputError("there are no words to learn pieces from: the text is empty")
+    word_counts = counted(word_counts, vocab_size, coverage, longest)
     word_counts = _without(user_defined, word_counts)
     characters = characters_of(word_counts, coverage)
     first = _first_pieces(special, user_defined, byte_fallback)
-    least = len(first) + len(characters)
-    if vocab_size < least:
-        advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
-        raise InputError(f"{vocab_size} pieces do not hold the {len(characters)} characters of the text: {advice}")
+    check_room(vocab_size, len(first), characters, coverage)
     merges = bpe.train(
         parts_of(word_counts, characters),
-        vocab_size - least,
+        vocab_size - len(first) - len(characters),
         min_frequency=1,
         ties="sentencepiece",
         suffix="",

@@ -9,7 +9,6 @@ the best way through the lattice of each word (`lattice.py`), or one that is dra
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from pathlib import Path
@@ -18,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from minigpt.errors import InputError, check_number, check_share, check_whole, is_number, is_whole, shown
+from minigpt.errors import InputError, check_number, is_number, is_whole, shown
 from minigpt.tokenizer import spiece
-from minigpt.tokenizer.base import Remembered, check_size, check_text
+from minigpt.tokenizer.base import Remembered, check_text
 from minigpt.tokenizer.lattice import (
     FARTHEST,
     UNKNOWN_PENALTY,
@@ -31,7 +30,7 @@ from minigpt.tokenizer.lattice import (
     sample_path,
 )
 from minigpt.tokenizer.spiece import SPACE
-from minigpt.tokenizer.unigram_training import characters_of, finish, learn, parts_of
+from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, finish, learn, parts_of
 
 EPSILON = 2.0**-23  # half of it is what a number of about 1 with 32 bits may be wrong by
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -148,19 +147,10 @@ class Unigram:
         characters that get a piece; longest: of how many characters a piece may be. Raises InputError for a size that
         is too small, and for a text with nothing in it.
         """
-        check_size(vocab_size)
-        check_share(coverage=coverage)
-        check_whole("longest", longest, "a whole number of 1 or more", least=1)
-        if isinstance(word_counts, str):
-            word_counts = Counter(SPACE + word for word in word_counts.split())
-        if not word_counts:
-            raise InputError("there are no words to learn pieces from: the text is empty")
+        word_counts = counted(word_counts, vocab_size, coverage, longest)
         characters = characters_of(word_counts, coverage)
         first = [*special, *user_defined]
-        least = len(first) + len(characters)
-        if vocab_size < least:
-            advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
-            raise InputError(f"{vocab_size} pieces do not hold the {len(characters)} characters of the text: {advice}")
+        check_room(vocab_size, len(first), characters, coverage)
         steps = learn(parts_of(word_counts, characters), vocab_size, longest=longest, n_seeds=n_seeds)
         for step in tqdm(steps, desc="steps of EM", unit="", disable=not progress):
             scores = step.scores

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import regex
 
+from minigpt.errors import InputError, check_share, check_whole, shown
+from minigpt.tokenizer.base import check_size
 from minigpt.tokenizer.lattice import Vocabulary, Way, expected_counts, lattice, viterbi
 from minigpt.tokenizer.spiece import SPACE
 
@@ -192,6 +194,29 @@ def parts_of(word_counts: Mapping[str, int], characters: Iterable[str]) -> dict[
                 if part:
                     counts[part] += count
     return dict(counts)
+
+
+def counted(word_counts: Mapping[str, int] | str, vocab_size: int, coverage: float, longest: int) -> Mapping[str, int]:
+    """{word with its `▁`: how often}, from which both trainers of SentencePiece learn.
+
+    Raises InputError for settings that cannot be, and for a text with nothing in it.
+    """
+    check_size(vocab_size)
+    check_share(coverage=coverage)
+    check_whole("longest", longest, "a whole number of 1 or more", least=1)
+    if isinstance(word_counts, str):
+        word_counts = Counter(SPACE + word for word in word_counts.split())
+    if not word_counts:
+        raise InputError("there are no words to learn pieces from: the text is empty")
+    return word_counts
+
+
+def check_room(vocab_size: int, n_first: int, characters: Sequence[str], coverage: float) -> None:
+    """Raises InputError for a vocabulary without room for the first pieces and for all characters."""
+    least = n_first + len(characters)
+    if vocab_size < least:
+        advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
+        raise InputError(f"{vocab_size} pieces do not hold the {len(characters)} characters of the text: {advice}")
 
 
 def count_characters(word_counts: Mapping[str, int]) -> Counter:
