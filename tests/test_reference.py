@@ -80,6 +80,20 @@ def loop_rmsnorm(x, g, *, eps=1e-6):
     return by_row(one, x)
 
 
+def loop_rope(x, *, cos, sin, pairing="halves", heads=None):
+    """One pair after the other, as a complex number that is multiplied by cos + i sin."""
+    out = x.copy()
+    r = cos.shape[-1]
+    for row, t, h, i in np.ndindex(*x.shape[:3], r):
+        if heads is not None and h >= heads:
+            continue
+        first, second = (i, i + r) if pairing == "halves" else (2 * i, 2 * i + 1)
+        place = (row, t, i) if cos.ndim == 3 else (t, i)
+        z = complex(x[row, t, h, first], x[row, t, h, second]) * complex(cos[place], sin[place])
+        out[row, t, h, first], out[row, t, h, second] = z.real, z.imag
+    return out
+
+
 def loop_attention(q, k, v, bias=None, *, mask=None, scale=None, rate=0.0, key=None):
     """One query after the other; it looks only at the keys that it may see."""
     t, s, lead = q.shape[-2], k.shape[-2], q.shape[:-2]
@@ -151,11 +165,15 @@ def loop_gated_mlp(x, w_gate, w_up, w_down, *, activation="silu", rate=0.0, key=
     return loop_linear(loop_dropout(inside, rate=rate, key=key), w_down)
 
 
-def loop_self_attention(qkv, n_head, bias=None, *, past=None, **constants):
-    size = qkv.shape[-1] // 3
-    q, k, v = (loop_split(qkv[..., n * size : (n + 1) * size], n_head) for n in range(3))
+def loop_self_attention(qkv, n_head, bias=None, *, n_kv_head=None, past=None, **constants):
+    """Every query head with a copy of its own of the keys and values that it reads."""
+    n_kv_head = n_kv_head or n_head
+    heads = loop_split(qkv, n_head + 2 * n_kv_head)
+    q, k, v = heads[:, :n_head], heads[:, n_head : n_head + n_kv_head], heads[:, n_head + n_kv_head :]
     if past is not None:
         k, v = np.concatenate([past[0], k], axis=2), np.concatenate([past[1], v], axis=2)
+    read = [h * n_kv_head // n_head for h in range(n_head)]
+    k, v = k[:, read], v[:, read]
     return loop_merge(loop_attention(q, k, v, bias, **constants))
 
 

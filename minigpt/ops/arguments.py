@@ -27,7 +27,9 @@ PLAIN = (type(None), bool, int, float, str)  # values that are remembered as the
 
 # Axes of the scores of attention, to which masks and biases are broadcast; S counts earlier positions too.
 SCORES = {"attention": "*,T,S", "self_attention": "B,NH,T,S", "cross_attention": "B,NH,T,S"}
-PAST = ("B", "NH", "P", "HS")
+PAST = ("B", "NKV", "P", "HS")
+PACKED = ("B", "T", "E")  # queries, keys and values where there are fewer of the latter two
+PAIRINGS = ("halves", "neighbours")
 MAY_BE_NONE = {"mlp": ("b1", "b2")}  # inputs that have no default and may be None nevertheless
 MAY_BE_EMPTY = (ANY, "B", "P")  # a batch without rows, and a past of nothing; every other axis has an element
 
@@ -84,7 +86,7 @@ class Arguments:
             raise TypeError(f"{self.op}: {error}; its arguments are {self.signature}") from None
         inputs = self._inputs(given)
         further = {}
-        for name in ("mask", "weights"):
+        for name in ("mask", "weights", "cos", "sin"):
             if given.get(name) is not None:
                 self._check_is_array(name, given[name])
                 further[name] = given[name]
@@ -153,13 +155,17 @@ class Arguments:
         sizes = Sizes()
         for tensor in self.inputs:
             is_broadcast = tensor.optional and self.op in SCORES
+            if given.get("n_kv_head") is not None and tensor.name == "qkv":
+                tensor = tensor._replace(axes=PACKED)
             if tensor.name in inputs and not is_broadcast:
                 self._take(sizes, tensor, inputs[tensor.name])
         for letter, known in sizes.known.items():
             if known.size == 0 and letter not in MAY_BE_EMPTY:
                 self._refuse(f"{known.source}: give at least 1")
         if "n_head" in given:
-            self._check_heads(given["n_head"], sizes)
+            self._check_heads(given["n_head"], given.get("n_kv_head"), sizes)
+        if self.op == "rope":
+            self._check_turns(given, sizes)
         return sizes
 
     def _take(self, sizes: Sizes, tensor: Tensor, array: Any) -> None:
@@ -167,13 +173,43 @@ class Arguments:
         if problem:
             self._refuse(problem)
 
-    def _check_heads(self, n_head: Any, sizes: Sizes) -> None:
+    def _check_heads(self, n_head: Any, n_kv_head: Any, sizes: Sizes) -> None:
+        """Without n_kv_head the width C is known; with it C follows from the width of queries, keys and values."""
         check_whole(f"{self.op}: n_head", n_head, "a whole number from 1 up", least=1)
+        if n_kv_head is not None:
+            self._check_groups(n_head, n_kv_head, sizes)
         c = sizes["C"]
         if c % n_head:
             self._refuse(f"n_head {n_head} does not divide the width C = {c}: give a divisor of {c}")
         sizes.set("NH", n_head, f"n_head is {n_head}")
+        sizes.set("NKV", n_kv_head or n_head, f"there are {n_kv_head or n_head} heads of keys")
         sizes.set("HS", c // n_head, f"C / n_head is {c // n_head}")
+
+    def _check_groups(self, n_head: int, n_kv_head: Any, sizes: Sizes) -> None:
+        check_whole(f"{self.op}: n_kv_head", n_kv_head, "a whole number from 1 up, or None", least=1)
+        if n_head % n_kv_head:
+            self._refuse(f"n_kv_head {n_kv_head} does not divide n_head {n_head}: give a divisor of {n_head}")
+        width, heads = sizes["E"], n_head + 2 * n_kv_head
+        if width % heads:
+            self._refuse(f"qkv is {width} wide, and {heads} heads of q, k and v do not divide that")
+        c = width // heads * n_head
+        sizes.set("C", c, f"the heads of q are {c} wide")
+
+    def _check_turns(self, given: dict[str, Any], sizes: Sizes) -> None:
+        """cos and sin are (T,R) or (B,T,R), of at most D / 2 pairs."""
+        for name in ("cos", "sin"):
+            self._check_array(name, given[name])
+            axes = ("B", "T", "R") if given[name].ndim == 3 else ("T", "R")
+            self._take(sizes, Tensor(name, axes), given[name])
+        if 2 * sizes["R"] > sizes["D"]:
+            self._refuse(f"cos has {sizes['R']} angles: a head of {sizes['D']} columns has {sizes['D'] // 2} pairs")
+        if given.get("pairing", "halves") not in PAIRINGS:
+            self._refuse(f"pairing is {shown(given['pairing'])}: give one of {', '.join(PAIRINGS)}")
+        heads = given.get("heads")
+        if heads is not None:
+            check_whole("rope: heads", heads, f"how many heads turn, from 0 to {sizes['H']}", least=0)
+            if heads > sizes["H"]:
+                self._refuse(f"heads is {heads}, and there are {sizes['H']}")
 
     def _check_weights(self, weights: Any, sizes: Sizes) -> None:
         is_integer = weights.dtype.kind in "iu"

@@ -108,6 +108,23 @@ def mask(rng, shape):
     return visible
 
 
+def window(rng, shape):
+    """A boolean mask (queries, keys): each query sees its own key and the one before it."""
+    queries = np.arange(shape[-2])[:, None]
+    keys = np.arange(shape[-1])
+    return (keys <= queries) & (keys > queries - 2)
+
+
+def cosines(rng, shape):
+    """Cosines of some angles."""
+    return np.cos(np.arange(np.prod(shape)).reshape(shape))
+
+
+def sines(rng, shape):
+    """Sines of the same angles."""
+    return np.sin(np.arange(np.prod(shape)).reshape(shape))
+
+
 def padding(rng, shape):
     """A boolean mask (B, 1, 1, keys): the last two keys of the last row are hidden from all queries."""
     visible = np.ones(shape, bool)
@@ -163,6 +180,11 @@ RECIPES = (  # the first of an operation is tried on all its numbers of axes
     _recipe("lstm"),
     _recipe("rmsnorm"),
     _recipe("rmsnorm, eps 0.1", eps=0.1),
+    _recipe("rope", cos=Drawn(cosines, "T,3"), sin=Drawn(sines, "T,3")),
+    _recipe("rope, neighbours", cos=Drawn(cosines, "T,3"), sin=Drawn(sines, "T,3"), pairing="neighbours"),
+    _recipe("rope, part of a head", cos=Drawn(cosines, "T,2"), sin=Drawn(sines, "T,2")),
+    _recipe("rope, some heads", cos=Drawn(cosines, "T,3"), sin=Drawn(sines, "T,3"), heads=2),
+    _recipe("rope, places of each text", cos=Drawn(cosines, "B,T,3"), sin=Drawn(sines, "B,T,3")),
     _recipe("soft_cross_entropy"),
     _recipe("soft_cross_entropy, temperature", temperature=2.5),
     _recipe("soft_cross_entropy, weights", temperature=2.0, weights=WEIGHTS),
@@ -186,6 +208,12 @@ RECIPES = (  # the first of an operation is tried on all its numbers of axes
     _recipe("self_attention, bias", bias=Drawn(numbers, "B,NH,T,T")),
     _recipe("self_attention, bias of each head", bias=Drawn(numbers, "1,NH,T,T"), mask=Drawn(padding, "B,1,1,T")),
     _recipe("self_attention, past", past=Drawn(keys_and_values, "B,NH,P,HS")),
+    _recipe("self_attention, one key head", qkv=Drawn(numbers, "B,T,5HS"), n_kv_head=1),
+    _recipe("self_attention, groups", qkv=Drawn(numbers, "B,T,10HS"), n_head=6, n_kv_head=2),
+    _recipe("self_attention, groups and mask", qkv=Drawn(numbers, "B,T,8HS"), n_head=4, n_kv_head=2,
+            mask=Drawn(window, "T,T"), rate=0.3, key=KEY),
+    _recipe("self_attention, groups and past", qkv=Drawn(numbers, "B,T,10HS"), n_head=6, n_kv_head=2,
+            past=Drawn(keys_and_values, "B,2,P,HS")),
     _recipe("cross_attention"),
     _recipe("cross_attention, mask", mask=MASK),
     _recipe("cross_attention, padding", mask=Drawn(padding, "B,1,1,S")),

@@ -50,9 +50,11 @@ class SelfAttentionCache(NamedTuple):
 
 
 def self_attention_supports(
-    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+    qkv, n_head, bias=None, *, n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
     """Takes heads whose tiles fit into shared memory, and a past without gradients. Wrong masks: the reference."""
+    if n_kv_head not in (None, n_head):
+        return "it takes as many heads of keys and values as of queries"
     if past is not None:
         return attention_past.why_not(qkv, n_head, bias, mask, rate, key, past, grad)
     b, t, columns = qkv.shape
@@ -62,7 +64,7 @@ def self_attention_supports(
 
 
 def self_attention_forward(
-    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+    qkv, n_head, bias=None, *, n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ):  # fmt: skip
     """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
 

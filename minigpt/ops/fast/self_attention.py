@@ -17,11 +17,12 @@ class SelfAttentionCache(NamedTuple):
     out: Array
     lse: Array
     rules: Rules
+    n_kv_head: int
     bias_shape: tuple[int, ...] | None
 
 
 def self_attention_supports(
-    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+    qkv, n_head, bias=None, *, n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
     """A past is taken only where nothing is learnt from it. Wrong masks are left to the reference, which raises."""
     if not qkv.size:
@@ -39,30 +40,51 @@ def self_attention_supports(
 
 
 def self_attention_forward(
-    qkv, n_head, bias=None, *, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
+    qkv, n_head, bias=None, *, n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ):  # fmt: skip
     """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
 
-    Kept are q times the scale, k and v of each head, out and lse.
+    Kept are q times the scale, k and v of each head, out and lse. Keys and values that a group of heads shares are
+    repeated for each of them, but for those of the past.
     """
-    scale = _scale(scale, qkv.shape[-1] // 3 // n_head)
+    n_kv_head = n_kv_head or n_head
+    q, k, v = _unpacked(qkv, n_head, n_kv_head)
+    scale = _scale(scale, q.shape[-1])
     if past is not None:
-        return _beside_past(qkv, n_head, scale, bias, mask, *past), None
-    q, k, v = split(qkv, n_head, parts=3)
+        return _beside_past(q, k, v, scale, bias, mask, *past), None
+    group = n_head // n_kv_head
+    if group > 1:
+        k = k.repeat(group, axis=1)
+        v = v.repeat(group, axis=1)
     rules = _rules(scale, mask is None, mask, bias, rate, key)
     out, lse, heads = attend(q, k, v, rules)
-    cache = SelfAttentionCache(heads, out, lse, rules, _shape_of(bias))
+    cache = SelfAttentionCache(heads, out, lse, rules, n_kv_head, _shape_of(bias))
     return out, cache if grad else None
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
     """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
-    heads, out, lse, rules, bias_shape = cache
-    b, t, c = dout.shape
-    dqkv = np.empty((b, t, 3 * c), dout.dtype)
-    dheads = split(dqkv, lse.shape[1], parts=3)
-    dbias = attend_backward(dout, out, lse, heads, dheads, rules)
+    heads, out, lse, rules, n_kv_head, bias_shape = cache
+    b, n_head, t, d = heads[0].shape
+    dqkv = np.empty((b, t, (n_head + 2 * n_kv_head) * d), dout.dtype)
+    dq, dk, dv = _unpacked(dqkv, n_head, n_kv_head)
+    if n_kv_head == n_head:
+        dbias = attend_backward(dout, out, lse, heads, (dq, dk, dv), rules)
+        return dqkv, _in_shape(dbias, bias_shape)
+    of_queries = np.empty_like(heads[1]), np.empty_like(heads[2])
+    dbias = attend_backward(dout, out, lse, heads, (dq, *of_queries), rules)
+    for gradient, of_each in zip((dk, dv), of_queries, strict=True):
+        groups = of_each.reshape(b, n_kv_head, -1, t, d)
+        groups.sum(axis=2, out=gradient)
     return dqkv, _in_shape(dbias, bias_shape)
+
+
+def _unpacked(qkv, n_head, n_kv_head):
+    """qkv (B,T,(NH+2G)D) -> q (B,NH,T,D), k and v (B,G,T,D): views, so what is written there is in qkv"""
+    b, t, _ = qkv.shape
+    heads = qkv.reshape(b, t, n_head + 2 * n_kv_head, -1).swapaxes(1, 2)
+    first_value = n_head + n_kv_head
+    return heads[:, :n_head], heads[:, n_head:first_value], heads[:, first_value:]
 
 
 class CrossAttentionCache(NamedTuple):
@@ -108,26 +130,28 @@ def cross_attention_backward(dout, cache: CrossAttentionCache):
     return dq, dkv, _in_shape(dbias, bias_shape)
 
 
-def _beside_past(qkv, n_head, scale, bias, mask, k_past, v_past):
-    """qkv (B,T,3C), bias and mask (*,T,P+T) or None, k_past and v_past (B,NH,P,D) -> out (B,T,C)
+def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
+    """q (B,NH,T,D), k and v (B,G,T,D), bias and mask (*,T,P+T) or None, k_past and v_past (B,G,P,D) -> out (B,T,C)
 
-    The past is read where it lies: the new keys and values are met beside it, and not put behind a copy of it.
+    The past is read where it lies: the new keys and values are met beside it, and not put behind a copy of it. The
+    queries of a group of heads stand below each other, as rows that meet the same keys.
     """
-    b, t, _ = qkv.shape
+    b, n_head, t, d = q.shape
+    n_kv_head = k.shape[1]
     n = k_past.shape[2]
-    packed = qkv.reshape(b, t, 3, n_head, -1)
-    q, k, v = packed.transpose(2, 0, 3, 1, 4)
-    q = q * qkv.dtype.type(scale)
-    out = np.empty_like(q, order="C")
+    rows = n_head // n_kv_head * t
+    out = np.empty((b, n_kv_head, rows, d), q.dtype)
+    q = np.multiply(q, q.dtype.type(scale), order="C").reshape(out.shape)
     if mask is None and t > 1:
         mask = np.tri(t, n + t, n, dtype=bool)
-    shape = b, n_head, t, n + t
-    hidden = None if mask is None else np.broadcast_to(~mask, shape)
-    bias = None if bias is None else np.broadcast_to(bias, shape)
+    of_heads = b, n_head, t, n + t
+    of_groups = b, n_kv_head, rows, n + t
+    hidden = None if mask is None else np.broadcast_to(~mask, of_heads).reshape(of_groups)
+    bias = None if bias is None else np.broadcast_to(bias, of_heads).reshape(of_groups)
 
-    def heads(h):
+    def groups(h):
         few = h.stop - h.start
-        s = np.empty((b, few, t, n + t), q.dtype)
+        s = np.empty((b, few, rows, n + t), q.dtype)
         before = s[..., :n]
         new = s[..., n:]
         queries = q[:, h]
@@ -148,8 +172,9 @@ def _beside_past(qkv, n_head, scale, bias, mask, k_past, v_past):
         o += new @ v[:, h]
         o /= z
 
-    share(heads, n_head, work=k_past.size // 2)
-    return out.swapaxes(1, 2).reshape(b, t, -1)
+    share(groups, n_kv_head, work=k_past.size // 2)
+    heads = out.reshape(b, n_head, t, d)
+    return heads.swapaxes(1, 2).reshape(b, t, n_head * d)
 
 
 def _rules(scale, causal, mask, bias, rate, key) -> Rules:

@@ -33,6 +33,7 @@ from minigpt.ops.reference.lstm import lstm_backward, lstm_forward
 from minigpt.ops.reference.relu import relu_backward, relu_forward
 from minigpt.ops.reference.residual import add
 from minigpt.ops.reference.rmsnorm import rmsnorm_backward, rmsnorm_forward
+from minigpt.ops.reference.rope import rope_backward, rope_forward
 from minigpt.ops.reference.silu import silu_backward, silu_forward
 from minigpt.ops.reference.soft_cross_entropy import soft_cross_entropy_backward, soft_cross_entropy_forward
 from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
@@ -61,6 +62,7 @@ __all__ = [  # in the order of the book
     "cross_entropy_forward", "cross_entropy_backward",
     "lstm_forward", "lstm_backward",
     "rmsnorm_forward", "rmsnorm_backward",
+    "rope_forward", "rope_backward",
     "soft_cross_entropy_forward", "soft_cross_entropy_backward",
     "cosine_loss_forward", "cosine_loss_backward",
     "mlp_forward", "mlp_backward",

@@ -42,49 +42,62 @@ def mlp_backward(dout, cache: MlpCache):
 class SelfAttentionCache(NamedTuple):
     attention: Any
     n_head: int
+    n_kv_head: int
     n_past: int
 
 
 def self_attention_forward(
     qkv, n_head, bias=None, *,
-    mask=None, scale=None, rate=0.0, key=None, past=None, grad=True,
+    n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True,
 ):  # fmt: skip
     """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
 
     Multi-head attention of positions among themselves, from their packed queries, keys and values (Vaswani et al.
     2017, section 3.2.2): each head works on its own C/n_head columns; afterwards the heads stand side by side again.
 
+    n_kv_head: so many heads of keys and values, each for a group of n_head / n_kv_head heads of queries (Ainslie et al.
+    2023, section 2.2): then qkv is (B,T,C + 2G), G = n_kv_head C/n_head. None: n_head, a group of one each.
     bias, mask, scale, rate, key: as in attention, whose (*,T,S) is (B,NH,T,S) here; without a mask it is causal.
-    past: (k, v), each (B,NH,P,D): keys and values of earlier positions, constants here, which the new ones follow: then
-    S = P + T. grad=False: no cache is kept.
+    past: (k, v), each (B,n_kv_head,P,D): keys and values of earlier positions, constants here, which the new ones
+    follow: then S = P + T. grad=False: no cache is kept.
     """
     xp = array_module(qkv)
-    q, k, v = xp.split(qkv, 3, axis=-1)
+    n_kv_head = n_kv_head or n_head
+    group = n_head // n_kv_head
+    size = qkv.shape[-1] // (n_head + 2 * n_kv_head)
+    end_of_q = n_head * size
+    end_of_k = end_of_q + n_kv_head * size
+    q, k, v = xp.split(qkv, [end_of_q, end_of_k], axis=-1)
     q = split_heads(q, n_head)
-    k = split_heads(k, n_head)
-    v = split_heads(v, n_head)
+    k = split_heads(k, n_kv_head)
+    v = split_heads(v, n_kv_head)
     n_past = 0
     if past is not None:
         k_past, v_past = past
         n_past = k_past.shape[-2]
         k = xp.concatenate([k_past, k], axis=-2)
         v = xp.concatenate([v_past, v], axis=-2)
+    k = repeat_heads(k, group)
+    v = repeat_heads(v, group)
     heads, attention = ops.attention_forward(
         q, k, v,
         bias=bias, mask=mask, scale=scale,
         rate=rate, key=key,
     )  # fmt: skip
     out = merge_heads(heads)
-    cache = SelfAttentionCache(attention, n_head, n_past) if grad else None
+    cache = SelfAttentionCache(attention, n_head, n_kv_head, n_past) if grad else None
     return out, cache
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
     """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
     xp = array_module(dout)
-    attention, n_head, n_past = cache
+    attention, n_head, n_kv_head, n_past = cache
+    group = n_head // n_kv_head
     dheads = split_heads(dout, n_head)
     dq, dk, dv, dbias = ops.attention_backward(dheads, attention)
+    dk = sum_heads(dk, group)
+    dv = sum_heads(dv, group)
     dk = dk[..., n_past:, :]
     dv = dv[..., n_past:, :]
     dq = merge_heads(dq)
@@ -154,6 +167,22 @@ def merge_heads(x):
     b, n_head, t, d = x.shape
     c = n_head * d
     return x.swapaxes(1, 2).reshape(b, t, c)
+
+
+def repeat_heads(x, group: int):
+    """(B,G,T,D) -> (B,G*group,T,D): each head so many times, one behind the other, for the queries of its group."""
+    if group == 1:
+        return x
+    return x.repeat(group, axis=1)
+
+
+def sum_heads(dx, group: int):
+    """(B,G*group,T,D) -> (B,G,T,D): undoes repeat_heads: what was used by a group gets the sum of its gradients."""
+    if group == 1:
+        return dx
+    b, n_head, t, d = dx.shape
+    groups = dx.reshape(b, n_head // group, group, t, d)
+    return groups.sum(axis=2)
 
 
 class LinearCrossEntropyCache(NamedTuple):
