@@ -11,7 +11,8 @@ from helpers import error
 
 from minigpt import ops
 from minigpt.errors import InputError
-from minigpt.ops import shapes
+from minigpt.ops import reference, shapes
+from minigpt.ops.arguments import Arguments
 from minigpt.ops.cases import NAMES, case
 from minigpt.ops.random_keys import Key
 
@@ -252,6 +253,18 @@ def test_an_upstream_gradient_that_does_not_fit_is_refused_also_of_composites(ba
                 continue  # a number of any kind will do
             with pytest.raises(InputError):
                 getattr(ops, f"{op}_backward")(BAD_DOUTS[bad](dout), cache)
+
+
+def test_a_key_whose_bits_are_an_array_says_nothing_of_the_output():
+    """Two threads share what is remembered: one may go back before the other has noted what its forward returned."""
+    key = Key(np.array([1], np.uint32))
+    judge = Arguments("dropout", reference.dropout_forward)
+    out, cache = reference.dropout_forward(np.ones((2, 3)), rate=0.5, key=key)
+    judge.remember(out, cache)
+    judge.check_dout(np.ones((4, 5)), cache)
+    out, cache = ops.linear_forward(np.ones((2, 3)), np.ones((3, 4)))
+    with pytest.raises(InputError, match=r"dout has shape \(4, 5\)"):
+        ops.linear_backward(np.ones((4, 5)), cache)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -353,11 +353,16 @@ def _kind(value: Any) -> Any:
 
 
 def _look(cache: Any) -> tuple | None:
-    """What a cache of this library looks like: its type, and the shape and dtype of each array in it, however deep."""
+    """What a cache of this library looks like: its type, and the shape and dtype of each array in it, however deep.
+
+    A key says nothing of the output, also where its bits are an array.
+    """
     if cache is None:
         return None
     arrays = []
     for field in cache:
+        if is_key(field):
+            continue
         if hasattr(field, "dtype"):
             arrays.append((field.shape, field.dtype))
         elif hasattr(field, "_fields"):  # the cache of an operation inside a composite
