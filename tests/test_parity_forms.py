@@ -35,6 +35,12 @@ BART = {"vocab_size": V, "d_model": 15, "encoder_layers": 2, "decoder_layers": 2
         "max_position_embeddings": 11}  # fmt: skip
 DEBERTA = {"relative_attention": True, "position_biased_input": False, "pos_att_type": "p2c|c2p", "share_att_key": True,
            "position_buckets": 4, "norm_rel_ebd": "layer_norm"}  # fmt: skip
+LLAMA = SMALL | {"hidden_size": 12, "num_attention_heads": 6, "num_key_value_heads": 2}
+GROUPS = LLAMA | {"num_key_value_heads": 3, "head_dim": 4}
+LINEAR = {"rope_type": "linear", "rope_theta": 700.0, "factor": 3.0}
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 50.0, "factor": 5.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
+          "original_max_position_embeddings": 9}  # fmt: skip
+NEOX = SMALL | {"hidden_size": 24}
 LABELS = {"id2label": {0: "bad", 1: "so so", 2: "good"}, "label2id": {"bad": 0, "so so": 1, "good": 2}}
 UNTIED = {"tie_word_embeddings": False}
 SAVED_AS = {"XLMRoberta": "Roberta", "Camembert": "Roberta", "BartModel": "BartForConditionalGeneration"}
@@ -104,12 +110,36 @@ CASES = {  # name: (class in transformers, values of its configuration)
     "BART, body": ("BartModel", BART),
     "BART, labels": ("BartForSequenceClassification", BART | LABELS),
     "BART, answers": ("BartForQuestionAnswering", BART),
+    "LLaMA": ("LlamaForCausalLM", LLAMA),
+    "LLaMA, a head of keys for each": ("LlamaForCausalLM", SMALL | {"hidden_size": 18, "head_dim": 4}),
+    "LLaMA, one head of keys, tied": ("LlamaForCausalLM", LLAMA | {"num_key_value_heads": 1, "tie_word_embeddings": True}),
+    "LLaMA, linear scaling": ("LlamaForCausalLM", GROUPS | {"rope_parameters": LINEAR}),
+    "LLaMA 3": ("LlamaForCausalLM", LLAMA | {"head_dim": 8, "rope_parameters": LLAMA3}),
+    "LLaMA, biases": ("LlamaForCausalLM", LLAMA | {"attention_bias": True, "hidden_act": "gelu"}),
+    "LLaMA, body": ("LlamaModel", LLAMA),
+    "LLaMA, labels": ("LlamaForSequenceClassification", LLAMA | LABELS | {"pad_token_id": 0}),
+    "Qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "Qwen2, tied": ("Qwen2ForCausalLM", LLAMA | {"tie_word_embeddings": True}),
+    "Mistral": ("MistralForCausalLM", GROUPS),
+    "Mistral, a window of 3": ("MistralForCausalLM", GROUPS | {"sliding_window": 3}),
+    "Mistral, a window of 1": ("MistralForCausalLM", GROUPS | {"sliding_window": 1}),
+    "Mistral, no window": ("MistralForCausalLM", GROUPS | {"sliding_window": None}),
+    "Mistral, body": ("MistralModel", GROUPS | {"sliding_window": 4}),
+    "Mistral, labels": ("MistralForSequenceClassification", GROUPS | LABELS | {"sliding_window": 3, "pad_token_id": 0}),
+    "GPT-NeoX": ("GPTNeoXForCausalLM", NEOX),
+    "GPT-NeoX, half of a head turns": ("GPTNeoXForCausalLM", NEOX | {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5}}),
+    "GPT-NeoX, one after the other": ("GPTNeoXForCausalLM", NEOX | {"use_parallel_residual": False}),
+    "GPT-NeoX, tied, no biases": ("GPTNeoXForCausalLM", NEOX | {
+        "tie_word_embeddings": True, "attention_bias": False}),
+    "GPT-NeoX, body": ("GPTNeoXModel", NEOX),
+    "GPT-NeoX, labels": ("GPTNeoXForSequenceClassification", NEOX | LABELS | {"pad_token_id": 0}),
 }
 
 
 @pytest.fixture(autouse=True)
 def exact(monkeypatch):
-    """XLM's softmax, XLNet's sines of distances and DeBERTa's scale are float32 there, whatever the model is."""
+    """XLM's softmax, XLNet's sines of distances, DeBERTa's scale and rotary angles are float32 there in every model."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()
@@ -118,6 +148,7 @@ def exact(monkeypatch):
     functional = transformers.models.xlm.modeling_xlm.nn.functional
     monkeypatch.setattr(functional, "softmax", lambda x, **options: softmax(x.double(), **options))
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+    monkeypatch.setattr(torch, "float", torch.float64)
 
     def sines(self, qlen, klen, bsz=None, device=None):
         distances = torch.arange(klen, -qlen, -1.0, dtype=torch.float64)
@@ -125,8 +156,19 @@ def exact(monkeypatch):
         return self.positional_embedding(distances, rates, bsz)
 
     monkeypatch.setattr(transformers.models.xlnet.modeling_xlnet.XLNetModel, "relative_positional_encoding", sines)
+    for kind in ("llama", "mistral", "qwen2"):
+        module = getattr(getattr(transformers.models, kind), f"modeling_{kind}")
+        norm = next(value for name, value in vars(module).items() if name.endswith("RMSNorm"))
+        monkeypatch.setattr(norm, "forward", root_mean_square)
     deberta = transformers.models.deberta_v2.modeling_deberta_v2
     monkeypatch.setattr(deberta, "scaled_size_sqrt", lambda q, n: torch.tensor(q.size(-1) * n).double().sqrt())
+
+
+def root_mean_square(norm, x):
+    """RMSNorm in the dtype of x: theirs is computed in float32."""
+    import torch
+
+    return norm.weight * torch.nn.functional.rms_norm(x, x.shape[-1:], eps=norm.variance_epsilon)
 
 
 def theirs_of(kind, values):

@@ -18,7 +18,10 @@ from minigpt.models.family import (
     distilbert,
     electra,
     elmo,
+    gpt_neox,
+    llama,
     mass,
+    mistral,
     roberta,
     spanbert,
     t5,
@@ -45,6 +48,9 @@ CARDS = (
     mass.CARD,
     bart.CARD,
     t5.CARD,
+    gpt_neox.CARD,
+    llama.CARD,
+    mistral.CARD,
 )
 
 NOT_BUILT = {  # published relatives of these models -> what they have otherwise

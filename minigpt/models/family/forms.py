@@ -18,7 +18,7 @@ class Form(NamedTuple):
 
     words: what tells words: {module or parameter here: its published name}. dense, scores: the layers of a head that
     reads one state of a text, with `act` between them; a body may have the first one alone, its pooler. places: a layer
-    that gives scores at each place. n: how many scores; None: one for each label.
+    that gives scores at each place. n: how many scores; None: one for each label. bias: have the scores one?
     """
 
     words: dict[str, str] | None = None
@@ -27,6 +27,7 @@ class Form(NamedTuple):
     scores: str | None = None
     places: str | None = None
     n: int | None = None
+    bias: bool = True
 
     @property
     def parts(self) -> set[str]:

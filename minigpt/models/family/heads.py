@@ -62,7 +62,7 @@ class StateHead(Module):
         std = config.initializer_range
         self.pooler = Linear(c, c, rng, std, dtype) if form.dense else None
         self.act = Activation(form.act)
-        self.scores = Linear(c, config.n_scores, rng, std, dtype) if form.scores else None
+        self.scores = Linear(c, config.n_scores, rng, std, dtype, bias=form.bias) if form.scores else None
 
     def pooled(self, states: Array) -> tuple[Array, Cache]:
         """states (B,C) -> (B,C), what the scores are made from"""

@@ -1,10 +1,12 @@
-"""Layers of the family: RMS normalisation, and a function that a configuration names."""
+"""Layers of the family: RMS normalisation, a function that a configuration names, and an MLP with a gate."""
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
-from minigpt.nn import Cache, Module, Parameter, accumulate
+from minigpt.nn import Cache, Linear, Module, Parameter, accumulate
+from minigpt.nn.layers import inner_width
+from minigpt.ops.random_keys import Key, fold
 
 
 class RMSNorm(Module):
@@ -54,3 +56,38 @@ class Activation(Module):
             return dout * (1 - saved * saved)
         backward = getattr(ops, f"{self.name}_backward")
         return backward(dout, saved)
+
+
+class GatedMLP(Module):
+    """out = (act(x gate) * (x up)) down, without biases (Shazeer 2020, equation 6; SwiGLU where act is SiLU).
+
+    config: n_embd, n_inner, activation (the name of an operation), resid_pdrop (dropout on the output),
+    initializer_range. proj_std: standard deviation of the initial weights of `down`.
+    """
+
+    def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
+        c, inner, std = config.n_embd, inner_width(config), config.initializer_range
+        self.gate = Linear(c, inner, rng, std, dtype, bias=False)
+        self.up = Linear(c, inner, rng, std, dtype, bias=False)
+        self.down = Linear(inner, c, rng, proj_std, dtype, bias=False)
+        self.config = config
+
+    def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
+        """x (B,T,C) -> out (B,T,C)"""
+        cache = Cache(self, grad)
+        out = cache.keep("gated", ops.gated_mlp_forward(
+            x, self.gate.weight.value, self.up.weight.value, self.down.weight.value,
+            activation=self.config.activation, grad=grad,
+        ))  # fmt: skip
+        dropout = ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2))
+        return cache.keep("dropout", dropout), cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dx (B,T,C)"""
+        cache = self.own(cache)
+        dout = ops.dropout_backward(dout, cache.pop("dropout"))
+        dx, dgate, dup, ddown = ops.gated_mlp_backward(dout, cache.pop("gated"))
+        accumulate(self.gate.weight, dgate)
+        accumulate(self.up.weight, dup)
+        accumulate(self.down.weight, ddown)
+        return dx

@@ -20,12 +20,14 @@ from minigpt.models.family.forms import Form, Layout, Names
 NO_PADDING = -1  # the id that tells transformers, which takes one for granted, that no token of ours is padding
 
 UNUSED = (  # endings of the names of tensors with which the pre-trained models here compute nothing
-    "position_ids", ".pooler.dense.weight", ".pooler.dense.bias", ".pooler.weight", ".pooler.bias",
+    "position_ids", ".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias",
+    ".pooler.dense.weight", ".pooler.dense.bias", ".pooler.weight", ".pooler.bias",
     ".EncDecAttention.relative_attention_bias.weight",
 )  # fmt: skip
 COPIES = (  # endings of the names under which transformers stores the table of tokens, or the head's bias, once more
     "lm_head.weight", "lm_loss.weight", "vocab_projector.weight", "pred_layer.proj.weight", ".embed_tokens.weight",
     "predictions.decoder.weight", "predictions.decoder.bias", "lm_head.decoder.weight", "lm_head.decoder.bias",
+    "embed_out.weight",
 )  # fmt: skip
 
 
@@ -130,7 +132,7 @@ class PublishedConfig(Config):
         """From a config.json. Raises InputError as every model's does."""
         if values.get("pad_token_id") == NO_PADDING:
             values = values | {"pad_token_id": None}
-        dropout = values.get(cls.keys["resid_pdrop"])
+        dropout = values.get(cls.keys.get("resid_pdrop"))
         if dropout is not None:
             values = {"embd_pdrop": dropout} | values
         if cls.inner_key in values:
@@ -190,12 +192,19 @@ def of_block(block: str, layer: str, parts: dict[str, Any]) -> list[tuple[str, l
     return pairs
 
 
-def to_published(tensors: dict[str, np.ndarray], names: Names) -> dict[str, np.ndarray]:
-    """Tensors under the names of the parameters here -> under the published ones."""
+def to_published(
+    tensors: dict[str, np.ndarray], names: Names, widths: tuple[int, int, int] | None = None
+) -> dict[str, np.ndarray]:
+    """Tensors under the names of the parameters here -> under the published ones.
+
+    widths: those of queries, keys and values, where they are not the same.
+    """
     published = {}
     for name, several in names.items():
         tensor = tensors[name]
-        parts = np.split(tensor, len(several), axis=-1) if len(several) > 1 else [tensor]
+        is_packed = len(several) == 3 and widths is not None
+        cuts = np.cumsum(widths)[:-1] if is_packed else len(several)
+        parts = np.split(tensor, cuts, axis=-1) if len(several) > 1 else [tensor]
         for published_name, part in zip(several, parts, strict=True):
             published[published_name] = part.T.copy() if is_turned(name, part) else part.copy()
     return published

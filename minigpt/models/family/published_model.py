@@ -27,6 +27,7 @@ class PublishedModel(LanguageModel):
     words: Module | None = None
     sentences: StateHead | None = None
     places: Linear | None = None
+    qkv_widths: tuple[int, int, int] | None = None  # of queries, keys and values, where they are not the same
 
     def build_heads(self, seed: int | None, rng: np.random.Generator | None, dtype) -> None:
         """What stands on the body, but for what tells words; and a table of its own for the output."""
@@ -133,7 +134,7 @@ class PublishedModel(LanguageModel):
         """The name of a bias that a file with a head of its own has beside that of the head; None where it has none."""
         if self.lm_head is None:
             return None
-        bias = self.config.heads.words["words.bias"]
+        bias = self.config.heads.words.get("words.bias")
         return None if bias == f"{self.layout.head}.bias" else bias
 
     def _parameter_names(self) -> set[str]:
@@ -144,7 +145,7 @@ class PublishedModel(LanguageModel):
         names = self.published_names()
         if names is None:
             return tensors
-        found = published.to_published(tensors, names)
+        found = published.to_published(tensors, names, self.qkv_widths)
         if self.layout is not None and self._tied_bias:
             found[self._tied_bias] = tensors["words.bias"].copy()
         if self.layout is None or not self.config.is_body:
