@@ -11,7 +11,8 @@ SIZES = {"n_positions": 16, "n_embd": 8, "n_layer": 2, "n_head": 2}
 OWN = {"lstm": {"n_layer": 1, "n_head": 1}, "albert": {"embedding_size": 4},
        "electra": {"embedding_size": 4, "generator_heads": 1},
        "elmo": {"n_head": 1, "n_hidden": 8}, "deberta": {"n_distances": 4},
-       "t5": {"d_kv": 4, "d_ff": 8, "n_buckets": 8, "max_distance": 16}}  # fmt: skip
+       "llama": {"n_kv_head": 1, "n_inner": 12}, "mistral": {"n_kv_head": 1, "n_inner": 12, "sliding_window": 3},
+       "gpt_neox": {"rotary_share": 0.5}, "t5": {"d_kv": 4, "d_ff": 8, "n_buckets": 8, "max_distance": 16}}  # fmt: skip
 
 
 def opened(name: str, kind=GPT1Tokenizer, special=None) -> tuple[LanguageModel, Tokenizer]:

@@ -112,7 +112,8 @@ CASES = {  # name: (class in transformers, values of its configuration)
     "BART, answers": ("BartForQuestionAnswering", BART),
     "LLaMA": ("LlamaForCausalLM", LLAMA),
     "LLaMA, a head of keys for each": ("LlamaForCausalLM", SMALL | {"hidden_size": 18, "head_dim": 4}),
-    "LLaMA, one head of keys, tied": ("LlamaForCausalLM", LLAMA | {"num_key_value_heads": 1, "tie_word_embeddings": True}),
+    "LLaMA, one head of keys, tied": ("LlamaForCausalLM", LLAMA | {
+        "num_key_value_heads": 1, "tie_word_embeddings": True}),
     "LLaMA, linear scaling": ("LlamaForCausalLM", GROUPS | {"rope_parameters": LINEAR}),
     "LLaMA 3": ("LlamaForCausalLM", LLAMA | {"head_dim": 8, "rope_parameters": LLAMA3}),
     "LLaMA, biases": ("LlamaForCausalLM", LLAMA | {"attention_bias": True, "hidden_act": "gelu"}),

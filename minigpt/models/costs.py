@@ -102,6 +102,8 @@ BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23
 TABLE, GENERATOR, DISTANCES = 31, 37, 47
 FARTHEST = 1 << 20  # above every number of rows for distances
 KEY_SIZE, FORWARD = 41, 43  # where a head, and the inside of a network, have a size of their own
+WIDTH, PAIRS, TURNED_HEAD = 53, 59, 127  # of a model whose queries and keys turn: its heads have pairs that do
+GROUP = 2  # heads of queries for one of keys and values, where there is more than one
 
 
 def activations(
@@ -115,10 +117,12 @@ def activations(
 
     checkpoint_blocks: the whole cache of one block at a time, and of each other block only its input.
     """
+    n_kv_head = getattr(config, "n_kv_head", config.n_head)
+    group = config.n_head // n_kv_head
     sizes = {
         BATCH: batch,
         TIME: time,
-        HEADS: config.n_head,
+        HEADS: n_kv_head,
         HEAD_SIZE: config.n_embd // config.n_head,
         VOCABULARY: config.vocab_size,
         HIDDEN: getattr(config, "n_hidden", 1),
@@ -128,14 +132,20 @@ def activations(
         DISTANCES: getattr(config, "n_distances", 1),
         KEY_SIZE: getattr(config, "d_kv", 1),
         FORWARD: getattr(config, "d_ff", 1),
+        WIDTH: config.n_embd,
+        PAIRS: getattr(config, "n_turned_columns", 2) // 2,
+        TURNED_HEAD: getattr(config, "head_size", 1),
     }
+    several = {1: 1, 2: 2, 3: 3, 4: 4}
+    if group > 1:  # queries, and these with keys and values, as multiples of keys
+        several |= {GROUP: group, GROUP + 2: group + 2}
     n_traced = min(2, config.n_layer)
     large = batch * time * config.n_embd >= LARGE
     everything = in_block = 0
     stacks = set()
     second_blocks = False
     for path, array in _traced(model_class, config, n_traced, large):
-        numbers = math.prod(_real_length(axis, sizes) for axis in array.shape)
+        numbers = math.prod(_real_length(axis, sizes, several) for axis in array.shape)
         everything += numbers * array.itemsize
         stack, is_block, _ = f".{path}".partition(".h.0.")
         if is_block:
@@ -175,6 +185,10 @@ def _traced(
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}
     fields = {field.name for field in dataclasses.fields(config)}
+    if "n_kv_head" in fields:
+        group = GROUP if config.n_head > config.n_kv_head else 1
+        tiny |= {"n_embd": WIDTH, "n_head": group * HEADS, "n_kv_head": HEADS, "head_size": TURNED_HEAD}
+        tiny["rotary_share"] = (2 * PAIRS + 0.5) / TURNED_HEAD
     tiny = {name: value for name, value in tiny.items() if name in fields}
     model = model_class(dataclasses.replace(config, **tiny), seed=None)
     ids = np.zeros((BATCH, TIME), int)
@@ -186,16 +200,19 @@ def _traced(
             yield path, array
 
 
-def _real_length(axis: int, sizes: dict[int, int]) -> int:
-    """The length of an axis for the real sizes, where it has this length for the tiny ones."""
+def _real_length(axis: int, sizes: dict[int, int], several: dict[int, int]) -> int:
+    """The length of an axis for the real sizes, where it has this length for the tiny ones.
+
+    several: {so many of a size, as the three parts of a projection: so many of the real one}.
+    """
     for extra in (0, 1):  # a state before the first step makes an axis one longer
         rest, real = axis - extra, 1
         for prime, size in sizes.items():
             while rest and rest % prime == 0:
                 rest //= prime
                 real *= size
-        if rest in (1, 2, 3, 4):  # several of a size, as the three parts of a projection
-            return rest * real + extra
+        if rest in several:
+            return several[rest] * real + extra
     raise AssertionError(f"an axis of {axis} is made of none of {list(sizes)}")
 
 
