@@ -27,6 +27,9 @@ PUBLISHED = {  # parameters as published, or of transformers' class in its publi
     "mass": {"paper": None},
     "bart": {"base": 139_420_416, "large": 406_291_456},
     "t5": {"small": 60_506_624, "base": 222_903_552, "large": 737_668_096},
+    "gpt_neox": {"70m": 70_426_624, "160m": 162_322_944, "410m": 405_334_016, "polyglot-ko-1.3b": 1_331_810_304},
+    "llama": {"smollm2-135m": 134_515_008, "tinyllama": 1_100_048_384, "7b": 6_738_415_616},
+    "mistral": {"7b": 7_241_732_096},
 }
 
 

@@ -20,7 +20,7 @@ NO_CHAPTERS = (  # they refuse, explain or judge
     "arguments", "diagnosis", "mistakes", "outputs", "terms", "evidence", "judge", "raised",
 )  # fmt: skip
 TOOLS = tuple(f"minigpt.gradcheck.{name}" for name in NO_CHAPTERS)
-OF_RELATIVES = ("rmsnorm", "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "gated_mlp", "rope")
+OF_RELATIVES = ("rmsnorm", "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "gated_mlp", "rope", "groups")
 SECOND_PART = tuple(f"minigpt.ops.reference.{name}" for name in OF_RELATIVES)
 
 
@@ -209,7 +209,7 @@ def test_the_book_is_short_enough_to_be_read():
     assert lines <= 1500
     assert found / lines <= 10, "one step a line, a name for each"
     lines, found = sizes(SECOND_PART)
-    assert lines <= 220 and found / lines <= 10, "what only the relatives of GPT compute, written the same way"
+    assert lines <= 250 and found / lines <= 10, "what only the relatives of GPT compute, written the same way"
 
 
 def test_density_outside_the_book():

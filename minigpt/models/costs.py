@@ -117,28 +117,7 @@ def activations(
 
     checkpoint_blocks: the whole cache of one block at a time, and of each other block only its input.
     """
-    n_kv_head = getattr(config, "n_kv_head", config.n_head)
-    group = config.n_head // n_kv_head
-    sizes = {
-        BATCH: batch,
-        TIME: time,
-        HEADS: n_kv_head,
-        HEAD_SIZE: config.n_embd // config.n_head,
-        VOCABULARY: config.vocab_size,
-        HIDDEN: getattr(config, "n_hidden", 1),
-        INNER: inner_width(config),
-        TABLE: getattr(config, "embedding_size", 1),
-        GENERATOR: getattr(config, "generator_heads", 1),
-        DISTANCES: getattr(config, "n_distances", 1),
-        KEY_SIZE: getattr(config, "d_kv", 1),
-        FORWARD: getattr(config, "d_ff", 1),
-        WIDTH: config.n_embd,
-        PAIRS: getattr(config, "n_turned_columns", 2) // 2,
-        TURNED_HEAD: getattr(config, "head_size", 1),
-    }
-    several = {1: 1, 2: 2, 3: 3, 4: 4}
-    if group > 1:  # queries, and these with keys and values, as multiples of keys
-        several |= {GROUP: group, GROUP + 2: group + 2}
+    sizes, several = _real_sizes(config, batch, time)
     n_traced = min(2, config.n_layer)
     large = batch * time * config.n_embd >= LARGE
     everything = in_block = 0
@@ -157,6 +136,33 @@ def activations(
         inputs = len(stacks) * 4 * batch * time * config.n_embd
         return everything - second_blocks * in_block + (more_blocks + second_blocks) * inputs
     return everything + more_blocks * in_block
+
+
+def _real_sizes(config: Config, batch: int, time: int) -> tuple[dict[int, int], dict[int, int]]:
+    """{size of the tiny model: the real one}, and the same for how many of one size an axis has."""
+    n_kv_head = getattr(config, "n_kv_head", config.n_head)
+    sizes = {
+        BATCH: batch,
+        TIME: time,
+        HEADS: n_kv_head,
+        HEAD_SIZE: config.n_embd // config.n_head,
+        VOCABULARY: config.vocab_size,
+        HIDDEN: getattr(config, "n_hidden", 1),
+        INNER: inner_width(config),
+        TABLE: getattr(config, "embedding_size", 1),
+        GENERATOR: getattr(config, "generator_heads", 1),
+        DISTANCES: getattr(config, "n_distances", 1),
+        KEY_SIZE: getattr(config, "d_kv", 1),
+        FORWARD: getattr(config, "d_ff", 1),
+        WIDTH: config.n_embd,
+        PAIRS: getattr(config, "n_turned_columns", 2) // 2,
+        TURNED_HEAD: getattr(config, "head_size", 1),
+    }
+    several = {1: 1, 2: 2, 3: 3, 4: 4}  # as the three parts of a projection
+    group = config.n_head // n_kv_head
+    if group > 1:  # queries, and these with keys and values, as multiples of keys
+        several |= {GROUP: group, GROUP + 2: group + 2}
+    return sizes, several
 
 
 def _traced(

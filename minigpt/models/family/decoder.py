@@ -4,6 +4,7 @@ What LLaMA changed of GPT-2, and Mistral and GPT-NeoX in their own way, stands i
 and how they stand in files of Hugging Face transformers.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -65,9 +66,9 @@ class DecoderConfig(PublishedConfig):
             raise InputError(f"n_head {self.n_head} is not a multiple of n_kv_head {self.n_kv_head}: choose a divisor")
         check_number("rope_theta", self.rope_theta, "a number above 0, such as 10000", above=0)
         check_number("rotary_share", self.rotary_share, "a part of a head, above 0 and at most 1", above=0)
-        if self.n_turned_columns not in range(2, self.head_size + 1, 2):
-            given = f"{self.n_turned_columns} of {self.head_size} columns of a head"
-            raise InputError(f"{given} would turn, and columns turn in pairs: give an even number, 2 or more, of them")
+        if not 2 <= self.n_turned_columns <= self.head_size:
+            given = f"rotary_share is {self.rotary_share}, and a head has {self.head_size} columns"
+            raise InputError(f"{given}: columns turn in pairs, so give a share of one pair or more, and of all at most")
         rotary.check_scaling(self.rope_scaling)
 
     def _check_heads(self) -> None:
@@ -78,7 +79,12 @@ class DecoderConfig(PublishedConfig):
 
     @property
     def n_turned_columns(self) -> int:
-        """How many columns of a head turn."""
+        """How many columns of a head turn: an even number."""
+        return 2 * math.ceil(self.rotary_size / 2)
+
+    @property
+    def rotary_size(self) -> int:
+        """From how many columns the angles are computed."""
         return int(self.head_size * self.rotary_share)
 
     @classmethod
@@ -163,7 +169,7 @@ class Decoder(PublishedModel):
         self.build_heads(seed, rng, dtype)
         if config.heads.words is not None and not config.tie_word_embeddings:
             self.lm_head = Embedding(config.vocab_size, c, rng, std, dtype)
-        self.frequencies = rotary.frequencies(config.n_turned_columns, config.rope_theta, config.rope_scaling)
+        self.frequencies = rotary.frequencies(config.rotary_size, config.rope_theta, config.rope_scaling)
 
     @property
     def embeddings(self) -> tuple[Embedding]:

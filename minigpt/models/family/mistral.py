@@ -19,7 +19,7 @@ from minigpt.tokenizer import GPT2Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class MistralConfig(DecoderConfig):
-    """Sizes and rates; the defaults are those of Mistral 7B, version 0.1.
+    """Sizes and rates; the defaults are those of Mistral 7B, version 0.1, but for its 8 heads of keys.
 
     sliding_window: how many keys a position sees, its own included; None: all before it, as from version 0.2 on.
     """
@@ -28,6 +28,7 @@ class MistralConfig(DecoderConfig):
     architecture: ClassVar[str] = "MistralForCausalLM"
     layout: ClassVar[Layout] = llama.LAYOUT._replace(prefix="Mistral")
     only: ClassVar[dict[str, Any]] = ONLY
+    left_out: ClassVar[dict[str, Any]] = {"num_key_value_heads": 8, "rms_norm_eps": 1e-6}
 
     model_type: str = "mistral"
     vocab_size: int = 32000
@@ -35,7 +36,6 @@ class MistralConfig(DecoderConfig):
     n_embd: int = 4096
     n_layer: int = 32
     n_head: int = 32
-    n_kv_head: int = 8
     n_inner: int = 14336
     layer_norm_epsilon: float = 1e-5
     sliding_window: int | None = 4096

@@ -67,7 +67,7 @@ def check_scaling(scaling: Any) -> None:
 
 
 def frequencies(size: int, theta: float, scaling: dict[str, Any] | None = None) -> np.ndarray:
-    """(R,) float64: by what angle each of the R = size / 2 pairs of columns turns from one place to the next
+    """(R,) float64: by what angle each of the R = size / 2 pairs of columns, rounded up, turns from place to place
 
     The first pair turns by 1, the last one by little more than 1 / theta (Su et al. 2021, equation 15).
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from minigpt.device.arrays import array_module
+from minigpt.ops.reference.groups import repeat_heads, split_packed, sum_heads
 from minigpt.ops.table import table as ops
 
 
@@ -64,13 +65,7 @@ def self_attention_forward(
     xp = array_module(qkv)
     n_kv_head = n_kv_head or n_head
     group = n_head // n_kv_head
-    size = qkv.shape[-1] // (n_head + 2 * n_kv_head)
-    end_of_q = n_head * size
-    end_of_k = end_of_q + n_kv_head * size
-    q, k, v = xp.split(qkv, [end_of_q, end_of_k], axis=-1)
-    q = split_heads(q, n_head)
-    k = split_heads(k, n_kv_head)
-    v = split_heads(v, n_kv_head)
+    q, k, v = split_packed(qkv, n_head, n_kv_head)
     n_past = 0
     if past is not None:
         k_past, v_past = past
@@ -100,11 +95,8 @@ def self_attention_backward(dout, cache: SelfAttentionCache):
     dv = sum_heads(dv, group)
     dk = dk[..., n_past:, :]
     dv = dv[..., n_past:, :]
-    dq = merge_heads(dq)
-    dk = merge_heads(dk)
-    dv = merge_heads(dv)
-    dqkv = xp.concatenate([dq, dk, dv], axis=-1)
-    return dqkv, dbias
+    dheads = xp.concatenate([dq, dk, dv], axis=1)
+    return merge_heads(dheads), dbias
 
 
 class CrossAttentionCache(NamedTuple):
@@ -167,22 +159,6 @@ def merge_heads(x):
     b, n_head, t, d = x.shape
     c = n_head * d
     return x.swapaxes(1, 2).reshape(b, t, c)
-
-
-def repeat_heads(x, group: int):
-    """(B,G,T,D) -> (B,G*group,T,D): each head so many times, one behind the other, for the queries of its group."""
-    if group == 1:
-        return x
-    return x.repeat(group, axis=1)
-
-
-def sum_heads(dx, group: int):
-    """(B,G*group,T,D) -> (B,G,T,D): undoes repeat_heads: what was used by a group gets the sum of its gradients."""
-    if group == 1:
-        return dx
-    b, n_head, t, d = dx.shape
-    groups = dx.reshape(b, n_head // group, group, t, d)
-    return groups.sum(axis=2)
 
 
 class LinearCrossEntropyCache(NamedTuple):
