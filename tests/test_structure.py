@@ -20,7 +20,9 @@ NO_CHAPTERS = (  # they refuse, explain or judge
     "arguments", "diagnosis", "mistakes", "outputs", "terms", "evidence", "judge", "raised",
 )  # fmt: skip
 TOOLS = tuple(f"minigpt.gradcheck.{name}" for name in NO_CHAPTERS)
-OF_RELATIVES = ("rmsnorm", "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "gated_mlp", "rope", "groups")
+OF_RELATIVES = (
+    "rmsnorm", "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "gated_mlp", "rope", "groups",
+)  # fmt: skip
 SECOND_PART = tuple(f"minigpt.ops.reference.{name}" for name in OF_RELATIVES)
 
 
