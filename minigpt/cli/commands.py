@@ -174,6 +174,12 @@ DOWNLOAD = Command(
     "minigpt.jobs.download:DownloadOptions", "minigpt.jobs.download:download",
 )  # fmt: skip
 
+CONVERT = Command(
+    "convert", "turn a GGUF file into a model directory",
+    ("convert model.gguf models/mine", "convert model.gguf models/mine --dtype bfloat16"),
+    "minigpt.jobs.convert:ConvertOptions", "minigpt.jobs.convert:convert",
+)  # fmt: skip
+
 INFO = Command(
     "info", "show every tensor of a model, and what it costs",
     ("info --model gpt2 --size small --batch 4", f"info {RUN} --ops"),
@@ -205,6 +211,6 @@ CHECK = Command(
 )  # fmt: skip
 
 COMMANDS = (
-    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, FILL, SIMILAR, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD, INFO,
-    TRACE, EXPLORE, STORIES, CHECK,
+    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, FILL, SIMILAR, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD,
+    CONVERT, INFO, TRACE, EXPLORE, STORIES, CHECK,
 )  # fmt: skip

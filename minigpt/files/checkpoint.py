@@ -4,6 +4,7 @@ Directories whose weights are split over several files are read too.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ RESUME = "resume.safetensors"  # from which a training run goes on
 INDEX = "model.safetensors.index.json"  # where the weights are split over several files
 
 
-def save_model(folder: str | Path, config: dict, tensors: dict[str, np.ndarray], dtype: str | None = None) -> None:
+def save_model(folder: str | Path, config: dict, tensors: Mapping[str, Any], dtype: str | None = None) -> None:
     """Write a model directory: config.json and model.safetensors, whose metadata holds the configuration once more.
 
     dtype: "bfloat16" rounds the weights to 16 bits; None keeps what they are. Raises InputError where it
@@ -55,6 +56,8 @@ def load_config(folder: str | Path) -> dict:
 def _no_model(folder: Path) -> str:
     """What a path is that holds no model, and what to do."""
     wrong = f"{folder} is not a model directory: it has no {CONFIG}"
+    if folder.is_file() and folder.suffix == ".gguf":
+        return f"{wrong}, it is a file: minigpt convert {typed(folder)} FOLDER makes one of it"
     if folder.is_file():
         return f"{wrong}, it is a file: give the folder of a model"
     if not folder.is_dir():

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,29 @@ def in_place_of(path: Path):
         raise
     with contextlib.suppress(OSError):  # Windows, and some file systems, cannot sync a directory
         _sync(path.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """Yields an empty folder to write to, which becomes `path` when all is written; before that nothing is there.
+
+    Raises InputError where `path` holds something already, or cannot be made.
+    """
+    given = path
+    path = Path(path).absolute()
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(f"{given} is there already: give a folder that is not, for nothing is overwritten")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        if path.is_dir():
+            path.rmdir()
+        os.replace(beside, path)
+    except OSError as error:
+        raise InputError(f"cannot write {given}: {reason(error)}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _discard(path: Path) -> None:

@@ -6,6 +6,8 @@ in the metadata, at the beginning of the header, where other programs do not loo
 
 import hashlib
 import json
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +38,27 @@ class Header(NamedTuple):
         return {name: tuple(entry["shape"]) for name, entry in self.entries.items()}
 
 
-def save_tensors(path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
+class Deferred:
+    """A tensor that is computed when it is written, so that one of a file is in memory at a time.
+
+    compute(): an array of this shape and dtype.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, compute: Callable[[], np.ndarray]):
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.itemsize = self.dtype.itemsize
+        self.nbytes = math.prod(shape) * self.itemsize
+        self.compute = compute
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.compute()
+
+
+def save_tensors(path: str | Path, tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> None:
     """Write a safetensors file with its checksum, so that at every moment either the old one or the new one is whole.
 
+    tensors {name: an array, or one that is `Deferred`}.
     Raises InputError where it cannot be written (a full disk, no permission); the old file is then still there.
     """
     with in_place_of(Path(path)) as beside:
@@ -154,7 +174,7 @@ def narrow(tensor: np.ndarray) -> np.ndarray:
     return rounded.astype("<u2").view(NARROW)
 
 
-def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+def _write(path: Path, tensors: Mapping[str, Any], metadata: dict[str, str]) -> None:
     """The safetensors format: the length of a header, the header in JSON, the numbers of one tensor after the other.
 
     Written here, because the library's own writer leaves a hidden file of full size behind whenever it is killed. The
@@ -173,7 +193,7 @@ def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str])
         file.write(digest.hexdigest().encode())
 
 
-def _header_text(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+def _header_text(tensors: Mapping[str, Any], metadata: dict[str, str]) -> bytes:
     """The header in JSON; the numbers after it begin at a multiple of 8."""
     header: dict[str, Any] = {"__metadata__": metadata}
     start = 0
