@@ -124,25 +124,30 @@ def in_place_of(path: Path):
         _sync(path.parent)
 
 
+def check_new(path: str | Path) -> None:
+    """Raises InputError where there is something at this path, other than an empty folder."""
+    place = Path(path)
+    if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        raise InputError(f"{path} is there already: give a folder that is not, for nothing is overwritten")
+
+
 @contextlib.contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
     """Yields an empty folder to write to, which becomes `path` when all is written; before that nothing is there.
 
     Raises InputError where `path` holds something already, or cannot be made.
     """
-    given = path
-    path = Path(path).absolute()
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError(f"{given} is there already: give a folder that is not, for nothing is overwritten")
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+    check_new(path)
+    place = Path(path).absolute()
+    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         beside.mkdir(parents=True)
         yield beside
-        if path.is_dir():
-            path.rmdir()
-        os.replace(beside, path)
+        if place.is_dir():
+            place.rmdir()
+        os.replace(beside, place)
     except OSError as error:
-        raise InputError(f"cannot write {given}: {reason(error)}") from error
+        raise InputError(f"cannot write {path}: {reason(error)}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

@@ -28,6 +28,8 @@ class Published(NamedTuple):
     wheel: str = ""
     folder: str = ""
     bytes: int = 0
+    gguf: str = ""
+    other: str = ""
 
     @property
     def revision(self) -> str:

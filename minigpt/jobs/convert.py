@@ -81,13 +81,13 @@ def lines(found: Found) -> list[str]:
     shared = f", which share {groups} of keys and values" if groups < heads else ""
     n_parameters = sum(int(np.prod(weight.shape)) for weight in found.weights.values())
     kinds = [gguf.check(found.header, weight.source).name for weight in found.weights.values()]
-    kept = ", ".join(f"{kind} ({count} tensors)" for kind, count in Counter(kinds).most_common())
+    kept = ", ".join(f"{kind} in {count}" for kind, count in Counter(kinds).most_common())
     template = "with" if "chat_template" in found.text.config else "without"
     words = found.header.settings.get(f"{of_gguf.PREFIX}pre") or found.header.settings[f"{of_gguf.PREFIX}model"]
     return [
         f"architecture  {config['model_type']}: {shape}{shared}",
         f"parameters    {n_parameters:,}",
-        f"quantisation  {kept}",
+        f"quantisation  {kept} of {len(kinds)} tensors",
         f"vocabulary    {config['vocab_size']:,} tokens ({words}), {template} a template for chats",
         f"context       {config['max_position_embeddings']:,} tokens",
     ]
