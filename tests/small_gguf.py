@@ -32,6 +32,7 @@ BYTES = {  # a byte-level vocabulary
     "bos_token_id": ("uint32", 1),
     "eos_token_id": ("uint32", 2),
     "padding_token_id": ("uint32", 0),
+    "unknown_token_id": ("uint32", 0),
     "add_bos_token": ("bool", False),
 }
 

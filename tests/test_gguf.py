@@ -291,6 +291,13 @@ def test_words_of_a_byte_level_vocabulary(here, pre, text, words):
     assert tokenizer.decode(ids) == (text if pre != "qwen2" else "é 12")
 
 
+def test_a_word_that_is_a_token_is_taken_whatever_the_merges_say(here):
+    longer = {"tokens": ("array", [*TOKENS, "abc"]), "token_type": ("array", [*KINDS, NORMAL])}
+    for pre, expected in (("llama-bpe", ["abc"]), ("smollm", ["a", "b", "c"])):
+        tokenizer, _ = tokenizer_of(**longer, pre=("string", pre))
+        assert [tokenizer.tokens[i] for i in tokenizer.encode("abc")] == expected
+
+
 def test_tokens_that_are_cut_out_and_those_that_are_never_used(here):
     tokenizer, _ = tokenizer_of()
     names = ["<|im_start|>", "a", "<think>", "<|im_end|>"]
@@ -318,6 +325,13 @@ def test_token_0_may_be_named_where_there_is_none_for_padding(here):
     assert "pad_token" not in described.config and described.ids == {}
     first = TOKENS[3]
     assert tokenizer.tokens[tokenizer.encode("\0")[0]] == first and tokenizer.special == ()
+
+
+def test_the_tokens_that_begin_and_end_a_text_are_special_whatever_their_type(here):
+    tokenizer, described = tokenizer_of(token_type=None)
+    assert tokenizer.encode("<|im_start|>a<|im_end|>")[::2] == [1, 2]
+    assert tokenizer.special == ("<|im_start|>", "<|im_end|>")
+    assert described.ids == {"bos_token_id": 1, "eos_token_id": 2}
 
 
 def test_two_tokens_end_an_answer(here):
@@ -393,6 +407,7 @@ REFUSED = {  # {what is said: the settings of the file}
     "llama.attention.layer_norm_rms_epsilon is None: expected": {"llama__attention__layer_norm_rms_epsilon": None},
     "llama.rope.freq_base is nan: expected": {"llama__rope__freq_base": ("float32", float("nan"))},
     "4 heads share 3 of keys and values: the first must be": {"llama__attention__head_count_kv": ("uint32", 3)},
+    "a head has 7 columns: expected an even number": {"llama__attention__key_length": ("uint32", 7)},
     "llama.rope.dimension_count is 4: built is that of a head of keys, 8": {
         "llama__rope__dimension_count": ("uint32", 4)
     },
@@ -462,11 +477,14 @@ def test_a_quantisation_that_is_not_known_is_named(here, capsys):
     name = b"blk.1.attn_v.weight"
     place = content.index(name) + len(name) + 4 + 2 * 8
     assert struct.unpack_from("<I", content, place) == (0,)
-    for kind, said in ((99, "the quantisation 99 is not known to the package gguf"), (9, "Q8_1 cannot be unpacked")):
+    for kind, said in {
+        99: "blk.1.attn_v.weight: the quantisation 99 is not known to the package gguf: install a newer one",
+        9: "blk.1.attn_v.weight: the quantisation Q8_1 cannot be unpacked by the package gguf",
+        14: "blk.1.attn_v.weight has the shape (16, 32), and Q6_K keeps 256 numbers together: the file is damaged",
+    }.items():
         struct.pack_into("<I", content, place, kind)
         path_of("model.gguf").write_bytes(content)
-        line = refusal(capsys)
-        assert "the tensor blk.1.attn_v.weight: " in line and said in line
+        assert said in refusal(capsys)
 
 
 def test_a_tensor_that_is_missing_or_not_known(here, capsys):
@@ -531,7 +549,7 @@ def test_a_file_that_is_cut_off_anywhere(here):
 
 
 def test_damaged_bytes_are_refused_or_change_nothing_but_values(here):
-    """Bytes of the header, its tensors, and random ones of the vocabulary: an InputError in one line, or a file that is sound."""
+    """Bytes of the header, of its tensors, and some of the vocabulary: an InputError in one line, or a sound file."""
     small("model.gguf", sizes=SIZES | {"layers": 1})
     content = path_of("model.gguf").read_bytes()
     begin = min(tensor.start for tensor in gguf.read_header("model.gguf").tensors.values())
@@ -549,6 +567,19 @@ def test_damaged_bytes_are_refused_or_change_nothing_but_values(here):
             if "\n" in str(error):
                 wrong.append((place, str(error)))
     assert wrong == [] and refused > len(places) / 2
+
+
+def test_a_number_of_axes_and_an_alignment_that_no_file_has(here, capsys):
+    small("model.gguf", general__alignment=("uint32", 64))
+    content = path_of("model.gguf").read_bytes()
+    for name, value, said in (
+        (b"blk.1.attn_v.weight", 5, "a tensor has 5 axes, and 4 at most are possible"),
+        (b"general.alignment\4\0\0\0", 0, "its general.alignment is 0"),
+    ):
+        damaged = bytearray(content)
+        struct.pack_into("<I", damaged, content.index(name) + len(name), value)
+        path_of("model.gguf").write_bytes(damaged)
+        assert said in refusal(capsys)
 
 
 def test_a_length_that_no_file_has_costs_nothing(here, capsys):

@@ -143,7 +143,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     try:
         beside.mkdir(parents=True)
         yield beside
-        if place.is_dir():
+        if place.is_dir():  # an empty one, in whose place nothing can be put on Windows
             place.rmdir()
         os.replace(beside, place)
     except OSError as error:

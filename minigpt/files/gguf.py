@@ -89,18 +89,12 @@ class _Reader:
         kind = self.number("I")
         count = self.number("Q")
         if kind == TEXT:
-            return self.texts(count)
+            return [self.text() for _ in range(count)]
         if kind not in NUMBERS:
             raise _Damaged(f"a list holds values of the type {kind}, which is not built")
         letter = NUMBERS[kind]
         content = self.bytes(count * struct.calcsize(letter))
         return np.frombuffer(content, f"<{letter}").tolist()
-
-    def texts(self, count: int) -> list[str]:
-        """Texts; each of them takes 8 bytes or more."""
-        if 8 * count > self.left:
-            raise _Damaged("it ends in the middle of its header")
-        return [self.text() for _ in range(count)]
 
 
 def read_header(path: str | Path) -> Header:

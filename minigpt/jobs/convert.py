@@ -117,7 +117,7 @@ def rounded(numbers: np.ndarray, dtype: str, name: str) -> np.ndarray:
     if dtype == "bfloat16":
         return tensors.narrow(numbers)
     with np.errstate(over="ignore"):
-        found = numbers.astype(DTYPES[dtype])
+        found = numbers.astype(DTYPES[dtype], copy=False)
     if not np.isfinite(found).all():
         raise InputError(f"the tensor {name} holds {np.abs(numbers).max():g}, too large for {dtype}: "
                          "give --dtype bfloat16")  # fmt: skip
