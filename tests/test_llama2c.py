@@ -6,6 +6,8 @@ import struct
 import numpy as np
 import pytest
 
+from minigpt import models
+from minigpt.cli.main import main
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, llama2c
 from minigpt.models.family.llama import Llama, LlamaConfig
@@ -93,6 +95,37 @@ def test_damaged_files_are_refused_in_one_line(damage, message, tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         llama2c.read(tmp_path / "none.bin")
+
+
+def pieces(n: int) -> bytes:
+    """A vocabulary file of llama2.c with the three special pieces, the 256 bytes and some letters."""
+    texts = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(f"<0x{i:02X}>".encode() for i in range(256)), b" ", b"a", b" a"]
+    found = [struct.pack("<fi", -float(i), len(text)) + text for i, text in enumerate(texts[:n])]
+    return struct.pack("<i", 7) + b"".join(found)
+
+
+def test_one_command_makes_a_model_directory_with_its_vocabulary(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(globals(), "SIZES", (*SIZES[:5], 262, 12))
+    model = small()
+    content = content_of(model)
+    config = struct.pack("<7i", *SIZES)
+    weights = config + content[28:] + np.zeros(2 * 7 * 1, "<f4").tobytes()  # angles of seven places more than five
+    (tmp_path / "m.bin").write_bytes(weights)
+    (tmp_path / "tok.bin").write_bytes(pieces(262))
+    command = ["convert", str(tmp_path / "m.bin"), str(tmp_path / "m"), "--vocabulary", str(tmp_path / "tok.bin")]
+    assert main(command) == 0
+    opened, text = models.open_both(tmp_path / "m")
+    assert np.array_equal(opened.head.data, model.head.data) and text.before_text == [1]
+    assert main(["sample", str(tmp_path / "m"), "--prompt", "a", "--tokens", "2", "--temperature", "0"]) == 0
+    told = capsys.readouterr()
+    ids = opened.generate(np.array([[1, *text.encode("a")]]), 2, temperature=0)[0, 1:]
+    assert told.out.endswith(f"{text.decode(ids.tolist())}\n")
+    assert main(command) == 2
+    (tmp_path / "tok.bin").write_bytes(pieces(261))
+    command[2] = str(tmp_path / "other")
+    assert main(command) == 2
+    assert "261 pieces, and the weights 262 rows" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_real_model_tells_the_story_word_for_word(eval_data, tmp_path):

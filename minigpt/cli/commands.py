@@ -175,8 +175,8 @@ DOWNLOAD = Command(
 )  # fmt: skip
 
 CONVERT = Command(
-    "convert", "turn a GGUF file into a model directory",
-    ("convert model.gguf models/mine", "convert model.gguf models/mine --dtype bfloat16"),
+    "convert", "turn a GGUF file, or weights of llama2.c, into a model directory",
+    ("convert model.gguf models/mine", "convert stories260K.bin models/stories --vocabulary tok512.bin"),
     "minigpt.jobs.convert:ConvertOptions", "minigpt.jobs.convert:convert",
 )  # fmt: skip
 

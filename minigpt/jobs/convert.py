@@ -1,4 +1,4 @@
-"""Turn a GGUF file into a model directory, as Hugging Face's, which every other command opens."""
+"""Turn a GGUF file, or weights of llama2.c, into a model directory as Hugging Face's, which every command opens."""
 
 import sys
 from collections import Counter
@@ -11,16 +11,18 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt.errors import InputError
-from minigpt.files import checkpoint, disk, gguf, gguf_llama, tensors
+from minigpt.files import checkpoint, disk, gguf, gguf_llama, llama2c, tensors
 from minigpt.files.gguf import Header
 from minigpt.files.gguf_llama import Weight
 from minigpt.jobs.option_fields import argument, option
 from minigpt.models.costs import human_bytes
-from minigpt.tokenizer import of_gguf, settings, tokenizer_json
+from minigpt.tokenizer import llama2c as pieces_of_llama2c
+from minigpt.tokenizer import of_gguf, settings, spiece, tokenizer_json
 from minigpt.tokenizer.of_gguf import Described
 
 GENERATION = "generation_config.json"
 DTYPES = {"float32": np.dtype(np.float32), "bfloat16": tensors.NARROW, "float16": np.dtype(np.float16)}
+LLAMA2C = ".bin"  # how the names of its files end
 ENDS = ("eot", "eom")  # tokens that end an answer, beside the one that ends a text
 
 
@@ -28,9 +30,10 @@ ENDS = ("eot", "eom")  # tokens that end an answer, beside the one that ends a t
 class ConvertOptions:
     """What `minigpt convert` can be told."""
 
-    file: str = argument("a model in a GGUF file", metavar="FILE.gguf")
+    file: str = argument("a model in a GGUF file, or weights of llama2.c (.bin)", metavar="FILE")
     folder: str = argument("the model directory to write", metavar="FOLDER")
     dtype: str = option("float32", "what the weights are kept in", choices=tuple(DTYPES))
+    vocabulary: str | None = option(None, "of llama2.c: the vocabulary that belongs to the weights", metavar="FILE.bin")
 
 
 class Found(NamedTuple):
@@ -43,7 +46,13 @@ class Found(NamedTuple):
 
 
 def convert(options: ConvertOptions) -> None:
-    """Write the model of a GGUF file as a model directory. Raises InputError as `convert_file` does."""
+    """Write a model directory. Raises InputError as `convert_file` and `convert_llama2c` do."""
+    if Path(options.file).suffix == LLAMA2C:
+        convert_llama2c(options, print)
+        print(f"now: minigpt sample {disk.typed(options.folder)}", file=sys.stderr)
+        return
+    if options.vocabulary is not None:
+        raise InputError("--vocabulary is for weights of llama2.c: a GGUF file has its own")
     found = convert_file(options.file, options.folder, options.dtype, print)
     command = "chat" if "chat_template" in found.text.config else "sample"
     print(f"now: minigpt {command} {disk.typed(options.folder)}", file=sys.stderr)
@@ -63,6 +72,28 @@ def convert_file(path: str | Path, folder: str | Path, dtype: str, write: Callab
         size = (beside / checkpoint.WEIGHTS).stat().st_size
     write(f"written       {disk.typed(folder)}: {human_bytes(size)} of {dtype}")
     return found
+
+
+def convert_llama2c(options: ConvertOptions, write: Callable[[str], object]) -> None:
+    """Write the weights of llama2.c, with their vocabulary if one is given; write(line): tells what they are.
+
+    Raises InputError for a damaged file, a vocabulary of another size, and where the folder holds something already.
+    """
+    with disk.new_folder(options.folder) as beside:
+        config, weights = llama2c.read(options.file)
+        n_parameters = sum(weight.size for weight in weights.values())
+        write(f"parameters    {n_parameters:,}")
+        write(f"vocabulary    {config['vocab_size']:,} tokens")
+        kept = {name: rounded(weight, options.dtype, name) for name, weight in weights.items()}
+        checkpoint.save_model(beside, config | {"torch_dtype": options.dtype}, kept)
+        if options.vocabulary is None:
+            return
+        content = pieces_of_llama2c.read(options.vocabulary)
+        if len(content.pieces) != config["vocab_size"]:
+            sizes = f"{len(content.pieces)} pieces, and the weights {config['vocab_size']} rows"
+            raise InputError(f"{options.vocabulary} has {sizes}: they do not belong together")
+        spiece.write(beside / "tokenizer.model", content)
+        disk.write_json(beside / settings.CONFIG, {"tokenizer_class": "LlamaTokenizer"})
 
 
 def look(path: str | Path) -> Found:

@@ -65,9 +65,11 @@ def sample(options: SampleOptions, write: Callable[[str], object] = _print) -> l
         prompt = _source(text, options, model.config.n_positions)
         n_tokens = min(options.tokens, model.config.n_positions)
     else:
-        start, stop = _start(text, options.prompt, model.config.n_positions), text.end_of_text_id
-        prompt, n_tokens = start, options.tokens
-        _warn_of_sliding(len(start) + n_tokens - 1, model.config.n_positions)
+        start, stop = _start(text, options.prompt), text.end_of_text_id
+        prompt = start if options.prompt is None else text.before_text + start
+        n_tokens = options.tokens
+        _check_length(prompt, model.config.n_positions)
+        _warn_of_sliding(len(prompt) + n_tokens - 1, model.config.n_positions)
     costs.fit_threads(model, options.samples)
     writer, begin = model.continuing(np.tile(prompt, (options.samples, 1)))
     steps = writer.stream(
@@ -134,7 +136,7 @@ def _warn_of_unknown(text: Tokenizer, prompt: str) -> None:
         print(about, file=sys.stderr)
 
 
-def _start(text: Tokenizer, prompt: str | None, context: int) -> list[int]:
+def _start(text: Tokenizer, prompt: str | None) -> list[int]:
     """The ids that a text begins with: a prompt's, or the end of the text before it, or of the line before it."""
     start = [text.start_id] if prompt is None else text.encode(prompt)
     if start == [None]:
@@ -143,7 +145,6 @@ def _start(text: Tokenizer, prompt: str | None, context: int) -> list[int]:
         _warn_of_unknown(text, prompt)
     if not start:
         raise InputError(f"the prompt {prompt!r} holds no token: give some text, or no prompt at all")
-    _check_length(start, context)
     return start
 
 

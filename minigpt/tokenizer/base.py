@@ -160,6 +160,11 @@ class Tokenizer:
         second = [] if pair is None else [*pair, *behind]
         return first + second, [0] * len(first) + [1] * len(second)
 
+    @property
+    def before_text(self) -> list[int]:
+        """The special tokens that stand before every text which a model goes on with, such as LLaMA's `<s>`: none."""
+        return []
+
     def with_special(self, names: Sequence[str]) -> Tokenizer:
         """The same tokenizer with these tokens at the end of its vocabulary; no text is encoded as one of them.
 

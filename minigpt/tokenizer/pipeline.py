@@ -180,6 +180,12 @@ class PieceTokenizer(Tokenizer):
             segments += [segment] * len(new)
         return wrapped, segments
 
+    @property
+    def before_text(self) -> list[int]:
+        """As of every tokenizer: what its template puts before a text, where it puts nothing behind it."""
+        *before, last = [name for name, _ in self._single]
+        return [self.ids[name] for name in before] if last == "$A" else []
+
     def encode_pair(self, first: str, second: str | None = None) -> tuple[list[int], list[int]]:
         """The ids of one text or of two, with the special tokens around them, and the segment of each."""
         return self.wrap(self.encode(first), None if second is None else self.encode(second))
