@@ -262,28 +262,37 @@ class Tokenizer:
 
 
 class Stream:
-    """Decodes ids that come one by one. Text that was given out never changes: all of it begins the whole text."""
+    """Decodes ids that come one by one. Text that was given out never changes: all of it begins the whole text.
 
-    def __init__(self, decode: Callable[[list[int]], str]):
+    decode: the text of ids; half: what stands at the end of the text for half a character, which is held back.
+    """
+
+    def __init__(self, decode: Callable[[list[int]], str], half: str = ""):
         self._decode = decode
+        self._half = half
         self._ids: list[int] = []
         self._shown = ""  # the text of these ids that was given out
 
     def feed(self, i: int) -> str:
         """Take one id; return the text that is now certain."""
         self._ids.append(i)
-        return self.end()
+        known = self._decode(self._ids)
+        new = self._given_out(known.rstrip(self._half))
+        if len(self._ids) > STREAM_LONG and self._shown == known:
+            self._ids = self._ids[-STREAM_KEPT:]
+            self._shown = self._decode(self._ids)
+        return new
 
     def end(self) -> str:
         """The text that is left, when no more ids come."""
-        known = self._decode(self._ids)
-        if not known.startswith(self._shown):  # a last token may still change the end of the text before it
+        return self._given_out(self._decode(self._ids))
+
+    def _given_out(self, certain: str) -> str:
+        """What is new in a text that begins with what was given out."""
+        if not certain.startswith(self._shown):  # a last token may still change the end of the text before it
             return ""
-        new = known[len(self._shown) :]
-        self._shown = known
-        if len(self._ids) > STREAM_LONG:
-            self._ids = self._ids[-STREAM_KEPT:]
-            self._shown = self._decode(self._ids)
+        new = certain[len(self._shown) :]
+        self._shown = certain
         return new
 
 

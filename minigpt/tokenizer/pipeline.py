@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import regex
 
 from minigpt.errors import InputError, check_folder
-from minigpt.tokenizer.base import ROLES, STREAM_KEPT, STREAM_LONG, Remembered, Stream, Tokenizer, check_text
+from minigpt.tokenizer.base import ROLES, Remembered, Stream, Tokenizer, check_text
 
 OUR_NAMES = {names[0]: role for role, names in ROLES.items() if names[0].startswith("_")}  # {`_mask_`: "mask", ...}
 TEXTS = ("$A", "$B")  # in a template: the first text and the second
@@ -233,9 +233,9 @@ class PieceTokenizer(Tokenizer):
         parts.append(self.decoder(ids[start:]))
         return "".join(parts)
 
-    def streaming(self) -> PieceStream:
+    def streaming(self) -> Stream:
         """A decoder for ids that come one by one, which gives out whole characters only."""
-        return PieceStream(self.decode)
+        return Stream(self.decode, half="\ufffd")
 
     def save(self, folder: str | Path) -> None:
         """Write the files from which `minigpt.tokenizer.load(folder)` makes the same tokenizer again.
@@ -340,29 +340,3 @@ def _ends_a_word(text: str, place: int) -> bool:
 
 def _begins_a_word(text: str, place: int) -> bool:
     return _LETTER.match(text, place) is not None
-
-
-class PieceStream(Stream):
-    """Decodes ids that come one by one: half a character, which the next id may complete, is held back."""
-
-    def feed(self, i: int) -> str:
-        """Take one id; return the text that is now certain."""
-        self._ids.append(i)
-        known = self._decode(self._ids)
-        certain = known.rstrip("\ufffd")
-        new = self._given_out(certain)
-        if len(self._ids) > STREAM_LONG and certain == known:
-            self._ids = self._ids[-STREAM_KEPT:]
-            self._shown = self._decode(self._ids)
-        return new
-
-    def end(self) -> str:
-        """The text that is left, when no more ids come."""
-        return self._given_out(self._decode(self._ids))
-
-    def _given_out(self, certain: str) -> str:
-        if not certain.startswith(self._shown):
-            return ""
-        new = certain[len(self._shown) :]
-        self._shown = certain
-        return new
