@@ -7,7 +7,7 @@
 # number of operations and did the same six tasks, and decide for each paper's claim: shown here,
 # not shown here, or the opposite.
 #
-# Reading: 40 minutes. Running: 2 to 8 seconds. Before it: lessons 25 to 33.
+# Reading: 50 minutes. Running: 2 to 8 seconds. Before it: lessons 25 to 33.
 #
 # Papers: those of lessons 25 to 33, by name in section 7.
 
@@ -49,7 +49,12 @@ def small(name):
     return kind(kind.Config(**known), seed=0, dtype=np.float64)
 
 
-FAMILY = {name: small(name) for name in models.names() if name != "lstm"}
+print(f"models with at most {T} places for words out of {V}")
+
+# %%
+AFTER = ("gpt_neox", "llama", "mistral")  # they came later: section 8
+OLD = [name for name in models.names() if name not in ("lstm", *AFTER)]
+FAMILY = {name: small(name) for name in OLD}
 print(f"{len(FAMILY)} models:", *list(FAMILY)[:8])
 print("          ", *list(FAMILY)[8:])
 
@@ -569,7 +574,89 @@ for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta"
 # **Telling words and doing tasks are two things.** DistilBERT is far behind in the tasks. BERT
 # tells fewer words than RoBERTa in every seed, and is not behind in the tasks.
 #
-# ## 8. Paper and code: popular errors
+# ## 8. What came after
+#
+# The table ends in 2020. This is the line from there to what people run today, and back to where
+# all of them come from. Two names are joined where the right one is the left one, changed.
+
+# %%
+LINES = """
+GPT-1 2018.45 7 Transformer | GPT-2 2019.1 7 GPT-1 | GPT-3 2020.4 7 GPT-2
+InstructGPT 2022.2 7.5 GPT-3 | ChatGPT 2022.95 7.5 InstructGPT | Alpaca 2023.6 7 LLaMA
+GPT-NeoX 2022.3 6 GPT-3 | LLaMA 2023.1 6 GPT-NeoX | Mistral 2023.8 6 LLaMA
+Pythia 2023.3 5.4 GPT-NeoX
+BERT 2018.8 4 Transformer | XLM 2019.05 4.8 BERT | SpanBERT 2019.6 4.8 BERT | XLNet 2019.45 5.6 BERT
+RoBERTa 2019.6 4 BERT | ALBERT 2019.75 3.2 BERT | DistilBERT 2019.8 2.5 BERT
+ELECTRA 2020.4 3.2 BERT | DeBERTa 2020.5 4 RoBERTa
+Transformer 2017.45 2 - | MASS 2019.3 1.3 Transformer | BART 2019.8 1.7 Transformer
+T5 2019.8 0.9 Transformer | mT5 2020.8 0.9 T5 | ULMFiT 2018.05 0 - | ELMo 2018.7 0 ULMFiT
+"""  # name, year, height in the drawing, what it is a change of
+BORN, HEIGHT, PARENTS = {}, {}, {}
+for line in LINES.strip().replace("\n", " | ").split(" | "):
+    name, year, height, parent = line.split()
+    BORN[name], HEIGHT[name] = float(year), float(height)
+    if parent != "-":
+        PARENTS[name] = parent
+print(f"{len(BORN)} names, from {min(BORN.values()):.0f} to {max(BORN.values()):.0f}")
+assert all(BORN[name] > BORN[parent] for name, parent in PARENTS.items()), "time goes to the right"
+
+# %%
+line_figure, axes = plot.plt.subplots(figsize=(12, 6.5))
+for name, parent in PARENTS.items():
+    ends = {"xy": (BORN[name], HEIGHT[name]), "xytext": (BORN[parent], HEIGHT[parent])}
+    axes.annotate("", **ends, arrowprops={"arrowstyle": "-", "color": "gray"})
+for name, year in BORN.items():
+    axes.text(year, HEIGHT[name], name, ha="center", va="center", fontsize=12,
+              bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "tab:blue"})
+axes.set(xlim=(2016.8, 2024.4), ylim=(-0.7, 8.2), xlabel="year")
+axes.set_yticks([7, 6, 4, 1.5, 0],
+                ["decoders", "open decoders", "both sides", "two stacks", "recurrent"])
+axes.grid(axis="y", visible=False)
+plot.save(line_figure, "34_lines.png")
+
+# %% [markdown]
+# LLaMA, Mistral and GPT-NeoX are models of this library too. Whom do their states see? LLaMA and
+# GPT-NeoX see the left, as GPT-2 does. A Mistral sees a *window*: here each block lets a state see
+# its own word and the two before it. But the drawing has more than three words in a row. Why?
+
+# %%
+SMALL |= {"n_kv_head": 1, "n_inner": 32, "sliding_window": 3, "rotary_share": 0.5}
+later = {name: small(name) for name in AFTER}
+for name, model in later.items():
+    seen[name] = moved(lambda ids, m=model: m.hidden(ids, grad=False)[0], IDS)
+    print(f"{name:9} the last state moves with", int(seen[name][-1].sum()), "words")
+distance = np.arange(T)[:, None] - np.arange(T)
+assert all(np.array_equal(seen[name], left) for name in ("gpt_neox", "llama")), "the left"
+assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks, two words each"
+
+# %% [markdown]
+# The second block reads states that have seen two words further back. So with L blocks and a
+# window of W a state depends on L (W - 1) words before its own. Lesson 36 takes these models apart.
+#
+# The other names that you will meet, one line each. "Not published" means that there is no paper
+# that says what the model is made of.
+#
+# | name | year | what it is |
+# |---|---|---|
+# | Marian | 2018 | translation with two stacks, many small models, one for two languages |
+# | Transformer-XL | 2019 | a decoder with a memory of the text before (lesson 31) |
+# | CTRL | 2019 | a decoder of 1,637,964,550 parameters; a code in front says which kind of text |
+# | Megatron-LM | 2019 | GPT-2 whose matrices are cut over several GPUs |
+# | TinyBERT, MobileBERT | 2019, 2020 | a teacher's layers taught to a smaller student (lesson 28) |
+# | Q8BERT, Q-BERT | 2019 | BERT with weights of 8 and fewer bits, rounded while it is trained |
+# | mBART, mT5 | 2020 | BART and T5 for 25 and for 101 languages |
+# | Meena, BST | 2020 | models for dialogue; BST blends four kinds of talk |
+# | HyperCLOVA | 2021 | a GPT-3 for Korean; its weights are not published |
+# | LaMDA | 2022 | a decoder for dialogue that looks facts up |
+# | InstructGPT, ChatGPT | 2022 | GPT-3 after lesson 33's steps; ChatGPT: not published |
+# | GPT-4, Bard | 2023 | not published |
+# | Alpaca, Vicuna | 2023 | LLaMA after 52,002 instructions, and after conversations |
+# | Pythia | 2023 | GPT-NeoX in eight sizes, with 154 states of each on the way: to study training |
+# | Polyglot-ko | 2023 | GPT-NeoX for Korean, 1.3 to 12.8 billion parameters |
+# | LLaMA 2, Mistral 7B | 2023 | LLaMA with twice the context; with a window of 4,096 |
+
+# %% [markdown]
+# ## 9. Paper and code: popular errors
 #
 # - "BERT is better than GPT because it is bidirectional." BERT's table 1 compares models that also
 #   differ in text (BERT read Wikipedia too) and updates; its table 5 changes the direction alone.
@@ -584,7 +671,7 @@ for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta"
 #   papers have WordPiece, SentencePiece or bytes (lesson 35).
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 10. Exercises
 #
 # 1. `exercises/34_masks.py`: the masks of five models, and of one that no lesson has shown.
 # 2. `exercises/34_find_the_bug.py`: an interval that is too narrow.
