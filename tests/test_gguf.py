@@ -68,7 +68,7 @@ def test_every_number_of_a_small_model(here, capsys, tied):
         "architecture  llama: 2 blocks of width 32, 4 heads, which share 2 of keys and values",
         f"parameters    {n_parameters:,}",
         f"quantisation  F32 in {len(weights)} of {len(weights)} tensors",
-        f"vocabulary    {len(TOKENS)} tokens (smollm), with a template for chats",
+        f"vocabulary    {len(TOKENS)} tokens, with a template for chats",
         "context       64 tokens",
         f"written       models/mine: {human_bytes(size)} of float32",
     ]
@@ -429,23 +429,24 @@ REFUSED = {  # {what is said: the settings of the file}
         "llama__vocab_size": ("uint32", 9)
     },
     "269 by llama.vocab_size, 0 in its vocabulary": {"tokenizer__ggml__tokens": None},
-    "its tokenizer is of the kind 'bert': built are 'gpt2' and 'llama'": {"tokenizer__ggml__model": ("string", "bert")},
-    "its tokenizer is of the kind None": {"tokenizer__ggml__model": None},
-    "tokenizer.ggml.pre is 'viking', words that are not built: built are gpt-2, ": {
-        "tokenizer__ggml__pre": ("string", "viking")
-    },
-    "tokenizer.ggml.pre is None": {"tokenizer__ggml__pre": None},
-    "tokenizer.ggml.merges is None: expected a list of str": {"tokenizer__ggml__merges": None},
+    "tokenizer.ggml.model is 'bert': built are gpt2, llama": {"tokenizer__ggml__model": ("string", "bert")},
+    "tokenizer.ggml.model is None: built": {"tokenizer__ggml__model": None},
+    "tokenizer.ggml.model is ['gpt2']: built": {"tokenizer__ggml__model": ("array", ["gpt2"])},
+    "tokenizer.ggml.pre is 'viking': built are gpt-2, ": {"tokenizer__ggml__pre": ("string", "viking")},
+    "tokenizer.ggml.pre is None: built": {"tokenizer__ggml__pre": None},
+    "tokenizer.ggml.merges is None: expected a list of texts": {"tokenizer__ggml__merges": None},
     "needs the token 'qz', which the vocabulary lacks": {"tokenizer__ggml__merges": ("array", ["q z"])},
     "merge 1: \"['q', 'z', 'z']\" is not a merge": {"tokenizer__ggml__merges": ("array", ["q z z"])},
-    "it has 269 tokens, and 2 of tokenizer.ggml.token_type": {"tokenizer__ggml__token_type": ("array", [1, 1])},
+    "tokenizer.ggml.token_type is [1, 1]: expected one for each of 269 tokens": {
+        "tokenizer__ggml__token_type": ("array", [1, 1])
+    },
     "tokenizer.ggml.eos_token_id is 269: there are 269 tokens": {"tokenizer__ggml__eos_token_id": ("uint32", 269)},
     "the token '<|endoftext|>' is there twice, as 0 and 268": {
         "tokenizer__ggml__tokens": ("array", [*TOKENS[:-1], "<|endoftext|>"])
     },
     "tokenizer.ggml.add_bos_token is 1: expected true or false": {"tokenizer__ggml__add_bos_token": ("uint32", 1)},
-    "tokenizer.ggml.add_space_prefix is true": {"tokenizer__ggml__add_space_prefix": ("bool", True)},
-    "tokenizer.ggml.scores are None: expected a number for each token": {"tokenizer__ggml__model": ("string", "llama")},
+    "tokenizer.ggml.add_space_prefix is True: with a byte-level": {"tokenizer__ggml__add_space_prefix": ("bool", True)},
+    "tokenizer.ggml.scores is None: expected a list of finite numbers": {"tokenizer__ggml__model": ("string", "llama")},
 }
 
 
@@ -460,9 +461,12 @@ def test_a_setting_that_is_missing_damaged_or_not_built(here, capsys):
     assert wrong == {}
 
 
-def test_pieces_without_one_that_is_unknown(here, pieces):
+def test_pieces_without_a_score_or_without_one_that_is_unknown(here, pieces):
     kinds = [NORMAL if piece.kind == spiece.UNKNOWN else piece.kind for piece in pieces.pieces]
-    with pytest.raises(InputError, match="expected one token that stands for what is unknown, of the type 2"):
+    scores = [float("nan"), *(piece.score for piece in pieces.pieces[1:])]
+    with pytest.raises(InputError, match=r"scores is .*: expected a list of finite numbers"):
+        tokenizer_of(**of_pieces(pieces, scores=("array", scores)))
+    with pytest.raises(InputError, match=r"token_type is .*: expected one 2, of the token for what is unknown"):
         tokenizer_of(**of_pieces(pieces, token_type=("array", kinds)))
 
 

@@ -1,5 +1,7 @@
 """Turn a GGUF file, or weights of llama2.c, into a model directory as Hugging Face's, which every command opens."""
 
+import functools
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -108,18 +110,20 @@ def lines(found: Found) -> list[str]:
     """What is told of a file."""
     config = found.config
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
-    shape = f"{config['num_hidden_layers']} blocks of width {config['hidden_size']:,}, {heads} heads"
+    blocks = f"{config['num_hidden_layers']} blocks of width {config['hidden_size']:,}"
     shared = f", which share {groups} of keys and values" if groups < heads else ""
-    n_parameters = sum(int(np.prod(weight.shape)) for weight in found.weights.values())
-    kinds = [gguf.check(found.header, weight.source).name for weight in found.weights.values()]
-    kept = ", ".join(f"{kind} in {count}" for kind, count in Counter(kinds).most_common())
+    n_parameters = 0
+    kinds = Counter()
+    for weight in found.weights.values():
+        n_parameters += math.prod(weight.shape)
+        kinds[gguf.check(found.header, weight.source).name] += 1
+    kept = ", ".join(f"{kind} in {count}" for kind, count in kinds.most_common())
     template = "with" if "chat_template" in found.text.config else "without"
-    words = found.header.settings.get(f"{of_gguf.PREFIX}pre") or found.header.settings[f"{of_gguf.PREFIX}model"]
     return [
-        f"architecture  {config['model_type']}: {shape}{shared}",
+        f"architecture  {config['model_type']}: {blocks}, {heads} heads{shared}",
         f"parameters    {n_parameters:,}",
-        f"quantisation  {kept} of {len(kinds)} tensors",
-        f"vocabulary    {config['vocab_size']:,} tokens ({words}), {template} a template for chats",
+        f"quantisation  {kept} of {kinds.total()} tensors",
+        f"vocabulary    {config['vocab_size']:,} tokens, {template} a template for chats",
         f"context       {config['max_position_embeddings']:,} tokens",
     ]
 
@@ -129,14 +133,15 @@ def _write(found: Found, folder: Path, dtype: str) -> None:
     config = found.config | found.text.ids | {"torch_dtype": dtype}
     with tqdm(total=len(found.weights), desc="unpacking", unit="tensor", leave=False, delay=1, disable=None) as bar:
 
-        def deferred(name: str, weight: Weight) -> tensors.Deferred:
-            def compute() -> np.ndarray:
-                bar.update()
-                return rounded(gguf_llama.read(found.header, weight), dtype, name)
+        def unpacked(name: str, weight: Weight) -> np.ndarray:
+            bar.update()
+            return rounded(gguf_llama.read(found.header, weight), dtype, name)
 
-            return tensors.Deferred(weight.shape, DTYPES[dtype], compute)
-
-        checkpoint.save_model(folder, config, {name: deferred(name, one) for name, one in found.weights.items()})
+        deferred = {}
+        for name, weight in found.weights.items():
+            compute = functools.partial(unpacked, name, weight)
+            deferred[name] = tensors.Deferred(weight.shape, DTYPES[dtype], compute)
+        checkpoint.save_model(folder, config, deferred)
     disk.write_json(folder / tokenizer_json.FILE, found.text.tokenizer, indent=None)
     longest = {"model_max_length": config["max_position_embeddings"]}
     disk.write_json(folder / settings.CONFIG, found.text.config | longest)
