@@ -12,14 +12,12 @@ import numpy as np
 
 from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, n_grams, sentence_order
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family.bert import TABLES, BERTConfig
-from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, PairEncoder
+from minigpt.models.family.encoder import MASK, PairEncoder, encoder_card
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.gpt1 import Block
 from minigpt.nn import Linear, Module
-from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 
 BLOCK = {  # modules of the block here -> in the one layer of Hugging Face's ALBERT
     "attn.c_attn": ["attention.query", "attention.key", "attention.value"],
@@ -82,7 +80,6 @@ class ALBERT(PairEncoder):
         return super().least_size(dataclasses.replace(config, n_layer=1))
 
 
-
 SIZES = {
     "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "embedding_size": 32, "n_positions": 64},
     "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "embedding_size": 64, "n_positions": 256},
@@ -97,16 +94,4 @@ def covered_words_and_order(text: Tokenizer, rate: float) -> Objective:
     return sentence_order(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate, n_grams())
 
 
-CARD = Card(
-    "albert",
-    ALBERT,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
-    objective=covered_words_and_order,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
-    loss_in_nats=False,
-    mask_rate=MASK_RATE,
-)
+CARD = encoder_card("albert", ALBERT, SIZES, objective=covered_words_and_order, loss_in_nats=False)

@@ -12,12 +12,11 @@ import numpy as np
 from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, sentence_pairs, whole_words
 from minigpt.data.objectives.covering import Places
-from minigpt.models.card import Aim, Card, as_wide_as_the_paper
-from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, PairEncoder
+from minigpt.models.card import Aim
+from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder, encoder_card
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
-from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 from minigpt.tokenizer.bpe import END_OF_WORD
 
 TABLES = {  # modules beside the blocks -> in the body of Hugging Face's BERT
@@ -115,17 +114,9 @@ def pairs_with(text: Tokenizer, rate: float, places: Places | None) -> Objective
     return sentence_pairs(ids[MASK], text.vocab_size, ids[START], ids[DELIMITER], rate, places)
 
 
-CARD = Card(
-    "bert",
-    BERT,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
+CARD = encoder_card(
+    "bert", BERT, SIZES,
     objective=covered_words_and_pairs,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
     loss_in_nats=False,
-    mask_rate=MASK_RATE,
     other_aims=(Aim("whole-words", whole_words_and_pairs, MASK_RATE),),
 )

@@ -16,18 +16,15 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError, check_whole, shown
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family.bert import BLOCK as BERT_BLOCK
 from minigpt.models.family.bert import WORDS, BERTConfig
 from minigpt.models.family.deberta_blocks import C2P, P2C, Block, Distances
-from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words
+from minigpt.models.family.encoder import Encoder, encoder_card
 from minigpt.models.family.forms import Form, Layout, Places, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
-from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
-from minigpt.tokenizer import GPT1Tokenizer
 
 V1 = "deberta"  # the model_type of version 1
 NOT_IN_V1 = ("position_buckets", "norm_rel_ebd", "share_att_key", "conv_kernel_size")  # keys that mean nothing in it
@@ -317,17 +314,8 @@ SIZES = {
     "base": {"n_layer": 12, "n_head": 12, "n_embd": 768, "decoder_passes": 2},
 }
 
-CARD = Card(
-    "deberta",
-    DeBERTa,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
-    objective=covered_words,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
-    mask_rate=MASK_RATE,
+CARD = encoder_card(
+    "deberta", DeBERTa, SIZES,
     differs="this is the layout of DeBERTa-v2; the released DeBERTa-base, version 1, has 139,244,121 parameters: no "
     "table of 512 positions, and 1,536 biases fewer in each block",
 )

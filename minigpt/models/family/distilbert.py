@@ -7,22 +7,16 @@ teacher finds every word, and where its last state points (section 2). Without a
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from minigpt import ops
-from minigpt.data.objectives import Batch, Objective
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.family import bert
-from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words, real_tokens
+from minigpt.models.family.encoder import Encoder, covered_words_and_all, encoder_card, real_tokens
 from minigpt.models.family.forms import Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Cache, accumulate
-from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 TAKEN = ("vocab_size", "n_positions", "n_embd", "n_head", "embd_pdrop", "attn_pdrop", "resid_pdrop",
          "initializer_range", "bos_token_id", "eos_token_id")  # fmt: skip
@@ -37,7 +31,6 @@ BLOCK = {  # modules of a block here -> in a layer of Hugging Face's DistilBERT
     "mlp.c_proj": "ffn.lin2",
     "ln_2": "output_layer_norm",
 }
-
 
 TABLES = {key: name for key, name in bert.TABLES.items() if key != "segments_embed"}
 WORDS = {"words.dense": "vocab_transform", "words.ln": "vocab_layer_norm", "words.bias": "vocab_projector.bias"}
@@ -179,7 +172,6 @@ class DistilBERT(Encoder):
         self.hidden_backward(dh + ddirections, cache)
 
 
-
 def check_teacher(teacher: LanguageModel) -> None:
     """Raises InputError for a teacher that does not tell covered words from both sides with tables of full width."""
     tells_words = isinstance(teacher, Encoder) and hasattr(teacher.words, "ln") and teacher.widen is None
@@ -196,31 +188,10 @@ def _in_teacher(name: str) -> str:
     return f"h.{2 * int(number)}.{rest}"
 
 
-def taught_words(text: Tokenizer, rate: float) -> Objective:
-    """Covered words; what the teacher says of all tokens is a mean over them."""
-    cover = covered_words(text, rate)
-
-    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
-        return cover(ids, rng)._replace(share=1.0)
-
-    return objective
-
-
 SIZES = {
     "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},
     "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256},
     "base": {"n_layer": 6, "n_head": 12, "n_embd": 768, "n_positions": 512},
 }
 
-CARD = Card(
-    "distilbert",
-    DistilBERT,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
-    objective=taught_words,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
-    mask_rate=MASK_RATE,
-)
+CARD = encoder_card("distilbert", DistilBERT, SIZES, objective=covered_words_and_all)

@@ -13,26 +13,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt import ops
-from minigpt.data.objectives import Batch, Objective
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import published
 from minigpt.models.family.bert import LAYERS, TABLES, BERTConfig
-from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words, real_tokens
+from minigpt.models.family.encoder import Encoder, covered_words_and_all, encoder_card, real_tokens
 from minigpt.models.family.forms import Form, Layout, at_places
 from minigpt.models.family.layers import Activation
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Linear, Module
 from minigpt.nn.layers import inner_width
-from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold, uniform
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 DISCRIMINATOR_WEIGHT = 50.0  # of its loss beside the generator's (appendix A)
 IN_GENERATOR, IN_DRAWING = 1 << 20, 1 << 21  # places in the computation, beyond the layers, that a key is folded with
-
 
 DISCRIMINATOR = {
     "words.dense": "discriminator_predictions.dense",
@@ -299,27 +294,4 @@ SIZES = {
     "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "embedding_size": 1024, "generator_heads": 4},
 }
 
-
-def replaced_words(text: Tokenizer, rate: float) -> Objective:
-    """The objective of ELECTRA for this vocabulary: covered words, and a loss at every position."""
-    cover = covered_words(text, rate)
-
-    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
-        return cover(ids, rng)._replace(share=1.0)
-
-    return objective
-
-
-CARD = Card(
-    "electra",
-    ELECTRA,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
-    objective=replaced_words,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
-    loss_in_nats=False,
-    mask_rate=MASK_RATE,
-)
+CARD = encoder_card("electra", ELECTRA, SIZES, objective=covered_words_and_all, loss_in_nats=False)

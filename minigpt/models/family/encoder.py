@@ -5,22 +5,25 @@ before the tied head (Devlin, Chang, Lee and Toutanova 2019, section 3). Whoever
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.data.input_transformations import DELIMITER, START
-from minigpt.data.objectives import Objective, between, masked
+from minigpt.data.objectives import Batch, Objective, between, masked
 from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError
+from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.family.heads import WordHead
 from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.gpt1 import Block
 from minigpt.models.token_ids import as_array, check_range
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, PositionEmbedding, accumulate
+from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
-from minigpt.tokenizer import Tokenizer
+from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 MASK = "_mask_"  # the token that covers a word
 SPECIAL = (MASK, START, DELIMITER)  # what the vocabulary of an encoder has beside its text
@@ -30,6 +33,16 @@ MASK_RATE = 0.3  # which part of the tokens is covered; the paper's 0.15 learns 
 def covered_words(text: Tokenizer, rate: float) -> Objective:
     """The objective of BERT's first task for this vocabulary: tell the tokens that are covered (section 3.1)."""
     return between_ends(text, lambda ends: masked(text.ids[MASK], text.vocab_size, rate, ends))
+
+
+def covered_words_and_all(text: Tokenizer, rate: float) -> Objective:
+    """The same, of a model that learns something of every token beside: a mean over all of them."""
+    cover = covered_words(text, rate)
+
+    def objective(ids: np.ndarray, rng: np.random.Generator) -> Batch:
+        return cover(ids, rng)._replace(share=1.0)
+
+    return objective
 
 
 def between_ends(text: Tokenizer, of: Callable[[tuple[int, ...]], Objective]) -> Objective:
@@ -284,6 +297,20 @@ def real_tokens(mask: Array | None, like: Array) -> Array:
     if mask is None or mask.shape != shape:
         return xp.ones(shape, bool)
     return to_device(as_array(mask, "mask is"), device_of(like))
+
+
+def encoder_card(name: str, model: type[Encoder], sizes: dict[str, dict[str, Any]], **differs) -> Card:
+    """The card of an encoder. differs: what is not as with most of them, by the names of `Card`."""
+    usual = {
+        "usual_size": "base",
+        "tokenizer": GPT1Tokenizer,
+        "optimizer": AdamW,
+        "objective": covered_words,
+        "special_tokens": SPECIAL,
+        "init_std": as_wide_as_the_paper,
+        "mask_rate": MASK_RATE,
+    }
+    return Card(name, model, sizes, **usual | differs)
 
 
 class PairEncoder(Encoder):

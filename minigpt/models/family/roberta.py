@@ -12,13 +12,12 @@ import numpy as np
 from minigpt.data.objectives import Objective, fixed
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
-from minigpt.models.card import Aim, Card, as_wide_as_the_paper
+from minigpt.models.card import Aim
 from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import bert
 from minigpt.models.family.bert import BERTConfig
-from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words
+from minigpt.models.family.encoder import MASK_RATE, Encoder, covered_words, encoder_card
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places
-from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT2Tokenizer, Tokenizer
 
 EARLIER_ROWS = 2  # rows before the first position in files of earlier versions, which know no padding
@@ -146,17 +145,9 @@ def token_settings(text: Tokenizer) -> dict[str, None]:
     return {"pad_token_id": None}
 
 
-CARD = Card(
-    "roberta",
-    RoBERTa,
-    SIZES,
-    usual_size="base",
+CARD = encoder_card(
+    "roberta", RoBERTa, SIZES,
     tokenizer=GPT2Tokenizer,
-    optimizer=AdamW,
-    objective=covered_words,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
     token_settings=token_settings,
-    mask_rate=MASK_RATE,
     other_aims=(Aim("fixed", words_covered_once, MASK_RATE),),
 )

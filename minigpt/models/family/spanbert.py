@@ -13,17 +13,15 @@ from minigpt import ops
 from minigpt.data.objectives import Objective, spans
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config import Config
 from minigpt.models.family import published
 from minigpt.models.family.bert import LAYOUT, SIZES, BERTConfig
-from minigpt.models.family.encoder import MASK, MASK_RATE, SPECIAL, Encoder, between_ends
+from minigpt.models.family.encoder import MASK, Encoder, between_ends, encoder_card
 from minigpt.models.family.forms import Layout
 from minigpt.models.token_ids import as_array, check_range
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, accumulate
-from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 
 PLACES = 10  # tokens in the longest span
 PLACE_WIDTH = 200  # of the vector for a place in a span, at most (section 4.2)
@@ -170,18 +168,10 @@ def covered_spans(text: Tokenizer, rate: float) -> Objective:
     return between_ends(text, lambda ends: spans(text.ids[MASK], text.vocab_size, rate, ends))
 
 
-CARD = Card(
-    "spanbert",
-    SpanBERT,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
+CARD = encoder_card(
+    "spanbert", SpanBERT, SIZES,
     objective=covered_spans,
-    special_tokens=SPECIAL,
-    init_std=as_wide_as_the_paper,
     loss_in_nats=False,
-    mask_rate=MASK_RATE,
     differs="these are the sizes of BERT-base and BERT's uncased vocabulary, with the boundary objective beside: no "
     "count of parameters was published",
 )

@@ -10,17 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import translation
-from minigpt.models.family.encoder import MASK_RATE, SPECIAL, Encoder, covered_words
+from minigpt.models.family.encoder import SPECIAL, Encoder, encoder_card
 from minigpt.models.family.encoder_decoder import PAD
 from minigpt.models.family.forms import Form, Layout
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Module
-from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 
 TABLES = {  # modules beside the blocks -> in the body of Hugging Face's XLM
     "tokens_embed": "embeddings",
@@ -133,7 +131,6 @@ class XLM(Encoder):
         return super().inputs_of(ids, lengths, None)
 
 
-
 def token_settings(text: Tokenizer) -> dict[str, int]:
     """A token that no text has is padding."""
     return {"pad_token_id": text.ids[PAD]}
@@ -145,17 +142,9 @@ SIZES = {
     "base": {"n_layer": 6, "n_head": 8, "n_embd": 1024, "n_positions": 512},
 }
 
-CARD = Card(
-    "xlm",
-    XLM,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
-    objective=covered_words,
+CARD = encoder_card(
+    "xlm", XLM, SIZES,
     special_tokens=(PAD, *SPECIAL),
-    init_std=as_wide_as_the_paper,
     token_settings=token_settings,
-    mask_rate=MASK_RATE,
     other_aims=(translation.COVERING,),
 )

@@ -17,9 +17,8 @@ from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, permuted
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.card import Card, as_wide_as_the_paper
 from minigpt.models.config_file import ONLY
-from minigpt.models.family.encoder import Encoder, between_ends, real_tokens
+from minigpt.models.family.encoder import Encoder, between_ends, encoder_card, real_tokens
 from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
@@ -27,9 +26,8 @@ from minigpt.models.family.xlnet_blocks import Block, Places
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Embedding, Module, accumulate, normal
 from minigpt.nn.layers import inner_width
-from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 
 INTO_HEADS = (".rel_attn.q", ".rel_attn.k", ".rel_attn.v", ".rel_attn.r")  # endings of tensors (C,NH,D)
 OUT_OF_HEADS = (".rel_attn.o",)
@@ -280,15 +278,9 @@ def some_tokens_last(text: Tokenizer, rate: float) -> Objective:
     return between_ends(text, lambda ends: permuted(rate, ends))
 
 
-CARD = Card(
-    "xlnet",
-    XLNet,
-    SIZES,
-    usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
+CARD = encoder_card(
+    "xlnet", XLNet, SIZES,
     objective=some_tokens_last,
     special_tokens=(START, DELIMITER),
-    init_std=as_wide_as_the_paper,
     mask_rate=1 / 6,
 )
