@@ -25,16 +25,15 @@ from minigpt.data.objectives.restoring import Noise
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
 from minigpt.models.card import Aim, Card, as_wide_as_the_paper
-from minigpt.models.family import published, translation
+from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
-from minigpt.models.family.forms import Form, Layout, in_layers, names_of
+from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.token_ids import as_array, check_ids
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no position has
-
 
 BLOCK = {  # modules of a block here -> in a layer of Hugging Face's BART
     "attn.c_attn": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
@@ -50,10 +49,19 @@ CROSS = {  # what a layer of the decoder has beside
     "crossattention.c_proj": "encoder_attn.out_proj",
     "ln_cross_attn": "encoder_attn_layer_norm",
 }
+ENCODER = in_layers("encoder.layers.{}", BLOCK, "encoder.h.{}")
+DECODER = in_layers("decoder.layers.{}", BLOCK | CROSS, "decoder.h.{}")
+TABLES = {
+    "tokens_embed": "shared",
+    "encoder.positions_embed": "encoder.embed_positions",
+    "encoder.ln_embed": "encoder.layernorm_embedding",
+    "decoder.positions_embed": "decoder.embed_positions",
+    "decoder.ln_embed": "decoder.layernorm_embedding",
+}
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 HEAD_BIAS = "final_logits_bias"
 
-LAYOUT = Layout("Bart", "model", {"tokens_embed": "shared"}, {}, "lm_head", {
+LAYOUT = Layout("Bart", "model", TABLES, ENCODER | DECODER, "lm_head", {
     "ForConditionalGeneration": Form(words={}),
     "ForSequenceClassification": Form(dense="classification_head.dense", scores="classification_head.out_proj"),
     "ForQuestionAnswering": Form(places="qa_outputs", n=2),
@@ -75,9 +83,6 @@ class BARTConfig(EncoderDecoderConfig):
     n_embd: int = 768
     n_layer: int = 6
     n_head: int = 12
-
-
-
 
 
 class BART(EncoderDecoder):
@@ -118,17 +123,6 @@ class BART(EncoderDecoder):
         _, start = self.continuing(source)
         logits, _ = self.forward(np.concatenate([start, source[:, :-1]], axis=1), grad=False, source=source)
         return logits[0, places]
-
-    def body_names(self) -> published.Names:
-        """Those of both sides."""
-        modules = {"tokens_embed": "model.shared"}
-        for side, block in (("encoder", BLOCK), ("decoder", BLOCK | CROSS)):
-            modules[f"{side}.positions_embed"] = f"model.{side}.embed_positions"
-            modules[f"{side}.ln_embed"] = f"model.{side}.layernorm_embedding"
-            for i in range(self.config.n_layer):
-                layer = in_layers(f"model.{side}.layers.{i}", block)
-                modules |= {f"{side}.h.{i}.{module}": place for module, place in layer.items()}
-        return names_of(modules, self._parameter_names())
 
     def to_published(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Hugging Face's names; its unused rows of the tables of positions, and its bias of the head, are zeros."""

@@ -51,8 +51,8 @@ class Layout(NamedTuple):
     """How one type of model stands in files.
 
     prefix: with which its classes begin, "Bert". body: the name of the body, with which the names of its modules begin.
-    modules, block: {module here: its name in the body}, of those beside the blocks and of a block's, where {} is its
-    number. head: where a head of its own stands. forms: {rest of the name of a class: what it has}.
+    modules, block: {module here: its name in the body}, of those beside the blocks and of a block's, where both have {}
+    for its number. head: where a head of its own stands. forms: {rest of the name of a class: what it has}.
     """
 
     prefix: str
@@ -67,12 +67,22 @@ class Layout(NamedTuple):
         return self.prefix + form.removesuffix(WITHOUT)
 
 
-def in_layers(layer: str, parts: dict[str, Places]) -> dict[str, Places]:
-    """The modules of a block, with the name of the layer, which has its number as {}, before each."""
-    found = {}
-    for module, place in parts.items():
-        found[module] = [f"{layer}.{one}" for one in place] if isinstance(place, list) else f"{layer}.{place}"
-    return found
+def in_layers(layer: str, parts: dict[str, Places], block: str = "h.{}") -> dict[str, Places]:
+    """The modules of a block, with the name of the block before each, and that of the published layer before its name.
+
+    Both have {} for their number.
+    """
+    within = inside(layer, parts)
+    return {f"{block}.{module}": several for module, several in within.items()}
+
+
+def inside(outer: str, places: dict[str, Places]) -> dict[str, Places]:
+    """These modules, with the name of the module in which they stand before each published name."""
+    return {module: [f"{outer}.{name}" for name in _several(place)] for module, place in places.items()}
+
+
+def _several(place: Places) -> list[str]:
+    return place if isinstance(place, list) else [place]
 
 
 def at_places(choices: Form | None = None) -> dict[str, Form]:
@@ -118,14 +128,19 @@ def plain_name(name: str) -> str:
     return f"{module}.{today[part]}" if part in today else name
 
 
-def names_of(modules: dict[str, Places], has: Iterable[str]) -> Names:
-    """{parameter: its published names} of these modules. has: the names of the model's parameters."""
+def names_of(places: dict[str, Places], has: set[str], n_layer: int = 1) -> Names:
+    """{parameter: its published names} of these modules and parameters, as far as a model has them.
+
+    has: the names of its parameters. n_layer: of how many blocks the numbers take the place of {}.
+    """
     found = {}
-    for module, place in modules.items():
-        several = place if isinstance(place, list) else [place]
-        if module in has:
-            found[module] = several
-        for part in ("weight", "bias"):
-            if f"{module}.{part}" in has:
-                found[f"{module}.{part}"] = [f"{one}.{part}" for one in several]
+    for i in range(n_layer):
+        for place_here, place in places.items():
+            here = place_here.format(i)
+            several = [name.format(i) for name in _several(place)]
+            if here in has:
+                found[here] = several
+            for part in ("weight", "bias"):
+                if f"{here}.{part}" in has:
+                    found[f"{here}.{part}"] = [f"{name}.{part}" for name in several]
     return found

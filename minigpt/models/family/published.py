@@ -167,31 +167,6 @@ class PublishedConfig(Config):
         return "" if form in (None, self.usual_form) else form
 
 
-def of_modules(pairs: list[tuple[str, list[str]]], without_bias: tuple[str, ...] = ()) -> Names:
-    """{name of a parameter: its published names} of modules, given as pairs: a weight, and a bias where there is one.
-
-    Embeddings, whose names end in "s_embed", have none. without_bias: other modules that have none.
-    """
-    names = {}
-    for module, published in pairs:
-        names[f"{module}.weight"] = [f"{name}.weight" for name in published]
-        if not module.endswith("s_embed") and module not in without_bias:
-            names[f"{module}.bias"] = [f"{name}.bias" for name in published]
-    return names
-
-
-def of_block(block: str, layer: str, parts: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """Pairs for `of_modules`: the modules of one block here, and those of one published layer.
-
-    parts: {module of the block: its published name, or the three of them for q, k and v}, without the layer's own name.
-    """
-    pairs = []
-    for module, published in parts.items():
-        several = [published] if isinstance(published, str) else published
-        pairs.append((f"{block}.{module}", [f"{layer}.{name}" for name in several]))
-    return pairs
-
-
 def to_published(
     tensors: dict[str, np.ndarray], names: Names, widths: tuple[int, int, int] | None = None
 ) -> dict[str, np.ndarray]:

@@ -111,16 +111,8 @@ class PublishedModel(LanguageModel):
 
     def body_names(self) -> published.Names:
         """The names of the tables, of their LayerNorm, and of the blocks."""
-        modules = dict(self.layout.modules)
-        for i in range(self.config.n_layer):
-            for module, place in self.layout.block.items():
-                several = place if isinstance(place, list) else [place]
-                modules[f"h.{i}.{module}"] = [one.format(i) for one in several]
-        body = {}
-        for module, place in modules.items():
-            several = place if isinstance(place, list) else [place]
-            body[module] = [f"{self.layout.body}.{one}" for one in several]
-        return forms.names_of(body, self._parameter_names())
+        body = forms.inside(self.layout.body, self.layout.modules | self.layout.block)
+        return forms.names_of(body, self._parameter_names(), self.config.n_layer)
 
     def head_names(self, form: Form) -> published.Names:
         """The names of the heads."""

@@ -19,8 +19,9 @@ from minigpt.files import checkpoint
 from minigpt.models.card import Card
 from minigpt.models.config import Config
 from minigpt.models.config_file import ACTIVATIONS
-from minigpt.models.family import published, translation
+from minigpt.models.family import forms, translation
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack
+from minigpt.models.family.forms import in_layers, inside
 from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
 from minigpt.nn import Embedding
 from minigpt.nn.optim import AdamW
@@ -179,20 +180,9 @@ class T5(EncoderDecoder):
         layer = 12 * config.n_head * config.d_kv + (6 if config.is_gated else 4) * config.d_ff
         return tables + config.n_layer * layer * c
 
-    def published_names(self) -> published.Names:
-        """Those of T5ForConditionalGeneration; it has no biases."""
-        pairs = [("tokens_embed", ["shared"])]
-        of_mlp = ["wi_0", "wi_1", "wo"] if self.config.is_gated else ["wi", "wo"]
-        for side, layer, place in (("encoder", ENCODER_LAYER, 1), ("decoder", DECODER_LAYER, 2)):
-            layer = layer | {f"mlp.{name}": f"{place}.DenseReluDense.{name}" for name in of_mlp}
-            distances = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias"
-            pairs.append((f"{side}.distances_embed", [distances]))
-            pairs.append((f"{side}.ln_f", [f"{side}.final_layer_norm"]))
-            for i in range(self.config.n_layer):
-                pairs += published.of_block(f"{side}.h.{i}", f"{side}.block.{i}.layer", layer)
-        if self.lm_head is not None:
-            pairs.append(("lm_head", ["lm_head"]))
-        return published.of_modules(pairs, without_bias=tuple(module for module, _ in pairs))
+    def published_names(self) -> forms.Names:
+        """Those of T5ForConditionalGeneration."""
+        return forms.names_of(PLACES, self._parameter_names(), self.config.n_layer)
 
     @classmethod
     def read_config(cls, folder: Path) -> dict:
@@ -214,16 +204,30 @@ ATTENTION = {  # modules of a block here -> in a layer of Hugging Face's T5
     "attn.c_proj": "0.SelfAttention.o",
     "ln_1": "0.layer_norm",
 }
-ENCODER_LAYER = ATTENTION | {
-    "ln_2": "1.layer_norm",
+REST = {  # the network, with a gate or without, which stands in a layer of its own
+    "ln_2": "layer_norm",
+    "mlp.wi": "DenseReluDense.wi",
+    "mlp.wi_0": "DenseReluDense.wi_0",
+    "mlp.wi_1": "DenseReluDense.wi_1",
+    "mlp.wo": "DenseReluDense.wo",
 }
+ENCODER_LAYER = ATTENTION | inside("1", REST)
 DECODER_LAYER = ATTENTION | {
     "crossattention.q_attn": "1.EncDecAttention.q",
     "crossattention.c_attn": ["1.EncDecAttention.k", "1.EncDecAttention.v"],
     "crossattention.c_proj": "1.EncDecAttention.o",
     "ln_cross_attn": "1.layer_norm",
-    "ln_2": "2.layer_norm",
+} | inside("2", REST)
+PLACES = {
+    "tokens_embed": "shared",
+    "encoder.distances_embed": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+    "encoder.ln_f": "encoder.final_layer_norm",
+    "decoder.distances_embed": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+    "decoder.ln_f": "decoder.final_layer_norm",
+    "lm_head": "lm_head",
 }
+PLACES |= in_layers("encoder.block.{}.layer", ENCODER_LAYER, "encoder.h.{}")
+PLACES |= in_layers("decoder.block.{}.layer", DECODER_LAYER, "decoder.h.{}")
 
 SIZES = {
     "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64, "d_kv": 32, "d_ff": 512},

@@ -27,12 +27,12 @@ TABLES = {  # modules beside the blocks -> in the body of Hugging Face's XLM
     "ln_embed": "layer_norm_emb",
 }
 BLOCK = {  # modules of a block here -> there
-    "attn.c_attn": [f"attentions.{{}}.{part}_lin" for part in ("q", "k", "v")],
-    "attn.c_proj": "attentions.{}.out_lin",
-    "ln_1": "layer_norm1.{}",
-    "mlp.c_fc": "ffns.{}.lin1",
-    "mlp.c_proj": "ffns.{}.lin2",
-    "ln_2": "layer_norm2.{}",
+    "h.{}.attn.c_attn": ["attentions.{}.q_lin", "attentions.{}.k_lin", "attentions.{}.v_lin"],
+    "h.{}.attn.c_proj": "attentions.{}.out_lin",
+    "h.{}.ln_1": "layer_norm1.{}",
+    "h.{}.mlp.c_fc": "ffns.{}.lin1",
+    "h.{}.mlp.c_proj": "ffns.{}.lin2",
+    "h.{}.ln_2": "layer_norm2.{}",
 }
 
 LAYOUT = Layout("XLM", "transformer", TABLES, BLOCK, "pred_layer.proj", {
