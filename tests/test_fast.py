@@ -33,7 +33,7 @@ AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
 TILE = value("fast_tile")
 FAST = (
     "linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "cross_attention", "linear_cross_entropy",
-    "lstm", "rmsnorm", "soft_cross_entropy", "cosine_loss",
+    "lstm", "rmsnorm", "soft_cross_entropy", "cosine_loss", "gated_mlp",
 )  # fmt: skip
 
 
@@ -154,6 +154,17 @@ def test_an_mlp_of_every_kind_keeps_what_it_needs(activation, biases, large):
     assert (cache.slope is None) == (cache.a is None) == large and (cache.f is not None) == large
 
 
+@each("large", [True, False])
+@each("activation", ACTIVATIONS)
+def test_an_mlp_with_a_gate_keeps_what_it_needs(activation, large):
+    args = [normal(8, 6, 5), normal(5, 7), normal(5, 7), normal(7, 5)]
+    with counted_as_large(large):
+        assert_agree("gated_mlp", args, {"activation": activation})
+        with ops.using("fast"):
+            _, cache = ops.gated_mlp_forward(*args, activation=activation)
+    assert (cache.slope is None) == (cache.a is None) == large and (cache.g is not None) == large
+
+
 @pytest.mark.parametrize("views", [lambda x: x[::2], lambda x: x[:, ::-1], lambda x: np.asfortranarray(x)])
 def test_arrays_of_any_layout(views):
     x, w, b = views(normal(8, 6, 5)), normal(7, 5).T, normal(7)
@@ -164,6 +175,7 @@ def test_arrays_of_any_layout(views):
     assert_agree("cosine_loss", [x, x[..., ::-1]])
     assert_agree("dropout", [x], {"rate": 0.3, "key": KEY})
     assert_agree("mlp", [x, w, b, normal(5, 7).T, b[:5]])
+    assert_agree("gated_mlp", [x, w, normal(5, 7), normal(5, 7).T])
     assert_agree("self_attention", [views(normal(8, 5, 18)), 3])
     assert_agree("linear_cross_entropy", [x, w.T, np.ones(x.shape[:-1], int)])
 
@@ -229,12 +241,13 @@ def test_few_rows_are_shared_by_inputs_outputs_and_hidden_units(rows, dtype, con
     x, w, b = normal(rows, 1, 192, dtype=dtype), normal(192, 768, dtype=dtype, scale=0.1), normal(768, dtype=dtype)
     for op, args in {
         "linear": [x, w, b], "head": [x, w.T.copy().T], "mlp": [x, w, b, w.T.copy(), b[:192].copy()],
+        "gated_mlp": [x, w, w[:, ::-1].copy(), w.T.copy()],
     }.items():  # fmt: skip
         outs = []
         for implementation in ("fast", "reference"):
             with ops.using(implementation):
-                forward = ops.mlp_forward if op == "mlp" else ops.linear_forward
-                outs.append(forward(*args, **({"grad": False} if op == "mlp" else {}))[0])
+                forward = getattr(ops, f"{op}_forward", ops.linear_forward)
+                outs.append(forward(*args, **({"grad": False} if "mlp" in op else {}))[0])
         assert outs[0].dtype == dtype and error(*outs) < AGREEMENT[dtype], op
 
 
@@ -459,11 +472,16 @@ def test_float16_is_left_to_the_reference(name):
     assert "reference" in type(cache).__module__
 
 
+LEFT_OUT = (  # they learn from a past, or drop what lies inside
+    "self_attention, past", "self_attention, groups and past", "gated_mlp, GELU and dropout",
+)  # fmt: skip
+
+
 def test_who_answers():
     for name in NAMES:
         op, args, constants = case(name).call
         _, cache = getattr(ops, f"{op}_forward")(*args, **constants)
-        fast = op in FAST and name != "self_attention, past"
+        fast = op in FAST and name not in LEFT_OUT
         assert ("fast" in type(cache).__module__) == fast, name
 
 

@@ -4,7 +4,8 @@
     layernorm: g has shape (3,); x (2, 4) has C = 4, so g must be (4,)   [x (*,C), g (C,), b (C,) -> out (*,C)]
 
 Only types, shapes and dtypes are read, and never the numbers in an array: those may be on a GPU, which would be waited
-for. What was found right once is remembered by its shapes and dtypes, so that a repeated call costs one look-up.
+for. What was found right once is remembered by its `kind`, its shapes and dtypes, so that a repeated call costs one
+look-up.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from minigpt.ops.random_keys import Key, is_key
 from minigpt.ops.shapes import Tensor
 from minigpt.ops.sizes import ANY, Sizes
 
-REMEMBERED = 10_000  # calls of one operation that are remembered as right; then all are forgotten
+REMEMBERED = 10_000  # calls of one operation that are remembered; then all are forgotten
 OWN_RULES = (np.matrix, np.ma.MaskedArray)  # arrays that multiply by rules of their own
 PLAIN = (type(None), bool, int, float, str)  # values that are remembered as they are
 
@@ -51,35 +52,15 @@ class Arguments:
         self.inputs, outputs = shapes.parse(self.line)
         self.output = outputs[0]
         self.signature = inspect.signature(forward)
-        self._right = set()
         self._outputs: dict[tuple, set] = {}  # what a cache looks like -> (shape, dtype) of what forward returned
 
     # --- forward -----------------------------------------------------------------------------------------------------
 
-    def forget(self) -> None:
-        """Check every call anew: another implementation may run it now, and make caches that look otherwise."""
-        self._right.clear()
-
-    def check(self, args: tuple, constants: dict[str, Any]) -> bool:
-        """Check a call of op_forward. Returns whether it is the first of its kind: then its result is for `remember`.
+    def check(self, args: tuple, constants: dict[str, Any]) -> None:
+        """Check a call of op_forward.
 
         Raises InputError for arguments that do not fit together, and TypeError for others than the operation has.
         """
-        kinds = tuple(map(_kind, args))
-        kinds_of_constants = tuple(map(_kind, constants.values()))
-        call = (kinds, tuple(constants), kinds_of_constants)
-        try:
-            if call in self._right:
-                return False
-        except TypeError:  # something in it has no hash, such as a list
-            pass
-        self._check(args, constants)
-        if len(self._right) >= REMEMBERED:
-            self._right.clear()
-        self._right.add(call)
-        return True
-
-    def _check(self, args: tuple, constants: dict[str, Any]) -> None:
         try:
             given = self.signature.bind(*args, **constants).arguments
         except TypeError as error:
@@ -307,6 +288,19 @@ class Arguments:
 
     def _refuse(self, problem: str) -> None:
         raise InputError(f"{self.op}: {problem}   [{self.line}]")
+
+
+def kind(args: tuple, constants: dict[str, Any]) -> tuple | None:
+    """What is remembered of a call: of its arrays shapes and dtypes, of other values themselves; None for a list.
+
+    Who runs a call, and whether its arguments fit together, depends on nothing else.
+    """
+    found = (*map(_kind, args), *constants, *map(_kind, constants.values()))
+    try:
+        hash(found)
+    except TypeError:
+        return None
+    return found
 
 
 def of(op: str, forward: Callable) -> Arguments | None:

@@ -57,6 +57,7 @@ class Table:
         self._implementations: dict[str, Implementation] = {}
         self._made_by: dict[type, Entry] = {}
         self._candidates: dict[str, dict[str, list[Entry]]] = {}  # device -> operation -> who may run it, best first
+        self._chosen: dict[str, dict[tuple, Callable]] = {}  # operation -> kind of a call -> what runs it
         self._current: tuple = ()
         self._calls: list[Explanation] | None = None
 
@@ -104,9 +105,8 @@ class Table:
         A named implementation runs whatever it supports, and the reference the rest. Objects are overrides: they run
         what they have, and the library the rest. Raises InputError for an unknown name and an object without a pair.
         """
-        for check in self._arguments.values():
-            if check:
-                check.forget()
+        for calls in self._chosen.values():
+            calls.clear()
         overrides = [self._override(one) for one in implementations if not isinstance(one, str)]
         named = [self._named(one) for one in implementations if isinstance(one, str)]
         for device in ("cpu", "cuda"):
@@ -151,28 +151,43 @@ class Table:
         Arguments that do not fit together raise InputError before any of them is tried.
         """
         reference = next(iter(self._implementations.values())).entries[op]
-        arguments_of_op = self._arguments[op]
+        chosen = self._chosen.setdefault(op, {})
 
         @functools.wraps(reference.forward)
         def call(*args, **constants):
-            constants = arguments.with_plain_numbers(constants)
-            is_new = arguments_of_op and arguments_of_op.check(args, constants)
-            reasons = {}
-            for entry in self._candidates[_device(args)][op]:
-                reason = entry.supports(*args, **constants)
-                if reason is None:
-                    result = entry.forward(*args, **constants)
-                    if result is not NotImplemented:
-                        break
-                    reason = "it returned NotImplemented"  # so an override may decline a call
-                reasons[entry.implementation] = reason
-            if self._calls is not None:
-                self._calls.append(Explanation(op, entry.implementation, reasons))
-            if is_new and entry.backward and type(result[1]) in self._made_by:
-                arguments_of_op.remember(*result)
+            kind = arguments.kind(args, constants)
+            if kind in chosen and self._calls is None:
+                return chosen[kind](*args, **constants)
+            plain = arguments.with_plain_numbers(constants)
+            entry, result = self._run(op, args, plain)
+            may_decline = entry.implementation not in self._implementations
+            if kind is not None and plain is constants and not may_decline:
+                if len(chosen) >= arguments.REMEMBERED:
+                    chosen.clear()
+                chosen[kind] = entry.forward
             return result
 
         return call
+
+    def _run(self, op: str, args: tuple, constants: dict[str, Any]) -> tuple[Entry, Any]:
+        """Check a call and run it: the first entry that supports it, and what it returned."""
+        arguments_of_op = self._arguments[op]
+        if arguments_of_op:
+            arguments_of_op.check(args, constants)
+        reasons = {}
+        for entry in self._candidates[_device(args)][op]:
+            reason = entry.supports(*args, **constants)
+            if reason is None:
+                result = entry.forward(*args, **constants)
+                if result is not NotImplemented:
+                    break
+                reason = "it returned NotImplemented"  # so an override may decline a call
+            reasons[entry.implementation] = reason
+        if self._calls is not None:
+            self._calls.append(Explanation(op, entry.implementation, reasons))
+        if arguments_of_op and entry.backward and type(result[1]) in self._made_by:
+            arguments_of_op.remember(*result)
+        return entry, result
 
     def backward(self, op: str) -> Callable:
         """The function `op_backward`, which goes to the implementation that made the cache."""

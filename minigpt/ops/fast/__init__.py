@@ -20,6 +20,7 @@ from minigpt.ops.fast.adam import (
 from minigpt.ops.fast.cosine_loss import cosine_loss_backward, cosine_loss_forward, cosine_loss_supports
 from minigpt.ops.fast.dropout import dropout_backward, dropout_forward, dropout_supports
 from minigpt.ops.fast.embedding import embedding_backward, embedding_forward, embedding_supports
+from minigpt.ops.fast.gated_mlp import gated_mlp_backward, gated_mlp_forward, gated_mlp_supports
 from minigpt.ops.fast.layernorm import layernorm_backward, layernorm_forward
 from minigpt.ops.fast.linear import linear_backward, linear_forward
 from minigpt.ops.fast.linear_cross_entropy import (

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from minigpt.device.threads import share
+from minigpt.device.threads import TINY, share
 
 PIECE = 1 << 18  # elements, 1 MB of float32: smaller ones fit a smaller cache, but two threads wait for Python's lock
 PASS = 2  # elements of a few quick passes, as in LayerNorm, that count as one of `share`
@@ -48,6 +48,8 @@ def in_steps(whole: slice, step: int) -> list[slice]:
 
 def share_over(body, n: int, width: int) -> list:
     """The same for n rows of `width` elements; if they are many, they are first divided among the threads."""
+    if n * width < TINY:
+        return [body(slice(0, n))]
 
     def part(rows):
         return over(body, rows, width)

@@ -95,8 +95,11 @@ def self_attention_backward(dout, cache: SelfAttentionCache):
     dv = sum_heads(dv, group)
     dk = dk[..., n_past:, :]
     dv = dv[..., n_past:, :]
-    dheads = xp.concatenate([dq, dk, dv], axis=1)
-    return merge_heads(dheads), dbias
+    dq = merge_heads(dq)
+    dk = merge_heads(dk)
+    dv = merge_heads(dv)
+    dqkv = xp.concatenate([dq, dk, dv], axis=-1)
+    return dqkv, dbias
 
 
 class CrossAttentionCache(NamedTuple):

@@ -5,9 +5,9 @@ def split_packed(qkv, n_head: int, n_kv_head: int):
 
     The heads of queries stand first, then those of keys, then those of values.
     """
-    b, t, _ = qkv.shape
+    b, t, width = qkv.shape
     n_all = n_head + 2 * n_kv_head
-    heads = qkv.reshape(b, t, n_all, -1).swapaxes(1, 2)
+    heads = qkv.reshape(b, t, n_all, width // n_all).swapaxes(1, 2)
     first_value = n_head + n_kv_head
     return heads[:, :n_head], heads[:, n_head:first_value], heads[:, first_value:]
 

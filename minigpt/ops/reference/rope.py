@@ -46,9 +46,11 @@ def _turned(x, cos, sin, pairing, heads):
     first, second = columns_of_pairs(pairing, r)
     a = x[:, :, :heads, first]
     b = x[:, :, :heads, second]
+    turned_a = a * cos - b * sin
+    turned_b = a * sin + b * cos
     out = xp.array(x)
-    out[:, :, :heads, first] = a * cos - b * sin
-    out[:, :, :heads, second] = a * sin + b * cos
+    out[:, :, :heads, first] = turned_a
+    out[:, :, :heads, second] = turned_b
     return out
 
 
