@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import llama2c, spiece
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge, merge_and_remember
+from minigpt.tokenizer import bpe, llama2c, spiece
+from minigpt.tokenizer.bpe_model import BYTES, BPEModel
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE, learn, ranks_of
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.spiece_members import members, parts_of
@@ -60,18 +60,21 @@ part = st.text("ab▁", min_size=2, max_size=4)
 @given(scores=st.dictionaries(part, st.sampled_from([-1.0, -2.0, -3.0, -3.5, -4.0]), max_size=9), word=st.text("ab▁x"))
 @example(scores={"ab": -2.0, "ba": -2.0, "aba": -1.0}, word="ababab")
 @example(scores={"bab": -1.0, "ba": -3.0, "ab": -4.0}, word="babbab")
+@example(scores={"aba": -2.0, "ab": -2.0}, word="abab")
 @example(scores={"aa": -1.0, "aaaa": -2.0}, word="a" * 11)
 def test_the_best_pair_is_merged_first_and_the_leftmost_of_equal_ones(scores, word):
     """Also where a merge makes a better one possible, and where several pairs make the same piece."""
     ranks = ranks_of(Piece(text, score) for text, score in [*scores.items(), ("a", -9.0)])
-    assert merge(word, ranks) == merge_and_remember(word, ranks)[0] == plain_merge(word, scores)
+    short, long = bpe.merge(word, ranks, True), bpe.merge_long(word, ranks, True)[0]
+    assert short == long == plain_merge(word, scores)
 
 
 def test_a_long_word_is_merged_as_step_by_step():
     rng = random.Random(0)
     scores = {"".join(rng.choices("abc", k=rng.randint(2, 5))): -float(i) for i in range(60)}
     word = "".join(rng.choices("abc", k=1500))
-    assert merge(word, ranks_of(Piece(*item) for item in scores.items())) == plain_merge(word, scores)
+    ranks = ranks_of(Piece(*item) for item in scores.items())
+    assert bpe.merge(word, ranks, best_first=True) == plain_merge(word, scores)
 
 
 def test_a_better_pair_goes_before_another_place_of_the_last_one():

@@ -293,21 +293,20 @@ def merge_steps(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[t
         yield pair, symbols
 
 
-def merge(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
+def merge(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False) -> list[str]:
     """The symbols of a word when no merge applies any more: the last step of `merge_steps`, found sooner.
 
-    A word of n symbols takes a time of the order of n log n, however often one symbol follows itself.
+    best_first: the best pair goes first wherever it stands, and of equally good ones the one further left: what a merge
+    makes possible may go before another place of the same pair. A word of n symbols takes a time of the order of
+    n log n, however often one symbol follows itself.
     """
     if len(symbols) > LONG:
-        return _merge_long(symbols, ranks)
-    return merge_short(symbols, ranks)
+        return merge_long(symbols, ranks, best_first)[0]
+    return merge_short(symbols, ranks, best_first)
 
 
 def merge_short(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False) -> list[str]:
-    """`merge` for short words. Beside each symbol stands the rank of the pair that it begins; a merge changes two.
-
-    best_first: a pair that a merge makes possible may go before another place of the pair that was merged last.
-    """
+    """`merge` for short words. Beside each symbol stands the rank of the pair that it begins; a merge changes two."""
     symbols = [*symbols, None]
     rank_of = ranks.get
     beside = list(map(rank_of, pairwise(symbols), repeat(inf)))
@@ -325,43 +324,53 @@ def merge_short(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first:
     return symbols[:-1]
 
 
-def _merge_long(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> list[str]:
-    """`merge` for long words: symbols stay where they are, and each knows the places of its neighbours (a linked list).
+def merge_long(
+    symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False
+) -> tuple[list[str], dict[str, Pair]]:
+    """(what `merge` gives, {symbol: the pair that makes it}), found in the way that is quicker for long words.
 
-    Pairs that can be merged wait in a heap, the one learnt first on top, each with the places where it was seen. By the
-    time that a pair is merged its symbols may be gone from some of them: this is noticed there.
+    Symbols stay where they are, and each knows its neighbours (a linked list). The places of pairs wait under their
+    ranks, in order: one where the symbols have changed by the time that it comes is passed over.
     """
     end = len(symbols)
     symbols = [*symbols, None]  # None: no symbol, as also where one was joined to the symbol before it
     before = list(range(-1, end))  # before[0] is the last place, which holds None
     after = list(range(1, end + 2))
-    places = defaultdict(list)  # {pair: the places where it begins}
-    for i, pair in enumerate(pairwise(symbols)):
+    places = defaultdict(list)  # {rank: a heap of the places where a pair of this rank begins}
+    made_of = {}
+    for place, pair in enumerate(pairwise(symbols)):
         if pair in ranks:
-            places[pair].append(i)
-    waiting = [(ranks[pair], pair) for pair in places]
-    heapq.heapify(waiting)
+            places[ranks[pair]].append(place)
+            made_of[pair[0] + pair[1]] = pair
+    waiting = sorted(places)  # a heap of the ranks
     while waiting:
-        _, pair = heapq.heappop(waiting)
-        left, right = pair
-        joined = left + right
-        for i in sorted(places.pop(pair)):
-            j = after[i]
-            if symbols[i] != left or symbols[j] != right:
+        rank = waiting[0]
+        here = places[rank]
+        now = [heapq.heappop(here)] if best_first else sorted(here)
+        if not (best_first and here):
+            heapq.heappop(waiting)
+            del places[rank]
+        for place in now:
+            second = after[place]
+            pair = (symbols[place], symbols[second])
+            if ranks.get(pair) != rank:
                 continue
-            symbols[i] = joined
-            symbols[j] = None
-            previous = before[i]
-            following = after[j]
-            after[i] = following
-            before[following] = i
-            for place, new in ((previous, (symbols[previous], joined)), (i, (joined, symbols[following]))):
-                if new not in ranks:
+            joined = pair[0] + pair[1]
+            symbols[place] = joined
+            symbols[second] = None
+            previous = before[place]
+            following = after[second]
+            after[place] = following
+            before[following] = place
+            for begins, pair in ((previous, (symbols[previous], joined)), (place, (joined, symbols[following]))):
+                new = ranks.get(pair)
+                if new is None:
                     continue
                 if new not in places:
-                    heapq.heappush(waiting, (ranks[new], new))
-                places[new].append(place)
-    return [symbol for symbol in symbols if symbol is not None]
+                    heapq.heappush(waiting, new)
+                heapq.heappush(places[new], begins)
+                made_of[pair[0] + pair[1]] = pair
+    return [symbol for symbol in symbols if symbol is not None], made_of
 
 
 def join_pair(symbols: Sequence[str], pair: Pair) -> list[str]:

@@ -10,7 +10,6 @@ its words look like, the steps before it decide:
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -168,7 +167,7 @@ class BPEModel:
         if self.unknown_id is None and not all(symbol in self.ids for symbol in symbols):
             symbols = [symbol for symbol in symbols if self._ids_of(symbol)]
         ids = []
-        for symbol in merge(symbols, self.ranks):
+        for symbol in bpe.merge(symbols, self.ranks, best_first=True):
             ids += self._ids_of(symbol)
         return ids
 
@@ -216,50 +215,3 @@ def pattern_of_words(ranks: Mapping[Pair, float]) -> re.Pattern | None:
         return _AFTER_SPACE
     return None
 
-
-def merge(symbols: Sequence[str], ranks: Mapping[Pair, float]) -> list[str]:
-    """The symbols of a word when no two neighbours can be merged any more.
-
-    The best pair goes first, wherever it stands, and between equally good ones the one further left; what it makes
-    possible may be next. (GPT-2 merges one pair everywhere before the next, see `bpe.merge`.)
-    """
-    if len(symbols) <= bpe.LONG:
-        return bpe.merge_short(symbols, ranks, best_first=True)
-    return merge_and_remember(symbols, ranks)[0]
-
-
-def merge_and_remember(symbols: Sequence[str], ranks: Mapping[Pair, float]) -> tuple[list[str], dict[str, Pair]]:
-    """(what `merge` gives, {symbol: the pair that makes it}), in a time of the order of n log n for n symbols.
-
-    Pairs wait in a heap, each with its place. Symbols stay where they are, and each knows its
-    neighbours (a linked list): a pair whose symbols have changed by the time that it comes is passed over.
-    """
-    end = len(symbols)
-    symbols = [*symbols, None]  # None: no symbol, as also where one was joined to the symbol before it
-    before = list(range(-1, end))
-    after = list(range(1, end + 2))
-    waiting = []
-    made_of = {}
-
-    def propose(place: int, following: int) -> None:
-        pair = (symbols[place], symbols[following])
-        if pair in ranks:
-            heapq.heappush(waiting, (ranks[pair], place, *pair))
-            made_of[pair[0] + pair[1]] = pair
-
-    for place in range(end - 1):
-        propose(place, place + 1)
-    while waiting:
-        _, place, left, right = heapq.heappop(waiting)
-        second = after[place]
-        if symbols[place] != left or symbols[second] != right:
-            continue
-        symbols[place] = left + right
-        symbols[second] = None
-        following = after[second]
-        after[place] = following
-        before[following] = place
-        if before[place] >= 0:
-            propose(before[place], place)
-        propose(place, following)
-    return [symbol for symbol in symbols if symbol is not None], made_of

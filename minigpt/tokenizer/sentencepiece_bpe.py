@@ -18,7 +18,7 @@ from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, spiece
 from minigpt.tokenizer.base import check_text
 from minigpt.tokenizer.bpe import Pair
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel, merge_and_remember
+from minigpt.tokenizer.bpe_model import BYTES, BPEModel
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, parts_of
 
@@ -77,7 +77,7 @@ class SentencePieceBPE(BPEModel):
     def _encode_word(self, word: str) -> list[int]:
         if not self._unused:
             return super()._encode_word(word)
-        symbols, made_of = merge_and_remember(word, self.ranks)
+        symbols, made_of = bpe.merge_long(word, self.ranks, best_first=True)
         ids = []
         for symbol in symbols:
             for used in self._without_unused(symbol, made_of):
