@@ -72,6 +72,7 @@ class Tokenizer:
 
     unknown_id: int | None = None  # the id that stands for text that the vocabulary cannot spell, where there is one
     special: tuple[str, ...] = ()  # tokens that stand for no text
+    merges: Sequence[tuple[str, str]] = ()  # of byte-pair encoding: which two tokens become one, first learnt first
     holds_the_space_before = False  # does the token of a word hold the space that stands before the word?
 
     def __init__(self, tokens: Iterable[str]):
@@ -183,10 +184,9 @@ class Tokenizer:
 
     def _stands_for_no_text(self, token: str) -> bool:
         """Is this token of the vocabulary special? It is by name, or because no merge makes a token of its length."""
-        merges = getattr(self, "merges", None)
-        if token in self.special or merges is None:
-            return token in self.special
-        made = {left + right for left, right in merges}
+        if token in self.special:
+            return True
+        made = {left + right for left, right in self.merges}
         return len(token) > 1 and token not in made
 
     def _extended(self, tokens: list[str], names: Sequence[str]) -> Tokenizer:
@@ -219,7 +219,7 @@ class Tokenizer:
 
     def parts(self) -> dict[int, tuple[str, str]]:
         """For tokens that a merge made: {id: the two tokens that it was made of}."""
-        return {}
+        return {self.ids[left + right]: (left, right) for left, right in self.merges}
 
     def listing(self) -> Iterator[str]:
         """The vocabulary for people, a line for each id in order: `[th][e</w>] -> [the</w>] 481`."""

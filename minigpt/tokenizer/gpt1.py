@@ -158,10 +158,6 @@ class GPT1Tokenizer(Tokenizer):
         lines.append(f"    ids {' '.join(map(str, ids))}")
         return lines
 
-    def parts(self) -> dict[int, bpe.Pair]:
-        """For tokens that a merge made: {id: the two tokens that it was made of}."""
-        return {self.ids[left + right]: (left, right) for left, right in self.merges}
-
     @cached_property
     def _text(self) -> text.Pipeline:  # made when first needed: importing spaCy takes a second, and decode needs none
         name = self.pipeline

@@ -198,10 +198,6 @@ class GPT2Tokenizer(Tokenizer):
         """A decoder for ids that come one by one, which gives out whole characters only."""
         return ByteStream(self)
 
-    def parts(self) -> dict[int, bpe.Pair]:
-        """For tokens that a merge made: {id: the two tokens that it was made of}."""
-        return {self.ids[left + right]: (left, right) for left, right in self.merges}
-
     def readable(self, token: str) -> str:
         """The text of a token, with bytes that are no whole character as `\\xea`."""
         as_bytes = self._bytes[self.ids[token]]
