@@ -262,7 +262,7 @@ def test_special_tokens_in_the_files_of_older_versions(tmp_path):
     assert "'<|x|>' has the id 312" in message_of(tmp_path)
     write(tmp_path / "added_tokens.json", {"<|x|>": 310})
     write(tmp_path / "special_tokens_map.json", {"pad_token": {"content": "<|x|>", "rstrip": True}})
-    assert "with rstrip is true" in message_of(tmp_path)
+    assert "the added token '<|x|>' has rstrip, which is not done here" in message_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -271,12 +271,13 @@ def test_special_tokens_in_the_files_of_older_versions(tmp_path):
         ({"add_bos_token": True}, "sets add_bos_token"),
         ({"add_eos_token": True}, "sets add_eos_token"),
         ({"pad_token": "<|pad|>"}, "names the special token '<|pad|>', which the vocabulary lacks"),
-        ({"pad_token": 5}, "5 is no special token"),
+        ({"pad_token": 5}, "pad_token is 5: expected a text"),
         ({"additional_special_tokens": 5}, "additional_special_tokens is 5"),
         ({"added_tokens_decoder": 5}, "added_tokens_decoder is 5"),
-        ({"added_tokens_decoder": {"x": {"content": "a", "special": True}}}, "added_tokens_decoder has 'x'"),
-        ({"added_tokens_decoder": {"310": {"content": "word", "special": False}}}, "'word' with special is false"),
+        ({"added_tokens_decoder": {"x": {"content": "a", "special": True}}}, "added_tokens_decoder is {'x': {"),
+        ({"added_tokens_decoder": {"310": {"content": "word", "special": False}}}, "the added token 'word' is not special: texts are split"),
         ({"added_tokens_decoder": {"311": {"content": "<a>", "special": True}}}, "has the id 311"),
+        ({"added_tokens_decoder": {"310": {"content": "word"}}}, "the added token 'word' is not special"),
     ],
 )
 def test_a_setting_that_is_not_done_here_is_named(settings, message, tmp_path):

@@ -146,6 +146,10 @@ def test_folders_that_cannot_be_opened(tmp_path):
     folder = folder_of(tmp_path, "t5", tokenizer_class="T5Tokenizer", extra_ids=-1)
     with pytest.raises(InputError, match="extra_ids is -1: expected a whole number"):
         open_folder(folder)
+    folder = folder_of(tmp_path, "deberta-v2", tokenizer_class="DebertaV2Tokenizer")
+    (folder / "added_tokens.json").write_text('{"[MASK]": 16, "[NEW]": "17"}', encoding="utf-8")
+    with pytest.raises(InputError, match="added_tokens.json: '.NEW.' has the id '17': expected a whole number"):
+        open_folder(folder)
     word = content_of("t5")._replace(trainer=TrainerSpec(model_type=spiece.WORD))
     with pytest.raises(InputError, match="of the type 'word'"):
         parts_of(members()["t5"], word)

@@ -11,11 +11,11 @@ from typing import Any
 
 from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_json, read_text, write_json, write_text
-from minigpt.tokenizer import checksums, roles, spiece, spiece_members, steps_after, tokenizer_json, vocab_and_merges
+from minigpt.tokenizer import checksums, settings, spiece, spiece_members, steps_after, tokenizer_json, vocab_and_merges
 from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
-from minigpt.tokenizer.settings import ADDED_TOKENS, CONFIG, read_config
+from minigpt.tokenizer.settings import CONFIG, read_config
 from minigpt.tokenizer.tokenizer_json import FILE
 from minigpt.tokenizer.wordpiece import WordPiece
 
@@ -106,8 +106,8 @@ def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder
     if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
         raise InputError(f"{where}: {OWN} is {shown(own)}: expected a list of names")
     saved = saved | {"added_tokens": _all_added(saved, config, folder)}
-    named = roles.named_in(folder, config)
-    special = [*named.values(), *roles.more_special(config, where)]
+    named = settings.named_in(folder, config)
+    special = [*named.values(), *settings.more_special(config, where)]
     names = {one["content"] for one in saved["added_tokens"]}
     steps = {part: saved.get(part) for part in tokenizer_json.STEPS}
 
@@ -118,7 +118,7 @@ def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder
     missing = [one.token for one in special if one.token not in text.ids]
     if missing:
         raise InputError(f"{where} names the special token {missing[0]!r}, which the vocabulary lacks")
-    text.roles = roles.roles_of(named, names | {one.token for one in text.added})
+    text.roles = settings.roles_of(named, names | {one.token for one in text.added})
     side = config.get("padding_side", text.padding_side)
     if side not in ("left", "right"):
         raise InputError(f"{where}: padding_side is {shown(side)}: expected left or right")
@@ -130,9 +130,8 @@ def _all_added(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Path
     """The added tokens of all files of a folder, as `tokenizer.json` lists them. Raises InputError where two differ."""
     listed = tokenizer_json.added_objects(saved.get("added_tokens"), folder / FILE)
     ids = {one.get("content"): one.get("id") for one in listed}
-    more = {one.token: (i, one) for i, one in roles.by_id(config, str(folder / CONFIG)).items()}
-    path = folder / ADDED_TOKENS
-    for token, i in (read_json(path) if path.exists() else {}).items():
+    more = {one.token: (i, one) for i, one in settings.by_id(config, str(folder / CONFIG)).items()}
+    for token, i in settings.added_tokens(folder).items():
         more.setdefault(token, (i, Added(token)))
     added = list(listed)
     for token, (i, one) in more.items():
@@ -182,9 +181,9 @@ def described_bert(tokens: list[str], config: Mapping[str, Any], folder: Path) -
     Raises InputError where a token is missing, and for a setting that is not built.
     """
     ids = {token: i for i, token in enumerate(tokens)}
-    named = roles.named_in(folder, config)
+    named = settings.named_in(folder, config)
     in_brackets = {token for token in tokens if token.startswith("[")}
-    special = roles.roles_of(named, in_brackets | {one.token for one in named.values() if one.token in ids})
+    special = settings.roles_of(named, in_brackets | {one.token for one in named.values() if one.token in ids})
     for role in ("unknown", "start", "delimiter"):
         if role not in special:
             raise InputError(f"{folder / VOCABULARY} has no token for {role}, such as [UNK], [CLS] or [SEP]: add it")
@@ -238,7 +237,7 @@ def _check_bert(saved: dict[str, Any], config: Mapping[str, Any], folder: Path) 
             if key in config and _setting(config, key, usual, folder) != said:
                 given = f"{key} is {shown(config[key])} in {CONFIG}, and {setting} is {shown(said)} in {FILE}"
                 raise InputError(f"{folder}: two files disagree: {given}: give both the same")
-    _check_words(config, {one.token for one in roles.named_in(folder, config).values()}, folder)
+    _check_words(config, {one.token for one in settings.named_in(folder, config).values()}, folder)
 
 
 def class_in(folder: Path, config: Mapping[str, Any]) -> Any:
@@ -279,7 +278,7 @@ def of_pieces(parts: spiece_members.Parts, config: Mapping[str, Any], folder: Pa
     for one in parts.added:
         flags = {flag: one[flag] for flag in Added._fields[1:]}
         added.append(Added(one["content"], **flags))
-    named = roles.named_in(folder, config)
+    named = settings.named_in(folder, config)
     listed = {one.token for one in added}
     added += [one for one in named.values() if one.token in parts.model.ids and one.token not in listed]
     try:
@@ -289,7 +288,7 @@ def of_pieces(parts: spiece_members.Parts, config: Mapping[str, Any], folder: Pa
             template=Template(parts.single, parts.pair),
             decoder=parts.decoder,
             added=added,
-            roles=roles.roles_of(named, [one.token for one in added]) | parts.roles,
+            roles=settings.roles_of(named, [one.token for one in added]) | parts.roles,
             own=own,
             padding_side=parts.member.padding_side,
             write=write,
@@ -321,7 +320,7 @@ def write_config(text: PieceTokenizer, folder: Path, config: Mapping[str, Any], 
     """Write `tokenizer_config.json`: what it said before, the tokens by their roles, our own, and checksums."""
     content = {key: value for key, value in config.items() if key not in NOT_SAVED}
     for role, token in text.roles.items():
-        keys = roles.KEYS[role]
+        keys = settings.KEYS[role]
         if not any(key in content for key in keys):
             content[keys[0]] = token
     if text.own:

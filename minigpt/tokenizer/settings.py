@@ -1,28 +1,38 @@
-"""Reading the small files beside a vocabulary: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`.
+"""The small files beside a vocabulary: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`.
 
-They tell which tokens are special, and add some to the vocabulary. A setting that changes ids and is not done here is
-an error that names it.
+They tell which tokens are special and what each is for, and add some to the vocabulary. A special token is named by a
+key such as `mask_token`, or stands in a list without one; the second file is what older folders have.
 """
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, is_whole, shown
 from minigpt.files.disk import read_json
-from minigpt.tokenizer import all_in_one
+from minigpt.tokenizer.base import ROLES
+from minigpt.tokenizer.pipeline import OUR_NAMES, Added
 
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 ADDED_TOKENS = "added_tokens.json"
 MORE_SPECIAL = "additional_special_tokens"
 
-_ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+KEYS = {  # {role: the keys that tell it, the first that is there counts}
+    "mask": ("mask_token",),
+    "start": ("cls_token", "bos_token"),
+    "delimiter": ("sep_token", "eos_token"),
+    "end": ("eos_token",),
+    "pad": ("pad_token",),
+    "unknown": ("unk_token",),
+}
 _LISTS = (MORE_SPECIAL, "extra_special_tokens")  # the second is how transformers 5 calls it
 _NOT_DONE = ("add_bos_token", "add_eos_token")
 
 
 class Settings(NamedTuple):
-    """What the files beside a vocabulary say. `prefix_space` is None where they do not say it."""
+    """What the small files say to GPT-1's and GPT-2's own tokenizers. `prefix_space` is None where they do not say it.
+    """
 
     special: list[str]
     added: dict[str, int]  # {special token: its id}
@@ -37,71 +47,128 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 def read(folder: Path) -> Settings:
     """What the small files of a folder say. Raises InputError for a setting that is damaged, or not done here."""
     config = read_config(folder)
-    path = folder / CONFIG
     for name in _NOT_DONE:
         if config.get(name):
-            raise InputError(f"{path} sets {name}: it adds a token to every text, which is not done here")
-    prefix_space = config.get("add_prefix_space")
-    if prefix_space is not None and type(prefix_space) is not bool:
-        raise InputError(f"{path}: add_prefix_space is {prefix_space!r}: expected true or false")
-    special = _special_names(config, path)
-    special += _special_names(_read(folder / SPECIAL_TOKENS), folder / SPECIAL_TOKENS)
-    added = _added_by_id(config, path)
-    special += added
-    for token, i in _read(folder / ADDED_TOKENS).items():
-        if token not in special:
+            raise InputError(f"{folder / CONFIG} sets {name}: it adds a token to every text, which is not done here")
+    with_ids = by_id(config, folder / CONFIG)
+    check_plain(with_ids.values(), folder / CONFIG)
+    special = []
+    for path, values in _both(folder, config):
+        named = [*_named(values, path).values(), *more_special(values, path)]
+        check_plain(named, path)
+        special += named
+    added = {one.token: i for i, one in with_ids.items()}
+    names = list(dict.fromkeys([*(one.token for one in special), *added]))
+    for token, i in added_tokens(folder).items():
+        if token not in names:
             what = "texts are split at added tokens that are not special, which is not done here"
             raise InputError(f"{folder / ADDED_TOKENS}: no other file says that {token!r} is special: {what}")
-        added.setdefault(token, i)
-        if added[token] != i:
-            raise InputError(f"{folder / ADDED_TOKENS}: {token!r} has the id {i!r}, and {added[token]!r} in {CONFIG}")
-    return Settings(list(dict.fromkeys(special)), added, prefix_space)
+        if added.setdefault(token, i) != i:
+            raise InputError(f"{folder / ADDED_TOKENS}: {token!r} has the id {i}, and {added[token]} in {CONFIG}")
+    return Settings(names, added, prefix_space(config, folder))
 
 
-def _special_names(values: dict, path: Path) -> list[str]:
-    """The special tokens that a file names, by role or in a list: each a string, or an object with its content."""
-    tokens = []
-    for role in _ROLES:
-        if values.get(role) is not None:
-            tokens.append(values[role])
+def prefix_space(config: Mapping[str, Any], folder: Path) -> bool | None:
+    """Whether a space is put before a text that begins with none; None where it is not said.
+
+    Raises InputError for another value.
+    """
+    value = config.get("add_prefix_space")
+    if not isinstance(value, bool | None):
+        raise InputError(f"{folder / CONFIG}: add_prefix_space is {shown(value)}: expected true or false")
+    return value
+
+
+def check_plain(tokens: Iterable[Added], where: str | Path) -> None:
+    """Raise InputError for an added token that texts are split at, or that takes away the space beside it."""
+    for one in tokens:
+        for flag in ("lstrip", "rstrip", "single_word"):
+            if getattr(one, flag):
+                raise InputError(f"{where}: the added token {one.token!r} has {flag}, which is not done here")
+        if not one.special:
+            what = "texts are split at such tokens, which is not done here"
+            raise InputError(f"{where}: the added token {one.token!r} is not special: {what}")
+
+
+# ------------------------------------------------------------------------------------------------------ special tokens
+
+
+def named_in(folder: Path, config: Mapping[str, Any]) -> dict[str, Added]:
+    """{key: token} of all special tokens that the files of a folder name by their keys, such as `mask_token`.
+
+    config: what `tokenizer_config.json` says, which goes first. Raises InputError for what is no token.
+    """
+    newer, older = (_named(values, path) for path, values in _both(folder, config))
+    return older | newer
+
+
+def _both(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The two files that name special tokens, each with what it says."""
+    yield folder / CONFIG, config
+    yield folder / SPECIAL_TOKENS, _read(folder / SPECIAL_TOKENS)
+
+
+def _named(values: Mapping[str, Any], where: Path) -> dict[str, Added]:
+    """{key: token} of one file."""
+    keys = dict.fromkeys(key for of_role in KEYS.values() for key in of_role)
+    given = {key: values[key] for key in keys if values.get(key) is not None}
+    return {key: token_of(token, f"{where}: {key}")._replace(special=True) for key, token in given.items()}
+
+
+def more_special(config: Mapping[str, Any], where: str | Path) -> list[Added]:
+    """The special tokens that a file lists without a key. Raises InputError for what is no token."""
+    found = []
     for name in _LISTS:
-        more = values.get(name) or []
-        if isinstance(more, dict):
-            more = list(more.values())
-        if not isinstance(more, list):
-            raise InputError(f"{path}: {name} is {more!r}: expected a list of tokens")
-        tokens += more
-    return [_content(token, path) for token in tokens]
+        tokens = config.get(name) or []
+        tokens = list(tokens.values()) if isinstance(tokens, dict) else tokens
+        if not isinstance(tokens, list):
+            raise InputError(f"{where}: {name} is {shown(tokens)}: expected a list of tokens")
+        found += [token_of(token, f"{where}: {name}")._replace(special=True) for token in tokens]
+    return found
 
 
-def _content(token: Any, path: Path) -> str:
-    content = token
-    if isinstance(token, dict):
-        content = token.get("content")
-        if isinstance(content, str):
-            all_in_one.check_added(path, content, token | {"special": True})
-    if not isinstance(content, str):
-        raise InputError(f"{path}: {token!r} is no special token: expected a text, or an object with its content")
-    return content
+def by_id(config: Mapping[str, Any], where: str | Path) -> dict[int, Added]:
+    """`added_tokens_decoder`, in which tokens stand under their ids. Raises InputError for what is no token."""
+    tokens = config.get("added_tokens_decoder") or {}
+    where = f"{where}: added_tokens_decoder"
+    if not isinstance(tokens, dict) or not all(i.isdecimal() and isinstance(one, dict) for i, one in tokens.items()):
+        raise InputError(f"{where} is {shown(tokens)}: expected an object of ids and their tokens")
+    return {int(i): token_of({"special": False} | token, where) for i, token in tokens.items()}
 
 
-def _added_by_id(config: dict, path: Path) -> dict[str, int]:
-    """`added_tokens_decoder`, in which tokens stand under their ids, as {token: its id}."""
-    by_id = config.get("added_tokens_decoder") or {}
-    expected = "expected an object of ids, each with a token's content and whether it is special"
-    if not isinstance(by_id, dict):
-        raise InputError(f"{path}: added_tokens_decoder is {by_id!r}: {expected}")
-    added = {}
-    for i, token in by_id.items():
-        if not i.isdecimal() or not isinstance(token, dict) or not isinstance(token.get("content"), str):
-            raise InputError(f"{path}: added_tokens_decoder has {i!r}: {token!r}: {expected}")
-        all_in_one.check_added(path, token["content"], token)
-        added[token["content"]] = int(i)
+def added_tokens(folder: Path) -> dict[str, int]:
+    """{token: its id} of `added_tokens.json`; none where there is no such file. Raises InputError for what is no id."""
+    added = _read(folder / ADDED_TOKENS)
+    for token, i in added.items():
+        if not is_whole(i) or i < 0:
+            raise InputError(f"{folder / ADDED_TOKENS}: {token!r} has the id {shown(i)}: expected a whole number")
     return added
+
+
+def token_of(given: Any, where: str) -> Added:
+    """A token: a text, or an object with its content and flags. Raises InputError for another value."""
+    if isinstance(given, str):
+        return Added(given)
+    if not isinstance(given, dict) or not isinstance(given.get("content"), str):
+        raise InputError(f"{where} is {shown(given)}: expected a text, or an object with its content")
+    flags = {flag: given[flag] for flag in Added._fields[1:] if flag in given}
+    if not all(isinstance(value, bool) for value in flags.values()):
+        raise InputError(f"{where} is {shown(given)}: its flags must be true or false")
+    return Added(given["content"], **flags)
+
+
+def roles_of(named: Mapping[str, Added], vocabulary: Collection[str]) -> dict[str, str]:
+    """{role: token}: as the files name it; where they do not, by the names that published vocabularies use."""
+    roles = {}
+    for role, keys in KEYS.items():
+        names = [named[key].token for key in keys if key in named]
+        for name in (*names, *ROLES[role]):
+            if name in vocabulary and name not in OUR_NAMES:
+                roles[role] = name
+                break
+    return roles
 
 
 def _read(path: Path) -> dict[str, Any]:
     """A JSON object; an empty one where there is no such file."""
-    if not path.exists():
-        return {}
-    return read_json(path)
+    return read_json(path) if path.exists() else {}

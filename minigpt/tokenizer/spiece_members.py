@@ -17,7 +17,7 @@ from minigpt.errors import InputError
 from minigpt.files.disk import read_json
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE
-from minigpt.tokenizer.settings import ADDED_TOKENS, CONFIG, read_config
+from minigpt.tokenizer.settings import CONFIG, added_tokens, read_config
 from minigpt.tokenizer.spiece import Piece, SentencePieceFile
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 from minigpt.tokenizer.unigram import Unigram
@@ -114,11 +114,9 @@ def open_folder(folder: Path) -> Parts:
     for option, name in _OPTIONS.items():
         if option in config:
             member = member._replace(**{name: _checked(config[option], getattr(member, name), option, folder)})
-    appended = folder / ADDED_TOKENS
-    if appended.exists():
-        more = read_json(appended)
-        in_order = sorted(more, key=more.get)
-        member = member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
+    added = added_tokens(folder)
+    in_order = sorted(added, key=added.get)
+    member = member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
     return parts_of(member, spiece.read(path))
 
 

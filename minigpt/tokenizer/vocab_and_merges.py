@@ -11,12 +11,11 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigpt.errors import InputError, shown
+from minigpt.errors import InputError
 from minigpt.files.disk import read_json
-from minigpt.tokenizer import checksums, files, roles, steps_after
+from minigpt.tokenizer import checksums, files, settings, steps_after
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 from minigpt.tokenizer.pipeline import Added, Template
-from minigpt.tokenizer.settings import CONFIG
 
 TABLE = "vocab_and_merges.toml"
 
@@ -66,8 +65,8 @@ def read_pair(folder: Path) -> tuple[list[str], list[tuple[str, str]]]:
 
 def with_names(folder: Path, config: Mapping[str, Any], class_name: str) -> dict[str, Any]:
     """`tokenizer_config.json` with the special tokens that the other files name, or else the table."""
-    named = {key: Added(token) for key, token in members()[class_name].roles.items()} | roles.named_in(folder, config)
-    return {key: one.token for key, one in named.items()} | dict(config)
+    named = {key: one.token for key, one in settings.named_in(folder, config).items()}
+    return {**members()[class_name].roles, **named, **config}
 
 
 def described(folder: Path, config: Mapping[str, Any], class_name: str) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def described(folder: Path, config: Mapping[str, Any], class_name: str) -> dict[
     member = members()[class_name]
     tokens, merges = read_pair(folder)
     ids = {token: i for i, token in enumerate(tokens)}
-    named = roles.named_in(folder, config)
+    named = settings.named_in(folder, config)
     special = dict.fromkeys(token.token for token in named.values())
     template = Template(*(_renamed(written, member, named) for written in (member.single, member.pair)))
     around = {name for n_texts in (1, 2) for name, _ in template.items(n_texts) if not name.startswith("$")}
@@ -122,9 +121,7 @@ def _renamed(written: str, member: Member, named: Mapping[str, Added]) -> str:
 
 def _splitter(member: Member, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The step that makes words, and spells them as bytes."""
-    prefix_space = config.get("add_prefix_space") or False
-    if not isinstance(prefix_space, bool):
-        raise InputError(f"{folder / CONFIG}: add_prefix_space is {shown(prefix_space)}: expected true or false")
+    prefix_space = bool(settings.prefix_space(config, folder))
     bytes_of_words = AS_BYTES | {"add_prefix_space": prefix_space, "use_regex": not member.pattern}
     if not member.pattern:
         return bytes_of_words
