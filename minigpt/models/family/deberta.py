@@ -19,10 +19,11 @@ from minigpt.errors import InputError, check_whole, shown
 from minigpt.models.config_file import ONLY
 from minigpt.models.family.bert import BLOCK as BERT_BLOCK
 from minigpt.models.family.bert import WORDS, BERTConfig
-from minigpt.models.family.deberta_blocks import C2P, P2C, Block, Distances
+from minigpt.models.family.deberta_blocks import C2P, P2C, DisentangledAttention, Distances
 from minigpt.models.family.encoder import Encoder, encoder_card
 from minigpt.models.family.forms import Form, Layout, Places, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
+from minigpt.models.family.two_streams import TwoStreamBlock
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.ops.random_keys import Key, fold
 
@@ -181,7 +182,11 @@ class DeBERTa(Encoder):
 
     def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
         """Blocks that share the table of distances."""
-        return [Block(self.config, self.distances_embed, rng, dtype) for _ in range(self.config.n_layer)]
+        blocks = []
+        for _ in range(self.config.n_layer):
+            attn = DisentangledAttention(self.config, self.distances_embed, rng, dtype)
+            blocks.append(TwoStreamBlock(attn, self.config, rng, dtype))
+        return blocks
 
     def embed(self, ids: Array, positions: Array, segments: Array | None, key: Key | None, cache: Cache) -> Array:
         """ids (B,T) -> x (B,T,C): what the tokens are, and not where they stand, unless `position_biased_input`"""
@@ -221,7 +226,7 @@ class DeBERTa(Encoder):
         query = x + cache.keep("positions", self.positions_embed.forward(positions))
         for i in range(passes):
             of_pass = fold(key, len(self.h) + i)
-            query = cache.keep(f"decoder.{i}", last.decode(x, query, of_pass, grad, mask))
+            query = cache.keep(f"decoder.{i}", last.forward_apart(x, query, of_pass, grad, mask))
         return query, cache
 
     def states_for_words_backward(self, dh: Array, cache: Cache) -> None:
@@ -235,7 +240,7 @@ class DeBERTa(Encoder):
         dquery = dh
         dx = array_module(dh).zeros_like(dh)
         for i in reversed(range(passes)):
-            dkeys, dquery = last.decode_backward(dquery, cache.pop(f"decoder.{i}"))
+            dkeys, dquery = last.backward_apart(dquery, cache.pop(f"decoder.{i}"))
             dx = dx + dkeys
         # query = x + positions
         self.positions_embed.backward(dquery, cache.pop("positions"))

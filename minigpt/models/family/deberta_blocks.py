@@ -1,22 +1,21 @@
-"""The blocks of DeBERTa: GPT-1's, with an attention that compares contents and distances apart (He et al. 2021)."""
+"""The attention of DeBERTa, which compares contents and distances apart (He et al. 2021)."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from minigpt import ops
 from minigpt.device.arrays import Array, array_module
 from minigpt.models.config import Config
 from minigpt.models.family.relative_attention import (
     distances_between,
-    put_distances,
+    far_scores,
+    far_scores_backward,
     table_columns,
     table_heads,
-    take_distances,
 )
-from minigpt.nn import MLP, Cache, Embedding, LayerNorm, Linear, Module, accumulate
-from minigpt.ops.random_keys import Key, fold
+from minigpt.models.family.two_streams import TwoStreamAttention
+from minigpt.nn import Cache, Embedding, LayerNorm, Linear, accumulate
 
 C2P, P2C = "c2p", "p2c"  # content to position: a query with a distance; position to content: a distance with a key
 
@@ -51,10 +50,9 @@ class DistanceCache(NamedTuple):
     k_far: Array | None
     q_far: Array | None
     where: Array
-    scale: float
 
 
-class DisentangledAttention(Module):
+class DisentangledAttention(TwoStreamAttention):
     """Self-attention whose scores compare contents and distances apart (equation 4).
 
     Of heads of size D: score[i, j] = (q_i k_j + q_i K_d + k_j Q_d) / sqrt(3 D), where d is the distance i - j, and K
@@ -72,88 +70,41 @@ class DisentangledAttention(Module):
         self.query_of_distance = Linear(c, c, rng, std, dtype) if P2C in own_maps else None
         self.distances = distances
         self.config = config
-
-    def forward(
-        self, x: Array, query: Array | None = None, key: Key | None = None, grad: bool = True, mask=None
-    ) -> tuple[Array, Cache]:
-        """x (B,T,C), [query (B,T,C)] -> out (B,T,C). query: from which queries are made, where it is not x."""
-        xp = array_module(x)
-        config = self.config
-        n_head = config.n_head
-        cache = Cache(self, grad)
-        qkv = cache.keep("qkv", self.c_attn.forward(x))
-        q, k, v = xp.split(qkv, 3, axis=-1)
-        if query is not None:
-            q = cache.keep("query", self.c_attn.forward(query))
-            q = q[..., : config.n_embd]
-        q, k, v = (ops.split_heads(part, n_head) for part in (q, k, v))
         n_products = 1 + len(config.pos_att_type)
-        scale = 1 / math.sqrt(n_products * q.shape[-1])
-        bias = None
-        if self.distances is not None and config.pos_att_type:
-            bias = cache.keep("bias", self._bias(q, k, scale, cache))
-        heads = cache.keep("attention", ops.attention_forward(
-            q, k, v, bias, mask=mask, scale=scale, rate=config.attn_pdrop, key=fold(key, 0),
-        ))  # fmt: skip
-        out = cache.keep("proj", self.c_proj.forward(ops.merge_heads(heads)))
-        out = cache.keep("dropout", ops.dropout_forward(out, rate=config.resid_pdrop, key=fold(key, 1)))
-        return out, cache
+        self.scale = 1 / math.sqrt(n_products * (c // config.n_head))
 
-    def backward(self, dout: Array, cache: Cache) -> tuple[Array, Array | None]:
-        """dout (B,T,C) -> dx (B,T,C), and dquery (B,T,C), None where queries were made from x"""
-        xp = array_module(dout)
-        cache = self.own(cache)
-        dout = ops.dropout_backward(dout, cache.pop("dropout"))
-        dheads = self.c_proj.backward(dout, cache.pop("proj"))
-        dheads = ops.split_heads(dheads, self.config.n_head)
-        dq, dk, dv, dbias = ops.attention_backward(dheads, cache.pop("attention"))
-        if "bias" in cache:
-            dq_far, dk_far = self._bias_backward(dbias, cache.pop("bias"), cache)
-            dq, dk = dq + dq_far, dk + dk_far
-        dq, dk, dv = (ops.merge_heads(part) for part in (dq, dk, dv))
-        if "query" not in cache:
-            dqkv = xp.concatenate([dq, dk, dv], axis=-1)
-            return self.c_attn.backward(dqkv, cache.pop("qkv")), None
-        nothing = xp.zeros_like(dq)
-        dquery = self.c_attn.backward(xp.concatenate([dq, nothing, nothing], axis=-1), cache.pop("query"))
-        dx = self.c_attn.backward(xp.concatenate([nothing, dk, dv], axis=-1), cache.pop("qkv"))
-        return dx, dquery
-
-    def _bias(self, q: Array, k: Array, scale: float, cache: Cache) -> tuple[Array, DistanceCache]:
-        """q, k (B,NH,T,D) -> bias (B,NH,T,T): what the distances add to the scores"""
+    def compare(self, q: Array, k: Array, places: None, cache: Cache) -> tuple[Array, Array | None]:
+        """q, k (B,NH,T,D) -> q, and what the distances add to the scores (B,NH,T,T), None where there are none"""
         config = self.config
+        if self.distances is None or not config.pos_att_type:
+            return q, None
         where = distances_between(q.shape[2], config.n_distances, array_module(q), config.max_distance)
         k_far, q_far = self._projected(cache.keep("table", self.distances.forward()), cache)
         bias = 0
         if k_far is not None:
-            content_to_distance = q @ k_far.swapaxes(-1, -2)
-            bias = take_distances(content_to_distance, where)
+            bias = far_scores(q, k_far, where)
         if q_far is not None:
-            distance_to_content = k @ q_far.swapaxes(-1, -2)
-            of_keys = take_distances(distance_to_content, where.T)
+            of_keys = far_scores(k, q_far, where.T)
             bias = bias + of_keys.swapaxes(-1, -2)
-        return bias * scale, DistanceCache(q, k, k_far, q_far, where, scale)
+        return q, cache.keep("bias", (bias * self.scale, DistanceCache(q, k, k_far, q_far, where)))
 
-    def _bias_backward(self, dbias: Array, saved: DistanceCache, cache: Cache) -> tuple[Array, Array]:
-        """dbias (B,NH,T,T) -> dq, dk (B,NH,T,D), and the gradients of the table and its projections arrive there"""
-        q, k, k_far, q_far, where, scale = saved
-        n_rows = 2 * self.config.n_distances
-        n_alone = self.config.n_distances if self.config.max_distance is None else self.config.n_distances // 2
-        dbias = dbias * scale
-        dq = dk = 0
+    def compare_backward(self, dq: Array, dk: Array, dbias: Array | None, cache: Cache) -> tuple[Array, Array]:
+        """The gradients of q and k by the contents, and of the bias -> dq, dk (B,NH,T,D); the table gets its own"""
+        if "bias" not in cache:
+            return dq, dk
+        q, k, k_far, q_far, where = cache.pop("bias")
+        n = self.config.n_distances
+        n_alone = n if self.config.max_distance is None else n // 2
+        dbias = dbias * self.scale
         dk_far = dq_far = None
         if q_far is not None:
-            # of_keys = take_distances(distance_to_content, where.T), transposed
-            d_of_keys = put_distances(dbias.swapaxes(-1, -2), where.T, n_rows, n_alone)
-            # distance_to_content = k q_far^T; all texts share the table
-            dk = d_of_keys @ q_far
-            dq_far = (d_of_keys.swapaxes(-1, -2) @ k).sum(axis=0)
+            # of_keys = far_scores(k, q_far, where.T), transposed
+            dk_more, dq_far = far_scores_backward(dbias.swapaxes(-1, -2), k, q_far, where.T, n_alone)
+            dk = dk + dk_more
         if k_far is not None:
-            # bias = take_distances(content_to_distance, where)
-            d_of_queries = put_distances(dbias, where, n_rows, n_alone)
-            # content_to_distance = q k_far^T
-            dq = d_of_queries @ k_far
-            dk_far = (d_of_queries.swapaxes(-1, -2) @ q).sum(axis=0)
+            # bias = far_scores(q, k_far, where)
+            dq_more, dk_far = far_scores_backward(dbias, q, k_far, where, n_alone)
+            dq = dq + dq_more
         self.distances.backward(self._projected_backward(dk_far, dq_far, cache), cache.pop("table"))
         return dq, dk
 
@@ -186,53 +137,3 @@ class DisentangledAttention(Module):
         if dqueries is not None:
             dtable = dtable + self.query_of_distance.backward(dqueries, cache.pop("queries"))
         return dtable
-
-
-class Block(Module):
-    """GPT-1's block with this attention. In the decoder its queries and the residual stream are apart from its keys."""
-
-    def __init__(self, config: Config, distances: Distances | None, rng: np.random.Generator | None, dtype):
-        c = config.n_embd
-        self.attn = DisentangledAttention(config, distances, rng, dtype)
-        self.ln_1 = LayerNorm(c, config.layer_norm_epsilon, dtype)
-        self.mlp = MLP(config, rng, config.initializer_range, dtype)
-        self.ln_2 = LayerNorm(c, config.layer_norm_epsilon, dtype)
-
-    def forward(self, x: Array, past=None, key: Key | None = None, grad: bool = True, mask=None) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C)"""
-        return self._forward(x, None, key, grad, mask)
-
-    def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,C) -> dx (B,T,C)"""
-        dstream, dx, _ = self._backward(dout, cache)
-        return ops.add(dstream, dx)
-
-    def decode(self, x: Array, query: Array, key: Key | None, grad: bool, mask) -> tuple[Array, Cache]:
-        """x (B,T,C), from which keys and values are made, and query (B,T,C), the residual stream -> out (B,T,C)"""
-        return self._forward(x, query, key, grad, mask)
-
-    def decode_backward(self, dout: Array, cache: Cache) -> tuple[Array, Array]:
-        """dout (B,T,C) -> dx, dquery (B,T,C)"""
-        dstream, dx, dquery = self._backward(dout, cache)
-        return dx, ops.add(dstream, dquery)
-
-    def _forward(self, x: Array, query: Array | None, key: Key | None, grad: bool, mask) -> tuple[Array, Cache]:
-        cache = Cache(self, grad)
-        stream = x if query is None else query
-        a = cache.keep("attn", self.attn.forward(x, query, key, grad, mask))
-        x = ops.add(stream, a)
-        x = cache.keep("ln_1", self.ln_1.forward(x))
-        m = cache.keep("mlp", self.mlp.forward(x, key, grad))
-        x = ops.add(x, m)
-        out = cache.keep("ln_2", self.ln_2.forward(x))
-        return out, cache
-
-    def _backward(self, dout: Array, cache: Cache) -> tuple[Array, Array, Array | None]:
-        """dout (B,T,C) -> the gradients of the residual stream, of x, and of the queries where they are apart"""
-        cache = self.own(cache)
-        dx = self.ln_2.backward(dout, cache.pop("ln_2"))
-        dm = self.mlp.backward(dx, cache.pop("mlp"))
-        dx = ops.add(dx, dm)
-        dstream = self.ln_1.backward(dx, cache.pop("ln_1"))
-        dx, dquery = self.attn.backward(dstream, cache.pop("attn"))
-        return dstream, dx, dquery

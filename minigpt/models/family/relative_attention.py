@@ -33,6 +33,23 @@ def wider_and_wider(distance: Array, k: int, farthest: int) -> Array:
     return xp.where(xp.abs(distance) <= exact, distance, xp.sign(distance) * wide)
 
 
+def far_scores(q: Array, k_far: Array, where: Array) -> Array:
+    """q (B,NH,T,D), k_far (NH,R,D), where (T,T) -> (B,NH,T,T): each query times row where[i, j] of a table"""
+    products = q @ k_far.swapaxes(-1, -2)
+    return take_distances(products, where)
+
+
+def far_scores_backward(
+    dscores: Array, q: Array, k_far: Array, where: Array, n_alone: int | None = None
+) -> tuple[Array, Array]:
+    """dscores (B,NH,T,T) -> dq (B,NH,T,D), dk_far (NH,R,D). n_alone: see `put_distances`."""
+    # scores = take_distances(products, where)
+    dproducts = put_distances(dscores, where, k_far.shape[1], n_alone)
+    # products = q k_far^T; all texts share the table
+    dk_far = (dproducts.swapaxes(-1, -2) @ q).sum(axis=0)
+    return dproducts @ k_far, dk_far
+
+
 def take_distances(products: Array, where: Array) -> Array:
     """products (B,NH,T,R) of each query with each row of a table, where (T,T) -> (B,NH,T,T): for each key its row's"""
     return array_module(products).take_along_axis(products, where[None, None], axis=-1)

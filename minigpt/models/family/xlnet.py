@@ -22,7 +22,8 @@ from minigpt.models.family.encoder import Encoder, between_ends, encoder_card, r
 from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
-from minigpt.models.family.xlnet_blocks import Block, Places
+from minigpt.models.family.two_streams import TwoStreamBlock
+from minigpt.models.family.xlnet_blocks import Places, RelativeAttention
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Embedding, Module, accumulate, normal
 from minigpt.nn.layers import inner_width
@@ -119,7 +120,11 @@ class XLNet(Encoder):
 
     def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
         """Blocks for both streams."""
-        return [Block(self.config, rng, dtype) for _ in range(self.config.n_layer)]
+        blocks = []
+        for _ in range(self.config.n_layer):
+            attn = RelativeAttention(self.config, rng, dtype)
+            blocks.append(TwoStreamBlock(attn, self.config, rng, dtype))
+        return blocks
 
     def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
         """A bias alone."""
@@ -164,9 +169,10 @@ class XLNet(Encoder):
             of_block = fold(key, i + 1)
             next_h = None
             if g is None or i < len(self.h) - 1:  # of the last block only the query stream is used
-                next_h = cache.keep(f"h.{i}", block.forward(h, places, None, of_block, grad, mask))
+                next_h = cache.keep(f"h.{i}", block.forward(h, None, of_block, grad, mask, places))
             if g is not None:
-                g = cache.keep(f"h.{i}.g", block.forward(h, places, g, fold(key, i + 1, 3), grad, query_mask))
+                of_query = fold(key, i + 1, 3)
+                g = cache.keep(f"h.{i}.g", block.forward_apart(h, g, of_query, grad, query_mask, places))
             h = next_h
         return h if g is None else g, cache
 
@@ -189,9 +195,9 @@ class XLNet(Encoder):
         for i, block in reversed(list(enumerate(self.h))):
             dbelow = 0
             if f"h.{i}" in cache:
-                dbelow, _ = block.backward(dh, cache.pop(f"h.{i}"))
+                dbelow = block.backward(dh, cache.pop(f"h.{i}"))
             if two_streams:
-                dkeys, dg = block.backward(dg, cache.pop(f"h.{i}.g"))
+                dkeys, dg = block.backward_apart(dg, cache.pop(f"h.{i}.g"))
                 dbelow = dbelow + dkeys
             dh = dbelow
         if two_streams:
