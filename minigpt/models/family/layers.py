@@ -62,8 +62,10 @@ class GatedMLP(Module):
     """out = (act(x gate) * (x up)) down, without biases (Shazeer 2020, equation 6; SwiGLU where act is SiLU).
 
     config: n_embd, n_inner, activation (the name of an operation), resid_pdrop (dropout on the output),
-    initializer_range. proj_std: standard deviation of the initial weights of `down`.
+    initializer_range. proj_std: standard deviation of the initial weights of `down`. rate_inside: dropout on its input.
     """
+
+    rate_inside = 0.0
 
     def __init__(self, config, rng: np.random.Generator | None, proj_std: float, dtype=np.float32):
         c, inner, std = config.n_embd, inner_width(config), config.initializer_range
@@ -77,7 +79,7 @@ class GatedMLP(Module):
         cache = Cache(self, grad)
         out = cache.keep("gated", ops.gated_mlp_forward(
             x, self.gate.weight.value, self.up.weight.value, self.down.weight.value,
-            activation=self.config.activation, grad=grad,
+            activation=self.config.activation, rate=self.rate_inside, key=fold(key, 5), grad=grad,
         ))  # fmt: skip
         dropout = ops.dropout_forward(out, rate=self.config.resid_pdrop, key=fold(key, 2))
         return cache.keep("dropout", dropout), cache

@@ -207,8 +207,9 @@ ATTENTION = {  # modules of a block here -> in a layer of Hugging Face's T5
 REST = {  # the network, with a gate or without, which stands in a layer of its own
     "ln_2": "layer_norm",
     "mlp.wi": "DenseReluDense.wi",
-    "mlp.wi_0": "DenseReluDense.wi_0",
-    "mlp.wi_1": "DenseReluDense.wi_1",
+    "mlp.gate": "DenseReluDense.wi_0",
+    "mlp.up": "DenseReluDense.wi_1",
+    "mlp.down": "DenseReluDense.wo",
     "mlp.wo": "DenseReluDense.wo",
 }
 ENCODER_LAYER = ATTENTION | inside("1", REST)

@@ -7,9 +7,9 @@ from minigpt.device.arrays import Array
 from minigpt.models.config import Config
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.encoder_decoder import Gradients, Stack
-from minigpt.models.family.layers import RMSNorm
+from minigpt.models.family.layers import GatedMLP, RMSNorm
 from minigpt.models.family.relative import RelativeAttention, RelativeBias
-from minigpt.nn import Cache, Linear, Module, accumulate
+from minigpt.nn import Cache, Linear, Module
 from minigpt.ops.random_keys import Key, fold
 
 
@@ -48,39 +48,17 @@ class FeedForward(Module):
         return self.wi.backward(df, cache.pop("wi"))
 
 
-class GatedFeedForward(Module):
-    """out = (gelu(x wi_0) * (x wi_1)) wo, with dropout inside and behind, as in version 1.1 (Shazeer 2020, equation 6).
-
-    config.activation: the operation in the place of gelu.
-    """
+class GatedFeedForward(GatedMLP):
+    """The network with a gate of version 1.1: with dropout inside too, and T5's initial weights."""
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
         c, f = config.n_embd, config.d_ff
         factor = config.initializer_range
-        self.wi_0 = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
-        self.wi_1 = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
-        self.wo = Linear(f, c, rng, factor * f**-0.5, dtype, bias=False)
+        self.gate = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
+        self.up = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
+        self.down = Linear(f, c, rng, factor * f**-0.5, dtype, bias=False)
         self.config = config
-
-    def forward(self, x: Array, key: Key | None = None, grad: bool = True) -> tuple[Array, Cache]:
-        """x (B,T,C) -> out (B,T,C)"""
-        rate = self.config.resid_pdrop
-        cache = Cache(self, grad)
-        out = cache.keep("gated", ops.gated_mlp_forward(
-            x, self.wi_0.weight.value, self.wi_1.weight.value, self.wo.weight.value,
-            activation=self.config.activation, rate=rate, key=fold(key, 5), grad=grad,
-        ))  # fmt: skip
-        return cache.keep("dropout", ops.dropout_forward(out, rate=rate, key=fold(key, 2))), cache
-
-    def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,C) -> dx (B,T,C)"""
-        cache = self.own(cache)
-        dout = ops.dropout_backward(dout, cache.pop("dropout"))
-        dx, dw_0, dw_1, dwo = ops.gated_mlp_backward(dout, cache.pop("gated"))
-        accumulate(self.wi_0.weight, dw_0)
-        accumulate(self.wi_1.weight, dw_1)
-        accumulate(self.wo.weight, dwo)
-        return dx
+        self.rate_inside = config.resid_pdrop
 
 
 class T5CrossAttention(CrossAttention):
