@@ -72,6 +72,18 @@ def test_every_gradient_of_a_t5_of_version_1_1(values):
     check_along(model, key=ops.Key.of(1, 2), **inputs())
 
 
+@pytest.mark.parametrize("values", [{}, V1_1], ids=["1.0", "1.1"])
+def test_dropout_stands_inside_the_network_of_t5_and_behind_it(values):
+    mlp = small(T5, dropout=0.4, **values).encoder.h[0].mlp
+    weights = [parameter.data for parameter in mlp.parameters()]
+    x = np.random.default_rng(0).normal(size=(3, 5, 6))
+    key = ops.Key.of(1, 2)
+    inside = ops.gelu_forward(x @ weights[0])[0] * (x @ weights[1]) if values else np.maximum(x @ weights[0], 0)
+    inside, _ = ops.dropout_forward(inside, rate=0.4, key=key.fold(5))
+    out, _ = ops.dropout_forward(inside @ weights[-1], rate=0.4, key=key.fold(2))
+    assert error(mlp.forward(x, key)[0], out) < 1e-14
+
+
 @pytest.mark.slow
 @every_kind
 def test_every_entry_of_every_gradient(kind):
