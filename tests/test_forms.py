@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import safetensors.numpy
-from helpers import check_along, same, snapshot
+from helpers import check_along, error, same, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.errors import InputError
@@ -169,6 +169,19 @@ def test_scores_of_labels_are_of_the_state_that_saw_the_text():
     assert same(snapshot([bart.label_scores(ids)]), snapshot([expected]))
     with pytest.raises(InputError, match="a row has no token 2, which ends a text"):
         bart.label_scores(np.array([[3, 4]]))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_neox", "mistral"])
+def test_scores_of_a_decoder_are_of_the_last_token_that_is_no_padding(name):
+    """With a mask a window hides what it hides without one."""
+    more = {"sliding_window": 2} if name == "mistral" else {}
+    model = small(name, form="ForSequenceClassification", labels=("a", "b", "c"), **more)
+    alone = np.concatenate([model.label_scores(IDS[:1]), model.label_scores(IDS[1:, :3])])
+    mask = np.array([[True, True, True, True], [True, True, True, False]])
+    assert error(model.label_scores(IDS, mask=mask), alone) < 1e-12
+    assert error(model.label_scores(IDS.tolist(), mask=mask.tolist()), alone) < 1e-12
+    with pytest.raises(InputError, match=r"mask is of shape \(1, 4\): give one of shape \(2, 4\), that of the ids"):
+        model.label_scores(IDS, mask=mask[:1])
 
 
 @pytest.mark.parametrize("names", [["a", "b"], {"0": "a", "2": "b"}, "a"])

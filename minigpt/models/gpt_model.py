@@ -13,7 +13,7 @@ from minigpt.errors import InputError
 from minigpt.models.config_file import labels_of
 from minigpt.models.gpt_config import GPTConfig
 from minigpt.models.language_model import LanguageModel
-from minigpt.models.token_ids import as_array, check_ids
+from minigpt.models.token_ids import check_ids, last_state, text_places
 from minigpt.nn import Embedding
 
 SCORE = "score.weight"
@@ -53,20 +53,13 @@ class GPTModel(LanguageModel):
             architecture = self.config.label_architecture
             raise InputError(f"this {type(self).__name__} has no labels: take a file of a {architecture}")
         ids = to_device(check_ids(ids), self.device)
-        xp = array_module(ids)
-        seen = xp.ones(ids.shape, bool) if mask is None else to_device(as_array(mask, "mask is"), self.device) != 0
-        if seen.shape != ids.shape:
-            raise InputError(f"mask is of shape {seen.shape}: give one of shape {ids.shape}, that of the ids")
+        is_text = text_places(ids, mask, self.config.pad_token_id)
         pairs = None
         if mask is not None:
-            before = xp.tri(ids.shape[-1], dtype=bool)
-            pairs = before & seen[:, None, None, :]
-        elif self.config.pad_token_id is not None:
-            seen = ids != self.config.pad_token_id
+            t = ids.shape[1]
+            pairs = ops.causal_mask(t, t, array_module(ids)) & is_text[:, None, None, :]
         h, _ = self.hidden(ids, grad=False, mask=pairs)
-        places = xp.arange(h.shape[1])
-        last = (places * seen).argmax(axis=1)
-        scores, _ = ops.linear_forward(h[xp.arange(len(h)), last], self.score.weight.value.T)
+        scores, _ = ops.linear_forward(last_state(h, is_text), self.score.weight.value.T)
         return scores
 
     # -------------------------------------------------------------------------------------------------------- files

@@ -3,10 +3,11 @@
 from typing import Any
 
 from minigpt.data.examples import Task
-from minigpt.device.arrays import Array, array_module, to_device
+from minigpt.device.arrays import Array, to_device
 from minigpt.errors import InputError
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.task_model import TaskModel
+from minigpt.models.token_ids import first_places
 
 KINDS = ("classification", "entailment")  # of a text, or of two
 
@@ -31,6 +32,5 @@ class LabelModel(TaskModel):
         """ids (N,1,T), lengths (N,1) -> (N,K): one score for each label"""
         ids = to_device(ids, self.body.device)[:, 0]
         lengths = to_device(lengths, self.body.device)[:, 0]
-        mask = array_module(ids).arange(ids.shape[1]) < lengths[:, None]
-        inputs = {"mask": mask} | self.body.inputs_of(ids, lengths, self.delimiter)
+        inputs = {"mask": first_places(lengths, ids.shape[1])} | self.body.inputs_of(ids, lengths, self.delimiter)
         return self.body.label_scores(ids, **inputs)

@@ -17,6 +17,7 @@ from minigpt.models.classifier import Classifier
 from minigpt.models.family.encoder_decoder import END, EncoderDecoder
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.task_model import SCORES, Losses, TaskModel, check_lm_weight
+from minigpt.models.token_ids import first_places
 from minigpt.nn import Cache
 from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import Tokenizer
@@ -135,8 +136,8 @@ class TextClassifier(TaskModel):
     def _source(self, ids: Any, lengths: Any) -> tuple[Array, Array]:
         """ids (N,1,T), lengths (N,1) -> source (N,T), and a mask (N,T) that is True where there is text"""
         ids = to_device(ids, self.body.device)[:, 0]
-        lengths = to_device(lengths, self.body.device)
-        return ids, array_module(ids).arange(ids.shape[-1]) < lengths
+        lengths = to_device(lengths, self.body.device)[:, 0]
+        return ids, first_places(lengths, ids.shape[-1])
 
     def about(self) -> dict[str, Any]:
         """The tokens of its answers."""

@@ -10,6 +10,7 @@ import numpy as np
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError
 from minigpt.models.language_model import LanguageModel
+from minigpt.models.token_ids import first_places
 
 POOLS = ("mean", "first")
 TOKENS = 4096  # in a batch at most, with what fills up its shorter rows
@@ -66,7 +67,7 @@ def _pooled(h: np.ndarray, lengths: np.ndarray, pool: str) -> np.ndarray:
     if pool == "first":
         vectors = h[:, 0]
     else:
-        is_text = np.arange(h.shape[1]) < lengths[:, None]
+        is_text = first_places(lengths, h.shape[1])
         sums = np.where(is_text[..., None], h, 0).sum(axis=1)
         vectors = sums / lengths[:, None]
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)

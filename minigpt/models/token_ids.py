@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.device.arrays import Array, to_numpy
+from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
 from minigpt.errors import InputError, shown
 from minigpt.ops.targets import IGNORED
 
@@ -81,6 +81,31 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> Array:
     return weights
 
 
+def text_places(ids: Array, mask: Any = None, pad: int | None = None) -> Array:
+    """ids (B,T) -> (B,T) boolean, where they are text: as the mask says, or without one where the id is not `pad`
+
+    Raises InputError for a mask of another shape.
+    """
+    if mask is None:
+        return array_module(ids).ones(ids.shape, bool) if pad is None else ids != pad
+    mask = to_device(as_array(mask, "mask is"), device_of(ids))
+    if mask.shape != ids.shape:
+        raise InputError(f"mask is of shape {mask.shape}: give one of shape {ids.shape}, that of the ids")
+    return mask != 0
+
+
+def first_places(lengths: Array, t: int) -> Array:
+    """lengths (N,) int -> (N,T) boolean: where rows are text that are filled up at their right"""
+    return array_module(lengths).arange(t) < lengths[:, None]
+
+
+def last_state(h: Array, is_text: Array) -> Array:
+    """h (B,T,C), is_text (B,T) boolean -> (B,C): the state at the last place of each row's text"""
+    xp = array_module(h)
+    last = (xp.arange(h.shape[1]) * is_text).argmax(axis=1)
+    return h[xp.arange(len(h)), last]
+
+
 def pad_right(texts: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """Texts (B,S), or a list of B texts of different lengths -> ids (B,S) int64, and where they are text, (B,S) bool
 
@@ -92,7 +117,7 @@ def pad_right(texts: Any) -> tuple[np.ndarray, np.ndarray | None]:
     rows = [_checked_prompt(i, text) for i, text in enumerate(texts)]
     lengths = np.array([len(row) for row in rows])
     padded = [np.pad(row, (0, lengths.max() - len(row))) for row in rows]
-    return np.stack(padded), np.arange(lengths.max()) < lengths[:, None]
+    return np.stack(padded), first_places(lengths, lengths.max())
 
 
 def pad_left(prompts: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -29,7 +29,7 @@ from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
 from minigpt.models.family.forms import Form, Layout, in_layers
-from minigpt.models.token_ids import as_array, check_ids
+from minigpt.models.token_ids import as_array, check_ids, last_state
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
@@ -114,8 +114,7 @@ class BART(EncoderDecoder):
         first = xp.full((len(ids), 1), config.decoder_start_token_id)
         read = xp.concatenate([first, ids[:, :-1]], axis=1)
         h, _ = self.hidden(read, grad=False, source=ids, source_mask=mask, **inputs)
-        last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
-        return self.sentences.forward(h[xp.arange(len(h)), last])[0]
+        return self.sentences.forward(last_state(h, is_end))[0]
 
     def scores_at(self, ids: Array, places: list[int]) -> Array:
         """ids (T,) int, N places -> scores (N,V) of the word at each: the decoder is given the same text before it"""

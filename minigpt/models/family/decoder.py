@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, check_number
 from minigpt.models.config import Config
 from minigpt.models.family import rotary
@@ -21,6 +21,7 @@ from minigpt.models.family.layers import RMSNorm
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.family.rotary import Turns
+from minigpt.models.token_ids import as_array, check_ids, last_state, text_places
 from minigpt.nn import Cache, Embedding, Module, Past
 from minigpt.ops.random_keys import Key, fold
 
@@ -236,24 +237,20 @@ class Decoder(PublishedModel):
 
         mask: (B,T), False at padding; without one the token `config.pad_token_id` is padding, where there is one.
         """
-        xp = array_module(h)
-        seen = xp.ones(ids.shape, bool)
-        if mask is not None:
-            seen = xp.asarray(mask) != 0
-        elif self.config.pad_token_id is not None:
-            seen = xp.asarray(ids) != self.config.pad_token_id
-        places = xp.arange(h.shape[1])
-        last = (places * seen).argmax(axis=1)
-        return h[xp.arange(len(h)), last]
+        ids = to_device(as_array(ids), self.device)
+        return last_state(h, text_places(ids, mask, self.config.pad_token_id))
 
     def label_scores(self, ids: Array, mask: Array | None = None, **inputs) -> Array:
         """As `PublishedModel.label_scores`; padding at the right needs no mask for a model that sees the left."""
         self.check_labels()
         pairs = None
         if mask is not None:
-            xp = array_module(mask)
-            before = xp.tri(ids.shape[-1], dtype=bool)
-            pairs = before & (xp.asarray(mask) != 0)[:, None, None, :]
+            ids = to_device(check_ids(ids), self.device)
+            t = ids.shape[1]
+            before = self.seen(t, None)
+            if before is None:
+                before = ops.causal_mask(t, t, array_module(ids))
+            pairs = before & text_places(ids, mask)[:, None, None, :]
         h, _ = self.hidden(ids, grad=False, mask=pairs, **inputs)
         return self.sentences.forward(self.state_of_text(h, ids, mask))[0]
 

@@ -18,7 +18,7 @@ from minigpt.models.card import Card
 from minigpt.models.config import Config
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.lstm import Memory, Recurrence
-from minigpt.models.token_ids import as_array
+from minigpt.models.token_ids import as_array, first_places
 from minigpt.nn import Cache, Embedding, Module, Parameter, accumulate
 from minigpt.nn.optim import GPT1Adam
 from minigpt.ops.random_keys import Key, fold
@@ -285,7 +285,7 @@ class ELMo(LanguageModel):
 
     def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
         """A mask that tells where each row ends."""
-        return {"mask": array_module(ids).arange(ids.shape[1]) < lengths[:, None]}
+        return {"mask": first_places(lengths, ids.shape[1])}
 
     def summary(self, h: Array, lengths: Array) -> Array:
         """h (N,T,2C), lengths (N,) -> (N,2C): from the left the last state, from the right the first one"""

@@ -19,7 +19,7 @@ from minigpt.models.config import Config
 from minigpt.models.family.heads import WordHead
 from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.gpt1 import Block
-from minigpt.models.token_ids import as_array, check_range
+from minigpt.models.token_ids import as_array, check_range, first_places
 from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, PositionEmbedding, accumulate
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
@@ -279,7 +279,7 @@ class Encoder(PublishedModel):
     def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
         """A mask that hides what fills up a row, and segments: 1 for what stands behind the first delimiter."""
         xp = array_module(ids)
-        inputs = {"mask": xp.arange(ids.shape[1]) < lengths[:, None]}
+        inputs = {"mask": first_places(lengths, ids.shape[1])}
         if getattr(self.config, "n_segments", 0) > 1 and delimiter is not None:
             n_before = xp.cumsum(ids == delimiter, axis=1) - (ids == delimiter)
             inputs["segments"] = xp.minimum(n_before, 1)

@@ -19,7 +19,7 @@ from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.family.reading import Reading
 from minigpt.models.gpt1 import Block
-from minigpt.models.token_ids import as_array, pad_right
+from minigpt.models.token_ids import as_array, first_places, pad_right
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.nn.layers import inner_width
 from minigpt.ops.random_keys import Key, fold
@@ -284,7 +284,7 @@ class EncoderDecoder(PublishedModel):
     def states(self, ids: Array, lengths: Array) -> Array:
         """As `LanguageModel.states`: what the encoder has read"""
         ids = to_device(ids, self.device)
-        return self.encode(ids, array_module(ids).arange(ids.shape[1]) < to_device(lengths, self.device)[:, None])
+        return self.encode(ids, first_places(to_device(lengths, self.device), ids.shape[1]))
 
     def scores_at(self, ids: Array, places: list[int]) -> Array:
         """Raises InputError: the decoder writes what a source lacks, and tells no word at a place."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import translation
 from minigpt.models.family.encoder import SPECIAL, Encoder, encoder_card
@@ -17,6 +17,7 @@ from minigpt.models.family.encoder_decoder import PAD
 from minigpt.models.family.forms import Form, Layout
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
+from minigpt.models.token_ids import first_places
 from minigpt.nn import Module
 from minigpt.tokenizer import Tokenizer
 
@@ -123,7 +124,7 @@ class XLM(Encoder):
         pad = self.config.pad_token_id
         if mask is None and pad is not None:
             lengths = (ids != pad).sum(axis=1)
-            mask = array_module(ids).arange(ids.shape[1]) < lengths[:, None]
+            mask = first_places(lengths, ids.shape[1])
         return super().place_mask(mask, ids)
 
     def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:

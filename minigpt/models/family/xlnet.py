@@ -24,7 +24,7 @@ from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.two_streams import TwoStreamBlock
 from minigpt.models.family.xlnet_blocks import Places, RelativeAttention
-from minigpt.models.token_ids import as_array
+from minigpt.models.token_ids import as_array, last_state
 from minigpt.nn import Cache, Embedding, Module, accumulate, normal
 from minigpt.nn.layers import inner_width
 from minigpt.ops.random_keys import Key, fold
@@ -226,10 +226,7 @@ class XLNet(Encoder):
 
     def state_of_text(self, h: Array, ids: Array, mask: Array | None) -> Array:
         """h (B,T,C) -> (B,C): the last state of each text"""
-        xp = array_module(h)
-        seen = real_tokens(mask, h)
-        last = seen.shape[1] - 1 - seen[:, ::-1].argmax(axis=1)
-        return h[xp.arange(len(h)), last]
+        return last_state(h, real_tokens(mask, h))
 
     def place_of_state(self, lengths: Array) -> Array:
         """At the last token: XLNet's token for a whole text stands at its end."""
