@@ -158,7 +158,7 @@ def test_a_model_of_another_type_is_refused(tmp_path):
     saved = all_in_one(GPT2)
     saved["model"]["type"] = "WordPieces"
     write(tmp_path / "tokenizer.json", saved)
-    assert 'its model\'s type is "WordPieces"' in message_of(tmp_path)
+    assert "its model's type is WordPieces, which is not built: built are WordPiece, " in message_of(tmp_path)
 
 
 def test_gpt1_s_file_without_an_unknown_token_leaves_out_what_it_cannot_spell(tmp_path):
@@ -275,7 +275,7 @@ def test_special_tokens_in_the_files_of_older_versions(tmp_path):
         ({"additional_special_tokens": 5}, "additional_special_tokens is 5"),
         ({"added_tokens_decoder": 5}, "added_tokens_decoder is 5"),
         ({"added_tokens_decoder": {"x": {"content": "a", "special": True}}}, "added_tokens_decoder is {'x': {"),
-        ({"added_tokens_decoder": {"310": {"content": "word", "special": False}}}, "the added token 'word' is not special: texts are split"),
+        ({"added_tokens_decoder": {"310": {"content": "word", "special": False}}}, "'word' is not special: texts are"),
         ({"added_tokens_decoder": {"311": {"content": "<a>", "special": True}}}, "has the id 311"),
         ({"added_tokens_decoder": {"310": {"content": "word"}}}, "the added token 'word' is not special"),
     ],

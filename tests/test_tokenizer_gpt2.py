@@ -14,8 +14,7 @@ from minigpt import load_tokenizer, tokenizer
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, prepare
-from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, gpt1, gpt2
-from minigpt.tokenizer import all_in_one as all_in_one_file
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer, gpt1, gpt2, layouts
 from minigpt.tokenizer.base import Remembered, Stream
 from minigpt.tokenizer.words import words_of
 
@@ -340,7 +339,7 @@ def all_in_one(one, merges=None, **changes) -> dict:
     }  # fmt: skip
     added = [{"id": one.ids[token], "content": token, "special": True} for token in one.special]
     before = {"type": "BertPreTokenizer" if words else "ByteLevel"}
-    cleaning = all_in_one_file.WORDS.normalizer if words else None
+    cleaning = layouts.WORDS.normalizer if words else None
     return {"added_tokens": added, "normalizer": cleaning, "pre_tokenizer": before, "model": model} | changes
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import (
-    all_in_one,
     bpe,
     files,
     gpt1,
     gpt2,
+    layouts,
     published,
     settings,
     spiece_members,
@@ -48,7 +48,7 @@ _BY_ONE_FILE = (  # their `tokenizer.json` tells what they do; their other files
 )  # fmt: skip
 
 FILES = (  # what `save` may write
-    *files.HUGGING_FACE_FILES, files.ALL_IN_ONE, settings.CONFIG, published.VOCABULARY, *spiece_members.NAMES
+    *files.HUGGING_FACE_FILES, files.TOKENIZER_JSON, settings.CONFIG, files.VOCABULARY, *spiece_members.NAMES
 )  # fmt: skip
 _PAIRS = (files.HUGGING_FACE_FILES, gpt1.OPENAI_FILES, gpt2.OPENAI_FILES)
 
@@ -74,42 +74,33 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
     """
     config = settings.read_config(folder)
     name = published.class_of(config)
-    single = folder / files.ALL_IN_ONE
-    if isinstance(name, str) and name in _CLASSES:
-        return None if _is_told_as_steps(single) else _CLASSES[name]
     of_published = {*published.WORDPIECE_CLASSES, *vocab_and_merges.members(), *spiece_members.class_names()}
-    of_published |= {*_BY_FILES, *_BY_ONE_FILE}
-    if name is not None and (not isinstance(name, str) or name not in of_published):
-        known = ", ".join(sorted({*_CLASSES, *of_published}))
+    known = {*_CLASSES, *of_published, *_BY_FILES, *_BY_ONE_FILE}
+    if name is not None and (not isinstance(name, str) or name not in known):
         given = config["tokenizer_class"]
-        raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {given!r}, known here are {known}")
-    if name in _BY_ONE_FILE and not single.exists():
-        what = f"{config['tokenizer_class']} is opened from a {files.ALL_IN_ONE} alone: save it again with transformers"
-        raise InputError(f"{folder} has none: {what}")
-    if not single.exists() and vocab_and_merges.is_here(folder, published.class_in(folder, config)):
+        expected = f"known here are {', '.join(sorted(known))}"
+        raise InputError(f"{folder / settings.CONFIG} names the tokenizer class {given!r}, {expected}")
+    single = folder / files.TOKENIZER_JSON
+    layout = None
+    if single.exists():
+        saved = files.read_parts(single)
+        layout = layouts.layout_of(saved)
+        if layout is None or (files.model_type(saved) in tokenizer_json.MODELS and not layouts.fits(saved, layout)):
+            return None
+    if name in _CLASSES:
+        return _CLASSES[name]
+    if layout is None and name in _BY_ONE_FILE:
+        needed = f"{config['tokenizer_class']} is opened from a {files.TOKENIZER_JSON} alone"
+        raise InputError(f"{folder} has none: {needed}: save it again with transformers")
+    if layout is None and vocab_and_merges.is_here(folder, published.class_in(folder, config)):
         return None
-    return _kind_by_files(folder)
-
-
-def _is_told_as_steps(single: Path) -> bool:
-    """Is it a `tokenizer.json` that only `tokenizer_json.py` reads?"""
-    return (
-        single.exists() and tokenizer_json.model_type(single) in tokenizer_json.MODELS and not all_in_one.fits(single)
-    )
-
-
-def _kind_by_files(folder: Path) -> type[Tokenizer] | None:
-    """The same where only the files tell it."""
     vocabulary, merges = files.find(folder, *_PAIRS)
-    single = folder / files.ALL_IN_ONE
-    if _is_told_as_steps(single):
-        return None
     if vocabulary.exists() or merges.exists():
         # GPT-1 and GPT-2 use the same names. GPT-1's words end in `</w>`; in GPT-2's no letter follows `</`.
         return GPT1Tokenizer if bpe.END_OF_WORD in files.read_text(vocabulary) else GPT2Tokenizer
-    if single.exists():
-        return KINDS[all_in_one.layout_of(single).kind]
+    if layout is not None:
+        return KINDS[layout.kind]
     if published.is_here(folder):
         return None
-    names = [*(" and ".join(names) for names in _PAIRS), published.VOCABULARY, *spiece_members.NAMES]
-    raise InputError(f"{folder} holds no tokenizer: expected {', '.join(names)}, or {files.ALL_IN_ONE}")
+    names = [*(" and ".join(names) for names in _PAIRS), files.VOCABULARY, *spiece_members.NAMES]
+    raise InputError(f"{folder} holds no tokenizer: expected {', '.join(names)}, or {files.TOKENIZER_JSON}")

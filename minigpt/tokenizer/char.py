@@ -9,10 +9,10 @@ import numpy as np
 
 from minigpt.errors import InputError, check_folder
 from minigpt.files.disk import write_json
-from minigpt.tokenizer import all_in_one, checksums, files, settings
+from minigpt.tokenizer import checksums, files, layouts, settings
 from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
 
-FILE = files.ALL_IN_ONE
+FILE = files.TOKENIZER_JSON
 SPECIAL = "character_special_tokens"  # in `tokenizer_config.json`: a name that transformers gives no meaning
 
 _NONE = -1  # in the table of ids: a code point that is not in the vocabulary
@@ -100,9 +100,9 @@ class CharTokenizer(Tokenizer):
             "padding": None,
             "added_tokens": [],
             "normalizer": None,
-            "pre_tokenizer": all_in_one.CHARACTERS.splitter,
+            "pre_tokenizer": layouts.CHARACTERS.splitter,
             "post_processor": None,
-            "decoder": {"type": all_in_one.CHARACTERS.decoder},
+            "decoder": {"type": layouts.CHARACTERS.decoder},
             "model": model,
         }
         write_json(Path(folder) / FILE, tokenizer)
@@ -115,8 +115,9 @@ class CharTokenizer(Tokenizer):
     def load(cls, folder: str | Path) -> CharTokenizer:
         """Open a folder that `save` wrote. Raises InputError for a `tokenizer.json` of another kind, or damaged."""
         path = Path(folder) / FILE
-        saved = all_in_one.read(path, all_in_one.CHARACTERS)
-        tokens = files.tokens_from_ids(saved.vocab, path)
+        saved = files.read_parts(path)
+        layouts.check(saved, layouts.CHARACTERS, path)
+        tokens = files.tokens_from_ids(saved["model"].get("vocab"), path)
         checksums.verify_settings(Path(folder))
         special = settings.read_config(folder).get(SPECIAL, [])
         n_characters = len(tokens) - len(special) if isinstance(special, list) else -1

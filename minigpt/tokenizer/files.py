@@ -1,22 +1,45 @@
-"""Reading and writing vocabulary files. An error names the file, and the line or the token that is wrong in it."""
+"""Reading vocabulary files, one function for each. An error names the file, and the line or the token that is wrong.
+
+- `vocab.json` and `merges.txt`: ids of tokens, and which two of them become one;
+- `vocab.txt`: a token on each line;
+- `tokenizer.json`, in which the library `tokenizers` keeps a whole tokenizer: here its parts, as they stand there.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from minigpt.errors import InputError
-from minigpt.files.disk import read_json, read_text, write_json, write_text
-from minigpt.tokenizer import all_in_one, checksums, settings
-from minigpt.tokenizer.all_in_one import Layout
+from minigpt.errors import InputError, is_whole, shown
+from minigpt.files.disk import read_json, read_text
+from minigpt.tokenizer import checksums
 from minigpt.tokenizer.bpe import END_OF_WORD, Pair
-from minigpt.tokenizer.settings import CONFIG, Settings
+from minigpt.tokenizer.pipeline import Added
 
 HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
-ALL_IN_ONE = all_in_one.FILE
-HEADER = "#version: 0.2"
+VOCABULARY = "vocab.txt"
+TOKENIZER_JSON = "tokenizer.json"
+PARTS = (  # of a tokenizer.json
+    "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
+    "model",
+)  # fmt: skip
 
 _NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+(?:_[0-9]+)?_")
+
+
+def find(folder: Path, *choices: tuple[str, ...]) -> list[Path]:
+    """The files of the first choice of names of which any exists in the folder; of the first one, where none does."""
+    candidates = [[folder / name for name in names] for names in choices]
+    for paths in candidates:
+        if any(path.exists() for path in paths):
+            return paths
+    return candidates[0]
+
+
+def disagreement(single: Path, *others: Path) -> InputError:
+    """The error for two vocabularies in one folder."""
+    names = " and ".join(path.name for path in others)
+    return InputError(f"{single} holds another vocabulary than {names} beside it: keep one of them")
 
 
 def tokens_from_ids(ids: Any, path: Path) -> list[str]:
@@ -37,18 +60,53 @@ def tokens_from_ids(ids: Any, path: Path) -> list[str]:
     return tokens
 
 
+def read_lines(path: Path) -> list[str]:
+    """The tokens of a `vocab.txt`, one on each line. Raises InputError for a token that is there twice."""
+    tokens = _lines(path)
+    line_of = {}
+    for number, token in enumerate(tokens, start=1):
+        if token in line_of:
+            raise InputError(f"{path}, line {number}: {token!r} stands on line {line_of[token]} already")
+        line_of[token] = number
+    return tokens
+
+
+def _lines(path: Path) -> list[str]:
+    lines = read_text(path).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+# -------------------------------------------------------------------------------------------- vocab.json, merges.txt
+
+
+def read_pair(vocabulary: Path, merges: Path) -> tuple[list[str], list[Pair]]:
+    """(tokens, merges) of a `vocab.json` and a `merges.txt`.
+
+    Raises InputError where a file is damaged or not what was saved, and where the two do not belong together.
+    """
+    tokens = tokens_from_ids(read_json(vocabulary), vocabulary)
+    pairs = read_merges(merges)
+    check_fit(tokens, pairs, vocabulary, merges)
+    checksums.verify(vocabulary, tokens)
+    checksums.verify(merges, lines_of(pairs))
+    return tokens, pairs
+
+
 def read_merges(path: Path) -> list[Pair]:
     """The merges of a `merges.txt`: a line `left right` for each, first learnt first, after a version line if any.
 
     Raises InputError, naming the line, for what is no merge, and for a merge that stands there twice.
     """
-    lines = read_text(path).split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    first = 0
-    if lines and lines[0].startswith("#version"):
-        first = 1
+    lines = _lines(path)
+    first = 1 if lines and lines[0].startswith("#version") else 0
     return pairs_of(lines[first:], path, "line", first + 1)
+
+
+def lines_of(merges: Sequence[Pair]) -> list[str]:
+    """The lines of a `merges.txt`, but for the first one."""
+    return [f"{left} {right}" for left, right in merges]
 
 
 def pairs_of(items: list, path: Path, unit: str, first: int) -> list[Pair]:
@@ -75,84 +133,17 @@ def _is_pair(symbols: Any) -> bool:
     """Is it a list of two strings, neither of them empty?"""
     if not isinstance(symbols, list) or len(symbols) != 2:
         return False
-    for symbol in symbols:
-        if not isinstance(symbol, str) or symbol == "":
-            return False
-    return True
+    return all(isinstance(symbol, str) and symbol for symbol in symbols)
 
 
-class Vocabulary(NamedTuple):
-    """What the files of a byte-pair encoding hold."""
-
-    tokens: list[str]  # in the order of their ids
-    merges: list[Pair]  # first learnt first
-    special: list[str]  # tokens that stand for no text
-    prefix_space: bool  # whether a space is put before a text that begins with none
-
-
-def read_bpe(folder: Path, layout: Layout, *choices: tuple[str, str], special: Sequence[str] = ()) -> Vocabulary:
-    """The byte-pair encoding in a folder: in the first pair of these files that is there, in `tokenizer.json`, or both.
-
-    layout: what `tokenizer.json` must say; special: tokens that are special by name, whatever the files say. Raises
-    InputError where a file is missing, damaged or not what was saved, where one says what is not done here, and where
-    the files do not belong together.
-    """
-    vocabulary, merges = find(folder, *choices)
-    single = folder / ALL_IN_ONE
-    beside = settings.read(folder)
-    checksums.verify_settings(folder)
-    has_pair = vocabulary.exists() or merges.exists()
-    source = merges
-    if has_pair or not single.exists():
-        found = _read_pair(vocabulary, merges, beside)
-    if single.exists():
-        pair = found if has_pair else None
-        found = _read_single(single, layout, beside)
-        source = single
-        if has_pair and pair[:2] != found[:2]:
-            pair_of_files = f"{vocabulary.name} and {merges.name}"
-            raise InputError(f"{single} holds another vocabulary than {pair_of_files} beside it: keep one of them")
-    known = set(found.tokens)
-    for token in beside.special:
-        if token not in known:
-            raise InputError(f"{folder / CONFIG} names the special token {token!r}, which the vocabulary lacks")
-    names = dict.fromkeys([*special, *found.special, *beside.special])
-    in_vocabulary = [token for token in names if token in known]
-    check_merges(found.tokens, found.merges, in_vocabulary, source)
-    return found._replace(special=in_vocabulary)
-
-
-def _read_pair(vocabulary: Path, merges: Path, beside: Settings) -> Vocabulary:
-    """The same from two files, and from the small ones beside them."""
-    tokens = tokens_from_ids(read_json(vocabulary), vocabulary)
-    pairs = read_merges(merges)
-    check_fit(tokens, pairs, vocabulary, merges)
-    checksums.verify(vocabulary, tokens)
-    checksums.verify(merges, [f"{left} {right}" for left, right in pairs])
-    tokens = _with_added(tokens, beside.added, vocabulary)
-    return Vocabulary(tokens, pairs, [], bool(beside.prefix_space))
-
-
-def _with_added(tokens: list[str], added: dict[str, int], path: Path) -> list[str]:
-    """The tokens of a vocabulary, and after them those that are added. Raises InputError where their ids do not fit."""
-    if not added:
-        return tokens
-    ids = {token: i for i, token in enumerate(tokens)}
-    return tokens_from_ids(ids | added, path)
-
-
-def _read_single(path: Path, layout: Layout, beside: Settings) -> Vocabulary:
-    """The same from a `tokenizer.json`, as the `tokenizers` library writes it."""
-    saved = all_in_one.read(path, layout)
-    if not isinstance(saved.vocab, dict) or not isinstance(saved.merges, list):
-        raise InputError(f"{path} holds no byte-pair encoding: expected a model with a vocab and merges")
-    if beside.prefix_space not in (None, saved.prefix_space):
-        raise InputError(f"{path} and {CONFIG} beside it do not agree on add_prefix_space: give both the same")
-    tokens = tokens_from_ids(saved.vocab | saved.added, path)
-    tokens = _with_added(tokens, beside.added, path)
-    pairs = pairs_of(saved.merges, path, "merge", 1)
-    check_fit(tokens, pairs, path, path)
-    return Vocabulary(tokens, pairs, list(saved.added), saved.prefix_space)
+def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:
+    """Every symbol that a merge takes or makes must be in the vocabulary. Raises InputError, naming both files."""
+    known = set(tokens)
+    for number, (left, right) in enumerate(merges, start=1):
+        for symbol in (left, right, left + right):
+            if symbol not in known:
+                lacks = f"merge {number}, '{left} {right}', needs the token {symbol!r}, which the vocabulary lacks"
+                raise InputError(f"{vocabulary} and {merges_file} do not belong together: {lacks}")
 
 
 def check_merges(tokens: list[str], merges: list[Pair], special: list[str], path: Path) -> None:
@@ -169,38 +160,54 @@ def check_merges(tokens: list[str], merges: list[Pair], special: list[str], path
         raise InputError(f"{path}: no merge makes the token {token!r} (id {i}): take the file from its source again")
 
 
-def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
-    """Write a vocabulary and its merges under these names, and `tokenizer_config.json`.
+# ----------------------------------------------------------------------------------------------------- tokenizer.json
 
-    The vocabulary is `{token: id}`; the merges are a version line, then a line `left right` for each.
+
+def read_parts(path: Path) -> dict[str, Any]:
+    """The content of a `tokenizer.json`. Raises InputError for what is no such file, and for a part that is not known.
     """
-    vocabulary_name, merges_name = names
-    ids = {token: i for i, token in enumerate(tokens)}
-    lines = [HEADER]
-    for left, right in merges:
-        lines.append(f"{left} {right}")
-    write_json(folder / vocabulary_name, ids, indent=None)
-    write_text(folder / merges_name, "\n".join(lines) + "\n")
-    write_json(folder / CONFIG, checksums.added_to(config, {vocabulary_name: tokens, merges_name: lines[1:]}))
+    saved = read_json(path)
+    for part in saved:
+        if part not in PARTS:
+            raise InputError(f"{path}: its part {part!r} is not known here: known are {', '.join(PARTS)}")
+    if saved.get("version", "1.0") != "1.0":
+        raise InputError(f'{path}: its version is {shown(saved["version"])}: expected "1.0"')
+    return saved
 
 
-def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:
-    """Every symbol that a merge takes or makes must be in the vocabulary. Raises InputError, naming both files."""
-    known = set(tokens)
-    for number, (left, right) in enumerate(merges, start=1):
-        for symbol in (left, right, left + right):
-            if symbol not in known:
-                lacks = f"merge {number}, '{left} {right}', needs the token {symbol!r}, which the vocabulary lacks"
-                raise InputError(f"{vocabulary} and {merges_file} do not belong together: {lacks}")
+def model_type(saved: Mapping[str, Any]) -> str:
+    """The type of the model in a `tokenizer.json`, as a text; "null" where there is no model."""
+    model = saved.get("model")
+    if not isinstance(model, dict):
+        return "null"
+    return str(model.get("type", "BPE"))  # the first versions of the library did not write it
 
 
-def find(folder: Path, *choices: tuple[str, ...]) -> list[Path]:
-    """The files of the first choice of names of which any exists in the folder; of the first one, where none does."""
-    candidates = []
-    for names in choices:
-        paths = [folder / name for name in names]
-        candidates.append(paths)
-    for paths in candidates:
-        if any(path.exists() for path in paths):
-            return paths
-    return candidates[0]
+def added_in(saved: Mapping[str, Any], path: Path) -> dict[int, Added]:
+    """{id: token} of the `added_tokens` in a `tokenizer.json`. Raises InputError for what is no such token."""
+    tokens = saved.get("added_tokens")
+    if tokens is None:
+        return {}
+    expected = "expected a list of objects with content, id and special"
+    if not isinstance(tokens, list):
+        raise InputError(f"{path}: its added_tokens are {shown(tokens)}: {expected}")
+    found = {}
+    for token in tokens:
+        sound = isinstance(token, dict) and {"content", "id", "special"} <= set(token)
+        if not sound or not isinstance(token["content"], str) or not is_whole(token["id"]):
+            raise InputError(f"{path}: its added_tokens have {shown(token)}: {expected}")
+        flags = {flag: token.get(flag, flag == "normalized" and not token["special"]) for flag in Added._fields[1:]}
+        for flag, value in flags.items():
+            if type(value) is not bool:
+                raise InputError(f"{path}: the added token {token['content']!r} has {flag} {shown(value)}: give a bool")
+        if token["id"] in found:
+            first = found[token["id"]].token
+            raise InputError(f"{path}: tokens {first!r} and {token['content']!r} have the same id {token['id']}")
+        found[token["id"]] = Added(token["content"], **flags)
+    return found
+
+
+def added_object(i: int, one: Added) -> dict[str, Any]:
+    """An added token as a `tokenizer.json` writes it."""
+    flags = one._asdict()
+    return {"id": i, "content": flags.pop("token")} | flags

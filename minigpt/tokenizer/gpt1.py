@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from minigpt.errors import InputError, check_folder
-from minigpt.tokenizer import all_in_one, bpe, files, settings, text
+from minigpt.tokenizer import bpe, layouts, settings, text
 from minigpt.tokenizer.base import Remembered, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 
@@ -88,7 +88,7 @@ class GPT1Tokenizer(Tokenizer):
         Raises InputError where a file is missing or damaged.
         """
         names = (HUGGING_FACE_FILES, OPENAI_FILES)
-        found = files.read_bpe(Path(folder), all_in_one.WORDS, *names, special=[UNKNOWN])
+        found = layouts.read_bpe(Path(folder), layouts.WORDS, *names, special=[UNKNOWN])
         if found.prefix_space:
             raise InputError(f"{Path(folder)} sets add_prefix_space, which GPT-1's tokenizer does not do: remove it")
         pipeline = settings.read_config(folder).get(PIPELINE_KEY)
@@ -98,7 +98,7 @@ class GPT1Tokenizer(Tokenizer):
         """Write the vocabulary and the merges under these names (or `OPENAI_FILES`), and `tokenizer_config.json`."""
         check_folder(folder)
         config = {"tokenizer_class": "OpenAIGPTTokenizer", "unk_token": UNKNOWN, PIPELINE_KEY: self.pipeline}
-        files.write_bpe(Path(folder), names, self.tokens, self.merges, config)
+        layouts.write_bpe(Path(folder), names, self.tokens, self.merges, config)
 
     @property
     def newline_id(self) -> int | None:

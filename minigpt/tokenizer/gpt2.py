@@ -16,7 +16,7 @@ import numpy as np
 import regex
 
 from minigpt.errors import InputError, check_folder
-from minigpt.tokenizer import all_in_one, bpe, files, words
+from minigpt.tokenizer import bpe, layouts, words
 from minigpt.tokenizer.base import Remembered, Stream, Tokenizer, check_size, check_text, pieces_of
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 from minigpt.tokenizer.many_words import ManyWords
@@ -135,7 +135,7 @@ class GPT2Tokenizer(Tokenizer):
     def load(cls, folder: str | Path) -> GPT2Tokenizer:
         """Open a folder that `save`, OpenAI or Hugging Face wrote. Raises InputError where a file is damaged."""
         names = (HUGGING_FACE_FILES, OPENAI_FILES)
-        found = files.read_bpe(Path(folder), all_in_one.BYTES, *names, special=[END_OF_TEXT])
+        found = layouts.read_bpe(Path(folder), layouts.BYTES, *names, special=[END_OF_TEXT])
         return cls(found.tokens, found.merges, found.special, prefix_space=found.prefix_space)
 
     def save(self, folder: str | Path, names: tuple[str, str] = HUGGING_FACE_FILES) -> None:
@@ -148,7 +148,7 @@ class GPT2Tokenizer(Tokenizer):
         more = [token for token in self.special if token != END_OF_TEXT]
         if more:
             config[MORE_SPECIAL] = more
-        files.write_bpe(Path(folder), names, self.tokens, self.merges, config)
+        layouts.write_bpe(Path(folder), names, self.tokens, self.merges, config)
 
     @property
     def newline_id(self) -> int | None:

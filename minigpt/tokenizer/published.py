@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import InputError, shown
-from minigpt.files.disk import read_json, read_text, write_json, write_text
-from minigpt.tokenizer import checksums, settings, spiece, spiece_members, steps_after, tokenizer_json, vocab_and_merges
+from minigpt.files.disk import read_json, write_json, write_text
+from minigpt.tokenizer import (
+    checksums,
+    files,
+    settings,
+    spiece,
+    spiece_members,
+    steps_after,
+    tokenizer_json,
+    vocab_and_merges,
+)
 from minigpt.tokenizer.bpe_model import BPEModel
-from minigpt.tokenizer.files import HUGGING_FACE_FILES
+from minigpt.tokenizer.files import HUGGING_FACE_FILES, TOKENIZER_JSON, VOCABULARY
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
 from minigpt.tokenizer.settings import CONFIG, read_config
-from minigpt.tokenizer.tokenizer_json import FILE
 from minigpt.tokenizer.wordpiece import WordPiece
 
-VOCABULARY = "vocab.txt"
 OWN = "minigpt_special_tokens"  # in tokenizer_config.json: special tokens that no text is encoded as
 WORDPIECE_CLASSES = (
     "BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer", "MobileBertTokenizer", "ConvBertTokenizer",
@@ -42,14 +49,14 @@ NOT_SAVED = (checksums.CHECKSUMS, OWN, "added_tokens_decoder", "name_or_path", "
 
 
 def is_here(folder: Path) -> bool:
-    """Does a folder hold a file of a published tokenizer that is opened here?"""
-    return any((folder / name).is_file() for name in (FILE, VOCABULARY)) or spiece_members.find(folder) is not None
+    """Does a folder hold the vocabulary of a published tokenizer in one file?"""
+    return (folder / VOCABULARY).is_file() or spiece_members.find(folder) is not None
 
 
 def open_folder(folder: Path) -> PieceTokenizer:
     """The tokenizer of a folder. Raises InputError where there is none, it is damaged, or a part of it is not built."""
     config = read_config(folder)
-    if (folder / FILE).exists():
+    if (folder / TOKENIZER_JSON).exists():
         return _of_json(folder)
     name = class_in(folder, config)
     if vocab_and_merges.is_here(folder, name):
@@ -65,19 +72,23 @@ def open_folder(folder: Path) -> PieceTokenizer:
 
 
 def _of_json(folder: Path) -> PieceTokenizer:
-    path = folder / FILE
+    path = folder / TOKENIZER_JSON
     config = read_config(folder)
-    saved = tokenizer_json.read(path)
+    saved = files.read_parts(path)
     if class_of(config) in WORDPIECE_CLASSES:
         _check_bert(saved, config, folder)
     _check_bytes(saved, config, folder)
     text = _opened(saved, path, config, folder)
     checksums.verify(path, _checked(text, saved))
     words = folder / VOCABULARY
-    if words.exists() and isinstance(text.model, WordPiece) and _read_vocabulary(words) != text.model.tokens:
-        raise InputError(f"{path} holds another vocabulary than {VOCABULARY} beside it: keep one of them")
-    if isinstance(text.model, BPEModel) and all((folder / name).exists() for name in HUGGING_FACE_FILES):
-        _check_pair(text.model, path, folder)
+    if words.exists() and isinstance(text.model, WordPiece) and files.read_lines(words) != text.model.tokens:
+        raise files.disagreement(path, words)
+    pair = [folder / name for name in HUGGING_FACE_FILES]
+    if isinstance(text.model, BPEModel) and all(one.exists() for one in pair):
+        tokens, merges = files.read_pair(*pair)
+        shared = min(len(tokens), len(text.model.tokens))  # one of the two may list the added tokens as well
+        if tokens[:shared] != text.model.tokens[:shared] or merges != text.model.merges:
+            raise files.disagreement(path, *pair)
     return text
 
 
@@ -87,16 +98,8 @@ def _check_bytes(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Pa
     if isinstance(splitter, dict) and splitter.get("type") == "ByteLevel":
         said = splitter.get("add_prefix_space", True)
         if config.get("add_prefix_space") not in (None, said):
-            raise InputError(f"{folder}: {FILE} and {CONFIG} do not agree on add_prefix_space: give both the same")
-
-
-def _check_pair(model: BPEModel, path: Path, folder: Path) -> None:
-    """Raise InputError where `vocab.json` and `merges.txt` hold another vocabulary."""
-    tokens, merges = vocab_and_merges.read_pair(folder)
-    shared = min(len(tokens), len(model.tokens))  # one of the two may list the added tokens as well
-    if tokens[:shared] != model.tokens[:shared] or merges != model.merges:
-        names = " and ".join(HUGGING_FACE_FILES)
-        raise InputError(f"{path} holds another vocabulary than {names} beside it: keep one of them")
+            names = f"{TOKENIZER_JSON} and {CONFIG}"
+            raise InputError(f"{folder}: {names} do not agree on add_prefix_space: give both the same")
 
 
 def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder: Path) -> PieceTokenizer:
@@ -105,41 +108,25 @@ def _opened(saved: dict[str, Any], path: Path, config: Mapping[str, Any], folder
     own = config.get(OWN, [])
     if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
         raise InputError(f"{where}: {OWN} is {shown(own)}: expected a list of names")
-    saved = saved | {"added_tokens": _all_added(saved, config, folder)}
     named = settings.named_in(folder, config)
     special = [*named.values(), *settings.more_special(config, where)]
-    names = {one["content"] for one in saved["added_tokens"]}
+    more = list(settings.by_id(config, where).items())
+    more += [(i, Added(token)) for token, i in settings.added_tokens(folder).items()]
     steps = {part: saved.get(part) for part in tokenizer_json.STEPS}
 
     def write(text: PieceTokenizer, into: Path) -> None:
         save(text, into, steps, config)
 
-    text = tokenizer_json.open_tokenizer(saved, path, added=special, own=own, write=write)
+    text = tokenizer_json.open_tokenizer(saved, path, more=more, added=special, own=own, write=write)
     missing = [one.token for one in special if one.token not in text.ids]
     if missing:
         raise InputError(f"{where} names the special token {missing[0]!r}, which the vocabulary lacks")
-    text.roles = settings.roles_of(named, names | {one.token for one in text.added})
+    text.roles = settings.roles_of(named, {*own, *(one.token for one in text.added)})
     side = config.get("padding_side", text.padding_side)
     if side not in ("left", "right"):
         raise InputError(f"{where}: padding_side is {shown(side)}: expected left or right")
     text.padding_side = side
     return text
-
-
-def _all_added(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> list:
-    """The added tokens of all files of a folder, as `tokenizer.json` lists them. Raises InputError where two differ."""
-    listed = tokenizer_json.added_objects(saved.get("added_tokens"), folder / FILE)
-    ids = {one.get("content"): one.get("id") for one in listed}
-    more = {one.token: (i, one) for i, one in settings.by_id(config, str(folder / CONFIG)).items()}
-    for token, i in settings.added_tokens(folder).items():
-        more.setdefault(token, (i, Added(token)))
-    added = list(listed)
-    for token, (i, one) in more.items():
-        if ids.get(token, i) != i:
-            raise InputError(f"{folder}: its files do not agree on the added token {token!r}: {ids[token]} and {i}")
-        if token not in ids:
-            added.append({"id": i, "content": token} | {flag: getattr(one, flag) for flag in Added._fields[1:]})
-    return added
 
 
 # ----------------------------------------------------------------------------------------------------------- vocab.txt
@@ -148,7 +135,7 @@ def _all_added(saved: Mapping[str, Any], config: Mapping[str, Any], folder: Path
 def _of_vocabulary(folder: Path) -> PieceTokenizer:
     path = folder / VOCABULARY
     config = read_config(folder)
-    tokens = _read_vocabulary(path)
+    tokens = files.read_lines(path)
     checksums.verify(path, tokens)
     return _opened(described_bert(tokens, config, folder), path, config, folder)
 
@@ -157,22 +144,6 @@ def of_words(model: WordPiece, config: Mapping[str, Any]) -> PieceTokenizer:
     """BERT's tokenizer with this model. config: as in `tokenizer_config.json`."""
     nowhere = Path("a new vocabulary")
     return _opened(described_bert(model.tokens, config, nowhere), nowhere, config, nowhere)
-
-
-def _read_vocabulary(path: Path) -> list[str]:
-    """A token on each line. Raises InputError for a file that holds none, and for a token that is there twice."""
-    tokens = read_text(path).split("\n")
-    if tokens[-1] == "":
-        tokens.pop()
-    tokens = [token.removesuffix("\r") for token in tokens]
-    if not tokens:
-        raise InputError(f"{path} is empty: expected a token on each line")
-    line_of = {}
-    for number, token in enumerate(tokens, start=1):
-        if token in line_of:
-            raise InputError(f"{path}, line {number}: {token!r} stands on line {line_of[token]} already")
-        line_of[token] = number
-    return tokens
 
 
 def described_bert(tokens: list[str], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -235,7 +206,7 @@ def _check_bert(saved: dict[str, Any], config: Mapping[str, Any], folder: Path) 
         for key, (setting, usual) in BERT_SETTINGS.items():
             said = normalizer.get(setting, usual)
             if key in config and _setting(config, key, usual, folder) != said:
-                given = f"{key} is {shown(config[key])} in {CONFIG}, and {setting} is {shown(said)} in {FILE}"
+                given = f"{key} is {shown(config[key])} in {CONFIG}, and {setting} is {shown(said)} in {TOKENIZER_JSON}"
                 raise InputError(f"{folder}: two files disagree: {given}: give both the same")
     _check_words(config, {one.token for one in settings.named_in(folder, config).values()}, folder)
 
@@ -302,8 +273,8 @@ def of_pieces(parts: spiece_members.Parts, config: Mapping[str, Any], folder: Pa
 
 def save(text: PieceTokenizer, folder: Path, steps: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Write `tokenizer.json`, `vocab.txt` where the model is WordPiece, and `tokenizer_config.json`."""
-    tokenizer_json.write(folder / FILE, text, steps)
-    lists = {FILE: _checked(text, steps)}
+    tokenizer_json.write(folder / TOKENIZER_JSON, text, steps)
+    lists = {TOKENIZER_JSON: _checked(text, steps)}
     if isinstance(text.model, WordPiece):
         write_text(folder / VOCABULARY, "\n".join(text.model.tokens) + "\n")
         lists[VOCABULARY] = text.model.tokens

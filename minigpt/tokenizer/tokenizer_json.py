@@ -6,20 +6,19 @@ cut or filled up to one length (`truncation`, `padding`) is left out, as transfo
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigpt.errors import InputError, is_whole, shown
-from minigpt.files.disk import read_json, write_json
-from minigpt.tokenizer import steps_after, steps_before
+from minigpt.errors import InputError, shown
+from minigpt.files.disk import write_json
+from minigpt.tokenizer import files, steps_after, steps_before
 from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer
 from minigpt.tokenizer.steps_after import with_spaces
 from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
-FILE = "tokenizer.json"
 MODELS = {  # {type: makes a model of (settings, path)}
     "WordPiece": WordPiece.of_json,
     "Unigram": Unigram.of_json,
@@ -41,53 +40,35 @@ STEPS = {
     "post_processor": Kind(steps_after.TEMPLATES, "processors", steps_after.the_only_one),
     "decoder": Kind(steps_after.DECODERS, "decoders", steps_after.all_steps),
 }
-PARTS = ("version", "truncation", "padding", "added_tokens", *STEPS, "model")
 
 # ----------------------------------------------------------------------------------------------------------- reading
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The content of a file. Raises InputError for what is no such file, and for a part that is not known."""
-    saved = read_json(path)
-    for part in saved:
-        if part not in PARTS:
-            raise InputError(f"{path}: its part {part!r} is not known here: known are {', '.join(PARTS)}")
-    if saved.get("version", "1.0") != "1.0":
-        raise InputError(f'{path}: its version is {shown(saved["version"])}: expected "1.0"')
-    return saved
-
-
-def model_type(path: Path) -> Any:
-    """The type of the model in a file; None where it has none."""
-    model = read_json(path).get("model")
-    return model.get("type", "BPE") if isinstance(model, dict) else None  # the first versions did not write it
 
 
 def open_tokenizer(
     saved: Mapping[str, Any],
     path: Path,
     *,
+    more: Iterable[tuple[int, Added]] = (),
     added: Iterable[Added] = (),
-    roles: Mapping[str, str] | None = None,
-    own: Iterable[str] = (),
+    own: Sequence[str] = (),
     write: Callable[[PieceTokenizer, Path], None] | None = None,
 ) -> PieceTokenizer:
     """The tokenizer that the content of a file describes; path: for messages.
 
-    added: more tokens that are cut out of texts, if the vocabulary has them; the others as in PieceTokenizer. Raises
-    InputError for what is damaged, and for every part that is not built.
+    more: (id, token) for added tokens of other files; added: tokens that are cut out of texts as well, where the
+    vocabulary has them; the others as in PieceTokenizer. Raises InputError for what is damaged or not built.
     """
-    model = _model(saved.get("model"), path)
+    model = _model(saved, path)
     steps = {part: step(part, saved.get(part), path) for part in STEPS}
-    listed = [one for one in read_added(saved.get("added_tokens"), model, path) if one.token not in set(own)]
-    known = {*model.ids, *(one.token for one in listed)}
-    names = {one.token for one in listed}
-    listed += [one for one in added if one.token in known and one.token not in names]
+    listed = {one.token: one for one in _all_added(saved, more, model, path) if one.token not in own}
+    for one in added:
+        if one.token in model.ids:
+            listed.setdefault(one.token, one)
     decoder = steps["decoder"] or with_spaces()
     normalizer = steps["normalizer"]
     written = {}  # tokens that are decoded to another text: those that are looked for in the normalised text
     if normalizer is not None:
-        written = {one.token: normalizer(one.token) for one in listed if one.normalized}
+        written = {token: normalizer(token) for token, one in listed.items() if one.normalized}
     try:
         made = PieceTokenizer(
             model,
@@ -95,8 +76,7 @@ def open_tokenizer(
             splitter=steps["pre_tokenizer"],
             template=steps["post_processor"],
             decoder=lambda ids: "".join(decoder([written.get(made.tokens[i], made.tokens[i]) for i in ids])),
-            added=listed,
-            roles={role: token for role, token in (roles or {}).items() if token in known},
+            added=listed.values(),
             own=own,
             padding_side=_padding_side(saved.get("padding")),
             write=write,
@@ -106,16 +86,13 @@ def open_tokenizer(
     return made
 
 
-def _model(settings: Any, path: Path) -> Any:
+def _model(saved: Mapping[str, Any], path: Path) -> Any:
     """The model of pieces. Raises InputError for one that is not built."""
-    if not isinstance(settings, dict):
-        raise InputError(f"{path}: its model is {shown(settings)}: expected an object")
-    kind = settings.get("type", "BPE")  # the first versions of the library did not write it
+    kind = files.model_type(saved)
     if kind not in MODELS:
-        raise InputError(
-            f"{path}: its model is of the type {kind!r}, which is not built: built are {', '.join(MODELS)}"
-        )
-    return MODELS[kind](settings, path)
+        built = f"{', '.join(MODELS)}, and WordLevel for characters"
+        raise InputError(f"{path}: its model's type is {kind}, which is not built: built are {built}")
+    return MODELS[kind](saved["model"], path)
 
 
 def step(part: str, settings: Any, path: Path) -> Any:
@@ -158,38 +135,28 @@ def called(make: Callable, given: Mapping[str, Any], where: str) -> Any:
         raise InputError(f"{where}: {error}") from error
 
 
-def read_added(tokens: Any, model: Any, path: Path) -> list[Added]:
-    """The added tokens in the order of their ids. Raises InputError for what is none, and for ids that do not fit."""
-    found = {}
-    for token in added_objects(tokens, path):
-        flags = {flag: token.get(flag, flag == "normalized" and not token["special"]) for flag in Added._fields[1:]}
-        for flag, value in flags.items():
-            if type(value) is not bool:
-                raise InputError(f"{path}: the added token {token['content']!r} has {flag} {shown(value)}: give a bool")
-        found[token["id"]] = Added(token["content"], **flags)
+def _all_added(saved: Mapping[str, Any], more: Iterable[tuple[int, Added]], model: Any, path: Path) -> list[Added]:
+    """The added tokens of this file and of others, in the order of their ids.
+
+    Raises InputError where two files do not agree, and for ids that do not fit the vocabulary.
+    """
+    found = files.added_in(saved, path)
+    ids = {one.token: i for i, one in found.items()}
+    for i, one in more:
+        if ids.setdefault(one.token, i) != i:
+            what = f"the added token {one.token!r}: {ids[one.token]} and {i}"
+            raise InputError(f"{path.parent}: its files do not agree on {what}")
+        found.setdefault(i, one)
     next_id = len(model.tokens)
-    for i, one in sorted(found.items()):
+    in_order = [found[i] for i in sorted(found)]
+    for i, one in zip(sorted(found), in_order, strict=True):
         expected = model.ids.get(one.token, next_id)
         if i != expected:
             raise InputError(
                 f"{path}: the added token {one.token!r} has the id {i}: by the vocabulary it is {expected}"
             )
         next_id += one.token not in model.ids
-    return [one for _, one in sorted(found.items())]
-
-
-def added_objects(tokens: Any, path: Path) -> list[dict]:
-    """The objects of `added_tokens`. Raises InputError for what is none."""
-    if tokens is None:
-        return []
-    expected = "expected a list of objects with content, id and special"
-    if not isinstance(tokens, list):
-        raise InputError(f"{path}: its added_tokens are {shown(tokens)}: {expected}")
-    for token in tokens:
-        sound = isinstance(token, dict) and {"content", "id", "special"} <= set(token)
-        if not sound or not isinstance(token["content"], str) or not is_whole(token["id"]):
-            raise InputError(f"{path}: its added_tokens have {shown(token)}: {expected}")
-    return tokens
+    return in_order
 
 
 def _padding_side(padding: Any) -> str:
@@ -202,14 +169,8 @@ def _padding_side(padding: Any) -> str:
 
 def described(text: PieceTokenizer, steps: Mapping[str, Any]) -> dict[str, Any]:
     """A tokenizer as a `tokenizer.json` describes it; steps: the four of `STEPS`, as the file writes them."""
-    added = []
-    for one in text.added:
-        added.append({"id": text.ids[one.token], "content": one.token} | one._asdict())
-        del added[-1]["token"]
-    for name in text.own:
-        flags = Added(name)._asdict()
-        del flags["token"]
-        added.append({"id": text.ids[name], "content": name} | flags)
+    listed = [*text.added, *map(Added, text.own)]
+    added = [files.added_object(text.ids[one.token], one) for one in listed]
     content = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
     return content | {part: steps.get(part) for part in STEPS} | {"model": text.model.to_json()}
 

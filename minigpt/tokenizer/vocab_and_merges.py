@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.files.disk import read_json
-from minigpt.tokenizer import checksums, files, settings, steps_after
+from minigpt.tokenizer import files, settings, steps_after
 from minigpt.tokenizer.files import HUGGING_FACE_FILES
 from minigpt.tokenizer.pipeline import Added, Template
 
@@ -52,17 +51,6 @@ def is_here(folder: Path, class_name: Any) -> bool:
     return class_name in members() and all((folder / name).is_file() for name in HUGGING_FACE_FILES)
 
 
-def read_pair(folder: Path) -> tuple[list[str], list[tuple[str, str]]]:
-    """(tokens, merges). Raises InputError where a file is damaged, or the two do not belong together."""
-    vocabulary, merges = (folder / name for name in HUGGING_FACE_FILES)
-    tokens = files.tokens_from_ids(read_json(vocabulary), vocabulary)
-    pairs = files.read_merges(merges)
-    files.check_fit(tokens, pairs, vocabulary, merges)
-    checksums.verify(vocabulary, tokens)
-    checksums.verify(merges, [f"{left} {right}" for left, right in pairs])
-    return tokens, pairs
-
-
 def with_names(folder: Path, config: Mapping[str, Any], class_name: str) -> dict[str, Any]:
     """`tokenizer_config.json` with the special tokens that the other files name, or else the table."""
     named = {key: one.token for key, one in settings.named_in(folder, config).items()}
@@ -75,7 +63,7 @@ def described(folder: Path, config: Mapping[str, Any], class_name: str) -> dict[
     Raises InputError where a file is damaged, or a special token is missing.
     """
     member = members()[class_name]
-    tokens, merges = read_pair(folder)
+    tokens, merges = files.read_pair(*(folder / name for name in HUGGING_FACE_FILES))
     ids = {token: i for i, token in enumerate(tokens)}
     named = settings.named_in(folder, config)
     special = dict.fromkeys(token.token for token in named.values())
