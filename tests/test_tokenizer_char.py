@@ -111,7 +111,7 @@ def test_special_tokens_that_are_not_the_last_ones_are_refused(tmp_path, special
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda saved: saved.pop("model"), "type is null, which is not built: built are WordPiece, Unigram, BPE, and W"),
+        (lambda saved: saved.pop("model"), "type is null, which is not built: built are WordPiece, Unigram, BPE, "),
         (lambda saved: saved["model"].update(type="BPE"), "its model's merges are None: expected a list"),
         (lambda saved: saved["model"].update(vocab={"a": 0, "c": 1}), "not what was saved"),
         (lambda saved: saved["model"].update(vocab={}), "holds no vocabulary"),

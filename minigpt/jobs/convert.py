@@ -19,7 +19,7 @@ from minigpt.files.gguf_llama import Weight
 from minigpt.jobs.option_fields import argument, option
 from minigpt.models.costs import human_bytes
 from minigpt.tokenizer import llama2c as pieces_of_llama2c
-from minigpt.tokenizer import of_gguf, settings, spiece, tokenizer_json
+from minigpt.tokenizer import files, of_gguf, settings, spiece
 from minigpt.tokenizer.of_gguf import Described
 
 GENERATION = "generation_config.json"
@@ -142,7 +142,7 @@ def _write(found: Found, folder: Path, dtype: str) -> None:
             compute = functools.partial(unpacked, name, weight)
             deferred[name] = tensors.Deferred(weight.shape, DTYPES[dtype], compute)
         checkpoint.save_model(folder, config, deferred)
-    disk.write_json(folder / tokenizer_json.FILE, found.text.tokenizer, indent=None)
+    disk.write_json(folder / files.TOKENIZER_JSON, found.text.tokenizer, indent=None)
     longest = {"model_max_length": config["max_position_embeddings"]}
     disk.write_json(folder / settings.CONFIG, found.text.config | longest)
     disk.write_json(folder / GENERATION, found.text.ids | _ends(found))

@@ -9,12 +9,12 @@ import functools
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.resources import files
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError, is_number, is_whole, shown
-from minigpt.tokenizer import spiece, steps_after, tokenizer_json
+from minigpt.tokenizer import files, spiece, steps_after, tokenizer_json
 from minigpt.tokenizer.bpe_model import BYTES
 from minigpt.tokenizer.pipeline import Template
 from minigpt.tokenizer.sentencepiece_bpe import IDENTITY, SentencePieceBPE
@@ -61,7 +61,7 @@ class Vocabulary(NamedTuple):
 @functools.cache
 def words_by_name() -> dict[str, Words]:
     """{name in `tokenizer.ggml.pre`: how a text is cut into words}"""
-    text = files("minigpt.tokenizer").joinpath("gguf_words.toml").read_text(encoding="utf-8")
+    text = resources("minigpt.tokenizer").joinpath("gguf_words.toml").read_text(encoding="utf-8")
     tables = [Words(**table) for table in tomllib.loads(text).values()]
     return {name: table for table in tables for name in table.names}
 
@@ -80,7 +80,7 @@ def described(settings: Mapping[str, Any], path: Path) -> Described:
         "bos": file.flag("add_bos_token", begins) and "bos" in vocabulary.roles,
         "eos": file.flag("add_eos_token", False) and "eos" in vocabulary.roles,
     }
-    parts = dict.fromkeys(tokenizer_json.PARTS) | steps
+    parts = dict.fromkeys(files.PARTS) | steps
     parts["version"] = "1.0"
     parts["added_tokens"] = _added(vocabulary)
     parts["post_processor"] = _template(vocabulary, around)
