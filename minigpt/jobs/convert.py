@@ -18,8 +18,8 @@ from minigpt.files.gguf import Header
 from minigpt.files.gguf_llama import Weight
 from minigpt.jobs.option_fields import argument, option
 from minigpt.models.costs import human_bytes
-from minigpt.tokenizer import llama2c as pieces_of_llama2c
 from minigpt.tokenizer import files, of_gguf, settings, spiece
+from minigpt.tokenizer import llama2c as pieces_of_llama2c
 from minigpt.tokenizer.of_gguf import Described
 
 GENERATION = "generation_config.json"
