@@ -9,10 +9,11 @@ import pytest
 import safetensors.numpy
 from helpers import batch, check_along, check_every_entry, error, same, small_gpt1, small_gpt2, snapshot
 
-from minigpt import GPT2, GPT2Config, open_model, ops
+from minigpt import GPT2, GPT2Config, models, open_model, ops
 from minigpt.errors import InputError
 from minigpt.files.checkpoint import load_tensors
 from minigpt.models import costs
+from minigpt.tokenizer import CharTokenizer
 
 VARIANTS = {
     "exact GELU": {"activation_function": "gelu"},
@@ -191,6 +192,19 @@ def test_matrices_the_other_way_round_are_turned_whatever_the_keys(tmp_path):
     opened = open_model(tmp_path)
     assert opened.config == model.config
     assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, opened)))
+
+
+def test_a_vocabulary_that_nanogpt_filled_up_is_that_of_the_tokenizer(unbiased):
+    """Its own has 50,304 rows for the 50,257 tokens of GPT-2."""
+    _, folder = unbiased
+    text = CharTokenizer([chr(i) for i in range(ord("a"), ord("a") + 11)])
+    text.save(folder)
+    wider = np.full((5, 6), 7, np.float32)
+    as_another_program(folder, lambda tensors: {name: np.concatenate([t, wider]) if len(t) == 11 else t
+                                                for name, t in tensors.items()}, vocab_size=16)  # fmt: skip
+    with pytest.warns(UserWarning, match="the last 5 of 16 rows of the token embedding belong to no token"):
+        model, _ = models.open_both(folder)
+    assert model.config.vocab_size == len(model.wte.weight.data) == 11 and not (model.wte.weight.data == 7).any()
 
 
 def test_biases_may_be_missing_from_a_file_of_transformers_too(unbiased):

@@ -17,7 +17,7 @@ from minigpt.files import checkpoint
 from minigpt.files.disk import read_json
 
 PREFIXES = ("_orig_mod.", "transformer.")  # of a compiled model, and of its body
-MATRICES = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+MATRICES = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 OF_BIASES = {"attn.c_attn": 3, "attn.c_proj": 1, "mlp.c_fc": 4, "mlp.c_proj": 1, "ln_1": 1, "ln_2": 1}  # times C
 EMBEDDING, POSITIONS, HEAD = "wte.weight", "wpe.weight", "lm_head.weight"
 RATES = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
@@ -54,25 +54,17 @@ def config(folder: Path) -> dict:
 
 
 def tensors(folder: Path) -> dict[str, np.ndarray]:
-    """All tensors by the names and in the layout of GPT-2.
+    """All tensors by the names and in the layout of GPT-2. Raises InputError for a damaged file.
 
-    Biases that are missing are zeros, which is the same function, where config.json has bias false. Raises InputError
-    for a damaged file, and for a head that differs from the token embedding although they are tied, as in nanoGPT.
+    Biases that are missing are zeros, which is the same function, where config.json has bias false.
     """
     values = config(folder)
     turned = _is_turned(_shapes(folder))
     plain = {} if values.get("bias", True) else _zero_biases(values)
     for name, tensor in checkpoint.load_weights(folder).items():
         name = _plain(name)
-        is_mask = name.endswith((".attn.bias", ".attn.masked_bias")) and tensor.ndim != 1
-        is_matrix = name.endswith(".weight") and name.removesuffix(".weight").endswith(MATRICES)
-        if not is_mask:
-            plain[name] = tensor.T if turned and is_matrix else tensor
-    if HEAD in plain and values.get("tie_word_embeddings", True):
-        head = plain.pop(HEAD)
-        if not np.array_equal(plain.setdefault(EMBEDDING, head), head):
-            advice = 'for a head of its own config.json must say "tie_word_embeddings": false'
-            raise InputError(f"{folder}: {HEAD} differs from the token embedding: {advice}")
+        is_matrix = name.endswith(MATRICES)
+        plain[name] = tensor.T if turned and is_matrix else tensor
     return plain
 
 

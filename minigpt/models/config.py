@@ -43,6 +43,10 @@ class Config:
         for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
             self._check_size(name)
         self._check_heads()
+        if getattr(self, "n_inner", None) is not None:
+            self._check_size("n_inner")
+            if self.n_inner == 4 * self.n_embd:
+                object.__setattr__(self, "n_inner", None)  # so that equal models have equal configurations
         for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
             rate = getattr(self, name, 0.0)
             check_number(name, rate, "a dropout rate from 0 up to, but not including, 1", least=0, below=1)

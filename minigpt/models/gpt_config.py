@@ -96,13 +96,6 @@ class GPT2Variants(GPTConfig):
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.n_inner is not None:
-            self._check_size("n_inner")
-        if self.n_inner == 4 * self.n_embd:
-            object.__setattr__(self, "n_inner", None)  # so that equal models have equal configurations
-
     def attn_scale(self, layer: int) -> float | None:
         """By what the scores of this block, counted from 0, are multiplied; None: by 1/sqrt(D), as in the release."""
         scale = 1 / math.sqrt(self.n_embd // self.n_head) if self.scale_attn_weights else 1.0

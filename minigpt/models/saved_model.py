@@ -168,7 +168,7 @@ class SavedModel(Module):
         Raises InputError for a damaged file, and where neither the embedding nor a head tied to it is there.
         """
         if self._is_release(folder):
-            return self.release.tensors(folder)
+            return self.from_published(self.release.tensors(folder), folder)
         published = checkpoint.load_weights(folder)
         plain = self.from_published(published, folder)
         untied = checkpoint.load_config(folder).get("tie_word_embeddings") is False

@@ -74,10 +74,6 @@ class PublishedConfig(Config):
                 self._check_size(name)
         if self.pad_token_id is not None:
             check_whole("pad_token_id", self.pad_token_id, "the id of a token, or None")
-        if self.n_inner is not None:
-            self._check_size("n_inner")
-        if self.n_inner == 4 * self.n_embd:
-            object.__setattr__(self, "n_inner", None)  # so that equal models have equal configurations
         check_activation(self.keys.get("hidden_act", "hidden_act"), self.hidden_act)
 
     @property
