@@ -15,6 +15,7 @@ import numpy as np
 
 from minigpt import models, ops
 from minigpt.device.threads import set_threads
+from minigpt.learn.explorer.named_pass import watching
 from minigpt.models.text_vectors import text_vectors
 
 DIGITS = 5
@@ -37,27 +38,16 @@ TEXTS = (
 COMPARED = ("The boy feeds his dog.", "A child gives food to a puppy.", "The bank lowers its rates.")
 
 
-def attention(model, ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """ids (T,) -> p (blocks,heads,T,T), the attention of each block, and h (1,T,C), the state after the last
-
-    The state is computed from p: where it is that of `model.hidden`, p is right.
-    """
-    n_head = model.config.n_head
-    x = model.tokens_embed.weight.value[ids] + model.positions_embed.weight.value[: len(ids)]
-    x = x + model.segments_embed.weight.value[0]
-    x, _ = model.ln_embed.forward(x[None])
+def attention(model, ids: list[int]) -> np.ndarray:
+    """ids (T,) -> p (blocks,heads,T,T), the attention of each block, from the queries and keys that it computes"""
+    with watching({f"h.{i}": block.attn.c_attn for i, block in enumerate(model.h)}) as seen:
+        model.hidden(np.array([ids]), grad=False)
     of_blocks = []
-    for block in model.h:
-        qkv, _ = block.attn.c_attn.forward(x)
-        q, k, v = (ops.split_heads(part, n_head) for part in np.split(qkv, 3, axis=-1))
-        s = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
-        p, _ = ops.softmax_forward(s)
+    for projection in seen.values():
+        q, k, _ = (ops.split_heads(part, model.config.n_head) for part in np.split(projection.out, 3, axis=-1))
+        p, _ = ops.softmax_forward(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5)
         of_blocks.append(p[0])
-        a, _ = block.attn.c_proj.forward(ops.merge_heads(p @ v))
-        x, _ = block.ln_1.forward(x + a)
-        m, _ = block.mlp.forward(x)
-        x, _ = block.ln_2.forward(x + m)
-    return np.array(of_blocks), x
+    return np.array(of_blocks)
 
 
 def shares(p: np.ndarray) -> np.ndarray:
@@ -73,7 +63,7 @@ def measure(model, text) -> dict[str, dict]:
     ids, _ = text.encode_pair(SENTENCE)
     rows = {"pieces": {"text": SENTENCE, "pieces": [text.tokens[i] for i in ids]}}
     wrapped = [text.encode_pair(one)[0] for one in TEXTS]
-    looked = np.mean([shares(attention(model, one)[0]) for one in wrapped], axis=0).astype(float).round(DIGITS)
+    looked = np.mean([shares(attention(model, one)) for one in wrapped], axis=0).astype(float).round(DIGITS)
     rows["texts"] = {"texts": list(TEXTS), "even share": round(np.mean([1 / len(one) for one in wrapped]), DIGITS)}
     for block in range(looked.shape[1]):
         rows[f"block {block + 1}"] = dict(zip(PLACES, looked[:, block].tolist(), strict=True))
