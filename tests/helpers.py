@@ -1,5 +1,6 @@
 """What several tests need: arrays found in any value, errors of tensors, small models."""
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -10,19 +11,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
-from minigpt import GPT1, GPT2, gradcheck
+from minigpt import GPT1, GPT2, gradcheck, ops
 from minigpt.device import gpu
 from minigpt.device.arrays import named_dtype, to_numpy
+from minigpt.files import disk
+from minigpt.files.checkpoint import load_tensors
 from minigpt.jobs.pretrain import step
 from minigpt.nn import optim
 from minigpt.nn.module import Parameter
 from minigpt.ops.cases import KEY
 
 __all__ = [
-    "KEY", "Along", "Repeated", "arrays_in", "as_tuple", "batch", "check_along", "check_every_entry",
-    "compiled_by_nvrtc", "each", "error", "floats_in", "learn_by_heart", "played_or_cuda", "repeat_steps", "same",
-    "small_gpt1", "small_gpt2", "snapshot", "spilled", "tolerance",
+    "KEY", "Along", "Repeated", "arrays_in", "as_another_program", "as_tuple", "batch", "check_along",
+    "check_every_entry", "compiled_by_nvrtc", "each", "error", "floats_in", "kept_bytes", "learn_by_heart", "moved",
+    "played_or_cuda", "published", "repeat_steps", "same", "same_weights", "small_gpt1", "small_gpt2",
+    "snapshot", "spilled", "tolerance",
 ]  # fmt: skip
 
 TESTS = Path(__file__).parent
@@ -216,6 +221,48 @@ def repeat_steps(monkeypatch, repeats=True) -> None:
     monkeypatch.setattr(step, "_is_recorded", lambda job, batch: repeats)
 
 
+def small_model(kind, sizes: dict, dtype=np.float64, dropout=0.0, spread=0.3, seed=0):
+    """A model of this class and these sizes, as `moved` leaves it. dropout: at all of its places."""
+    fields = {field.name for field in dataclasses.fields(kind.Config)}
+    rates = {name: dropout for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop") if name in fields}
+    model = kind(kind.Config(**rates | sizes), seed=seed, dtype=dtype)
+    return moved(model, spread, seed + 1)
+
+
+def moved(model, spread=0.3, seed=1):
+    """The model, with every parameter off its initial point, where errors could hide."""
+    rng = np.random.default_rng(seed)
+    for parameter in model.parameters():
+        data = parameter.data
+        data += spread * rng.standard_normal(data.shape).astype(data.dtype)
+    return model
+
+
+def same_weights(*models) -> bool:
+    """Have two models the same parameters, bit for bit?"""
+    return same(*(snapshot([parameter.data for parameter in model.parameters()]) for model in models))
+
+
+def published(model) -> dict[str, np.ndarray]:
+    """The parameters of a model under the names that they have in files."""
+    return model.to_published({name: parameter.data for name, parameter in model.named_parameters()})
+
+
+def kept_bytes(model, cache) -> int:
+    """What a cache keeps alive beside the parameters of its model."""
+    own = {id(parameter.data) for parameter in model.parameters()}
+    return sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+
+
+def as_another_program(folder, change=lambda tensors: tensors, **values) -> None:
+    """The folder as another program wrote it: with these tensors, and config.json with other values, ... for none."""
+    tensors, _ = load_tensors(folder / "model.safetensors")
+    changed = {name: np.ascontiguousarray(tensor) for name, tensor in change(tensors).items()}
+    safetensors.numpy.save_file(changed, folder / "model.safetensors", {"format": "pt"})
+    config = disk.read_json(folder / "config.json") | values
+    disk.write_json(folder / "config.json", {key: value for key, value in config.items() if value is not ...})
+
+
 def small_gpt1(dtype=np.float64, seed=0, dropout=0.0, moved=True, **sizes) -> GPT1:
     """A GPT-1 of odd sizes. moved: every parameter is off its initial point, where errors could hide."""
     return _small(GPT1, dtype, seed, dropout, moved, sizes)
@@ -228,13 +275,7 @@ def small_gpt2(dtype=np.float64, seed=0, dropout=0.0, moved=True, **sizes) -> GP
 
 def _small(kind, dtype, seed, dropout, moved, sizes):
     sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2} | sizes
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = kind(kind.Config(**sizes, **rates), seed=seed, dtype=dtype)
-    if moved:
-        rng = np.random.default_rng(seed + 1)
-        for parameter in model.parameters():
-            parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(kind, sizes, dtype, dropout, 0.3 if moved else 0.0, seed)
 
 
 def batch(model, rows=3, length=5, seed=0) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, error, learn_by_heart, same, snapshot
+from helpers import (
+    check_along,
+    check_every_entry,
+    error,
+    kept_bytes,
+    learn_by_heart,
+    same,
+    same_weights,
+    small_model,
+    snapshot,
+)
 
 from minigpt import models, open_model, ops
 from minigpt.data.objectives import masked, sentence_pairs
@@ -19,13 +29,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def small(dtype=np.float64, dropout=0.0, **sizes) -> BERT:
-    """A BERT of odd sizes, with every parameter off its initial point."""
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = BERT(BERTConfig(**(SIZES | sizes), **rates), seed=0, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(BERT, SIZES | sizes, dtype, dropout)
 
 
 def inputs(rows=3, length=5, seed=0) -> dict:
@@ -99,7 +103,7 @@ def test_saved_under_the_published_names_and_opened_again(tmp_path):
     model.save(tmp_path)
     again = open_model(tmp_path)
     assert type(again) is BERT and again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert config["hidden_size"] == 6 and config["type_vocab_size"] == 2 and "n_embd" not in config
     assert set(model.published_names()) == {name for name, _ in model.named_parameters()}
@@ -168,8 +172,7 @@ def test_its_costs_are_foretold():
     model = BERT(config)
     ids = np.zeros((2, 7), int)
     _, cache = model.loss(ids, ids, **model.trial_inputs(ids))
-    own = {id(p.data) for p in model.parameters()}
-    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    kept = kept_bytes(model, cache)
     assert costs.activations(BERT, config, 2, 7) == kept
 
 

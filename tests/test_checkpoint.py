@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from helpers import batch, same, small_gpt1, snapshot
+from helpers import batch, same, same_weights, small_gpt1, snapshot
 
 import minigpt
 from minigpt import GPT1
@@ -86,7 +86,7 @@ def test_a_model_comes_back(tmp_path, dtype):
     again = GPT1.load(tmp_path, dtype=dtype)
     assert again.config == model.config
     assert [name for name, _ in again.named_parameters()] == [name for name, _ in model.named_parameters()]
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     ids, _ = batch(model)
     assert same(snapshot([model.forward(ids)[0]]), snapshot([again.forward(ids)[0]]))
     other = GPT1.load(str(tmp_path), dtype=np.float16)

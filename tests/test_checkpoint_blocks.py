@@ -4,10 +4,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers import batch, same, small_gpt1, small_gpt2, snapshot
+from helpers import batch, kept_bytes, same, small_gpt1, small_gpt2, snapshot
 from test_train import SIZES, arguments, options, stop_after, text, weights
 
-from minigpt import GPT1, GPT2, ops
+from minigpt import GPT1, GPT2
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.pretrain import PretrainOptions, loop, prepare, reopen, train
@@ -121,9 +121,7 @@ def test_costs_are_what_is_kept_and_one_block(kind):
         model = kind(config)
         model.checkpoint_blocks = True
         _, cache = model.loss(*batch(model, length=7))
-        own = {id(p.data) for p in model.parameters()}
-        arrays = ops.arrays(cache).values()
-        kept[n_layer] = sum(a.nbytes for a in arrays if id(a) not in own and id(a.base) not in own)
+        kept[n_layer] = kept_bytes(model, cache)
     one, four = (costs.activations(kind, config, 3, 7, checkpoint_blocks=True) for config in configs.values())
     assert four - one == kept[4] - kept[1] == 3 * (3 * 7 * 6 * 4)
     assert one == costs.activations(kind, configs[1], 3, 7)

@@ -1,15 +1,20 @@
 """DeBERTa's versions: shared keys, distances in buckets, a normalised table, and the layouts of their files."""
 
-import json
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from helpers import check_along, check_every_entry, error, same, snapshot
+from helpers import (
+    as_another_program,
+    check_along,
+    check_every_entry,
+    error,
+    kept_bytes,
+    same_weights,
+    small_model,
+)
 
 from minigpt import open_model, ops
 from minigpt.errors import InputError
-from minigpt.files.checkpoint import load_tensors
 from minigpt.models import costs
 from minigpt.models.family.deberta import DeBERTa, DeBERTaConfig
 from minigpt.models.family.relative_attention import distances_between, put_distances, wider_and_wider
@@ -34,13 +39,7 @@ every_variant = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANT
 
 
 def small(dtype=np.float64, dropout=0.0, moved=0.3, **values) -> DeBERTa:
-    """A model of odd sizes, with every parameter off its initial point; moved: how far."""
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = DeBERTa(DeBERTaConfig(**SIZES | rates | values), seed=0, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += moved * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(DeBERTa, SIZES | values, dtype, dropout, moved)
 
 
 def inputs(model, length=8) -> dict:
@@ -74,7 +73,7 @@ def test_it_comes_back(values, tmp_path):
     model.save(tmp_path)
     again = open_model(tmp_path)
     assert again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     assert set(model.published_names()) == {name for name, _ in model.named_parameters()}
 
 
@@ -84,8 +83,7 @@ def test_its_costs_are_foretold(values):
     given = inputs(model)
     del given["mask"]
     _, cache = model.loss(**given)
-    own = {id(p.data) for p in model.parameters()}
-    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    kept = kept_bytes(model, cache)
     assert costs.activations(DeBERTa, model.config, *given["ids"].shape) == kept
 
 
@@ -144,16 +142,6 @@ def test_the_gradient_of_distances_in_buckets_adds_keys_that_share_a_row(t):
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def as_another_program(folder, change=lambda tensors: tensors, **values):
-    """The folder as another program wrote it: with these tensors, and other values in config.json."""
-    tensors, _ = load_tensors(folder / "model.safetensors")
-    changed = {name: np.ascontiguousarray(tensor) for name, tensor in change(tensors).items()}
-    safetensors.numpy.save_file(changed, folder / "model.safetensors", {"format": "pt"})
-    path = folder / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | values
-    path.write_text(json.dumps({key: value for key, value in config.items() if value != ...}), encoding="utf-8")
-
-
 def as_version_1(tensors):
     """One matrix for queries, keys and values, head by head; no bias for keys; other names for distances."""
     plain = dict(tensors)
@@ -180,7 +168,7 @@ def test_version_1_is_version_2_without_a_bias_for_keys(tmp_path):
                        share_att_key=True, position_buckets=3, norm_rel_ebd="layer_norm")  # fmt: skip
     opened = open_model(tmp_path)
     assert opened.config == model.config, "keys that mean nothing in version 1 are left out"
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, opened)))
+    assert same_weights(model, opened)
 
     def body_of(tensors):
         return {name.removeprefix("deberta."): tensor for name, tensor in tensors.items() if name[:3] != "cls"}
@@ -210,7 +198,7 @@ def test_the_head_of_version_3_and_what_it_does_not_use(tmp_path):
     with pytest.warns(UserWarning, match=r"the head that tells replaced tokens, mask_predictions.\*, is left out$"):
         opened = open_model(tmp_path)
     assert opened.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, opened)))
+    assert same_weights(model, opened)
 
 
 def test_what_a_file_leaves_out_is_what_transformers_takes(tmp_path):

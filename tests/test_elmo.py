@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, same, snapshot
+from helpers import check_along, check_every_entry, kept_bytes, same, small_model, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.data.examples import Task
@@ -21,11 +21,7 @@ LENGTHS = np.array([[5], [3]])
 
 
 def small(dtype=np.float64, dropout=0.0, **sizes) -> ELMo:
-    model = ELMo(ELMoConfig(**(SIZES | sizes), embd_pdrop=dropout, resid_pdrop=dropout), seed=0, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(ELMo, SIZES | sizes, dtype, dropout)
 
 
 def pretraining() -> dict:
@@ -122,8 +118,7 @@ def test_its_costs_are_foretold(n_layer):
     model = small(np.float32, n_layer=n_layer)
     ids = np.zeros((2, 7), int)
     _, cache = model.loss(ids, ids, **model.trial_inputs(ids))
-    own = {id(p.data) for p in model.parameters()}
-    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    kept = kept_bytes(model, cache)
     assert costs.activations(ELMo, model.config, 2, 7) == kept
 
 

@@ -9,7 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, error, learn_by_heart, same, snapshot
+from helpers import (
+    check_along,
+    check_every_entry,
+    error,
+    kept_bytes,
+    learn_by_heart,
+    published,
+    same,
+    same_weights,
+    small_model,
+    snapshot,
+)
 
 from minigpt import models, open_model, ops
 from minigpt.cli import main
@@ -34,13 +45,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def small(kind, dtype=np.float64, dropout=0.0, spread=0.3, **sizes) -> EncoderDecoder:
-    """A model of odd sizes, with every parameter off its initial point."""
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = kind(kind.Config(**(SIZES | OWN_SIZES.get(kind, {}) | sizes), **rates), seed=0, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += spread * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(kind, SIZES | OWN_SIZES.get(kind, {}) | sizes, dtype, dropout, spread)
 
 
 def inputs(rows=3, length=5, source_length=6, seed=0) -> dict:
@@ -269,7 +274,7 @@ def test_saved_and_opened_again(kind, tmp_path):
     model.save(tmp_path)
     again = open_model(tmp_path)
     assert type(again) is kind and again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert config["d_model"] == 6 and config["is_encoder_decoder"] is True and "n_embd" not in config
     names = model.published_names() or [name for name, _ in model.named_parameters()]
@@ -313,7 +318,7 @@ def test_a_t5_of_version_1_1_comes_back(values, tmp_path):
     assert {key: written[key] for key in values} == values
     again = open_model(tmp_path)
     assert again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
 
 
 def rewritten(folder, **values):
@@ -346,11 +351,11 @@ def test_a_stored_head_decides_whatever_a_newer_file_says(tmp_path):
 
 def test_a_bias_of_the_head_is_refused(tmp_path):
     model = small(BART)
-    published = model.to_published({name: p.data for name, p in model.named_parameters()})
-    assert not published["final_logits_bias"].any() and published["final_logits_bias"].shape == (1, 11)
-    published["final_logits_bias"][0, 3] = 1
+    tensors = published(model)
+    assert not tensors["final_logits_bias"].any() and tensors["final_logits_bias"].shape == (1, 11)
+    tensors["final_logits_bias"][0, 3] = 1
     with pytest.raises(InputError, match="final_logits_bias is not zero"):
-        model.from_published(published, tmp_path)
+        model.from_published(tensors, tmp_path)
 
 
 @every_kind
@@ -465,8 +470,7 @@ def kept(kind, config, checkpoint_blocks: bool) -> int:
     model.checkpoint_blocks = checkpoint_blocks
     ids = np.zeros((2, 7), int)
     _, cache = model.loss(ids, ids, source=ids)
-    own = {id(p.data) for p in model.parameters()}
-    return sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    return kept_bytes(model, cache)
 
 
 @pytest.mark.parametrize("values", [{}, V1_1], ids=["1.0", "1.1"])

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 import safetensors.numpy
-from helpers import check_along, check_every_entry, learn_by_heart, same, snapshot
+from helpers import (
+    check_along,
+    check_every_entry,
+    kept_bytes,
+    learn_by_heart,
+    published,
+    same,
+    same_weights,
+    small_model,
+    snapshot,
+)
 
 from minigpt import models, open_model, ops
 from minigpt.data.objectives import masked, sentence_order, spans
@@ -29,14 +39,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def small(name: str, dtype=np.float64, dropout=0.0, **sizes):
-    """A model of odd sizes, with every parameter off its initial point."""
-    kind = models.card(name).model
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = kind(kind.Config(**(SIZES | OWN.get(name, {}) | sizes), **rates), seed=0, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(models.card(name).model, SIZES | OWN.get(name, {}) | sizes, dtype, dropout)
 
 
 def inputs(name: str, rows=3, length=5, seed=0) -> dict:
@@ -110,7 +113,7 @@ def test_saved_under_the_published_names_and_opened_again(name, tmp_path):
     model.save(tmp_path)
     again = open_model(tmp_path)
     assert type(again) is type(model) and again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     assert set(model.published_names()) == {name for name, _ in model.named_parameters()}
 
 
@@ -132,8 +135,7 @@ def test_its_costs_are_foretold(name):
     model = small(name, np.float32, n_layer=3)
     ids = np.zeros((2, 7), int)
     _, cache = model.loss(ids, ids, **model.trial_inputs(ids))
-    own = {id(p.data) for p in model.parameters()}
-    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    kept = kept_bytes(model, cache)
     found = costs.activations(type(model), model.config, 2, 7)
     if name == "xlnet":  # in its last block two streams read one array
         assert found == pytest.approx(kept, rel=0.01)
@@ -392,7 +394,7 @@ def test_a_roberta_of_an_earlier_version_has_its_old_numbers(tmp_path):
     expected, _ = model.forward(ids, grad=False)
     config = model.config.to_dict() | {"max_position_embeddings": 10}
     del config["pad_token_id"]
-    tensors = model.to_published({name: parameter.data for name, parameter in model.named_parameters()})
+    tensors = published(model)
     name = "roberta.embeddings.position_embeddings.weight"
     tensors[name] = np.pad(tensors[name], ((2, 0), (0, 0)))
     checkpoint.save_model(tmp_path, config, tensors)
@@ -406,7 +408,7 @@ def test_a_roberta_of_another_program_that_says_nothing_has_its_padding(tmp_path
     model = small("roberta", pad_token_id=1)
     config = model.config.to_dict()
     del config["pad_token_id"]
-    tensors = model.to_published({name: parameter.data for name, parameter in model.named_parameters()})
+    tensors = published(model)
     disk.write_json(tmp_path / "config.json", config)
     safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
     assert open_model(tmp_path).config == model.config

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from constants import value
-from helpers import KEY, as_tuple, batch, each, error, same, small_gpt1, small_gpt2, snapshot
+from helpers import KEY, as_tuple, batch, each, error, kept_bytes, same, small_gpt1, small_gpt2, snapshot
 from threadpoolctl import threadpool_info
 
 from minigpt import GPT1, GPT2, ops
@@ -414,8 +414,7 @@ def test_activations_are_what_the_caches_hold(kind, implementation):
     config = kind.Config(vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2)
     model = kind(config)
     _, cache = model.loss(*batch(model, rows=3, length=7))
-    own = {id(p.data) for p in model.parameters()}
-    held = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    held = kept_bytes(model, cache)
     as_float32 = costs.activations(kind, config, 3, 7)
     assert as_float32 == held
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import learn_by_heart, same, snapshot
+from helpers import learn_by_heart, moved, same, snapshot
 from small_family import opened
 
 from minigpt import gradcheck, models, ops
@@ -35,10 +35,7 @@ def classifier(name: str, **sizes) -> Classifier:
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
     body = kind(kind.Config(**SIZES | sizes, **OWN.get(name, {}), **rates), seed=0, dtype=np.float64)
     model = Classifier(body, TASK, dropout=0.0, delimiter=DELIMITER)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
-    return model
+    return moved(model)
 
 
 class Total:

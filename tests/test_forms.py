@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import safetensors.numpy
-from helpers import check_along, error, same, snapshot
+from helpers import check_along, error, published, same, same_weights, small_model, snapshot
 
 from minigpt import models, open_model, ops
 from minigpt.errors import InputError
@@ -26,20 +26,8 @@ LAID_OUT = [name for name in WITH_LAYOUT if name != "spanbert"]  # transformers 
 FORMS = [(name, form) for name in LAID_OUT for form in models.card(name).model.Config.layout.forms]
 
 
-def small(name: str, dtype=np.float64, seed=0, **values):
-    """A model of odd sizes, with every parameter off its initial point."""
-    kind = models.card(name).model
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
-    config = kind.Config(**SIZES | OWN.get(name, {}) | rates | values)
-    model = kind(config, seed=seed, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
-
-
-def published(model) -> dict[str, np.ndarray]:
-    return model.to_published({name: parameter.data for name, parameter in model.named_parameters()})
+def small(name: str, dtype=np.float64, **values):
+    return small_model(models.card(name).model, SIZES | OWN.get(name, {}) | values, dtype)
 
 
 def write(folder, config: dict, tensors: dict) -> None:
@@ -67,7 +55,7 @@ def test_each_form_is_saved_as_its_class_and_opened_again(name, form, tmp_path):
     assert "form" not in told and "labels" not in told
     again = quietly(tmp_path, dtype=np.float64)
     assert again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     more = {"source": IDS} if model.reads_a_source else {}
     assert same(*(snapshot([m.hidden(IDS, grad=False, **more)[0]]) for m in (model, again)))
     if model.config.heads.has_labels:

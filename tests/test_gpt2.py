@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import batch, check_along, check_every_entry, error, same, small_gpt2, snapshot
+from helpers import batch, check_along, check_every_entry, error, same, same_weights, small_gpt2, snapshot
 from test_gpt1 import Watch
 
 from minigpt import open_model, ops
@@ -246,7 +246,7 @@ def test_a_model_comes_back(tmp_path):
     assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["activation_function"] == "gelu_new"
     again = open_model(tmp_path)
     assert type(again) is GPT2 and again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     with pytest.raises(InputError, match="holds a model of type 'gpt2'; expected 'openai-gpt'"):
         gpt1.GPT1.load(tmp_path)
 

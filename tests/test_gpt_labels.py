@@ -9,14 +9,12 @@ import warnings
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from helpers import error, same, small_gpt1, small_gpt2, snapshot
+from helpers import as_another_program, error, same, same_weights, small_gpt1, small_gpt2, snapshot
 from small_family import opened
 
 from minigpt import models, open_model, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.files.checkpoint import load_tensors
 from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.tokenizer import GPT1Tokenizer, GPT2Tokenizer
 
@@ -26,14 +24,14 @@ IDS = np.array([[3, 4, 5, 2], [6, 1, 0, 0]])
 each_kind = pytest.mark.parametrize("make", KINDS, ids=KINDS.values())
 
 
-def as_another_program(folder, change=lambda tensors: tensors, **values):
-    """The folder as transformers writes it: the body's name before its tensors, and other values in config.json."""
-    tensors, _ = load_tensors(folder / "model.safetensors")
-    named = {name if name.startswith("score.") else f"transformer.{name}": t for name, t in tensors.items()}
-    safetensors.numpy.save_file(change(named), folder / "model.safetensors", {"format": "pt"})
-    path = folder / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | values
-    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}), encoding="utf-8")
+def as_transformers(folder, change=lambda tensors: tensors, **values):
+    """The folder as transformers writes it: with the body's name before its tensors."""
+
+    def named(tensors):
+        whole = {name if name.startswith("score.") else f"transformer.{name}": t for name, t in tensors.items()}
+        return change(whole)
+
+    as_another_program(folder, named, **values)
 
 
 def expected(model, ids, last):
@@ -50,10 +48,10 @@ def test_it_is_saved_as_its_class_and_opened_again(make, tmp_path):
     assert told["architectures"] == [KINDS[make]] and told["pad_token_id"] == 0 and "labels" not in told
     assert told["id2label"] == {"0": "bad", "1": "so so", "2": "good"}
     assert told["label2id"] == {"bad": 0, "so so": 1, "good": 2}
-    as_another_program(tmp_path)
+    as_transformers(tmp_path)
     again = open_model(tmp_path, dtype=np.float64)
     assert again.config == model.config and again.labels == LABELS
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     assert model.score.weight.data.shape == (3, model.config.n_embd)
     assert [name for name, _ in model.named_parameters()][-1] == "score.weight"
     assert model.Config.from_dict(told) == model.config, "a run that goes on has nothing but its configuration"
@@ -70,29 +68,29 @@ def test_without_labels_nothing_is_said_of_them(make):
         model.label_scores(IDS)
 
 
-@pytest.mark.parametrize("values", [{"architectures": None}, {"architectures": ["Mine"]}])
+@pytest.mark.parametrize("values", [{"architectures": ...}, {"architectures": ["Mine"]}])
 def test_the_tensor_tells_that_there_are_labels_whatever_the_class(values, tmp_path):
     small_gpt2(labels=("LABEL_0", "LABEL_1")).save(tmp_path)
-    as_another_program(tmp_path, id2label=None, label2id=None, **values)
+    as_transformers(tmp_path, id2label=..., label2id=..., **values)
     assert open_model(tmp_path).labels == ("LABEL_0", "LABEL_1"), "two, where none are named"
-    as_another_program(tmp_path, lambda tensors: {n.removeprefix("transformer."): t for n, t in tensors.items()},
-                       id2label={"0": "no", "1": "yes"})  # fmt: skip
+    as_transformers(tmp_path, lambda tensors: {n.removeprefix("transformer."): t for n, t in tensors.items()},
+                    id2label={"0": "no", "1": "yes"})  # fmt: skip
     assert open_model(tmp_path).labels == ("no", "yes")
 
 
 def test_a_head_that_is_missing_or_of_another_size_is_told(tmp_path):
     small_gpt2(labels=LABELS).save(tmp_path)
-    as_another_program(tmp_path, id2label={"0": "no", "1": "yes"})
+    as_transformers(tmp_path, id2label={"0": "no", "1": "yes"})
     with pytest.raises(InputError, match=r"score.weight.*\(3, .*\(2, "):
         open_model(tmp_path)
-    as_another_program(tmp_path, lambda tensors: {n[12:]: t for n, t in tensors.items() if n.startswith("transf")})
+    as_transformers(tmp_path, lambda tensors: {n[12:]: t for n, t in tensors.items() if n.startswith("transf")})
     with pytest.raises(InputError, match="tensor score.weight is missing"):
         open_model(tmp_path)
 
 
 def test_a_file_with_labels_has_no_output_of_its_own(tmp_path):
     small_gpt2(labels=LABELS).save(tmp_path)
-    as_another_program(tmp_path, tie_word_embeddings=False)
+    as_transformers(tmp_path, tie_word_embeddings=False)
     model = open_model(tmp_path)
     assert model.lm_head is None and model.labels == LABELS
 
@@ -137,7 +135,7 @@ def test_another_head_is_left_out_with_one_line(make, head, tmp_path):
     model = make()
     model.save(tmp_path)
     more = {f"{head}.weight": np.ones((2, model.config.n_embd)), f"{head}.bias": np.ones(2)}
-    as_another_program(tmp_path, lambda tensors: tensors | more)
+    as_transformers(tmp_path, lambda tensors: tensors | more)
     with pytest.warns(UserWarning, match=f"a head that nothing here uses: {head}.bias, {head}.weight") as told:
         again = open_model(tmp_path, dtype=np.float64)
     assert len(told) == 1
@@ -151,7 +149,7 @@ def test_another_head_is_left_out_with_one_line(make, head, tmp_path):
 def test_a_tensor_that_is_no_known_head_is_still_refused(tmp_path):
     model = small_gpt2()
     model.save(tmp_path)
-    as_another_program(tmp_path, lambda tensors: tensors | {"scores.weight": np.ones((2, 4))})
+    as_transformers(tmp_path, lambda tensors: tensors | {"scores.weight": np.ones((2, 4))})
     with pytest.raises(InputError, match="tensor scores.weight does not belong to this model"):
         open_model(tmp_path)
 

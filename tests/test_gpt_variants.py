@@ -1,17 +1,24 @@
 """Variants of GPT-1 and GPT-2 that other people published: each computes what its configuration says."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from helpers import batch, check_along, check_every_entry, error, same, small_gpt1, small_gpt2, snapshot
+from helpers import (
+    as_another_program,
+    batch,
+    check_along,
+    check_every_entry,
+    error,
+    kept_bytes,
+    same_weights,
+    small_gpt1,
+    small_gpt2,
+)
 
 from minigpt import GPT2, GPT2Config, models, open_model, ops
 from minigpt.errors import InputError
-from minigpt.files.checkpoint import load_tensors
 from minigpt.models import costs
 from minigpt.tokenizer import CharTokenizer
 
@@ -61,7 +68,7 @@ def test_it_comes_back(values, tmp_path):
     model.save(tmp_path)
     again = open_model(tmp_path)
     assert again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     ids, _ = batch(model)
     assert np.array_equal(model.forward(ids, grad=False)[0], again.forward(ids, grad=False)[0])
 
@@ -81,8 +88,7 @@ def test_its_costs_are_foretold(values):
     model = small_gpt2(np.float32, n_layer=3, **values)
     ids, targets = batch(model)
     _, cache = model.loss(ids, targets)
-    own = {id(p.data) for p in model.parameters()}
-    kept = sum(a.nbytes for a in ops.arrays(cache).values() if id(a) not in own and id(a.base) not in own)
+    kept = kept_bytes(model, cache)
     assert costs.activations(GPT2, model.config, *ids.shape) == kept
     assert costs.count(GPT2, model.config) == sum(p.data.size for p in model.parameters())
 
@@ -134,16 +140,6 @@ def test_an_inner_width_far_beyond_the_weights_takes_no_memory(tmp_path):
         open_model(tmp_path)
 
 
-def as_another_program(folder, change=lambda tensors: tensors, **values):
-    """The folder as another program wrote it: with these tensors, and other values in config.json."""
-    tensors, _ = load_tensors(folder / "model.safetensors")
-    changed = {name: np.ascontiguousarray(tensor) for name, tensor in change(tensors).items()}
-    safetensors.numpy.save_file(changed, folder / "model.safetensors", {"format": "pt"})
-    path = folder / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | values
-    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}), encoding="utf-8")
-
-
 # --- nanoGPT ---------------------------------------------------------------------------------------------------------
 
 
@@ -169,8 +165,8 @@ def unbiased(tmp_path):
             parameter.data[...] = 0
     model.save(tmp_path)
     config = model.config
-    as_another_program(tmp_path, of_nanogpt, n_positions=None, activation_function=None, embd_pdrop=None,
-                       attn_pdrop=None, resid_pdrop=None, block_size=config.n_positions, bias=False, dropout=0.25)
+    as_another_program(tmp_path, of_nanogpt, n_positions=..., activation_function=..., embd_pdrop=..., attn_pdrop=...,
+                       resid_pdrop=..., block_size=config.n_positions, bias=False, dropout=0.25)  # fmt: skip
     return model, tmp_path
 
 
@@ -180,7 +176,7 @@ def test_a_checkpoint_of_nanogpt_is_a_gpt2_with_biases_of_zero(unbiased):
     assert type(opened) is GPT2 and opened.config == dataclasses.replace(
         model.config, embd_pdrop=0.25, attn_pdrop=0.25, resid_pdrop=0.25
     )
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, opened)))
+    assert same_weights(model, opened)
     opened.save(folder / "again")
     assert open_model(folder / "again").config == opened.config
 
@@ -191,7 +187,7 @@ def test_matrices_the_other_way_round_are_turned_whatever_the_keys(tmp_path):
     as_another_program(tmp_path, turned)
     opened = open_model(tmp_path)
     assert opened.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, opened)))
+    assert same_weights(model, opened)
 
 
 def test_a_vocabulary_that_nanogpt_filled_up_is_that_of_the_tokenizer(unbiased):
@@ -212,7 +208,7 @@ def test_biases_may_be_missing_from_a_file_of_transformers_too(unbiased):
     model.save(folder)
     as_another_program(folder, lambda tensors: {name: t for name, t in tensors.items() if not name.endswith("bias")},
                        bias=False)  # fmt: skip
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, open_model(folder))))
+    assert same_weights(model, open_model(folder))
 
 
 def test_missing_biases_are_zeros_only_where_the_configuration_says_so(unbiased):

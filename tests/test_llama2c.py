@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+from helpers import moved
 
 from minigpt import models
 from minigpt.cli.main import main
@@ -24,10 +25,7 @@ def small(tied=True) -> Llama:
         n_positions=context, layer_norm_epsilon=1e-5, tie_word_embeddings=tied,
     )  # fmt: skip
     model = Llama(config, seed=0)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(np.float32)
-    return model
+    return moved(model)
 
 
 def as_neighbours(weight, heads):

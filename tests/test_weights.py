@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from helpers import batch, same, small_gpt1, small_gpt2, snapshot
+from helpers import batch, same, same_weights, small_gpt1, small_gpt2, snapshot
 
 from minigpt import GPT1, GPT2, GPT1Config, models, open_model
 from minigpt.errors import InputError
@@ -147,7 +147,7 @@ def test_a_model_in_half_precision(dtype, tmp_path):
     model.save(tmp_path)
     write(tmp_path / "model.safetensors", header, data)
     again = GPT2.load(tmp_path)
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
 
 
 # --- what Hugging Face directories hold ------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_prefix_masks_and_stored_head(model, prefix, tmp_path):
     head = {"lm_head.weight": model.head.data}
     rewrite(tmp_path, lambda t: {prefix + name: a for name, a in (t | masks()).items()} | head)
     again = open_model(tmp_path)
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
 
 
 def test_a_head_must_be_the_token_embedding(model, tmp_path):
@@ -220,7 +220,7 @@ def test_weights_in_several_files(model, tmp_path):
     model.save(tmp_path)
     where = split(tmp_path)
     again = open_model(tmp_path)
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     (tmp_path / max(where.values())).unlink()
     with pytest.raises(InputError, match="00003-of-00003.safetensors does not exist"):
         open_model(tmp_path)
@@ -270,7 +270,7 @@ def test_openais_gpt1_opens(release):
     folder, model = release
     again = open_model(folder)
     assert type(again) is GPT1 and again.config == model.config
-    assert same(*(snapshot([p.data for p in m.parameters()]) for m in (model, again)))
+    assert same_weights(model, again)
     ids, _ = batch(model)
     assert same(snapshot([model.forward(ids)[0]]), snapshot([GPT1.load(folder).forward(ids)[0]]))
     assert openai_release.config(folder)["n_head"] == 2

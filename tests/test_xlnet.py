@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import check_along, check_every_entry, learn_by_heart, same, snapshot
+from helpers import check_along, check_every_entry, learn_by_heart, same, small_model, snapshot
 
 from minigpt import ops
 from minigpt.data.objectives import permuted
@@ -13,12 +13,7 @@ SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head"
 
 
 def small(dtype=np.float64, dropout=0.0, **sizes) -> XLNet:
-    rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), dropout)
-    model = XLNet(XLNetConfig(**(SIZES | sizes), **rates), seed=0, dtype=dtype)
-    rng = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-    return model
+    return small_model(XLNet, SIZES | sizes, dtype, dropout)
 
 
 def drawn(rows=2, length=5, rate=0.4, seed=0):
