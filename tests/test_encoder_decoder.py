@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers import (
+    as_another_program,
     check_along,
     check_every_entry,
     error,
@@ -25,7 +26,6 @@ from helpers import (
 from minigpt import models, open_model, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
-from minigpt.files import checkpoint
 from minigpt.jobs.pretrain import PretrainOptions, prepare, train
 from minigpt.jobs.sample import SampleOptions, sample
 from minigpt.models import costs
@@ -321,19 +321,9 @@ def test_a_t5_of_version_1_1_comes_back(values, tmp_path):
     assert same_weights(model, again)
 
 
-def rewritten(folder, **values):
-    """The config.json in a folder, as another program wrote it: with other values, and without those that are None."""
-    weights = folder / "model.safetensors"
-    tensors, _ = checkpoint.load_tensors(weights)
-    checkpoint.save_tensors(weights, tensors, {})
-    path = folder / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | values
-    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}), encoding="utf-8")
-
-
 def test_a_t5_of_today_says_no_positions_and_has_512(tmp_path):
     small(T5, np.float32).save(tmp_path)
-    rewritten(tmp_path, n_positions=None)
+    as_another_program(tmp_path, n_positions=...)
     assert open_model(tmp_path).config.n_positions == 512
 
 
@@ -341,11 +331,11 @@ def test_a_stored_head_decides_whatever_a_newer_file_says(tmp_path):
     """transformers 5 writes of T5 1.1 that its head is tied, and stores a head that is not."""
     model = small(T5, np.float32, **V1_1)
     model.save(tmp_path)
-    rewritten(tmp_path, tie_word_embeddings=True)
+    as_another_program(tmp_path, tie_word_embeddings=True)
     assert not open_model(tmp_path).config.tie_word_embeddings
-    rewritten(tmp_path, tie_word_embeddings=False, scale_decoder_outputs=None)
+    as_another_program(tmp_path, tie_word_embeddings=False, scale_decoder_outputs=...)
     assert open_model(tmp_path).config == model.config, "as the first files of T5 1.1 say it"
-    rewritten(tmp_path, model_type="mt5", tie_word_embeddings=True, feed_forward_proj=None)
+    as_another_program(tmp_path, model_type="mt5", tie_word_embeddings=True, feed_forward_proj=...)
     assert open_model(tmp_path).config == model.config, "mT5 need not say what it is"
 
 

@@ -1,15 +1,13 @@
 """Weights of every model as other programs may leave them: prefixes, spare tensors, copies, wrong sizes."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
-import safetensors.numpy
+from helpers import as_another_program
 
 from minigpt import models, open_model
 from minigpt.errors import InputError
-from minigpt.files.checkpoint import load_tensors
 from minigpt.models.family.published import COPIES, UNUSED
 
 TINY = {"vocab_size": 13, "n_positions": 8, "n_embd": 8, "n_layer": 2, "n_head": 2}
@@ -36,10 +34,7 @@ def saved(tmp_path):
 
     def save(name, change=lambda tensors: tensors, **values):
         models.card(name).model(config_of(name)).save(tmp_path)
-        tensors, _ = load_tensors(tmp_path / "model.safetensors")
-        safetensors.numpy.save_file(change(tensors), tmp_path / "model.safetensors", {"format": "pt"})
-        config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-        (tmp_path / "config.json").write_text(json.dumps(config | values), encoding="utf-8")
+        as_another_program(tmp_path, change, **values)
         return tmp_path
 
     return save
