@@ -84,5 +84,5 @@ def hashed(path: Path, digest: Any) -> str:
 
 
 def tell(line: str) -> None:
-    """Print for the reader; standard output is left to the folder, which a script may want."""
+    """Print for the reader; standard output is left to what a script may want."""
     print(line, file=sys.stderr)

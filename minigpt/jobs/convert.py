@@ -2,7 +2,6 @@
 
 import functools
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt.errors import InputError
-from minigpt.files import checkpoint, disk, gguf, gguf_llama, llama2c, tensors
+from minigpt.files import checkpoint, disk, gguf, gguf_llama, llama2c, published, tensors
 from minigpt.files.gguf import Header
 from minigpt.files.gguf_llama import Weight
 from minigpt.jobs.option_fields import argument, option
@@ -51,13 +50,13 @@ def convert(options: ConvertOptions) -> None:
     """Write a model directory. Raises InputError as `convert_file` and `convert_llama2c` do."""
     if Path(options.file).suffix == LLAMA2C:
         convert_llama2c(options, print)
-        print(f"now: minigpt sample {disk.typed(options.folder)}", file=sys.stderr)
+        published.tell(f"now: minigpt sample {disk.typed(options.folder)}")
         return
     if options.vocabulary is not None:
         raise InputError("--vocabulary is for weights of llama2.c: a GGUF file has its own")
     found = convert_file(options.file, options.folder, options.dtype, print)
     command = "chat" if "chat_template" in found.text.config else "sample"
-    print(f"now: minigpt {command} {disk.typed(options.folder)}", file=sys.stderr)
+    published.tell(f"now: minigpt {command} {disk.typed(options.folder)}")
 
 
 def convert_file(path: str | Path, folder: str | Path, dtype: str, write: Callable[[str], object]) -> Found:

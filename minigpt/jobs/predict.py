@@ -1,6 +1,5 @@
 """Answer examples with a fine-tuned model."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 from minigpt.data import labelled_files
 from minigpt.data.examples import Task
 from minigpt.errors import InputError
-from minigpt.files import disk
+from minigpt.files import disk, published
 from minigpt.jobs.finetune import Data, answer, encode, open_classifier, parse_columns
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
 from minigpt.jobs.option_fields import OnDevice, argument, option
@@ -34,12 +33,8 @@ class PredictOptions(OnDevice):
     out: str | None = option(None, "write the answers here instead", metavar="FILE")
 
 
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def predict(
-    options: PredictOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = _warn
+    options: PredictOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = published.tell
 ) -> np.ndarray:
     """Answer the examples of a file, labelled or not; returns and writes the answers, a line for each.
 

@@ -1,6 +1,5 @@
 """Find the lines of a file that mean the same as a question: a search in one's own notes."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ from tqdm import tqdm
 from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError, check_ranges, shown
-from minigpt.files import tensors
+from minigpt.files import published, tensors
 from minigpt.files.disk import checksum, read_text, typed
-from minigpt.files.published import sha256
 from minigpt.jobs import texts
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import costs
@@ -56,12 +54,8 @@ class Line(NamedTuple):
     text: str
 
 
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def similar(
-    options: SimilarOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = _warn
+    options: SimilarOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = published.tell
 ) -> list[list[Line]]:
     """Write the lines of a file that are nearest to each question, nearest first; returns them.
 
@@ -106,7 +100,7 @@ def _vectors(
         return _read_lines(options, model, text, lines, tell)
     path = Path(options.vectors)
     about = {
-        "file": sha256(Path(options.file)),
+        "file": published.sha256(Path(options.file)),
         "model": model.checksum(),
         "tokenizer": checksum(text.tokens),
         "pool": options.pool,
