@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from minigpt import ops
+from minigpt.device import windows
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.learn.judging.borrowing import GIVEN_AWAY_BY, lent_to
-from minigpt.learn.sandbox import lending, limits, pipes, process, windows
+from minigpt.learn.sandbox import lending, limits, pipes, process
 from minigpt.learn.sandbox.lending import Lender
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import Lines, RemoteFile, _has_nan

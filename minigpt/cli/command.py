@@ -96,6 +96,13 @@ def check(found: Namespace) -> int:
     return _status(check_file.run(options.file, options.seed, **limits))
 
 
+def chat(found: Namespace) -> int:
+    """`minigpt chat`; 128 and the number of the signal that stopped it."""
+    from minigpt.jobs.chat import ChatOptions, chat
+
+    return chat(read(ChatOptions, found))
+
+
 def lesson(found: Namespace) -> int:
     """`minigpt lesson`: 1 where a cell fails."""
     from minigpt.learn.lesson import LessonOptions, step_through

@@ -100,6 +100,12 @@ SAMPLE = Command(
     "minigpt.jobs.sample:SampleOptions", "minigpt.jobs.sample:sample",
 )  # fmt: skip
 
+CHAT = Command(
+    "chat", "talk with a model that was trained for conversations",
+    ("chat smollm2", 'chat smollm2 --system "You answer in one sentence." --temperature 0'),
+    "minigpt.jobs.chat:ChatOptions", command.chat,
+)  # fmt: skip
+
 FINETUNE = Command(
     "finetune", "teach a pre-trained model a task, from labelled examples",
     (
@@ -211,6 +217,6 @@ CHECK = Command(
 )  # fmt: skip
 
 COMMANDS = (
-    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, FILL, SIMILAR, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD,
+    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, CHAT, FILL, SIMILAR, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD,
     CONVERT, INFO, TRACE, EXPLORE, STORIES, CHECK,
 )  # fmt: skip

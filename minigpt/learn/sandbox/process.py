@@ -13,12 +13,12 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from minigpt.device.windows import Job
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.learn.sandbox import limits, wire
 from minigpt.learn.sandbox.lending import Lender
 from minigpt.learn.sandbox.pipes import Pipes, Printed
-from minigpt.learn.sandbox.windows import Job
 from minigpt.ops.random_keys import Key
 
 CALL_SECONDS = 10.0  # for one call, and for running the file itself
