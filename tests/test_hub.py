@@ -591,7 +591,7 @@ SIZES = [name for name in hub.PUBLISHED if name.startswith("gpt2")]
 def test_gpt2_is_known_whole_and_what_is_known_of_others_is_a_commit_or_a_checksum():
     for name, model in hub.PUBLISHED.items():
         assert model.commit is None or re.fullmatch("[0-9a-f]{40}", model.commit)
-        known = {model.gguf} if model.gguf else model.files
+        known = {model.gguf} if model.gguf else {*model.files, *model.maybe}
         assert set(model.sha256) == (set(known) if name in SIZES or model.package else set())
         assert all(re.fullmatch("[0-9a-f]{64}", known) for known in model.sha256.values())
         assert bool(model.repository) != bool(model.package and model.wheel and model.folder)

@@ -104,6 +104,31 @@ def test_the_right_line_among_a_thousand(folder, tmp_path):
         assert (found[0].number, found[0].text) == (places[note], note), question
 
 
+def test_a_long_line_is_cut_where_sentence_transformers_cuts_it(folder, tmp_path):
+    """At the 256 tokens of its sentence_bert_config.json: its tokenizer allows 512, and so does the model."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra parity)")
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra parity)")
+    lines = ["the cat sat on the mat, and " * 30 + "how deep is the deepest sea? " * 40, "a question about the sea"]
+    (tmp_path / "notes.txt").write_text("\n".join(lines), encoding="utf-8")
+    told = []
+    options = SimilarOptions(folder=folder, file=str(tmp_path / "notes.txt"), question=lines[1])
+    (found,) = similar(options, tell=told.append, **QUIET)
+    what = "1 of 2 lines have more tokens than sentence_bert_config.json allows"
+    assert told == [f"{options.file}: {what}: only the first 254 of each count"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    cosines = {}
+    for longest in (256, 512):
+        vectors = []
+        for line in lines:
+            with torch.no_grad():
+                h = theirs(**tokenizer(line, truncation=True, max_length=longest, return_tensors="pt"))[0][0]
+            vectors.append(torch.nn.functional.normalize(h.mean(0), dim=0))
+        cosines[longest] = float(vectors[0] @ vectors[1])
+    assert found[1].cosine == pytest.approx(cosines[256], abs=2e-5)
+    assert abs(cosines[256] - cosines[512]) > 0.1, "cut at another place it is another vector"
+
+
 def test_it_is_fine_tuned_on_a_published_task(folder, tmp_path):
     """With [CLS] and [SEP], and no row more: what is written opens in transformers as the same body."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra parity)")

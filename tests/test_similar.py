@@ -1,6 +1,7 @@
 """Vectors of texts and the nearest lines: the same as one text at a time, and kept only for what they are of."""
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from small_family import opened
 from minigpt import models
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.files.tensors import load_tensors, save_tensors
 from minigpt.jobs.similar import SimilarOptions, similar
 from minigpt.models import text_vectors as vectors_of
 from minigpt.models.text_vectors import text_vectors
@@ -144,8 +146,87 @@ def test_a_line_that_is_too_long_counts_by_its_beginning_and_is_told(bert, capsy
     assert next(line.cosine for line in found if line.number == 1) == pytest.approx(float(a @ b), abs=1e-5)
 
 
+# --- the limit that the files of a model name ------------------------------------------------------------------------
+
+SENTENCES, TOKENIZER = "sentence_bert_config.json", "tokenizer_config.json"
+LIMITS = [  # max_seq_length, model_max_length -> how many tokens count with the 2 special ones, and who says so
+    (9, 12, 9, f"{SENTENCES} allows"),
+    (12, 9, 12, f"{SENTENCES} allows"),  # it takes the place of the other, as in sentence-transformers
+    (None, 9, 9, f"{TOKENIZER} allows"),
+    (99, 9, 16, "the model sees"),
+    (None, 1e30, 16, "the model sees"),
+    (None, None, 16, "the model sees"),
+]
+
+
+def limit(folder, sentences, tokenizer, name=SENTENCES):
+    """Write these limits into the files of a model's folder; None: that file does not name one."""
+    (folder / name).write_text(json.dumps({"max_seq_length": sentences, "do_lower_case": False}))
+    config = json.loads((folder / TOKENIZER).read_text()) if (folder / TOKENIZER).exists() else {}
+    (folder / TOKENIZER).write_text(json.dumps(config | {"model_max_length": tokenizer}))
+
+
+@pytest.mark.parametrize(("sentences", "tokenizer", "count", "who"), LIMITS)
+def test_lines_and_questions_are_cut_where_the_files_of_the_model_say(sentences, tokenizer, count, who, bert):
+    """Both are told once, with how many tokens count; the cosine is that of the two beginnings."""
+    limit(bert / "bert", sentences, tokenizer)
+    long, other = "the dog saw the cat . " * 3, "on the mat the cat sat . the mat on the mat the cat sat . sat ."
+    (bert / "notes.txt").write_text(f"{long}\nthe dog\n{long}\n", encoding="utf-8")
+    told = []
+    options = SimilarOptions(folder=str(bert / "bert"), file=str(bert / "notes.txt"), question=other, top=3)
+    (found,) = similar(options, write=lambda text: None, tell=told.append)
+    assert told == [
+        f"{options.file}: 2 of 3 lines have more tokens than {who}: only the first {count - 2} of each count",
+        f"the question has more tokens than {who}: only its first {count - 2} count",
+    ]
+    model, text = opened("bert")
+    rows = [text.wrap(text.encode(words)[: count - 2])[0] for words in (long, other)]
+    a, b = text_vectors(model, rows)
+    assert found[[line.number for line in found].index(1)].cosine == pytest.approx(float(a @ b), abs=1e-5)
+
+
+def test_a_line_as_long_as_the_limit_is_not_cut(bert):
+    limit(bert / "bert", 7, None, "sentence_xlm-roberta_config.json")
+    told = []
+    options = SimilarOptions(folder=str(bert / "bert"), file=str(bert / "notes.txt"), question="the cat sat on the")
+    (bert / "notes.txt").write_text("the cat sat on the\n", encoding="utf-8")
+    similar(options, write=lambda text: None, tell=told.append)
+    assert told == []
+    (bert / "notes.txt").write_text("the cat sat on the mat\n", encoding="utf-8")
+    similar(options, write=lambda text: None, tell=told.append)
+    assert len(told) == 1
+
+
+def test_kept_vectors_of_another_limit_are_refused(bert, capsys):
+    """An older file does not name its limit, which was all that the model sees."""
+    path = bert / "notes.safetensors"
+    assert run(bert, "--vectors", str(path)) == 0
+    vectors, about = load_tensors(path)
+    assert about.pop("limit") == "16"
+    save_tensors(path, vectors, about)
+    assert run(bert, "--vectors", str(path)) == 0
+    limit(bert / "bert", 9, None)
+    capsys.readouterr()
+    assert run(bert, "--vectors", str(path)) == 2
+    assert "holds what was made with another limit: remove it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "value", "message"), [
+    (SENTENCES, "9", "max_seq_length is '9': expected a number of tokens, 1 or more"),
+    (SENTENCES, 0, "max_seq_length is 0: expected"),
+    (SENTENCES, True, "max_seq_length is True: expected"),
+    (TOKENIZER, 7.5, "model_max_length is 7.5: expected"),
+    (SENTENCES, 2, "with its special tokens no text fits into the 2 that sentence_bert_config.json allows"),
+])  # fmt: skip
+def test_a_limit_that_cannot_be(name, value, message, bert, capsys):
+    limit(bert / "bert", *((value, None) if name == SENTENCES else (None, value)))
+    capsys.readouterr()
+    assert run(bert) == 2
+    out, error = capsys.readouterr()
+    assert message in error and error.count("\n") == 1 and not out
+
+
 REFUSED = [
-    (["the cat sat " * 9], "the question has 29 tokens, and the model sees 16: give a shorter one"),
     ([" "], "a question is empty: give some words"),
     (["cat", "--top", "0"], "--top 0: give 1 or more"),
     (["cat", "--vectors", "notes.txt"], "--vectors notes.txt: give a name that ends in .safetensors"),

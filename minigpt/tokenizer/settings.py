@@ -17,6 +17,7 @@ CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 ADDED_TOKENS = "added_tokens.json"
 MORE_SPECIAL = "additional_special_tokens"
+OF_SENTENCES = "sentence_*_config.json"  # what sentence-transformers writes beside a model; * is bert, roberta, ...
 
 KEYS = {  # {role: the keys that tell it, the first that is there counts}
     "mask": ("mask_token",),
@@ -37,6 +38,29 @@ class Settings(NamedTuple):
     special: list[str]
     added: dict[str, int]  # {special token: its id}
     prefix_space: bool | None
+
+
+class Limit(NamedTuple):
+    """How many tokens of a text count, the special ones among them, and the name of the file that says so."""
+
+    tokens: int
+    file: str
+
+
+def read_limit(folder: Path) -> Limit | None:
+    """The longest text that the files of a folder allow; None where they say nothing of it.
+
+    A file of sentence-transformers takes the place of what the tokenizer says, as it does there. Raises InputError for
+    a limit that is no whole number of 1 or more.
+    """
+    said = [(path, "max_seq_length") for path in sorted(folder.glob(OF_SENTENCES))]
+    for path, key in [*said, (folder / CONFIG, "model_max_length")]:
+        limit = _read(path).get(key)
+        if limit is not None:
+            if type(limit) not in (int, float) or not limit >= 1 or limit != limit // 1:
+                raise InputError(f"{path}: {key} is {limit!r}: expected a number of tokens, 1 or more")
+            return Limit(int(limit), path.name)
+    return None
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
