@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 from test_parity_wordpiece import random_texts
 
-from minigpt.tokenizer import steps_before, tokenizer_json
+from minigpt.tokenizer import load, steps_before, tokenizer_json
 from minigpt.tokenizer.pipeline import PieceTokenizer
 
 pytestmark = pytest.mark.parity
@@ -179,6 +179,47 @@ def test_templates(settings, tmp_path):
     for texts in (("a",), ("a é", "b."), ("", "a"), ("a", "")):
         encoded = library.encode(*texts)
         assert ours.encode_pair(*texts) == (encoded.ids, encoded.type_ids), texts
+
+
+WORDS = ["▁the", "▁cat", "▁sat", "a", "t"]
+PAIRS = [("the cat", "sat"), ("the cat", ""), ("", "sat"), ("", ""), ("the cat", "  ")]
+
+
+def small_tokenizer(name):
+    """One of transformers, with few tokens."""
+    import transformers
+
+    kind = getattr(transformers, name)
+    if name == "BertTokenizer":
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat"]
+        return kind(vocab={token: i for i, token in enumerate(tokens)})
+    if name == "RobertaTokenizer":
+        tokens = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", *"thecas", "<mask>"]
+        return kind(vocab={token: i for i, token in enumerate(dict.fromkeys(tokens))}, merges=[])
+    first = ["<pad>", "[CLS]", "[SEP]", "<unk>", "[MASK]"] if name == "AlbertTokenizer" else ["<pad>", "</s>", "<unk>"]
+    if name == "XLNetTokenizer":
+        first = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+    return kind(vocab=[(piece, -float(i)) for i, piece in enumerate([*first, *WORDS])])
+
+
+MEMBERS = ["BertTokenizer", "RobertaTokenizer", "AlbertTokenizer", "T5Tokenizer", "XLNetTokenizer"]
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_an_empty_text_of_a_pair(name, tmp_path):
+    """As in a list of pairs there. Given one pair, transformers takes an empty second text for none, and one of spaces
+    for a text.
+    """
+    theirs = small_tokenizer(name)
+    theirs.save_pretrained(tmp_path)
+    ours = load(tmp_path)
+    encoded = theirs(PAIRS, return_token_type_ids=True)
+    expected = list(zip(encoded["input_ids"], encoded["token_type_ids"], strict=True))
+    assert [ours.encode_pair(*pair) for pair in PAIRS] == expected
+    for first, second in PAIRS:
+        one = theirs(first, second)["input_ids"]
+        assert ours.encode_pair(first, second or None)[0] == one
+        assert (ours.encode_pair(first, second)[0] == one) == bool(second)
 
 
 def test_added_tokens_and_their_flags():

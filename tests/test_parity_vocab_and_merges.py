@@ -56,11 +56,11 @@ def test_ids_are_those_of_transformers(learnt, texts, tmp_path, name, prefix_spa
         assert ours.encode(text) == ids, text
         assert ours.wrap(ours.encode(text))[0] == theirs(text)["input_ids"]
         assert ours.decode(ids) == theirs.decode(ids, clean_up_tokenization_spaces=False), text
-    some = [text for text in known[:500] if text]  # an empty second text is none for them
+    some = known[:500]
     if name == "DebertaTokenizer":
         some = []  # transformers 5 puts [SEP] twice between two texts; Microsoft's code and transformers 4 put it once
-    for first, second in zip(some, some[1:], strict=False):
-        assert ours.encode_pair(first, second)[0] == theirs(first, second)["input_ids"]
+    pairs = list(zip(some, some[1:], strict=False))
+    assert [ours.encode_pair(*pair)[0] for pair in pairs] == [theirs([pair])["input_ids"][0] for pair in pairs]
     ours.save(tmp_path / "saved")
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
     assert [again(text)["input_ids"] for text in MORE] == [theirs(text)["input_ids"] for text in MORE]

@@ -187,7 +187,11 @@ class PieceTokenizer(Tokenizer):
         return [self.ids[name] for name in before] if last == "$A" else []
 
     def encode_pair(self, first: str, second: str | None = None) -> tuple[list[int], list[int]]:
-        """The ids of one text or of two, with the special tokens around them, and the segment of each."""
+        """The ids of one text or of two, with the special tokens around them, and the segment of each.
+
+        A second text that is empty is one: `[CLS] a [SEP] [SEP]`. So do `tokenizers`, and transformers with a list of
+        pairs; given one pair, transformers takes an empty second text for none.
+        """
         return self.wrap(self.encode(first), None if second is None else self.encode(second))
 
     def role(self, name: str) -> int | None:
