@@ -18,7 +18,7 @@ from minigpt.device.windows import Job
 from minigpt.errors import InputError, shown
 from minigpt.files import hub
 from minigpt.files.disk import read_text
-from minigpt.tokenizer import roles, settings
+from minigpt.tokenizer import settings
 
 FILE = "chat_template.jinja"
 KEY = "chat_template"
@@ -71,7 +71,7 @@ def find(folder: str | Path) -> Template | None:
         source = _usual(config.get(KEY), path)
     if source is None:
         return None
-    named = roles.named_in(folder, config)
+    named = settings.named_in(folder, config)
     return Template(source, path, {key: one.token for key, one in named.items()})
 
 
