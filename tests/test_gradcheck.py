@@ -16,7 +16,7 @@ from minigpt.gradcheck.judge import judge
 from minigpt.jobs import check
 from minigpt.learn.judging import check_file
 from minigpt.ops import reference, shapes
-from minigpt.ops.cases import KEY, cases
+from minigpt.ops.cases import KEY, case, cases
 
 RNG = np.random.default_rng(5)
 X, G, B = RNG.standard_normal((4, 6)), RNG.standard_normal(6), RNG.standard_normal(6)
@@ -409,7 +409,7 @@ def test_what_stands_in_brackets_is_optional():
 @pytest.mark.parametrize("op", ops.names)
 def test_the_shape_lines_of_every_operation(op):
     forward, backward = getattr(reference, f"{op}_forward"), getattr(reference, f"{op}_backward")
-    constants = {"rate": 0.5, "key": KEY} if op == "dropout" else {}
+    constants = {"dropout": {"rate": 0.5, "key": KEY}, "rope": case("rope").constants}.get(op, {})
     inputs, outputs = shapes.of(forward)
     (dout_line,), gradient_lines = shapes.of(backward)
     for leading in shapes.leading_axes(forward).values():

@@ -18,7 +18,7 @@ from minigpt.ops.random_keys import Key
 
 BOTH = [("reference",), ()]  # who runs: () is the default, fast where it can
 KEY = Key.of(1)
-CONSTANTS = {"dropout": {"rate": 0.3, "key": KEY}}
+CONSTANTS = {"dropout": {"rate": 0.3, "key": KEY}, "rope": case("rope").constants}
 
 
 def strided(a):
@@ -166,7 +166,7 @@ def test_an_axis_without_elements_is_refused_by_its_letter(op, who):
 @pytest.mark.parametrize("op", [op for op in ops.names if "B" in letters_of(op)])
 def test_a_batch_without_rows_goes_both_ways(op, who):
     with ops.using(*who):
-        (out, *gradients), _ = both_ways(op, without(op, "B"), {})
+        (out, *gradients), _ = both_ways(op, without(op, "B"), CONSTANTS.get(op, {}))
     assert out.size == 0 and all(not np.any(gradient) for gradient in gradients)
 
 

@@ -106,7 +106,7 @@ def test_every_default_that_depends_on_others_is_put_into_words_or_is_nothing(na
     silent = {field for field in undecided if "default" not in actions_of(name)[field].help}
     assert silent <= {
         "init", "checkpoint_blocks", "top_k", "top_p", "test", "columns", "layout", "out", "limit", "json_file",
-        "source", "folder", "task", "file", "judge", "teacher",
+        "source", "folder", "task", "file", "judge", "teacher", "vocabulary", "system",
     }  # fmt: skip
 
 

@@ -24,6 +24,8 @@ ACTIVATION = {"mlp": "gelu", "gated_mlp": "silu"}  # where no other is named
 EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "cosine_loss": 1e-12}
 OF_A_STEP = {"forward": 5, "backward": 6}  # so many lines of the LSTM are those of one step
 LEFT_OUT = {"dropout, evaluation", "self_attention, past"}  # what the formulas do not have
+LEFT_OUT |= {"self_attention, one key head", "self_attention, groups", "self_attention, groups and mask",
+             "self_attention, groups and past"}  # the formulas have a head of keys for each of queries
 LEFT_OUT |= {"self_attention, dropout", "cross_attention, dropout"}  # one key drops in all heads at once
 
 
@@ -99,6 +101,26 @@ TOOLS = {
 }  # fmt: skip
 
 
+def turning(x, cos, sin, pairing="halves", heads=None) -> dict:
+    """For rope: the pairs of an array like x whose heads turn, and such pairs put together; the rest as it was."""
+    n = x.shape[2] if heads is None else heads
+    r = cos.shape[-1]
+    first = np.arange(r) if pairing == "halves" else 2 * np.arange(r)
+    second = first + (r if pairing == "halves" else 1)
+    whole = []
+
+    def pairs(array):
+        whole.append(array)
+        return array[:, :, :n, first], array[:, :, :n, second]
+
+    def together(a, b):
+        out = whole.pop().copy()
+        out[:, :, :n, first], out[:, :, :n, second] = a, b
+        return out
+
+    return {"pairs": pairs, "together": together, "cos": cos[..., None, :], "sin": sin[..., None, :]}
+
+
 def act(name):
     """The function of this name inside an MLP, and its slope."""
     forward, backward = (getattr(reference, f"{name}_{way}") for way in ("forward", "backward"))
@@ -115,6 +137,8 @@ def names_of(tried) -> dict:
     if tried.op in ("soft_cross_entropy", "cosine_loss", "cross_entropy", "linear_cross_entropy"):
         rows = len(tried.args.get("targets", next(iter(tried.args.values()))))
         names["weights"] = names["weights"] * np.ones(rows)
+    if tried.op == "rope":
+        names |= turning(**given)
     if tried.op == "lstm":
         h, c = np.split(names["state"], 2, axis=-1)
         steps = range(names["x"].shape[1])

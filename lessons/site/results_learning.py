@@ -297,6 +297,18 @@ def _shares(rows: dict, goal: str) -> dict[str, Point]:
     return {name: spread(row[goal]) for name, row in rows.items() if name.startswith("block")}
 
 
+def _real_llama_sentence(rows: dict) -> str:
+    ranks = rows["lens"]["rank"]
+    first = next(i for i, rank in enumerate(ranks) if max(ranks[i:]) < 100)
+    where = f"among the 100 best words from block {first} of {len(ranks) - 1} on"
+    return f"SmolLM2-135M-Instruct answers a question: Paris is {where}, and the first behind the last block."
+
+
+def _real_llama_plots(rows: dict) -> list[Plot]:
+    points = {f"block {i}" if i else "token": Point(p) for i, p in enumerate(rows["lens"]["p"])}
+    return [figures.rows("What each block would answer", {"Paris": points}, "probability of the word Paris", start=0)]
+
+
 def _warmup_sentence(rows: dict) -> str:
     without = rows["12 post-norm blocks, no warm-up"]["end"]
     with_it = rows["12 post-norm blocks, warm-up 0.5"]["end"]
@@ -361,6 +373,7 @@ RESULTS = {
     "names": Result("When names are learnt", _names_sentence, _names_plots),
     "scaling": Result("What moves the losses of lesson 24", _scaling_sentence, _scaling_plots),
     "masked": Result("How a small model learns covered words", _masked_sentence, _masked_plots),
+    "real_llama": Result("How a published LLaMA comes to an answer", _real_llama_sentence, _real_llama_plots),
     "real_bert": Result("Where the heads of a published BERT look", _real_bert_sentence, _real_bert_plots),
     "warmup": Result("What makes warm-up necessary at a high rate", _warmup_sentence, _warmup_plots),
     "claim": Result("Schedules and rates for the small model of a claim", _claim_sentence, _claim_plots),

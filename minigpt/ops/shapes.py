@@ -115,7 +115,7 @@ def leading_axes(function: Callable) -> dict[int, Axes]:
     inputs, outputs = of(function)
     starred = [tensor for tensor in inputs + outputs if "*" in tensor.axes]
     if not starred:
-        return {3: LEADING[2]}
+        return {len(outputs[0].axes): LEADING[2]}
     others = max(len(tensor.axes) for tensor in starred) - 1
     usual = max(3, 2 + others)
     leading = {usual: LEADING[usual - others]}

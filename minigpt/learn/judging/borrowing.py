@@ -17,6 +17,7 @@ GIVEN_AWAY_BY = {  # an operation: the others that give its numbers, for inputs 
     "silu": ("mlp", "gated_mlp"),
     "layernorm": ("rmsnorm",),  # of x - mean
     "rmsnorm": ("layernorm",),  # of x and -x side by side
+    "rope": (),
     "dropout": ("attention", "self_attention", "cross_attention", "gated_mlp"),
     "cross_entropy": ("linear_cross_entropy", "soft_cross_entropy"),
     "soft_cross_entropy": ("cross_entropy", "linear_cross_entropy"),  # a mean over targets
