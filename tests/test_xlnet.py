@@ -113,3 +113,17 @@ def test_it_learns_the_predicted_tokens_of_one_batch():
     batch = drawn(rows=4, length=8, rate=0.3)
     model = XLNet(XLNetConfig(**(SIZES | {"n_embd": 16})), seed=0)
     assert learn_by_heart(model, 150, batch.ids, batch.targets, **batch.inputs) < 0.1
+
+
+def test_the_token_of_a_pair_has_a_segment_of_its_own():
+    """`a <sep> b <sep> <cls>`; segments are compared, and no number but its own differs from all others."""
+    model = small()
+    ids = np.array([[5, 6, 1, 7, 1, 2], [5, 1, 7, 1, 2, 0]])
+    inputs = model.inputs_of(ids, np.array([6, 5]), delimiter=1)
+    assert inputs["segments"].tolist() == [[0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 2, 2]]
+    h, _ = model.hidden(ids[:1], segments=np.array([[0, 0, 0, 1, 1, 2]]))
+    for same_way in ([[1, 1, 1, 0, 0, 2]], [[0, 0, 0, 3, 3, 4]]):
+        assert np.array_equal(model.hidden(ids[:1], segments=np.array(same_way))[0], h)
+    assert np.abs(model.hidden(ids[:1], segments=np.array([[0, 0, 0, 1, 1, 1]]))[0] - h).max() > 1e-3
+    with pytest.raises(InputError, match="segment 5 is out of range: this model has 5"):
+        model.hidden(ids[:1], segments=np.array([[0, 0, 0, 1, 1, 5]]))

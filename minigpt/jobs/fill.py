@@ -73,7 +73,7 @@ def guesses(model: LanguageModel, text: Tokenizer, sentence: str, top: int = 5) 
         model.scores_at(np.zeros(1, np.int64), [0])  # which says why, of a model that fills in nothing
         raise InputError("this model's vocabulary has no token that covers a word: take another, such as bert")
     own = text.tokens[mask]
-    ids = covered_ids(text, sentence)
+    ids, segments = covered(text, sentence)
     places = [i for i, token in enumerate(ids) if token == mask]
     if not places:
         raise InputError(f"{shown(sentence)} has no place to fill in: write {own} where a word is missing")
@@ -82,19 +82,25 @@ def guesses(model: LanguageModel, text: Tokenizer, sentence: str, top: int = 5) 
         given = f"{shown(sentence)} has {len(ids)} tokens with the special ones"
         raise InputError(f"{given}, and the model sees {room}: give a shorter text")
     costs.fit_threads(model, len(ids))
-    scores = to_numpy(model.scores_at(np.array(ids), places)).astype(np.float64)
+    inputs = model.inputs_of_segments(np.array([segments]))
+    scores = to_numpy(model.scores_at(np.array(ids), places, **inputs)).astype(np.float64)
     p, _ = ops.softmax_forward(scores)
     return [_best(row, text, top) for row in p]
 
 
 def covered_ids(text: Tokenizer, sentence: str) -> list[int]:
     """The ids of a sentence as an encoder reads it: between its special tokens, and its mask at each covered place."""
+    return covered(text, sentence)[0]
+
+
+def covered(text: Tokenizer, sentence: str) -> tuple[list[int], list[int]]:
+    """The same, and the segment of each."""
     mask = text.role("mask")
     if mask is None:
-        return text.wrap(text.encode(sentence))[0]
+        return text.wrap(text.encode(sentence))
     own = text.tokens[mask]
     named = _marks(text).sub(lambda _: own, sentence)
-    return text.wrap(text.encode_named(named, [own]))[0]
+    return text.wrap(text.encode_named(named, [own]))
 
 
 def uncovered(text: Tokenizer, sentence: str) -> str:

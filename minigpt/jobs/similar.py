@@ -17,7 +17,7 @@ from minigpt.jobs import texts
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
-from minigpt.models.text_vectors import POOLS, TOKENS, check_pool, text_vectors
+from minigpt.models.text_vectors import POOLS, TOKENS, Progress, check_pool, text_vectors
 from minigpt.tokenizer import Tokenizer
 from minigpt.tokenizer.settings import read_limit
 
@@ -55,6 +55,14 @@ class Line(NamedTuple):
     text: str
 
 
+class Read(NamedTuple):
+    """A text as the model is given it: its ids, the segment of each, and whether it was cut."""
+
+    ids: list[int]
+    segments: list[int]
+    is_cut: bool
+
+
 class Reader:
     """Reads texts as the model is given them: between its special tokens, and cut where they are too long.
 
@@ -71,10 +79,10 @@ class Reader:
         if self.room < 1:
             raise InputError(f"{folder}: with its special tokens no text fits into the {self.limit} that {self.who}")
 
-    def read(self, line: str) -> tuple[list[int], bool]:
-        """The ids of a text, and whether it was cut."""
+    def read(self, line: str) -> Read:
+        """A text with its special tokens, cut where it is too long."""
         ids = self.text.encode(line)
-        return self.text.wrap(ids[: self.room])[0], len(ids) > self.room
+        return Read(*self.text.wrap(ids[: self.room]), len(ids) > self.room)
 
 
 def similar(
@@ -96,7 +104,7 @@ def similar(
     vectors = _vectors(options, model, reader, [line for _, line in numbered], tell)
     found = []
     for question in texts.given(options.question, what="a question"):
-        asked = text_vectors(model, [_question_ids(question, reader, tell)], options.pool)
+        asked = _vectors_of(model, [_read_question(question, reader, tell)], options.pool)
         cosines = vectors @ asked[0]
         nearest = np.argsort(-cosines, kind="stable")[: options.top]
         if found:
@@ -106,13 +114,19 @@ def similar(
     return found
 
 
-def _question_ids(question: str, reader: Reader, tell: Callable[[str], object]) -> list[int]:
-    ids, is_cut = reader.read(question)
-    if not ids:
+def _read_question(question: str, reader: Reader, tell: Callable[[str], object]) -> Read:
+    found = reader.read(question)
+    if not found.ids:
         raise InputError(f"the question {shown(question)} holds no token: give some words")
-    if is_cut:
+    if found.is_cut:
         tell(f"the question has more tokens than {reader.who}: only its first {reader.room} count")
-    return ids
+    return found
+
+
+def _vectors_of(model: LanguageModel, read: list[Read], pool: str, progress: Progress = iter) -> np.ndarray:
+    """N texts -> (N,C), one vector of length 1 for each"""
+    ids, segments, _ = zip(*read, strict=True)
+    return text_vectors(model, ids, pool, progress, segments)
 
 
 def _vectors(
@@ -157,12 +171,8 @@ def _read_lines(
     options: SimilarOptions, model: LanguageModel, reader: Reader, lines: list[str], tell: Callable[[str], object]
 ) -> np.ndarray:
     """(N,C), the vectors of the lines; of one that is too long, that of its beginning."""
-    rows = []
-    n_cut = 0
-    for line in lines:
-        ids, is_cut = reader.read(line)
-        rows.append(ids)
-        n_cut += is_cut
+    read = [reader.read(line) for line in lines]
+    n_cut = sum(one.is_cut for one in read)
     if n_cut:
         what = f"{n_cut:,} of {len(lines):,} lines have more tokens than {reader.who}"
         tell(f"{options.file}: {what}: only the first {reader.room} of each count")
@@ -170,4 +180,4 @@ def _read_lines(
     def progress(batches):
         return tqdm(batches, unit="batch", desc="reading", leave=False, disable=None)
 
-    return text_vectors(model, rows, options.pool, progress)
+    return _vectors_of(model, read, options.pool, progress)

@@ -37,6 +37,7 @@ class LanguageModel(SavedModel):
     can_checkpoint_blocks = True
     can_generate = True
     reads_a_source = False  # does it write beside a text of its own, the source, as an encoder-decoder does?
+    n_segments = 0  # how many kinds of segments an encoder tells apart, where a row holds two texts
     computes_in_bfloat16 = True
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
     dropout_sites = 3  # places of dropout in a block
@@ -168,9 +169,10 @@ class LanguageModel(SavedModel):
         logits, _ = ops.linear_forward(h, self.head.value.T)
         return logits
 
-    def scores_at(self, ids: Array, places: list[int]) -> Array:
+    def scores_at(self, ids: Array, places: list[int], **inputs) -> Array:
         """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each
 
+        inputs: segments, of an encoder that has them.
         Raises InputError for a model that learned the next token: it fills in nothing.
         """
         advice = "minigpt sample continues a text with it" if self.can_generate else "take another, such as bert"
@@ -303,13 +305,19 @@ class LanguageModel(SavedModel):
         """
         return {}
 
-    def states(self, ids: Array, lengths: Array) -> Array:
+    def inputs_of_segments(self, segments: np.ndarray) -> dict[str, Array]:
+        """segments (N,T) int, as a tokenizer gives them -> what `hidden` is given of them: nothing where all are 0."""
+        return {"segments": segments} if self.n_segments > 1 and segments.any() else {}
+
+    def states(self, ids: Array, lengths: Array, **inputs) -> Array:
         """ids (N,T) int, filled up at the right, lengths (N,) int -> h (N,T,C), hidden states of whole texts
 
-        Nothing is kept for a backward. What stands behind the end of a text means nothing.
+        inputs: segments (N,T), of an encoder that has them. Nothing is kept for a backward. What stands behind the end
+        of a text means nothing.
         """
         ids = to_device(ids, self.device)
-        h, _ = self.hidden(ids, grad=False, **self.inputs_of(ids, to_device(lengths, self.device)))
+        inputs = self.inputs_of(ids, to_device(lengths, self.device)) | inputs
+        h, _ = self.hidden(ids, grad=False, **inputs)
         return h
 
     @property

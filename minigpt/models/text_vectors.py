@@ -19,14 +19,15 @@ Progress = Callable[[Iterable[np.ndarray]], Iterable[np.ndarray]]
 
 
 def text_vectors(
-    model: LanguageModel, rows: Sequence[Sequence[int]], pool: str = "mean", progress: Progress = iter
+    model: LanguageModel, rows: Sequence[Sequence[int]], pool: str = "mean", progress: Progress = iter,
+    segments: Sequence[Sequence[int]] = (),
 ) -> np.ndarray:
     """N rows of ids, of any lengths -> (N,C) float32, one vector of length 1 for each
 
     pool: "mean" of the states of all tokens of a row, the special ones too; "first": the state of the first token.
-    progress: is given the batches, each an array of row numbers, and yields them, as tqdm does. Texts of like length
-    are read together. Raises InputError for a row without tokens or with more than the model has positions, and for
-    the first token of a model in which that token sees no other.
+    progress: is given the batches, each an array of row numbers, and yields them, as tqdm does. segments: of each row,
+    as long as it; () is 0 everywhere. Texts of like length are read together. Raises InputError for a row without
+    tokens or with more than the model has positions, and for the first token of a model in which it sees no other.
     """
     check_pool(model, pool)
     vectors = np.zeros((len(rows), model.state_width), np.float32)
@@ -34,10 +35,8 @@ def text_vectors(
         lengths = np.array([len(rows[i]) for i in batch])
         if not lengths.min():
             raise InputError("a text without tokens has no vector: leave it out")
-        ids = np.zeros((len(batch), lengths.max()), np.int64)
-        for place, i in enumerate(batch):
-            ids[place, : len(rows[i])] = rows[i]
-        h = to_numpy(model.states(ids, lengths))
+        inputs = model.inputs_of_segments(_filled(segments, batch)) if segments else {}
+        h = to_numpy(model.states(_filled(rows, batch), lengths, **inputs))
         vectors[batch] = _pooled(h, lengths, pool)
     return vectors
 
@@ -60,6 +59,15 @@ def _batches(lengths: Sequence[int]) -> Iterator[np.ndarray]:
         n = max(1, TOKENS // max(1, lengths[order[start]]))
         yield order[start : start + n]
         start += n
+
+
+def _filled(rows: Sequence[Sequence[int]], batch: np.ndarray) -> np.ndarray:
+    """The rows with these numbers -> (N,T) int, filled up with 0 at the right"""
+    chosen = [rows[i] for i in batch]
+    filled = np.zeros((len(chosen), max(map(len, chosen))), np.int64)
+    for place, row in enumerate(chosen):
+        filled[place, : len(row)] = row
+    return filled
 
 
 def _pooled(h: np.ndarray, lengths: np.ndarray, pool: str) -> np.ndarray:

@@ -66,6 +66,7 @@ class Encoder(PublishedModel):
 
     can_generate = False
     learns_the_next_token = False
+    last_segment = 1  # that of the second text
 
     def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
@@ -189,9 +190,9 @@ class Encoder(PublishedModel):
         logits, _ = ops.linear_forward(x, self.head.value.T, self.words.bias.value)
         return logits
 
-    def scores_at(self, ids: Array, places: list[int]) -> Array:
+    def scores_at(self, ids: Array, places: list[int], **inputs) -> Array:
         """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each"""
-        logits, _ = self.forward(as_array(ids, "ids are")[None], grad=False)
+        logits, _ = self.forward(as_array(ids, "ids are")[None], grad=False, **inputs)
         return logits[0, places]
 
     def backward(self, dlogits: Array, cache: Cache) -> None:
@@ -251,12 +252,17 @@ class Encoder(PublishedModel):
         kind = type(self).__name__
         raise InputError(f"{kind} fills in covered words and cannot continue a text: use gpt1, gpt2 or lstm")
 
+    @property
+    def n_segments(self) -> int:
+        """How many segments it tells apart; 0: it has none."""
+        return getattr(self.config, "n_segments", 0)
+
     def place_segments(self, segments: Array | None, ids: Array) -> Array | None:
         """Segments (B,T) on the model's device, 0 everywhere where none are given; None for a model without a table.
 
         Raises InputError for segments of another shape or out of range, and for those of a model without a table.
         """
-        n = getattr(self.config, "n_segments", 0)
+        n = self.n_segments
         if segments is None:
             return array_module(ids).zeros_like(ids) if n else None
         if not n:
@@ -280,9 +286,9 @@ class Encoder(PublishedModel):
         """A mask that hides what fills up a row, and segments: 1 for what stands behind the first delimiter."""
         xp = array_module(ids)
         inputs = {"mask": first_places(lengths, ids.shape[1])}
-        if getattr(self.config, "n_segments", 0) > 1 and delimiter is not None:
+        if self.n_segments > 1 and delimiter is not None:
             n_before = xp.cumsum(ids == delimiter, axis=1) - (ids == delimiter)
-            inputs["segments"] = xp.minimum(n_before, 1)
+            inputs["segments"] = xp.minimum(n_before, self.last_segment)
         return inputs
 
     def place_of_state(self, lengths: Array) -> Array:

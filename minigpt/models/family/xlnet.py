@@ -109,6 +109,8 @@ class XLNet(Encoder):
 
     Config = XLNetConfig
     can_checkpoint_blocks = False
+    last_segment = 2  # `a <sep> b <sep> <cls>`: the token for both texts has a segment of its own
+    n_segments = 5  # two texts, that token, <sep>, padding, as its authors number them; they are only compared
 
     def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
         """A table of tokens, and the vector that the query stream starts from at every place."""
@@ -176,13 +178,13 @@ class XLNet(Encoder):
             h = next_h
         return h if g is None else g, cache
 
-    def scores_at(self, ids: Array, places: list[int]) -> Array:
+    def scores_at(self, ids: Array, places: list[int], **inputs) -> Array:
         """ids (T,) int, N places -> scores (N,V) of the word at each, from all words at other places"""
         ids = as_array(ids, "ids are")[None]
         t = ids.shape[1]
         seen = np.ones((1, 1, t, t), bool)
         seen[..., places] = False
-        logits, _ = self.forward(ids, grad=False, mask=to_device(seen, self.device), query_mask=seen)
+        logits, _ = self.forward(ids, grad=False, mask=to_device(seen, self.device), query_mask=seen, **inputs)
         return logits[0, places]
 
     def hidden_backward(self, dh: Array, cache: Cache) -> None:
