@@ -10,7 +10,7 @@ from minigpt.errors import InputError
 from minigpt.tokenizer import GPT2Tokenizer, PieceTokenizer, load, words
 from minigpt.tokenizer.bpe_model import BYTES, BPEModel
 from minigpt.tokenizer.gpt2 import spell
-from minigpt.tokenizer.vocab_and_merges import members
+from minigpt.tokenizer.vocabularies import members
 
 GPT2 = GPT2Tokenizer.train(TEXT, 300, min_frequency=1, progress=False)
 FAIRSEQ = ["<s>", "<pad>", "</s>", "<unk>"]

@@ -13,7 +13,7 @@ from minigpt.tokenizer import bpe, llama2c, spiece
 from minigpt.tokenizer.bpe_model import BYTES, BPEModel
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE, learn, ranks_of
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
-from minigpt.tokenizer.spiece_members import members, parts_of
+from minigpt.tokenizer.spiece_members import members, tokenizer_of
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 
 TEXT = "the cat sat on the mat. the hat of the cat: that is the one! 고양이가 앉았다 고양이는 " * 3
@@ -219,9 +219,9 @@ def test_what_was_learnt_spells_its_text_and_is_read_again(tmp_path):
     spiece.write(tmp_path / "tokenizer.model", content)
     again = spiece.read(tmp_path / "tokenizer.model")
     assert again == content
-    parts = parts_of(members()["llama"], again)
-    assert parts.model.encode(parts.normalizer(TEXT)) == model.encode(normalize(TEXT))
-    assert parts.decoder(parts.model.encode("▁the▁cat")) == "the cat" and parts.single == "<s>:0 $A:0"
+    text = tokenizer_of(members()["llama"], again, {}, tmp_path / "tokenizer.model")
+    assert text.encode(TEXT) == model.encode(normalize(TEXT))
+    assert text.decode(text.model.encode("▁the▁cat")) == "the cat" and text.template.single == "<s>:0 $A:0"
 
 
 @pytest.mark.parametrize(

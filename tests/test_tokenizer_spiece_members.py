@@ -6,6 +6,7 @@ import pytest
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import spiece
+from minigpt.tokenizer.pipeline import Added
 from minigpt.tokenizer.spiece import (
     CONTROL,
     UNKNOWN,
@@ -15,7 +16,7 @@ from minigpt.tokenizer.spiece import (
     SentencePieceFile,
     TrainerSpec,
 )
-from minigpt.tokenizer.spiece_members import NAMES, find, member_of, members, open_folder, parts_of, prepared
+from minigpt.tokenizer.spiece_members import NAMES, find, member_of, members, open_folder, prepared, tokenizer_of
 
 WORDS = ["▁", "▁the", "▁cat", "s", "1", "▁2010", "▁2010,", ",", '"', "é", "e", "▁Cat"]
 FIRST = {  # the pieces that stand for no text, in the order of the published files
@@ -43,8 +44,8 @@ def folder_of(tmp_path, name, **config):
     return tmp_path
 
 
-def pieces_of(parts, text):
-    return [parts.model.tokens[i] for i in parts.model.encode(parts.normalizer(text))]
+def pieces_of(tokenizer, text):
+    return [tokenizer.tokens[i] for i in tokenizer.encode(text)]
 
 
 def test_every_member_is_here():
@@ -60,37 +61,36 @@ def test_every_member_is_here():
 
 @pytest.mark.parametrize("name", FIRST)
 def test_a_member_is_found_by_its_class_and_by_its_configuration(tmp_path, name):
-    for class_name in members()[name].classes:
+    for class_name in (name for one in members()[name].classes for name in (one, f"{one}Fast")):
         folder = tmp_path / class_name
         folder.mkdir()
         assert member_of(folder_of(folder, name, tokenizer_class=class_name)).name == name
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}), encoding="utf-8")
     parts = open_folder(folder_of(tmp_path, name))
-    assert parts.member.name == name and parts.single == members()[name].single
-    assert {token["content"] for token in parts.added} >= set(parts.roles.values())
-    for token in parts.added:
-        assert parts.model.tokens[token["id"]] == token["content"]
+    assert member_of(tmp_path).name == name and parts.template.single == members()[name].single
+    assert {one.token for one in parts.added} >= set(members()[name].roles.values()) & set(parts.tokens)
+    for one in parts.added:
+        assert parts.model.tokens[parts.ids[one.token]] == one.token and one.special
 
 
 def test_albert_lowers_straightens_quotes_and_leaves_numbers_without_their_comma(tmp_path):
     parts = open_folder(folder_of(tmp_path, "albert", tokenizer_class="AlbertTokenizer"))
-    assert pieces_of(parts, " The  CÁTS\t") == ["▁the", "▁cat", "s"] and prepared("É", parts.member) == "e"
-    assert prepared("``a''  b", parts.member) == '"a" b'
+    assert pieces_of(parts, " The  CÁTS\t") == ["▁the", "▁cat", "s"] and prepared("É", members()["albert"]) == "e"
+    assert prepared("``a''  b", members()["albert"]) == '"a" b'
     assert pieces_of(parts, "2010,") == ["▁2010", ","]
     assert pieces_of(open_folder(folder_of(tmp_path, "t5", tokenizer_class="T5Tokenizer")), "2010,") == ["▁2010,"]
-    assert parts.decoder([6, 7, 8, 3]) == "the cats"
-    mask = next(token for token in parts.added if token["content"] == "[MASK]")
-    assert mask == {
-        "id": 4, "content": "[MASK]", "single_word": False, "lstrip": True, "rstrip": False, "normalized": False,
-        "special": True,
-    }  # fmt: skip
+    assert parts.decode([6, 7, 8, 3]) == "the cats"
+    assert Added("[MASK]", lstrip=True) in parts.added and parts.ids["[MASK]"] == 4
+    assert Added("[SEP]") in parts.added
 
 
 def test_xlnet_keeps_case_and_fills_on_the_left(tmp_path):
     parts = open_folder(folder_of(tmp_path, "xlnet", tokenizer_class="XLNetTokenizer"))
     assert pieces_of(parts, "the Cats é") == ["▁the", "▁Cat", "s", "▁", "e"]
-    assert parts.member.padding_side == "left"
-    assert parts.pair == "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"
+    assert parts.padding_side == "left"
+    other = open_folder(folder_of(tmp_path, "xlnet", tokenizer_class="XLNetTokenizer", padding_side="right"))
+    assert other.padding_side == "right"
+    assert parts.template.pair == "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"
 
 
 def test_settings_of_the_folder_go_first(tmp_path):
@@ -114,11 +114,11 @@ def test_the_ids_of_fairseq_are_shifted_by_one(tmp_path):
     parts = open_folder(folder_of(tmp_path, "xlm-roberta", tokenizer_class="XLMRobertaTokenizer"))
     assert parts.model.tokens == ["<s>", "<pad>", "</s>", "<unk>", *WORDS, "<mask>"]
     assert parts.model.encode(parts.normalizer("the cats ß")) == [5, 6, 7, 4, 3]
-    assert parts.decoder([0, 5, 6, 7, 2]) == "the cats"
+    assert parts.decode([0, 5, 6, 7, 2]) == "the cats"
     mbart = open_folder(folder_of(tmp_path, "mbart", tokenizer_class="MBartTokenizer"))
     assert mbart.model.tokens[-26] == "ar_AR" and mbart.model.tokens[-1] == "<mask>"
     with pytest.raises(InputError, match="the first pieces of the file are"):
-        parts_of(members()["xlm-roberta"], content_of("t5"))
+        tokenizer_of(members()["xlm-roberta"], content_of("t5"), {}, tmp_path / "spiece.model")
 
 
 def test_the_mask_of_deberta_comes_after_the_pieces(tmp_path):
@@ -132,8 +132,10 @@ def test_a_file_of_no_member_is_opened_as_it_is(tmp_path):
     pieces = [*content_of("t5").pieces, Piece("#", 0.0, USER_DEFINED)]
     spiece.write(tmp_path / "tokenizer.model", content_of("t5")._replace(pieces=pieces))
     parts = open_folder(tmp_path)
-    assert parts.model.tokens == [*FIRST["t5"], *WORDS, "#"] and (parts.single, parts.added) == ("$A:0", [])
+    assert parts.model.tokens == [*FIRST["t5"], *WORDS, "#"] and (parts.template.single, parts.added) == ("$A:0", ())
     assert pieces_of(parts, "the cat#É") == ["▁the", "▁cat", "#", "<unk>"]
+    (tmp_path / "config.json").write_text('{"model_type": ["t5"]}', encoding="utf-8")
+    assert open_folder(tmp_path).template.single == "$A:0"
 
 
 def test_folders_that_cannot_be_opened(tmp_path):
@@ -150,6 +152,10 @@ def test_folders_that_cannot_be_opened(tmp_path):
     (folder / "added_tokens.json").write_text('{"[MASK]": 16, "[NEW]": "17"}', encoding="utf-8")
     with pytest.raises(InputError, match="added_tokens.json: '.NEW.' has the id '17': expected a whole number"):
         open_folder(folder)
+    folder = folder_of(tmp_path, "t5", tokenizer_class="T5Tokenizer", minigpt_special_tokens=None)
+    (folder / "added_tokens.json").unlink()
+    with pytest.raises(InputError, match="minigpt_special_tokens is None: expected a list of names"):
+        open_folder(folder)
     word = content_of("t5")._replace(trainer=TrainerSpec(model_type=spiece.WORD))
     with pytest.raises(InputError, match="of the type 'word'"):
-        parts_of(members()["t5"], word)
+        tokenizer_of(members()["t5"], word, {}, tmp_path / "spiece.model")

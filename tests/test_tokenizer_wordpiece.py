@@ -145,7 +145,7 @@ def test_a_setting_that_is_not_done_is_named(tmp_path, config, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["[UNK]", "[CLS]", "a"], "has no token for delimiter"),
+        (["[UNK]", "[CLS]", "a"], r"vocab.txt lacks the special token '\[SEP\]': add it there"),
         ([*SPECIAL, "a", "b", "a"], "line 8: 'a' stands on line 6 already"),
         ([" "], "vocab.txt is empty"),
     ],
@@ -185,6 +185,11 @@ WRONG = [
         {"post_processor": {"type": "TemplateProcessing", "single": [1], "pair": [], "special_tokens": {}}},
         "has 1: expect",
     ),
+    (
+        {"post_processor": {"type": "TemplateProcessing", "single": [{"B": None}], "pair": [], "special_tokens": {}}},
+        "has {'B': None}: expected a SpecialToken",
+    ),
+    ({"model": {"type": ["WordPiece"]}}, "its model's type is .'WordPiece'., which is not built"),
     (
         {"added_tokens": [{"content": "x", "id": 3, "special": True}]},
         "added token 'x' has the id 3: by the vocabulary it is 21",
@@ -305,5 +310,5 @@ def test_a_class_whose_other_files_do_not_tell_all_needs_its_tokenizer_json(tmp_
     with pytest.raises(InputError, match="MPNetTokenizerFast is opened from a tokenizer.json alone"):
         load(write(tmp_path / "b", {"tokenizer_class": "MPNetTokenizerFast"}))
     assert load(write(tmp_path / "c", {"tokenizer_class": "MPNetTokenizer"}, words=None, tokenizer=described()))
-    with pytest.raises(InputError, match="has no token for start"):
+    with pytest.raises(InputError, match=r"lacks the special token '\[CLS\]'"):
         load(write(tmp_path / "d", words=["<s>", "</s>", "[UNK]", "a"]))

@@ -13,7 +13,7 @@ from minigpt.tokenizer import (
     settings,
     spiece_members,
     tokenizer_json,
-    vocab_and_merges,
+    vocabularies,
 )
 from minigpt.tokenizer.base import Tokenizer
 from minigpt.tokenizer.char import CharTokenizer
@@ -40,13 +40,6 @@ _CLASSES = {  # names that `tokenizer_config.json` may give, without `Fast` at t
     "GPT2Tokenizer": GPT2Tokenizer,
 }
 _BY_FILES = ("PreTrainedTokenizer", "TokenizersBackend")  # any kind, which the files decide
-_BY_ONE_FILE = (  # their `tokenizer.json` tells what they do; their other files do not
-    "BarthezTokenizer", "BigBirdTokenizer", "BlenderbotTokenizer", "BloomTokenizer", "CLIPTokenizer",
-    "CamembertTokenizer", "CodeGenTokenizer", "CodeLlamaTokenizer", "CohereTokenizer", "FunnelTokenizer",
-    "GPTNeoXTokenizer", "GemmaTokenizer", "HerbertTokenizer", "MBart50Tokenizer", "MPNetTokenizer", "NllbTokenizer",
-    "PegasusTokenizer", "ReformerTokenizer", "RemBertTokenizer", "SplinterTokenizer", "WhisperTokenizer",
-)  # fmt: skip
-
 FILES = (  # what `save` may write
     *files.HUGGING_FACE_FILES, files.TOKENIZER_JSON, settings.CONFIG, files.VOCABULARY, *spiece_members.NAMES
 )  # fmt: skip
@@ -73,9 +66,8 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
     Raises InputError for a class that is not known here, and where there is none.
     """
     config = settings.read_config(folder)
-    name = published.class_of(config)
-    of_published = {*published.WORDPIECE_CLASSES, *vocab_and_merges.members(), *spiece_members.class_names()}
-    known = {*_CLASSES, *of_published, *_BY_FILES, *_BY_ONE_FILE}
+    name = settings.class_of(config)
+    known = {*_CLASSES, *_BY_FILES, *vocabularies.members(), *spiece_members.class_names()}
     if name is not None and (not isinstance(name, str) or name not in known):
         given = config["tokenizer_class"]
         expected = f"known here are {', '.join(sorted(known))}"
@@ -89,10 +81,11 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
             return None
     if name in _CLASSES:
         return _CLASSES[name]
-    if layout is None and name in _BY_ONE_FILE:
+    member = vocabularies.members().get(name)
+    if not single.exists() and member is not None and files.TOKENIZER_JSON in member.files:
         needed = f"{config['tokenizer_class']} is opened from a {files.TOKENIZER_JSON} alone"
         raise InputError(f"{folder} has none: {needed}: save it again with transformers")
-    if layout is None and vocab_and_merges.is_here(folder, published.class_in(folder, config)):
+    if not single.exists() and vocabularies.member_in(folder, config) is not None:
         return None
     vocabulary, merges = files.find(folder, *_PAIRS)
     if vocabulary.exists() or merges.exists():
@@ -100,7 +93,7 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
         return GPT1Tokenizer if bpe.END_OF_WORD in files.read_text(vocabulary) else GPT2Tokenizer
     if layout is not None:
         return KINDS[layout.kind]
-    if published.is_here(folder):
+    if (folder / files.VOCABULARY).exists() or spiece_members.find(folder) is not None:
         return None
     names = [*(" and ".join(names) for names in _PAIRS), files.VOCABULARY, *spiece_members.NAMES]
     raise InputError(f"{folder} holds no tokenizer: expected {', '.join(names)}, or {files.TOKENIZER_JSON}")

@@ -109,7 +109,7 @@ class CharTokenizer(Tokenizer):
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         if self.special:
             config[SPECIAL] = list(self.special)
-        write_json(Path(folder) / settings.CONFIG, checksums.added_to(config, {FILE: self.tokens}))
+        checksums.write_config(Path(folder), config, {FILE: self.tokens})
 
     @classmethod
     def load(cls, folder: str | Path) -> CharTokenizer:

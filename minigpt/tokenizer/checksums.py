@@ -3,10 +3,12 @@
 Files of other programs have none, and are opened without.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from minigpt.errors import InputError
-from minigpt.files.disk import checksum
+from minigpt.files.disk import checksum, write_json
 from minigpt.tokenizer import settings
 from minigpt.tokenizer.settings import CONFIG
 
@@ -17,14 +19,16 @@ _CHECKED_SETTINGS = ("add_prefix_space", "text_pipeline")
 _ADVICE = f"take it from its source again, or, if it was changed on purpose, remove {CHECKSUMS} from {CONFIG}"
 
 
-def added_to(config: dict, lists: dict[str, list[str]]) -> dict:
-    """The settings with a checksum of each list that is saved beside them, {name of the file: list}.
+def write_config(folder: Path, config: Mapping[str, Any], lists: Mapping[str, list[str]]) -> None:
+    """Write `tokenizer_config.json` with a checksum of each list that is saved beside it, {name of the file: list}.
 
     It is one of what a file says, not of its bytes: another program may write the same file with other line ends.
     """
     found = {name: checksum(items) for name, items in lists.items()}
     found[SETTINGS] = _checksum_of_settings(config)
-    return {CHECKSUMS: found} | config  # first: far from the settings, so that one piece of damage cannot take both
+    others = {key: value for key, value in config.items() if key != CHECKSUMS}
+    # The checksums come first: far from the settings, so that one piece of damage cannot take both.
+    write_json(folder / CONFIG, {CHECKSUMS: found} | others)
 
 
 def verify(path: Path, items: list[str]) -> None:
@@ -54,5 +58,5 @@ def _recorded(config: dict, path: Path) -> dict[str, str]:
     return recorded
 
 
-def _checksum_of_settings(config: dict) -> str:
+def _checksum_of_settings(config: Mapping[str, Any]) -> str:
     return checksum([str(config.get(name)) for name in _CHECKED_SETTINGS])

@@ -232,4 +232,4 @@ def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: l
     lines = files.lines_of(merges)
     write_json(folder / vocabulary_name, ids, indent=None)
     write_text(folder / merges_name, "\n".join([HEADER, *lines]) + "\n")
-    write_json(folder / CONFIG, checksums.added_to(config, {vocabulary_name: tokens, merges_name: lines}))
+    checksums.write_config(folder, config, {vocabulary_name: tokens, merges_name: lines})

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from minigpt.errors import InputError, is_whole, shown
 from minigpt.files.disk import read_json
 from minigpt.tokenizer.base import ROLES
-from minigpt.tokenizer.pipeline import OUR_NAMES, Added
+from minigpt.tokenizer.pipeline import OUR_NAMES, Added, PieceTokenizer
 
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 ADDED_TOKENS = "added_tokens.json"
 MORE_SPECIAL = "additional_special_tokens"
 OF_SENTENCES = "sentence_*_config.json"  # what sentence-transformers writes beside a model; * is bert, roberta, ...
+OWN = "minigpt_special_tokens"  # in tokenizer_config.json: special tokens that no text is encoded as
 
 KEYS = {  # {role: the keys that tell it, the first that is there counts}
     "mask": ("mask_token",),
@@ -29,6 +30,7 @@ KEYS = {  # {role: the keys that tell it, the first that is there counts}
 }
 _LISTS = (MORE_SPECIAL, "extra_special_tokens")  # the second is how transformers 5 calls it
 _NOT_DONE = ("add_bos_token", "add_eos_token")
+_NOT_SAVED = (OWN, "added_tokens_decoder", "name_or_path", "special_tokens_map_file")  # as they were
 
 
 class Settings(NamedTuple):
@@ -68,6 +70,17 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     return _read(Path(folder) / CONFIG)
 
 
+def class_of(config: Mapping[str, Any]) -> Any:
+    """The class of transformers that a configuration names, without `Fast` at its end; None where it names none."""
+    name = config.get("tokenizer_class")
+    return name.removesuffix("Fast") if isinstance(name, str) else name
+
+
+def model_type(folder: Path) -> str:
+    """The type of the model in the `config.json` of a folder, as a text; "None" where it is not said."""
+    return str(_read(folder / "config.json").get("model_type"))
+
+
 def read(folder: Path) -> Settings:
     """What the small files of a folder say. Raises InputError for a setting that is damaged, or not done here."""
     config = read_config(folder)
@@ -101,6 +114,14 @@ def prefix_space(config: Mapping[str, Any], folder: Path) -> bool | None:
     if not isinstance(value, bool | None):
         raise InputError(f"{folder / CONFIG}: add_prefix_space is {shown(value)}: expected true or false")
     return value
+
+
+def padding_side(config: Mapping[str, Any], usual: str, folder: Path) -> str:
+    """Where a batch is filled up, "left" or "right". Raises InputError for another place."""
+    side = config.get("padding_side", usual)
+    if side not in ("left", "right"):
+        raise InputError(f"{folder / CONFIG}: padding_side is {shown(side)}: expected left or right")
+    return side
 
 
 def check_plain(tokens: Iterable[Added], where: str | Path) -> None:
@@ -169,6 +190,14 @@ def added_tokens(folder: Path) -> dict[str, int]:
     return added
 
 
+def own_in(config: Mapping[str, Any], folder: Path) -> list[str]:
+    """The special tokens at the end of a vocabulary that no text is encoded as. Raises InputError for another value."""
+    own = config.get(OWN, [])
+    if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
+        raise InputError(f"{folder / CONFIG}: {OWN} is {shown(own)}: expected a list of names")
+    return own
+
+
 def token_of(given: Any, where: str) -> Added:
     """A token: a text, or an object with its content and flags. Raises InputError for another value."""
     if isinstance(given, str):
@@ -191,6 +220,18 @@ def roles_of(named: Mapping[str, Added], vocabulary: Collection[str]) -> dict[st
                 roles[role] = name
                 break
     return roles
+
+
+def said_of(text: PieceTokenizer, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What `tokenizer_config.json` says of a tokenizer: what it said before, the tokens by their roles, and our own."""
+    content = {key: value for key, value in config.items() if key not in _NOT_SAVED}
+    for role, token in text.roles.items():
+        keys = KEYS[role]
+        if not any(key in content for key in keys):
+            content[keys[0]] = token
+    if text.own:
+        content[OWN] = list(text.own)
+    return content
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -6,18 +6,17 @@ tokenizer: change the text, cut it into pieces, put the special tokens around th
 """
 
 import functools
-import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.files.disk import read_json
-from minigpt.tokenizer import spiece
+from minigpt.files.disk import read_toml
+from minigpt.tokenizer import checksums, settings, spiece
+from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE
-from minigpt.tokenizer.settings import CONFIG, added_tokens, read_config
+from minigpt.tokenizer.settings import CONFIG
 from minigpt.tokenizer.spiece import Piece, SentencePieceFile
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 from minigpt.tokenizer.unigram import Unigram
@@ -51,35 +50,16 @@ class Member(NamedTuple):
     appended: tuple[str, ...] = ()
 
 
-class Parts(NamedTuple):
-    """The steps of a tokenizer.
-
-    normalizer(text), then model.encode gives ids; decoder(ids) gives the text. single, pair: templates, as in the table
-    of members. added: tokens that are cut out of a text before anything else, as `tokenizer.json` describes them.
-    roles {role: token}; content: of the file.
-    """
-
-    member: Member
-    content: SentencePieceFile
-    normalizer: Callable[[str], str]
-    model: Unigram | SentencePieceBPE
-    decoder: Callable[[Iterable[int]], str]
-    single: str
-    pair: str
-    roles: dict[str, str]
-    added: list[dict[str, Any]]
-
-
 @functools.cache
 def members() -> dict[str, Member]:
     """All members by their name, which is the `model_type` of their configuration."""
-    text = files("minigpt.tokenizer").joinpath("spiece_members.toml").read_text(encoding="utf-8")
-    return {name: Member(name, **table) for name, table in tomllib.loads(text).items()}
+    tables = read_toml(Path(__file__).with_suffix(".toml"))
+    return {name: Member(name, **table) for name, table in tables.items()}
 
 
 def class_names() -> list[str]:
     """The classes of transformers that the members have, without `Fast` at their end."""
-    return [name for member in members().values() for name in member.classes if not name.endswith("Fast")]
+    return [name for member in members().values() for name in member.classes]
 
 
 def find(folder: Path) -> Path | None:
@@ -91,33 +71,22 @@ def find(folder: Path) -> Path | None:
 
 
 def member_of(folder: Path) -> Member:
-    """The member whose folder this is: by the class of its tokenizer, else by the type of its model.
+    """The member whose folder this is, with the settings and the added tokens that the folder has.
 
-    One that neither file names is taken for none: ids of the file, and no tokens around a text.
+    It is told by the class of its tokenizer, else by the type of its model. One that neither file names is taken for
+    none: ids of the file, and no tokens around a text. Raises InputError for a setting that cannot be.
     """
-    class_name = read_config(folder).get("tokenizer_class")
-    for member in members().values():
-        if class_name in member.classes:
-            return member
-    config = folder / "config.json"
-    model_type = read_json(config).get("model_type") if config.exists() else None
-    return members().get(model_type, Member("sentencepiece"))
-
-
-def open_folder(folder: Path) -> Parts:
-    """The tokenizer of a folder. Raises InputError where there is none, and for what is damaged or not built."""
-    path = find(folder)
-    if path is None:
-        raise InputError(f"{folder} holds no file of SentencePiece: expected {', '.join(NAMES)}")
-    config = read_config(folder)
-    member = member_of(folder)
+    config = settings.read_config(folder)
+    by_class = {name: member for member in members().values() for name in member.classes}
+    member = by_class.get(settings.class_of(config))
+    if member is None:
+        member = members().get(settings.model_type(folder), Member("sentencepiece"))
     for option, name in _OPTIONS.items():
         if option in config:
             member = member._replace(**{name: _checked(config[option], getattr(member, name), option, folder)})
-    added = added_tokens(folder)
+    added = settings.added_tokens(folder)
     in_order = sorted(added, key=added.get)
-    member = member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
-    return parts_of(member, spiece.read(path))
+    return member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
 
 
 def _checked(value: Any, default: Any, option: str, folder: Path) -> Any:
@@ -128,36 +97,55 @@ def _checked(value: Any, default: Any, option: str, folder: Path) -> Any:
     return value
 
 
-def parts_of(member: Member, content: SentencePieceFile) -> Parts:
-    """The steps of a member's tokenizer with this file. Raises InputError for a type of model that is not built."""
+def open_folder(folder: Path) -> PieceTokenizer:
+    """The tokenizer of a folder. Raises InputError where there is none, and for what is damaged or not built."""
+    path = find(folder)
+    if path is None:
+        raise InputError(f"{folder} holds no file of SentencePiece: expected {', '.join(NAMES)}")
+    return tokenizer_of(member_of(folder), spiece.read(path), settings.read_config(folder), path)
+
+
+def tokenizer_of(
+    member: Member, content: SentencePieceFile, config: Mapping[str, Any], path: Path
+) -> PieceTokenizer:
+    """A member's tokenizer with the content of this file. config: as in `tokenizer_config.json`; path: of the file.
+
+    Raises InputError for a type of model that is not built, and for a token that its pieces lack.
+    """
     if content.model_type not in MODELS:
         known = ", ".join(MODELS)
         raise InputError(f"the model of the file is of the type {content.model_type!r}: built are {known}")
     shifted = content._replace(pieces=_pieces_of(member, content))
+    model = MODELS[content.model_type].of(shifted)
     user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
-    own = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
-    tokens = {piece.text: i for i, piece in enumerate(shifted.pieces)}
-    roles = {role: token for role, token in member.roles.items() if token in tokens}
-    cut_out = dict.fromkeys([*roles.values(), *_appended(member)])
-    added = [_added(token, tokens[token], member) for token in cut_out]
-    return Parts(
-        member=member,
-        content=content,
-        normalizer=lambda text: own(prepared(text, member)),
-        model=MODELS[content.model_type].of(shifted),
-        decoder=Decoder(shifted),
-        single=member.single,
-        pair=member.pair,
-        roles=roles,
-        added=added,
-    )
+    normalizer = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
+    own = settings.own_in(config, path.parent)
+    named = settings.named_in(path.parent, config)
+    roles = {role: token for role, token in member.roles.items() if token in model.ids}
+    mask = roles.get("mask") if member.mask_lstrip else None
+    added = {token: Added(token, lstrip=token == mask) for token in (*roles.values(), *_appended(member))}
+    for one in named.values():
+        if one.token in model.ids:
+            added.setdefault(one.token, one)
 
+    def write(text: PieceTokenizer, into: Path) -> None:
+        spiece.write(into / path.name, content)
+        checksums.write_config(into, settings.said_of(text, config), {})
 
-def _added(token: str, i: int, member: Member) -> dict[str, Any]:
-    """A token that is cut out of the text, as `tokenizer.json` describes it."""
-    lstrip = member.mask_lstrip and token == member.roles.get("mask")
-    flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False, "special": True}
-    return {"id": i, "content": token, **flags}
+    try:
+        return PieceTokenizer(
+            model,
+            normalizer=lambda text: normalizer(prepared(text, member)),
+            template=Template(member.single, member.pair),
+            decoder=Decoder(shifted),
+            added=added.values(),
+            roles=settings.roles_of(named, added) | roles,
+            own=own,
+            padding_side=settings.padding_side(config, member.padding_side, path.parent),
+            write=write,
+        )
+    except InputError as error:
+        raise InputError(f"{path.parent}: {error}") from error
 
 
 def _appended(member: Member) -> list[str]:

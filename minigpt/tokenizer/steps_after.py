@@ -29,8 +29,8 @@ def _items(written: list, special_tokens: dict) -> Pattern:
     """The items of a template. Raises InputError for what is none."""
     items = []
     for item in written:
-        kind, content = next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else (None, {})
-        name, segment = content.get("id"), content.get("type_id")
+        kind, content = next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else (None, None)
+        name, segment = (content.get("id"), content.get("type_id")) if isinstance(content, dict) else (None, None)
         if kind not in ("SpecialToken", "Sequence") or not isinstance(name, str) or type(segment) is not int:
             raise InputError(f"the template has {item!r}: expected a SpecialToken or a Sequence with id and type_id")
         if kind == "Sequence":

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from minigpt.tokenizer import published, sentencepiece_bpe, spiece_members, steps_before
+from minigpt.tokenizer import published, sentencepiece_bpe, spiece_members, steps_before, vocabularies
 from minigpt.tokenizer.base import pieces_of
 from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
@@ -16,6 +16,7 @@ from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
 PLAIN = NormalizerSpec("identity")  # texts as they are, but for runs of spaces
+NOWHERE = Path("a new vocabulary")  # its folder, for messages
 NAMES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 
 
@@ -30,7 +31,9 @@ def wordpiece(texts: str | Iterable[str], vocab_size: int, *, progress: bool = T
     counts = Counter()
     for text in pieces_of(texts):
         counts.update(splitter(normalizer(text), True))
-    return published.of_words(WordPiece.train(counts, vocab_size, progress=progress), config)
+    model = WordPiece.train(counts, vocab_size, progress=progress)
+    bert = vocabularies.members()[vocabularies.BERT]
+    return published.of_vocabulary(model.tokens, [], bert, config, NOWHERE)
 
 
 def unigram(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
@@ -61,8 +64,7 @@ def _counted(texts: str | Iterable[str]) -> Counter[str]:
 
 
 def _of_file(content: SentencePieceFile, name: str) -> PieceTokenizer:
-    parts = spiece_members.parts_of(spiece_members.Member("sentencepiece"), content)
-    return published.of_pieces(parts, NAMES, Path("a new vocabulary"), name)
+    return spiece_members.tokenizer_of(spiece_members.Member("sentencepiece"), content, NAMES, NOWHERE / name)
 
 
 TRAINERS = {  # {kind: learns one from texts, with `vocab_size` tokens but for "char"}
