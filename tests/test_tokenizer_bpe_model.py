@@ -8,8 +8,9 @@ from test_tokenizer_gpt2 import TEXT
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import GPT2Tokenizer, PieceTokenizer, load, words
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel
+from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.gpt2 import spell
+from minigpt.tokenizer.spiece import BYTES
 from minigpt.tokenizer.vocabularies import members
 
 GPT2 = GPT2Tokenizer.train(TEXT, 300, min_frequency=1, progress=False)
@@ -42,6 +43,7 @@ def test_settings_of_the_model():
     assert pieces_of(settings_of([*letters, "?"], merges, **unknown, fuse_unk=True), "axxb") == ["a", "?", "b"]
     fallback = settings_of([*letters, "?", *BYTES], merges, **unknown, byte_fallback=True)
     assert pieces_of(fallback, "aé") == ["a", "<0xC3>", "<0xA9>"]
+    assert pieces_of(fallback, "\ud800") == ["<0xEF>", "<0xBF>", "<0xBD>"], "half a surrogate pair is U+FFFD, not `?`"
     ends = settings_of(["a", "b", "a</w>", "b</w>", "ab</w>"], ["a b</w>"], end_of_word_suffix="</w>")
     assert pieces_of(ends, "aab") == ["a", "ab</w>"]
     assert pieces_of(ends, "a") == ["a</w>"] and pieces_of(ends, "") == []

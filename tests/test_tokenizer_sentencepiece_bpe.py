@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, llama2c, spiece
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel
+from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE, learn, ranks_of
-from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
+from minigpt.tokenizer.spiece import BYTES, NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.spiece_members import members, tokenizer_of
 from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 

@@ -21,9 +21,7 @@ from minigpt.tokenizer import bpe, files
 from minigpt.tokenizer.base import Remembered, check_size, check_text
 from minigpt.tokenizer.bpe import Pair
 from minigpt.tokenizer.gpt2 import CHARACTER_OF, spell
-from minigpt.tokenizer.spiece import SPACE
-
-BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # the pieces of byte fallback
+from minigpt.tokenizer.spiece import SPACE, bytes_of, fused
 
 _BEFORE_SPACE = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")  # words, where no piece goes on from a letter to a `▁`
 _AFTER_SPACE = re.compile(f"[^{SPACE}]*{SPACE}+|[^{SPACE}]+")  # the same, where none goes on from a `▁` to a letter
@@ -160,7 +158,7 @@ class BPEModel:
         else:
             words = self._word.findall(word)
             ids = list(chain.from_iterable(map(self._remembered.__getitem__, words)))
-        return self._fused(ids)
+        return fused(ids, self.unknown_id) if self.fuse else ids
 
     def _encode_word(self, word: str) -> list[int]:
         symbols = bpe.split_word(word, self.suffix) if word and self.suffix else list(word)
@@ -178,18 +176,10 @@ class BPEModel:
     def _unknown(self, symbol: str) -> list[int]:
         """The ids of the bytes of a character, or that of the unknown."""
         if self.byte_fallback:
-            names = [BYTES[byte] for byte in symbol.encode(errors="replace")]
+            names = bytes_of(symbol)
             if all(name in self.ids for name in names):
                 return [self.ids[name] for name in names]
         return [] if self.unknown_id is None else [self.unknown_id]
-
-    def _fused(self, ids: list[int]) -> list[int]:
-        """The ids, neighbours that are unknown as one."""
-        unknown = self.unknown_id
-        if not self.fuse or unknown not in ids:
-            return ids
-        before = [None, *ids]
-        return [i for i, previous in zip(ids, before, strict=False) if i != unknown or previous != unknown]
 
 
 def _check_setting(setting: str, value: Any, path: Path) -> None:

@@ -14,8 +14,6 @@ from minigpt.files import disk
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.spiece import SPACE, NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 
-FIRST = ("<unk>", "<s>", "</s>")
-
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
@@ -50,8 +48,8 @@ def _parsed(content: bytes) -> SentencePieceFile:
             raise ValueError(f"piece {len(pieces)} has {length} bytes, the longest has {longest}, {len(text)} are left")
         place += length
         pieces.append(_piece(len(pieces), text.decode(), score))
-    if tuple(piece.text for piece in pieces[:3]) != FIRST:
-        raise ValueError(f"its first pieces are not {', '.join(FIRST)}")
+    if tuple(piece.text for piece in pieces[:3]) != spiece.SPECIAL:
+        raise ValueError(f"its first pieces are not {', '.join(spiece.SPECIAL)}")
     trainer = TrainerSpec(spiece.BPE, len(pieces), byte_fallback=True)
     spiece.check_pieces(pieces, trainer)
     return SentencePieceFile(pieces, trainer, NormalizerSpec("identity", remove_extra_whitespaces=False))
@@ -60,7 +58,7 @@ def _parsed(content: bytes) -> SentencePieceFile:
 def _piece(i: int, text: str, score: float) -> Piece:
     if i == 0:
         return Piece(text, score, spiece.UNKNOWN)
-    if i < len(FIRST):
+    if i < len(spiece.SPECIAL):
         return Piece(text.strip("\n"), score, spiece.CONTROL)
     if _BYTE.fullmatch(text):
         return Piece(text, score, spiece.BYTE)

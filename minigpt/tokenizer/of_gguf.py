@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from minigpt.errors import InputError, is_number, is_whole, shown
 from minigpt.tokenizer import files, spiece, steps_after, tokenizer_json
-from minigpt.tokenizer.bpe_model import BYTES
 from minigpt.tokenizer.pipeline import Template
-from minigpt.tokenizer.sentencepiece_bpe import IDENTITY, SentencePieceBPE
+from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE
 from minigpt.tokenizer.spiece import SPACE, Piece, SentencePieceFile, TrainerSpec
 
 PREFIX = "tokenizer.ggml."
@@ -224,9 +223,9 @@ def _of_pieces(file: _File, vocabulary: Vocabulary) -> tuple[dict, dict, bool]:
     for token, score, kind in zip(vocabulary.tokens, scores, vocabulary.kinds, strict=True):
         apart = kind in (spiece.USER_DEFINED, spiece.UNUSED)  # no merge makes them: some are cut out, some never used
         pieces.append(Piece(token, score, spiece.CONTROL if apart else kind))
-    has_bytes = set(BYTES) <= set(vocabulary.tokens)
+    has_bytes = set(spiece.BYTES) <= set(vocabulary.tokens)
     trainer = TrainerSpec(spiece.BPE, len(pieces), byte_fallback=has_bytes)
-    model = SentencePieceBPE(SentencePieceFile(pieces, trainer, IDENTITY))
+    model = SentencePieceBPE(SentencePieceFile(pieces, trainer, spiece.IDENTITY))
     before = [{"type": "Replace", "pattern": {"String": " "}, "content": SPACE}]
     after = [
         {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},

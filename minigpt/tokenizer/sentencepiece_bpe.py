@@ -18,12 +18,9 @@ from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, spiece
 from minigpt.tokenizer.base import check_text
 from minigpt.tokenizer.bpe import Pair
-from minigpt.tokenizer.bpe_model import BYTES, BPEModel
+from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
 from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, parts_of
-
-SPECIAL = ("<unk>", "<s>", "</s>")
-IDENTITY = NormalizerSpec("identity")
 
 
 class SentencePieceBPE(BPEModel):
@@ -72,7 +69,7 @@ class SentencePieceBPE(BPEModel):
         ids = []
         for k, part in enumerate(self._kept.split(text)):
             ids += [self.ids[part]] if k % 2 == 1 else super().encode(part)
-        return self._fused(ids)
+        return spiece.fused(ids, self.unknown_id)
 
     def _encode_word(self, word: str) -> list[int]:
         if not self._unused:
@@ -101,9 +98,9 @@ def _ids_of_pieces(pieces: Sequence[Piece]) -> dict[str, int]:
     """{piece: id}. One may be there twice, as a control piece and as one that stands for text: the first wins."""
     ids = {}
     for stands_for_text in (True, False):
-        for i, (text, _, kind) in enumerate(pieces):
-            if stands_for_text == (kind in (spiece.NORMAL, spiece.USER_DEFINED, spiece.UNUSED)):
-                ids[text] = i
+        for i, piece in enumerate(pieces):
+            if piece.stands_for_text == stands_for_text:
+                ids[piece.text] = i
     return ids
 
 
@@ -133,12 +130,12 @@ def learn(
     word_counts: Mapping[str, int] | str,
     vocab_size: int,
     *,
-    special: Sequence[str] = SPECIAL,
+    special: Sequence[str] = spiece.SPECIAL,
     user_defined: Sequence[str] = (),
     byte_fallback: bool = False,
     coverage: float = 0.9995,
     longest: int = 16,
-    normalizer: NormalizerSpec = IDENTITY,
+    normalizer: NormalizerSpec = spiece.IDENTITY,
     progress: bool = True,
 ) -> SentencePieceFile:
     """The content of a file with `vocab_size` pieces, or with fewer where the text gives no more.
@@ -192,5 +189,5 @@ def _first_pieces(special: Sequence[str], user_defined: Sequence[str], byte_fall
     pieces += [Piece(token, 0.0, spiece.CONTROL) for token in special[1:]]
     pieces += [Piece(token, 0.0, spiece.USER_DEFINED) for token in user_defined]
     if byte_fallback:
-        pieces += [Piece(token, 0.0, spiece.BYTE) for token in BYTES]
+        pieces += [Piece(token, 0.0, spiece.BYTE) for token in spiece.BYTES]
     return pieces

@@ -19,6 +19,10 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of p
 UNIGRAM, BPE, WORD, CHAR = range(1, 5)  # types of models
 MODEL_TYPES = {UNIGRAM: "unigram", BPE: "bpe", WORD: "word", CHAR: "char"}
 SPACE = "\u2581"  # stands for a space in pieces
+SPECIAL = ("<unk>", "<s>", "</s>")  # the first pieces, where nothing else is said
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # the pieces of byte fallback
+REPLACED = "\ufffd"  # stands for what is no character
+NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half a surrogate pair, and what Python makes of a byte that is no text
 
 VARINT, EIGHT_BYTES, COUNTED, _, _, FOUR_BYTES = range(6)  # the types of values on the wire
 
@@ -31,6 +35,11 @@ class Piece(NamedTuple):
     text: str = ""
     score: float = 0.0
     kind: int = NORMAL
+
+    @property
+    def stands_for_text(self) -> bool:
+        """Is it a part of texts? A control piece may have the same text."""
+        return self.kind in (NORMAL, USER_DEFINED, UNUSED)
 
 
 class TrainerSpec(NamedTuple):
@@ -60,6 +69,8 @@ class NormalizerSpec(NamedTuple):
     remove_extra_whitespaces: bool = True
     escape_whitespaces: bool = True
 
+
+IDENTITY = NormalizerSpec("identity")  # spaces are put in order, and that is all
 
 _NUMBERS = {  # {message: {field: its number}}
     Piece: {"text": 1, "score": 2, "kind": 3},
@@ -98,6 +109,19 @@ def pattern_of(tokens: Sequence[str]) -> re.Pattern | None:
         return None
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+
+
+def bytes_of(text: str) -> list[str]:
+    """The pieces that stand for the bytes of a text; half a surrogate pair is written as U+FFFD."""
+    return [BYTES[byte] for byte in NO_CHARACTER.sub(REPLACED, text).encode()]
+
+
+def fused(ids: list[int], unknown_id: int | None) -> list[int]:
+    """The ids, neighbours that are unknown as one."""
+    if unknown_id not in ids:
+        return ids
+    before = [None, *ids]
+    return [i for i, previous in zip(ids, before, strict=False) if i != unknown_id or previous != unknown_id]
 
 
 class _Damaged(ValueError):
@@ -255,10 +279,9 @@ def check_pieces(pieces: list[Piece], trainer: TrainerSpec) -> None:
             raise _Damaged(f"piece {i} is of the kind {piece.kind}")
         if not math.isfinite(piece.score):
             raise _Damaged(f"piece {i} has the score {piece.score}")
-        stands_for_text = piece.kind in (NORMAL, USER_DEFINED, UNUSED)
-        if (piece.text, stands_for_text) in found:
+        if (piece.text, piece.stands_for_text) in found:
             raise _Damaged(f"the piece {piece.text[:60]!r} is there twice")
-        found.add((piece.text, stands_for_text))
+        found.add((piece.text, piece.stands_for_text))
     n_unknown = sum(piece.kind == UNKNOWN for piece in pieces)
     if n_unknown != 1:
         raise _Damaged(f"{n_unknown} of its {len(pieces)} pieces stand for what is unknown, expected one")

@@ -25,7 +25,6 @@ NAMES = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.mode
 MODELS = {"unigram": Unigram, "bpe": SentencePieceBPE}  # {type of the model in a file: the class that encodes with it}
 
 _SHIFTED = {"<s>": spiece.CONTROL, "<pad>": spiece.CONTROL, "</s>": spiece.CONTROL, "<unk>": spiece.UNKNOWN}
-_UNSHIFTED = ["<unk>", "<s>", "</s>"]  # in the file
 _OPTIONS = {"do_lower_case": "lower", "keep_accents": "accents", "remove_space": "strip", "extra_ids": "extra_ids"}
 
 
@@ -160,9 +159,9 @@ def _pieces_of(member: Member, content: SentencePieceFile) -> list[Piece]:
     if member.number_comma:
         pieces = [_without_number_comma(piece) for piece in pieces]
     if member.fairseq:
-        first = [piece.text for piece in pieces[:3]]
-        if first != _UNSHIFTED:
-            raise InputError(f"the first pieces of the file are {first}: {member.name} has {_UNSHIFTED} there")
+        first = tuple(piece.text for piece in pieces[:3])
+        if first != spiece.SPECIAL:
+            raise InputError(f"the first pieces of the file are {first}: {member.name} has {spiece.SPECIAL} there")
         pieces = [Piece(token, 0.0, kind) for token, kind in _SHIFTED.items()] + pieces[3:]
     known = {piece.text for piece in pieces}
     more = [Piece(token, 0.0, spiece.CONTROL) for token in _appended(member) if token not in known]

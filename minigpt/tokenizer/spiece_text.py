@@ -5,10 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.charsmap import CharacterMap
-from minigpt.tokenizer.spiece import SPACE, NormalizerSpec, SentencePieceFile
-
-_REPLACED = "\ufffd"  # stands for what is no character
-_NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half a surrogate pair, and what Python makes of a byte that is no text
+from minigpt.tokenizer.spiece import NO_CHARACTER, REPLACED, SPACE, NormalizerSpec, SentencePieceFile
 
 
 class Normalizer:
@@ -25,7 +22,7 @@ class Normalizer:
         self._kept = spiece.pattern_of(user_defined)
 
     def __call__(self, text: str) -> str:
-        text = _NO_CHARACTER.sub(_REPLACED, text)
+        text = NO_CHARACTER.sub(REPLACED, text)
         changed = self._changed(text)
         if not text:
             return ""
@@ -90,4 +87,4 @@ class Decoder:
 
 def _text_of(content: bytes | bytearray) -> str:
     """Bytes as text; each one that is part of no character becomes U+FFFD."""
-    return _NO_CHARACTER.sub(_REPLACED, content.decode(errors="surrogateescape"))
+    return NO_CHARACTER.sub(REPLACED, content.decode(errors="surrogateescape"))

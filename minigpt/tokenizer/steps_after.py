@@ -11,11 +11,10 @@ from typing import Any
 from minigpt.errors import InputError
 from minigpt.tokenizer.gpt2 import BYTE_OF
 from minigpt.tokenizer.pipeline import Pattern, Template
-from minigpt.tokenizer.spiece import SPACE
+from minigpt.tokenizer.spiece import REPLACED, SPACE
 from minigpt.tokenizer.steps_before import compiled_pattern, scheme_of
 
 TokenStep = Callable[[list[str]], list[str]]
-REPLACED = "\ufffd"
 
 # --------------------------------------------------------------------------------------------------------- templates
 

@@ -10,12 +10,11 @@ from minigpt.tokenizer.char import CharTokenizer
 from minigpt.tokenizer.gpt1 import GPT1Tokenizer
 from minigpt.tokenizer.gpt2 import GPT2Tokenizer
 from minigpt.tokenizer.pipeline import PieceTokenizer
-from minigpt.tokenizer.spiece import SPACE, NormalizerSpec, SentencePieceFile
+from minigpt.tokenizer.spiece import IDENTITY, SPACE, SentencePieceFile
 from minigpt.tokenizer.spiece_text import Normalizer
 from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
-PLAIN = NormalizerSpec("identity")  # texts as they are, but for runs of spaces
 NOWHERE = Path("a new vocabulary")  # its folder, for messages
 NAMES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 
@@ -39,7 +38,7 @@ def wordpiece(texts: str | Iterable[str], vocab_size: int, *, progress: bool = T
 def unigram(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
     """The likeliest pieces, learned from texts. Raises InputError as `Unigram.train` does."""
     model = Unigram.train(_counted(texts), vocab_size, progress=progress)
-    return _of_file(model.to_file(PLAIN), "spiece.model")
+    return _of_file(model.to_file(), "spiece.model")
 
 
 def bpe(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
@@ -48,14 +47,14 @@ def bpe(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -
     Raises InputError as `sentencepiece_bpe.learn` does.
     """
     learned = sentencepiece_bpe.learn(
-        _counted(texts), vocab_size, byte_fallback=True, normalizer=PLAIN, progress=progress
+        _counted(texts), vocab_size, byte_fallback=True, progress=progress
     )
     return _of_file(learned, "tokenizer.model")
 
 
 def _counted(texts: str | Iterable[str]) -> Counter[str]:
     """{word with its `▁`: how often it occurs}"""
-    normalizer = Normalizer(PLAIN)
+    normalizer = Normalizer(IDENTITY)
     counts = Counter()
     for text in pieces_of(texts):
         for line in text.splitlines():

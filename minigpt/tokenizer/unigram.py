@@ -33,8 +33,6 @@ from minigpt.tokenizer.spiece import SPACE
 from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, finish, learn, parts_of
 
 EPSILON = 2.0**-23  # half of it is what a number of about 1 with 32 bits may be wrong by
-SPECIAL = ("<unk>", "<s>", "</s>")
-IDENTITY = spiece.NormalizerSpec("identity")  # spaces are put in order, and that is all
 
 
 class _Cut(NamedTuple):
@@ -82,6 +80,7 @@ class Unigram:
         self._id_of = {token: i for token, (i, _) in found.items()}
         self.vocabulary = Vocabulary({token: score for token, (_, score) in found.items()}, _unknown_score(normal))
         self._splits = not any(SPACE in token[1:] for token in found)  # a word can be cut alone
+        self._fused_id = None if byte_fallback else unknown_id  # neighbours with this id become one
         self._remembered = Remembered(self._cut)
 
     @classmethod
@@ -93,7 +92,7 @@ class Unigram:
         unknown_id = kinds.index(spiece.UNKNOWN)
         return cls(tokens, scores, kinds, unknown_id=unknown_id, byte_fallback=content.trainer.byte_fallback)
 
-    def to_file(self, normalizer: spiece.NormalizerSpec = IDENTITY) -> spiece.SentencePieceFile:
+    def to_file(self, normalizer: spiece.NormalizerSpec = spiece.IDENTITY) -> spiece.SentencePieceFile:
         """The model as a file of SentencePiece, whose package cuts texts into the same pieces."""
         names = {"bos_piece": "<s>", "eos_piece": "</s>", "pad_piece": "<pad>"}
         ids = {name.replace("piece", "id"): self.ids.get(token, -1) for name, token in names.items()}
@@ -118,7 +117,7 @@ class Unigram:
         if type(byte_fallback) is not bool:
             raise InputError(f"{path}: its model's byte_fallback is {shown(byte_fallback)}: expected true or false")
         tokens, scores = zip(*vocabulary, strict=True)
-        if byte_fallback and not set(map(_byte_piece, range(256))) <= set(tokens):
+        if byte_fallback and not set(spiece.BYTES) <= set(tokens):
             raise InputError(f"{path}: its model's byte_fallback needs the pieces <0x00> to <0xFF>: not all are there")
         return cls(tokens, scores, unknown_id=unknown_id, byte_fallback=byte_fallback, rounds=False)
 
@@ -133,7 +132,7 @@ class Unigram:
         word_counts: Mapping[str, int] | str,
         vocab_size: int,
         *,
-        special: Sequence[str] = SPECIAL,
+        special: Sequence[str] = spiece.SPECIAL,
         user_defined: Sequence[str] = (),
         coverage: float = 0.9995,
         longest: int = 16,
@@ -172,7 +171,7 @@ class Unigram:
             ids = [i for cut in cuts for i in cut.ids]
         else:
             ids = self._rounded(words, cuts)
-        return self._fused(ids)
+        return spiece.fused(ids, self._fused_id)
 
     def _rounded(self, words: list[str], cuts: list[_Cut]) -> list[int]:
         """The ids of a text that is so long, or has words with two ways so nearly equal, that rounding counts."""
@@ -198,7 +197,7 @@ class Unigram:
         ids = []
         for word in self._words(text):
             ids += self._ids_of(sample_path(lattice(word, self.vocabulary), alpha, generator))
-        return self._fused(ids)
+        return spiece.fused(ids, self._fused_id)
 
     def _words(self, text: str) -> list[str]:
         """The parts of a text that no piece reaches beyond: each begins with a `▁`, but for the first."""
@@ -233,20 +232,12 @@ class Unigram:
             if piece in self._id_of:
                 ids.append(self._id_of[piece])
             elif self.byte_fallback:
-                ids += [self.ids[_byte_piece(byte)] for byte in piece.encode(errors="replace")]
+                ids += [self.ids[byte] for byte in spiece.bytes_of(piece)]
             elif self.unknown_id is not None:
                 ids.append(self.unknown_id)
             else:
                 raise InputError(f"the vocabulary cannot spell {piece!r}, and has no piece for what is unknown")
         return ids
-
-    def _fused(self, ids: list[int]) -> list[int]:
-        """The ids, neighbours that are unknown as one."""
-        unknown = self.unknown_id
-        if self.byte_fallback or unknown not in ids:
-            return ids
-        before = [None, *ids]
-        return [i for i, previous in zip(ids, before, strict=False) if i != unknown or previous != unknown]
 
 
 def _is_scored(pair: Any) -> bool:
@@ -254,10 +245,6 @@ def _is_scored(pair: Any) -> bool:
     if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
         return False
     return is_number(pair[1]) and isfinite(pair[1])
-
-
-def _byte_piece(byte: int) -> str:
-    return f"<0x{byte:02X}>"
 
 
 def _unknown_score(normal: Iterable[float]) -> float:
