@@ -754,7 +754,8 @@ assert still_good, "before EM is done, leaving out can even help"
 
 # %%
 from minigpt.tokenizer.spiece import SPACE
-from minigpt.tokenizer.unigram_training import characters_of, learn, parts_of
+from minigpt.tokenizer.unigram_training import learn
+from minigpt.tokenizer.word_counts import characters_of, parts_of
 
 word_counts = Counter(SPACE + word for word in TEXT.split())
 pieces_of_words = parts_of(word_counts, characters_of(word_counts, 0.9995))

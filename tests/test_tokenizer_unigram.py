@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import spiece
+from minigpt.tokenizer import spiece, word_counts
 from minigpt.tokenizer import unigram_training as training
 from minigpt.tokenizer.lattice import (
     Vocabulary,
@@ -253,7 +253,7 @@ def test_the_way_without_a_piece():
 
 def test_words_are_split_between_scripts_and_at_rare_characters():
     words = {"▁don't": 2, "▁x2,": 1, "▁한국어abc": 1, "カナ漢字ーで": 1, "▁é\u0301a": 1, "▁ab": 1, "▁": 1, "aЖ": 1}
-    parts = training.parts_of(words, set("".join(words)) - {"b", "国"})
+    parts = word_counts.parts_of(words, set("".join(words)) - {"b", "国"})
     assert parts == {
         "▁don": 2, "'": 2, "t": 2, "▁x": 1, "2,": 1, "▁한국어": 1, "a": 2, "c": 1, "カナ漢字ーで": 1, "▁é\u0301a": 1,
         "▁a": 1, "▁": 1, "Ж": 1,
@@ -262,8 +262,8 @@ def test_words_are_split_between_scripts_and_at_rare_characters():
 
 def test_characters_are_taken_until_they_cover_the_text():
     words = {"aaab": 2, "bc": 1, "d": 1}
-    assert training.characters_of(words, 1.0) == ["a", "b", "c", "d"]
-    assert training.characters_of(words, 0.8) == ["a", "b"]
+    assert word_counts.characters_of(words, 1.0) == ["a", "b", "c", "d"]
+    assert word_counts.characters_of(words, 0.8) == ["a", "b"]
     assert training.finish({"ab": -1.0, "a": -2.0, "aab": -3.0}, ["a", "z"], 3) == {"ab": -1.0, "a": -2.0, "z": -3.0}
 
 

@@ -245,6 +245,7 @@ def test_the_trainer_merges_the_most_frequent_pair():
         WordPiece.train(counts, 10, coverage=1.0)
     with pytest.raises(InputError, match="the text is empty"):
         WordPiece.train("", 10)
+    assert WordPiece.train({**counts, "": 9}, 14, coverage=1.0, progress=False).tokens == model.tokens
     rare = WordPiece.train("ab ab ab cd", 12, coverage=0.5, progress=False)
     assert "c" not in rare.tokens and "ab" in rare.tokens, "words with rare characters are left out"
 

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, check_whole
 from minigpt.tokenizer import bpe, spiece
 from minigpt.tokenizer.base import check_text
 from minigpt.tokenizer.bpe import Pair
 from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.spiece import NormalizerSpec, Piece, SentencePieceFile, TrainerSpec
-from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, parts_of
+from minigpt.tokenizer.word_counts import characters_of, check_room, counted, parts_of
 
 
 class SentencePieceBPE(BPEModel):
@@ -149,7 +149,8 @@ def learn(
     SentencePiece: no piece holds letters of two scripts, and characters follow the merges in the vocabulary. Raises
     InputError for a size that is too small, and for a text with nothing in it.
     """
-    word_counts = counted(word_counts, vocab_size, coverage, longest)
+    word_counts = counted(word_counts, vocab_size, coverage)
+    check_whole("longest", longest, "a whole number of 1 or more", least=1)
     word_counts = _without(user_defined, word_counts)
     characters = characters_of(word_counts, coverage)
     first = _first_pieces(special, user_defined, byte_fallback)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from minigpt.errors import InputError, check_number, is_number, is_whole, shown
+from minigpt.errors import InputError, check_number, check_whole, is_number, is_whole, shown
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.base import Remembered, check_text
 from minigpt.tokenizer.lattice import (
@@ -30,7 +30,8 @@ from minigpt.tokenizer.lattice import (
     sample_path,
 )
 from minigpt.tokenizer.spiece import SPACE
-from minigpt.tokenizer.unigram_training import characters_of, check_room, counted, finish, learn, parts_of
+from minigpt.tokenizer.unigram_training import finish, learn
+from minigpt.tokenizer.word_counts import characters_of, check_room, counted, parts_of
 
 EPSILON = 2.0**-23  # half of it is what a number of about 1 with 32 bits may be wrong by
 
@@ -146,7 +147,8 @@ class Unigram:
         characters that get a piece; longest: of how many characters a piece may be. Raises InputError for a size that
         is too small, and for a text with nothing in it.
         """
-        word_counts = counted(word_counts, vocab_size, coverage, longest)
+        word_counts = counted(word_counts, vocab_size, coverage)
+        check_whole("longest", longest, "a whole number of 1 or more", least=1)
         characters = characters_of(word_counts, coverage)
         first = [*special, *user_defined]
         check_room(vocab_size, len(first), characters, coverage)

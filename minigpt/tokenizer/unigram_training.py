@@ -7,31 +7,18 @@ whole of it, one step after the other; SentencePiece does the same, and its cons
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
-import regex
-
-from minigpt.errors import InputError, check_share, check_whole, shown
-from minigpt.tokenizer.base import check_size
 from minigpt.tokenizer.lattice import Vocabulary, Way, expected_counts, lattice, viterbi
-from minigpt.tokenizer.spiece import SPACE
+from minigpt.tokenizer.word_counts import count_characters, highest_first
 
 SUB_ITERATIONS = 2  # steps of EM between two prunings
 STAY = 0.75  # the share of the pieces that a pruning leaves
 SPARE = 1.1  # EM ends with so many times the pieces that are wanted, of which the likeliest are taken
 LEAST_COUNT = 0.5  # pieces that are expected less often are dropped
 _DIGAMMA = (-1 / 12, 691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12)  # of 1/x^14, ..., 1/x^2
-_RARE = "\0"  # in the place of characters that get no piece
-
-_SCRIPTS = (  # a piece holds letters of one of these; marks and digits are `Common`
-    r"\p{Latin}", r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc", r"\p{Hangul}", r"\p{Cyrillic}", r"\p{Greek}", r"\p{Arabic}",
-    r"\p{Hebrew}", r"\p{Thai}", r"\p{Devanagari}", r"\p{Bengali}", r"\p{Tamil}", r"\p{Armenian}", r"\p{Georgian}",
-    r"\p{Common}",
-)  # fmt: skip
-_RUNS = [rf"[{script}\p{{Inherited}}]+" for script in _SCRIPTS]
-_RUN = regex.compile(rf"{SPACE}?(?:{'|'.join(_RUNS)}|[^{''.join(_SCRIPTS)}]+)")
 
 
 class Step(NamedTuple):
@@ -80,7 +67,7 @@ def seed_pieces(word_counts: Mapping[str, int], n_seeds: int, longest: int) -> d
                 covers.pop(piece[:-1], None)
         shorter = {piece: count for piece, count in found.items() if count > 1}
         covers.update({piece: n * count for piece, count in shorter.items()})
-    best = sorted(covers.items(), key=_highest_first)[:n_seeds]
+    best = sorted(covers.items(), key=highest_first)[:n_seeds]
     seeds = {**characters, **dict(best)}
     total = sum(seeds.values())
     return {piece: log(count / total) for piece, count in seeds.items()}
@@ -155,7 +142,7 @@ def prune(word_counts: Mapping[str, int], vocabulary: Vocabulary, size: int) -> 
         else:
             losses[piece] = uses[piece] * loss(uses, total, piece, others.pieces)
     n_stay = max(size, int(STAY * len(scores)))
-    worst_first = sorted(losses.items(), key=_highest_first)
+    worst_first = sorted(losses.items(), key=highest_first)
     for piece, _ in worst_first[: max(n_stay - len(kept), 0)]:
         kept[piece] = scores[piece]
     return kept
@@ -175,81 +162,14 @@ def loss(uses: Mapping[str, int], total: int, piece: str, others: list[str]) -> 
     return now - sum(log((uses[other] + uses[piece]) / later_total) for other in others)
 
 
-def _highest_first(item: tuple[str, float]) -> tuple[float, str]:
-    piece, value = item
-    return -value, piece
-
-
-def parts_of(word_counts: Mapping[str, int], characters: Iterable[str]) -> dict[str, int]:
-    """{part: how often} of words that are split between scripts, and at what is not one of these characters.
-
-    No piece reaches over such a border, so the parts have the same likelihood as the words, and there are fewer.
-    """
-    known = set(characters)
-    rare = {ord(character): _RARE for character in set().union(*word_counts) - known}
-    counts = Counter()
-    for word, count in word_counts.items():
-        for run in _RUN.findall(word.translate(rare)):
-            for part in run.split(_RARE):
-                if part:
-                    counts[part] += count
-    return dict(counts)
-
-
-def counted(word_counts: Mapping[str, int] | str, vocab_size: int, coverage: float, longest: int) -> Mapping[str, int]:
-    """{word with its `▁`: how often}, from which both trainers of SentencePiece learn.
-
-    Raises InputError for settings that cannot be, and for a text with nothing in it.
-    """
-    check_size(vocab_size)
-    check_share(coverage=coverage)
-    check_whole("longest", longest, "a whole number of 1 or more", least=1)
-    if isinstance(word_counts, str):
-        word_counts = Counter(SPACE + word for word in word_counts.split())
-    if not word_counts:
-        raise InputError("there are no words to learn pieces from: the text is empty")
-    return word_counts
-
-
-def check_room(vocab_size: int, n_first: int, characters: Sequence[str], coverage: float) -> None:
-    """Raises InputError for a vocabulary without room for the first pieces and for all characters."""
-    least = n_first + len(characters)
-    if vocab_size < least:
-        advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
-        raise InputError(f"{vocab_size} pieces do not hold the {len(characters)} characters of the text: {advice}")
-
-
-def count_characters(word_counts: Mapping[str, int]) -> Counter:
-    """{character: how often}."""
-    counts = Counter()
-    for word, count in word_counts.items():
-        for character in word:
-            counts[character] += count
-    return counts
-
-
-def characters_of(word_counts: Mapping[str, int], coverage: float) -> list[str]:
-    """The characters that get a piece, the most frequent first: as many as make up this share of the text."""
-    counts = count_characters(word_counts)
-    total = sum(counts.values())
-    found = []
-    covered = 0
-    for character, count in sorted(counts.items(), key=_highest_first):
-        if covered >= coverage * total:
-            break
-        covered += count
-        found.append(character)
-    return found
-
-
 def finish(scores: Mapping[str, float], characters: Sequence[str], size: int) -> dict[str, float]:
     """The pieces of the vocabulary, the likeliest first: all these characters, then the best until there are `size`."""
     least = min(scores.values(), default=0.0)
     final = {}
     for character in characters:
         final[character] = scores.get(character, least)
-    for piece, score in sorted(scores.items(), key=_highest_first):
+    for piece, score in sorted(scores.items(), key=highest_first):
         if len(final) >= size:
             break
         final[piece] = score
-    return dict(sorted(final.items(), key=_highest_first))
+    return dict(sorted(final.items(), key=highest_first))

@@ -6,15 +6,13 @@ the vocabulary is unknown as a whole.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.errors import InputError, check_share, shown
+from minigpt.errors import InputError, shown
 from minigpt.tokenizer import bpe, files
-from minigpt.tokenizer.base import check_size
-from minigpt.tokenizer.unigram_training import characters_of
+from minigpt.tokenizer.word_counts import characters_of, check_room, counted
 
 UNKNOWN = "[UNK]"
 INSIDE = "##"
@@ -67,24 +65,16 @@ class WordPiece:
         literature tells of count(ab) / (count(a) count(b)) as the score of a pair. Raises InputError for a size that is
         too small, and for a text with nothing in it.
         """
-        check_size(vocab_size)
-        check_share(coverage=coverage)
-        if isinstance(word_counts, str):
-            word_counts = Counter(word_counts.split())
-        if not word_counts:
-            raise InputError("there are no words to learn pieces from: the text is empty")
+        word_counts = counted(word_counts, vocab_size, coverage, mark="")
         characters = set(characters_of(word_counts, coverage))
         counts = {word: n for word, n in word_counts.items() if characters.issuperset(word)}
         inside = {character for word in counts for character in word[1:]}
         symbols = [*sorted(characters), *(INSIDE + character for character in sorted(inside))]
-        least = len(special) + len(symbols)
-        if vocab_size < least:
-            advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
-            raise InputError(f"{vocab_size} pieces do not hold the {len(symbols)} signs of the text: {advice}")
+        check_room(vocab_size, len(special), symbols, coverage, "signs")
         letters = {symbol: chr(FIRST_LETTER + i) for i, symbol in enumerate(symbols)}
         merges = bpe.train(
             {_in_letters(word, letters): n for word, n in counts.items()},
-            vocab_size - least,
+            vocab_size - len(special) - len(symbols),
             min_frequency=min_frequency,
             ties="tokenizers",
             suffix="",
