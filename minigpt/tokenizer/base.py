@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, is_whole, shown
 
 Value = TypeVar("Value")
 
@@ -34,7 +34,7 @@ def check_text(text: object) -> None:
     """Raise InputError for what is no text."""
     if not isinstance(text, str):
         advice = ": decode the bytes first, as in text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise InputError(f"a text must be a str, not {_given(text)}{advice}")
+        raise InputError(f"a text must be a str, not {shown(text)}{advice}")
 
 
 def pieces_of(texts: str | Iterable[str]) -> Iterator[str]:
@@ -43,7 +43,7 @@ def pieces_of(texts: str | Iterable[str]) -> Iterator[str]:
         yield texts
         return
     if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise InputError(f"a vocabulary is learned from a str, or from several, not from {_given(texts)}")
+        raise InputError(f"a vocabulary is learned from a str, or from several, not from {shown(texts)}")
     for piece in texts:
         check_text(piece)
         yield piece
@@ -51,16 +51,8 @@ def pieces_of(texts: str | Iterable[str]) -> Iterator[str]:
 
 def check_size(vocab_size: object) -> None:
     """Raise InputError for the size of a vocabulary that is no whole number."""
-    if not isinstance(vocab_size, int | np.integer) or isinstance(vocab_size, bool):
-        raise InputError(f"the size of a vocabulary must be a whole number, not {_given(vocab_size)}")
-
-
-def _given(value: object) -> str:
-    """A value and its type in a few words."""
-    shown = repr(value)
-    if len(shown) > 60:
-        shown = shown[:60] + " ..."
-    return f"{shown} ({type(value).__name__})"
+    if not is_whole(vocab_size):
+        raise InputError(f"the size of a vocabulary must be a whole number, not {shown(vocab_size)}")
 
 
 class Tokenizer:
@@ -79,7 +71,7 @@ class Tokenizer:
         self.tokens = list(tokens)
         for token in self.tokens:
             if not isinstance(token, str):
-                raise InputError(f"a token must be a str, not {_given(token)}")
+                raise InputError(f"a token must be a str, not {shown(token)}")
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         if len(self.ids) == len(self.tokens):
             return
@@ -173,7 +165,7 @@ class Tokenizer:
         room for them, because it uses one of the names for something else.
         """
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"special tokens must be a list of names, not {_given(names)}")
+            raise InputError(f"special tokens must be a list of names, not {shown(names)}")
         missing = [name for name in names if name not in self.ids]
         for name in names:
             if name in self.ids and not self._stands_for_no_text(name):
@@ -255,7 +247,7 @@ class Tokenizer:
             wrong = [i for i in ends if not 0 <= operator.index(i) < self.vocab_size]
         except TypeError:
             expected = "token ids must be whole numbers, in one flat list or array"
-            raise InputError(f"{expected}, not {_given(given)}") from None
+            raise InputError(f"{expected}, not {shown(given)}") from None
         if wrong:
             raise InputError(f"token id {wrong[0]} is not in this vocabulary: its ids are 0 to {self.vocab_size - 1}")
         return ids
