@@ -2,25 +2,24 @@
 
 import contextlib
 import functools
-import hashlib
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array, array_module, device_of, to_device, to_numpy
+from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError, check_whole, is_whole, shown
 from minigpt.models import generation, mixed_precision
 from minigpt.models.config import Config, check_dtype
 from minigpt.models.saved_model import SavedModel
-from minigpt.models.token_ids import as_array, check_ids, check_range, check_targets, check_weights
+from minigpt.models.task_body import TaskBody
+from minigpt.models.token_ids import check_ids, check_positions, check_range, check_targets, check_weights
 from minigpt.nn import Cache, Embedding, Module, Parameter, Past, Recomputed, accumulate
 from minigpt.ops.random_keys import Key
 
 
-class LanguageModel(SavedModel):
+class LanguageModel(SavedModel, TaskBody):
     """A model of the next token. A subclass has `config`, `embeddings`, `h`, `hidden` and `hidden_backward`.
 
     embeddings: the first one of tokens. h: the blocks, a list of modules. lm_head: a table of its own for the output,
@@ -178,13 +177,6 @@ class LanguageModel(SavedModel):
         advice = "minigpt sample continues a text with it" if self.can_generate else "take another, such as bert"
         raise InputError(f"{type(self).__name__} predicts the next token and fills in no words: {advice}")
 
-    def checksum(self) -> str:
-        """The sha256 of the configuration and of all parameters, in hexadecimal."""
-        digest = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
-        for _, parameter in self.named_parameters():
-            digest.update(to_numpy(parameter.data).tobytes())
-        return digest.hexdigest()
-
     # ------------------------------------------------------------------------------------------------- mixed precision
 
     def compute_in(self, low: str | None) -> None:
@@ -247,7 +239,8 @@ class LanguageModel(SavedModel):
         size = self.config.vocab_size
         check_range(ids, size, f"token id {{}} is out of range: the table has {size} rows")
         if positions is not None:
-            return to_device(ids, self.device), self._checked_positions(positions, ids.shape)
+            positions = check_positions(positions, ids.shape, n_positions)
+            return to_device(ids, self.device), to_device(positions, self.device)
         ids = to_device(ids, self.device)
         xp = array_module(ids)
         positions = xp.arange(start, end)
@@ -262,15 +255,6 @@ class LanguageModel(SavedModel):
         if not is_list or not all(hasattr(one, "padding") for one in past):
             raise InputError(f"past is {shown(past)}: give what new_past() of this model returned, or None")
 
-    def _checked_positions(self, positions: Array, shape: tuple[int, int]) -> Array:
-        positions = as_array(positions, "positions are")
-        if positions.shape not in (shape, shape[1:]) or positions.dtype.kind not in "iu":
-            given = f"positions are {positions.dtype} of shape {positions.shape}"
-            raise InputError(f"{given}: give whole numbers of shape {shape[1:]} or {shape}")
-        n_positions = self.config.n_positions
-        check_range(positions, n_positions, f"position {{}} is out of range: the table has {n_positions} rows")
-        return to_device(positions, self.device)
-
     def place_targets(
         self, targets: Array, weights: Array | None, shape: tuple[int, int]
     ) -> tuple[Array, Array | None]:
@@ -283,71 +267,6 @@ class LanguageModel(SavedModel):
         if weights is not None:
             weights = to_device(check_weights(weights, shape), self.device)
         return to_device(targets, self.device), weights
-
-    def layers_of(self, name: str) -> int:
-        """How many layers must be taken over for this parameter to be among them: 0 for what stands before them."""
-        if name.startswith("h."):
-            _, number, _ = name.split(".", 2)
-            return int(number) + 1
-        for other, _ in self.named_parameters():
-            if other == name:
-                return 0
-            if other.startswith("h."):
-                break
-        return len(self.h)
-
-    # ----------------------------------------------------------------------------------------- reading whole sequences
-
-    def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
-        """What `hidden` needs beside ids (N,T) that are filled up at the right: of a model that sees the left, nothing.
-
-        lengths (N,) int: how many of them are text. delimiter: the token between two texts, where there is one.
-        """
-        return {}
-
-    def inputs_of_segments(self, segments: np.ndarray) -> dict[str, Array]:
-        """segments (N,T) int, as a tokenizer gives them -> what `hidden` is given of them: nothing where all are 0."""
-        return {"segments": segments} if self.n_segments > 1 and segments.any() else {}
-
-    def states(self, ids: Array, lengths: Array, **inputs) -> Array:
-        """ids (N,T) int, filled up at the right, lengths (N,) int -> h (N,T,C), hidden states of whole texts
-
-        inputs: segments (N,T), of an encoder that has them. Nothing is kept for a backward. What stands behind the end
-        of a text means nothing.
-        """
-        ids = to_device(ids, self.device)
-        inputs = self.inputs_of(ids, to_device(lengths, self.device)) | inputs
-        h, _ = self.hidden(ids, grad=False, **inputs)
-        return h
-
-    @property
-    def state_width(self) -> int:
-        """Of a state of `hidden`, which the head of a task reads: C."""
-        return self.config.n_embd
-
-    def place_of_state(self, lengths: Array) -> Array:
-        """lengths (N,) int -> (N,) int: where the state stands that has seen the whole sequence: at the last token"""
-        return lengths - 1
-
-    def summary(self, h: Array, lengths: Array) -> Array:
-        """h (N,T,C), lengths (N,) int -> (N,C), the state that has seen the whole sequence: what a head reads"""
-        rows = array_module(h).arange(len(h))
-        return h[rows, self.place_of_state(lengths)]
-
-    def summary_backward(self, dstates: Array, shape: tuple[int, ...], lengths: Array) -> Array:
-        """dstates (N,C) -> dh (N,T,C), of this shape, which is 0 except where a state was read"""
-        xp = array_module(dstates)
-        dh = xp.zeros(shape, dstates.dtype)
-        dh[xp.arange(len(dh)), self.place_of_state(lengths)] = dstates
-        return dh
-
-    def frozen_backward(self, dh: Array, cache: Cache) -> None:
-        """dh (N,T,C) -> nothing: what learns of a model that a task leaves as it is. Here nothing does."""
-        self.own(cache).clear()
-
-    def learned_when_frozen(self) -> tuple[Module, ...]:
-        """The modules that belong to a task, and learn although the model stays as it is: none."""
-        return ()
 
     # ------------------------------------------------------------------------------------------------------ generating
 

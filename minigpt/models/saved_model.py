@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,6 +56,13 @@ class SavedModel(Module):
             tensors[name] = to_numpy(parameter.data)
         published = self.to_published(tensors)
         checkpoint.save_model(folder, self.config.to_dict(), published, dtype)
+
+    def checksum(self) -> str:
+        """The sha256 of the configuration and of all parameters, in hexadecimal."""
+        digest = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
+        for _, parameter in self.named_parameters():
+            digest.update(to_numpy(parameter.data).tobytes())
+        return digest.hexdigest()
 
     def check_folder(self, folder: Path) -> None:
         """Raises InputError where saving in this folder would part what belongs together."""

@@ -52,6 +52,19 @@ def check_ids(ids: Any) -> Array:
     return ids
 
 
+def check_positions(positions: Any, shape: tuple[int, int], size: int) -> Array:
+    """positions (T,) or (B,T) int, as an array. shape: (B,T), that of the ids; size: rows of the table of positions.
+
+    Raises InputError for another shape or type, and for a position that is not 0 to size - 1.
+    """
+    positions = as_array(positions, "positions are")
+    if positions.shape not in (shape, shape[1:]) or positions.dtype.kind not in "iu":
+        given = f"positions are {positions.dtype} of shape {positions.shape}"
+        raise InputError(f"{given}: give whole numbers of shape {shape[1:]} or {shape}")
+    check_range(positions, size, f"position {{}} is out of range: the table has {size} rows")
+    return positions
+
+
 def check_targets(targets: Any, shape: tuple[int, int], size: int) -> Array:
     """targets (B,T) int, as an array. shape: that of the ids; size: of the vocabulary.
 
