@@ -16,6 +16,15 @@ def next_token(text: Tokenizer) -> Objective:
     return causal
 
 
+def ids_of(**names: str) -> Callable[[Tokenizer], dict[str, int]]:
+    """For `token_settings`: the ids of the tokens of these names, by the names of configuration values."""
+
+    def settings(text: Tokenizer) -> dict[str, int]:
+        return {value: text.ids[name] for value, name in names.items()}
+
+    return settings
+
+
 def as_wide_as_the_paper(width: int) -> float:
     """The standard deviation of new weights of a model of this width: N(0, 0.02) at width 768, more below.
 

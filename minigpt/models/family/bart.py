@@ -24,7 +24,7 @@ from minigpt.data.objectives import (
 from minigpt.data.objectives.restoring import Noise
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
-from minigpt.models.card import Aim, Card, as_wide_as_the_paper
+from minigpt.models.card import Aim, Card, as_wide_as_the_paper, ids_of
 from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
@@ -195,17 +195,6 @@ def sentence_ends(text: Tokenizer) -> list[int]:
     return [i for i in range(text.vocab_size) if text.decode([i]).rstrip().endswith((".", "!", "?"))]
 
 
-def token_settings(text: Tokenizer) -> dict[str, int]:
-    """What a configuration says of the vocabulary's special tokens."""
-    ids = text.ids
-    return {
-        "pad_token_id": ids[PAD],
-        "bos_token_id": ids[START],
-        "eos_token_id": ids[END],
-        "decoder_start_token_id": ids[START],
-    }
-
-
 CARD = Card(
     "bart",
     BART,
@@ -216,7 +205,7 @@ CARD = Card(
     objective=restored_text,
     special_tokens=(PAD, START, END, MASK),
     init_std=as_wide_as_the_paper,
-    token_settings=token_settings,
+    token_settings=ids_of(pad_token_id=PAD, bos_token_id=START, eos_token_id=END, decoder_start_token_id=START),
     mask_rate=0.3,
     other_aims=(
         Aim("masking", masked_tokens, 0.3),

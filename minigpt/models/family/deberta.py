@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt import ops
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError, check_whole, shown
 from minigpt.models.config_file import ONLY
@@ -179,6 +178,8 @@ class DeBERTa(Encoder):
             self.positions_embed = PositionEmbedding(config.n_positions, c, rng, std, dtype)
         self.segments_embed = Embedding(config.n_segments, c, rng, std, dtype) if config.n_segments else None
         self.ln_embed = LayerNorm(c, config.layer_norm_epsilon, dtype)
+        self.widen = None
+        self.adds_positions = config.position_biased_input  # else tokens are what they are, wherever they stand
 
     def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
         """Blocks that share the table of distances."""
@@ -187,26 +188,6 @@ class DeBERTa(Encoder):
             attn = DisentangledAttention(self.config, self.distances_embed, rng, dtype)
             blocks.append(TwoStreamBlock(attn, self.config, rng, dtype))
         return blocks
-
-    def embed(self, ids: Array, positions: Array, segments: Array | None, key: Key | None, cache: Cache) -> Array:
-        """ids (B,T) -> x (B,T,C): what the tokens are, and not where they stand, unless `position_biased_input`"""
-        x = cache.keep("tokens", self.tokens_embed.forward(ids))
-        if self.config.position_biased_input:
-            x = x + cache.keep("positions", self.positions_embed.forward(positions))
-        if segments is not None:
-            x = x + cache.keep("segments", self.segments_embed.forward(segments))
-        x = cache.keep("ln_embed", self.ln_embed.forward(x))
-        return cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
-
-    def embed_backward(self, dx: Array, cache: Cache) -> None:
-        """dx (B,T,C) -> nothing: the gradients arrive in the tables"""
-        dx = ops.dropout_backward(dx, cache.pop("dropout"))
-        dx = self.ln_embed.backward(dx, cache.pop("ln_embed"))
-        if self.segments_embed is not None:
-            self.segments_embed.backward(dx, cache.pop("segments"))
-        if self.config.position_biased_input:
-            self.positions_embed.backward(dx, cache.pop("positions"))
-        self.tokens_embed.backward(dx, cache.pop("tokens"))
 
     def states_for_words(
         self, ids: Array, key: Key | None = None, grad: bool = True, *, mask=None, positions=None, segments=None

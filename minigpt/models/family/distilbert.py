@@ -138,8 +138,7 @@ class DistilBERT(Encoder):
         (teacher,) = self.teacher
         h, cache = self.hidden(ids, None, key, grad, mask=mask, **inputs)
         h_teacher, _ = teacher.hidden(ids, grad=False, mask=mask)
-        x_teacher, _ = teacher.words.forward(h_teacher)
-        logits_teacher, _ = ops.linear_forward(x_teacher, teacher.head.value.T, teacher.words.bias.value)
+        logits_teacher = teacher.scores_of(h_teacher)
         real = real_tokens(mask, h).astype(h.dtype)
         whole = float(real.sum()) / share
         targets, weights = self.place_targets(targets, weights, h.shape[:2])

@@ -65,6 +65,7 @@ class Encoder(PublishedModel):
     """
 
     can_generate = False
+    adds_positions = True  # to the rows of the tokens
     learns_the_next_token = False
     last_segment = 1  # that of the second text
 
@@ -144,7 +145,8 @@ class Encoder(PublishedModel):
     def embed(self, ids: Array, positions: Array, segments: Array | None, key: Key | None, cache: Cache) -> Array:
         """ids, positions, segments (B,T) -> x (B,T,C): the sum of the tables' rows, normalised, and dropout"""
         x = cache.keep("tokens", self.tokens_embed.forward(ids))
-        x = x + cache.keep("positions", self.positions_embed.forward(positions))
+        if self.adds_positions:
+            x = x + cache.keep("positions", self.positions_embed.forward(positions))
         if segments is not None:
             x = x + cache.keep("segments", self.segments_embed.forward(segments))
         x = cache.keep("ln_embed", self.ln_embed.forward(x))
@@ -161,7 +163,8 @@ class Encoder(PublishedModel):
         dx = self.ln_embed.backward(dx, cache.pop("ln_embed"))
         if self.segments_embed is not None:
             self.segments_embed.backward(dx, cache.pop("segments"))
-        self.positions_embed.backward(dx, cache.pop("positions"))
+        if self.adds_positions:
+            self.positions_embed.backward(dx, cache.pop("positions"))
         self.tokens_embed.backward(dx, cache.pop("tokens"))
 
     # ----------------------------------------------------------------------------------------------- logits and loss

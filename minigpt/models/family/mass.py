@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from minigpt.data.objectives import Objective, lost_fragment
-from minigpt.models.card import Card, as_wide_as_the_paper
+from minigpt.models.card import Card, as_wide_as_the_paper, ids_of
 from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
@@ -53,12 +53,6 @@ def fragment(text: Tokenizer, rate: float) -> Objective:
     return lost_fragment(text.ids[MASK], text.vocab_size, rate)
 
 
-def token_settings(text: Tokenizer) -> dict[str, int]:
-    """What a configuration says of the vocabulary's special tokens. A decoder starts with the mask, as in figure 1."""
-    ids = text.ids
-    return {"pad_token_id": ids[PAD], "eos_token_id": ids[END], "decoder_start_token_id": ids[MASK]}
-
-
 CARD = Card(
     "mass",
     MASS,
@@ -69,7 +63,8 @@ CARD = Card(
     objective=fragment,
     special_tokens=(PAD, END, MASK),
     init_std=as_wide_as_the_paper,
-    token_settings=token_settings,
+    # a decoder starts with the mask, as in figure 1
+    token_settings=ids_of(pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=MASK),
     mask_rate=0.5,
     other_aims=(translation.writing(MASK),),
     differs="the paper tells of 6 layers of 1,024 on each side: the vocabulary here has the size of BART's, and no "

@@ -16,7 +16,7 @@ from minigpt.data.objectives import Objective, lost_spans
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError, shown
 from minigpt.files import checkpoint
-from minigpt.models.card import Card
+from minigpt.models.card import Card, ids_of
 from minigpt.models.config import Config
 from minigpt.models.config_file import ACTIVATIONS
 from minigpt.models.family import forms, translation
@@ -248,12 +248,6 @@ def filled_spans(text: Tokenizer, rate: float) -> Objective:
     return lost_spans(sentinels, text.ids[PAD], text.ids[END], rate)
 
 
-def token_settings(text: Tokenizer) -> dict[str, int]:
-    """What a configuration says of the vocabulary's special tokens. A decoder starts with the padding, as T5 does."""
-    ids = text.ids
-    return {"pad_token_id": ids[PAD], "eos_token_id": ids[END], "decoder_start_token_id": ids[PAD]}
-
-
 CARD = Card(
     "t5",
     T5,
@@ -263,7 +257,8 @@ CARD = Card(
     optimizer=AdamW,
     objective=filled_spans,
     special_tokens=(PAD, END, *reversed(SENTINELS)),  # the first one is the last of the vocabulary, as in T5's
-    token_settings=token_settings,
+    # a decoder starts with the padding, as T5 does
+    token_settings=ids_of(pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=PAD),
     mask_rate=0.15,
     other_aims=(translation.writing(PAD),),
 )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.device.arrays import Array
+from minigpt.models.card import ids_of
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import translation
 from minigpt.models.family.encoder import SPECIAL, Encoder, encoder_card
@@ -19,7 +20,6 @@ from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.token_ids import first_places
 from minigpt.nn import Module
-from minigpt.tokenizer import Tokenizer
 
 TABLES = {  # modules beside the blocks -> in the body of Hugging Face's XLM
     "tokens_embed": "embeddings",
@@ -132,11 +132,6 @@ class XLM(Encoder):
         return super().inputs_of(ids, lengths, None)
 
 
-def token_settings(text: Tokenizer) -> dict[str, int]:
-    """A token that no text has is padding."""
-    return {"pad_token_id": text.ids[PAD]}
-
-
 SIZES = {
     "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
     "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
@@ -146,6 +141,6 @@ SIZES = {
 CARD = encoder_card(
     "xlm", XLM, SIZES,
     special_tokens=(PAD, *SPECIAL),
-    token_settings=token_settings,
+    token_settings=ids_of(pad_token_id=PAD),  # a token that no text has
     other_aims=(translation.COVERING,),
 )
