@@ -20,7 +20,7 @@ from minigpt.models.family import published
 from minigpt.models.family.bert import LAYERS, TABLES, BERTConfig
 from minigpt.models.family.encoder import Encoder, covered_words_and_all, encoder_card, real_tokens
 from minigpt.models.family.forms import Form, Layout, at_places
-from minigpt.models.family.layers import Activation
+from minigpt.models.family.layers import Activation, Chain
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Linear, Module
 from minigpt.nn.layers import inner_width
@@ -110,28 +110,23 @@ class Generator(Encoder):
         self.widen = None if same else Linear(config.table_width, config.n_embd, rng, config.initializer_range, dtype)
 
 
-class ReplacedHead(Module):
+class ReplacedHead(Chain):
     """Is a word the text's own? One score for each position: gelu(h W + b) w + c (section 3)."""
 
     def __init__(self, config: ELECTRAConfig, rng: np.random.Generator | None, dtype):
-        self.dense = Linear(config.n_embd, config.n_embd, rng, config.initializer_range, dtype)
-        self.act = Activation(config.activation)
-        self.score = Linear(config.n_embd, 1, rng, config.initializer_range, dtype)
+        c = config.n_embd
+        std = config.initializer_range
+        dense = Linear(c, c, rng, std, dtype)
+        super().__init__(dense=dense, act=Activation(config.activation), score=Linear(c, 1, rng, std, dtype))
 
     def forward(self, h: Array) -> tuple[Array, Cache]:
         """h (B,T,C) -> scores (B,T), above 0 where a word was probably replaced"""
-        cache = Cache(self)
-        x = cache.keep("dense", self.dense.forward(h))
-        x = cache.keep("gelu", self.act.forward(x))
-        scores = cache.keep("score", self.score.forward(x))
+        scores, cache = super().forward(h)
         return scores[..., 0], cache
 
     def backward(self, dscores: Array, cache: Cache) -> Array:
         """dscores (B,T) -> dh (B,T,C)"""
-        cache = self.own(cache)
-        dx = self.score.backward(dscores[..., None], cache.pop("score"))
-        dx = self.act.backward(dx, cache.pop("gelu"))
-        return self.dense.backward(dx, cache.pop("dense"))
+        return super().backward(dscores[..., None], cache)
 
 
 class ELECTRA(Encoder):

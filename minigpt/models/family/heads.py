@@ -4,12 +4,12 @@ import numpy as np
 
 from minigpt.device.arrays import Array
 from minigpt.models.family.forms import Form
-from minigpt.models.family.layers import Activation
+from minigpt.models.family.layers import Activation, Chain
 from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import Cache, LayerNorm, Linear, Module, Parameter
 
 
-class WordHead(Module):
+class WordHead(Chain):
     """What stands before the tied head: LN(gelu(h W + b)), and a bias for each word behind it (BERT section 3.1).
 
     The transform ends in the width of the token table, E, which may be smaller than that of the blocks.
@@ -17,25 +17,12 @@ class WordHead(Module):
 
     def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
         width = config.table_width
-        self.dense = Linear(config.n_embd, width, rng, config.initializer_range, dtype)
-        self.act = Activation(config.head_activation)
-        self.ln = LayerNorm(width, config.layer_norm_epsilon, dtype)
+        super().__init__(
+            dense=Linear(config.n_embd, width, rng, config.initializer_range, dtype),
+            act=Activation(config.head_activation),
+            ln=LayerNorm(width, config.layer_norm_epsilon, dtype),
+        )
         self.bias = Parameter(np.zeros(config.vocab_size, dtype))
-
-    def forward(self, h: Array) -> tuple[Array, Cache]:
-        """h (B,T,C) -> out (B,T,E)"""
-        cache = Cache(self)
-        x = cache.keep("dense", self.dense.forward(h))
-        x = cache.keep("gelu", self.act.forward(x))
-        out = cache.keep("ln", self.ln.forward(x))
-        return out, cache
-
-    def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,E) -> dh (B,T,C)"""
-        cache = self.own(cache)
-        dx = self.ln.backward(dout, cache.pop("ln"))
-        dx = self.act.backward(dx, cache.pop("gelu"))
-        return self.dense.backward(dx, cache.pop("dense"))
 
 
 class BiasHead(Module):

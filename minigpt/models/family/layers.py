@@ -1,4 +1,4 @@
-"""Layers of the family: RMS normalisation, a function that a configuration names, and an MLP with a gate."""
+"""Layers of the family: RMS normalisation, a function that a configuration names, a chain, and an MLP with a gate."""
 
 import numpy as np
 
@@ -56,6 +56,29 @@ class Activation(Module):
             return dout * (1 - saved * saved)
         backward = getattr(ops, f"{self.name}_backward")
         return backward(dout, saved)
+
+
+class Chain(Module):
+    """Modules one after the other, each an attribute of its own: the backward goes through them in reverse."""
+
+    def __init__(self, **modules: Module):
+        for name, module in modules.items():
+            setattr(self, name, module)
+        self.names = tuple(modules)
+
+    def forward(self, x: Array) -> tuple[Array, Cache]:
+        """x (*,I) -> out (*,O)"""
+        cache = Cache(self)
+        for name in self.names:
+            x = cache.keep(name, getattr(self, name).forward(x))
+        return x, cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (*,O) -> dx (*,I)"""
+        cache = self.own(cache)
+        for name in reversed(self.names):
+            dout = getattr(self, name).backward(dout, cache.pop(name))
+        return dout
 
 
 class GatedMLP(Module):

@@ -18,8 +18,9 @@ from minigpt.models.family import published
 from minigpt.models.family.bert import LAYOUT, SIZES, BERTConfig
 from minigpt.models.family.encoder import MASK, Encoder, between_ends, encoder_card
 from minigpt.models.family.forms import Layout
+from minigpt.models.family.layers import Activation, Chain
 from minigpt.models.token_ids import as_array, check_range
-from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, accumulate
+from minigpt.nn import Cache, Embedding, LayerNorm, Linear, accumulate
 from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import Tokenizer
 
@@ -45,7 +46,7 @@ class EdgeCache(NamedTuple):
     right: Array
 
 
-class BoundaryHead(Module):
+class BoundaryHead(Chain):
     """A span's token from its edges: y = f(f([h_left; h_right; p])) with f(x) = LN(gelu(x W + b)) (equation in 3.2)."""
 
     def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
@@ -53,38 +54,31 @@ class BoundaryHead(Module):
         width = min(PLACE_WIDTH, c)
         std = config.initializer_range
         self.places_embed = Embedding(PLACES, width, rng, std, dtype)
-        self.first = Linear(2 * c + width, c, rng, std, dtype)
-        self.ln_first = LayerNorm(c, config.layer_norm_epsilon, dtype)
-        self.second = Linear(c, c, rng, std, dtype)
-        self.ln_second = LayerNorm(c, config.layer_norm_epsilon, dtype)
+        super().__init__(
+            first=Linear(2 * c + width, c, rng, std, dtype),
+            act_first=Activation("gelu"),
+            ln_first=LayerNorm(c, config.layer_norm_epsilon, dtype),
+            second=Linear(c, c, rng, std, dtype),
+            act_second=Activation("gelu"),
+            ln_second=LayerNorm(c, config.layer_norm_epsilon, dtype),
+        )
 
     def forward(self, h: Array, edges: Array, places: Array) -> tuple[Array, Cache]:
         """h (B,T,C), edges (B,T,2) int, places (B,T) int -> out (B,T,C)"""
         xp = array_module(h)
-        cache = Cache(self)
         rows = xp.arange(len(h))[:, None]
         left, right = edges[..., 0], edges[..., 1]
-        cache["edges"] = EdgeCache(h.shape, rows, left, right)
-        p = cache.keep("places", self.places_embed.forward(places))
+        p, of_places = self.places_embed.forward(places)
         x = xp.concatenate([h[rows, left], h[rows, right], p], axis=-1)
-        x = cache.keep("first", self.first.forward(x))
-        x = cache.keep("gelu_first", ops.gelu_forward(x))
-        x = cache.keep("ln_first", self.ln_first.forward(x))
-        x = cache.keep("second", self.second.forward(x))
-        x = cache.keep("gelu_second", ops.gelu_forward(x))
-        out = cache.keep("ln_second", self.ln_second.forward(x))
+        out, cache = super().forward(x)
+        cache["edges"] = EdgeCache(h.shape, rows, left, right)
+        cache["places"] = of_places
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dh (B,T,C): what comes back through the edges"""
         xp = array_module(dout)
-        cache = self.own(cache)
-        dx = self.ln_second.backward(dout, cache.pop("ln_second"))
-        dx = ops.gelu_backward(dx, cache.pop("gelu_second"))
-        dx = self.second.backward(dx, cache.pop("second"))
-        dx = self.ln_first.backward(dx, cache.pop("ln_first"))
-        dx = ops.gelu_backward(dx, cache.pop("gelu_first"))
-        dx = self.first.backward(dx, cache.pop("first"))
+        dx = super().backward(dout, cache)
         # x = [h[left]; h[right]; p]: one position can be an edge of many tokens, whose gradients are added
         shape, rows, left, right = cache.pop("edges")
         c = shape[-1]
