@@ -188,17 +188,12 @@ def from_published(tensors: dict[str, np.ndarray], names: Names, folder: Path) -
     for name, several in names.items():
         parts = []
         for published_name in several:
-            part = found(tensors, published_name, folder)
+            if published_name not in tensors:
+                raise InputError(f"{folder}: {checkpoint.without(published_name, tensors)}")
+            part = tensors[published_name]
             parts.append(part.T if is_turned(name, part) else part)
         plain[name] = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
     return plain
-
-
-def found(tensors: dict[str, np.ndarray], name: str, folder: Path) -> np.ndarray:
-    """The tensor of this name. Raises InputError where it is missing."""
-    if name not in tensors:
-        raise InputError(f"{folder}: {checkpoint.without(name, tensors)}")
-    return tensors[name]
 
 
 def check_others(tensors: dict[str, np.ndarray], names: Names, folder: Path) -> None:

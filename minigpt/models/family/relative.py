@@ -7,8 +7,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
 from minigpt.models.config import Config
-from minigpt.nn import Attention, Cache, Embedding, Linear, Past
-from minigpt.ops.random_keys import Key
+from minigpt.nn import Attention, Cache, Embedding, Linear
 
 
 def buckets(distances: np.ndarray, n_buckets: int, max_distance: int, both_sides: bool) -> np.ndarray:
@@ -66,7 +65,7 @@ class RelativeBias(Embedding):
 
 
 class RelativeAttention(Attention):
-    """Self-attention with a bias for distances, without a scale and without biases in its projections.
+    """Self-attention with a bias (1,NH,T,S) for distances, without a scale and without biases in its projections.
 
     Heads have a size of their own, d_kv. What the scale would do is done by the initial weights of the queries.
     """
@@ -81,13 +80,6 @@ class RelativeAttention(Attention):
         self.c_attn.weight.data[:, :inner] *= config.d_kv**-0.5
         self.c_proj = Linear(inner, c, rng, factor * inner**-0.5, dtype, bias=False)
         self.config = config
-
-    def forward(
-        self, x: Array, past: Past | None = None, key: Key | None = None, grad: bool = True, mask: Array | None = None,
-        *, bias: Array,
-    ) -> tuple[Array, Cache]:
-        """x (B,T,C), bias (1,NH,T,S) -> out (B,T,C). past, mask: see `nn.Attention`."""
-        return super().forward(x, past, key, grad, mask, bias)
 
     def backward(self, dout: Array, cache: Cache) -> tuple[Array, Array]:
         """dout (B,T,C) -> dx (B,T,C), dbias (1,NH,T,S)"""
