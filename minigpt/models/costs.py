@@ -98,10 +98,12 @@ def largest_batch(
 # which sizes it is made of: 33 = 3 * 11 is three times the number of heads. The same axes with the real sizes give the
 # real bytes.
 
-BATCH, TIME, HEADS, HEAD_SIZE, VOCABULARY, HIDDEN, INNER = 5, 13, 11, 17, 19, 23, 29
-TABLE, GENERATOR, DISTANCES = 31, 37, 47
+BATCH, TIME, HEADS, HEAD_SIZE, INNER = 5, 13, 11, 17, 29
+BY_NAME = {  # sizes that stand in a configuration, if it has them
+    "vocab_size": 19, "n_hidden": 23, "embedding_size": 31, "generator_heads": 37, "n_distances": 47, "d_kv": 41,
+    "d_ff": 43,
+}  # fmt: skip
 FARTHEST = 1 << 20  # above every number of rows for distances
-KEY_SIZE, FORWARD = 41, 43  # where a head, and the inside of a network, have a size of their own
 WIDTH, PAIRS, TURNED_HEAD = 53, 59, 127  # of a model whose queries and keys turn: its heads have pairs that do
 GROUP = 2  # heads of queries for one of keys and values, where there is more than one
 
@@ -146,18 +148,12 @@ def _real_sizes(config: Config, batch: int, time: int) -> tuple[dict[int, int], 
         TIME: time,
         HEADS: n_kv_head,
         HEAD_SIZE: config.n_embd // config.n_head,
-        VOCABULARY: config.vocab_size,
-        HIDDEN: getattr(config, "n_hidden", 1),
         INNER: inner_width(config),
-        TABLE: getattr(config, "embedding_size", 1),
-        GENERATOR: getattr(config, "generator_heads", 1),
-        DISTANCES: getattr(config, "n_distances", 1),
-        KEY_SIZE: getattr(config, "d_kv", 1),
-        FORWARD: getattr(config, "d_ff", 1),
         WIDTH: config.n_embd,
         PAIRS: getattr(config, "n_turned_columns", 2) // 2,
         TURNED_HEAD: getattr(config, "head_size", 1),
     }
+    sizes |= {prime: getattr(config, name, 1) for name, prime in BY_NAME.items()}
     several = {1: 1, 2: 2, 3: 3, 4: 4}  # as the three parts of a projection
     group = config.n_head // n_kv_head
     if group > 1:  # queries, and these with keys and values, as multiples of keys
@@ -172,19 +168,12 @@ def _traced(
 
     large: keep what a model keeps whose arrays are large.
     """
-    tiny = {
-        "vocab_size": VOCABULARY,
+    tiny = BY_NAME | {
         "n_positions": TIME,
         "n_head": HEADS,
         "n_embd": HEADS * HEAD_SIZE,
         "n_layer": n_layer,
-        "n_hidden": HIDDEN,
         "n_inner": INNER,
-        "embedding_size": TABLE,
-        "generator_heads": GENERATOR,
-        "n_distances": DISTANCES,
-        "d_kv": KEY_SIZE,
-        "d_ff": FORWARD,
     }
     if getattr(config, "max_distance", None) is not None:
         tiny["max_distance"] = FARTHEST
