@@ -225,6 +225,50 @@ def test_stop_with_prompts_of_different_lengths(kind):
     assert ends[1] <= 6 and len(new[0]) == min(30, max(ends) + 1)
 
 
+def test_several_tokens_that_stop(kind):
+    """Each row ends with the first of them, and repeats that one; a set, a list, and one of them alone."""
+    model = talkative(kind)
+    rows = prompts(model, 4, 1, 6)
+    free = [row[-30:].tolist() for row in model.generate(rows, 30, seed=2)]
+    stops = {free[0][3], free[1][5], free[2][1]}
+    out = model.generate(rows, 30, seed=2, stop=stops)
+    for row, before, prompt in zip(out, free, rows, strict=True):
+        end = next(i for i, token in enumerate(before) if token in stops)
+        new = row[len(prompt) :].tolist()
+        assert new[: end + 1] == before[: end + 1] and set(new[end:]) == {before[end]}
+    again = model.generate(rows, 30, seed=2, stop=list(stops))
+    assert all((a == b).all() for a, b in zip(out, again, strict=True))
+    one = [model.generate(rows, 30, seed=2, stop=given)[1].tolist() for given in (free[1][5], [free[1][5]])]
+    assert one[0] == one[1]
+    everything = model.generate(rows, 30, seed=2, stop=[])
+    assert [row[-30:].tolist() for row in everything] == free
+    with pytest.raises(InputError, match="stop is 23: give a token id from 0 to 22"):
+        model.generate(rows, 3, stop=[1, 23])
+
+
+def test_a_past_is_gone_on_with(kind, monkeypatch):
+    """What the past holds is not read again; then it holds all but the last token, and a longer prompt follows."""
+    model = talkative(kind)
+    (ids,) = prompts(model, 3)
+    past = model.new_past()
+    n_read = []
+    step = model.next_logits
+    monkeypatch.setattr(model, "next_logits", lambda seen, kept: n_read.append(seen.shape[1]) or step(seen, kept))
+    for n_new in (2, 3):
+        before = past[0].length
+        expected = model.generate([ids], n_new, temperature=0)[0].tolist()
+        n_read.clear()
+        tokens = [int(token[0]) for token in model.stream([ids], n_new, temperature=0, past=past)]
+        assert ids + tokens == expected and past[0].length == len(expected) - 1
+        assert n_read == [len(ids) - before] + [1] * (n_new - 1)
+        ids = [*expected, 5]
+    with pytest.raises(InputError, match="past holds 8 tokens of 7: at least one must be left to read"):
+        model.stream([ids[:7]], 1, past=past)
+    with pytest.raises(InputError, match="10 tokens and 4 new ones do not fit into the 12 positions"):
+        model.stream([ids], 4, past=past)
+    assert len(list(model.stream([ids], 3, past=past))) == 3
+
+
 def test_every_device_gives_the_same_with_a_past(kind, device):
     here, there = talkative(kind), talkative(kind).to(device)
     rows = prompts(here, 4, 1, 6)

@@ -77,7 +77,7 @@ def chat(options: ChatOptions) -> int:
             if stopped_by:
                 return STATUS + stopped_by
     if empty and not at_terminal:
-        raise InputError("standard input holds no message: type one, or send one, as in echo Hello | minigpt chat MODEL")
+        raise InputError("standard input holds no message: send one, as in echo Hello | minigpt chat MODEL")
     return 0
 
 
@@ -89,7 +89,8 @@ def open_conversation(options: ChatOptions) -> Conversation:
         models.card_in(options.folder)  # which says what the folder lacks, if it holds no model
         what = f"{name} has no chat template: it was trained to go on with a text, and not to answer"
         raise InputError(f"{what}: minigpt sample {name} --prompt TEXT")
-    chat_template.check_jinja()
+    begin = [] if options.system is None else [{"role": "system", "content": options.system}]
+    template.render([*begin, {"role": "user", "content": "Hello"}])  # what cannot be used is noticed before all else
     model, text = models.open_both(options.folder)
     if not model.can_generate:
         model.new_past()  # which says why it cannot
@@ -169,6 +170,8 @@ def _lines(at_terminal: bool) -> Iterator[str]:
         try:
             yield input(prompt)
         except EOFError:
+            if at_terminal:
+                _tell("")
             return
         except UnicodeDecodeError as error:
             raise InputError(f"standard input is not UTF-8 ({error.reason}): convert it to UTF-8 first") from error

@@ -1,8 +1,8 @@
 """The text around a conversation: the model's own chat template, which is a small program in the language Jinja.
 
 Whoever fine-tuned a model for conversations chose the text in which they stand, with special tokens for whose turn it
-is and where a turn ends. The folder of the model has it in `chat_template.jinja` or `tokenizer_config.json`. The program
-comes from a stranger, so it runs in Jinja's sandbox, and in a process of its own: see `template_process`.
+is and where a turn ends. The folder of the model has it in `chat_template.jinja` or `tokenizer_config.json`. A stranger
+wrote this program, so it runs in Jinja's sandbox, and in a process of its own: see `template_process`.
 """
 
 import importlib.metadata
@@ -49,10 +49,11 @@ class Template(NamedTuple):
         variables = self.tokens | {"messages": list(messages), "add_generation_prompt": True}
         variables |= {"tools": None, "documents": None}
         reply = _reply({"source": self.source, "variables": variables, "memory": MEMORY, "longest": LONGEST})
+        named = f"the chat template in {self.path}"
         if "refused" in reply:
-            raise InputError(f"the chat template in {self.path} does not take this conversation: {_one_line(reply['refused'])}")
-        if "text" not in reply:
-            raise InputError(f"the chat template in {self.path} cannot be used: {_one_line(reply['failed'])}")
+            raise InputError(f"{named} does not take this conversation: {_one_line(reply['refused'])}")
+        if "failed" in reply:
+            raise InputError(f"{named} cannot be used: {_one_line(reply['failed'])}")
         return reply["text"]
 
 

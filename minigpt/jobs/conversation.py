@@ -97,17 +97,18 @@ class Conversation:
             messages = [*self.before, *self.history[2 * n_turns :], question]
             return encoded(self.text, self.template.render(messages))
 
+        n_turns = 0
         ids = without(0)
         if len(ids) > longest and self.history:
             turns = range(1, len(self.history) // 2)
             n_turns = 1 + bisect_left(turns, True, key=lambda n: len(without(n)) <= longest)
             ids = without(n_turns)
-            forgotten = self.history[: 2 * n_turns : 2]
-            self.history = self.history[2 * n_turns :]
-            self.tell(_about_forgotten(forgotten, context))
         if len(ids) >= context:
             given = f"this message makes {len(ids):,} tokens with the text around it"
             raise InputError(f"{given}, and the model sees {context:,}: give a shorter one")
+        if n_turns:
+            self.tell(_about_forgotten(self.history[: 2 * n_turns : 2], context))
+            self.history = self.history[2 * n_turns :]
         return ids
 
     def _read(self, ids: list[int], n_tokens: int, stopped: Callable[[], int]) -> None:

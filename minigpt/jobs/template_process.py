@@ -1,7 +1,7 @@
 """Renders a chat template. This file runs as a process of its own, which `chat_template` starts, limits and ends.
 
-A task comes as JSON: {"source": the template, "variables": what it is given, "memory": bytes, "longest": characters}. The
-answer is {"text": what the template wrote}, or {"refused": its own words}, or {"failed": what went wrong}.
+A task comes as JSON: {"source": the template, "variables": what it is given, "memory": bytes, "longest": characters}.
+The answer is {"text": what the template wrote}, or {"refused": its own words}, or {"failed": what went wrong}.
 
 The settings are those of Hugging Face transformers, for which published templates are written. This file needs the
 standard library and Jinja2 only.
