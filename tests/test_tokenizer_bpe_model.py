@@ -72,7 +72,7 @@ def test_training_gives_gpt2_s_own_merges():
     assert set(model.tokens[2:258]) == set(GPT2.tokens[:256])
     for word in counts:
         assert "".join(model.tokens[i] for i in model.encode(spell(word))) == spell(word)
-    with pytest.raises(InputError, match="a vocabulary of 257 is too small: the bytes and special tokens take 258"):
+    with pytest.raises(InputError, match="a vocabulary of 257 is too small: the bytes and <x> and <y> take 258"):
         BPEModel.train(counts, 257, special=["<x>", "<y>"])
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from minigpt.errors import InputError, shown
 from minigpt.tokenizer import bpe, files
-from minigpt.tokenizer.base import Remembered, check_size, check_text
+from minigpt.tokenizer.base import Remembered, check_text
 from minigpt.tokenizer.bpe import Pair
-from minigpt.tokenizer.gpt2 import CHARACTER_OF, spell
+from minigpt.tokenizer.gpt2 import CHARACTER_OF, learn_merges, n_merges_in
 from minigpt.tokenizer.spiece import SPACE, bytes_of, fused
 
 _BEFORE_SPACE = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")  # words, where no piece goes on from a letter to a `▁`
@@ -120,21 +120,10 @@ class BPEModel:
         word_counts {word: how often}, by whatever pattern they were split: every word is spelled as bytes. special:
         tokens that stand for no text, which come first. Raises InputError for a size that is too small.
         """
-        check_size(vocab_size)
-        alphabet = sorted(CHARACTER_OF.values())
-        smallest = len(special) + len(alphabet)
-        if vocab_size < smallest:
-            raise InputError(f"a vocabulary of {vocab_size} is too small: the bytes and special tokens take {smallest}")
-        merges = bpe.train(
-            {spell(word): n for word, n in word_counts.items()},
-            vocab_size - smallest,
-            min_frequency=min_frequency,
-            ties="tokenizers",
-            suffix="",
-            alphabet=alphabet,
-            progress=progress,
-        )
-        tokens = [*special, *alphabet, *(left + right for left, right in merges)]
+        n_merges = n_merges_in(vocab_size, special)
+        options = {"min_frequency": min_frequency, "ties": "tokenizers", "progress": progress}
+        merges = learn_merges(word_counts, n_merges, **options)
+        tokens = [*special, *CHARACTER_OF.values(), *(left + right for left, right in merges)]
         return cls(dict.fromkeys(tokens), {pair: rank for rank, pair in enumerate(merges)})
 
     @property

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import codecs
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import regex
@@ -62,6 +63,25 @@ def _bytes_in(word: str) -> bytes:
         raise InputError(f"{half}: decode the text from its source again, or leave it out") from None
 
 
+def n_merges_in(vocab_size: int, special: Sequence[str]) -> int:
+    """How many merges a vocabulary of that size has, beside the bytes and these tokens.
+
+    Raises InputError for a size that is no whole number, or too small for the bytes.
+    """
+    check_size(vocab_size)
+    smallest = len(CHARACTER_OF) + len(special)
+    if vocab_size < smallest:
+        what = " and ".join(["the bytes", *special])
+        raise InputError(f"a vocabulary of {vocab_size} is too small: {what} take {smallest}")
+    return vocab_size - smallest
+
+
+def learn_merges(word_counts: Mapping[str, int], n_merges: int, **options: Any) -> list[bpe.Pair]:
+    """The merges of words, {word: how often it occurs}, that are spelled as bytes. options: as in `bpe.train`."""
+    spelled = {spell(word): n for word, n in word_counts.items()}
+    return bpe.train(spelled, n_merges, suffix="", alphabet=list(CHARACTER_OF.values()), **options)
+
+
 class GPT2Tokenizer(Tokenizer):
     """Any text to ids and back, unchanged: `decode(encode(s)) == s`.
 
@@ -111,25 +131,13 @@ class GPT2Tokenizer(Tokenizer):
         between equally frequent pairs we choose: the one whose ids come first (see `bpe.learn`). Raises InputError for
         texts that are empty, and for a size that is too small for the bytes.
         """
-        check_size(vocab_size)
-        alphabet = list(CHARACTER_OF.values())
-        smallest = len(alphabet) + 1
-        if vocab_size < smallest:
-            raise InputError(f"a vocabulary of {vocab_size} is too small: the bytes and {END_OF_TEXT} take {smallest}")
+        n_merges = n_merges_in(vocab_size, [END_OF_TEXT])
         counts = _count_words(texts)
         if not counts:
             raise InputError("there is nothing to learn a vocabulary from: the text is empty")
-        merges = bpe.train(
-            {spell(word): n for word, n in counts.items()},
-            vocab_size - smallest,
-            min_frequency=min_frequency,
-            ties=ties,
-            suffix="",
-            alphabet=alphabet,
-            progress=progress,
-        )
+        merges = learn_merges(counts, n_merges, min_frequency=min_frequency, ties=ties, progress=progress)
         merged = [left + right for left, right in merges]
-        return cls([*alphabet, *merged, END_OF_TEXT], merges)
+        return cls([*CHARACTER_OF.values(), *merged, END_OF_TEXT], merges)
 
     @classmethod
     def load(cls, folder: str | Path) -> GPT2Tokenizer:
