@@ -14,7 +14,8 @@ from minigpt.nn import Cache, Module
 class TaskBody:
     """The part of a language model that tasks use. It reads from left to right; what sees both sides says what differs.
 
-    config, h: as of every model. n_segments: how many kinds of segments it tells apart. device: where it computes. hidden: see `LanguageModel`.
+    config, h: as of every model. n_segments: how many kinds of segments it tells apart. device: where it computes.
+    hidden: see `LanguageModel`.
     """
 
     config: Any
