@@ -9,6 +9,7 @@ France is".
 """
 
 import argparse
+import contextlib
 from typing import Any
 
 import machine
@@ -20,13 +21,12 @@ from minigpt.learn.explorer.named_pass import watching
 
 DIGITS = 5
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
-QUESTION = "What is the capital of France?"
+COUNTRIES = {"France": " Paris", "Germany": " Berlin", "Italy": " Rome", "Japan": " Tokyo"}
 ANSWER = "The capital of France is Paris."
-WORD = " Paris"
 CAT = "Write one sentence about a cat."
 TEMPERATURES = (0.0, 0.7, 1.5)
 PARTS = {"tokens": "tokens_embed", "attention": ".attn.", "MLP": ".mlp.", "norms": "ln_"}
-EPS = 1e-4
+EPS = 1e-5
 
 
 def in_template(question: str) -> str:
@@ -34,6 +34,11 @@ def in_template(question: str) -> str:
     turns = (("system", SYSTEM), ("user", question))
     told = "".join(f"<|im_start|>{who}\n{what}<|im_end|>\n" for who, what in turns)
     return told + "<|im_start|>assistant\n"
+
+
+def question(country: str) -> str:
+    """In the template, with the answer up to the word that is predicted."""
+    return in_template(f"What is the capital of {country}?") + f"The capital of {country} is"
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
@@ -88,6 +93,56 @@ def without_each_head(model, ids: list[int], word: int) -> np.ndarray:
             weight[rows] = 0
             found[i, head] = loss_of(model, ids, word) - whole
             weight[rows] = kept
+    return found
+
+
+def read_by_heads(model, ids: list[int]) -> np.ndarray:
+    """(blocks,NH*D): what the heads of each block have read at the last place, side by side."""
+    with watching({f"h.{i}": block.attn.c_proj for i, block in enumerate(model.h)}) as seen:
+        model.hidden(np.array([ids]), grad=False)
+    return np.array([projection.x[0, -1] for projection in seen.values()])
+
+
+@contextlib.contextmanager
+def exchanged(model, block: int, head: int, read: np.ndarray):
+    """Inside, one head of one block has read at the last place what is given for it (D,)."""
+    projection, size = model.h[block].attn.c_proj, model.config.head_size
+    forward = projection.forward
+
+    def with_another(x):
+        x = x.copy()
+        x[0, -1, head * size : (head + 1) * size] = read
+        return forward(x)
+
+    projection.forward = with_another
+    try:
+        yield
+    finally:
+        del projection.forward
+
+
+def exchanges(model, ids: dict[str, list[int]], words: dict[str, int]) -> np.ndarray:
+    """(blocks,heads): p of Berlin where one head of the question about France has read what it reads for Germany."""
+    size, n_head = model.config.head_size, model.config.n_head
+    read = read_by_heads(model, ids["Germany"]).reshape(-1, n_head, size)
+    found = np.zeros(read.shape[:2])
+    for block, head in np.ndindex(*found.shape):
+        with exchanged(model, block, head, read[block, head]):
+            logits, _ = model.forward(np.array([ids["France"]]), grad=False)
+        found[block, head] = probabilities(logits[0, -1])[words["Germany"]]
+    return found
+
+
+def to_each(model, place: tuple[int, int], ids: dict[str, list[int]], words: dict[str, int]) -> dict[str, list[float]]:
+    """{country: p of each capital} of the question about France, whose head at this place reads for that country."""
+    size, n_head = model.config.head_size, model.config.n_head
+    found = {}
+    for country, other in ids.items():
+        read = read_by_heads(model, other).reshape(-1, n_head, size)
+        with exchanged(model, *place, read[place]):
+            logits, _ = model.forward(np.array([ids["France"]]), grad=False)
+        p = probabilities(logits[0, -1])
+        found[country] = [round(float(p[word]), DIGITS) for word in words.values()]
     return found
 
 
@@ -154,7 +209,7 @@ def answers(model, text) -> dict[str, str]:
         ids = text.encode(in_template(CAT))
         out = model.generate(np.array([ids]), 40, temperature=temperature, seed=0, stop=stop)[0, len(ids) :]
         found[f"temperature {temperature}"] = text.decode([int(i) for i in out if i != stop])
-    ids = text.encode(QUESTION)
+    ids = text.encode("What is the capital of France?")
     out = model.generate(np.array([ids]), 20, temperature=0)[0, len(ids) :]
     found["without a template"] = text.decode(out.tolist())
     return found
@@ -162,10 +217,11 @@ def answers(model, text) -> dict[str, str]:
 
 def measure(model, text, quick: bool) -> dict[str, Any]:
     """The rows of the record."""
-    prompt = text.encode(in_template(QUESTION))
+    questions = {country: text.encode(question(country)) for country in COUNTRIES}
+    words = {country: text.encode(capital)[0] for country, capital in COUNTRIES.items()}
+    ids, word = questions["France"], words["France"]
+    prompt = text.encode(in_template("What is the capital of France?"))
     answer = text.encode(ANSWER)
-    (word,) = text.encode(WORD)
-    ids = prompt + answer[: answer.index(word)]
     sizes = {name: 0 for name in PARTS}
     for name, parameter in model.named_parameters():
         sizes[next(part for part, key in PARTS.items() if key in name)] += parameter.data.size
@@ -186,9 +242,11 @@ def measure(model, text, quick: bool) -> dict[str, Any]:
     }
     if not quick:
         effects = without_each_head(model, ids, word)
-        block, head = np.unravel_index(effects.argmax(), effects.shape)
+        block, head = (int(i) for i in np.unravel_index(effects.argmax(), effects.shape))
         rows["heads"] = {"effects": effects.round(4).tolist()}
         rows["strongest"] = {"looks": looks[block, head, -1].astype(float).round(DIGITS).tolist()}
+        rows["exchanges"] = {"p of Berlin": exchanges(model, questions, words).round(4).tolist()}
+        rows["one head exchanged"] = to_each(model, (block, head), questions, words)
         rows["check"] = check(ids, word)
     return rows
 

@@ -32,6 +32,7 @@ PATTERNS = (
     "benchmarks/results/long_range.json",
     "benchmarks/results/names.json",
     "benchmarks/results/real_bert.json",
+    "benchmarks/results/real_llama.json",
     "benchmarks/results/scaling.json",
     "benchmarks/results/stories.json",
     "benchmarks/results/transfer.json",
