@@ -210,7 +210,7 @@ def test_the_model_alone_as_the_library_tokenizers_has_it(eval_data, texts, byte
     vocab = [(piece.text, piece.score) for piece in content.pieces]
     vocab += [(f"<0x{byte:02X}>", -30.0) for byte in range(256)] if byte_fallback else []
     theirs = models.Unigram(vocab, 0, byte_fallback)
-    ours = Unigram.of_json({"vocab": vocab, "unk_id": 0, "byte_fallback": byte_fallback}, "")
+    ours = Unigram.of_json(vocab, unk_id=0, byte_fallback=byte_fallback)
     normalize = Normalizer(content.normalizer)
     for text in (normalize(text).replace("<unk>", "") for text in texts[:5000]):
         assert ours.encode(text) == [token.id for token in theirs.tokenize(text)], text

@@ -7,7 +7,7 @@ import pytest
 from test_tokenizer_gpt2 import TEXT
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import GPT2Tokenizer, PieceTokenizer, load, words
+from minigpt.tokenizer import GPT2Tokenizer, PieceTokenizer, load, tokenizer_json, words
 from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.gpt2 import spell
 from minigpt.tokenizer.spiece import BYTES
@@ -22,9 +22,13 @@ def settings_of(tokens, merges=(), **settings):
     return {"type": "BPE", "vocab": vocab, "merges": list(merges), **settings}
 
 
+def model_of(settings):
+    return tokenizer_json.model_of({"model": settings}, "here")
+
+
 def pieces_of(settings, word):
-    model = BPEModel.of_json(settings, "here")
-    again = BPEModel.of_json(json.loads(json.dumps(model.to_json())), "here")
+    model = model_of(settings)
+    again = model_of(json.loads(json.dumps(model.to_json())))
     assert again.encode(word) == model.encode(word)
     return [model.tokens[i] for i in model.encode(word)]
 
@@ -51,9 +55,9 @@ def test_settings_of_the_model():
     assert pieces_of(ends, "▁a▁a") == ["▁a", "▁", "a</w>"], "one word has one end"
     text = settings_of(["▁", "a", "b", "▁a", "ab"], ["▁ a", "a b"])
     assert pieces_of(text, "▁ab▁ab") == ["▁a", "b", "▁a", "b"]
-    assert BPEModel.of_json(text, "here").parts() == {3: ("▁", "a"), 4: ("a", "b")}
+    assert model_of(text).parts() == {3: ("▁", "a"), 4: ("a", "b")}
     twice = settings_of(["a", "aa", "aaa"], ["a a", "aa a", "a aa"])
-    assert BPEModel.of_json(twice, "here").parts() == {1: ("a", "a"), 2: ("aa", "a")}, "the pair that goes first"
+    assert model_of(twice).parts() == {1: ("a", "a"), 2: ("aa", "a")}, "the pair that goes first"
 
 
 def test_what_cannot_be_spelled_is_left_out_where_no_piece_is_for_it():
@@ -62,7 +66,7 @@ def test_what_cannot_be_spelled_is_left_out_where_no_piece_is_for_it():
     half = settings_of(["a", "b", "ab", "<0xC3>"], ["a b"], byte_fallback=True)
     assert pieces_of(half, "aéb") == ["ab"]
     with pytest.raises(InputError, match="needs the token 'b', which the vocabulary lacks"):
-        BPEModel.of_json(settings_of(["a"], ["a b"]), "here")
+        model_of(settings_of(["a"], ["a b"]))
 
 
 def test_training_gives_gpt2_s_own_merges():

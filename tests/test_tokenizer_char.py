@@ -112,7 +112,7 @@ def test_special_tokens_that_are_not_the_last_ones_are_refused(tmp_path, special
     ("change", "message"),
     [
         (lambda saved: saved.pop("model"), "type is null, which is not built: built are WordPiece, Unigram, BPE, "),
-        (lambda saved: saved["model"].update(type="BPE"), "its model's merges are None: expected a list"),
+        (lambda saved: saved["model"].update(type="BPE"), "the BPE in its model lacks the setting 'merges'"),
         (lambda saved: saved["model"].update(vocab={"a": 0, "c": 1}), "not what was saved"),
         (lambda saved: saved["model"].update(vocab={}), "holds no vocabulary"),
         (lambda saved: saved["model"].update(vocab={"a": 0, "word": 1}), "'word' is not one character"),

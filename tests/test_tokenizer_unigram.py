@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minigpt.errors import InputError
-from minigpt.tokenizer import spiece, word_counts
+from minigpt.tokenizer import spiece, tokenizer_json, word_counts
 from minigpt.tokenizer import unigram_training as training
 from minigpt.tokenizer.lattice import (
     Vocabulary,
@@ -425,26 +425,27 @@ def test_a_word_is_cut_once():
 
 def test_the_model_of_a_tokenizer_json_is_read_and_written():
     saved = {"type": "Unigram", "unk_id": 1, "vocab": [["▁a", -1.5], ["<unk>", 0.0], ["b", -3]], "byte_fallback": False}
-    model = Unigram.of_json(saved, "tokenizer.json")
+    model = tokenizer_json.model_of({"model": saved}, "tokenizer.json")
     assert model.encode("▁ab") == [0, 2] and model.encode("xx") == [1] and not model.rounds
     assert model.to_json() == saved
-    assert Unigram.of_json({"vocab": [["a", -1.0]]}, "").unknown_id is None
+    assert Unigram.of_json([["a", -1.0]]).unknown_id is None
 
 
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        ({}, "the vocab of a Unigram model must be a list of pairs"),
-        ({"vocab": {"a": -1.0}}, "list of pairs"),
+        ({}, "the Unigram in its model lacks the setting 'vocab'"),
+        ({"vocab": []}, "its vocab must be a list of pairs"),
+        ({"vocab": {"a": -1.0}}, "has vocab {'a': -1.0}, which is of another type: expected a list"),
         ({"vocab": [["a", math.nan]]}, "list of pairs"),
         ({"vocab": [["a", True]]}, "list of pairs"),
         ({"vocab": [[1, -1.0]]}, "list of pairs"),
         ({"vocab": [["a", -1.0]], "unk_id": 1}, "unk_id is 1: expected null or the id of a piece, 0 to 0"),
-        ({"vocab": [["a", -1.0]], "unk_id": False}, "unk_id is False"),
-        ({"vocab": [["a", -1.0]], "byte_fallback": 1}, "byte_fallback is 1"),
+        ({"vocab": [["a", -1.0]], "unk_id": False}, "unk_id False, which .*: expected a whole number or null"),
+        ({"vocab": [["a", -1.0]], "byte_fallback": 1}, "byte_fallback 1, which .*: expected true or false"),
         ({"vocab": [["a", -1.0]], "byte_fallback": True}, "needs the pieces <0x00> to <0xFF>"),
     ],
 )
 def test_a_damaged_model_of_a_tokenizer_json_is_refused(model, why):
     with pytest.raises(InputError, match=f"here.json: .*{why}"):
-        Unigram.of_json(model, "here.json")
+        tokenizer_json.model_of({"model": {"type": "Unigram"} | model}, "here.json")

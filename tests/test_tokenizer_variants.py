@@ -326,7 +326,7 @@ VARIANTS = {  # name: (what writes it, what the message names where it is refuse
     "truncation": (changed(cut), SAME),
     "padding": (changed(filled), SAME),
     "another decoder": (changed(other_decoder), SAME),
-    "dropout": (option("dropout", 0.1), "model's dropout is 0.1"),
+    "dropout": (option("dropout", 0.1), "dropout is 0.1, which is not built"),
     "ignore_merges": (option("ignore_merges", True), SAME),
     "byte_fallback": (option("byte_fallback", True), SAME),
     "fuse_unk": (option("fuse_unk", True), SAME),

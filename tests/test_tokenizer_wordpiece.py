@@ -199,7 +199,7 @@ WRONG = [
     ({"model": {"type": "WordLevels"}}, "WordLevels"),
     ({"model": {"odd": 1}}, "its model has the setting 'odd', which is not known here"),
     ({"model": {"unk_token": "<unk>"}}, "the vocabulary lacks '<unk>'"),
-    ({"model": {"max_input_chars_per_word": "x"}}, "max_input_chars_per_word is 'x'"),
+    ({"model": {"max_input_chars_per_word": "x"}}, "_chars_per_word 'x', which is .*: expected a whole"),
     ({"model": {"vocab": {"[UNK]": 0, "a": 2}}}, "token 'a' has the id 2, expected a number from 0 to 1"),
     ({"version": "2.0"}, "its version is '2.0'"),
     ({"odd": 1}, "its part 'odd' is not known here"),

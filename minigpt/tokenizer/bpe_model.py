@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from minigpt.errors import InputError, shown
@@ -27,10 +26,6 @@ _BEFORE_SPACE = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")  # words, where no p
 _AFTER_SPACE = re.compile(f"[^{SPACE}]*{SPACE}+|[^{SPACE}]+")  # the same, where none goes on from a `▁` to a letter
 _LETTER_SPACE = re.compile(f"[^{SPACE}]{SPACE}")
 _SPACE_LETTER = re.compile(f"{SPACE}[^{SPACE}]")
-
-_SWITCHES = ("fuse_unk", "byte_fallback", "ignore_merges")
-_NAMES = ("unk_token", "end_of_word_suffix")
-_NOT_DONE = {"dropout": (None, 0, 0.0), "continuing_subword_prefix": (None, "")}
 
 
 class BPEModel:
@@ -66,28 +61,35 @@ class BPEModel:
         self._remembered = Remembered(self._encode_word)
 
     @classmethod
-    def of_json(cls, model: Mapping[str, Any], path: str | Path) -> BPEModel:
-        """The model in a `tokenizer.json`. Raises InputError for a damaged one, and for a setting that is not built."""
-        path = Path(path)
-        for setting, value in model.items():
-            _check_setting(setting, value, path)
-        tokens = files.tokens_from_ids(model.get("vocab"), path)
-        merges = model.get("merges")
-        if not isinstance(merges, list):
-            raise InputError(f"{path}: its model's merges are {shown(merges)}: expected a list of pairs")
-        pairs = files.pairs_of(merges, path, "merge", 1)
-        files.check_fit(tokens, pairs, path, path)
-        unknown = model.get("unk_token")
-        if unknown is not None and unknown not in model["vocab"]:
-            raise InputError(f"{path}: its model's unk_token is {unknown!r}, which the vocabulary lacks: add it there")
+    def of_json(
+        cls,
+        vocab: dict,
+        merges: list,
+        unk_token: str | None = None,
+        dropout: float | int | None = None,
+        continuing_subword_prefix: str | None = None,
+        end_of_word_suffix: str | None = None,
+        fuse_unk: bool | None = False,
+        byte_fallback: bool | None = False,
+        ignore_merges: bool | None = False,
+    ) -> BPEModel:
+        """The model with these settings in a `tokenizer.json`. Raises InputError for damaged ones, or not built."""
+        for setting, value in (("dropout", dropout), ("continuing_subword_prefix", continuing_subword_prefix)):
+            if value:
+                raise InputError(f"its {setting} is {shown(value)}, which is not built: expected null")
+        tokens = files.tokens_from_ids(vocab, "its vocab")
+        pairs = files.pairs_of(merges, "its merges", "merge", 1)
+        files.check_fit(tokens, pairs, "its vocab", "its merges")
+        if unk_token is not None and unk_token not in vocab:
+            raise InputError(f"its unk_token is {unk_token!r}, which the vocabulary lacks: add it there")
         return cls(
             tokens,
             {pair: rank for rank, pair in enumerate(pairs)},
-            unknown_id=model["vocab"].get(unknown),
-            byte_fallback=bool(model.get("byte_fallback")),
-            fuse=bool(model.get("fuse_unk")),
-            whole_words=bool(model.get("ignore_merges")),
-            suffix=model.get("end_of_word_suffix") or "",
+            unknown_id=vocab.get(unk_token),
+            byte_fallback=bool(byte_fallback),
+            fuse=bool(fuse_unk),
+            whole_words=bool(ignore_merges),
+            suffix=end_of_word_suffix or "",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -169,18 +171,6 @@ class BPEModel:
             if all(name in self.ids for name in names):
                 return [self.ids[name] for name in names]
         return [] if self.unknown_id is None else [self.unknown_id]
-
-
-def _check_setting(setting: str, value: Any, path: Path) -> None:
-    """Raise InputError for a setting of the model that is not known, not built, or of another type."""
-    if setting in _NOT_DONE and value not in _NOT_DONE[setting]:
-        raise InputError(f"{path}: its model's {setting} is {shown(value)}, which is not built: expected null")
-    if setting in _SWITCHES and not isinstance(value, bool | None):
-        raise InputError(f"{path}: its model's {setting} is {shown(value)}: expected true or false")
-    if setting in _NAMES and not isinstance(value, str | None):
-        raise InputError(f"{path}: its model's {setting} is {shown(value)}: expected a text or null")
-    if setting not in (*_NOT_DONE, *_SWITCHES, *_NAMES, "type", "vocab", "merges"):
-        raise InputError(f"{path}: its model's {setting} is {shown(value)}: no such setting is known here")
 
 
 def pattern_of_words(ranks: Mapping[Pair, float]) -> re.Pattern | None:

@@ -42,7 +42,7 @@ def disagreement(single: Path, *others: Path) -> InputError:
     return InputError(f"{single} holds another vocabulary than {names} beside it: keep one of them")
 
 
-def tokens_from_ids(ids: Any, path: Path) -> list[str]:
+def tokens_from_ids(ids: Any, path: Path | str) -> list[str]:
     """The tokens in order, from a `{token: id}` object whose ids must be 0, 1, 2, ... with none missing or twice.
 
     Raises InputError, naming `path`, where they are not.
@@ -109,7 +109,7 @@ def lines_of(merges: Sequence[Pair]) -> list[str]:
     return [f"{left} {right}" for left, right in merges]
 
 
-def pairs_of(items: list, path: Path, unit: str, first: int) -> list[Pair]:
+def pairs_of(items: list, path: Path | str, unit: str, first: int) -> list[Pair]:
     """Merges from `"left right"` or `["left", "right"]`; what is wrong is named with its number, counted from first.
 
     Raises InputError for what is no merge, and for one that is there twice.
@@ -136,7 +136,7 @@ def _is_pair(symbols: Any) -> bool:
     return all(isinstance(symbol, str) and symbol for symbol in symbols)
 
 
-def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path, merges_file: Path) -> None:
+def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path | str, merges_file: Path | str) -> None:
     """Every symbol that a merge takes or makes must be in the vocabulary. Raises InputError, naming both files."""
     known = set(tokens)
     for number, (left, right) in enumerate(merges, start=1):

@@ -119,6 +119,7 @@ def tokenizer_of(
     user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
     normalizer = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
     own = settings.own_in(config, path.parent)
+    side = settings.padding_side(config, member.padding_side, path.parent)
     named = settings.named_in(path.parent, config)
     roles = {role: token for role, token in member.roles.items() if token in model.ids}
     mask = roles.get("mask") if member.mask_lstrip else None
@@ -140,7 +141,7 @@ def tokenizer_of(
             added=added.values(),
             roles=settings.roles_of(named, added) | roles,
             own=own,
-            padding_side=settings.padding_side(config, member.padding_side, path.parent),
+            padding_side=side,
             write=write,
         )
     except InputError as error:

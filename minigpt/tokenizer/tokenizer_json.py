@@ -8,7 +8,7 @@ cut or filled up to one length (`truncation`, `padding`) is left out, as transfo
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from minigpt.errors import InputError, shown
 from minigpt.files.disk import write_json
@@ -19,11 +19,17 @@ from minigpt.tokenizer.steps_after import with_spaces
 from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
-MODELS = {  # {type: makes a model of (settings, path)}
+MODELS = {  # {type: makes a model of its settings}
     "WordPiece": WordPiece.of_json,
     "Unigram": Unigram.of_json,
     "BPE": BPEModel.of_json,
 }
+
+
+TYPES = {  # of settings: how a message calls them
+    bool: "true or false", str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "an object",
+    type(None): "null",
+}  # fmt: skip
 
 
 class Kind(NamedTuple):
@@ -58,7 +64,7 @@ def open_tokenizer(
     more: (id, token) for added tokens of other files; added: tokens that are cut out of texts as well, where the
     vocabulary has them; the others as in PieceTokenizer. Raises InputError for what is damaged or not built.
     """
-    model = _model(saved, path)
+    model = model_of(saved, path)
     steps = {part: step(part, saved.get(part), path) for part in STEPS}
     listed = {one.token: one for one in _all_added(saved, more, model, path) if one.token not in own}
     for one in added:
@@ -86,13 +92,13 @@ def open_tokenizer(
     return made
 
 
-def _model(saved: Mapping[str, Any], path: Path) -> Any:
+def model_of(saved: Mapping[str, Any], path: Path) -> Any:
     """The model of pieces. Raises InputError for one that is not built."""
     kind = files.model_type(saved)
     if kind not in MODELS:
         built = f"{', '.join(MODELS)}, and WordLevel for characters"
         raise InputError(f"{path}: its model's type is {kind}, which is not built: built are {built}")
-    return MODELS[kind](saved["model"], path)
+    return called(MODELS[kind], saved["model"], f"{path}: the {kind} in its model")
 
 
 def step(part: str, settings: Any, path: Path) -> Any:
@@ -111,24 +117,29 @@ def step(part: str, settings: Any, path: Path) -> Any:
         given = shown(settings) if name is None else repr(name)
         built = ", ".join(kind.steps)
         raise InputError(f"{path}: its {part} is of the type {given}, which is not built: built are {built}")
-    given = {setting: value for setting, value in settings.items() if setting != "type"}
-    return called(kind.steps[name], given, f"{path}: the {name} in its {part}")
+    return called(kind.steps[name], settings, f"{path}: the {name} in its {part}")
 
 
-def called(make: Callable, given: Mapping[str, Any], where: str) -> Any:
-    """What a function gives for settings of a file, which are its arguments, each of the type that it notes.
+def called(make: Callable, settings: Mapping[str, Any], where: str) -> Any:
+    """What a function gives for the settings of a type, which are its arguments, each of the type that it notes.
 
     Raises InputError for a setting that it does not take, for one that is missing, and for one of another type.
     """
-    known = inspect.signature(make).parameters
-    for setting in given:
+    given = {setting: value for setting, value in settings.items() if setting != "type"}
+    known = inspect.signature(make, eval_str=True).parameters
+    for setting, value in given.items():
         if setting not in known:
-            raise InputError(f"{where} has the setting {setting!r}, which is not known here")
+            raise InputError(f"{where} has the setting {setting!r}, which is not known here: {shown(value)}")
     for setting, parameter in known.items():
-        if setting not in given and parameter.default is parameter.empty:
-            raise InputError(f"{where} lacks the setting {setting!r}")
-        if setting in given and not isinstance(given[setting], parameter.annotation):
-            raise InputError(f"{where} has {setting} {shown(given[setting])}, which is of another type than expected")
+        if setting not in given:
+            if parameter.default is parameter.empty:
+                raise InputError(f"{where} lacks the setting {setting!r}")
+            continue
+        types = get_args(parameter.annotation) or (parameter.annotation,)
+        if type(given[setting]) not in types:
+            expected = " or ".join(TYPES[one] for one in types)
+            what = f"{setting} {shown(given[setting])}, which is of another type"
+            raise InputError(f"{where} has {what}: expected {expected}")
     try:
         return make(**given)
     except InputError as error:

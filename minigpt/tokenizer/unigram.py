@@ -11,13 +11,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from minigpt.errors import InputError, check_number, check_whole, is_number, is_whole, shown
+from minigpt.errors import InputError, check_number, check_whole, is_number
 from minigpt.tokenizer import spiece
 from minigpt.tokenizer.base import Remembered, check_text
 from minigpt.tokenizer.lattice import (
@@ -105,22 +104,19 @@ class Unigram:
         return spiece.SentencePieceFile(pieces, trainer, normalizer)
 
     @classmethod
-    def of_json(cls, model: Mapping[str, Any], path: str | Path) -> Unigram:
-        """The model in a `tokenizer.json`; its scores are added with 64 bits. Raises InputError for a damaged one."""
-        vocabulary = model.get("vocab")
-        unknown_id = model.get("unk_id")
-        byte_fallback = model.get("byte_fallback", False)
-        if not isinstance(vocabulary, list) or not vocabulary or not all(map(_is_scored, vocabulary)):
-            raise InputError(f"{path}: the vocab of a Unigram model must be a list of pairs [piece, score]")
-        if unknown_id is not None and (not is_whole(unknown_id) or not 0 <= unknown_id < len(vocabulary)):
-            expected = f"expected null or the id of a piece, 0 to {len(vocabulary) - 1}"
-            raise InputError(f"{path}: its model's unk_id is {shown(unknown_id)}: {expected}")
-        if type(byte_fallback) is not bool:
-            raise InputError(f"{path}: its model's byte_fallback is {shown(byte_fallback)}: expected true or false")
-        tokens, scores = zip(*vocabulary, strict=True)
+    def of_json(cls, vocab: list, unk_id: int | None = None, byte_fallback: bool = False) -> Unigram:
+        """The model with these settings in a `tokenizer.json`; its scores are added with 64 bits.
+
+        Raises InputError for damaged ones.
+        """
+        if not vocab or not all(map(_is_scored, vocab)):
+            raise InputError("its vocab must be a list of pairs [piece, score]")
+        if unk_id is not None and not 0 <= unk_id < len(vocab):
+            raise InputError(f"its unk_id is {unk_id}: expected null or the id of a piece, 0 to {len(vocab) - 1}")
+        tokens, scores = zip(*vocab, strict=True)
         if byte_fallback and not set(spiece.BYTES) <= set(tokens):
-            raise InputError(f"{path}: its model's byte_fallback needs the pieces <0x00> to <0xFF>: not all are there")
-        return cls(tokens, scores, unknown_id=unknown_id, byte_fallback=byte_fallback, rounds=False)
+            raise InputError("its byte_fallback needs the pieces <0x00> to <0xFF>: not all are there")
+        return cls(tokens, scores, unknown_id=unk_id, byte_fallback=byte_fallback, rounds=False)
 
     def to_json(self) -> dict[str, Any]:
         """The model as a `tokenizer.json` describes it."""

@@ -7,10 +7,9 @@ the vocabulary is unknown as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from minigpt.errors import InputError, shown
+from minigpt.errors import InputError
 from minigpt.tokenizer import bpe, files
 from minigpt.tokenizer.word_counts import characters_of, check_room, counted
 
@@ -86,22 +85,16 @@ class WordPiece:
         return cls(dict.fromkeys([*special, *symbols, *made]))
 
     @classmethod
-    def of_json(cls, model: Mapping[str, Any], path: str | Path) -> WordPiece:
-        """The model in a `tokenizer.json`. Raises InputError for a damaged one."""
-        given = {"unk_token": UNKNOWN, "continuing_subword_prefix": INSIDE, "max_input_chars_per_word": LONGEST_WORD}
-        for setting, value in model.items():
-            if setting in given and type(value) is not type(given[setting]):
-                raise InputError(f"{path}: its model's {setting} is {shown(value)}: expected one as {given[setting]!r}")
-            if setting not in (*given, "type", "vocab"):
-                raise InputError(f"{path}: its model has the setting {setting!r}, which is not known here")
-            given[setting] = value
-        tokens = files.tokens_from_ids(model.get("vocab"), Path(path))
-        try:
-            return cls(
-                tokens, given["unk_token"], given["continuing_subword_prefix"], given["max_input_chars_per_word"]
-            )
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+    def of_json(
+        cls,
+        vocab: dict,
+        unk_token: str = UNKNOWN,
+        continuing_subword_prefix: str = INSIDE,
+        max_input_chars_per_word: int = LONGEST_WORD,
+    ) -> WordPiece:
+        """The model with these settings in a `tokenizer.json`. Raises InputError for a damaged vocabulary."""
+        tokens = files.tokens_from_ids(vocab, "its vocab")
+        return cls(tokens, unk_token, continuing_subword_prefix, max_input_chars_per_word)
 
     def to_json(self) -> dict[str, Any]:
         """The model as a `tokenizer.json` describes it."""
