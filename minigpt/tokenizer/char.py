@@ -94,18 +94,9 @@ class CharTokenizer(Tokenizer):
         """
         check_folder(folder)
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
-        tokenizer = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": [],
-            "normalizer": None,
-            "pre_tokenizer": layouts.CHARACTERS.splitter,
-            "post_processor": None,
-            "decoder": {"type": layouts.CHARACTERS.decoder},
-            "model": model,
-        }
-        write_json(Path(folder) / FILE, tokenizer)
+        parts = {"version": "1.0", "added_tokens": [], "pre_tokenizer": layouts.CHARACTERS.splitter}
+        parts |= {"decoder": {"type": layouts.CHARACTERS.decoder}, "model": model}
+        write_json(Path(folder) / FILE, dict.fromkeys(files.PARTS) | parts)
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         if self.special:
             config[SPECIAL] = list(self.special)

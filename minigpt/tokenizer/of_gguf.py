@@ -7,15 +7,14 @@ those of SentencePiece.
 
 import functools
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError, is_number, is_whole, shown
+from minigpt.files.disk import read_toml
 from minigpt.tokenizer import files, spiece, steps_after, tokenizer_json
-from minigpt.tokenizer.pipeline import Template
+from minigpt.tokenizer.pipeline import Added, Template
 from minigpt.tokenizer.sentencepiece_bpe import SentencePieceBPE
 from minigpt.tokenizer.spiece import SPACE, Piece, SentencePieceFile, TrainerSpec
 
@@ -60,8 +59,7 @@ class Vocabulary(NamedTuple):
 @functools.cache
 def words_by_name() -> dict[str, Words]:
     """{name in `tokenizer.ggml.pre`: how a text is cut into words}"""
-    text = resources("minigpt.tokenizer").joinpath("gguf_words.toml").read_text(encoding="utf-8")
-    tables = [Words(**table) for table in tomllib.loads(text).values()]
+    tables = [Words(**table) for table in read_toml(Path(__file__).with_name("gguf_words.toml")).values()]
     return {name: table for table in tables for name in table.names}
 
 
@@ -167,11 +165,10 @@ def _vocabulary(file: _File) -> Vocabulary:
 def _added(vocabulary: Vocabulary) -> list[dict[str, Any]]:
     """The tokens that are cut out of a text before anything else."""
     added = []
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     for i, token in enumerate(vocabulary.tokens):
         kind = vocabulary.kinds[i]
         if kind in SPECIAL:
-            added.append({"id": i, "content": token, **flags, "special": kind != spiece.USER_DEFINED})
+            added.append(files.added_object(i, Added(token, special=kind != spiece.USER_DEFINED)))
     return added
 
 

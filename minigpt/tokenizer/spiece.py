@@ -235,13 +235,11 @@ def read(path: str | Path) -> SentencePieceFile:
         raise InputError(f"{path} cannot be read ({disk.reason(error)}): give a file of SentencePiece") from error
     try:
         return parse(content)
-    except _Damaged as error:
-        raise InputError(f"{path} is no whole file of SentencePiece ({error}): it is damaged or cut off") from error
-    except UnicodeDecodeError as error:
-        what = "no whole file of SentencePiece (a text in it is not UTF-8)"
-        raise InputError(f"{path} is {what}: it is damaged or cut off") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+    except ValueError as error:
+        why = "a text in it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise InputError(f"{path} is no whole file of SentencePiece ({why}): it is damaged or cut off") from error
 
 
 def parse(content: bytes) -> SentencePieceFile:
