@@ -3,12 +3,11 @@
     pytest -m parity tests/test_parity_encoder_decoder.py       (needs the extra "parity")
 """
 
-import functools
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import error
+from parity_models import check_gradients, filled, gradients_of, in_float64, moved
 
 from minigpt import open_model, ops
 from minigpt.models.family.bart import BART, BARTConfig
@@ -27,7 +26,7 @@ def bart(torch, transformers, sizes):
     """Their BART with random weights far from the initial point, in float64, and ours with the same."""
     config = BARTConfig(**sizes, **RATES)
     theirs = transformers.BartForConditionalGeneration(transformers.BartConfig(**config.to_dict()))
-    return moved(torch, theirs, 0.2), BART(config, seed=None, dtype=np.float64)
+    return moved(theirs), BART(config, seed=None, dtype=np.float64)
 
 
 def t5(torch, transformers, sizes):
@@ -35,41 +34,17 @@ def t5(torch, transformers, sizes):
     own = {"d_kv": 4, "d_ff": 17, "n_buckets": 6, "max_distance": 7}
     config = T5Config(**sizes, **own, **RATES)
     theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**config.to_dict()))
-    return moved(torch, theirs, 0.2), T5(config, seed=None, dtype=np.float64)
+    return moved(theirs), T5(config, seed=None, dtype=np.float64)
 
 
 MAKERS = {"bart": bart, "t5": t5}
 every_model = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
-def in_float64(torch, theirs):
-    """Their model in float64, also where T5's normalisation computes a part in float32, whatever the weights are."""
-
-    def normalised(module, x):
-        return module.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
-
-    for module in theirs.modules():
-        if type(module).__name__ == "T5LayerNorm":
-            module.forward = functools.partial(normalised, module)
-    return theirs.eval().double()
-
-
-def moved(torch, theirs, spread):
-    theirs = in_float64(torch, theirs)
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(spread * torch.randn_like(parameter))
-    return theirs
-
-
 def theirs_and_ours(make, torch, transformers, sizes):
     torch.manual_seed(0)
     theirs, ours = make(torch, transformers, sizes)
-    tensors = {name: tensor.detach().numpy() for name, tensor in theirs.state_dict().items()}
-    plain = ours.from_published(tensors, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        parameter.data[...] = plain[name]
-    return theirs, ours
+    return theirs, filled(ours, theirs)
 
 
 def a_batch(sizes, seed=0):
@@ -101,21 +76,7 @@ def test_logits_loss_and_every_gradient(make, sizes, torch, transformers):
     assert error(loss, found.loss.item()) < 1e-9
     ours.zero_grad()
     ours.loss_backward(cache)
-    gradients = {name: p.grad.numpy() for name, p in theirs.named_parameters()}
-    expected = ours.from_published(gradients, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        for part in parts_of(name, parameter):
-            assert error(parameter.grad[part], expected[name][part]) < 1e-9, name
-
-
-def parts_of(name, parameter) -> list[slice]:
-    """The whole of a parameter; of a bias of keys, queries and values all but that of the keys, whose gradient is 0."""
-    if not name.endswith("c_attn.bias"):
-        return [slice(None)]
-    if "cross" in name:
-        return [slice(parameter.grad.size // 2, None)]
-    third = parameter.grad.size // 3
-    return [slice(0, third), slice(2 * third, None)]
+    check_gradients(gradients_of(theirs, ours), ours)
 
 
 @every_model
@@ -129,7 +90,7 @@ def test_each_opens_what_the_other_writes(make, torch, transformers, tmp_path):
         tmp_path / "ours", dtype=torch.float64, output_loading_info=True
     )  # fmt: skip
     assert not any(about[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    found = in_float64(torch, opened)(
+    found = in_float64(opened)(
         input_ids=torch.from_numpy(source), attention_mask=torch.from_numpy(mask).long(),
         decoder_input_ids=torch.from_numpy(ids),
     )  # fmt: skip

@@ -3,11 +3,10 @@
     pytest -m parity tests/test_parity_family.py       (needs the extra "parity")
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from helpers import error
+from parity_models import THEIRS, check_gradients, filled, gradients_of, moved
 
 from minigpt import models, open_model, ops
 from minigpt.data.objectives import spans
@@ -43,18 +42,11 @@ def theirs_and_ours(torch, transformers, name, sizes):
     kind = models.card(name).model
     config = kind.Config(**sizes, **OWN.get(name, {}), **rates)
     architecture = getattr(transformers, config.architecture)
-    theirs = architecture(architecture.config_class(**config.to_dict())).eval().double()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
+    theirs = moved(architecture(architecture.config_class(**config.to_dict())))
     for module in theirs.modules():
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None  # the row of padding learns here, as any other does
-    ours = kind(config, seed=None, dtype=np.float64)
-    plain = ours.from_published(numbers(theirs.state_dict()), Path("theirs"))
-    for parameter_name, parameter in ours.named_parameters():
-        parameter.data[...] = plain[parameter_name]
-    return theirs, ours
+    return theirs, filled(kind(config, seed=None, dtype=np.float64), theirs)
 
 
 def numbers(tensors: dict) -> dict[str, np.ndarray]:
@@ -106,30 +98,14 @@ def test_losses_and_every_gradient(name, sizes, torch, transformers):
     ours_logits, _ = ours.forward(grad=False, **seen)
     where = given["mask"]
     assert error(ours_logits[where], logits.detach().numpy()[where]) < 1e-9
+    if "sentence_labels" in given:
+        of_pairs = found.sop_logits if name == "albert" else found.seq_relationship_logits
+        assert error(ours.sentence_scores(**seen), of_pairs.detach().numpy()) < 1e-9
     loss, cache = ours.loss(**given)
     assert error(loss, found.loss.item()) < 1e-9
     ours.zero_grad()
     ours.loss_backward(cache)
-    compare_gradients(theirs, ours)
-
-
-def compare_gradients(theirs, ours):
-    gradients = {}
-    for name, parameter in theirs.named_parameters():
-        given = parameter.grad
-        gradients[name] = np.zeros(parameter.shape) if given is None else given.numpy()
-    expected = ours.from_published(gradients, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        if name.endswith("key_of_distance.bias"):  # a number that all keys share moves no probability
-            assert np.abs(parameter.grad).max() < 1e-12
-            continue
-        if name.endswith("c_attn.bias"):  # the gradient of its middle third, the keys, is zero but for rounding
-            third = parameter.grad.size // 3
-            parts = [slice(0, third), slice(2 * third, None)]
-        else:
-            parts = [slice(None)]
-        for part in parts:
-            assert error(parameter.grad[part], expected[name][part]) < 1e-9, name
+    check_gradients(gradients_of(theirs, ours), ours)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -192,10 +168,7 @@ def test_both_networks_of_electra(torch, transformers, monkeypatch):
     for name, parameter in discriminator.named_parameters():
         shared = gradients.pop(f"generator.{name}", 0) if name.startswith("electra.embeddings.") else 0
         gradients[name] = parameter.grad.numpy() + shared
-    expected = ours.from_published(gradients, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        if not name.endswith("c_attn.bias"):
-            assert error(parameter.grad, expected[name]) < 1e-9, name
+    check_gradients(ours.from_published(gradients, THEIRS), ours)
 
 
 def theirs_and_ours_of_electra(torch, transformers, sizes):
@@ -204,13 +177,10 @@ def theirs_and_ours_of_electra(torch, transformers, sizes):
     kind = models.card("electra").model
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
     config = kind.Config(**sizes, **OWN["electra"], **rates)
-    theirs = transformers.ElectraForPreTraining(transformers.ElectraConfig(**config.to_dict())).eval().double()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
+    theirs = moved(transformers.ElectraForPreTraining(transformers.ElectraConfig(**config.to_dict())))
     ours = kind(config, seed=0, dtype=np.float64)
     with pytest.warns(UserWarning, match="without its generator"):
-        plain = ours.from_published(numbers(theirs.state_dict()), Path("theirs"))
+        plain = ours.from_published(numbers(theirs.state_dict()), THEIRS)
     for name, parameter in ours.named_parameters():
         if not name.startswith("generator."):
             parameter.data[...] = plain[name]
@@ -277,7 +247,5 @@ def test_spanbert_s_boundary_loss_written_in_torch(torch, transformers):
     ours.zero_grad()
     ours.loss_backward(cache)
     gradients = {name: p.grad.numpy() for name, p in body.named_parameters() if p.grad is not None}
-    expected = ours.from_published(gradients | {name: t.grad.numpy() for name, t in theirs.items()}, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        if not name.endswith("c_attn.bias"):
-            assert error(parameter.grad, expected[name]) < 1e-9, name
+    gradients |= {name: tensor.grad.numpy() for name, tensor in theirs.items()}
+    check_gradients(ours.from_published(gradients, THEIRS), ours)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import error
+from parity_models import moved
 
 from minigpt import open_model
 from minigpt.models.family.encoder_decoder import EncoderDecoder
@@ -179,10 +180,9 @@ def theirs_of(kind, values):
 
     torch.manual_seed(0)
     architecture = getattr(transformers, kind)
-    model = architecture(architecture.config_class(**values)).eval().double()
+    model = moved(architecture(architecture.config_class(**values)))
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
             parameter.copy_(parameter.to(torch.float32))  # some are read in float32 there
     unpadded(model)
     return model

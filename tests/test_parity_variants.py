@@ -5,15 +5,14 @@
 Every model has transformers' own defaults but for the values that a case names, and small odd sizes.
 """
 
-import functools
 import importlib
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import error
+from parity_models import gradients_of, in_float64, moved
 
 from minigpt import open_model, ops
 from minigpt.models.family.relative_attention import wider_and_wider
@@ -90,18 +89,6 @@ def everything_in_float64(monkeypatch, torch, transformers):
         monkeypatch.setattr(modeling, "scaled_size_sqrt", lambda q, n: torch.tensor(q.size(-1) * n).double().sqrt())
 
 
-def in_float64(torch, theirs):
-    """Their model in float64, its root mean squares too."""
-
-    def normalised(module, x):
-        return module.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
-
-    for module in theirs.modules():
-        if type(module).__name__ in ("T5LayerNorm", "MT5LayerNorm"):
-            module.forward = functools.partial(normalised, module)
-    return theirs.eval().double()
-
-
 def made(torch, transformers, kind, values, own_head=False):
     """Their model with random weights far from the initial point."""
     torch.manual_seed(0)
@@ -110,11 +97,7 @@ def made(torch, transformers, kind, values, own_head=False):
     if own_head:
         table = theirs.get_input_embeddings().weight
         theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(table))
-    theirs = in_float64(torch, theirs)
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return theirs
+    return moved(theirs)
 
 
 def a_batch(vocab_size, length=7):
@@ -175,7 +158,7 @@ def test_opened_with_the_same_logits_and_gradients_and_back(name, torch, transfo
     architecture = getattr(transformers, *written["architectures"]) if "architectures" in written else type(theirs)
     back, report = architecture.from_pretrained(tmp_path / "ours", dtype=torch.float64, output_loading_info=True)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
-    again = in_float64(torch, back)(**asked(torch, theirs, ids, targets, mask))
+    again = in_float64(back)(**asked(torch, theirs, ids, targets, mask))
     back_again = error(logits[where], again.logits.detach().numpy()[where])
     assert back_again < BOUND
     print(f"{name}: {of_logits:.0e} of logits, {of_gradients:.0e} of gradients, {back_again:.0e} back")
@@ -184,8 +167,7 @@ def test_opened_with_the_same_logits_and_gradients_and_back(name, torch, transfo
 def compare_gradients(theirs, ours) -> float:
     """The largest error of a gradient; each is below the bound, or zero but for rounding."""
     worst = 0.0
-    gradients = {name: p.grad.numpy() for name, p in theirs.named_parameters() if p.grad is not None}
-    expected = ours.from_published(gradients, Path("theirs"))
+    expected = gradients_of(theirs, ours)
     for name, parameter in ours.named_parameters():
         found, wanted = parameter.grad, expected[name]
         if name.endswith("key_of_distance.bias"):  # a number that all keys share moves no probability

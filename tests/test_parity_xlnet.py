@@ -3,11 +3,10 @@
     pytest -m parity tests/test_parity_xlnet.py       (needs the extra "parity")
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from helpers import error
+from parity_models import check_gradients, filled, gradients_of, moved
 from test_parity_steps import PAIRS, small_tokenizer
 
 from minigpt import open_model, ops
@@ -50,16 +49,8 @@ def theirs_and_ours(torch, transformers, sizes):
     """Their model with random weights far from the initial point, in float64, and ours with the same."""
     torch.manual_seed(0)
     config = XLNetConfig(**sizes, **dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0))
-    theirs = transformers.XLNetLMHeadModel(transformers.XLNetConfig(**config.to_dict())).eval().double()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    ours = XLNet(config, seed=None, dtype=np.float64)
-    tensors = {name: tensor.detach().numpy() for name, tensor in theirs.state_dict().items()}
-    plain = ours.from_published(tensors, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        parameter.data[...] = plain[name]
-    return theirs, ours
+    theirs = moved(transformers.XLNetLMHeadModel(transformers.XLNetConfig(**config.to_dict())))
+    return theirs, filled(XLNet(config, seed=None, dtype=np.float64), theirs)
 
 
 @pytest.mark.parametrize("two_streams", [True, False])
@@ -89,15 +80,7 @@ def test_logits_loss_and_every_gradient(sizes, two_streams, torch, transformers)
     assert error(loss, expected.item()) < 1e-9
     ours.zero_grad()
     ours.loss_backward(cache)
-    gradients = {}
-    for name, parameter in theirs.named_parameters():
-        gradients[name] = np.zeros(parameter.shape) if parameter.grad is None else parameter.grad.numpy()
-    expected = ours.from_published(gradients, Path("theirs"))
-    for name, parameter in ours.named_parameters():
-        if parameter.grad is None:
-            assert not expected[name].any(), name
-        else:
-            assert error(parameter.grad, expected[name]) < 1e-9, name
+    check_gradients(gradients_of(theirs, ours), ours)
 
 
 def test_each_opens_what_the_other_writes(torch, transformers, tmp_path):
