@@ -229,8 +229,8 @@ class Decoder(PublishedModel):
     def check_words(self) -> None:
         """Raises InputError for a model whose file has no head for words, nor shares it with the embedding."""
         if self.config.heads.words is None and not self.config.tie_word_embeddings:
-            kind = f"this {type(self).__name__} was opened as {self.config.saved_as}"
-            raise InputError(f"{kind}, which predicts no words: take its hidden states, or a file with that head")
+            advice = "take its hidden states, or a file with that head"
+            raise InputError(f"{self.opened_as}, which predicts no words: {advice}")
 
     def state_of_text(self, h: Array, ids: Array, mask: Array | None) -> Array:
         """h (B,T,C), ids (B,T) -> (B,C): the state of the last token that is no padding

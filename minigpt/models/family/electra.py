@@ -233,7 +233,7 @@ class ELECTRA(Encoder):
         Raises InputError for a model that was no discriminator.
         """
         if self.config.heads.words is not DISCRIMINATOR:
-            raise InputError(f"this ELECTRA was opened as {self.config.saved_as}: take an ElectraForPreTraining")
+            raise InputError(f"{self.opened_as}: take an ElectraForPreTraining")
         h, _ = self.hidden(ids, grad=False, **inputs)
         return self.words.forward(h)[0]
 

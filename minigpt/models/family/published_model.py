@@ -49,20 +49,23 @@ class PublishedModel(LanguageModel):
             return ()
         return self.config.labels or tuple(f"LABEL_{i}" for i in range(self.config.n_scores))
 
+    @property
+    def opened_as(self) -> str:
+        """How a message begins that says what its file has not."""
+        return f"this {type(self).__name__} was opened as {self.config.saved_as}"
+
     def need(self, head: str) -> Module:
         """This head, "words" or "sentences". Raises InputError where the file that was opened has none."""
         module = getattr(self, head)
         if module is None:
-            kind = f"this {type(self).__name__} was opened as {self.config.saved_as}"
             told = {"words": "tells no words", "sentences": "has no scores of a text"}[head]
-            raise InputError(f"{kind}, which {told}: take its hidden states, or a file with that head")
+            raise InputError(f"{self.opened_as}, which {told}: take its hidden states, or a file with that head")
         return module
 
     def check_labels(self) -> None:
         """Raises InputError for a model that has no labels."""
         if not self.labels:
-            kind = f"this {type(self).__name__} was opened as {self.config.saved_as}"
-            raise InputError(f"{kind}, which has no labels: take a file of a …ForSequenceClassification")
+            raise InputError(f"{self.opened_as}, which has no labels: take a file of a …ForSequenceClassification")
 
     def state_of_text(self, h: Array, ids: Array, mask: Array | None) -> Array:
         """h (B,T,C), ids (B,T) -> (B,C), the state that has seen a whole text: the first one (BERT section 3.2)"""
