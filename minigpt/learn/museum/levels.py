@@ -12,11 +12,12 @@ from minigpt.learn.museum.pieces import Piece, as_module
 from minigpt.learn.museum.training import curve
 from minigpt.models.gpt1 import GPT1Config
 from minigpt.ops import reference, shapes
-from minigpt.ops.cases import KEY
+from minigpt.ops.cases import KEY, case
 
 NEAR = 1.1  # times the right one's final loss
 CONFIG = GPT1Config(vocab_size=9, n_positions=5, n_embd=4, n_layer=1, n_head=2)
 IDS, TARGETS = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])
+CONSTANTS = {"dropout": {"rate": 0.1, "key": None}, "rope": case("rope").constants}
 AT_FIRST = {"layernorm": {"g": 1.0, "b": 0.0}, "rmsnorm": {"g": 1.0}}  # what parameters are before a training
 
 
@@ -57,7 +58,7 @@ def careless(piece: Piece) -> list[Result]:
     right = getattr(reference, f"{op}_forward")
     args = shapes.examples(right)
     args |= {name: np.full_like(args[name], number) for name, number in AT_FIRST.get(op, {}).items()}
-    constants = {"rate": 0.1, "key": None} if op == "dropout" else {}
+    constants = CONSTANTS.get(op, {})
     forward, backward = getattr(file, f"{op}_forward"), getattr(file, f"{op}_backward")
     ones = np.ones(np.shape(right(**args, **constants)[0]))
     return guarded(gradcheck.check, forward, backward, args.values(), constants, args, dout=ones)

@@ -14,6 +14,7 @@ from minigpt.models.family.t5 import T5, T5Config
 from minigpt.models.gpt1 import GPT1Config
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.models.lstm import LSTM, LSTMConfig
+from minigpt.ops import reference
 
 STEPS, CONTEXT, WIDTH, DROPOUT = 120, 10, 24, 0.1
 TRAINING = Training(steps=STEPS, batch=4, context=CONTEXT, rate=1e-2, warmup=10)
@@ -104,6 +105,9 @@ def _in_use(op: str, file: Any) -> Any:
     if op == "softmax":
         pairs = _attention_with(forward, backward)
         return types.SimpleNamespace(attention_forward=pairs[0], attention_backward=pairs[1])
+    if op == "rope":
+        pairs = _attention_that_turns(forward, backward)
+        return types.SimpleNamespace(attention_forward=pairs[0], attention_backward=pairs[1])
     if op in ("soft_cross_entropy", "cosine_loss"):
         inside = _taught_by_logits if op == "soft_cross_entropy" else _pointing_at_words
         pairs = inside(forward, backward)
@@ -139,6 +143,33 @@ def _attention_with(softmax_forward, softmax_backward):
         q, k, v, p, scale, cache = cache
         ds = softmax_backward(dout @ v.swapaxes(-1, -2), cache) * scale
         return ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dout
+
+    return forward, backward
+
+
+def _attention_that_turns(rope_forward, rope_backward):
+    """Causal attention whose queries and keys are turned by their place first."""
+
+    def turned(x):
+        size = x.shape[-1] // 4  # half of the columns of a head
+        angles = np.arange(x.shape[-2])[:, None] / 10.0 ** np.arange(size)
+        heads = x.swapaxes(1, 2)
+        out, cache = rope_forward(heads, cos=np.cos(angles).astype(x.dtype), sin=np.sin(angles).astype(x.dtype))
+        return out.swapaxes(1, 2), cache
+
+    def back(dx, cache):
+        return rope_backward(dx.swapaxes(1, 2), cache).swapaxes(1, 2)
+
+    def forward(q, k, v, bias=None, **constants):
+        q, of_q = turned(q)
+        k, of_k = turned(k)
+        out, cache = reference.attention_forward(q, k, v, bias, **constants)
+        return out, (of_q, of_k, cache)
+
+    def backward(dout, cache):
+        of_q, of_k, cache = cache
+        dq, dk, dv, _ = reference.attention_backward(dout, cache)
+        return back(dq, of_q), back(dk, of_k), dv
 
     return forward, backward
 
