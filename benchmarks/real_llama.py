@@ -178,7 +178,7 @@ def gradients(model, ids: list[int], word: int) -> list[float]:
 
 
 def check(ids: list[int], word: int) -> dict[str, float]:
-    """In float64: the change of the loss along one random direction of all weights, and what the gradient says of it."""
+    """In float64: how the loss changes along one random direction of all weights, and what the gradient says of it."""
     model = models.open_model("smollm2", dtype=np.float64)
     targets = np.full((1, len(ids)), ops.IGNORED)
     targets[0, -1] = word
@@ -222,7 +222,7 @@ def measure(model, text, quick: bool) -> dict[str, Any]:
     ids, word = questions["France"], words["France"]
     prompt = text.encode(in_template("What is the capital of France?"))
     answer = text.encode(ANSWER)
-    sizes = {name: 0 for name in PARTS}
+    sizes = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
         sizes[next(part for part, key in PARTS.items() if key in name)] += parameter.data.size
     looks = attention(model, ids)

@@ -42,7 +42,7 @@ from minigpt.ops.random_keys import Key
 
 AGREEMENT = {np.float32: 1e-5, np.float64: 1e-12}
 MADE_FOR = [name.removesuffix("_forward") for name in cuda.__all__ if name.endswith("_forward")]
-ELSEWHERE = ("self_attention, past",)  # cases that the reference computes
+ELSEWHERE = ("self_attention, past", "self_attention, groups and past")  # cases that the reference computes
 NORMS = {"layernorm": 2, "rmsnorm": 1}  # how many gains and biases: they stay float32 beside an x of bfloat16
 NO_WEIGHTS = ("attention", "soft_cross_entropy", "cosine_loss")  # every gradient is one of activations
 ROWS = value("cuda_side") * value("cuda_each")  # of a block of attention on ordinary cores

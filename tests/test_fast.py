@@ -33,7 +33,7 @@ AGREEMENT = {np.float32: 1e-5, np.float64: 1e-10}
 TILE = value("fast_tile")
 FAST = (
     "linear", "embedding", "layernorm", "dropout", "mlp", "self_attention", "cross_attention", "linear_cross_entropy",
-    "lstm", "rmsnorm", "soft_cross_entropy", "cosine_loss", "gated_mlp",
+    "lstm", "rmsnorm", "soft_cross_entropy", "cosine_loss", "gated_mlp", "rope",
 )  # fmt: skip
 
 

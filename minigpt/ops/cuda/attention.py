@@ -7,7 +7,7 @@ from typing import NamedTuple
 from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module, named_dtype
 from minigpt.ops import masks
-from minigpt.ops.cuda import attention_past, kernels
+from minigpt.ops.cuda import attention_past, groups, kernels
 from minigpt.ops.cuda.dropout import chance
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
 from minigpt.ops.random_keys import Key
@@ -42,10 +42,11 @@ class Rules(NamedTuple):
 
 
 class SelfAttentionCache(NamedTuple):
-    qkv: Array
+    qkv: Array  # with a head of keys and of values for each head of queries
     out: Array
     lse: Array
     rules: Rules
+    n_kv_head: int
     bias_shape: tuple[int, ...] | None
 
 
@@ -53,13 +54,11 @@ def self_attention_supports(
     qkv, n_head, bias=None, *, n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
     """Takes heads whose tiles fit into shared memory, and a past without gradients. Wrong masks: the reference."""
-    if n_kv_head not in (None, n_head):
-        return "it takes as many heads of keys and values as of queries"
-    if past is not None:
-        return attention_past.why_not(qkv, n_head, bias, mask, rate, key, past, grad)
     b, t, columns = qkv.shape
+    size = columns // (n_head + 2 * (n_kv_head or n_head))
+    if past is not None:
+        return attention_past.why_not(qkv, n_head, size, bias, mask, rate, key, past, grad)
     scores = b, n_head, t, t
-    size = columns // 3 // n_head
     return _why_not([qkv], mask, bias, scores, size)
 
 
@@ -71,23 +70,24 @@ def self_attention_forward(
     Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
     these the backward pass computes the probabilities of a tile again.
     """
-    qkv = kernels.aligned(qkv)
+    n_kv_head = n_kv_head or n_head
+    qkv = kernels.aligned(groups.widen(qkv, n_head, n_kv_head))
     size = qkv.shape[2] // 3 // n_head
     rules = _rules(n_head, mask is None, mask, bias, scale, size, rate, key)
     if past is not None:
         scores = rules.scale, rules.mask, _axes(rules.mask), rules.bias, _axes(rules.bias)
         return attention_past.forward(qkv, n_head, past, scores), None
     out, lse = _forward(qkv, qkv, rules)
-    cache = SelfAttentionCache(qkv, out, lse, rules, _shape_of(bias))
+    cache = SelfAttentionCache(qkv, out, lse, rules, n_kv_head, _shape_of(bias))
     return out, cache if grad else None
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
     """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
-    qkv, out, lse, rules, bias_shape = cache
+    qkv, out, lse, rules, n_kv_head, bias_shape = cache
     dqkv = array_module(qkv).empty_like(qkv)
     dbias = _backward(dqkv, dqkv, dout, out, lse, qkv, qkv, rules)
-    return dqkv, _in_shape(dbias, bias_shape)
+    return groups.narrow(dqkv, rules.n_head, n_kv_head), _in_shape(dbias, bias_shape)
 
 
 class CrossAttentionCache(NamedTuple):

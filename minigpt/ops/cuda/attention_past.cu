@@ -1,4 +1,4 @@
-// Attention of new positions to earlier ones (the past) and to themselves: qkv (B,T,3C), k_past and v_past (B,NH,P,HEAD) ->
+// Attention of new positions to earlier ones (the past) and to themselves: qkv (B,T,3C), k_past and v_past (B,G,P,HEAD) ->
 // out (B,T,C). T new positions, P earlier ones.
 //
 // A model that generates text has one new position at a time: one query for each head, and P + 1 keys. Each number of the
@@ -60,11 +60,12 @@ struct Piece {
 // parts (B,NH,T,parts,PARTIAL): the partial softmax of each query over the keys of each part. Block (part, head of a text,
 // query).
 //
-// head_stride: how many numbers lie from the first key of a head to that of the next, in k_past and in v_past. Only the first
+// group_of_heads: so many heads of queries read the same head of the past. head_stride: how many numbers lie from the first
+// key of a head to that of the next, in k_past and in v_past. Only the first
 // `past` keys of each head are read; there may be room for more behind them. Without a mask attention is causal.
 extern "C" __global__ void past_parts(
     wide* parts, const real* qkv, const real* k_past, const real* v_past, int past, long long head_stride, int length,
-    int n_head, wide scale, const bool* mask, int mask_axes, const real* bias, int bias_axes
+    int n_head, int group_of_heads, wide scale, const bool* mask, int mask_axes, const real* bias, int bias_axes
 ) {
     __shared__ wide of_groups[GROUPS * PARTIAL];
     int lane = threadIdx.x, group = threadIdx.y, query = blockIdx.z;
@@ -79,8 +80,8 @@ extern "C" __global__ void past_parts(
     int new_keys = mask ? length : query + 1;
     int end = min(first + PART, is_new ? new_keys : past);
     int offset = is_new ? past : 0;  // key j of the past, or of the new ones, is key offset + j of all
-    const real* k = is_new ? qkv + heads.packed(1, 0) : k_past + blockIdx.y * head_stride;
-    const real* v = is_new ? qkv + heads.packed(2, 0) : v_past + blockIdx.y * head_stride;
+    const real* k = is_new ? qkv + heads.packed(1, 0) : k_past + blockIdx.y / group_of_heads * head_stride;
+    const real* v = is_new ? qkv + heads.packed(2, 0) : v_past + blockIdx.y / group_of_heads * head_stride;
     long long stride = is_new ? 3 * heads.columns : HEAD;  // from one key to the next one
 
     // All reads are started here; the first instruction that uses one of the numbers waits for it.

@@ -19,8 +19,8 @@ Past = tuple[Array, Array]
 
 
 def why_not(
-    qkv: Array, n_head: int, bias: Array | None, mask: Array | None, rate: float, key: Key | None, past: Past,
-    grad: bool,
+    qkv: Array, n_head: int, size: int, bias: Array | None, mask: Array | None, rate: float, key: Key | None,
+    past: Past, grad: bool,
 ) -> str | None:
     """None if these kernels can compute this call of self_attention_forward, which has a past; otherwise the reason."""
     if grad or (rate and key is not None):
@@ -30,12 +30,11 @@ def why_not(
     given = [qkv, *past]
     if bias is not None:
         given.append(bias)
-    b, t, columns = qkv.shape
+    b, t, _ = qkv.shape
     scores = b, n_head, t, past[0].shape[2] + t
     reason = accepts(*given) or masks.problem(mask, bias, scores)
     if reason:
         return reason
-    size = columns // 3 // n_head
     if not 0 < size <= LARGEST:
         return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
     if t > MOST:
@@ -46,10 +45,10 @@ def why_not(
 
 
 def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
-    """qkv (B,T,3C), past k and v, each (B,NH,P,D) -> out (B,T,C)
+    """qkv (B,T,3C), past k and v, each (B,G,P,D) -> out (B,T,C)
 
-    The past is read in place, not copied. scores: the scale, the mask and its axes, the bias and its axes, as
-    attention.cu takes them: in one piece with four axes, or None.
+    The past is read in place, not copied; a head of it is read by the NH / G heads of its group. scores: the scale, the
+    mask and its axes, the bias and its axes, as attention.cu takes them: in one piece with four axes, or None.
     """
     xp = array_module(qkv)
     b, t, columns = qkv.shape
@@ -60,6 +59,7 @@ def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
     if k.strides != v.strides:  # the kernel gets one head_stride for both
         k = xp.ascontiguousarray(k)
         v = xp.ascontiguousarray(v)
+    group = n_head // k.shape[1]
     p = k.shape[2]
     head_stride = k.strides[1] // k.itemsize
     k = _as_a_row(k)
@@ -74,7 +74,7 @@ def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
     block = constants["LANES"], THREADS // constants["LANES"], 1
     launch(
         "attention_past", "past_parts", grid, block,
-        parts, qkv, k, v, p, head_stride, t, n_head, *scores,
+        parts, qkv, k, v, p, head_stride, t, n_head, group, *scores,
         PACK=pack, **constants,
     )  # fmt: skip
     grid = blocks(out.size, THREADS), 1, 1
