@@ -23,7 +23,7 @@ from minigpt.device.memory import counted_as_large
 from minigpt.errors import InputError
 from minigpt.models import costs
 from minigpt.nn import optim
-from minigpt.ops.arguments import ACTIVATIONS
+from minigpt.ops.arguments import ACTIVATIONS, PAIRINGS
 from minigpt.ops.cases import NAMES, case
 from minigpt.ops.fast import attention, pieces, self_attention_backward, self_attention_forward, spared
 from minigpt.ops.random_keys import Key, keep_mask, keep_part
@@ -54,6 +54,11 @@ def assert_agree(op, args, constants=None, tolerance=1e-10):
 
 def normal(*shape, dtype=np.float64, scale=1.0):
     return (scale * np.random.default_rng(sum(shape)).standard_normal(shape)).astype(dtype)
+
+
+def turns(angles):
+    """Cosines and sines as rope takes them."""
+    return {"cos": np.cos(angles), "sin": np.sin(angles)}
 
 
 # --- the same numbers ------------------------------------------------------------------------------------------------
@@ -88,6 +93,8 @@ def test_one_shape_above_each_real_tile(t, dtype):
     assert_agree("rmsnorm", [x, w[:, 0].copy()], {}, tolerance)
     assert_agree("soft_cross_entropy", [x, normal(48, rows, dtype=dtype).T], {"temperature": 2.0}, tolerance)
     assert_agree("cosine_loss", [x, normal(48, rows, dtype=dtype).T], {}, tolerance)
+    places = np.arange(rows, dtype=dtype)[:, None]
+    assert_agree("rope", [x.reshape(1, rows, 4, 12)], turns(places) | {"heads": 3}, tolerance)
     assert_agree("mlp", [x, w, b, w.T.copy(), w[:, 0].copy()], {}, tolerance)
     assert_agree("linear_cross_entropy", [x[:t], normal(900, 48, dtype=dtype), np.arange(t)], {}, tolerance)
 
@@ -174,6 +181,8 @@ def test_arrays_of_any_layout(views):
     assert_agree("soft_cross_entropy", [x, x[..., ::-1]])
     assert_agree("cosine_loss", [x, x[..., ::-1]])
     assert_agree("dropout", [x], {"rate": 0.3, "key": KEY})
+    for pairing in PAIRINGS:
+        assert_agree("rope", [views(normal(8, 6, 2, 5))], turns(views(normal(8, 6, 2))) | {"pairing": pairing})
     assert_agree("mlp", [x, w, b, normal(5, 7).T, b[:5]])
     assert_agree("gated_mlp", [x, w, normal(5, 7), normal(5, 7).T])
     assert_agree("self_attention", [views(normal(8, 5, 18)), 3])

@@ -1,11 +1,13 @@
-"""Rotary positions, in one copy."""
+"""Rotary positions: a pair of columns is a complex number, and a turn is one product with another one."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.ops.fast.pieces import accepts
+from minigpt.ops.fast.pieces import accepts, share_over
+
+COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
 
 class RopeCache(NamedTuple):
@@ -22,27 +24,54 @@ def rope_supports(x, *, cos, sin, pairing="halves", heads=None) -> str | None:
 
 def rope_forward(x, *, cos, sin, pairing="halves", heads=None):
     """x (B,T,H,D) -> out (B,T,H,D)"""
-    return _turned(x, cos, sin, pairing, heads), RopeCache(cos, sin, pairing, heads)
+    turns = _turns(cos, sin)
+    return _turned(x, turns, pairing, heads), RopeCache(cos, sin, pairing, heads)
 
 
 def rope_backward(dout, cache: RopeCache):
     """dout (B,T,H,D) -> dx (B,T,H,D)"""
     cos, sin, pairing, heads = cache
-    return _turned(dout, cos, -sin, pairing, heads)
+    turns_back = _turns(cos, -sin)
+    return _turned(dout, turns_back, pairing, heads)
 
 
-def _turned(x, cos, sin, pairing, heads):
-    r = cos.shape[-1]
-    cos = cos[..., None, :]
-    sin = sin[..., None, :]
-    step, apart = (1, r) if pairing == "halves" else (2, 1)
-    first = slice(0, step * r, step)
-    second = slice(apart, apart + step * r, step)
-    a = x[:, :, :heads, first]
-    b = x[:, :, :heads, second]
-    out = x.copy()
-    y = np.multiply(a, cos, out=out[:, :, :heads, first])
-    y -= b * sin
-    z = np.multiply(b, cos, out=out[:, :, :heads, second])
-    z += a * sin
+def _turns(cos, sin):
+    """(T,R) or (B,T,R) -> the complex number cos + i sin of each angle, with an axis for heads: (...,T,1,R)"""
+    turns = np.empty(cos.shape, COMPLEX[cos.dtype])
+    turns.real = cos
+    turns.imag = sin
+    return turns[..., None, :]
+
+
+def _turned(x, turns, pairing, heads):
+    """x (B,T,H,D) -> (B,T,H,D): a copy whose first heads are turned.
+
+    (a + ib) (cos + i sin) = (a cos - b sin) + i (a sin + b cos). Neighbours a, b are a complex number where they lie.
+    """
+    x = np.ascontiguousarray(x)
+    b, t, n_all, d = x.shape
+    n = n_all if heads is None else heads
+    r = turns.shape[-1]
+    out = np.empty_like(x)
+
+    def part(places):
+        given = x[:, places, :n]
+        new = out[:, places, :n]
+        angles = turns[..., places, :, :]
+        if pairing == "neighbours":
+            pairs = given[..., : 2 * r].view(turns.dtype)
+            np.multiply(pairs, angles, out=new[..., : 2 * r].view(turns.dtype))
+        else:
+            pairs = np.empty((*given.shape[:-1], r), turns.dtype)
+            pairs.real = given[..., :r]
+            pairs.imag = given[..., r : 2 * r]
+            pairs *= angles
+            new[..., :r] = pairs.real
+            new[..., r : 2 * r] = pairs.imag
+        if 2 * r < d:
+            new[..., 2 * r :] = given[..., 2 * r :]
+        if n < n_all:
+            out[:, places, n:] = x[:, places, n:]
+
+    share_over(part, t, b * n_all * d)
     return out
