@@ -43,7 +43,8 @@ class SavedModel(Module):
         """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too.
 
         overwrite: also in the folder of a training run, and beside a tokenizer of another size. Without it raises
-        InputError there, for the folder would no longer hold what belongs together. dtype: None keeps that of the
+        InputError there, for the folder would no longer hold what belongs together; and so does, in any case, a model
+        with adapters (see `lora`), which is no usual model before they are merged. dtype: None keeps that of the
         model; "bfloat16" rounds each weight to 8 binary digits, two bytes, which `load` widens again.
         """
         check_folder(folder)
@@ -53,6 +54,8 @@ class SavedModel(Module):
             self.check_folder(Path(folder))
         tensors = {}
         for name, parameter in self.named_parameters():
+            if name.endswith(".lora_A"):
+                raise InputError("this model has adapters: merge_lora(model) first, or save_adapter(model, folder)")
             tensors[name] = to_numpy(parameter.data)
         published = self.to_published(tensors)
         checkpoint.save_model(folder, self.config.to_dict(), published, dtype)
