@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import error
 
 pytest.importorskip("jinja2", reason="chat templates are written for Jinja2: pip install jinja2")
 from safetensors.numpy import load_file, save_file
@@ -36,7 +37,7 @@ SIZES = {
     "lstm": {"n_layer": 1, "n_head": 1},
     "bert": {"n_layer": 2, "n_head": 4},
 }
-HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Hello\n"}]
+HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Héllo\n"}]
 
 
 def template_of(name: str, path="here") -> Template:
@@ -56,7 +57,7 @@ def test_templates_of_published_models(name):
         with pytest.raises(InputError, match="does not take this conversation: ") as refused:
             template_of(name).render(HELLO)
         assert str(refused.value).endswith(PUBLISHED[name]["refuses"])
-        assert template_of(name).render(HELLO[1:]) == "<s>[INST]  Hello\n [/INST]"
+        assert template_of(name).render(HELLO[1:]) == "<s>[INST]  Héllo\n [/INST]"
     else:
         assert template_of(name).render(HELLO) == PUBLISHED[name]["rendered"]
 
@@ -96,7 +97,7 @@ def test_ids_are_those_of_transformers(chatty):
 
 
 BAD = {  # a template -> what is told of it
-    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}": "did not come to an end in",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}": "did not come to an end in 1 s",
     "{% for a in range(9999) %}{{ 'x' * 99999 }}{% endfor %}": "writes more than 10,000,000 characters",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": "calls itself without an end",
     "{{ messages[0].name.first }}": "'dict object' has no attribute 'name'",
@@ -227,6 +228,16 @@ def expected_answer(talk, history, n_tokens=9, **options) -> str:
     return talk.text.decode([i for i in written if i not in special])
 
 
+def check_past(talk) -> None:
+    """The past holds what the model computes when it reads the same ids at once."""
+    (length,) = {one.length for one in talk._past}
+    fresh = talk.model.new_past()
+    talk.model.hidden(np.array([talk._ids[:length]]), fresh, grad=False)
+    for mine, expected in zip(talk._past, fresh, strict=True):
+        for a, b in zip(mine.read(), expected.read(), strict=True):
+            assert error(a, b) < 1e-5
+
+
 def turns(*texts: str) -> list[dict[str, str]]:
     return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
 
@@ -270,7 +281,8 @@ def test_lines_of_a_pipe_are_one_conversation(chatty, monkeypatch, capsys):
     typed(monkeypatch, '\na 1\n/nothing\n"""b\n\n2\n"""\n/reset\nc 3\n/quit\nd\n')
     assert main(["chat", folder, "--temperature", "0", "--max-tokens", "6", "--system", "Be."]) == 0
     out, err = capsys.readouterr()
-    talk = opened(folder, system="Be.")
+    talk = opened(folder)
+    talk.before = [{"role": "system", "content": "Be."}]
     first = expected_answer(talk, turns("a 1"), 6)
     second = expected_answer(talk, turns("a 1", first, "b\n\n2"), 6)
     third = expected_answer(talk, turns("c 3"), 6)
@@ -316,6 +328,8 @@ def test_only_what_is_new_is_read(name, chatty, monkeypatch):
         assert max(n_read) <= 7
         assert n_new == n_ids if len(history) == 1 or name == "lstm" else n_new < n_ids / 2 + 20
         history += [{"role": "assistant", "content": answer}]
+        if name != "lstm":
+            check_past(talk)
     assert talk.history == history
 
 
@@ -358,6 +372,7 @@ def test_the_same_seed_gives_the_same_answers(chatty):
         talk.reset()
         return [*found, "".join(talk.answer("a"))]
 
+    assert opened(folder, temperature=0.3, top_p=0.7).sampling == {"temperature": 0.3, "top_p": 0.7}
     first = answers(3)
     assert first == answers(3) and first != answers(4)
     assert first[2] == first[0] and first[1] != first[0]
@@ -366,30 +381,37 @@ def test_the_same_seed_gives_the_same_answers(chatty):
     assert first[1] == expected_answer(talk, turns("a", first[0], "a"), 12, **options)
 
 
-def test_the_oldest_turns_are_forgotten(chatty):
-    """They make room for an answer, and it is told which they were; what is left is read as from the beginning."""
-    talk = opened(chatty(), max_tokens=20, system="S")
-    for i in range(4):
-        talk.model.stream = says(*talk.text.encode(f"answer {i}"))
-        assert "".join(talk.answer(f"question {i}")) == f"answer {i}"
-    del talk.model.stream
-    told = talk.told.copy()
-    kept = talk.history.copy()
-    answer = "".join(talk.answer("question 4"))
-    n_left = len(talk.history) - 2
-    assert talk.history[:n_left] == kept[len(kept) - n_left :] and 0 < n_left < len(kept)
-    assert answer == expected_answer(talk, talk.history[: n_left + 1], 20)
+@pytest.mark.parametrize("max_tokens", [20, CONTEXT])
+def test_the_oldest_turns_are_forgotten(max_tokens, chatty):
+    """As few as make room for an answer, of a quarter of the context at most; and it is told which they were."""
+    talk = opened(chatty(), max_tokens=max_tokens, system="S")
+    longest = CONTEXT - min(max_tokens, CONTEXT // 4)
+    before = turns(*[f"{what} {i}" for i in range(4) for what in ("question", "answer")])
 
     def length(messages):
         return len(encoded(talk.text, talk.template.render([*talk.before, *messages])))
 
-    longest = CONTEXT - 20
-    assert length(talk.history[: n_left + 1]) <= longest
-    assert length([*kept[len(kept) - n_left - 2 :], *turns("question 4")]) > longest
-    number = 4 - n_left // 2
-    which = "'question 0'" if number == 1 else f"from 'question 0' to 'question {number - 1}'"
-    assert len(talk.told) == len(told) + 1
-    assert "longer than the 192 tokens that the model sees: the oldest" in talk.told[-1] and which in talk.told[-1]
+    seen = set()
+    for n_letters in range(0, 100, 3):
+        talk.history, question = before.copy(), "x" * n_letters
+        talk.told.clear()
+        talk.model.stream = says(*talk.text.encode("so"))
+        assert "".join(talk.answer(question)) == "so"
+        fit = [n for n in range(5) if length([*before[2 * n :], *turns(question)]) <= longest]
+        fewest = min(fit, default=4)
+        assert talk.history == [*before[2 * fewest :], *turns(question, "so")]
+        which = {0: [], 1: [": the oldest turn is forgotten: 'question 0'"]}
+        several = f": the oldest {fewest} turns are forgotten: from 'question 0' to 'question {fewest - 1}'"
+        begin = "the conversation is longer than the 192 tokens that the model sees"
+        assert talk.told == [begin + line for line in which.get(fewest, [several])]
+        seen.add(fewest)
+    assert len(seen) >= 3
+    del talk.model.stream
+    history = talk.history.copy()
+    answer = "".join(talk.answer("q"))
+    assert answer == expected_answer(talk, talk.history[:-1], min(max_tokens, CONTEXT - length(talk.history[:-1])))
+    assert talk.history[-2:] == turns("q", answer)
+    assert talk.history[:-2] == history[len(history) - len(talk.history) + 2 :]
 
 
 def test_a_message_that_is_too_long(chatty, monkeypatch, capsys):
@@ -435,15 +457,19 @@ def test_an_answer_that_is_cut_off(chatty, monkeypatch, capsys):
 
 @pytest.mark.parametrize("n_tokens", [0, 1, 4])
 def test_ctrl_c_keeps_what_was_said(n_tokens, chatty, monkeypatch):
+    monkeypatch.setattr(conversation, "PIECE", 8)
     talk = opened(chatty(), max_tokens=30)
     counted = []
 
     def stopped():
         counted.append(1)
-        return signal.SIGINT if len(counted) > n_tokens else 0
+        return signal.SIGINT if len(counted) > n_looks else 0
 
+    n_pieces = len(range(0, len(encoded(talk.text, talk.template.render(turns("the cat")))) - 8, 8))
+    n_looks = n_tokens and n_pieces + n_tokens  # before each piece of the prompt, before the answer, after each token
     said = "".join(talk.answer("the cat", stopped))
     assert talk.ended_by == "stopped" and len(said) <= n_tokens and bool(said) == (len(talk.history) == 2)
+    assert talk._past[0].length == (len(talk._ids) - 1 if n_tokens else 0)
     history = talk.history.copy()
     assert "".join(talk.answer("in the")) == expected_answer(talk, [*history, *turns("in the")], 30)
 
@@ -452,6 +478,7 @@ def test_ctrl_c_in_the_middle_of_a_block(chatty, monkeypatch):
     """The past of the first blocks is then longer than that of the others."""
     talk = opened(chatty())
     first = "".join(talk.answer("the cat"))
+    monkeypatch.setattr(conversation, "PIECE", 4)
     block = talk.model.h[1]
     forward = block.forward
     calls = []
@@ -468,7 +495,8 @@ def test_ctrl_c_in_the_middle_of_a_block(chatty, monkeypatch):
     block.forward = forward
     lengths = {one.length for one in talk._past}
     assert len(lengths) == 2 and talk.history == turns("the cat", first)
-    assert "".join(talk.answer("why")) == expected_answer(talk, turns("the cat", first, "why"))
+    assert "".join(talk.answer("in the")) == expected_answer(talk, turns("the cat", first, "in the"))
+    check_past(talk)
 
 
 @pytest.mark.parametrize(("number", "at_terminal", "status"), [
