@@ -170,7 +170,7 @@ def test_llama_s_tokenizer_json(eval_data, texts, tmp_path, steps, byte_fallback
         "version": "1.0", "truncation": None, "padding": None, "post_processor": None, **STEPS[steps],
         "added_tokens": [{"id": i, "content": token} | flags for i, token in enumerate(("<unk>", "<s>", "</s>"))],
         "decoder": {"type": "Sequence", "decoders": [back, *after]},
-        "model": SentencePieceBPE.of(content).to_json(),
+        "model": SentencePieceBPE(content).to_json(),
     }  # fmt: skip
     (tmp_path / "tokenizer.json").write_text(json.dumps(saved), encoding="utf-8")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))

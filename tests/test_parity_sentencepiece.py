@@ -64,7 +64,7 @@ class Ours:
     def __init__(self, content):
         user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
         self.normalize = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
-        self.model = MODELS[content.model_type].of(content)
+        self.model = MODELS[content.model_type](content)
         self.decode = Decoder(content)
 
     def encode(self, text):

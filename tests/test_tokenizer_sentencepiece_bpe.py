@@ -28,7 +28,7 @@ def model_of(merged, characters="▁abcd", kinds=(), **options):
     texts = [*merged, *characters]
     learnt = [Piece(text, -float(i), kinds.get(text, spiece.NORMAL)) for i, text in enumerate(texts)]
     content = SentencePieceFile([*first, *learnt], TrainerSpec(spiece.BPE, **options), NormalizerSpec("identity"))
-    return SentencePieceBPE.of(content)
+    return SentencePieceBPE(content)
 
 
 def pieces_of(model, text):
@@ -139,12 +139,12 @@ def test_pieces_that_are_not_used_are_cut_again():
 def test_a_control_piece_with_the_text_of_another_wins():
     pieces = [Piece("<unk>", 0.0, spiece.UNKNOWN), Piece("a", -1.0), Piece("a", 0.0, spiece.CONTROL)]
     content = SentencePieceFile(pieces, TrainerSpec(spiece.BPE), NormalizerSpec("identity"))
-    assert SentencePieceBPE.of(content).encode("a") == [2]
+    assert SentencePieceBPE(content).encode("a") == [2]
 
 
 def test_a_file_of_another_type_is_refused():
     with pytest.raises(InputError, match="'unigram' is no BPE model"):
-        SentencePieceBPE.of(SentencePieceFile([Piece()], TrainerSpec(), NormalizerSpec()))
+        SentencePieceBPE(SentencePieceFile([Piece()], TrainerSpec(), NormalizerSpec()))
 
 
 # --- training --------------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_rare_characters_get_no_piece_and_their_bytes_do():
 
 def test_what_was_learnt_spells_its_text_and_is_read_again(tmp_path):
     content = learn(TEXT, 60, coverage=1.0, progress=False)
-    normalize, model, decode = Normalizer(content.normalizer), SentencePieceBPE.of(content), Decoder(content)
+    normalize, model, decode = Normalizer(content.normalizer), SentencePieceBPE(content), Decoder(content)
     assert decode(model.encode(normalize(TEXT))) == TEXT.strip()
     spiece.write(tmp_path / "tokenizer.model", content)
     again = spiece.read(tmp_path / "tokenizer.model")
@@ -257,7 +257,7 @@ def test_a_file_of_llama2_c(tmp_path):
     path = tmp_path / "tok.bin"
     path.write_bytes(written([*FIRST, *LEARNT]))
     content = llama2c.read(path)
-    model, normalize = SentencePieceBPE.of(content), Normalizer(content.normalizer)
+    model, normalize = SentencePieceBPE(content), Normalizer(content.normalizer)
     assert pieces_of(model, normalize("the  thé")) == ["▁the", "▁", "▁t", "h", "<0xC3>", "<0xA9>"]
     assert Decoder(content)(model.encode(normalize("the  thé"))) == "the  thé"
     assert [piece.text for piece in content.pieces[:3]] == ["<unk>", "<s>", "</s>"]
@@ -286,7 +286,7 @@ def test_a_damaged_file_of_llama2_c_is_refused(tmp_path, content):
 
 def test_the_real_file_of_512_pieces(eval_data):
     content = llama2c.read(eval_data / "stories260k/tok512.bin")
-    model, normalize, decode = SentencePieceBPE.of(content), Normalizer(content.normalizer), Decoder(content)
+    model, normalize, decode = SentencePieceBPE(content), Normalizer(content.normalizer), Decoder(content)
     assert model.encode(normalize("Once upon a time")) == [403, 407, 261, 378]
     for text in ("Once upon a time, there was a little girl.", "  two  spaces", "한국어 é\n"):
         assert decode(model.encode(normalize(text))) == text

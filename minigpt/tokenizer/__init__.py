@@ -67,7 +67,7 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
     """
     config = settings.read_config(folder)
     name = settings.class_of(config)
-    known = {*_CLASSES, *_BY_FILES, *vocabularies.members(), *spiece_members.class_names()}
+    known = {*_CLASSES, *_BY_FILES, *vocabularies.members(), *spiece_members.by_class()}
     if name is not None and (not isinstance(name, str) or name not in known):
         given = config["tokenizer_class"]
         expected = f"known here are {', '.join(sorted(known))}"

@@ -173,15 +173,13 @@ def read_bpe(folder: Path, layout: Layout, *choices: tuple[str, str], special: S
     single = folder / TOKENIZER_JSON
     beside = settings.read(folder)
     checksums.verify_settings(folder)
-    has_pair = vocabulary.exists() or merges.exists()
-    source = merges
-    if has_pair or not single.exists():
-        found = _read_pair(vocabulary, merges, beside)
+    pair = None
+    if vocabulary.exists() or merges.exists() or not single.exists():
+        pair = _read_pair(vocabulary, merges, beside)
+    found, source = pair, merges
     if single.exists():
-        pair = found if has_pair else None
-        found = _read_single(single, layout, beside)
-        source = single
-        if has_pair and pair[:2] != found[:2]:
+        found, source = _read_single(single, layout, beside), single
+        if pair is not None and pair[:2] != found[:2]:
             raise files.disagreement(single, vocabulary, merges)
     known = set(found.tokens)
     for token in beside.special:

@@ -323,9 +323,9 @@ class Finder:
             if one.single_word and (_ends_a_word(text, start) or _begins_a_word(text, end)):
                 continue
             if one.lstrip:
-                start = max(done, len(text[:start].rstrip(WHITE)))
+                start = done + len(text[done:start].rstrip(WHITE))
             if one.rstrip:
-                end = len(text) - len(text[end:].lstrip(WHITE))
+                end = _WHITE.match(text, end).end()
             if done < start:
                 parts.append((None, text[done:start]))
             parts.append((one.token, text[start:end]))
@@ -336,6 +336,7 @@ class Finder:
 
 
 _LETTER = regex.compile(r"\w")
+_WHITE = regex.compile(f"[{WHITE}]*")
 
 
 def _ends_a_word(text: str, place: int) -> bool:

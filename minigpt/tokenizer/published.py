@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import InputError
-from minigpt.files.disk import write_text
+from minigpt.files.disk import write_json, write_text
 from minigpt.tokenizer import checksums, files, settings, spiece_members, tokenizer_json, vocabularies
 from minigpt.tokenizer.bpe import Pair
 from minigpt.tokenizer.bpe_model import BPEModel
@@ -102,7 +102,7 @@ def _opened(saved: Mapping[str, Any], path: Path, config: Mapping[str, Any]) -> 
 
 def _save(text: PieceTokenizer, folder: Path, steps: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Write `tokenizer.json`, `vocab.txt` where the model is WordPiece, and `tokenizer_config.json`."""
-    tokenizer_json.write(folder / TOKENIZER_JSON, text, steps)
+    write_json(folder / TOKENIZER_JSON, tokenizer_json.described(text, steps), indent=None)
     lists = {TOKENIZER_JSON: _checked(text, steps)}
     if isinstance(text.model, WordPiece):
         write_text(folder / VOCABULARY, "\n".join(text.model.tokens) + "\n")

@@ -45,11 +45,6 @@ class SentencePieceBPE(BPEModel):
         self._kept = spiece.pattern_of(content.pieces_of_kind(spiece.USER_DEFINED))
 
     @classmethod
-    def of(cls, content: SentencePieceFile) -> SentencePieceBPE:
-        """The model in a file of SentencePiece. Raises InputError for one of another type."""
-        return cls(content)
-
-    @classmethod
     def train(cls, word_counts: Mapping[str, int] | str, vocab_size: int, **options: Any) -> SentencePieceBPE:
         """A vocabulary of `vocab_size` pieces that is learnt as in `learn`, which tells the options."""
         return cls(learn(word_counts, vocab_size, **options))

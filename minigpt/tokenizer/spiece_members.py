@@ -22,7 +22,7 @@ from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 from minigpt.tokenizer.unigram import Unigram
 
 NAMES = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")  # of the file, as published
-MODELS = {"unigram": Unigram, "bpe": SentencePieceBPE}  # {type of the model in a file: the class that encodes with it}
+MODELS = {"unigram": Unigram.of, "bpe": SentencePieceBPE}  # {type of the model in a file: makes it of its content}
 
 _SHIFTED = {"<s>": spiece.CONTROL, "<pad>": spiece.CONTROL, "</s>": spiece.CONTROL, "<unk>": spiece.UNKNOWN}
 _OPTIONS = {"do_lower_case": "lower", "keep_accents": "accents", "remove_space": "strip", "extra_ids": "extra_ids"}
@@ -56,9 +56,10 @@ def members() -> dict[str, Member]:
     return {name: Member(name, **table) for name, table in tables.items()}
 
 
-def class_names() -> list[str]:
-    """The classes of transformers that the members have, without `Fast` at their end."""
-    return [name for member in members().values() for name in member.classes]
+@functools.cache
+def by_class() -> dict[str, Member]:
+    """All members by the class of their tokenizer in transformers, without `Fast` at its end."""
+    return {name: member for member in members().values() for name in member.classes}
 
 
 def find(folder: Path) -> Path | None:
@@ -76,8 +77,7 @@ def member_of(folder: Path) -> Member:
     none: ids of the file, and no tokens around a text. Raises InputError for a setting that cannot be.
     """
     config = settings.read_config(folder)
-    by_class = {name: member for member in members().values() for name in member.classes}
-    member = by_class.get(settings.class_of(config))
+    member = by_class().get(settings.class_of(config))
     if member is None:
         member = members().get(settings.model_type(folder), Member("sentencepiece"))
     for option, name in _OPTIONS.items():
@@ -115,7 +115,7 @@ def tokenizer_of(
         known = ", ".join(MODELS)
         raise InputError(f"the model of the file is of the type {content.model_type!r}: built are {known}")
     shifted = content._replace(pieces=_pieces_of(member, content))
-    model = MODELS[content.model_type].of(shifted)
+    model = MODELS[content.model_type](shifted)
     user_defined = content.pieces_of_kind(spiece.USER_DEFINED)
     normalizer = Normalizer(content.normalizer, user_defined, content.trainer.treat_whitespace_as_suffix)
     own = settings.own_in(config, path.parent)

@@ -236,33 +236,21 @@ def _joined(parts: list[Part], behavior: str) -> list[str]:
         return [part for part, _ in parts]
     if behavior == "Removed":
         return [part for part, matches in parts if not matches]
-    if behavior == "MergedWithNext":
-        return _merged_with_next(parts)
     words = []
-    before = None
+    before = None  # whether the part before matches
     for part, matches in parts:
         if behavior == "Contiguous":
             joins = matches == before
+        elif behavior == "MergedWithNext":
+            joins = before is True and not matches
         else:
-            joins = matches and before is False
+            joins = before is False and matches
         if joins:
             words[-1] += part
         else:
             words.append(part)
         before = matches
     return words
-
-
-def _merged_with_next(parts: list[Part]) -> list[str]:
-    words = []
-    after = None
-    for part, matches in reversed(parts):
-        if matches and after is False:
-            words[-1] = part + words[-1]
-        else:
-            words.append(part)
-        after = matches
-    return words[::-1]
 
 
 def byte_level(add_prefix_space: bool = True, trim_offsets: bool = True, use_regex: bool = True) -> Splitter:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from minigpt.errors import InputError, shown
-from minigpt.files.disk import write_json
 from minigpt.tokenizer import files, steps_after, steps_before
 from minigpt.tokenizer.bpe_model import BPEModel
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer
@@ -184,8 +183,3 @@ def described(text: PieceTokenizer, steps: Mapping[str, Any]) -> dict[str, Any]:
     added = [files.added_object(text.ids[one.token], one) for one in listed]
     content = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
     return content | {part: steps.get(part) for part in STEPS} | {"model": text.model.to_json()}
-
-
-def write(path: Path, text: PieceTokenizer, steps: Mapping[str, Any]) -> None:
-    """Write a file from which the library `tokenizers` makes the same tokenizer. See `described`."""
-    write_json(path, described(text, steps), indent=None)
