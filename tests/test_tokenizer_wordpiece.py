@@ -180,6 +180,9 @@ WRONG = [
         "the behavior 'Odd' is not known: there are Removed",
     ),
     ({"pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "odd"}}, "the prepend_scheme 'odd' is not known"),
+    ({"pre_tokenizer": {"type": "CharDelimiterSplit", "delimiter": ""}}, "its delimiter is '': expected one character"),
+    ({"pre_tokenizer": {"type": "Metaspace", "replacement": "__"}}, "its replacement is '__': expected one character"),
+    ({"decoder": {"type": "Strip", "content": "ab"}}, "its content is 'ab': expected one character"),
     ({"post_processor": {"type": "BertProcessing", "sep": [], "cls": []}}, "is no token with its id"),
     (
         {"post_processor": {"type": "TemplateProcessing", "single": [1], "pair": [], "special_tokens": {}}},

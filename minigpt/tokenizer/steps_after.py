@@ -12,7 +12,7 @@ from minigpt.errors import InputError
 from minigpt.tokenizer.gpt2 import BYTE_OF
 from minigpt.tokenizer.pipeline import Pattern, Template
 from minigpt.tokenizer.spiece import REPLACED, SPACE
-from minigpt.tokenizer.steps_before import compiled_pattern, scheme_of
+from minigpt.tokenizer.steps_before import check_one_character, compiled_pattern, scheme_of
 
 TokenStep = Callable[[list[str]], list[str]]
 
@@ -135,6 +135,7 @@ def metaspace(
     str_rep: str | None = None,
 ) -> TokenStep:
     """Spaces for `▁`; none in the first token, where one was put in front of the text."""
+    check_one_character("replacement", replacement)
     at_start = " " if scheme_of(prepend_scheme, add_prefix_space) == "never" else ""
 
     def decoded(tokens: list[str]) -> list[str]:
@@ -199,12 +200,13 @@ def fuse() -> TokenStep:
 def strip(content: str, start: int = 0, stop: int = 0) -> TokenStep:
     """At most so many of a character taken away at the start and at the end of each token."""
 
+    check_one_character("content", content)
+
     def stripped(token: str) -> str:
-        for _ in range(start):
-            token = token.removeprefix(content)
-        for _ in range(stop):
-            token = token.removesuffix(content)
-        return token
+        begins = len(token) - len(token.lstrip(content))
+        token = token[max(0, min(start, begins)) :]
+        ends = len(token) - len(token.rstrip(content))
+        return token[: len(token) - max(0, min(stop, ends))]
 
     return lambda tokens: [stripped(token) for token in tokens]
 

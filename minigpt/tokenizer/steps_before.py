@@ -191,6 +191,7 @@ def whitespace_split() -> Splitter:
 
 def delimiter_split(delimiter: str) -> Splitter:
     """What stands between these characters."""
+    check_one_character("delimiter", delimiter)
     return lambda text, first: [word for word in text.split(delimiter) if word]
 
 
@@ -277,6 +278,7 @@ def metaspace(
 
     add_prefix_space, str_rep: older names of settings.
     """
+    check_one_character("replacement", replacement)
     scheme = scheme_of(prepend_scheme, add_prefix_space)
     word = re.compile(f"{re.escape(replacement)}[^{re.escape(replacement)}]*|[^{re.escape(replacement)}]+")
 
@@ -289,6 +291,12 @@ def metaspace(
         return [text] if text else []
 
     return words_of
+
+
+def check_one_character(setting: str, value: str) -> None:
+    """Raises InputError for a setting that is not one character."""
+    if len(value) != 1:
+        raise InputError(f"its {setting} is {value[:20]!r}: expected one character")
 
 
 def scheme_of(prepend_scheme: str | None, add_prefix_space: bool) -> str:
