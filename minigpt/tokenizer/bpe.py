@@ -15,6 +15,7 @@ from functools import cache
 from itertools import islice, pairwise, repeat
 from math import inf
 from operator import add
+from typing import Any
 
 from tqdm import tqdm
 
@@ -43,25 +44,14 @@ def base_symbols(words: Iterable[str], suffix: str = END_OF_WORD) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- training
 
 
-def train(
-    word_counts: Mapping[str, int],
-    n_merges: int,
-    *,
-    min_frequency: int = 2,
-    ties: str = "subword-nmt",
-    suffix: str = END_OF_WORD,
-    alphabet: Sequence[str] | None = None,
-    longest: float = inf,
-    progress: bool = True,
-) -> list[Pair]:
+def train(word_counts: Mapping[str, int], n_merges: int, *, progress: bool = True, **options: Any) -> list[Pair]:
     """Learn `n_merges` merges, first learnt first; fewer where every pair left is seen less than `min_frequency` times.
 
-    word_counts {word: how often it occurs}; the other arguments as in `learn`. Shows a bar unless `progress` is False.
-    Raises InputError for a negative number of merges, and as `learn` does.
+    word_counts {word: how often it occurs}; options: those of `learn`. Shows a bar unless `progress` is False. Raises
+    InputError for a negative number of merges, and as `learn` does.
     """
     if n_merges < 0:
         raise InputError(f"{n_merges} merges cannot be learnt: give 0 or more")
-    options = {"min_frequency": min_frequency, "ties": ties, "suffix": suffix, "alphabet": alphabet, "longest": longest}
     merges = learn(word_counts, **options)
     bar = tqdm(islice(merges, n_merges), total=n_merges, desc="merges", unit="", disable=not progress)
     return [pair for pair, _ in bar]

@@ -148,7 +148,9 @@ def learn(
     check_whole("longest", longest, "a whole number of 1 or more", least=1)
     word_counts = _without(user_defined, word_counts)
     characters = characters_of(word_counts, coverage)
-    first = _first_pieces(special, user_defined, byte_fallback)
+    first = spiece.first_pieces(special, user_defined)
+    if byte_fallback:
+        first += [Piece(token, 0.0, spiece.BYTE) for token in spiece.BYTES]
     check_room(vocab_size, len(first), characters, coverage)
     merges = bpe.train(
         parts_of(word_counts, characters),
@@ -177,13 +179,3 @@ def _without(tokens: Sequence[str], word_counts: Mapping[str, int]) -> Mapping[s
             counts[part] += count
     del counts[""]
     return counts
-
-
-def _first_pieces(special: Sequence[str], user_defined: Sequence[str], byte_fallback: bool) -> list[Piece]:
-    """The pieces before those that are learnt."""
-    pieces = [Piece(special[0], 0.0, spiece.UNKNOWN)]
-    pieces += [Piece(token, 0.0, spiece.CONTROL) for token in special[1:]]
-    pieces += [Piece(token, 0.0, spiece.USER_DEFINED) for token in user_defined]
-    if byte_fallback:
-        pieces += [Piece(token, 0.0, spiece.BYTE) for token in spiece.BYTES]
-    return pieces

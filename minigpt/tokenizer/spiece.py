@@ -124,6 +124,14 @@ def fused(ids: list[int], unknown_id: int | None) -> list[int]:
     return [i for i, previous in zip(ids, before, strict=False) if i != unknown_id or previous != unknown_id]
 
 
+def first_pieces(special: Sequence[str], user_defined: Sequence[str]) -> list[Piece]:
+    """The pieces before those that are learnt: for what is unknown, for no text, and those that the user named."""
+    pieces = [Piece(special[0], 0.0, UNKNOWN)]
+    pieces += [Piece(token, 0.0, CONTROL) for token in special[1:]]
+    pieces += [Piece(token, 0.0, USER_DEFINED) for token in user_defined]
+    return pieces
+
+
 class _Damaged(ValueError):
     """What was read is no message."""
 

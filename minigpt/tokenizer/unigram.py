@@ -146,17 +146,16 @@ class Unigram:
         word_counts = counted(word_counts, vocab_size, coverage)
         check_whole("longest", longest, "a whole number of 1 or more", least=1)
         characters = characters_of(word_counts, coverage)
-        first = [*special, *user_defined]
+        first = spiece.first_pieces(special, user_defined)
         check_room(vocab_size, len(first), characters, coverage)
         steps = learn(parts_of(word_counts, characters), vocab_size, longest=longest, n_seeds=n_seeds)
         for step in tqdm(steps, desc="steps of EM", unit="", disable=not progress):
             scores = step.scores
         final = finish(scores, characters, vocab_size - len(first))
-        tokens = [*first, *(piece for piece in final if piece not in first)]
-        kinds = [spiece.NORMAL] * len(tokens)
-        kinds[: len(special)] = [spiece.UNKNOWN] + [spiece.CONTROL] * (len(special) - 1)
-        kinds[len(special) : len(first)] = [spiece.USER_DEFINED] * len(user_defined)
-        return cls(tokens, [final.get(token, 0.0) for token in tokens], kinds, unknown_id=0)
+        named = [piece._replace(score=final.pop(piece.text, 0.0)) for piece in first]
+        learnt = [spiece.Piece(text, score) for text, score in final.items()]
+        tokens, scores, kinds = zip(*named, *learnt, strict=True)
+        return cls(tokens, scores, kinds, unknown_id=0)
 
     def encode(self, text: str) -> list[int]:
         """The ids of the likeliest pieces of a normalised text. Raises InputError for what is no str."""
