@@ -128,7 +128,7 @@ def test_another_program_may_write_the_same_content_in_its_own_way(tmp_path):
         ("version", "2.0", "its version is '2.0'"),
         ("new_part", {}, "its part 'new_part' is not known here"),
         ("added_tokens", [{"id": 310, "content": "word", "special": False}], "'word' has the id 310"),
-        ("added_tokens", [{"id": 309, "content": "x", "special": True, "lstrip": 1}], "'x' has lstrip 1: give a bool"),
+        ("added_tokens", [{"id": 309, "content": "x", "special": True, "lstrip": 1}], "'x' has lstrip 1: give true"),
     ],
 )
 def test_a_part_that_is_not_done_here_is_named_with_its_value(part, value, message, tmp_path):

@@ -198,7 +198,7 @@ WRONG = [
         "added token 'x' has the id 3: by the vocabulary it is 21",
     ),
     ({"added_tokens": [{"content": "x"}]}, "its added_tokens have .*: expected a list of objects"),
-    ({"added_tokens": [{"content": "x", "id": 21, "special": True, "lstrip": 1}]}, "'x' has lstrip 1: give a bool"),
+    ({"added_tokens": [{"content": "x", "id": 21, "special": True, "lstrip": 1}]}, "'x' has lstrip 1: give true"),
     ({"model": {"type": "WordLevels"}}, "WordLevels"),
     ({"model": {"odd": 1}}, "its model has the setting 'odd', which is not known here"),
     ({"model": {"unk_token": "<unk>"}}, "the vocabulary lacks '<unk>'"),

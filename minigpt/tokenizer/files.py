@@ -12,7 +12,7 @@ from typing import Any
 
 from minigpt.errors import InputError, is_whole, shown
 from minigpt.files.disk import read_json, read_text
-from minigpt.tokenizer import checksums
+from minigpt.tokenizer import checksums, settings
 from minigpt.tokenizer.bpe import END_OF_WORD, Pair
 from minigpt.tokenizer.pipeline import Added
 
@@ -196,14 +196,10 @@ def added_in(saved: Mapping[str, Any], path: Path) -> dict[int, Added]:
         sound = isinstance(token, dict) and {"content", "id", "special"} <= set(token)
         if not sound or not isinstance(token["content"], str) or not is_whole(token["id"]):
             raise InputError(f"{path}: its added_tokens have {shown(token)}: {expected}")
-        flags = {flag: token.get(flag, flag == "normalized" and not token["special"]) for flag in Added._fields[1:]}
-        for flag, value in flags.items():
-            if type(value) is not bool:
-                raise InputError(f"{path}: the added token {token['content']!r} has {flag} {shown(value)}: give a bool")
-        if token["id"] in found:
-            first = found[token["id"]].token
-            raise InputError(f"{path}: tokens {first!r} and {token['content']!r} have the same id {token['id']}")
-        found[token["id"]] = Added(token["content"], **flags)
+        one = settings.token_of({"normalized": not token["special"]} | token, f"{path}: its added_tokens")
+        first = found.setdefault(token["id"], one)
+        if first != one:
+            raise InputError(f"{path}: tokens {first.token!r} and {one.token!r} have the same id {token['id']}")
     return found
 
 

@@ -36,7 +36,7 @@ def open_folder(folder: Path) -> PieceTokenizer:
 
 
 def of_vocabulary(
-    tokens: Sequence[str], merges: Sequence[Pair], member: Member, config: Mapping[str, Any], folder: Path
+    tokens: Sequence[str], merges: Sequence[Pair], member: Member, config: dict[str, Any], folder: Path
 ) -> PieceTokenizer:
     """The tokenizer of a member of `vocabularies.toml` with these tokens. config: as in `tokenizer_config.json`.
 

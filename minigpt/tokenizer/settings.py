@@ -143,8 +143,10 @@ def named_in(folder: Path, config: Mapping[str, Any]) -> dict[str, Added]:
 
     config: what `tokenizer_config.json` says, which goes first. Raises InputError for what is no token.
     """
-    newer, older = (_named(values, path) for path, values in _both(folder, config))
-    return older | newer
+    found = {}
+    for path, values in _both(folder, config):
+        found = _named(values, path) | found
+    return found
 
 
 def _both(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -155,9 +157,12 @@ def _both(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[Path, Mappi
 
 def _named(values: Mapping[str, Any], where: Path) -> dict[str, Added]:
     """{key: token} of one file."""
-    keys = dict.fromkeys(key for of_role in KEYS.values() for key in of_role)
-    given = {key: values[key] for key in keys if values.get(key) is not None}
-    return {key: token_of(token, f"{where}: {key}")._replace(special=True) for key, token in given.items()}
+    found = {}
+    for keys in KEYS.values():
+        for key in keys:
+            if values.get(key) is not None:
+                found[key] = token_of(values[key], f"{where}: {key}")._replace(special=True)
+    return found
 
 
 def more_special(config: Mapping[str, Any], where: str | Path) -> list[Added]:
@@ -205,8 +210,9 @@ def token_of(given: Any, where: str) -> Added:
     if not isinstance(given, dict) or not isinstance(given.get("content"), str):
         raise InputError(f"{where} is {shown(given)}: expected a text, or an object with its content")
     flags = {flag: given[flag] for flag in Added._fields[1:] if flag in given}
-    if not all(isinstance(value, bool) for value in flags.values()):
-        raise InputError(f"{where} is {shown(given)}: its flags must be true or false")
+    for flag, value in flags.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{where}: {given['content']!r} has {flag} {shown(value)}: give true or false")
     return Added(given["content"], **flags)
 
 

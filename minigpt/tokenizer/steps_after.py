@@ -28,10 +28,7 @@ def _items(written: list, special_tokens: dict) -> Pattern:
     """The items of a template. Raises InputError for what is none."""
     items = []
     for item in written:
-        kind, content = next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else (None, None)
-        name, segment = (content.get("id"), content.get("type_id")) if isinstance(content, dict) else (None, None)
-        if kind not in ("SpecialToken", "Sequence") or not isinstance(name, str) or type(segment) is not int:
-            raise InputError(f"the template has {item!r}: expected a SpecialToken or a Sequence with id and type_id")
+        kind, name, segment = _read_item(item)
         if kind == "Sequence":
             items.append((f"${name}", segment))
             continue
@@ -41,6 +38,16 @@ def _items(written: list, special_tokens: dict) -> Pattern:
             raise InputError(f"the template has the token {name!r}, which its special_tokens do not describe")
         items += [(token, segment) for token in tokens]
     return tuple(items)
+
+
+def _read_item(item: Any) -> tuple[str, str, int]:
+    """(kind, id, segment) of `{"SpecialToken": {"id": "[CLS]", "type_id": 0}}`. Raises InputError for what is none."""
+    if isinstance(item, dict):
+        for kind in ("SpecialToken", "Sequence"):
+            content = item.get(kind)
+            if isinstance(content, dict) and isinstance(content.get("id"), str) and type(content.get("type_id")) is int:
+                return kind, content["id"], content["type_id"]
+    raise InputError(f"the template has {item!r}: expected a SpecialToken or a Sequence with id and type_id")
 
 
 def bert_processing(sep: list, cls: list) -> Template:

@@ -14,7 +14,7 @@ from minigpt.files.disk import read_toml
 from minigpt.tokenizer import checksums, files, settings, steps_after
 from minigpt.tokenizer.bpe import Pair
 from minigpt.tokenizer.files import TOKENIZER_JSON, VOCABULARY
-from minigpt.tokenizer.pipeline import Added, Template
+from minigpt.tokenizer.pipeline import TEXTS, Added, Template
 from minigpt.tokenizer.settings import CONFIG
 
 BERT = "BertTokenizer"
@@ -80,14 +80,19 @@ def read(folder: Path, member: Member) -> tuple[list[str], list[Pair]]:
     return tokens, []
 
 
-def with_roles(config: Mapping[str, Any], member: Member, tokens: Collection[str], folder: Path) -> dict[str, Any]:
+def with_roles(config: dict[str, Any], member: Member, tokens: Collection[str], folder: Path) -> dict[str, Any]:
     """`tokenizer_config.json` with the special tokens that the other files name, or else the table."""
     known = set(tokens)
-    usual = {key: token for key, token in member.roles.items() if token in known or key not in member.optional}
-    named = {key: one.token for key, one in settings.named_in(folder, config).items()}
+    found = {}
     name = class_in(folder, config)
-    by_model = {} if name is None else {"tokenizer_class": name}
-    return {**by_model, **usual, **named, **config}
+    if name is not None:
+        found["tokenizer_class"] = name
+    for key, token in member.roles.items():
+        if token in known or key not in member.optional:
+            found[key] = token
+    for key, one in settings.named_in(folder, config).items():
+        found[key] = one.token
+    return found | config
 
 
 def described(
@@ -99,11 +104,10 @@ def described(
     """
     ids = {token: i for i, token in enumerate(tokens)}
     named = settings.named_in(folder, config)
-    template = Template(*(_renamed(written, member, named) for written in (member.single, member.pair)))
-    around = {name for n_texts in (1, 2) for name, _ in template.items(n_texts) if not name.startswith("$")}
-    missing = sorted(around - set(ids))
-    if missing:
-        raise InputError(f"{folder / member.files[0]} lacks the special token {missing[0]!r}: add it there")
+    template = _template(member, named)
+    for name, _ in template.items(2):
+        if name not in TEXTS and name not in ids:
+            raise InputError(f"{folder / member.files[0]} lacks the special token {name!r}: add it there")
     if VOCABULARY in member.files:
         steps = _words_of_bert(ids, named, config, folder)
     else:
@@ -116,11 +120,15 @@ def described(
     return steps | {"added_tokens": added, "post_processor": steps_after.settings_of(template, ids)}
 
 
-def _renamed(written: str, member: Member, named: Mapping[str, Added]) -> str:
-    """A template with the names that the files of a folder give to its special tokens."""
-    names = {token: named[key].token for key, token in member.roles.items() if key in named}
-    items = [item.rpartition(":") for item in written.split()]
-    return " ".join(f"{names.get(name, name)}:{segment}" for name, _, segment in items)
+def _template(member: Member, named: Mapping[str, Added]) -> Template:
+    """What stands around texts, with the names that the files of a folder give to its special tokens."""
+    names = {}
+    for key, token in member.roles.items():
+        if key in named:
+            names[token] = named[key].token
+    usual = Template(member.single, member.pair)
+    single, pair = ([(names.get(name, name), segment) for name, segment in usual.items(n_texts)] for n_texts in (1, 2))
+    return Template(tuple(single), tuple(pair))
 
 
 def _added(
