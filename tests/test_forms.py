@@ -123,6 +123,21 @@ def test_a_missing_tensor_of_the_named_class_is_missed_by_its_name(tmp_path):
 # --- what a body has, and what it lacks ------------------------------------------------------------------------------
 
 
+def test_a_trial_of_each_form_keeps_what_a_step_would_keep():
+    """A loss where words are told, with labels of sentences where they are judged; else the hidden states."""
+    wrong = []
+    for name, form in FORMS:
+        model = small(name, form="" if form == models.card(name).model.Config().usual_form else form)
+        try:
+            kept = ops.arrays(model.trial(IDS))
+        except InputError as error:
+            wrong.append(f"{name} {form}: {error}")
+            continue
+        if not kept or any(path.startswith(("head.", "told.")) for path in kept) != model.tells_words:
+            wrong.append(f"{name} {form}: {list(kept)}")
+    assert wrong == []
+
+
 def test_a_body_gives_states_and_says_that_it_tells_no_words():
     model = small("bert", form="Model")
     h, _ = model.hidden(IDS, grad=False)

@@ -1,5 +1,6 @@
 """`minigpt trace`: what it notes is what ran, and the step is the same with it and without it."""
 
+import dataclasses
 import json
 import re
 from time import sleep
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from small_family import opened
 
-from minigpt import GPT1, GPT1Config, ops
+from minigpt import GPT1, GPT1Config, models, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs.check import TINY
@@ -448,6 +449,7 @@ def test_of_an_encoder_some_tokens_are_covered_and_predicted(tmp_path):
     tokens = text.encode("the cat sat on the mat . the dog")
     options = job.TraceOptions(text="the cat sat on the mat . the dog", batch=2)
     inputs = job._inputs(options, model, text)
+    assert set(inputs) == {"ids", "targets", "sentence_labels"}
     mask, start, delimiter = (text.ids[name] for name in ("[MASK]", "[CLS]", "[SEP]"))
     expected = [start, *tokens, delimiter]
     places = [4, *range(11, len(tokens) + 1, 7)]
@@ -472,3 +474,60 @@ def test_a_text_that_an_encoder_cannot_be_traced_with(text, message):
     model, tokenizer = opened("bert")
     with pytest.raises(InputError, match=message):
         job._inputs(job.TraceOptions(text=text, folder="bert"), model, tokenizer)
+
+
+def saved(name: str, form: str, folder) -> str:
+    """A small model of this form with a tokenizer, in a folder."""
+    model, text = opened(name, special=["[MASK]", "[CLS]", "[SEP]"])
+    config = dataclasses.replace(model.config, form=form)
+    type(model)(config, seed=1).save(folder)
+    text.save(folder)
+    return str(folder)
+
+
+def test_of_a_body_without_a_head_for_words_the_forward_pass_is_traced(tmp_path, capsys):
+    """The whole text, of which nothing is covered; no loss, no gradient, and one line that says so."""
+    folder = saved("bert", "Model", tmp_path / "bert")
+    path = tmp_path / "trace.json"
+    assert main(["trace", folder, "--text", "the cat sat on the mat", "--batch", "2", "--json", str(path)]) == 0
+    said = capsys.readouterr().out
+    why = "this BERT has no head for words: no loss, no gradients, the forward pass alone"
+    assert said.count("no head for words") == said.count(f"\n{why}\n") == 1
+    assert "gradients:" not in said and "backward, in reverse" not in said and "bytes in caches: " in said
+    model, text = models.open_both(folder)
+    ids, _ = text.wrap(text.encode("the cat sat on the mat"))
+    assert f"\n2 x {len(ids)} tokens, of {text.vocab_size} in the vocabulary\n" in said
+    inputs = job._inputs(job.TraceOptions(text="the cat sat on the mat", batch=2), model, text)
+    assert set(inputs) == {"ids"} and inputs["ids"].tolist() == [ids, ids]
+    traced = trace(model, inputs, keep=1)
+    assert traced.kept["ids"].tolist() == [ids, ids] and traced.loss is None and traced.way(BACKWARD) == []
+    with ops.using("reference"):
+        h, cache = model.hidden(np.array([ids, ids]))
+    assert traced.way(FORWARD)[-1].outputs[0].norm == pytest.approx(float(np.linalg.norm(h)), rel=1e-5)
+    assert set(traced.ledger) == set(ops.arrays(cache))
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["loss"] is None and found["global_norm"] is None
+    assert [row["op"] for row in found["rows"]] == [row.op for row in traced.rows]
+    assert {one["gradient_norm"] for one in found["parameters"].values()} == {None}
+    assert main(["trace", folder, "--text", "the cat", "--tensor", "h.0.mlp.c_fc.weight"]) == 0
+    assert "gradient: none: there is no loss" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "form", "told"), [
+    ("bert", "ForMaskedLM", True), ("bert", "ForSequenceClassification", False), ("albert", "ForMaskedLM", True),
+    ("xlnet", "Model", False), ("llama", "Model", False),
+])  # fmt: skip
+def test_other_forms_of_published_files_are_traced(name, form, told, tmp_path):
+    """With a loss where there is a head for words, whatever stands beside it."""
+    said = []
+    folder = saved(name, form, tmp_path / name)
+    traced = job.run(job.TraceOptions(folder=folder, text="the cat sat on the mat"), said.append)
+    assert (traced.loss is not None) == told == ("no head for words" not in said[0])
+    assert bool(traced.way(BACKWARD)) == told
+
+
+def test_a_text_of_one_token_of_its_own_segment_is_traced_with_it(monkeypatch):
+    model, text = opened("xlnet", special=["[MASK]", "[CLS]", "[SEP]"])
+    monkeypatch.setattr(type(text), "wrap", lambda self, ids, pair=None: ([*ids, 1], [0] * len(ids) + [2]))
+    inputs = job._inputs(job.TraceOptions(text="the cat sat", folder="xlnet", batch=2), model, text)
+    assert inputs["segments"].shape == inputs["ids"].shape and set(inputs["segments"][:, -1]) == {2}

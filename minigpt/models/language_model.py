@@ -36,6 +36,7 @@ class LanguageModel(SavedModel, TaskBody):
     can_checkpoint_blocks = True
     can_generate = True
     reads_a_source = False  # does it write beside a text of its own, the source, as an encoder-decoder does?
+    tells_words = True  # has it a head for words? a published body alone has none
     n_segments = 0  # how many kinds of segments an encoder tells apart, where a row holds two texts
     computes_in_bfloat16 = True
     repeats_its_step = True  # is a training step always the same work, so that a GPU can record it?
@@ -209,7 +210,13 @@ class LanguageModel(SavedModel, TaskBody):
         return self.h
 
     def trial(self, ids: Array) -> Cache:
-        """What a step with these ids (B,T) keeps, where each predicts anything: the cache of its loss"""
+        """What a step with these ids (B,T) keeps, where each predicts anything: the cache of its loss
+
+        Of a model that tells no words it is what its hidden states keep.
+        """
+        if not self.tells_words:
+            _, cache = self.hidden(ids)
+            return cache
         _, cache = self.loss(ids, ids, **self.trial_inputs(ids))
         return cache
 

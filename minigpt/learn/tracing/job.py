@@ -121,44 +121,53 @@ def _new(options: TraceOptions) -> tuple[LanguageModel, Tokenizer]:
 
 
 def _inputs(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> dict[str, Any]:
-    """What the loss is given: rows of the same text, and what each token has to predict."""
-    ids, targets = _covered(options, model, text) if _covers(model, text) else _followed(options, model, text)
-    ids, targets = (np.tile(row, (options.batch, 1)) for row in (ids, targets))
-    inputs = {"ids": ids, "targets": targets} | model.trial_inputs(ids)
+    """What the loss is given: rows of the same text, and what each token has to predict; of a body alone, the rows."""
+    inputs = _read(options, model, text) if _reads(model, text) else _followed(options, model, text)
+    inputs = {name: np.tile(row, (options.batch, 1)) for name, row in inputs.items()}
+    if model.tells_words:
+        inputs |= model.trial_inputs(inputs["ids"])
     if options.dropout is not None:
         inputs["key"] = ops.Key.of(options.seed, 0)
     return inputs
 
 
-def _covers(model: LanguageModel, text: Tokenizer) -> bool:
-    """Does the model predict words that a token of its vocabulary covers?"""
-    return text.role("mask") is not None and not model.learns_the_next_token and not model.reads_a_source
+def _reads(model: LanguageModel, text: Tokenizer) -> bool:
+    """Does the model read a whole text? What it predicts, if anything, are words that a token there covers."""
+    covers = text.role("mask") is not None and not model.learns_the_next_token and not model.reads_a_source
+    return covers or not model.tells_words
 
 
-def _followed(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> tuple[list[int], list[int]]:
+def _followed(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> dict[str, list[int]]:
     """The text without its last token, and the token after each."""
     tokens = _tokens(options, text)
     room = model.config.n_positions
     if len(tokens) - 1 > room:
         raise _too_long(options, f"{len(tokens)} tokens, and the model sees {room} and predicts one more")
-    return tokens[:-1], tokens[1:]
+    return {"ids": tokens[:-1], "targets": tokens[1:]}
 
 
-def _covered(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> tuple[list[int], list[int]]:
-    """The text with one token of seven covered, and which these are: about BERT's 15 % (BERT section 3.1)."""
+def _read(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> dict[str, Any]:
+    """The text between its special tokens; for a head that tells words, with some covered, and which these are.
+
+    Of seven tokens one is covered: about BERT's 15 % (BERT section 3.1).
+    """
     tokens = _tokens(options, text)
     targets = [ops.IGNORED] * len(tokens)
-    for place in range(min(3, len(tokens) - 1), len(tokens), 7):
-        targets[place] = tokens[place]
-        tokens[place] = text.role("mask")
-    ids, _ = text.wrap(tokens)
+    if model.tells_words:
+        for place in range(min(3, len(tokens) - 1), len(tokens), 7):
+            targets[place] = tokens[place]
+            tokens[place] = text.role("mask")
+    ids, segments = text.wrap(tokens)
     room = model.config.n_positions
     if len(ids) > room:
         raise _too_long(options, f"{len(ids)} tokens with the special ones, and the model sees {room}")
+    inputs = {"ids": ids} | model.inputs_of_segments(np.array(segments))
+    if not model.tells_words:
+        return inputs
     of_all = [ops.IGNORED] * len(ids)
     before = text.wrap([-1])[0].index(-1)  # how many special tokens stand in front
     of_all[before : before + len(tokens)] = targets
-    return ids, of_all
+    return inputs | {"targets": of_all}
 
 
 def _tokens(options: TraceOptions, text: Tokenizer) -> list[int]:
@@ -182,25 +191,31 @@ def _about(options: TraceOptions, model: LanguageModel, text: Tokenizer, inputs:
     """The model, the text and how it is read, in lines."""
     new = "" if options.folder is not None else "; new weights"
     lines = textwrap.wrap(f"{type(model).__name__}: {model.sizes}{new}", WIDTH)
-    b, t = inputs["ids"].shape
-    size = model.config.vocab_size
     lines.append(f"text: {in_columns(options.text, WIDTH - 8)}")
-    n_targets = int((inputs["targets"] != ops.IGNORED).sum())
-    if n_targets == b * t:
-        lines.append(f"{b} x {t} tokens, each followed by one to predict, of {size:,} in the vocabulary")
-    else:
-        lines.append(f"{b} x {t} tokens, {n_targets} of them covered and predicted, of {size:,} in the vocabulary")
+    predicted, guessing = _predicted(model, inputs)
+    b, t = inputs["ids"].shape
+    lines.append(f"{b} x {t} tokens, {predicted}of {model.config.vocab_size:,} in the vocabulary")
     unknown = text.unknown_in(options.text)
     if unknown:
         names = in_columns("".join(unknown), WIDTH // 2)
         lines.append(f"the vocabulary has none of {names}: the model reads the unknown token in their place")
-    if n_targets < b * t:
-        lines.append(f"guessing among all tokens costs {math.log(size):.6f} for each of them")
-    elif model.learns_the_next_token:
-        lines.append(f"guessing among all tokens has the loss {math.log(size):.6f}")
+    return [*lines, guessing]
+
+
+def _predicted(model: LanguageModel, inputs: dict[str, Any]) -> tuple[str, str]:
+    """Which tokens are predicted, and a line about what guessing them costs, or why that cannot be said."""
+    if not model.tells_words:
+        return "", f"this {type(model).__name__} has no head for words: no loss, no gradients, the forward pass alone"
+    guessing = f"{math.log(model.config.vocab_size):.6f}"
+    n_targets = int((inputs["targets"] != ops.IGNORED).sum())
+    if n_targets < inputs["ids"].size:
+        covered = f"{n_targets} of them covered and predicted, "
+        return covered, f"guessing among all tokens costs {guessing} for each of them"
+    if model.learns_the_next_token:
+        line = f"guessing among all tokens has the loss {guessing}"
     else:
-        lines.append("its own objective is another: here it is given the next tokens, for a trial of its loss")
-    return lines
+        line = "its own objective is another: here it is given the next tokens, for a trial of its loss"
+    return "each followed by one to predict, ", line
 
 
 def in_columns(text: str, columns: int) -> str:

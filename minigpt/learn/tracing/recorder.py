@@ -33,6 +33,7 @@ def trace(
 ) -> Trace:
     """Run model.loss(**inputs) and its backward pass, and note every operation. The gradients stay in the model.
 
+    Of a body without a head for words it is model.hidden(**inputs), which has no loss and nothing to go back from.
     implementation: "reference" shows composites and the primitives inside them; "fast" composites alone. keep: the
     number of a row whose arrays are wanted. runs: of the same step; each row has the shortest time that it took,
     because a first run is slower, and other programs get in between. Raises InputError for another implementation.
@@ -46,11 +47,22 @@ def trace(
             others.append(recorder.rows)
             recorder.begin()
             model.zero_grad()
-            loss, cache = model.loss(**inputs)
-            ledger, parameter_paths = recorder.settle(cache)
-            model.loss_backward(cache)
+            loss, ledger, parameter_paths = _step(model, inputs, recorder)
     take_shortest(recorder.rows, others[1:])
-    return Trace(model, float(loss), recorder.rows, ledger, parameter_paths, recorder.kept)
+    return Trace(model, loss, recorder.rows, ledger, parameter_paths, recorder.kept)
+
+
+def _step(
+    model: LanguageModel, inputs: dict[str, Any], recorder: "Recorder"
+) -> tuple[float | None, dict[str, int], set[str]]:
+    """One pass; returns its loss, the ledger of its cache, and those of its lines that are parameters."""
+    if not model.tells_words:
+        _, cache = model.hidden(**inputs)
+        return None, *recorder.settle(cache)
+    loss, cache = model.loss(**inputs)
+    settled = recorder.settle(cache)
+    model.loss_backward(cache)
+    return float(loss), *settled
 
 
 def take_shortest(rows: list[Row], others: list[list[Row]]) -> None:

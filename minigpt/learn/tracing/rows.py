@@ -62,13 +62,14 @@ class Row:
 class Trace:
     """One forward and one backward pass of a loss; the gradients are in the model's parameters.
 
-    rows: in the sequence in which they began. ledger: what the caches keep when the forward pass ends, as `ops.ledger`
-    has it. parameter_paths: the lines of it that are parameters, which exist anyway. kept: arrays of one row, by their
-    names there, if a number was given.
+    loss: None for a body without a head for words, of which there is a forward pass alone. rows: in the sequence in
+    which they began. ledger: what the caches keep when the forward pass ends, as `ops.ledger` has it. parameter_paths:
+    the lines of it that are parameters, which exist anyway. kept: arrays of one row, by their names there, if a number
+    was given.
     """
 
     model: LanguageModel
-    loss: float
+    loss: float | None
     rows: list[Row]
     ledger: dict[str, int]
     parameter_paths: set[str]
@@ -89,8 +90,10 @@ class Trace:
         return sum(row.kept_bytes for row in self.rows if row.depth == 0)
 
     @property
-    def global_norm(self) -> float:
-        """Of all gradients together: what clipping compares."""
+    def global_norm(self) -> float | None:
+        """Of all gradients together: what clipping compares; None where there is no loss."""
+        if self.loss is None:
+            return None
         norms = [Tensor.of(name, parameter.grad).norm for name, parameter in self.learned().items()]
         return float(np.linalg.norm(norms))
 

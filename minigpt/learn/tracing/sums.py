@@ -15,8 +15,9 @@ def sums(traced: Trace) -> Iterator[str]:
     yield from _time(traced.rows)
     yield ""
     yield from _bytes(traced)
-    yield ""
-    yield from _gradients(traced)
+    if traced.loss is not None:
+        yield ""
+        yield from _gradients(traced)
 
 
 @dataclass

@@ -13,8 +13,10 @@ MODEL = "(model)"  # the name of a model among its modules
 
 
 def table(traced: Trace) -> str:
-    """The forward pass, the backward pass, and the sums, as lines of text."""
-    parts = [_forward(traced), _backward(traced), sums(traced)]
+    """The forward pass, the backward pass where there is a loss, and the sums, as lines of text."""
+    parts = [_forward(traced), sums(traced)]
+    if traced.loss is not None:
+        parts.insert(1, _backward(traced))
     return "\n\n".join("\n".join(part) for part in parts)
 
 

@@ -94,7 +94,8 @@ def _show_parameter(traced: Trace, name: str, inputs: dict[str, Any], implementa
     yield f"  used as {', '.join(uses)}" if uses else "  no operation is given it"
     yield from _describe("value", parameter.data)
     if parameter.grad is None:
-        yield "  gradient: none: this loss does not depend on it"
+        why = "there is no loss" if traced.loss is None else "this loss does not depend on it"
+        yield f"  gradient: none: {why}"
         return
     yield from _describe("gradient", parameter.grad)
     with ops.using(implementation):

@@ -226,9 +226,14 @@ class Decoder(PublishedModel):
         self.check_words()
         return super().next_logits(ids, past, **inputs)
 
+    @property
+    def tells_words(self) -> bool:
+        """Has its file a head for words, or shares it with the embedding?"""
+        return self.config.heads.words is not None or self.config.tie_word_embeddings
+
     def check_words(self) -> None:
         """Raises InputError for a model whose file has no head for words, nor shares it with the embedding."""
-        if self.config.heads.words is None and not self.config.tie_word_embeddings:
+        if not self.tells_words:
             advice = "take its hidden states, or a file with that head"
             raise InputError(f"{self.opened_as}, which predicts no words: {advice}")
 

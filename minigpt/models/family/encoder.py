@@ -180,13 +180,6 @@ class Encoder(PublishedModel):
         logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
         return logits, cache
 
-    def trial(self, ids: Array) -> Cache:
-        """As `LanguageModel.trial`; of a model that tells no words, what its hidden states keep"""
-        if self.words is not None:
-            return super().trial(ids)
-        _, cache = self.hidden(ids)
-        return cache
-
     def scores_of(self, h: Array) -> Array:
         """h (B,T,C), hidden states -> scores (B,T,V): what the word head tells from them"""
         x, _ = self.words.forward(h)
@@ -254,6 +247,11 @@ class Encoder(PublishedModel):
         """Raises InputError: text cannot be generated from left to right by a model that sees both sides."""
         kind = type(self).__name__
         raise InputError(f"{kind} fills in covered words and cannot continue a text: use gpt1, gpt2 or lstm")
+
+    @property
+    def tells_words(self) -> bool:
+        """Has it a head for words? That of a file with a body alone, such as a sentence model, is missing."""
+        return self.words is not None
 
     @property
     def n_segments(self) -> int:
@@ -354,7 +352,9 @@ class PairEncoder(Encoder):
         self.hidden_backward(dh, cache)
 
     def trial_inputs(self, ids: Array) -> dict[str, Array]:
-        """A label for each row."""
+        """A label for each row, where its file has a head that judges two sentences."""
+        if self.sentences is None:
+            return {}
         return {"sentence_labels": array_module(ids).arange(len(ids)) % 2}
 
     def sentence_scores(self, ids: Array, **inputs) -> Array:
