@@ -1,6 +1,7 @@
 """`minigpt explore`: the page is put together from parts that keep their rules, and nothing of the reader's is lost."""
 
 import base64
+import dataclasses
 import html.parser
 import json
 import os
@@ -20,6 +21,7 @@ from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, models, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.gradcheck import checker, results
+from minigpt.jobs.fill import covered_ids
 from minigpt.learn.explorer import job, named_pass, packing, page, recorded
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
 from minigpt.models.lstm import LSTM, LSTMConfig
@@ -687,6 +689,56 @@ def test_a_recorded_page_of_an_encoder(text, bert, stand_in, tmp_path, capsys):
     weights = unpack(one["numbers"], one["dtype"])[start : start + 2 * len(ids) ** 2] * p["value"]["scale"]
     assert np.allclose(weights.reshape(2, len(ids), -1).sum(axis=-1), 1, atol=0.01)
     assert (weights.reshape(2, len(ids), -1)[:, 0, 1:] > 0).all(), "the first token sees the others"
+
+
+def body_of(name: str, folder: Path):
+    """A small body without a head for words, with its own special tokens, and its tokenizer; both lie in the folder."""
+    model, text = opened(name, special=["[MASK]", "[CLS]", "[SEP]"])
+    body = type(model)(dataclasses.replace(model.config, form="Model"), seed=3)
+    body.save(folder)
+    text.save(folder)
+    return body, text
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "electra"])
+def test_a_recorded_page_of_a_body_holds_what_a_body_has(name, stand_in, tmp_path, capsys):
+    """Tokens, states and attention of its forward pass; no target, loss, gradient or prediction; it is said once."""
+    model, text = body_of(name, tmp_path / name)
+    words = (tmp_path / name, "--record", "--text", "the cat [MASK] on", "-o", tmp_path / "page.html")
+    status, said, _ = explore(capsys, *words)
+    left_out = "the page shows its tokens, states, attention and norms, and no predictions, loss or gradients"
+    assert status == 0 and said.count(f"{name} has no head for words: {left_out}\n") == 1
+    (one,) = held(tmp_path / "page.html")["recorded"]
+    ids = one["ids"]
+    assert ids == covered_ids(text, "the cat [MASK] on") and text.ids["[MASK]"] in ids
+    assert one["tells_words"] is False and one["loss"] is None and one["targets"] == [-100] * len(ids)
+    assert one["lens"] == [{"name": one_name, "top": None} for one_name in ("x", "h.0.ln_2", "h.1.ln_2")]
+    assert set(one["tokenizer"]["vocab"].values()) == set(ids)
+    h, _ = model.hidden(np.array([ids]), grad=False)
+    numbers = unpack(one["numbers"], one["dtype"])
+    kept = {}
+    for entry in one["values"]:
+        assert entry["gradient"] is None and (entry["norms"] is None or entry["norms"]["gradient"] is None)
+        start, size = entry["value"]["offset"], int(np.prod(entry["shape"]))
+        kept[entry["name"]] = numbers[start : start + size].reshape(entry["shape"]) * entry["value"]["scale"]
+    assert np.abs(kept["h.1.ln_2"] - h[0]).max() < 2e-3
+    assert np.allclose(kept["h.0.attn.p"].sum(axis=-1), 1, atol=0.01) and (kept["h.0.attn.p"] > 0).all()
+    norms = next(entry["norms"]["value"] for entry in one["values"] if entry["name"] == "h.1.ln_2")
+    assert norms == pytest.approx(np.linalg.norm(h[0], axis=-1).tolist(), rel=1e-4)
+    assert "segments" in kept or name == "distilbert"
+
+
+def test_a_body_forgets_the_way_back_that_named_its_values(tmp_path):
+    model, _ = body_of("bert", tmp_path / "bert")
+    done = named_pass.named_states(model, [3, 1, 4])
+    assert done.loss is None and {both.gradient for both in done.values.values()} == {None}
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is not None] == []
+
+
+def test_a_page_that_predicts_words_says_that_it_does(bert, stand_in, tmp_path, capsys):
+    _, _, folder = bert
+    _, said, _ = explore(capsys, folder, "--record", "--text", "the cat", "-o", tmp_path / "page.html")
+    assert held(tmp_path / "page.html")["recorded"][0]["tells_words"] is True and "no head" not in said
 
 
 @pytest.mark.parametrize("name", ["albert", "electra", "deberta", "xlnet", "bart", "elmo"])

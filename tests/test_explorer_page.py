@@ -1,6 +1,7 @@
 """The explorer's page in a browser: the same numbers as NumPy's in float64, nothing asked of a network, and usable."""
 
 import base64
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import small_family
 from browser import chromium, watched
 from helpers import error
 
-from minigpt import GPT1, GPT1Config, models
+from minigpt import GPT1, GPT1Config, models, ops
 from minigpt.learn.explorer import job
-from minigpt.learn.explorer.named_pass import named_pass
+from minigpt.learn.explorer.named_pass import named_pass, watching
 from minigpt.learn.lessons import find_lessons
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 
@@ -643,6 +644,56 @@ def test_a_recorded_pass_of_an_encoder(visit, tmp_path):
     assert "those before it, itself and those after it" in said and "The most probable words here" in said
     for wrong in ("next token", "A GPT has read", "comes after", "the tokens before it add up"):
         assert wrong not in said, wrong
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_a_recorded_pass_of_a_body(visit, tmp_path, language):
+    """It shows what a body has, says in one line what is left out, and speaks of it nowhere else."""
+    model, tokenizer = small_family.opened("bert", special=["[MASK]", "[CLS]", "[SEP]"])
+    body = type(model)(dataclasses.replace(model.config, form="Model"), seed=3)
+    body.save(tmp_path / "bert")
+    tokenizer.save(tmp_path / "bert")
+    out = tmp_path / "page.html"
+    options = job.ExploreOptions(folder=str(tmp_path / "bert"), text="the cat sat on", out=str(out), record=True)
+    job.explore(options, say=lambda line: None)
+    page = visit(out)
+    page.click(f'[data-language="{language}"]')
+    settled(page)
+    panels = page.evaluate("() => [...document.querySelectorAll('#panels > section')].map((one) => one.id)")
+    assert panels == ["attention", "stream", "inspect", "depth"]
+    ids = page.evaluate("() => window.minigptExplorer.views()[0].ids")
+    page.click('[data-focus="token.2"]')
+    settled(page)
+    assert state(page, "position") == 2 and page.locator(".token.target").count() == 0
+    p = recorded_attention(body, ids)
+    shown = page.evaluate("() => [...window.minigptExplorer.views()[0].pass.values.get('h.1.attn.p').value.data]")
+    assert np.abs(np.array(shown).reshape(p.shape) - p).max() < 1e-3
+    for panel in ("attention", "inspect"):
+        into_sight(page, panel)
+        assert page.locator(f"#{panel} .map").count() == 1, "the numbers, and no gradient beside them"
+        page.locator(f"#{panel} .map").first.focus()
+        page.keyboard.press("Enter")
+        page.locator(f"#{panel} .check").wait_for()
+        assert "null" not in page.locator(f"#{panel}").inner_text()
+    chosen = {"en": "Chosen: “", "ko": "고른 토큰: “"}[language]
+    assert page.locator(".strip-loss").inner_text().startswith(chosen)
+    left_out = {"en": "This model has no head for words", "ko": "단어를 예측하는 출력 헤드가 없습니다"}[language]
+    said = "".join(page.locator(part).all_inner_texts()[0] for part in ("header", ".reading", "#attention", "#inspect"))
+    assert said.count(left_out) == 1
+    words = {"en": ("gradient", "loss", "predict"), "ko": ("기울기", "손실", "정답")}[language]
+    line = next(one for one in page.locator("#notes .warning").all_inner_texts() if left_out in one)
+    for wrong in words:
+        assert wrong not in said.replace(line, ""), wrong
+
+
+def recorded_attention(body: Any, ids: list[int]) -> np.ndarray:
+    """(NH,T,T), the weights of the last block."""
+    with watching({"c_attn": body.h[-1].attn.c_attn}) as seen:
+        body.hidden(np.array([ids]), grad=False)
+    q, k, _ = np.split(seen["c_attn"].out, 3, axis=-1)
+    q, k = (ops.split_heads(one, body.config.n_head) for one in (q, k))
+    p, _ = ops.softmax_forward(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
+    return p[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,9 @@ from minigpt.files import wheel
 from minigpt.jobs.fill import FillOptions, covered_ids, fill, guesses
 from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.jobs.similar import SimilarOptions, similar
+from minigpt.learn.explorer import recorded, subject
+from minigpt.learn.explorer.named_pass import named_states, stream_names
+from minigpt.learn.tracing import trace
 from minigpt.models.text_vectors import text_vectors
 
 pytestmark = pytest.mark.parity
@@ -177,3 +180,25 @@ def test_a_body_without_its_word_head_fills_in_nothing(folder):
     with pytest.raises(InputError) as caught:
         fill(FillOptions(folder=folder, text="a cat sat on the [MASK]"), **QUIET)
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_page_and_a_trace_show_of_the_body_is_that_of_transformers(folder, minilm):
+    """All hidden states, and the attention of every head; predictions and a loss there are none."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra parity)")
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra parity)")
+    theirs = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    one = subject.given(folder, record=True)
+    ids = one.ids_of("The bank of the river was steep, so she went to the bank for money.")
+    with torch.no_grad():
+        out = theirs(torch.tensor([ids]), output_attentions=True, output_hidden_states=True)
+    done = named_states(one.model, ids)
+    for name, h in zip(stream_names(one.model), out.hidden_states, strict=True):
+        assert np.abs(done.values[name].value - h[0].numpy()).max() < 1e-5, name
+    for i, p in enumerate(out.attentions):
+        assert np.abs(done.values[f"h.{i}.attn.p"].value - p[0].numpy()).max() < 1e-5, i
+    page = recorded.record(one, "The bank of the river")
+    assert page["loss"] is None and {layer["top"] for layer in page["lens"]} == {None}
+    traced = trace(one.model, {"ids": np.array([ids])})
+    norms = {row.module: row.outputs[0].norm for row in traced.rows if row.op == "layernorm"}
+    for i, h in enumerate(out.hidden_states[1:]):
+        assert norms[f"h.{i}.ln_2"] == pytest.approx(float(h.norm()), rel=1e-5)

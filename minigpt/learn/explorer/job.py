@@ -57,6 +57,9 @@ def explore(
     for one in subjects:
         subject.check_text(options.text, one)
         subject.warn_of_unknown(options.text, one, say)
+        if not one.model.tells_words:
+            left_out = "the page shows its tokens, states, attention and norms, and no predictions, loss or gradients"
+            say(f"{one.name} has no head for words: {left_out}")
     data = content(subjects, options.text, options.record) | {"site": site}
     path = Path(options.out)
     text = page.assemble(data)

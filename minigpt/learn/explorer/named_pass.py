@@ -23,17 +23,23 @@ TABLES = ("tokens", "positions", "segments")  # the embeddings, in the sequence 
 
 
 class Value(NamedTuple):
-    """A value of the forward pass, and the gradient of the loss with respect to it, of the same shape."""
+    """A value of the forward pass, and the gradient of the loss with respect to it, of the same shape.
+
+    gradient: None for a body without a head for words, which has no loss.
+    """
 
     value: Array
-    gradient: Array
+    gradient: Array | None
 
 
 class NamedPass(NamedTuple):
-    """loss: in nats; logits (T,V); values: by name, in the order of the forward pass, without parameters."""
+    """loss: in nats; logits (T,V); values: by name, in the order of the forward pass, without parameters.
 
-    loss: float
-    logits: Array
+    loss, logits: None for a body without a head for words.
+    """
+
+    loss: float | None
+    logits: Array | None
     values: dict[str, Value]
 
 
@@ -61,6 +67,16 @@ def named_pass(model: LanguageModel, ids: list[int], targets: list[int]) -> Name
         values["logits"] = Value(logits, dlogits)
     one_row = {name: Value(both.value[0], both.gradient[0]) for name, both in values.items()}
     return NamedPass(float(loss), logits[0], one_row)
+
+
+def named_states(model: LanguageModel, ids: list[int]) -> NamedPass:
+    """Run a body without a head for words forward; ids: T numbers. The gradients of its parameters are forgotten."""
+    with ops.using("reference"), watching(_modules(model)) as seen:
+        h, cache = model.hidden(np.array([ids]))
+        model.hidden_backward(np.zeros_like(h), cache)  # what is named is looked for on the way back
+        values = _values(model, seen)
+    model.zero_grad()
+    return NamedPass(None, None, {name: Value(both.value[0], None) for name, both in values.items()})
 
 
 def stream_names(model: LanguageModel) -> list[str]:

@@ -2,6 +2,8 @@
 
     {"name", "title": {"en", "ko"}, "config",
      "both_sides": is it an encoder, which tells the word at a place and not the next one?
+     "tells_words": has it a head for words? a body alone has no targets (-100), and null stands for its loss, for its
+     gradients, and for what the lens reads
      "tokenizer": one that can only show the tokens named here, "ids": [id], "targets": [id or -100], "loss",
      "dtype": "float16", "numbers": packed numbers of all tensors,
      "values": [{"name", "kind": "activation", "shape",
@@ -21,7 +23,7 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
 from minigpt.learn.explorer.entries import spelling_entry
-from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, stream_names
+from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, named_states, stream_names
 from minigpt.learn.explorer.subject import Subject
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops import IGNORED
@@ -33,7 +35,7 @@ TOP = 10  # most probable tokens
 SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")  # which the page reads, whatever a config.json calls them
 # What the page shows most comes first; a tensor for which there is no room is left out.
 WANTED = ("attn.p", "attn.heads", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "x_mlp", "ln_1", "attn.qkv")
-WANTED += ("ln_f", "tokens", "positions", "mlp.f", "mlp.a", "logits")
+WANTED += ("ln_f", "tokens", "positions", "segments", "mlp.f", "mlp.a", "logits")
 IN_STREAM = ("x", "x_attn", "x_mlp", "ln_1", "ln_2", "ln_f")  # of these the page asks for a norm of each position
 
 Rows = list[list[tuple[int, float]]]  # for each position: token ids and their probabilities
@@ -71,17 +73,18 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
     ids = subject.ids_of(text)
     targets = _targets(model, tokenizer, ids)
     with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked for below
-        done = named_pass(model, ids, targets)
+        done = named_pass(model, ids, targets) if model.tells_words else named_states(model, ids)
     _check_finite(done, subject.name)
     numbers = Numbers()
     values = _values(done, numbers)
-    streams = lens(model, done, targets)
-    shown = {i for rows in streams.values() for row in rows for i, _ in row}
+    streams = lens(model, done, targets) if model.tells_words else dict.fromkeys(stream_names(model))
+    shown = {i for rows in streams.values() if rows for row in rows for i, _ in row}
     return {
         "name": subject.name,
         "title": subject.title,
         "config": {key: getattr(model.config, key) for key in SIZES} | model.config.to_dict(),
         "both_sides": not model.learns_the_next_token,
+        "tells_words": model.tells_words,
         "tokenizer": spelling_entry(tokenizer, shown | set(ids)),
         "ids": ids,
         "targets": targets,
@@ -97,8 +100,10 @@ def _targets(model: LanguageModel, tokenizer: Tokenizer, ids: list[int]) -> list
     """What each place has to predict: the token that follows it; of an encoder, the token at it.
 
     Of an encoder that is given covered places these alone: what they covered nobody knows, so that the targets are the
-    model's own first choices.
+    model's own first choices. A body without a head for words has none.
     """
+    if not model.tells_words:
+        return [IGNORED] * len(ids)
     if model.learns_the_next_token:
         return [*ids[1:], IGNORED]
     places = [i for i, token in enumerate(ids) if token == tokenizer.role("mask")]
@@ -115,6 +120,7 @@ def _check_finite(done: NamedPass, name: str) -> None:
     """Raises InputError where a number is infinite or none; scores of the future are -infinity, and may be."""
     forward = [(of, both.value) for of, both in done.values.items()]
     backward = [(f"the gradient of {of}", both.gradient) for of, both in reversed(done.values.items())]
+    backward = backward if done.loss is not None else []
     for what, numbers in (*forward, *backward):
         hidden = np.isneginf(numbers) if what.endswith(".attn.s") else False
         if not (np.isfinite(numbers) | hidden).all():
@@ -127,13 +133,14 @@ def _values(done: NamedPass, numbers: Numbers) -> list[dict[str, Any]]:
     kept = {}
     for name in _by_importance(done.values):
         both = done.values[name]
-        if 2 * both.value.size <= numbers.room:
-            kept[name] = {"value": numbers.add(both.value), "gradient": numbers.add(both.gradient)}
+        parts = {part: tensor for part, tensor in both._asdict().items() if tensor is not None}
+        if sum(tensor.size for tensor in parts.values()) <= numbers.room:
+            kept[name] = {part: numbers.add(tensor) for part, tensor in parts.items()}
     nothing = {"value": None, "gradient": None}
     entries = []
     for name, both in done.values.items():
         entry = {"name": name, "kind": "activation", "shape": list(both.value.shape)}
-        entry |= kept.get(name, nothing)
+        entry |= nothing | kept.get(name, {})
         in_stream = _sort_of(name) in IN_STREAM
         entry["norms"] = {part: _norms(getattr(both, part)) for part in both._fields} if in_stream else None
         entries.append(entry)
@@ -155,8 +162,10 @@ def _sort_of(name: str) -> str:
     return name.split(".", 2)[2] if name.startswith("h.") else name
 
 
-def _norms(tensor: np.ndarray) -> list[float]:
+def _norms(tensor: np.ndarray | None) -> list[float] | None:
     """(T,C) -> the length of the vector of each position."""
+    if tensor is None:
+        return None
     norms = np.linalg.norm(tensor.astype(np.float64), axis=1)
     return [float(f"{norm:.6g}") for norm in norms]
 

@@ -13,7 +13,6 @@ from minigpt.jobs.fill import covered_ids, uncovered
 from minigpt.learn.lessons import find_lessons
 from minigpt.models import costs, gpt1, gpt2
 from minigpt.models.card import Card
-from minigpt.models.family.encoder import Encoder
 from minigpt.models.family.heads import BiasHead, WordHead
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
@@ -93,11 +92,9 @@ def _check_parts(folder: str, model: LanguageModel) -> None:
     """Raises InputError where the parts of a model are not those that a page knows."""
     kind = type(model).__name__
     block = model.h[0]
-    if isinstance(model, Encoder):
-        model.need("words")  # which says what a file without them is good for
-    tells_words = model.learns_the_next_token or isinstance(getattr(model, "words", None), WordHead | BiasHead)
+    known_head = model.learns_the_next_token or isinstance(getattr(model, "words", None), WordHead | BiasHead)
     apart = len(set(map(id, model.h))) == len(model.h) and not model.reads_a_source
-    if not (isinstance(block, gpt1.Block | gpt2.Block) and tells_words and apart):
+    if not (isinstance(block, gpt1.Block | gpt2.Block) and (known_head or not model.tells_words) and apart):
         known = "GPT-1, GPT-2, and encoders with blocks like GPT-1's, such as BERT and RoBERTa"
         raise InputError(f"explore {folder}: a page does not know the parts of a {kind}: there are pages of {known}")
 

@@ -11,7 +11,7 @@ import { drawLens } from "./lens.js";
 import { drawMistakes } from "./mistakes.js";
 import { drawNotes } from "./notes.js";
 import { fail, whatIsMissing } from "./missing.js";
-import { makePanels } from "./panels.js";
+import { makePanels, panelsFor } from "./panels.js";
 import { makeViews } from "./passes.js";
 import { firstPlace, lastPlace } from "./places.js";
 import { kindsOf, openRecordings } from "./recordings.js";
@@ -32,6 +32,7 @@ const PANELS = {
 const TYPING = 60; // milliseconds without a key before the text is computed
 
 const page = {
+  panels: Object.keys(PANELS), // those that are shown
   sources: [], // the models of the page; or, of a recorded page, what was recorded
   views: [],
   inSight: new Set(),
@@ -43,7 +44,7 @@ const page = {
 };
 
 // Draw on the next frame, once, however many choices changed.
-function plan(what = ["head", ...Object.keys(PANELS)]) {
+function plan(what = ["head", ...page.panels]) {
   for (const name of what) page.dirty.add(name);
   if (page.planned) return;
   page.planned = true;
@@ -98,8 +99,7 @@ function drawPanel(name) {
 // The panels above are drawn first, so that nothing moves while the page scrolls.
 function goToPanel(name) {
   page.goTo = null;
-  const names = Object.keys(PANELS);
-  for (const above of names.slice(0, names.indexOf(name) + 1)) {
+  for (const above of page.panels.slice(0, page.panels.indexOf(name) + 1)) {
     if (page.dirty.has(above)) drawPanel(above);
   }
   const panel = document.getElementById(name);
@@ -129,7 +129,7 @@ function watchPanels() {
     },
     { rootMargin: "200px" },
   );
-  for (const name of Object.keys(PANELS)) {
+  for (const name of page.panels) {
     page.dirty.add(name);
     watcher.observe(document.getElementById(name));
   }
@@ -149,7 +149,7 @@ function listenToReader() {
     const name = link.getAttribute("href").slice(1);
     link.addEventListener("click", (event) => {
       event.preventDefault(); // the address keeps the language
-      goToPanel(name in PANELS ? name : Object.keys(PANELS)[0]);
+      goToPanel(name in PANELS ? name : page.panels[0]);
     });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
@@ -161,7 +161,7 @@ function listenToReader() {
     width = window.innerWidth;
   });
   window.addEventListener("beforeprint", () => {
-    for (const name of Object.keys(PANELS)) {
+    for (const name of page.panels) {
       if (page.dirty.has(name)) drawPanel(name);
     }
   });
@@ -193,7 +193,8 @@ function markLanguage() {
 
 async function begin() {
   const json = JSON.parse(document.getElementById("models").textContent);
-  makePanels(Object.keys(PANELS), json.site ?? null);
+  page.panels = panelsFor(page.panels, json.recorded);
+  makePanels(page.panels, json.site ?? null);
   setWords(json.words, kindsOf(json.recorded));
   setLanguage(firstLanguage());
   const missing = whatIsMissing();

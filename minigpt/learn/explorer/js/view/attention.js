@@ -38,7 +38,7 @@ export function drawAttention(host, views) {
       views.map((view) => drawOneBlock(view, block, head, views.length)),
     ),
     ...(views.some((view) => view.mistake) ? [make("p", { class: "note" }, word("mistakes.sentences"))] : []),
-    makeCheckHint("attention"),
+    makeCheckHint("attention", views),
   );
 }
 
@@ -65,7 +65,9 @@ function drawOneBlock(view, block, head, side) {
     make(
       "div",
       { class: "pair" },
-      ["p", "dp"].map((which) => makeHead(view, at(head), which, block, head, side)),
+      ["p", "dp"]
+        .filter((which) => at(head)[which])
+        .map((which) => makeHead(view, at(head), which, block, head, side)),
     ),
     makeLooks(view, at(head), T),
   );
@@ -100,7 +102,6 @@ function makeThumb(view, p, T, h, head) {
 function makeHead(view, numbers, which, block, head, side) {
   const T = view.ids.length;
   const data = numbers[which];
-  if (!data) return make("p", { class: "note" }, word("inspect.no_gradient"));
   const scale = which === "p" ? scaleUp(1) : scaleSigned(largest(data));
   const name = `h.${block}.attn.p`;
   const hidden = (r, c) => c > r && numbers.p[r * T + c] === 0;

@@ -67,9 +67,9 @@ function answer(check, kept) {
   ];
 }
 
-// How to ask, as long as no number of this panel was chosen.
-export function makeCheckHint(panel) {
-  if (state.check?.where.startsWith(`${panel}.`)) return null;
+// How to ask, as long as no number of this panel was chosen; "" afterwards, and where there is no loss.
+export function makeCheckHint(panel, views) {
+  if (views[0].pass.loss === null || state.check?.where.startsWith(`${panel}.`)) return "";
   return make("p", { class: "note check-hint" }, word("check.hint"));
 }
 

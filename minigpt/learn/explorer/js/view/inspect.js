@@ -23,7 +23,7 @@ export function drawInspect(host, views) {
       { class: "columns" },
       views.map((one) => drawOneTensor(one, name, views.length)),
     ),
-    makeCheckHint("inspect"),
+    makeCheckHint("inspect", views),
   );
 }
 
@@ -83,9 +83,7 @@ function drawOneTensor(view, name, side) {
       "div",
       { class: "pair" },
       makeHalf(view, name, value, grid, "value", side),
-      gradient
-        ? makeHalf(view, name, gradient, grid, "gradient", side)
-        : make("p", { class: "note" }, word("inspect.no_gradient")),
+      gradient ? makeHalf(view, name, gradient, grid, "gradient", side) : null,
     ),
   );
 }

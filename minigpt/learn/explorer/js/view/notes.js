@@ -32,6 +32,7 @@ function warningsOf(view) {
     warnings.push(word("tokens.too_long", { room, all: room + view.left, left: view.left }));
   }
   if (view.recorded) warnings.push(word("recorded.note"));
+  if (view.pass?.loss === null) warnings.push(word("recorded.no_words"));
   if (view.mistake) warnings.push(word("mistakes.on"));
   return warnings;
 }
@@ -40,10 +41,12 @@ function warningsOf(view) {
 function figuresOf(view, named) {
   const { pass, model, recorded, ids } = view;
   const parts = [word("pass.tokens", { n: ids.length })];
-  const loss = word("pass.loss", { loss: writeNumber(pass.loss) });
-  const isOne = state.lossOf === "one" && !recorded;
-  const share = isOne ? ` ${word("pass.probability", { p: writePercent(Math.exp(-pass.loss)) })}` : "";
-  parts.push(loss + share);
+  if (pass.loss !== null) {
+    const loss = word("pass.loss", { loss: writeNumber(pass.loss) });
+    const isOne = state.lossOf === "one" && !recorded;
+    const share = isOne ? ` ${word("pass.probability", { p: writePercent(Math.exp(-pass.loss)) })}` : "";
+    parts.push(loss + share);
+  }
   if (pass.ms) {
     const { forward, backward } = pass.ms;
     parts.push(word("pass.ms", { forward: forward.toFixed(0), backward: backward.toFixed(0) }));

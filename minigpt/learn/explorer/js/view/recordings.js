@@ -14,7 +14,13 @@ export async function openRecordings(recorded) {
 // What words are chosen by: see setWords.
 export function kindsOf(recorded) {
   if (!recorded) return [];
-  return recorded.some((one) => one.both_sides) ? ["encoder", "recorded"] : ["recorded"];
+  const kinds = recorded.some((one) => one.both_sides) ? ["encoder", "recorded"] : ["recorded"];
+  return tellWords(recorded) ? kinds : ["body", ...kinds];
+}
+
+// Have all of them a head for words? A body alone has no predictions, no loss and no gradients.
+export function tellWords(recorded) {
+  return recorded === null || recorded.every((one) => one.tells_words);
 }
 
 async function openRecording(one) {
@@ -47,7 +53,8 @@ export function recordedView(recording, number, position) {
   const show = (id) => tokenizer.show(id);
   const at = Math.min(position, ids.length - 1);
   const layers = recording.lens.map((layer) => layer.top);
-  const chances = (layer, t) => layers[layer][t];
+  const chances = (layer, t) => layers[layer]?.[t] ?? [];
+  const guess = chances(layers.length - 1, at)[0]?.[0] ?? null;
   return {
     key: `r${number}`,
     model,
@@ -59,7 +66,7 @@ export function recordedView(recording, number, position) {
     labels: ids.map(show),
     position: at,
     targets,
-    target: targets[at] >= 0 ? targets[at] : chances(layers.length - 1, at)[0][0],
+    target: targets[at] >= 0 ? targets[at] : guess,
     targetGuessed: targets[at] < 0,
     bothSides: recording.both_sides,
     pass: { loss, values, ms: null },

@@ -30,6 +30,7 @@ function markEnds(strip) {
 
 // The loss and its target; it stays on top of the page too.
 function sayLoss(view) {
+  if (view.pass.loss === null) return word("tokens.chosen", { token: view.labels[view.position] });
   const loss = writeNumber(view.pass.loss);
   if (state.lossOf === "all" && view.ids.length > 1) return word("tokens.now_all", { loss });
   return word("tokens.now", { token: view.labels[view.position], target: view.show(view.target), loss });
