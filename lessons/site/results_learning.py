@@ -309,6 +309,24 @@ def _real_llama_plots(rows: dict) -> list[Plot]:
     return [figures.rows("What each block would answer", {"Paris": points}, "probability of the word Paris", start=0)]
 
 
+def _since_gpt2_sentence(rows: dict) -> str:
+    means = {name: point.value for name, point in _losses_of_changes(rows).items()}
+    best = min(means, key=means.get)
+    there = f"GPT-2 with two blocks ends at {means['GPT-2']:.2f}, with rotary positions at {means['rotary positions']:.2f}"
+    return f"{there}; the best is {best}, at {means[best]:.2f}: three seeds, the same updates."
+
+
+def _since_gpt2_plots(rows: dict) -> list[Plot]:
+    axis = "loss in nats on held-out stories (mean, lowest and highest of three seeds)"
+    return [figures.rows("One change at a time", {"loss": _losses_of_changes(rows)}, axis)]
+
+
+def _losses_of_changes(rows: dict) -> dict[str, Point]:
+    """{change: its loss, with the lowest and the highest of its seeds}"""
+    names = dict.fromkeys(name.partition(", seed")[0] for name in rows)
+    return {one: spread([row["loss"] for name, row in rows.items() if name.startswith(f"{one}, seed")]) for one in names}
+
+
 def _warmup_sentence(rows: dict) -> str:
     without = rows["12 post-norm blocks, no warm-up"]["end"]
     with_it = rows["12 post-norm blocks, warm-up 0.5"]["end"]
@@ -373,6 +391,7 @@ RESULTS = {
     "names": Result("When names are learnt", _names_sentence, _names_plots),
     "scaling": Result("What moves the losses of lesson 24", _scaling_sentence, _scaling_plots),
     "masked": Result("How a small model learns covered words", _masked_sentence, _masked_plots),
+    "since_gpt2": Result("From GPT-2 to LLaMA, one change at a time", _since_gpt2_sentence, _since_gpt2_plots),
     "real_llama": Result("How a published LLaMA comes to an answer", _real_llama_sentence, _real_llama_plots),
     "real_bert": Result("Where the heads of a published BERT look", _real_bert_sentence, _real_bert_plots),
     "warmup": Result("What makes warm-up necessary at a high rate", _warmup_sentence, _warmup_plots),

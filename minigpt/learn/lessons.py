@@ -34,6 +34,7 @@ PATTERNS = (
     "benchmarks/results/real_bert.json",
     "benchmarks/results/real_llama.json",
     "benchmarks/results/scaling.json",
+    "benchmarks/results/since_gpt2.json",
     "benchmarks/results/stories.json",
     "benchmarks/results/transfer.json",
     "benchmarks/results/warmup.json",
