@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -30,10 +31,16 @@ def layer(bias=True, dtype=np.float64, rank=2, alpha=3.0) -> lora.LoRA:
     return made
 
 
+@functools.cache
+def config_of(kind: str):
+    """The configuration of a small model of this kind."""
+    return opened(kind)[0].config
+
+
 def small(name: str, dtype=np.float64):
     """A small model of this kind, with dropout wherever it has some."""
     kind, _, gated = name.partition(", ")
-    config = opened(kind)[0].config
+    config = config_of(kind)
     changes = {"feed_forward_proj": "gated-gelu"} if gated else {}
     for field in dataclasses.fields(config):
         if field.name.endswith("pdrop"):

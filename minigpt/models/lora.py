@@ -247,9 +247,14 @@ def merge_lora(model: Module) -> None:
         parameter.gradient_hook = None
 
 
+def linear_layers(model: Module) -> dict[str, Linear]:
+    """The linear layers of a model, by name: "h.0.attn.c_attn", ..."""
+    return {path: one for path, _, _, one in _inside(model) if isinstance(one, Linear)}
+
+
 def lora_layers(model: Module) -> dict[str, LoRA]:
-    """The layers of a model that have A and B, by name."""
-    return {path: one for path, _, _, one in _inside(model) if isinstance(one, LoRA)}
+    """Those that have A and B."""
+    return {path: one for path, one in linear_layers(model).items() if isinstance(one, LoRA)}
 
 
 def lora_parameters(model: Module) -> dict[str, Parameter]:
@@ -276,7 +281,7 @@ def _inside(module: Module, prefix: str = "", seen: set[int] | None = None) -> l
 
 def _chosen(model: LanguageModel, names: Sequence[str] | None) -> dict[str, Linear]:
     """The linear layers that have one of these names; None: all in the blocks. Raises InputError where one has none."""
-    layers = {path: one for path, _, _, one in _inside(model) if isinstance(one, Linear)}
+    layers = linear_layers(model)
     if names is None:
         in_blocks = {id(one) for block in model.blocks for _, _, _, one in _inside(block)}
         return {path: layer for path, layer in layers.items() if id(layer) in in_blocks}
@@ -284,12 +289,13 @@ def _chosen(model: LanguageModel, names: Sequence[str] | None) -> dict[str, Line
     if not names:
         raise InputError(f"names hold nothing: its linear layers are {known}")
     for name in names:
-        if not any(_is_called(path, name) for path in layers):
+        if not any(is_called(path, name) for path in layers):
             raise InputError(f"no layer is called {name!r}: its linear layers are {known}")
-    return {path: layer for path, layer in layers.items() if any(_is_called(path, name) for name in names)}
+    return {path: layer for path, layer in layers.items() if any(is_called(path, name) for name in names)}
 
 
-def _is_called(path: str, name: str) -> bool:
+def is_called(path: str, name: str) -> bool:
+    """Is it the name of this layer, or its end: "c_attn" or "attn.c_attn" of "h.0.attn.c_attn"?"""
     return path == name or path.endswith(f".{name}")
 
 
