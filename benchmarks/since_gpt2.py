@@ -19,7 +19,6 @@ from minigpt.models.family import rotary
 from minigpt.models.family.decoder import Decoder, DecoderBlock
 from minigpt.models.family.layers import GatedMLP, RMSNorm
 from minigpt.models.family.llama import LlamaConfig
-from minigpt.models.family.mistral import MistralConfig
 from minigpt.nn import MLP, LayerNorm, PositionEmbedding
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine

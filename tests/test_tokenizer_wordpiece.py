@@ -131,7 +131,7 @@ NAMES = [
     ({"added_tokens_decoder": {"x": "a"}}, "expected an object of ids and"),
     ({"minigpt_special_tokens": "x"}, "minigpt_special_tokens is 'x': expected a list of names"),
     ({"padding_side": "top"}, "padding_side is 'top': expected left or right"),
-    ({"tokenizer_class": "XLMTokenizer"}, "names the tokenizer class 'XLMTokenizer', known here are AlbertTokenizer"),
+    ({"tokenizer_class": "FSMTTokenizer"}, "names the tokenizer class 'FSMTTokenizer', known here are AlbertTokenizer"),
 ]
 
 

@@ -1,6 +1,7 @@
 """Tokenizers: text to token ids and back. `load(folder)` opens whichever kind was saved there."""
 
 from pathlib import Path
+from typing import Any
 
 from minigpt.errors import InputError
 from minigpt.tokenizer import (
@@ -14,6 +15,7 @@ from minigpt.tokenizer import (
     spiece_members,
     tokenizer_json,
     vocabularies,
+    xlm,
 )
 from minigpt.tokenizer.base import Tokenizer
 from minigpt.tokenizer.char import CharTokenizer
@@ -60,14 +62,14 @@ def load(folder: str | Path) -> Tokenizer:
     return published.open_folder(folder) if kind is None else kind.load(folder)
 
 
-def _kind(folder: Path) -> type[Tokenizer] | None:
-    """The class of the tokenizer in a folder; None for a published one, which is told as its steps.
+def _kind(folder: Path) -> Any:
+    """What loads the tokenizer in a folder, a class or a module; None for a published one, told as its steps.
 
     Raises InputError for a class that is not known here, and where there is none.
     """
     config = settings.read_config(folder)
     name = settings.class_of(config)
-    known = {*_CLASSES, *_BY_FILES, *vocabularies.members(), *spiece_members.by_class()}
+    known = {xlm.CLASS, *_CLASSES, *_BY_FILES, *vocabularies.members(), *spiece_members.by_class()}
     if name is not None and (not isinstance(name, str) or name not in known):
         given = config["tokenizer_class"]
         expected = f"known here are {', '.join(sorted(known))}"
@@ -79,6 +81,8 @@ def _kind(folder: Path) -> type[Tokenizer] | None:
         layout = layouts.layout_of(saved)
         if layout is None or (files.model_type(saved) in tokenizer_json.MODELS and not layouts.fits(saved, layout)):
             return None
+    if name == xlm.CLASS:
+        return xlm
     if name in _CLASSES:
         return _CLASSES[name]
     member = vocabularies.members().get(name)
