@@ -47,7 +47,7 @@ CHANGES = {
 
 
 def model_of(vocab_size: int, seed: int, **change) -> Decoder:
-    """A decoder of two blocks that is GPT-2 but for this change. Without rotary positions a table is added, as there."""
+    """A decoder of two blocks that is GPT-2 but for this change. Without rotary positions it has a table, as there."""
     how = BASE | change
     gated = how["mlp"] is GatedMLP
     config = LlamaConfig(

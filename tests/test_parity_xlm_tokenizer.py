@@ -15,8 +15,9 @@ pytestmark = pytest.mark.parity
 
 HARD = [
     "", " ", "Hello, World! It's 3.5% (or more)…", "Crème Brûlée at the café, “naïve”", "don't can't I'll",
-    "a  b\tc\nd", "http://x.org/?a=1&b=2", "«oui», dit-il. 。，！？（１２）【a】", "<s> a </s> <special3>b", "한국어 문장입니다.",
-    "U.S.A. Mr. Smith vs. Dr. Who", "x\u200by\u0000z", "e\u0301 \u00e9", "--- -- - —", "\U0001f600 ok", "'quoted' \"twice\"",
+    "a  b\tc\nd", "http://x.org/?a=1&b=2", "«oui», dit-il. 。，！？（１２）【a】", "<s> a </s> <special3>b",
+    "한국어 문장입니다.", "U.S.A. Mr. Smith vs. Dr. Who", "x\u200by\u0000z", "e\u0301 \u00e9", "--- -- - —",
+    "\U0001f600 ok", "'quoted' \"twice\"",
 ]
 
 

@@ -312,7 +312,8 @@ def _real_llama_plots(rows: dict) -> list[Plot]:
 def _since_gpt2_sentence(rows: dict) -> str:
     means = {name: point.value for name, point in _losses_of_changes(rows).items()}
     best = min(means, key=means.get)
-    there = f"GPT-2 with two blocks ends at {means['GPT-2']:.2f}, with rotary positions at {means['rotary positions']:.2f}"
+    turning = means["rotary positions"]
+    there = f"GPT-2 with two blocks ends at {means['GPT-2']:.2f}, with rotary positions at {turning:.2f}"
     return f"{there}; the best is {best}, at {means[best]:.2f}: three seeds, the same updates."
 
 
@@ -324,7 +325,11 @@ def _since_gpt2_plots(rows: dict) -> list[Plot]:
 def _losses_of_changes(rows: dict) -> dict[str, Point]:
     """{change: its loss, with the lowest and the highest of its seeds}"""
     names = dict.fromkeys(name.partition(", seed")[0] for name in rows)
-    return {one: spread([row["loss"] for name, row in rows.items() if name.startswith(f"{one}, seed")]) for one in names}
+    found = {}
+    for one in names:
+        losses = [row["loss"] for name, row in rows.items() if name.startswith(f"{one}, seed")]
+        found[one] = spread(losses)
+    return found
 
 
 def _warmup_sentence(rows: dict) -> str:

@@ -1,7 +1,7 @@
-"""XLM's tokenizer (Lample and Conneau 2019): words of Moses, lower case without accents, and GPT-1's byte-pair encoding.
+"""XLM's tokenizer (Lample and Conneau 2019): words of Moses, lower case without accents, GPT-1's byte-pair encoding.
 
-Moses' rules for punctuation and words are those of the package `sacremoses` (extra `xlm`), as in transformers; they are for
-English here, which is what transformers takes where no language is given.
+Moses' rules for punctuation and words are those of the package `sacremoses` (extra `xlm`), as in transformers. They are
+for English, which is what transformers takes where no language is given.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ NAMES = {"bos_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_tok
 SPECIAL = tuple(f"<special{i}>" for i in range(10))
 ROLES = {"start": "<s>", "delimiter": "</s>", "end": "</s>", "pad": "<pad>", "unknown": "<unk>", "mask": "<special1>"}
 PLAIN = str.maketrans({  # wide marks and digits, as Moses replaces them
-    "，": ",", "、": ",", "”": '"', "“": '"', "∶": ":", "：": ":", "？": "?", "《": '"', "》": '"', "）": ")", "！": "!",
-    "（": "(", "；": ";", "」": '"', "「": '"', "～": "~", "’": "'", "…": "...", "━": "-", "〈": "<", "〉": ">", "【": "[",
-    "】": "]", "％": "%", **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
+    "，": ",", "、": ",", "”": '"', "“": '"', "∶": ":", "：": ":", "？": "?", "《": '"', "》": '"', "）": ")",
+    "！": "!", "（": "(", "；": ";", "」": '"', "「": '"', "～": "~", "’": "'", "…": "...", "━": "-", "〈": "<",
+    "〉": ">", "【": "[", "】": "]", "％": "%", **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
 })  # fmt: skip
 WIDE_STOP = re.compile(r"[。．]\s*")
 
