@@ -558,3 +558,96 @@ def test_a_whole_step_on_a_processor_calls_no_cuda_code_and_falls_back_nowhere(m
     assert [str(call) for call in calls if call.reasons] == []
     left = {call.op for call in calls if call.implementation == "reference"}
     assert left == {"add"}, "it has no fast version of its own"
+
+
+@pytest.mark.parametrize("bad", [7, -1])
+def test_numbers_out_of_range_are_refused_after_a_call_that_was_right(bad):
+    """A call that was seen before is not checked again: but whole numbers may be others each time."""
+    w, h = np.ones((5, 3)), np.ones((2, 3))
+    for _ in range(2):
+        ops.embedding_forward(w, np.array([1, 4]))
+        ops.linear_cross_entropy_forward(h, w, np.array([1, 4]))
+        ops.cross_entropy_forward(h @ w.T, np.array([1, 4]))
+    for call in (
+        lambda ids: ops.embedding_forward(w, ids),
+        lambda ids: ops.linear_cross_entropy_forward(h, w, ids),
+        lambda ids: ops.cross_entropy_forward(h @ w.T, ids),
+    ):
+        with pytest.raises((InputError, IndexError), match=str(bad)) as refused:
+            call(np.array([1, bad]))
+        assert refused.type is InputError
+
+
+def test_what_is_repeated_is_not_looked_at_again():
+    """From the second time on calls go to those who ran them; another choice of implementations ends that."""
+    x, g = np.ones((2, 3)), np.ones(3)
+    looked_at = []
+    entry = table._candidates["cpu"]["rmsnorm"][0]
+
+    def step(eps):
+        with ops.repeating(step):
+            return ops.rmsnorm_forward(x, g, eps=eps)[0], ops.add(x, x)
+
+    def supports(*args, **constants):
+        looked_at.append(args)
+
+    watched = entry._replace(supports=supports)
+    table._candidates["cpu"]["rmsnorm"][0] = watched
+    try:
+        first = step(1e-5)
+        assert len(looked_at) == 1
+        for eps in (1e-5, 0.5):
+            out, twice = step(eps)
+            assert same([out], [ops.rmsnorm_forward(x, g, eps=eps)[0]]) and same([twice], [x + x])
+        assert len(looked_at) == 2 and same(first, step(1e-5))  # that of 0.5 outside
+        assert not table._running
+        with ops.tracing() as calls:
+            step(1e-5)
+        assert [(call.op, call.implementation) for call in calls] == [("rmsnorm", "fast"), ("add", "reference")]
+    finally:
+        table.use()
+    with ops.using("reference"), ops.tracing() as calls:
+        step(1e-5)
+    assert [call.implementation for call in calls] == ["reference", "reference"]
+    with ops.using("reference"):
+        step(1e-5)
+        assert same([step(1e-5)[0]], [reference.rmsnorm_forward(x, g, eps=1e-5)[0]])
+
+
+def test_what_is_repeated_goes_to_overrides_as_ever():
+    x, g = np.ones((2, 3)), np.ones(3)
+
+    class Mine:
+        @staticmethod
+        def rmsnorm_forward(x, g, eps=1e-6):
+            calls.append(eps)
+            return (x * g, None) if eps < 1 else NotImplemented
+
+        @staticmethod
+        def rmsnorm_backward(dout, cache):
+            return dout, dout
+
+    calls = []
+    with ops.using(Mine):
+        for eps in (0.1, 0.1, 2.0):
+            with ops.repeating(Mine):
+                out, _ = ops.rmsnorm_forward(x, g, eps=eps)
+        assert calls == [0.1, 0.1, 2.0] and same([out], [ops.rmsnorm_forward(x, g, eps=2.0)[0]])
+
+
+def test_an_operation_that_several_ran_is_looked_at_again():
+    x, key = np.ones((2, 3)), ops.Key.of(0, 0)
+
+    def step(bad):
+        with ops.repeating(step):
+            ops.embedding_forward(x, np.array([0, 1]))
+            ops.dropout_forward(x, rate=0.5, key=key)
+            ops.dropout_forward(x.astype(np.float16), rate=0.5, key=key)
+            with pytest.raises(InputError):
+                ops.dropout_forward(x, rate=bad, key=key)
+
+    step(2.0)
+    step(2.0)
+    with pytest.raises(ValueError, match="this is mine"), ops.repeating(step):
+        raise ValueError("this is mine")
+    assert not table._running

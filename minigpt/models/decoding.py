@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from minigpt import ops
 from minigpt.device.arrays import Array, array_module
 from minigpt.models.mixed_precision import without_copies
 from minigpt.nn import Past
@@ -30,7 +31,10 @@ def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
 
     def plain(ids: np.ndarray) -> Array:
         with without_copies(parameters):
-            return model.next_logits(ids, past)
+            if ids.shape[1] > 1:
+                return model.next_logits(ids, past)
+            with ops.repeating(plain):
+                return model.next_logits(ids, past)
 
     of_keys_and_values = all(type(one) is Past for one in past)  # a graph would not update anything else
     if model.device == "cuda" and of_keys_and_values and n_tokens >= LEAST:

@@ -26,6 +26,7 @@ table.register("fast", fast)
 table.register("cuda", cuda)
 
 use, using, explain, tracing = table.use, table.using, table.explain, table.tracing
+repeating = table.repeating
 names = tuple(table.docs)  # every operation that is a pair
 functions = table.functions  # entries that are no pairs
 composites = tuple(reference.COMPOSITES)
@@ -35,6 +36,6 @@ globals().update({name: getattr(table, name) for name in functions})
 
 __all__ = [
     "IGNORED", "Key", "arrays", "causal_mask", "composites", "explain", "functions", "ledger", "merge_heads", "names",
-    "nbytes", "primitives", "split_heads", "tracing", "use", "using",
+    "nbytes", "primitives", "repeating", "split_heads", "tracing", "use", "using",
     *functions, *(f"{op}_{way}" for op in names for way in ("forward", "backward")),
 ]  # fmt: skip

@@ -290,17 +290,13 @@ class Arguments:
         raise InputError(f"{self.op}: {problem}   [{self.line}]")
 
 
-def kind(args: tuple, constants: dict[str, Any]) -> tuple | None:
-    """What is remembered of a call: of its arrays shapes and dtypes, of other values themselves; None for a list.
+def kind(args: tuple, constants: dict[str, Any]) -> tuple:
+    """What is remembered of a call: of arrays of floats shape and dtype, of other values themselves.
 
-    Who runs a call, and whether its arguments fit together, depends on nothing else.
+    Who runs a call, and whether its arguments fit together, depends on nothing else. The tuple has no hash where the
+    call has a list, or an array of whole numbers, which may be out of range: such a call is looked at every time.
     """
-    found = (*map(_kind, args), *constants, *map(_kind, constants.values()))
-    try:
-        hash(found)
-    except TypeError:
-        return None
-    return found
+    return (*map(_kind, args), *constants, *map(_kind, constants.values()))
 
 
 def of(op: str, forward: Callable) -> Arguments | None:
@@ -331,7 +327,7 @@ def _kind(value: Any) -> Any:
     """What is remembered of an argument: of an array its shape and dtype, of another value itself."""
     given = type(value)
     if given is np.ndarray and value.shape:
-        return value.shape, value.dtype
+        return value if value.dtype.kind in "iu" else (value.shape, value.dtype)
     if given in PLAIN:
         return given, value
     if given is Key:

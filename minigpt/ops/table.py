@@ -13,6 +13,7 @@ implementation made it, and `name_backward` goes there.
 import contextlib
 import functools
 import typing
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -58,6 +59,8 @@ class Table:
         self._made_by: dict[type, Entry] = {}
         self._candidates: dict[str, dict[str, list[Entry]]] = {}  # device -> operation -> who may run it, best first
         self._chosen: dict[str, dict[tuple, Callable]] = {}  # operation -> kind of a call -> what runs it
+        self._repeated = weakref.WeakKeyDictionary()  # what is repeated -> {operation: what runs it there}
+        self._running: dict[str, Callable] = {}  # the same for what is repeated now
         self._current: tuple = ()
         self._calls: list[Explanation] | None = None
 
@@ -107,6 +110,7 @@ class Table:
         """
         for calls in self._chosen.values():
             calls.clear()
+        self._repeated.clear()
         overrides = [self._override(one) for one in implementations if not isinstance(one, str)]
         named = [self._named(one) for one in implementations if isinstance(one, str)]
         for device in ("cpu", "cuda"):
@@ -152,16 +156,24 @@ class Table:
         """
         reference = next(iter(self._implementations.values())).entries[op]
         chosen = self._chosen.setdefault(op, {})
+        running = self._running
 
         @functools.wraps(reference.forward)
         def call(*args, **constants):
+            if op in running:
+                return running[op](*args, **constants)
             kind = arguments.kind(args, constants)
-            if kind in chosen and self._calls is None:
-                return chosen[kind](*args, **constants)
+            try:
+                function = chosen.get(kind)
+                may_be_remembered = True
+            except TypeError:  # it has no hash
+                function, may_be_remembered = None, False
+            if function and self._calls is None:
+                return function(*args, **constants)
             plain = arguments.with_plain_numbers(constants)
             entry, result = self._run(op, args, plain)
             may_decline = entry.implementation not in self._implementations
-            if kind is not None and plain is constants and not may_decline:
+            if may_be_remembered and plain is constants and not may_decline:
                 if len(chosen) >= arguments.REMEMBERED:
                     chosen.clear()
                 chosen[kind] = entry.forward
@@ -188,6 +200,40 @@ class Table:
         if arguments_of_op and entry.backward and type(result[1]) in self._made_by:
             arguments_of_op.remember(*result)
         return entry, result
+
+    @contextlib.contextmanager
+    def repeating(self, repeated: Any) -> Iterator[None]:
+        """`with ops.repeating(f): ...`: what is done inside is done again and again, with arrays of the same kinds.
+
+        The first time calls are checked as usual, and it is noted who ran them. Later, operations that one
+        implementation of this library ran every time are run by it, without any look at the arguments. repeated: an
+        object that stands for what is repeated. `use` forgets all of it, and nothing is skipped while calls are traced.
+        """
+        functions = self._repeated.get(repeated)
+        if self._calls is not None:
+            yield
+        elif functions is None:
+            with self.tracing() as calls:
+                yield
+            self._repeated[repeated] = self._always_ran(calls)
+        else:
+            self._running.update(functions)
+            try:
+                yield
+            finally:
+                self._running.clear()
+
+    def _always_ran(self, calls: list[Explanation]) -> dict[str, Callable]:
+        """{operation: the function that ran all of these calls}, where it is one of this library."""
+        names = {}
+        for call in calls:
+            names.setdefault(call.op, set()).add(call.implementation)
+        functions = {}
+        for op, several in names.items():
+            name = several.pop()
+            if not several and name in self._implementations:
+                functions[op] = self._implementations[name].entries[op].forward
+        return functions
 
     def backward(self, op: str) -> Callable:
         """The function `op_backward`, which goes to the implementation that made the cache."""
