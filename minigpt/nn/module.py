@@ -61,7 +61,6 @@ class Cache(dict):
     """
 
     def __init__(self, owner: "Module", grad: bool = True):
-        super().__init__()
         self.owner = owner
         self.grad = grad
 

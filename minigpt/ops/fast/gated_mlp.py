@@ -12,7 +12,7 @@ from minigpt.device import memory
 from minigpt.device.arrays import Array
 from minigpt.device.threads import share
 from minigpt.ops.fast import pieces, spared
-from minigpt.ops.fast.activations import activate, activate_again
+from minigpt.ops.fast.activations import ACTIVATIONS, activate, activate_again
 from minigpt.ops.fast.pieces import accepts, product, products
 
 
@@ -78,8 +78,11 @@ def _by_units(x, w_gate, w_up, w_down, activation):
         out = np.empty((len(x), w_down.shape[1]), x.dtype)
         return product(a, w_down[f], out)
 
-    if len(x) == 1:
-        return for_units(slice(0, len(w_down)))  # BLAS divides each product among its threads
+    if len(x) == 1:  # BLAS divides each product among its threads
+        a = x @ w_gate
+        ACTIVATIONS[activation](a, a, None)
+        a *= x @ w_up
+        return a @ w_down
     return sum(share(for_units, len(w_down), work=products(len(x), w_gate, w_up, w_down)))
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
+from minigpt.device.threads import TINY
 from minigpt.ops.fast.pieces import column_sums, share_over
 
 
@@ -18,6 +19,10 @@ def rmsnorm_forward(x, g, *, eps=1e-6):
     """x (*,C), g (C,) -> out (*,C)"""
     c = x.shape[-1]
     rows = x.reshape(-1, c)
+    if rows.size < TINY:
+        r = 1 / np.sqrt(np.vecdot(rows, rows)[:, None] / c + eps)
+        x_hat = rows * r
+        return (x_hat * g).reshape(x.shape), RmsnormCache(x_hat.reshape(x.shape), r, g)
     out = np.empty_like(rows)
     x_hat = np.empty_like(rows)
     r = np.empty((len(rows), 1), x.dtype)

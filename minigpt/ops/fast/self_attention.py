@@ -148,6 +148,7 @@ def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
     of_groups = b, n_kv_head, rows, n + t
     hidden = None if mask is None else np.broadcast_to(~mask, of_heads).reshape(of_groups)
     bias = None if bias is None else np.broadcast_to(bias, of_heads).reshape(of_groups)
+    all_seen = hidden is None and bias is None
 
     def groups(h):
         few = h.stop - h.start
@@ -162,11 +163,13 @@ def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
         if hidden is not None:
             s[hidden[:, h]] = -math.inf
         largest = s.max(axis=-1, keepdims=True)
-        np.maximum(largest, np.finfo(s.dtype).min, out=largest)  # -inf: a query that may see nothing
+        if not all_seen:
+            np.maximum(largest, np.finfo(s.dtype).min, out=largest)  # -inf: a query that may see nothing
         s -= largest
         np.exp(s, out=s)
-        z = s @ np.ones((n + t, 1), s.dtype)
-        np.maximum(z, np.finfo(s.dtype).tiny, out=z)
+        z = s.sum(axis=-1, keepdims=True)
+        if not all_seen:
+            np.maximum(z, np.finfo(s.dtype).tiny, out=z)
         o = out[:, h]
         np.matmul(before, v_past[:, h], out=o)
         o += new @ v[:, h]
