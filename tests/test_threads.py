@@ -10,7 +10,17 @@ import threadpoolctl
 
 from minigpt import GPT2, GPT2Config
 from minigpt.device import threads as threads_file
-from minigpt.device.threads import about_threads, fit_threads, products_of, share, threads
+from minigpt.device.threads import (
+    AT_ONCE,
+    BLAS_WAITS,
+    LONG,
+    about_threads,
+    fit_threads,
+    products_of,
+    share,
+    stay_awake,
+    threads,
+)
 from minigpt.errors import InputError
 from minigpt.models import costs
 
@@ -156,3 +166,28 @@ print(sorted(idle() for _ in range(5))[2])
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
     assert float(done.stdout) < 0.02
+
+
+@pytest.mark.parametrize(("command", "given", "expected"), [
+    ("chat", None, LONG), ("sample", None, LONG), ("chat", "9", "9"), ("predict", None, AT_ONCE),
+])  # fmt: skip
+def test_threads_of_blas_stay_awake_where_a_text_is_written(command, given, expected):
+    """It is said before NumPy is imported, which reads it."""
+    code = f"""
+import os, sys, runpy
+sys.argv = ["minigpt", {command!r}, "--help"]
+try:
+    runpy.run_module("minigpt", run_name="__main__")
+except SystemExit:
+    print(os.environ[{BLAS_WAITS!r}], "numpy" in sys.modules)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != BLAS_WAITS}
+    environment |= {} if given is None else {BLAS_WAITS: given}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"{expected} True"
+
+
+def test_after_numpy_was_imported_nothing_is_said(monkeypatch):
+    monkeypatch.setenv(BLAS_WAITS, AT_ONCE)
+    stay_awake()
+    assert os.environ[BLAS_WAITS] == AT_ONCE

@@ -17,7 +17,7 @@ class Command(NamedTuple):
 
     examples: command lines that its help shows, without the word `minigpt`. takes: where the dataclass of its options
     is. does: where the function is that takes these options; or a function here, which takes what argparse has found
-    and returns the exit status. shared: may several processes do it together?
+    and returns the exit status. shared: may several processes do it together? writes: does it write text with a model?
     """
 
     name: str
@@ -26,6 +26,7 @@ class Command(NamedTuple):
     takes: str
     does: str | Callable[[Namespace], int | None]
     shared: bool = False
+    writes: bool = False
 
     def options(self) -> type:
         """The dataclass of its options."""

@@ -97,13 +97,13 @@ SAMPLE = Command(
         f'sample {RUN} --prompt "Once upon a time"',
         'sample gpt2 --prompt "The old man" --tokens 50 --temperature 0',
     ),
-    "minigpt.jobs.sample:SampleOptions", "minigpt.jobs.sample:sample",
+    "minigpt.jobs.sample:SampleOptions", "minigpt.jobs.sample:sample", writes=True,
 )  # fmt: skip
 
 CHAT = Command(
     "chat", "talk with a model that was trained for conversations",
     ("chat smollm2", 'chat smollm2 --system "You answer in one sentence." --temperature 0'),
-    "minigpt.jobs.chat:ChatOptions", command.chat,
+    "minigpt.jobs.chat:ChatOptions", command.chat, writes=True,
 )  # fmt: skip
 
 FINETUNE = Command(

@@ -11,7 +11,10 @@ from minigpt.cli.arguments import add_options, whole_number
 from minigpt.cli.commands import COMMANDS, OVERVIEW, Command, Group
 from minigpt.cli.spelling import check_spelling
 from minigpt.cli.suggestions import for_what_is_missing
+from minigpt.device.threads import stay_awake
 from minigpt.errors import InputError
+
+WRITING = [entry.name for entry in COMMANDS if isinstance(entry, Command) and entry.writes]
 
 
 class Parser(argparse.ArgumentParser):
@@ -86,6 +89,8 @@ def main(words: Sequence[str] | None = None) -> int:
         words = sys.argv[1:]
     _prepare_streams()
     words = _help_in_full(words)
+    if words[0] in WRITING:
+        stay_awake()  # before a job is imported, and NumPy with it
     try:
         check_spelling(words)
         found = parser(words).parse_args(words)
