@@ -1,6 +1,7 @@
 """Modules: they own parameters, hold no activations, and add up every gradient."""
 
 import math
+import mmap
 import weakref
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 from helpers import batch, error, small_gpt1, small_gpt2, snapshot
 
 from minigpt import gradcheck, ops
+from minigpt.device import memory
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Linear, Module, Parameter, Past, accumulate
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.ops.random_keys import Key
@@ -316,3 +318,25 @@ def test_chance_is_an_argument_of_modules():
         assert (same_key[0] == same_key[1]).all()
         assert (same_key[0] != module.forward(x, key=Key.of(2))[0]).any()
         assert (same_key[0] != module.forward(x)[0]).any()
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="this system has no large pages that one can choose")
+@pytest.mark.parametrize("known", [True, False])
+def test_weights_that_will_be_filled_lie_in_large_pages(known, monkeypatch):
+    """And a kernel that has none gives others."""
+    told = []
+
+    class Pages(mmap.mmap):
+        def madvise(self, advice):
+            told.append(advice)
+            if not known:
+                raise OSError(22, "Invalid argument")
+            super().madvise(advice)
+
+    monkeypatch.setattr(mmap, "mmap", Pages)
+    zeros = memory.untouched_zeros((3, 1 << 14), np.float32)
+    assert told == [] and zeros.shape == (3, 1 << 14) and not zeros.any()
+    weight = Linear(128, 256, None).weight.data
+    assert told == [mmap.MADV_HUGEPAGE] and weight.shape == (128, 256) and not weight.any()
+    weight += 1
+    assert weight.sum() == weight.size

@@ -180,6 +180,6 @@ def normal(rng: np.random.Generator | None, shape: tuple[int, ...], std: float, 
     Drawn in float32 for every dtype, so that all start from the same numbers.
     """
     if rng is None:
-        return Parameter(untouched_zeros(shape, dtype))
+        return Parameter(untouched_zeros(shape, dtype, in_large_pages=True))
     drawn = rng.standard_normal(shape, dtype=np.float32) * np.float32(std)
     return Parameter(drawn.astype(dtype))
