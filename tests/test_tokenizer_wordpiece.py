@@ -228,6 +228,9 @@ def test_two_files_that_disagree_are_named(tmp_path):
     config = {"added_tokens_decoder": {"22": {"content": "x"}}}
     with pytest.raises(InputError, match="do not agree on the added token 'x': 21 and 22"):
         load(write(tmp_path / "d", config, tokenizer=described(added_tokens=[added])))
+    config = {"added_tokens_decoder": {"21": {"content": "y"}}}
+    with pytest.raises(InputError, match="its added tokens 'x' and 'y' have the same id 21"):
+        load(write(tmp_path / "e", config, tokenizer=described(added_tokens=[added])))
 
 
 def test_cutting_and_filling_up_are_left_out(tmp_path):

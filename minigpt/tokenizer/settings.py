@@ -145,7 +145,8 @@ def named_in(folder: Path, config: Mapping[str, Any]) -> dict[str, Added]:
     """
     found = {}
     for path, values in _both(folder, config):
-        found = _named(values, path) | found
+        for key, one in _named(values, path).items():
+            found.setdefault(key, one)
     return found
 
 

@@ -156,7 +156,9 @@ def _all_added(saved: Mapping[str, Any], more: Iterable[tuple[int, Added]], mode
         if ids.setdefault(one.token, i) != i:
             what = f"the added token {one.token!r}: {ids[one.token]} and {i}"
             raise InputError(f"{path.parent}: its files do not agree on {what}")
-        found.setdefault(i, one)
+        first = found.setdefault(i, one)
+        if first.token != one.token:
+            raise InputError(f"{path.parent}: its added tokens {first.token!r} and {one.token!r} have the same id {i}")
     next_id = len(model.tokens)
     in_order = [found[i] for i in sorted(found)]
     for i, one in zip(sorted(found), in_order, strict=True):
