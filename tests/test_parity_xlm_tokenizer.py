@@ -93,6 +93,13 @@ def test_saved_and_opened_again(folder, theirs, tmp_path):
     again = load_tokenizer(tmp_path)
     assert [again.encode(text) for text in HARD] == [ours.encode(text) for text in HARD]
     assert type(theirs).from_pretrained(tmp_path).encode("Hello there") == theirs.encode("Hello there")
+    longer = ours.with_special(["_mask_", "_classify_"])
+    longer.save(tmp_path)
+    assert load_tokenizer(tmp_path).own == ("_classify_",) and load_tokenizer(tmp_path).tokens == longer.tokens
+    lines = (tmp_path / "merges.txt").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "merges.txt").write_text("\n".join([lines[1], lines[0], *lines[2:]]), encoding="utf-8")
+    with pytest.raises(InputError, match="merges.txt is not what was saved"):
+        load_tokenizer(tmp_path)
 
 
 def test_what_is_missing_is_named(folder, tmp_path, monkeypatch):

@@ -48,6 +48,8 @@ def load(folder: Path) -> PieceTokenizer:
     model = BPEModel(tokens, ranks, unknown_id=ids[NAMES["unk_token"]], suffix=END_OF_WORD)
     has_accents = config.get("do_lowercase_and_remove_accent") is False
     special = dict.fromkeys((*NAMES.values(), *SPECIAL))
+    checksums.verify(vocabulary, tokens)
+    checksums.verify(merges, lines)
     return PieceTokenizer(
         model,
         splitter=words_of_moses(has_accents),
@@ -55,6 +57,7 @@ def load(folder: Path) -> PieceTokenizer:
         decoder=lambda numbers: "".join(tokens[i] for i in numbers).replace(END_OF_WORD, " ").strip(),
         added=[Added(token) for token in special if token in ids],
         roles={role: token for role, token in ROLES.items() if token in ids},
+        own=settings.own_in(config, folder),
         write=lambda text, into: _save(text, into, lines, config),
     )
 
@@ -90,7 +93,7 @@ def without_accents(text: str) -> str:
 
 def _save(text: PieceTokenizer, folder: Path, merges: list[str], config: Mapping[str, Any]) -> None:
     vocabulary, file = files.HUGGING_FACE_FILES
-    ids = {token: i for i, token in enumerate(text.tokens[: len(text.model.tokens)])}
-    write_json(folder / vocabulary, ids, indent=None)
+    write_json(folder / vocabulary, text.model.ids, indent=None)
     write_text(folder / file, "\n".join(merges) + "\n")
-    checksums.write_config(folder, {"tokenizer_class": CLASS} | settings.said_of(text, config), {})
+    lists = {vocabulary: text.model.tokens, file: merges}
+    checksums.write_config(folder, {"tokenizer_class": CLASS} | settings.said_of(text, config), lists)
