@@ -19,10 +19,13 @@ from minigpt.tokenizer.pipeline import Added
 HUGGING_FACE_FILES = ("vocab.json", "merges.txt")
 VOCABULARY = "vocab.txt"
 TOKENIZER_JSON = "tokenizer.json"
-PARTS = (  # of a tokenizer.json
-    "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
-    "model",
-)  # fmt: skip
+LISTS = {  # the parts of a tokenizer.json that may be a `Sequence`, and the name of the list of steps in it
+    "normalizer": "normalizers",
+    "pre_tokenizer": "pretokenizers",
+    "post_processor": "processors",
+    "decoder": "decoders",
+}
+PARTS = ("version", "truncation", "padding", "added_tokens", *LISTS, "model")
 
 _NAME = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|_[a-z]+(?:_[0-9]+)?_")
 

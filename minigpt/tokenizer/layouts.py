@@ -17,12 +17,6 @@ from minigpt.tokenizer.files import TOKENIZER_JSON
 from minigpt.tokenizer.settings import CONFIG, Settings
 
 HEADER = "#version: 0.2"
-_ITEMS = {  # the name of the list in a `Sequence` of each part
-    "normalizer": "normalizers",
-    "pre_tokenizer": "pretokenizers",
-    "post_processor": "processors",
-    "decoder": "decoders",
-}
 _OFF = ("dropout", "continuing_subword_prefix", "fuse_unk", "byte_fallback", "ignore_merges")  # settings of a model
 
 
@@ -31,38 +25,26 @@ class Layout(NamedTuple):
 
     kind: str  # the name of the tokenizer
     model: str  # the type of the model
-    suffix: str | None  # what is added to the last symbol of a word
-    unknown: str | None  # the token for what the vocabulary cannot spell; None: any, for the vocabulary spells all
-    normalizer: dict[str, Any] | None
     splitter: dict[str, Any]  # called pre_tokenizer in the file
     decoder: str
+    suffix: str | None = None  # what is added to the last symbol of a word
+    unknown: str | None = None  # the token for what the vocabulary cannot spell; None: any, for it spells all
+    normalizer: dict[str, Any] | None = None
 
 
-BYTES = Layout("gpt2", "BPE", None, None, None, {"type": "ByteLevel"}, "ByteLevel")
+BYTES = Layout("gpt2", "BPE", {"type": "ByteLevel"}, "ByteLevel")
+OF_BERT = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
 WORDS = Layout(  # as transformers writes it; its own text pipeline differs from OpenAI's, which is used here
     "gpt1",
     "BPE",
-    END_OF_WORD,
-    "<unk>",
-    {
-        "type": "BertNormalizer",
-        "clean_text": True,
-        "handle_chinese_chars": True,
-        "strip_accents": None,
-        "lowercase": True,
-    },
     {"type": "BertPreTokenizer"},
     "BPEDecoder",
+    suffix=END_OF_WORD,
+    unknown="<unk>",
+    normalizer={"type": "BertNormalizer"} | OF_BERT,
 )
-CHARACTERS = Layout(
-    "char",
-    "WordLevel",
-    None,
-    None,
-    None,
-    {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False},
-    "Fuse",
-)
+EACH = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
+CHARACTERS = Layout("char", "WordLevel", EACH, "Fuse")
 
 
 # ------------------------------------------------------------------------------------------------------ tokenizer.json
@@ -129,7 +111,7 @@ def _only(saved: dict, part: str, path: Path) -> dict | None:
     """
     step = saved.get(part)
     if isinstance(step, dict) and step.get("type") == "Sequence":
-        steps = step.get(_ITEMS[part])
+        steps = step.get(files.LISTS[part])
         if steps == []:
             return None
         if isinstance(steps, list) and len(steps) == 1:

@@ -32,18 +32,17 @@ TYPES = {  # of settings: how a message calls them
 
 
 class Kind(NamedTuple):
-    """The steps of one part. items: the name of the list in its `Sequence`; joined: makes one step of that list."""
+    """The steps of one part. joined: makes one step of those in a `Sequence`."""
 
     steps: Mapping[str, Callable]
-    items: str
     joined: Callable[[list], Any]
 
 
 STEPS = {
-    "normalizer": Kind(steps_before.NORMALIZERS, "normalizers", steps_before.one_after_the_other),
-    "pre_tokenizer": Kind(steps_before.SPLITTERS, "pretokenizers", steps_before.each_in_turn),
-    "post_processor": Kind(steps_after.TEMPLATES, "processors", steps_after.the_only_one),
-    "decoder": Kind(steps_after.DECODERS, "decoders", steps_after.all_steps),
+    "normalizer": Kind(steps_before.NORMALIZERS, steps_before.one_after_the_other),
+    "pre_tokenizer": Kind(steps_before.SPLITTERS, steps_before.each_in_turn),
+    "post_processor": Kind(steps_after.TEMPLATES, steps_after.the_only_one),
+    "decoder": Kind(steps_after.DECODERS, steps_after.all_steps),
 }
 
 # ----------------------------------------------------------------------------------------------------------- reading
@@ -107,9 +106,9 @@ def step(part: str, settings: Any, path: Path) -> Any:
     kind = STEPS[part]
     name = settings.get("type") if isinstance(settings, dict) else None
     if name == "Sequence":
-        items = settings.get(kind.items)
+        items = settings.get(files.LISTS[part])
         if not isinstance(items, list):
-            raise InputError(f"{path}: the Sequence in its {part} has no list {kind.items!r}")
+            raise InputError(f"{path}: the Sequence in its {part} has no list {files.LISTS[part]!r}")
         steps = [step(part, item, path) for item in items]
         return kind.joined([step for step in steps if step is not None])
     if not isinstance(name, str) or name not in kind.steps:

@@ -94,11 +94,14 @@ class Unigram:
 
     def to_file(self, normalizer: spiece.NormalizerSpec = spiece.IDENTITY) -> spiece.SentencePieceFile:
         """The model as a file of SentencePiece, whose package cuts texts into the same pieces."""
-        names = {"bos_piece": "<s>", "eos_piece": "</s>", "pad_piece": "<pad>"}
-        ids = {name.replace("piece", "id"): self.ids.get(token, -1) for name, token in names.items()}
-        unknown = {"unk_id": self.unknown_id, "unk_piece": self.tokens[self.unknown_id]}
         trainer = spiece.TrainerSpec(
-            vocab_size=len(self.tokens), byte_fallback=self.byte_fallback, **names, **ids, **unknown
+            vocab_size=len(self.tokens),
+            byte_fallback=self.byte_fallback,
+            unk_id=self.unknown_id,
+            bos_id=self.ids.get("<s>", -1),
+            eos_id=self.ids.get("</s>", -1),
+            pad_id=self.ids.get("<pad>", -1),
+            unk_piece=self.tokens[self.unknown_id],
         )
         pieces = [spiece.Piece(*piece) for piece in zip(self.tokens, self.scores, self.kinds, strict=True)]
         return spiece.SentencePieceFile(pieces, trainer, normalizer)
