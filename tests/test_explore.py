@@ -614,6 +614,106 @@ def _nudged_loss(model, i, name, norm, place, by, ids, targets) -> float:
     return float(loss)
 
 
+AFTER_GPT2 = {  # what each has that GPT-2 has not
+    "llama": {"n_kv_head": 1},
+    "mistral": {"n_kv_head": 1, "sliding_window": 3},
+    "gpt_neox": {"rotary_share": 0.5},
+    "one after the other": {"rotary_share": 0.5, "use_parallel_residual": False},
+}
+
+
+def decoder_of(kind: str, vocab_size: int, dtype=np.float64):
+    """A small decoder after GPT-2 whose parameters are all away from where they began."""
+    card = models.card({"one after the other": "gpt_neox"}.get(kind, kind))
+    model = card.model(card.model.Config(**sizes(vocab_size, n_inner=12, **AFTER_GPT2[kind])), dtype=dtype)
+    rng = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
+    return model
+
+
+@pytest.mark.parametrize("kind", AFTER_GPT2)
+def test_named_values_of_a_decoder_lead_to_the_gradients_of_its_parameters(kind):
+    """As of GPT-2, above; and heads that share keys and values, queries and keys that turn, and a window."""
+    model = decoder_of(kind, 11)
+    ids, targets = [3, 1, 4, 1, 5, 9], [1, 4, 1, 5, 9, -100]
+    done = named_pass.named_pass(model, ids, targets)
+    found = {name: parameter.grad.copy() for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    loss, cache = model.loss(np.array([ids]), np.array([targets]))
+    model.loss_backward(cache)
+    assert done.loss == pytest.approx(float(loss))
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(found[name], parameter.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+    gated = kind in ("llama", "mistral")
+    into, out = (("gate", "up"), "down") if gated else (("c_fc",), "c_proj")
+    inside = {"gate": "mlp.f", "c_fc": "mlp.f", "up": "mlp.up"}
+    for i in range(2):
+        value = {name.removeprefix(f"h.{i}."): both.value for name, both in done.values.items()}
+        gradient = {name.removeprefix(f"h.{i}."): both.gradient for name, both in done.values.items()}
+        pairs = {f"mlp.{part}.weight": value["ln_2"].T @ gradient[inside[part]] for part in into}
+        pairs |= {
+            f"mlp.{out}.weight": value["mlp.a"].T @ gradient["mlp"],
+            "attn.c_proj.weight": value["attn.heads"].T @ gradient["attn"],
+            "attn.c_attn.weight": value["ln_1"].T @ gradient["attn.qkv"],
+        }
+        for name, expected in pairs.items():
+            np.testing.assert_allclose(expected, found[f"h.{i}.{name}"], rtol=1e-8, atol=1e-10, err_msg=name)
+        _check_attention_of(model, value, gradient)
+    np.testing.assert_array_equal(done.values["x"].gradient, done.values["tokens"].gradient)
+    sums = [name for name in done.values if name.endswith("x_attn")]
+    assert len(sums) == (0 if kind == "gpt_neox" else 2), "only where one comes after the other there is a sum between"
+
+
+def _check_attention_of(model, value, gradient) -> None:
+    """Weights, heads, and the gradients of queries, from the packed queries, keys and values of 6 places."""
+    config = model.config
+    heads = value["attn.qkv"].reshape(6, -1, 4)
+    turned = _turned(model, heads[:, : config.n_head + config.n_kv_head], 1)
+    dq = gradient["attn.qkv"].reshape(6, -1, 4)[:, : config.n_head]
+    window = getattr(config, "sliding_window", None) or 6
+    for head in range(config.n_head):
+        group = head * config.n_kv_head // config.n_head
+        k, v = turned[:, config.n_head + group], heads[:, config.n_head + config.n_kv_head + group]
+        p = value["attn.p"][head]
+        s = turned[:, head] @ k.T / 2
+        seen = np.tril(np.ones((6, 6), bool)) & ~np.tril(np.ones((6, 6), bool), -window)
+        np.testing.assert_allclose(value["attn.s"][head][seen], s[seen], atol=1e-10)
+        assert np.isneginf(value["attn.s"][head][~seen]).all() and (p[~seen] == 0).all()
+        np.testing.assert_allclose(value["attn.heads"][:, 4 * head : 4 * head + 4], p @ v, atol=1e-10)
+        dturned = gradient["attn.s"][head] @ k / 2
+        np.testing.assert_allclose(_turned(model, dturned[:, None], -1)[:, 0], dq[:, head], atol=1e-10)
+
+
+def _turned(model, heads, way):
+    """heads (T,*,4), of which column j and j + R are a complex number that turns by the place times its frequency."""
+    r = len(model.frequencies)
+    angles = np.arange(len(heads))[:, None, None] * model.frequencies
+    pairs = (heads[..., :r] + 1j * heads[..., r : 2 * r]) * np.exp(1j * way * angles)
+    return np.concatenate([pairs.real, pairs.imag, heads[..., 2 * r :]], axis=-1)
+
+
+@pytest.mark.parametrize("kind", AFTER_GPT2)
+def test_a_recorded_page_of_a_decoder(kind, stand_in, refused, tmp_path, capsys):
+    """A page does not compute it, and shows a recorded pass; the lens goes through its last norm."""
+    text = CharTokenizer.train(TEXT)
+    model = decoder_of(kind, text.vocab_size, np.float32)
+    model.save(tmp_path / "decoder")
+    text.save(tmp_path / "decoder")
+    says = f"{type(model).__name__}, and a page computes GPT-1 and GPT-2: … --record"
+    refused(tmp_path / "decoder", "--text", "the cat", says=says)
+    words = (tmp_path / "decoder", "--record", "--text", "the cat sat", "-o", tmp_path / "page.html")
+    status, _, _ = explore(capsys, *words)
+    assert status == 0
+    (one,) = held(tmp_path / "page.html")["recorded"]
+    assert one["after_gpt2"] is True and one["pre_norm"] is True and one["both_sides"] is False
+    done = named_pass.named_pass(model, one["ids"], one["targets"])
+    assert [entry["name"] for entry in one["values"]] == list(done.values)
+    of_head = recorded.most_probable(done.logits, one["targets"])
+    for of_lens, row in zip(one["lens"][-1]["top"], of_head, strict=True):
+        assert dict(of_lens) == pytest.approx(dict(row), rel=1e-3), "after the last block the lens is the head"
+
+
 def test_a_recorded_page_shows_what_was_computed(folders, stand_in, tmp_path, capsys):
     out = tmp_path / "page.html"
     status, said, _ = explore(capsys, folders["large"], "--record", "--text", "the cat sat", "-o", out)
@@ -773,6 +873,25 @@ def test_a_published_tokenizer_is_shown_in_a_recording_and_nowhere_else(refused,
     assert known["kind"] == "byte-level" and one["ids"] == text.encode("the cat")
     assert known["vocab"].items() >= {token: text.ids[token] for token in ("the", "cat")}.items()
     assert all(text.ids[token] == i for token, i in known["special"].items())
+
+
+def test_a_published_tokenizer_of_bytes_is_shown_as_bytes(tmp_path, capsys, stand_in):
+    """Its names write a character for each byte: `Ġcat` is ` cat`, and shown so."""
+    text = TRAINERS["gpt2"](TEXT, 270, progress=False)
+    decoder_of("llama", text.vocab_size, np.float32).save(tmp_path / "bytes")
+    merges = [f"{left} {right}" for left, right in text.merges]
+    digits_and_bytes = [{"type": "Digits"}, {"type": "ByteLevel", "add_prefix_space": False}]
+    described = {
+        "model": {"type": "BPE", "vocab": text.ids, "merges": merges},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": digits_and_bytes},
+        "decoder": {"type": "ByteLevel"},
+    }
+    (tmp_path / "bytes" / "tokenizer.json").write_text(json.dumps(described), encoding="utf-8")
+    status, _, _ = explore(capsys, tmp_path / "bytes", "--record", "--text", "the cat", "-o", tmp_path / "page.html")
+    assert status == 0
+    (one,) = held(tmp_path / "page.html")["recorded"]
+    names = {i: name for name, i in one["tokenizer"]["vocab"].items()}
+    assert "".join(names[i] for i in one["ids"]) == "theĠcat"
 
 
 def test_a_recording_keeps_to_its_size(monkeypatch):

@@ -646,6 +646,31 @@ def test_a_recorded_pass_of_an_encoder(visit, tmp_path):
         assert wrong not in said, wrong
 
 
+@pytest.mark.parametrize(("name", "sums"), [("llama", 2), ("gpt_neox", 0)])
+def test_a_recorded_pass_of_a_decoder_after_gpt2(visit, tmp_path, name, sums):
+    """The walk back has a row for a sum between attention and MLP only where one lies there; its words are its own."""
+    model, tokenizer = small_family.opened(name)
+    model.save(tmp_path / name)
+    tokenizer.save(tmp_path / name)
+    out = tmp_path / "page.html"
+    options = job.ExploreOptions(folder=str(tmp_path / name), text="the cat sat on", out=str(out), record=True)
+    job.explore(options, say=lambda line: None)
+    page = visit(out)
+    view = "window.minigptExplorer.views()[0]"
+    ids, targets = page.evaluate(f"() => {view}.ids"), page.evaluate(f"() => {view}.targets")
+    assert loss_shown(page) == pytest.approx(named_pass(model, ids, targets).loss, rel=1e-4)
+    for panel in ("lens", "attention", "stream", "backward", "inspect"):
+        assert into_sight(page, panel).inner_text().strip(), panel
+    walk = page.locator("#backward").text_content()  # of all steps, those in sight and those to come
+    assert "Positions have no table" in walk and "GELU" not in walk and "LayerNorm" not in walk
+    page.click('#backward [data-focus="step.all"]')
+    settled(page)
+    count = page.locator("#backward .step-count").inner_text()
+    assert count.endswith("6 of 6"), "loss, head, two of each block, embedding"
+    rows = page.evaluate(f"() => [...{view}.pass.values.keys()].filter((one) => one.endsWith('x_attn')).length")
+    assert rows == sums
+
+
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_a_recorded_pass_of_a_body(visit, tmp_path, language):
     """It shows what a body has, says in one line what is left out, and speaks of it nowhere else."""

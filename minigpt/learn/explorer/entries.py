@@ -54,14 +54,22 @@ def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
     return entry
 
 
+def _names_are_bytes(tokenizer: Tokenizer) -> bool:
+    """Do the names of its tokens write a character for each byte, as GPT-2's do, and so `Ġ` for a space?"""
+    of_a_space = tokenizer.ids.get(spell(" "))
+    return of_a_space is not None and tokenizer.decode([of_a_space]) == " "
+
+
 def spelling_entry(tokenizer: Tokenizer, ids: set[int]) -> dict[str, Any]:
     """A tokenizer that can only show these tokens: it has no other words, and joins nothing.
 
-    One that the page does not know is written as one of bytes, in which each token spells its own name.
+    One that the page does not know is written as one of bytes, in which each token spells its own name; one of bytes
+    that a tokenizer.json describes is one.
     """
     if type(tokenizer) not in KINDS_OF_TOKENIZER:
         special = {token: tokenizer.ids[token] for token in tokenizer.special if tokenizer.ids[token] in ids}
-        vocabulary = {spell(tokenizer.token(i)): i for i in sorted(ids - set(special.values()))}
+        spelled = str if _names_are_bytes(tokenizer) else spell
+        vocabulary = {spelled(tokenizer.token(i)): i for i in sorted(ids - set(special.values()))}
         entry = {"kind": "byte-level", "vocab": vocabulary | special, "merges": [], "special": special}
         return entry | {"unknown": tokenizer.unknown_id, "prefix_space": False}
     entry = tokenizer_entry(tokenizer)

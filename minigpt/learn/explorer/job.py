@@ -19,7 +19,7 @@ class ExploreOptions:
     """What `minigpt explore` can be told."""
 
     folder: str | None = argument(
-        "a directory with a GPT-1 or GPT-2, or with --record an encoder (default: a small one of each of the two)",
+        "a directory with a GPT-1 or GPT-2, or with --record of a relative (default: a small one of each of the two)",
         default=None, metavar="MODEL",
     )
     text: str = option(SENTENCE, "what the page shows first", metavar="TEXT")

@@ -1,5 +1,6 @@
-"""One pass, forward and backward, in which every value has a name, as on the page: of GPT-1, of GPT-2, or of an encoder
-that is made of GPT-1's blocks, such as BERT.
+"""One pass, forward and backward, in which every value has a name, as on the page.
+
+It is one of GPT-1, of GPT-2, of an encoder made of GPT-1's blocks, such as BERT, or of a decoder such as LLaMA.
 
 The modules of the model are watched while they compute: what goes in and out of each, and which gradients come back.
 What lies inside of attention and of the MLP, between two modules, is computed once more from that.
@@ -15,6 +16,9 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array
+from minigpt.models.family import rotary
+from minigpt.models.family.decoder import Decoder
+from minigpt.models.family.layers import GatedMLP
 from minigpt.models.gpt1 import Block
 from minigpt.models.language_model import LanguageModel
 from minigpt.nn import Module
@@ -145,13 +149,21 @@ def _values(model: LanguageModel, seen: dict[str, Seen]) -> dict[str, Value]:
             found[table] = Value(out.reshape(dout.shape), dout)  # of positions (T,C), which all rows share, too
     first = seen["h.0"]
     found["x"] = Value(first.x, first.dx)
-    of_block = _of_gpt1 if is_post_norm(model) else _of_gpt2
     for i, block in enumerate(model.h):
-        attention = _of_attention(block, f"h.{i}", seen, not model.learns_the_next_token)
-        found |= of_block(f"h.{i}", seen, attention, _of_mlp(block, f"h.{i}", seen))
+        name = f"h.{i}"
+        attention = _of_attention(model, block, name, seen)
+        mlp = _of_gated_mlp if isinstance(block.mlp, GatedMLP) else _of_mlp
+        found |= _of_block(model, block)(name, seen, attention, mlp(block, name, seen))
     if "ln_f" in seen:
         found["ln_f"] = _out(seen["ln_f"])
     return found
+
+
+def _of_block(model: LanguageModel, block: Module) -> Callable[..., dict[str, Value]]:
+    """How the parts of a block hang together."""
+    if is_post_norm(model):
+        return _of_gpt1
+    return _of_parallel if getattr(block, "is_parallel", False) else _of_gpt2
 
 
 def _of_gpt1(
@@ -186,24 +198,57 @@ def _of_gpt2(
     }
 
 
+def _of_parallel(
+    name: str, seen: dict[str, Seen], attention: dict[str, Value], mlp: dict[str, Value]
+) -> dict[str, Value]:
+    """The values of a block of GPT-NeoX: attention and MLP read the same stream, and no sum lies between them."""
+    return {
+        f"{name}.ln_1": _out(seen[f"{name}.ln_1"]),
+        **attention,
+        f"{name}.ln_2": _out(seen[f"{name}.ln_2"]),
+        **mlp,
+        f"{name}.x": _out(seen[name]),
+    }
+
+
 def _out(seen: Seen) -> Value:
     return Value(seen.out, seen.dout)
 
 
-def _of_attention(block: Module, name: str, seen: dict[str, Seen], sees_both_sides: bool) -> dict[str, Value]:
+def _heads(model: LanguageModel, block: Module, qkv: Array) -> tuple[Array, Array, Array]:
+    """qkv (1,T,*) -> q, k, v, each (1,NH,T,D): of a decoder q and k have turned, and heads share keys and values."""
+    config = model.config
+    if not isinstance(model, Decoder):
+        q, k, v = (ops.split_heads(part, config.n_head) for part in np.split(qkv, 3, axis=-1))
+        return q, k, v
+    b, t, _ = qkv.shape
+    heads = qkv.reshape(b, t, -1, config.head_size)
+    cos, sin = rotary.turns_at(np.arange(t), model.frequencies, qkv.dtype)
+    heads, _ = ops.rope_forward(heads, cos=cos, sin=sin, heads=block.attn.n_turned)
+    q, k, v = np.split(heads.swapaxes(1, 2), [config.n_head, block.attn.n_turned], axis=1)
+    queries_of_a_key = config.n_head // config.n_kv_head
+    return q, np.repeat(k, queries_of_a_key, axis=1), np.repeat(v, queries_of_a_key, axis=1)
+
+
+def _pairs_seen(model: LanguageModel, t: int) -> Array:
+    """(T,T) boolean, True where a query sees a key."""
+    if not model.learns_the_next_token:
+        return np.ones((t, t), bool)
+    window = model.seen(t, None) if isinstance(model, Decoder) else None
+    return np.tril(np.ones((t, t), bool)) if window is None else window.reshape(t, t)
+
+
+def _of_attention(model: LanguageModel, block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
     """From the packed queries, keys and values to the output: scores s and probabilities p are (1,NH,T,T)."""
     qkv, proj = seen[f"{name}.c_attn"], seen[f"{name}.c_proj"]
-    n_head = block.attn.config.n_head
-    q, k, v = (ops.split_heads(part, n_head) for part in np.split(qkv.out, 3, axis=-1))
+    q, k, v = _heads(model, block, qkv.out)
     t, d = q.shape[-2:]
     scale = block.attn.scale or 1 / math.sqrt(d)
-    s = q @ k.swapaxes(-1, -2) * scale
-    if not sees_both_sides:
-        s = np.where(np.tril(np.ones((t, t), bool)), s, -math.inf)
+    s = np.where(_pairs_seen(model, t), q @ k.swapaxes(-1, -2) * scale, -math.inf)
     s = s.astype(q.dtype)
     p, of_softmax = ops.softmax_forward(s)
     # heads = p @ v
-    dheads = ops.split_heads(proj.dx, n_head)
+    dheads = ops.split_heads(proj.dx, model.config.n_head)
     dp = dheads @ v.swapaxes(-1, -2)
     # p = softmax(s)
     ds = ops.softmax_backward(dp, of_softmax)
@@ -230,3 +275,19 @@ def _of_mlp(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]
     # a = act(f)
     df = act_backward(da, act)
     return {f"{name}.mlp.f": Value(f, df), f"{name}.mlp.a": Value(a, da), f"{name}.mlp": _out(whole)}
+
+
+def _of_gated_mlp(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+    """f, the gate before its function, up, what it lets through, and a, their product, are (1,T,F)."""
+    whole = seen[f"{name}.mlp"]
+    mlp = block.mlp
+    act_forward, act_backward = (getattr(ops, f"{mlp.config.activation}_{way}") for way in ("forward", "backward"))
+    f, _ = ops.linear_forward(whole.x, mlp.gate.weight.value)
+    up, _ = ops.linear_forward(whole.x, mlp.up.weight.value)
+    gate, act = act_forward(f)
+    # mlp = a @ down
+    da = whole.dout @ mlp.down.weight.value.T
+    # a = act(f) * up
+    df = act_backward(da * up, act)
+    values = {"f": Value(f, df), "up": Value(up, da * gate), "a": Value(gate * up, da)}
+    return {f"{name}.mlp.{part}": value for part, value in values.items()} | {f"{name}.mlp": _out(whole)}

@@ -2,6 +2,8 @@
 
     {"name", "title": {"en", "ko"}, "config",
      "both_sides": is it an encoder, which tells the word at a place and not the next one?
+     "after_gpt2": is it a decoder whose positions turn, such as LLaMA?
+     "pre_norm": is its stream only added to, and never normalised?
      "tells_words": has it a head for words? a body alone has no targets (-100), and null stands for its loss, for its
      gradients, and for what the lens reads
      "tokenizer": one that can only show the tokens named here, "ids": [id], "targets": [id or -100], "loss",
@@ -23,8 +25,9 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
 from minigpt.learn.explorer.entries import spelling_entry
-from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, named_states, stream_names
+from minigpt.learn.explorer.named_pass import NamedPass, Value, is_post_norm, named_pass, named_states, stream_names
 from minigpt.learn.explorer.subject import Subject
+from minigpt.models.family.decoder import Decoder
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops import IGNORED
 from minigpt.tokenizer import Tokenizer
@@ -35,7 +38,7 @@ TOP = 10  # most probable tokens
 SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")  # which the page reads, whatever a config.json calls them
 # What the page shows most comes first; a tensor for which there is no room is left out.
 WANTED = ("attn.p", "attn.heads", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "x_mlp", "ln_1", "attn.qkv")
-WANTED += ("ln_f", "tokens", "positions", "segments", "mlp.f", "mlp.a", "logits")
+WANTED += ("ln_f", "tokens", "positions", "segments", "mlp.f", "mlp.up", "mlp.a", "logits")
 IN_STREAM = ("x", "x_attn", "x_mlp", "ln_1", "ln_2", "ln_f")  # of these the page asks for a norm of each position
 
 Rows = list[list[tuple[int, float]]]  # for each position: token ids and their probabilities
@@ -84,6 +87,8 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
         "title": subject.title,
         "config": {key: getattr(model.config, key) for key in SIZES} | model.config.to_dict(),
         "both_sides": not model.learns_the_next_token,
+        "after_gpt2": isinstance(model, Decoder),
+        "pre_norm": not is_post_norm(model),
         "tells_words": model.tells_words,
         "tokenizer": spelling_entry(tokenizer, shown | set(ids)),
         "ids": ids,
@@ -176,8 +181,7 @@ def lens(model: LanguageModel, done: NamedPass, targets: list[int]) -> dict[str,
     for name in stream_names(model):
         h = done.values[name].value
         if hasattr(model, "ln_f"):
-            norm = model.ln_f
-            h, _ = ops.layernorm_forward(h, norm.weight.value, norm.bias.value, eps=norm.eps)
+            h, _ = model.ln_f.forward(h)
         logits = model.scores_of(h[None])[0]
         found[name] = most_probable(logits, targets)
     return found

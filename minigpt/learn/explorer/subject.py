@@ -13,6 +13,7 @@ from minigpt.jobs.fill import covered_ids, uncovered
 from minigpt.learn.lessons import find_lessons
 from minigpt.models import costs, gpt1, gpt2
 from minigpt.models.card import Card
+from minigpt.models.family.decoder import DecoderBlock
 from minigpt.models.family.heads import BiasHead, WordHead
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
@@ -33,9 +34,8 @@ class Subject(NamedTuple):
     def ids_of(self, text: str) -> list[int]:
         """The ids of a text as the model reads it: an encoder, between its special tokens, and with its mask."""
         if self.model.learns_the_next_token:
-            return self.tokenizer.encode(text)
+            return self.tokenizer.before_text + self.tokenizer.encode(text)
         return covered_ids(self.tokenizer, text)
-
 
     def unknown_in(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary lacks; the mask of an encoder is none of them."""
@@ -85,7 +85,7 @@ def _check_kind(folder: str, card: Card) -> None:
     """Raises InputError for a model that no page can compute."""
     if card.name not in KINDS:
         what = f"it holds a model of type {card.model.__name__}, and a page computes GPT-1 and GPT-2"
-        raise InputError(f"explore {folder}: {what}: with --record it shows the numbers of an encoder, too")
+        raise InputError(f"explore {folder}: {what}: with --record it shows the numbers of other models, too")
 
 
 def _check_parts(folder: str, model: LanguageModel) -> None:
@@ -94,8 +94,9 @@ def _check_parts(folder: str, model: LanguageModel) -> None:
     block = model.h[0]
     known_head = model.learns_the_next_token or isinstance(getattr(model, "words", None), WordHead | BiasHead)
     apart = len(set(map(id, model.h))) == len(model.h) and not model.reads_a_source
-    if not (isinstance(block, gpt1.Block | gpt2.Block) and (known_head or not model.tells_words) and apart):
-        known = "GPT-1, GPT-2, and encoders with blocks like GPT-1's, such as BERT and RoBERTa"
+    known_block = isinstance(block, gpt1.Block | gpt2.Block | DecoderBlock)
+    if not (known_block and (known_head or not model.tells_words) and apart):
+        known = "GPT-1, GPT-2, LLaMA and its kin, and encoders with blocks like GPT-1's, such as BERT and RoBERTa"
         raise InputError(f"explore {folder}: a page does not know the parts of a {kind}: there are pages of {known}")
 
 

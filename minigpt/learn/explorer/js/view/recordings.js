@@ -14,7 +14,9 @@ export async function openRecordings(recorded) {
 // What words are chosen by: see setWords.
 export function kindsOf(recorded) {
   if (!recorded) return [];
-  const kinds = recorded.some((one) => one.both_sides) ? ["encoder", "recorded"] : ["recorded"];
+  const kinds = ["recorded"];
+  if (recorded.some((one) => one.both_sides)) kinds.unshift("encoder");
+  if (recorded.some((one) => one.after_gpt2)) kinds.unshift("decoder");
   return tellWords(recorded) ? kinds : ["body", ...kinds];
 }
 
@@ -38,7 +40,7 @@ async function openRecording(one) {
     });
   }
   const { name, title, config } = one;
-  const model = { name, title, config, kind: config.model_type };
+  const model = { name, title, config, kind: config.model_type, preNorm: one.pre_norm };
   return { ...one, recorded: true, values, model, tokenizer: openTokenizer(one.tokenizer) };
 }
 

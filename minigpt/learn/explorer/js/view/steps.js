@@ -5,7 +5,7 @@ import { make } from "./make.js";
 import { inLanguage, word } from "./words.js";
 
 export function isPreNorm(model) {
-  return model.kind === "gpt2";
+  return model.preNorm ?? model.kind === "gpt2"; // a recorded model says it
 }
 
 export function streamOf(view) {
@@ -45,7 +45,7 @@ export function stepsOf(view) {
       key: isPreNorm(model) ? "mlp_pre" : "mlp_post",
       block: i,
       part: "mlp",
-      rows: rowsOfMlp(model, i),
+      rows: rowsOfMlp(view, i),
     });
     steps.push({
       key: isPreNorm(model) ? "attn_pre" : "attn_post",
@@ -58,8 +58,12 @@ export function stepsOf(view) {
   return steps;
 }
 
-function rowsOfMlp(model, i) {
-  if (isPreNorm(model)) return [{ name: `h.${i}.x_attn`, label: word("stream.sum_attn", { i }) }];
+// In a block whose attention and MLP read the same stream no sum lies between them: no row.
+function rowsOfMlp({ model, pass }, i) {
+  if (isPreNorm(model)) {
+    const name = `h.${i}.x_attn`;
+    return pass && !pass.values.has(name) ? [] : [{ name, label: word("stream.sum_attn", { i }) }];
+  }
   return [
     { name: `h.${i}.x_mlp`, label: word("stream.sum_mlp", { i }) },
     { name: `h.${i}.ln_1`, label: word("stream.norm", { i }) },
@@ -83,7 +87,7 @@ export function sayStep(view, step, all) {
     C,
     V: config.vocab_size,
     NH: config.n_head,
-    F: 4 * C,
+    F: view.pass?.values.get(`h.${last}.mlp.f`)?.shape?.at(-1) ?? 4 * C,
     target: view.show(view.target),
     token: view.labels[view.position],
     t: view.position,
