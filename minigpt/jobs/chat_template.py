@@ -24,9 +24,10 @@ FILE = "chat_template.jinja"
 KEY = "chat_template"
 USUAL = "default"  # of several templates: those with other names are for tools and documents
 LEAST_JINJA = (3, 1, 6)  # older ones have holes in their sandbox
-SECONDS = 10.0  # for one rendering
+SECONDS = 10.0  # for one process
 MEMORY = 512 << 20  # bytes
 LONGEST = 10_000_000  # characters of a rendered conversation
+AT_ONCE = 500  # conversations that one process renders, in the time and the memory of one
 PROGRAM = Path(__file__).with_name("template_process.py")
 
 Message = Mapping[str, str]  # {"role": "system", "user" or "assistant", "content": text}
@@ -39,22 +40,37 @@ class Template(NamedTuple):
     path: Path
     tokens: dict[str, str]
 
-    def render(self, messages: Sequence[Message]) -> str:
-        """The text of a conversation, up to where the model's answer begins.
+    def render(self, messages: Sequence[Message], answer_follows: bool = True) -> str:
+        """The text of a conversation; with answer_follows up to where the model's next answer begins.
 
         Raises InputError where the template refuses the conversation, fails, or does not come to an end, and where
         Jinja2 is missing.
         """
+        return self.render_all([(messages, answer_follows)])[0]
+
+    def render_all(self, several: Sequence[tuple[Sequence[Message], bool]]) -> list[str]:
+        """The texts of several conversations, as `render`. Raises NotRendered, an InputError, which tells where."""
         check_jinja()
-        variables = self.tokens | {"messages": list(messages), "add_generation_prompt": True}
-        variables |= {"tools": None, "documents": None}
-        reply = _reply({"source": self.source, "variables": variables, "memory": MEMORY, "longest": LONGEST})
-        named = f"the chat template in {self.path}"
-        if "refused" in reply:
-            raise InputError(f"{named} does not take this conversation: {_one_line(reply['refused'])}")
-        if "failed" in reply:
-            raise InputError(f"{named} cannot be used: {_one_line(reply['failed'])}")
-        return reply["text"]
+        texts = []
+        for begin in range(0, len(several), AT_ONCE):
+            given = []
+            for messages, answer_follows in several[begin : begin + AT_ONCE]:
+                of_chat = {"messages": list(messages), "add_generation_prompt": answer_follows}
+                given.append(self.tokens | of_chat | {"tools": None, "documents": None})
+            reply = _reply({"source": self.source, "variables": given, "memory": MEMORY, "longest": LONGEST})
+            if "texts" not in reply:
+                raise NotRendered(self.path, reply, begin)
+            texts += reply["texts"]
+        return texts
+
+
+class NotRendered(InputError):
+    """What went wrong with a template, or with a conversation: `number` says with which of several."""
+
+    def __init__(self, path: Path, reply: dict[str, Any], begin: int):
+        what = "does not take this conversation: " if "refused" in reply else "cannot be used: "
+        super().__init__(f"the chat template in {path} {what}{_one_line(reply.get('refused') or reply['failed'])}")
+        self.number = begin + reply.get("at", 0)
 
 
 def find(folder: str | Path) -> Template | None:
@@ -104,7 +120,7 @@ def check_jinja() -> None:
         raise InputError(f"Jinja2 {version} has holes in its sandbox, and chat templates come from strangers: {advice}")
 
 
-def _reply(task: dict[str, Any]) -> dict[str, str]:
+def _reply(task: dict[str, Any]) -> dict[str, Any]:
     """What the process answers, or {"failed": why it did not}."""
     command = [sys.executable, "-P", "-X", "utf8", str(PROGRAM)]
     pipe = subprocess.PIPE

@@ -1,7 +1,8 @@
 """Renders a chat template. This file runs as a process of its own, which `chat_template` starts, limits and ends.
 
-A task comes as JSON: {"source": the template, "variables": what it is given, "memory": bytes, "longest": characters}.
-The answer is {"text": what the template wrote}, or {"refused": its own words}, or {"failed": what went wrong}.
+A task comes as JSON: {"source": the template, "variables": what it is given for each conversation, "memory": bytes,
+"longest": characters}. The answer is {"texts": what the template wrote}, or {"refused": its own words}, or {"failed":
+what went wrong}, with "at": the number of the conversation.
 
 The settings are those of Hugging Face transformers, for which published templates are written. This file needs the
 standard library and Jinja2 only.
@@ -66,11 +67,11 @@ def limit_memory(size):
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def rendered(source, variables, longest):
+def rendered(template, variables, longest):
     """The text. Raises OverflowError where it becomes too long, and whatever the template raises."""
     parts = []
     length = 0
-    for part in environment().from_string(source).generate(variables):
+    for part in template.generate(variables):
         parts.append(part)
         length += len(part)
         if length > longest:
@@ -80,8 +81,18 @@ def rendered(source, variables, longest):
 
 def answer(task):
     """The answer to a task."""
+    texts = []
+    reply = _tried(task, texts)
+    return {"texts": texts} if reply is None else reply | {"at": len(texts)}
+
+
+def _tried(task, texts):
+    """Render into this list; returns what went wrong, or None."""
     try:
-        return {"text": rendered(task["source"], task["variables"], task["longest"])}
+        template = environment().from_string(task["source"])
+        for variables in task["variables"]:
+            texts.append(rendered(template, variables, task["longest"]))
+        return None
     except Refused as error:
         return {"refused": str(error.message)}
     except MemoryError:
