@@ -80,6 +80,15 @@ def finetune(found: Namespace) -> int:
     return STATUS + stopped_by if stopped_by else 0
 
 
+def instruct(found: Namespace) -> int:
+    """`minigpt instruct`; 128 and the number of the signal that stopped it."""
+    from minigpt.jobs.instruct import InstructOptions, instruct
+    from minigpt.jobs.interrupt import STATUS
+
+    stopped_by = instruct(read(InstructOptions, found), named=_threads_given(found))
+    return STATUS + stopped_by if stopped_by else 0
+
+
 def _threads_given(found: Namespace) -> list[str]:
     """ ["threads"] where the command says how many; a run that goes on has then these, and not those that it had."""
     return [] if found.threads is None else ["threads"]

@@ -115,6 +115,12 @@ FINETUNE = Command(
     "minigpt.jobs.finetune:FinetuneOptions", command.finetune,
 )  # fmt: skip
 
+INSTRUCT = Command(
+    "instruct", "teach a model to answer, from instructions of your own",
+    ("instruct smollm2 mine.jsonl", "instruct gpt2 alpaca_data.json --lora 16 --epochs 1 --out runs/answers"),
+    "minigpt.jobs.instruct:InstructOptions", command.instruct,
+)  # fmt: skip
+
 PREDICT = Command(
     "predict", "answer examples with a fine-tuned model",
     (
@@ -217,6 +223,6 @@ CHECK = Command(
 )  # fmt: skip
 
 COMMANDS = (
-    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, CHAT, FILL, SIMILAR, FINETUNE, PREDICT, EVALUATE, TOKENIZER, DOWNLOAD,
-    CONVERT, INFO, TRACE, EXPLORE, STORIES, CHECK,
+    LESSON, COPY_LESSONS, LEARN, TRAIN, SAMPLE, CHAT, FILL, SIMILAR, FINETUNE, INSTRUCT, PREDICT, EVALUATE, TOKENIZER,
+    DOWNLOAD, CONVERT, INFO, TRACE, EXPLORE, STORIES, CHECK,
 )  # fmt: skip

@@ -239,6 +239,11 @@ def merge_lora(model: Module) -> None:
         raise InputError("this model has no adapters: add_lora(model) adds some")
     for layer in layers.values():
         layer.merge()
+    drop_lora(model)
+
+
+def drop_lora(model: Module) -> None:
+    """Take the adapters away, in place: the model is what it was without them, and learns as a whole."""
     for _, owner, name, module in _inside(model):
         plain = getattr(module, "plain", None)
         if plain is not None:

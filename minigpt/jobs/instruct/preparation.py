@@ -1,0 +1,184 @@
+"""One pipeline makes a run out of its options: model, instructions, folder. It checks all and writes nothing."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigpt import data, models
+from minigpt.data import corpus, instructions
+from minigpt.device.gpu import choose_device
+from minigpt.errors import InputError
+from minigpt.files import hub
+from minigpt.files.disk import checksum, typed
+from minigpt.jobs import chat_template, conversation
+from minigpt.jobs.chat_template import Template
+from minigpt.jobs.instruct.examples import Example, Reader, template_for
+from minigpt.jobs.instruct.settings import InstructOptions
+from minigpt.jobs.run_folder import Kind, Run, holds_a_run, option_text
+from minigpt.models import costs
+from minigpt.models.language_model import LanguageModel
+from minigpt.models.lora import add_lora, lora_parameters
+from minigpt.nn import Parameter
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import Tokenizer
+
+COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "other_loss")
+TABLE = "instruct.csv"
+ADAPTER = "adapter"  # the folder in that of the run
+INSTRUCTING = Kind(
+    command="minigpt instruct",
+    key="instruct",
+    table=TABLE,
+    picture="",
+    columns=COLUMNS,
+    state=("step", "best", "losses", "finished", "options", "marks", "logged", "workers"),
+    files=(ADAPTER,),
+)
+FREE = ("device", "model", "file", "valid", "out")  # may be told anew: whether they are the same, their marks tell
+MARKED = {
+    "model": "the weights of MODEL are",
+    "vocabulary": "the tokenizer or the chat template of MODEL is",
+    "train": "the instructions of FILE are",
+    "valid": "the instructions of --valid are",
+    "other": "the text of --other is",
+}
+OTHER_TOKENS = 4096  # of the other text, so many are read
+OTHER_CHARACTERS = 10 * OTHER_TOKENS
+OTHER_CONTEXT = 512
+AT_ONCE = 4  # windows of it
+
+
+@dataclasses.dataclass
+class Job:
+    """A run, and how far it is.
+
+    learned: what learns, by name. other: windows of the other text, ids and targets. step: updates made; logged: the
+    step of the last line of the table, -1 before the first; losses: of the updates since then; best: the smallest loss
+    on what is kept apart.
+    """
+
+    options: InstructOptions
+    model: LanguageModel
+    text: Tokenizer
+    template: Template
+    learned: dict[str, Parameter]
+    train: list[Example]
+    valid: list[Example]
+    other: list[tuple[np.ndarray, np.ndarray]]
+    marks: dict[str, str]
+    run: Run
+    optimizer: AdamW
+    step: int = 0
+    logged: int = -1
+    losses: list[float] = dataclasses.field(default_factory=list)
+    best: float | None = None
+    finished: bool = False
+
+    @property
+    def in_epoch(self) -> int:
+        """Updates of an epoch."""
+        return len(self.train) // min(self.options.batch, len(self.train))
+
+    @property
+    def total(self) -> int:
+        """Updates of the whole run."""
+        return self.in_epoch * self.options.epochs
+
+    def named_parameters(self):
+        """What is kept of the model: the matrices that learn."""
+        return iter(self.learned.items())
+
+
+def prepare(options: InstructOptions) -> tuple[Job, dict[str, Any] | None]:
+    """All that a run needs, and the state from which it goes on, if it was begun. Raises InputError."""
+    options.check()
+    folder = Path(options.out or f"runs/{Path(options.model).name}-{Path(options.file).stem}")
+    given = instructions.read(options.file)
+    held = None if options.valid is None else instructions.read(options.valid)
+    place = hub.find(options.model)
+    template = chat_template.find(options.model)
+    model, text = models.open_both(options.model)
+    if model.reads_a_source or not model.can_generate:
+        what = f"{options.model} holds a {type(model).__name__}, which does not go on with a text"
+        raise InputError(f"{what}: take a decoder, such as smollm2 or gpt2")
+    template = template_for(template, text, options.model)
+    stops = conversation.stops(place, text, template)
+    reader = Reader(template, text, stops, model.config.n_positions)
+    train = reader.examples(given, options.file)
+    if held is None:
+        train, valid = _apart(train, options)
+    else:
+        valid = reader.examples(held, options.valid)
+    other = _other(options, model, text)
+    marks = _marks(model, text, template, train, valid, other)
+    model.to(choose_device(options.device))
+    longest = max(len(example.ids) for example in train)
+    costs.fit_threads(model, options.batch * longest)
+    add_lora(model, options.lora, options.alpha, options.layers, options.seed)
+    learned = lora_parameters(model)
+    optimizer = AdamW(learned.items(), weight_decay=0.0)
+    job = Job(options, model, text, template, learned, train, valid, other, marks, Run(folder), optimizer)
+    return job, _begin(job, folder)
+
+
+def _apart(examples: list[Example], options: InstructOptions) -> tuple[list[Example], list[Example]]:
+    """(to learn from, kept apart), of which the second is a tenth, drawn by the seed. Raises InputError for one."""
+    if len(examples) < 2:
+        raise InputError(f"{options.file} holds one instruction: give more, of which a tenth is kept apart, or --valid")
+    order = np.random.default_rng([options.seed, 1]).permutation(len(examples))
+    n_apart = max(1, len(examples) // 10)
+    apart = set(order[:n_apart].tolist())
+    train = [example for i, example in enumerate(examples) if i not in apart]
+    return train, [examples[i] for i in sorted(apart)]
+
+
+def _other(options: InstructOptions, model: LanguageModel, text: Tokenizer) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The beginning of the other text, in windows. Raises InputError where there is too little of it."""
+    pieces = corpus.load(options.other).pieces("valid")
+    beginning = next(iter(pieces))[:OTHER_CHARACTERS]
+    tokens = np.array(text.encode(beginning)[: OTHER_TOKENS + 1])
+    if len(tokens) < 2:
+        raise InputError(f"--other {options.other} has no more than {len(tokens)} token: give a longer text")
+    context = min(OTHER_CONTEXT, model.config.n_positions, len(tokens) - 1)
+    return list(data.windows(tokens, context, AT_ONCE))
+
+
+def _marks(model, text: Tokenizer, template: Template, train, valid, other) -> dict[str, str]:
+    """A checksum of each thing that a run is made of."""
+    return {
+        "model": model.checksum(),
+        "vocabulary": checksum([text.tokens, template.source]),
+        "train": checksum([example.ids.tolist() for example in train]),
+        "valid": checksum([example.ids.tolist() for example in valid]),
+        "other": checksum([ids.tolist() for ids, _ in other]),
+    }
+
+
+def told(options: InstructOptions) -> dict[str, Any]:
+    """The options as they are kept."""
+    return json.loads(json.dumps(dataclasses.asdict(options)))
+
+
+def _begin(job: Job, folder: Path) -> dict[str, Any] | None:
+    """Take an empty folder, or go on with the run in it: then its state. Raises InputError for another run."""
+    if not holds_a_run(folder):
+        job.run = Run.start(folder, INSTRUCTING)
+        return None
+    job.run, state, tensors = Run.load(folder, kind=INSTRUCTING)
+    whose = "a finished run" if state["finished"] else "an unfinished run"
+    instead = "give the same to go on with it, or another --out to begin anew"
+    now = told(job.options)
+    for name, value in state["options"].items():
+        if name not in FREE and now.get(name) != value:
+            has, says = option_text(name, value), option_text(name, now.get(name))
+            raise InputError(f"{typed(folder)} holds {whose} with {has}, this command says {says}: {instead}")
+    for name, thing in MARKED.items():
+        if job.marks[name] != state["marks"].get(name):
+            raise InputError(f"{thing} not what the run in {typed(folder)} began with: {instead}")
+    job.run.restore(job, job.optimizer, state["step"], tensors)
+    for name in ("step", "logged", "losses", "best", "finished"):
+        setattr(job, name, state[name])
+    return state
