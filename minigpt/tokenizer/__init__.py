@@ -1,4 +1,26 @@
-"""Tokenizers: text to token ids and back. `load(folder)` opens whichever kind was saved there."""
+"""Tokenizers: text to token ids and back. `load(folder)` opens whichever kind was saved there.
+
+GPT-1's, GPT-2's and that of characters are whole classes; every other tokenizer is a `PieceTokenizer`, a row of steps
+in which a model cuts words into pieces, and whatever files a published folder has are told as the content of one
+`tokenizer.json`, of which the steps are made (only a file of SentencePiece and XLM's folders have steps of their own).
+
+    base                                 what every tokenizer offers
+    char, gpt1, gpt2, layouts            the whole classes, and their files
+      text, words, many_words              how GPT-1 and GPT-2 find words; merges of many words at once
+    pipeline                             the row of steps
+      steps_before, steps_after            each step is a function, its arguments are the settings in tokenizer.json
+      characters, charsmap                 what the steps know of Unicode, and SentencePiece's map of characters
+    wordpiece, bpe_model, unigram        the models, each beside its trainer
+      bpe, bpe_reference                   merges, quick and plain
+      lattice, unigram_training            all ways to cut a word; EM
+      sentencepiece_bpe                    BPE with scores
+      word_counts, trained                 what trainers count; a whole tokenizer learned from a text
+    published                            any published folder: which of these readers it needs, and saving
+      tokenizer_json, vocabularies         the steps of a tokenizer.json; other vocabularies told as one
+      spiece_members, spiece, spiece_text  SentencePiece: its members, its file, its text
+      xlm, of_gguf, llama2c                other formats
+      files, settings, checksums           vocabularies and small files as they stand there
+"""
 
 from pathlib import Path
 from typing import Any
@@ -25,15 +47,8 @@ from minigpt.tokenizer.pipeline import PieceTokenizer
 from minigpt.tokenizer.trained import TRAINERS
 
 __all__ = [
-    "KINDS",
-    "TRAINERS",
-    "CharTokenizer",
-    "GPT1Tokenizer",
-    "GPT2Tokenizer",
-    "PieceTokenizer",
-    "Tokenizer",
-    "load",
-]
+    "KINDS", "TRAINERS", "CharTokenizer", "GPT1Tokenizer", "GPT2Tokenizer", "PieceTokenizer", "Tokenizer", "load",
+]  # fmt: skip
 
 KINDS = {"gpt1": GPT1Tokenizer, "gpt2": GPT2Tokenizer, "char": CharTokenizer}
 

@@ -63,6 +63,7 @@ def learn(
     min_frequency: int = 2,
     ties: str = "subword-nmt",
     suffix: str = END_OF_WORD,
+    inside: str = "",
     alphabet: Sequence[str] | None = None,
     longest: float = inf,
 ) -> Iterator[tuple[Pair, int]]:
@@ -75,8 +76,9 @@ def learn(
       in `alphabet` (default: `base_symbols`); merged symbols follow in the order in which they were made.
     - "sentencepiece": the pair that makes the shortest symbol, and of those the first in alphabetical order.
 
-    longest: how many characters a symbol may have. Raises InputError for other ties, for a word that the alphabet
-    cannot spell, and for one that holds the suffix.
+    suffix: what stands behind the last character of a word; inside: what stands in front of every symbol that does not
+    begin a word, as WordPiece writes `##`; longest: how many characters a symbol may have. Raises InputError for other
+    ties, for a word that the alphabet cannot spell, and for one that holds the suffix.
 
     How it is fast. A word is kept as a string with **one character for each symbol**, `chr(id)`: a pair is a string of
     two, merging it is `split` and `join`, and to compare pairs is to compare ids. Each pair knows the places where it
@@ -89,7 +91,7 @@ def learn(
         raise InputError(f"ties {ties!r} is not known: choose {' or '.join(map(repr, TIES))}")
     names = list(base_symbols(word_counts, suffix) if alphabet is None else alphabet)
     tie_key = _tie_key(ties, names)
-    words, frequencies = _to_letters(word_counts, names, suffix)
+    words, frequencies = _to_letters(word_counts, names, suffix, inside)
     pairs = _Pairs(words, frequencies)
     shelves = _Shelves(pairs.count, max(min_frequency, 1))
     shelves.put(pairs.places)
@@ -103,7 +105,7 @@ def learn(
                 continue
             left = names[ord(pair[0])]
             right = names[ord(pair[1])]
-            joined = left + right
+            joined = left + right.removeprefix(inside)
             if len(joined) > longest:
                 continue
             yield (left, right), most
@@ -204,13 +206,18 @@ class _Pairs:
         return before, after
 
 
-def _to_letters(word_counts: Mapping[str, int], names: list[str], suffix: str) -> tuple[list[str], list[int]]:
-    """Every word as a string of `chr(id)`, and how often it occurs."""
+def _to_letters(
+    word_counts: Mapping[str, int], names: list[str], suffix: str, mark: str
+) -> tuple[list[str], list[int]]:
+    """Every word as a string of `chr(id)`, and how often it occurs. mark: in front of symbols inside a word."""
+    first = {}  # {first character of a word: its letter}
     inside = {}  # {character inside a word: its letter}
     final = {}  # {last character of a word: its letter}
     for i, name in enumerate(names):
         if len(name) == 1:
-            inside[name] = chr(i)
+            first[name] = chr(i)
+        if name[:-1] == mark:
+            inside[name[-1]] = chr(i)
         if name[1:] == suffix:
             final[name[0]] = chr(i)
     words = []
@@ -218,8 +225,10 @@ def _to_letters(word_counts: Mapping[str, int], names: list[str], suffix: str) -
         if suffix and suffix in word:
             raise InputError(f"the word {word!r} holds the end-of-word mark {suffix!r}: split it into several words")
         try:
-            letters = [inside[character] for character in word[:-1]]
-            letters.append(final[word[-1]])
+            if mark:
+                letters = [first[word[0]], *[inside[character] for character in word[1:]]]
+            else:
+                letters = [*[inside[character] for character in word[:-1]], final[word[-1]]]
         except (KeyError, IndexError):
             raise InputError(f"the alphabet cannot spell {word!r}: give one with all its characters, or none") from None
         words.append("".join(letters))

@@ -11,8 +11,8 @@ from minigpt.errors import InputError, check_folder
 from minigpt.files.disk import write_json
 from minigpt.tokenizer import checksums, files, layouts, settings
 from minigpt.tokenizer.base import Tokenizer, check_text, pieces_of
+from minigpt.tokenizer.files import TOKENIZER_JSON
 
-FILE = files.TOKENIZER_JSON
 SPECIAL = "character_special_tokens"  # in `tokenizer_config.json`: a name that transformers gives no meaning
 
 _NONE = -1  # in the table of ids: a code point that is not in the vocabulary
@@ -96,16 +96,16 @@ class CharTokenizer(Tokenizer):
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": "<unk>"}  # not in vocab: unknown text is an error
         parts = {"version": "1.0", "added_tokens": [], "pre_tokenizer": layouts.CHARACTERS.splitter}
         parts |= {"decoder": {"type": layouts.CHARACTERS.decoder}, "model": model}
-        write_json(Path(folder) / FILE, dict.fromkeys(files.PARTS) | parts)
+        write_json(Path(folder) / TOKENIZER_JSON, dict.fromkeys(files.PARTS) | parts)
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         if self.special:
             config[SPECIAL] = list(self.special)
-        checksums.write_config(Path(folder), config, {FILE: self.tokens})
+        checksums.write_config(Path(folder), config, {TOKENIZER_JSON: self.tokens})
 
     @classmethod
     def load(cls, folder: str | Path) -> CharTokenizer:
         """Open a folder that `save` wrote. Raises InputError for a `tokenizer.json` of another kind, or damaged."""
-        path = Path(folder) / FILE
+        path = Path(folder) / TOKENIZER_JSON
         saved = files.read_parts(path)
         layouts.check(saved, layouts.CHARACTERS, path)
         tokens = files.tokens_from_ids(saved["model"].get("vocab"), path)

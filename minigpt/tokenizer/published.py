@@ -86,17 +86,14 @@ def _opened(saved: Mapping[str, Any], path: Path, config: Mapping[str, Any]) -> 
     special = [*named.values(), *settings.more_special(config, folder / CONFIG)]
     more = list(settings.by_id(config, folder / CONFIG).items())
     more += [(i, Added(token)) for token, i in settings.added_tokens(folder).items()]
-    steps = {part: saved.get(part) for part in tokenizer_json.STEPS}
-
-    def write(text: PieceTokenizer, into: Path) -> None:
-        _save(text, into, steps, config)
-
-    text = tokenizer_json.open_tokenizer(saved, path, more=more, added=special, own=own, write=write)
+    text = tokenizer_json.open_tokenizer(saved, path, more=more, added=special, own=own)
     missing = [one.token for one in special if one.token not in text.ids]
     if missing:
         raise InputError(f"{folder / CONFIG} names the special token {missing[0]!r}, which the vocabulary lacks")
     text.roles = settings.roles_of(named, {*own, *(one.token for one in text.added)})
     text.padding_side = settings.padding_side(config, text.padding_side, folder)
+    steps = {part: saved.get(part) for part in tokenizer_json.STEPS}
+    text.write = lambda text, into: _save(text, into, steps, config)
     return text
 
 

@@ -152,15 +152,9 @@ def learn(
     if byte_fallback:
         first += [Piece(token, 0.0, spiece.BYTE) for token in spiece.BYTES]
     check_room(vocab_size, len(first), characters, coverage)
-    merges = bpe.train(
-        parts_of(word_counts, characters),
-        vocab_size - len(first) - len(characters),
-        min_frequency=1,
-        ties="sentencepiece",
-        suffix="",
-        longest=longest,
-        progress=progress,
-    )
+    options = {"min_frequency": 1, "ties": "sentencepiece", "suffix": "", "longest": longest}
+    n_merges = vocab_size - len(first) - len(characters)
+    merges = bpe.train(parts_of(word_counts, characters), n_merges, progress=progress, **options)
     texts = [*(left + right for left, right in merges), *characters]
     named = {piece.text for piece in first}
     pieces = [*first, *(Piece(text, -float(rank)) for rank, text in enumerate(texts) if text not in named)]

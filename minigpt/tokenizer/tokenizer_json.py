@@ -55,7 +55,6 @@ def open_tokenizer(
     more: Iterable[tuple[int, Added]] = (),
     added: Iterable[Added] = (),
     own: Sequence[str] = (),
-    write: Callable[[PieceTokenizer, Path], None] | None = None,
 ) -> PieceTokenizer:
     """The tokenizer that the content of a file describes; path: for messages.
 
@@ -83,7 +82,6 @@ def open_tokenizer(
             added=listed.values(),
             own=own,
             padding_side=_padding_side(saved.get("padding")),
-            write=write,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from error

@@ -71,15 +71,16 @@ class Unigram:
         self.byte_fallback = byte_fallback
         self.rounds = rounds
         normal = [score for score, kind in zip(self.scores, self.kinds, strict=True) if kind == spiece.NORMAL]
-        found = {}  # {piece that stands for text: (its id, its score)}
+        self._id_of = {}  # {piece that stands for text: its id}
+        score_of = {}
         for i, (token, score, kind) in enumerate(zip(self.tokens, self.scores, self.kinds, strict=True)):
-            if kind == spiece.NORMAL:
-                found[token] = (i, score)
-            elif kind == spiece.USER_DEFINED:
-                found[token] = (i, _user_defined_score(token, max(normal, default=0.0)))
-        self._id_of = {token: i for token, (i, _) in found.items()}
-        self.vocabulary = Vocabulary({token: score for token, (_, score) in found.items()}, _unknown_score(normal))
-        self._splits = not any(SPACE in token[1:] for token in found)  # a word can be cut alone
+            if kind == spiece.USER_DEFINED:
+                score = _user_defined_score(token, max(normal, default=0.0))
+            if kind in (spiece.NORMAL, spiece.USER_DEFINED):
+                self._id_of[token] = i
+                score_of[token] = score
+        self.vocabulary = Vocabulary(score_of, _unknown_score(normal))
+        self._splits = not any(SPACE in token[1:] for token in score_of)  # a word can be cut alone
         self._fused_id = None if byte_fallback else unknown_id  # neighbours with this id become one
         self._remembered = Remembered(self._cut)
 

@@ -16,7 +16,6 @@ from minigpt.tokenizer.word_counts import characters_of, check_room, counted
 UNKNOWN = "[UNK]"
 INSIDE = "##"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
-FIRST_LETTER = 0xF0000  # in training each symbol is one character, from here on
 LONGEST_WORD = 100  # characters: a longer word is unknown
 
 
@@ -70,18 +69,10 @@ class WordPiece:
         inside = {character for word in counts for character in word[1:]}
         symbols = [*sorted(characters), *(INSIDE + character for character in sorted(inside))]
         check_room(vocab_size, len(special), symbols, coverage, "signs")
-        letters = {symbol: chr(FIRST_LETTER + i) for i, symbol in enumerate(symbols)}
-        merges = bpe.train(
-            {_in_letters(word, letters): n for word, n in counts.items()},
-            vocab_size - len(special) - len(symbols),
-            min_frequency=min_frequency,
-            ties="tokenizers",
-            suffix="",
-            alphabet=list(letters.values()),
-            progress=progress,
-        )
-        symbol_of = {letter: symbol for symbol, letter in letters.items()}
-        made = [_joined([symbol_of[letter] for letter in left + right]) for left, right in merges]
+        options = {"min_frequency": min_frequency, "ties": "tokenizers", "suffix": "", "inside": INSIDE}
+        n_merges = vocab_size - len(special) - len(symbols)
+        merges = bpe.train(counts, n_merges, alphabet=symbols, progress=progress, **options)
+        made = [left + right.removeprefix(INSIDE) for left, right in merges]
         return cls(dict.fromkeys([*special, *symbols, *made]))
 
     @classmethod
@@ -118,14 +109,3 @@ class WordPiece:
             start = end
             pieces = self._inside
         return found
-
-
-def _in_letters(word: str, letters: Mapping[str, str]) -> str:
-    """A word with one character for each of its symbols: `cat` is `c`, `##a`, `##t`."""
-    return letters[word[0]] + "".join([letters[INSIDE + character] for character in word[1:]])
-
-
-def _joined(symbols: Sequence[str]) -> str:
-    """The piece that symbols make: `##a`, `##t` is `##at`."""
-    first, *rest = symbols
-    return first + "".join([symbol.removeprefix(INSIDE) for symbol in rest])

@@ -21,8 +21,6 @@ from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
 
 CLASS = "XLMTokenizer"
 LANGUAGE = "en"
-NAMES = {"bos_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "</s>",
-         "mask_token": "<special1>"}  # fmt: skip
 SPECIAL = tuple(f"<special{i}>" for i in range(10))
 ROLES = {"start": "<s>", "delimiter": "</s>", "end": "</s>", "pad": "<pad>", "unknown": "<unk>", "mask": "<special1>"}
 PLAIN = str.maketrans({  # wide marks and digits, as Moses replaces them
@@ -42,12 +40,12 @@ def load(folder: Path) -> PieceTokenizer:
     without_counts = [" ".join(line.split()[:2]) for line in lines]
     pairs = files.pairs_of(without_counts, merges, "line", 1)
     ids = {token: i for i, token in enumerate(tokens)}
-    if NAMES["unk_token"] not in ids:
-        raise InputError(f"{vocabulary} has no {NAMES['unk_token']}: is it XLM's?")
+    if ROLES["unknown"] not in ids:
+        raise InputError(f"{vocabulary} has no {ROLES['unknown']}: is it XLM's?")
     ranks = {pair: rank for rank, pair in enumerate(pairs)}
-    model = BPEModel(tokens, ranks, unknown_id=ids[NAMES["unk_token"]], suffix=END_OF_WORD)
+    model = BPEModel(tokens, ranks, unknown_id=ids[ROLES["unknown"]], suffix=END_OF_WORD)
     has_accents = config.get("do_lowercase_and_remove_accent") is False
-    special = dict.fromkeys((*NAMES.values(), *SPECIAL))
+    special = dict.fromkeys((*ROLES.values(), *SPECIAL))
     checksums.verify(vocabulary, tokens)
     checksums.verify(merges, lines)
     return PieceTokenizer(
