@@ -289,7 +289,9 @@ class PieceTokenizer(Tokenizer):
         extended.own = (*self.own, *names)
         extended.special = (*self.special, *names)
         extended.tokens = tokens
-        extended.ids = self.ids | {name: len(tokens) - len(names) + k for k, name in enumerate(names)}
+        extended.ids = dict(self.ids)
+        for i, name in enumerate(names, start=len(tokens) - len(names)):
+            extended.ids[name] = i
         return extended
 
 

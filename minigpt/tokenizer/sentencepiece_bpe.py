@@ -157,7 +157,10 @@ def learn(
     merges = bpe.train(parts_of(word_counts, characters), n_merges, progress=progress, **options)
     texts = [*(left + right for left, right in merges), *characters]
     named = {piece.text for piece in first}
-    pieces = [*first, *(Piece(text, -float(rank)) for rank, text in enumerate(texts) if text not in named)]
+    pieces = list(first)
+    for rank, text in enumerate(texts):
+        if text not in named:
+            pieces.append(Piece(text, -float(rank)))
     trainer = TrainerSpec(spiece.BPE, len(pieces), byte_fallback=byte_fallback, unk_piece=special[0])
     return SentencePieceFile(pieces, trainer, normalizer)
 

@@ -120,8 +120,11 @@ def fused(ids: list[int], unknown_id: int | None) -> list[int]:
     """The ids, neighbours that are unknown as one."""
     if unknown_id not in ids:
         return ids
-    before = [None, *ids]
-    return [i for i, previous in zip(ids, before, strict=False) if i != unknown_id or previous != unknown_id]
+    kept = []
+    for i in ids:
+        if i != unknown_id or kept[-1:] != [unknown_id]:
+            kept.append(i)
+    return kept
 
 
 def first_pieces(special: Sequence[str], user_defined: Sequence[str]) -> list[Piece]:

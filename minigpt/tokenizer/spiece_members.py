@@ -82,7 +82,8 @@ def member_of(folder: Path) -> Member:
         member = members().get(settings.model_type(folder), Member("sentencepiece"))
     for option, name in _OPTIONS.items():
         if option in config:
-            member = member._replace(**{name: _checked(config[option], getattr(member, name), option, folder)})
+            value = _checked(config[option], getattr(member, name), option, folder)
+            member = member._replace(**{name: value})
     added = settings.added_tokens(folder)
     in_order = sorted(added, key=added.get)
     return member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))

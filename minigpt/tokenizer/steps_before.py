@@ -280,7 +280,8 @@ def metaspace(
     """
     check_one_character("replacement", replacement)
     scheme = scheme_of(prepend_scheme, add_prefix_space)
-    word = re.compile(f"{re.escape(replacement)}[^{re.escape(replacement)}]*|[^{re.escape(replacement)}]+")
+    mark = re.escape(replacement)
+    word = re.compile(f"{mark}[^{mark}]*|[^{mark}]+")
 
     def words_of(text: str, first: bool) -> list[str]:
         text = text.replace(" ", replacement)
@@ -355,4 +356,5 @@ def compiled_pattern(pattern: dict) -> regex.Pattern:
 
 def _class_of(name: str) -> regex.Pattern:
     """One character of a list in `characters.toml`."""
-    return regex.compile(f"[{regex.escape(''.join(map(chr, sorted(characters.table(name)))))}]")
+    listed = "".join(map(chr, sorted(characters.table(name))))
+    return regex.compile(f"[{regex.escape(listed)}]")
