@@ -568,7 +568,9 @@ def test_a_base_model_has_no_template(chatty, capsys):
 
 def test_a_folder_without_a_model(tmp_path, capsys):
     assert str(tmp_path) in refused([str(tmp_path)], capsys)
-    assert "nowhere" in refused([str(tmp_path / "nowhere")], capsys)
+    (tmp_path / "chat").mkdir()
+    told = refused([str(tmp_path / "chat" / "nowhere")], capsys)  # "chat" is like "char", which --tokenizer takes
+    assert "nowhere" in told and "did you mean" not in told
 
 
 def test_a_template_is_tried_before_the_model_is_opened(chatty, monkeypatch, capsys):

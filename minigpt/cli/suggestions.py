@@ -34,7 +34,7 @@ def for_what_is_missing(message: str, words: Sequence[str]) -> str:
     """
     if not MISSING.search(message):
         return ""
-    for word in words:
+    for word in words[1:]:  # the first one is the command
         value = word.partition("=")[2] if word.startswith("--") else word
         if not value or value not in message or Path(value).exists():
             continue
