@@ -9,7 +9,7 @@ from minigpt.ops.cuda import kernels
 
 def run(dtype, body, *arrays, threads=32, declared="real* out, const real* a, const real* b"):
     """A kernel of one block, with mma.cuh for this dtype before it. Returns the first array, which it writes."""
-    text = kernels.source("attention_mma", dtype, HEAD=16)
+    text = kernels.source("attention_mma", dtype, HEAD=16, KV_GROUP=1)
     text = text[: text.index("const int WARPS")] + f'extern "C" __global__ void f({declared}) {{ {body} }}'
     cuda_on_cpu.Module(text).get_function("f")((1, 1, 1), (threads, 1, 1), arrays)
     return arrays[0]

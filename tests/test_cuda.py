@@ -901,7 +901,7 @@ def sources(file):
         each = attention.square(64, kernels.wide(named_dtype(dtype)).itemsize)
         for pack, plain in itertools.product(packs(file, dtype), (0, 1) if file in TWO_WAYS else (0,)):
             yield kernels.source(file, dtype, PACK=pack, **{
-                "attention": {"HEAD": 64, "SIDE": attention.SIDE, "EACH": each, "PLAIN": plain},
+                "attention": {"HEAD": 64, "KV_GROUP": 1, "SIDE": attention.SIDE, "EACH": each, "PLAIN": plain},
                 "attention_past": attention_past.plan(64, pack),
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
                 "rmsnorm": {"PACKS": 3, "WARPS": kernels.WARPS},

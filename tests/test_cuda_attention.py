@@ -91,6 +91,18 @@ def test_real_tiles_of_heads_of_many_sizes(size, dtype):
     assert_agree("self_attention", [qkv, 1], {"rate": 0.2, "key": KEY}, AGREEMENT[dtype])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_heads_that_share_keys_in_real_tiles(dtype):
+    """A mask and a bias of each head of queries, also of those that share their keys."""
+    t = ROWS + 3
+    mask = np.random.default_rng(0).random((2, 6, t, t)) < 0.6
+    bias = normal(1, 6, t, t, dtype=dtype)
+    qkv = normal(2, t, 10 * 4, dtype=dtype)
+    assert_agree("self_attention", [qkv, 6], {"n_kv_head": 2}, AGREEMENT[dtype])
+    constants = {"n_kv_head": 2, "mask": mask, "rate": 0.2, "key": KEY}
+    assert_agree("self_attention", [qkv, 6, bias], constants, AGREEMENT[dtype])
+
+
 def test_a_bias_over_several_real_tiles():
     """Its gradient is 0 in the tiles that are not visited."""
     t = 2 * ROWS + 1

@@ -97,6 +97,17 @@ def test_gpt2_decodes_in_its_real_blocks(kernels_on_cpu):
     assert_agree([normal(2, 1, 3 * 128), 2], {"past": a_past(2, 2, 150, 64, room=50)})
 
 
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("t", [1, 3])
+@pytest.mark.parametrize(("n_head", "n_kv_head"), [(4, 1), (6, 2)])
+def test_heads_that_share_keys(n_head, n_kv_head, t, dtype, kernels_on_cpu, small_parts):
+    """The few heads of the past are read where they lie, with room behind each."""
+    qkv, past = normal(2, t, (n_head + 2 * n_kv_head) * 4, dtype=dtype), a_past(2, n_kv_head, 9, 4, dtype, room=3)
+    mask = np.random.default_rng(0).random((2, n_head, t, 9 + t)) < 0.6
+    for constants in ({}, {"mask": mask}):
+        assert_agree([qkv, n_head], {"n_kv_head": n_kv_head, "past": past, **constants}, AGREEMENT[dtype])
+
+
 @pytest.mark.parametrize("t", [1, 3])
 def test_masks_and_biases(t, kernels_on_cpu, small_parts):
     b, n_head, p, size = 3, 2, 19, 4

@@ -157,6 +157,15 @@ def test_many_heads(b, n_head, rate):
     assert_as_good_as_rounding("self_attention", [qkv, n_head], {"rate": rate, "key": Key(5, 2**31 + 3)})
 
 
+@pytest.mark.parametrize(("n_head", "n_kv_head", "t", "rate"), [(4, 2, 33, 0.0), (3, 1, 140, 0.1)])
+def test_heads_that_share_keys(n_head, n_kv_head, t, rate, bfloat16):
+    """A block of keys meets the queries of several heads, one head after the other."""
+    qkv = normal(2, t, (n_head + 2 * n_kv_head) * 16, dtype=np.float64)
+    constants = {"n_kv_head": n_kv_head, "rate": rate, "key": KEY}
+    assert attention.plan(16, bfloat16, group=n_head // n_kv_head)[0] == "attention_mma"
+    assert_as_good_as_rounding("self_attention", [qkv, n_head], constants)
+
+
 def test_a_scale_of_its_own(bfloat16):
     qkv = normal(1, 33, 3 * 32, dtype=np.float64)
     assert attention.plan(32, bfloat16)[0] == "attention_mma"
@@ -229,7 +238,8 @@ def test_which_kernels_take_which_heads(bfloat16, monkeypatch):
     assert [size for size, file in files.items() if file == "attention_mma"] == [16, 64, 128]
     assert attention.plan(64, float32)[0] == "attention"
     monkeypatch.setattr(gpu, "tensor_cores", lambda: False)
-    assert attention.plan(64, bfloat16) == ("attention", 32, 64, {"HEAD": 64, "SIDE": 8, "EACH": 4, "PLAIN": 1})
+    constants = {"HEAD": 64, "KV_GROUP": 1, "SIDE": 8, "EACH": 4, "PLAIN": 1}
+    assert attention.plan(64, bfloat16) == ("attention", 32, 64, constants)
 
 
 @pytest.mark.slow

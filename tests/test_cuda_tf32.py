@@ -168,6 +168,22 @@ def test_many_heads(b, n_head, constants, in_tf32):
     assert_as_good_as_rounding((b, 70, 16), n_head, **constants)
 
 
+@pytest.mark.parametrize(("n_kv_head", "t"), [(2, 33), (1, 140)])
+def test_heads_that_share_keys(n_kv_head, t, in_tf32):
+    """As four heads of which each has its own copy of the keys and values: the same out, and the sums of dk and dv."""
+    group = 4 // n_kv_head
+    few, dout = normal(2, t, 4 + 2 * n_kv_head, 16), normal(2, t, 4 * 16)
+    q, k, v = np.split(few, [4, 4 + n_kv_head], axis=2)
+    many = np.concatenate([q, k.repeat(group, axis=2), v.repeat(group, axis=2)], axis=2)
+    expected, *of_each = by(cuda, many.reshape(2, t, -1), dout, 4, rate=0.1, key=KEY)
+    out, cache = cuda.self_attention_forward(few.reshape(2, t, -1), 4, n_kv_head=n_kv_head, rate=0.1, key=KEY)
+    dqkv, _ = cuda.self_attention_backward(dout, cache)
+    dq, dk, dv = np.split(dqkv.reshape(few.shape), [4, 4 + n_kv_head], axis=2)
+    assert cache.rules.tf32 and same([out, dq], [expected, of_each[0].reshape(dq.shape)])
+    for found, each in zip((dk, dv), of_each[1:], strict=True):
+        assert error(found, each.reshape(2, t, n_kv_head, group, 16).sum(axis=3)) < 1e-5
+
+
 def test_nothing_else_is_touched_and_two_runs_have_the_same_bits(in_tf32):
     args, constants = [normal(1, 70, 3 * 32), 1], {"rate": 0.2, "key": KEY}
     assert same(*(both_ways(cuda, "self_attention", args, constants) for _ in range(2)))

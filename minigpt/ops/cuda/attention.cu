@@ -1,11 +1,12 @@
-// Attention of queries to the keys of the same text, qkv (B,T,3C), or of another one, q (B,T,C) and kv (B,S,2C), -> out
-// (B,T,C), C = NH * HEAD. T and S are the numbers of queries and keys. PLAIN (see heads.cuh) is causal self-attention with
-// nothing else: there the parameters kv, keys, packed_in_one, causal, mask and bias are ignored.
+// Attention of queries to the keys of the same text, qkv (B,T,C+2G), or of another one, q (B,T,C) and kv (B,S,2G), -> out
+// (B,T,C), C = NH * HEAD, G = C / KV_GROUP. T and S are the numbers of queries and keys. PLAIN (see heads.cuh) is causal
+// self-attention with nothing else: there the parameters kv, keys, packed_in_one, causal, mask and bias are ignored.
 //
 // The scores s and probabilities p (B,NH,T,S) are never stored as a whole. A block owns ROWS rows of one head: queries, or
 // keys. It meets the other side in tiles of ROWS rows. Both are in shared memory, and each product is one of squares.cuh.
 // Tiles that a causal mask hides completely are skipped. (Dao et al. 2022, FlashAttention, algorithms 1 and 4.) HEAD, SIDE,
-// EACH and PLAIN are chosen when a kernel is compiled: 8 x 8 threads, each with 4 x 4 scores, for heads of 64 numbers.
+// EACH, KV_GROUP and PLAIN are chosen when a kernel is compiled: 8 x 8 threads, each with 4 x 4 scores, for heads of 64
+// numbers.
 //
 // Predicted, not yet measured on a GPU: one training step of GPT-2 small (B 16, T 1024, 12 heads of 64, 12 layers) in
 // float32 on an H200.
@@ -83,7 +84,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
 ) {
     __shared__ Rows q_tile, k_tile, v_tile;
     __shared__ Squares scores;
-    Heads heads(length, n_head, keys, packed_in_one);
+    Heads heads(blockIdx.y, length, n_head, keys, packed_in_one);
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
     Dropout drop(table, key, threshold, stretch);
@@ -164,7 +165,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
 ) {
     __shared__ Rows q_tile, dout_tile, k_tile, v_tile;
     __shared__ Squares scores;
-    Heads heads(length, n_head, keys, packed_in_one);
+    Heads heads(blockIdx.y, length, n_head, keys, packed_in_one);
     Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
     const real* keys_and_values = PLAIN ? queries : kv;
     Dropout drop(table, key, threshold, stretch);
@@ -238,9 +239,9 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
 //     dk = ds^T q scale               s = q k^T scale + bias
 //
 // dk and dv. Many queries see one key, so dk and dv of a key are sums over queries. Here a block owns keys and meets the
-// queries in tiles, from the first to the last: no other block adds to its dk and dv, and the sums have a fixed sequence. It
-// computes s^T and dp^T: a row is a key, a column is a query. p and ds are computed a second time: the price of doing
-// without atomic additions.
+// queries in tiles, from the first to the last of each head that shares the keys: no other block adds to its dk and dv, and
+// the sums have a fixed sequence. blockIdx.y counts the heads of keys. The block computes s^T and dp^T: a row is a key, a
+// column is a query. p and ds are computed a second time: the price of doing without atomic additions.
 extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_backward_kv(
     real* dkv, const wide* delta, const real* dout, const wide* lse, const real* queries, int length, int n_head,
     wide scale, unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch,
@@ -248,57 +249,61 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
 ) {
     __shared__ Rows k_tile, v_tile, q_tile, dout_tile;
     __shared__ Squares scores;
-    Heads heads(length, n_head, keys, packed_in_one);
-    Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
+    Heads first_of_group(blockIdx.y * KV_GROUP, length, n_head, keys, packed_in_one);
     const real* keys_and_values = PLAIN ? queries : kv;
     Dropout drop(table, key, threshold, stretch);
     int block_first = blockIdx.x * ROWS;  // its first key; blocks with most queries start first
-    int rows = heads.keys - block_first;
-    load(k_tile, keys_and_values + heads.packed(1, block_first), heads.stride(1), rows);
-    load(v_tile, keys_and_values + heads.packed(2, block_first), heads.stride(2), rows);
+    int rows = first_of_group.keys - block_first;
+    load(k_tile, keys_and_values + first_of_group.packed(1, block_first), first_of_group.stride(1), rows);
+    load(v_tile, keys_and_values + first_of_group.packed(2, block_first), first_of_group.stride(1), rows);
     Results dk = {}, dv = {};
 
-    for (int tile = rules.first_query(block_first); tile < length; tile += ROWS) {
-        __syncthreads();
-        load(q_tile, queries + heads.packed(0, tile), heads.stride(0), length - tile, scale);
-        load(dout_tile, dout + heads.plain(tile), heads.columns, length - tile);
-        if (!PLAIN) {
-            each_score<true>(scores, [&](int i, int j, wide& s) { s = rules.added(tile + i, block_first + j); });
-        }
-        __syncthreads();
-        Square s = {};
-        add_dot_products(s, k_tile, q_tile);
-        long long first_row = (long long)blockIdx.y * length + tile;
-#pragma unroll
-        for (int c = 0; c < EACH; c++) {
-            Column& column = scores[my_column(c)][thread_row()];  // first what is added to s, then p
-            wide lse_of_query = tile + my_column(c) < length ? lse[first_row + my_column(c)] : 0;
-#pragma unroll
-            for (int r = 0; r < EACH; r++) {
-                wide score = rules.score(s[r][c], column.x[r], tile + my_column(c), block_first + my_row(r));
-                column.x[r] = exp(score - lse_of_query);
+#pragma unroll 1
+    for (int member = 0; member < KV_GROUP; member++) {
+        Heads heads(blockIdx.y * KV_GROUP + member, length, n_head, keys, packed_in_one);
+        Rules rules(causal, mask, mask_axes, bias, bias_axes, heads);
+        for (int tile = rules.first_query(block_first); tile < length; tile += ROWS) {
+            __syncthreads();
+            load(q_tile, queries + heads.packed(0, tile), heads.stride(0), length - tile, scale);
+            load(dout_tile, dout + heads.plain(tile), heads.columns, length - tile);
+            if (!PLAIN) {
+                each_score<true>(scores, [&](int i, int j, wide& s) { s = rules.added(tile + i, block_first + j); });
             }
-        }
-        Square dp = {};
-        add_dot_products(dp, v_tile, dout_tile);
+            __syncthreads();
+            Square s = {};
+            add_dot_products(s, k_tile, q_tile);
+            long long first_row = (long long)heads.number * length + tile;
 #pragma unroll
-        for (int c = 0; c < EACH; c++) {
-            Column& column = scores[my_column(c)][thread_row()];  // first p, then keep p
-            wide delta_of_query = tile + my_column(c) < length ? delta[first_row + my_column(c)] : 0;
+            for (int c = 0; c < EACH; c++) {
+                Column& column = scores[my_column(c)][thread_row()];  // first what is added to s, then p
+                wide lse_of_query = tile + my_column(c) < length ? lse[first_row + my_column(c)] : 0;
 #pragma unroll
-            for (int r = 0; r < EACH; r++) {
-                int i = tile + my_column(c), j = block_first + my_row(r);
-                dp[r][c] = column.x[r] * (dropped(drop, dp[r][c], heads, first, i, j) - delta_of_query);
-                column.x[r] = dropped(drop, column.x[r], heads, first, i, j);
+                for (int r = 0; r < EACH; r++) {
+                    wide score = rules.score(s[r][c], column.x[r], tile + my_column(c), block_first + my_row(r));
+                    column.x[r] = exp(score - lse_of_query);
+                }
             }
+            Square dp = {};
+            add_dot_products(dp, v_tile, dout_tile);
+#pragma unroll
+            for (int c = 0; c < EACH; c++) {
+                Column& column = scores[my_column(c)][thread_row()];  // first p, then keep p
+                wide delta_of_query = tile + my_column(c) < length ? delta[first_row + my_column(c)] : 0;
+#pragma unroll
+                for (int r = 0; r < EACH; r++) {
+                    int i = tile + my_column(c), j = block_first + my_row(r);
+                    dp[r][c] = column.x[r] * (dropped(drop, dp[r][c], heads, first, i, j) - delta_of_query);
+                    column.x[r] = dropped(drop, column.x[r], heads, first, i, j);
+                }
+            }
+            __syncwarp();
+            add_products(dv, scores, dout_tile);
+            __syncwarp();  // keep p has been read
+            write(scores, dp);
+            __syncwarp();
+            add_products(dk, scores, q_tile);  // q_tile came with the scale
         }
-        __syncwarp();
-        add_products(dv, scores, dout_tile);
-        __syncwarp();  // keep p has been read
-        write(scores, dp);
-        __syncwarp();
-        add_products(dk, scores, q_tile);  // q_tile came with the scale
     }
-    store(dkv + heads.packed(1, block_first), heads.stride(1), rows, dk);
-    store(dkv + heads.packed(2, block_first), heads.stride(2), rows, dv);
+    store(dkv + first_of_group.packed(1, block_first), first_of_group.stride(1), rows, dk);
+    store(dkv + first_of_group.packed(2, block_first), first_of_group.stride(1), rows, dv);
 }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module, named_dtype
 from minigpt.ops import masks
-from minigpt.ops.cuda import attention_past, groups, kernels
+from minigpt.ops.cuda import attention_past, kernels
 from minigpt.ops.cuda.dropout import chance
 from minigpt.ops.cuda.kernels import accepts, blocks, column_sums, launch, wide
 from minigpt.ops.random_keys import Key
@@ -28,10 +28,12 @@ WIDEST = {  # with larger heads, 32 rows of a warp do not fit into registers, in
 class Rules(NamedTuple):
     """How the scores of a call are computed. mask, bias: None, or with four axes, (B or 1, NH or 1, T or 1, S or 1).
 
+    group: how many heads of queries share one head of keys and values.
     tf32: may factors of float32 be rounded to tf32? The backward pass does the same as the forward pass.
     """
 
     n_head: int
+    group: int
     causal: bool
     mask: Array | None
     bias: Array | None
@@ -42,11 +44,10 @@ class Rules(NamedTuple):
 
 
 class SelfAttentionCache(NamedTuple):
-    qkv: Array  # with a head of keys and of values for each head of queries
+    qkv: Array
     out: Array
     lse: Array
     rules: Rules
-    n_kv_head: int
     bias_shape: tuple[int, ...] | None
 
 
@@ -54,10 +55,10 @@ def self_attention_supports(
     qkv, n_head, bias=None, *, n_kv_head=None, mask=None, scale=None, rate=0.0, key=None, past=None, grad=True
 ) -> str | None:
     """Takes heads whose tiles fit into shared memory, and a past without gradients. Wrong masks: the reference."""
-    b, t, columns = qkv.shape
-    size = columns // (n_head + 2 * (n_kv_head or n_head))
+    size = _head_size(qkv, n_head, n_kv_head)
     if past is not None:
         return attention_past.why_not(qkv, n_head, size, bias, mask, rate, key, past, grad)
+    b, t, _ = qkv.shape
     scores = b, n_head, t, t
     return _why_not([qkv], mask, bias, scores, size)
 
@@ -70,24 +71,24 @@ def self_attention_forward(
     Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
     these the backward pass computes the probabilities of a tile again.
     """
-    n_kv_head = n_kv_head or n_head
-    qkv = kernels.aligned(groups.widen(qkv, n_head, n_kv_head))
-    size = qkv.shape[2] // 3 // n_head
-    rules = _rules(n_head, mask is None, mask, bias, scale, size, rate, key)
+    qkv = kernels.aligned(qkv)
+    size = _head_size(qkv, n_head, n_kv_head)
+    group = n_head // (n_kv_head or n_head)
+    rules = _rules(n_head, group, mask is None, mask, bias, scale, size, rate, key)
     if past is not None:
         scores = rules.scale, rules.mask, _axes(rules.mask), rules.bias, _axes(rules.bias)
-        return attention_past.forward(qkv, n_head, past, scores), None
+        return attention_past.forward(qkv, n_head, size, past, scores), None
     out, lse = _forward(qkv, qkv, rules)
-    cache = SelfAttentionCache(qkv, out, lse, rules, n_kv_head, _shape_of(bias))
+    cache = SelfAttentionCache(qkv, out, lse, rules, _shape_of(bias))
     return out, cache if grad else None
 
 
 def self_attention_backward(dout, cache: SelfAttentionCache):
     """dout (B,T,C) -> dqkv (B,T,3C), [dbias (B,NH,T,T)]"""
-    qkv, out, lse, rules, n_kv_head, bias_shape = cache
+    qkv, out, lse, rules, bias_shape = cache
     dqkv = array_module(qkv).empty_like(qkv)
     dbias = _backward(dqkv, dqkv, dout, out, lse, qkv, qkv, rules)
-    return groups.narrow(dqkv, rules.n_head, n_kv_head), _in_shape(dbias, bias_shape)
+    return dqkv, _in_shape(dbias, bias_shape)
 
 
 class CrossAttentionCache(NamedTuple):
@@ -117,7 +118,7 @@ def cross_attention_forward(
     q = kernels.aligned(q)
     kv = kernels.aligned(kv)
     size = q.shape[2] // n_head
-    rules = _rules(n_head, False, mask, bias, scale, size, rate, key)
+    rules = _rules(n_head, 1, False, mask, bias, scale, size, rate, key)
     out, lse = _forward(q, kv, rules)
     cache = CrossAttentionCache(q, kv, out, lse, rules, _shape_of(bias))
     return out, cache if grad else None
@@ -133,38 +134,40 @@ def cross_attention_backward(dout, cache: CrossAttentionCache):
 
 
 def _forward(q, kv, rules):
-    """q and kv: the same array (B,T,3C), or (B,T,C) and (B,S,2C) -> out (B,T,C), lse (B,NH,T)"""
+    """q and kv: the same array (B,T,C+2G), or (B,T,C) and (B,S,2C) -> out (B,T,C), lse (B,NH,T)"""
     xp = array_module(q)
-    b, t, c, _ = _sizes(q, kv)
+    b, t, c, _ = _sizes(q, kv, rules)
     out = xp.empty((b, t, c), q.dtype)
     lse = xp.empty((b, rules.n_head, t), wide(q.dtype))
-    _run("attention_forward", t, (out, lse, q), q, kv, rules)
+    _run("attention_forward", t, rules.n_head, (out, lse, q), q, kv, rules)
     return out, lse
 
 
 def _backward(dq, dkv, dout, out, lse, q, kv, rules):
     """Fills dq and dkv; returns dbias, with four axes, or None."""
     xp = array_module(q)
-    b, t, _, s = _sizes(q, kv)
+    b, t, _, s = _sizes(q, kv, rules)
     dout = kernels.aligned(dout)
     delta = xp.empty_like(lse)
     ds = None
     if rules.bias is not None:
         ds = xp.zeros((b, rules.n_head, t, s), wide(q.dtype))
-    _run("attention_backward_q", t, (dq, delta, dout, out, lse, q), q, kv, rules, ds)
-    _run("attention_backward_kv", s, (dkv, delta, dout, lse, q), q, kv, rules)
+    n_kv_head = rules.n_head // rules.group
+    _run("attention_backward_q", t, rules.n_head, (dq, delta, dout, out, lse, q), q, kv, rules, ds)
+    _run("attention_backward_kv", s, n_kv_head, (dkv, delta, dout, lse, q), q, kv, rules)
     if ds is None:
         return None
     return _sum_to(ds, rules.bias)
 
 
-def _run(kernel, n, arrays, q, kv, rules, *ds):
-    """Launch a kernel with threads for n queries or keys of each head. ds: for attention_backward_q."""
-    b, t, c, s = _sizes(q, kv)
+def _run(kernel, n, heads, arrays, q, kv, rules, *ds):
+    """Launch a kernel with threads for n queries or keys of each of these heads. ds: for attention_backward_q."""
+    b, t, c, s = _sizes(q, kv, rules)
     n_head = rules.n_head
     plain = _is_plain(rules)
     drops = rules.key is not None and rules.rate > 0
-    file, rows, threads, constants = plan(c // n_head, q.dtype, drops, plain, kernel, rules.tf32, rules.scale)
+    size = c // n_head
+    file, rows, threads, constants = plan(size, q.dtype, drops, plain, kernel, rules.tf32, rules.scale, rules.group)
     arguments = [*arrays, t, n_head, rules.scale]
     arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
     if file == "attention":
@@ -173,40 +176,40 @@ def _run(kernel, n, arrays, q, kv, rules, *ds):
         arguments += [rules.mask, _axes(rules.mask)]
         arguments += [rules.bias, _axes(rules.bias)]
         arguments += ds
-    grid = blocks(n, rows), b * n_head, 1
+    grid = blocks(n, rows), b * heads, 1
     block = threads, 1, 1
     launch(file, kernel, grid, block, *arguments, **constants)
 
 
 def plan(
     size: int, dtype, drops: bool = False, plain: bool = True, kernel: str = "attention_forward", tf32: bool = False,
-    scale: float = 1.0,
+    scale: float = 1.0, group: int = 1,
 ) -> tuple[str, int, int, dict]:
     """(file, rows of a block of this kernel, its threads, constants of the file) for heads of this size.
 
     drops: is there a dropout? plain: causal, without a mask and a bias. tf32: of float32, products may be in tf32.
     On ordinary cores a square of threads shares the work; on tensor cores a warp has 16 or 32 rows. scale: of the
-    scores. On tensor cores it must be above 0.
+    scores. On tensor cores it must be above 0. group: how many heads of queries share one head of keys.
     """
     name = kernels.name_of(dtype)
     fits = size % 16 == 0 and (name == "bfloat16" or (name == "float32" and tf32))
     if plain and fits and scale >= SMALLEST_SCALE and gpu.tensor_cores():
-        constants = constants_on_tensor_cores(size, name, drops)
+        constants = constants_on_tensor_cores(size, name, drops, group)
         return "attention_mma", WARPS * constants[ROWS_OF[kernel]], WARPS * 32, constants
     each = square(size, wide(dtype).itemsize)
-    constants = {"HEAD": size, "SIDE": SIDE, "EACH": each, "PLAIN": int(plain)}
+    constants = {"HEAD": size, "KV_GROUP": group, "SIDE": SIDE, "EACH": each, "PLAIN": int(plain)}
     return "attention", SIDE * each, SIDE * SIDE, constants
 
 
 @functools.cache
-def constants_on_tensor_cores(size: int, name: str, drops: bool) -> dict[str, int]:
+def constants_on_tensor_cores(size: int, name: str, drops: bool, group: int = 1) -> dict[str, int]:
     """The constants of attention_mma.cu, for heads of this size in the dtype of this name.
 
     TILE: the most rows, 64, 32 or 16, with which four tiles fit into shared memory at once, two of them on their way,
     and beside them two numbers for each row of two tiles. A row of a tile has 16 bytes more than a head. Heads of more
     than 64 numbers get 32 rows at most: a forward pass holds a score for each of them in registers.
     """
-    constants = {"HEAD": size, "TILE": 64 if size <= 64 else 32, "DROPS": int(drops)}
+    constants = {"HEAD": size, "KV_GROUP": group, "TILE": 64 if size <= 64 else 32, "DROPS": int(drops)}
     row = size * named_dtype(name).itemsize + 16
     while constants["TILE"] * (4 * row + 16) > SHARED:
         constants["TILE"] //= 2
@@ -257,23 +260,29 @@ def _why_too_large(dtype, scores, size) -> str | None:
     return None
 
 
-def _rules(n_head, causal, mask, bias, scale, size, rate, key) -> Rules:
+def _rules(n_head, group, causal, mask, bias, scale, size, rate, key) -> Rules:
     if scale is None:
         scale = 1 / math.sqrt(size)
     mask = _with_four_axes(mask)
     bias = _with_four_axes(bias)
-    return Rules(n_head, causal, mask, bias, float(scale), rate, key, gpu.products_are_tf32())
+    return Rules(n_head, group, causal, mask, bias, float(scale), rate, key, gpu.products_are_tf32())
 
 
 def _is_plain(rules) -> bool:
     return rules.causal and rules.mask is None and rules.bias is None
 
 
-def _sizes(q, kv) -> tuple[int, int, int, int]:
+def _head_size(qkv, n_head, n_kv_head) -> int:
+    """How many numbers a head has, of which those of q, k and v are packed in one array."""
+    return qkv.shape[2] // (n_head + 2 * (n_kv_head or n_head))
+
+
+def _sizes(q, kv, rules) -> tuple[int, int, int, int]:
     """B, T, C, S of queries and of keys and values, which may be packed in the same array."""
     b, t, columns = q.shape
     if q is kv:
-        return b, t, columns // 3, t
+        size = _head_size(q, rules.n_head, rules.n_head // rules.group)
+        return b, t, rules.n_head * size, t
     return b, t, columns, kv.shape[1]
 
 

@@ -1,10 +1,11 @@
-// Causal self-attention as in attention.cu, on tensor cores: qkv (B,T,3C) -> out (B,T,C), C = NH * HEAD.
+// Causal self-attention as in attention.cu, on tensor cores: qkv (B,T,C+2G) -> out (B,T,C). C = NH * HEAD, G = C / KV_GROUP.
 //
 // Every product is one of mma.cuh: one factor is rows that a warp holds in registers, the other is rows of a tile in shared
 // memory. A block of WARPS warps owns some rows of one head, queries or keys, and meets the other side in tiles of TILE
 // rows. While it computes with one tile, the next one is copied. (Dao 2023, FlashAttention-2.) Chosen when a kernel is
-// compiled: HEAD and TILE, multiples of 16; DROPS, whether there is dropout; and ROWS_FORWARD, ROWS_Q and ROWS_KV, how many
-// rows a warp has in each of the three kernels: 16 or 32. All arrays begin at multiples of 16 bytes.
+// compiled: HEAD and TILE, multiples of 16; KV_GROUP (see heads.cuh); DROPS, whether there is dropout; and ROWS_FORWARD,
+// ROWS_Q and ROWS_KV, how many rows a warp has in each of the three kernels: 16 or 32. All arrays begin at multiples of 16
+// bytes.
 //
 // Scores, sums and statistics are float. p and ds are rounded to the type that tensor cores multiply.
 //
@@ -97,11 +98,11 @@ __global__ void attention_forward(
 ) {
     const int ROWS = ROWS_FORWARD, M = ROWS / SIDE;  // rows and row tiles of a warp
     __shared__ __align__(16) Tile k[2], v[2];
-    Heads heads(length, n_head);
+    Heads heads(blockIdx.y, length, n_head);
     Dropout drop(table, key, threshold, 1);
     int block_first = (gridDim.x - 1 - blockIdx.x) * WARPS * ROWS;  // its first query; blocks with most keys start first
     int warp_first = block_first + threadIdx.x / WARP * ROWS;  // the first query of this warp
-    int stride = 3 * heads.columns, end = min(length, block_first + WARPS * ROWS);
+    int stride = heads.stride(0), end = min(length, block_first + WARPS * ROWS);
     wide scale_log2e = scale * LOG2E;
     wide largest[M][2], rescale[M][2], largest_log2[M][2], sum[M][2] = {};  // for rows g and g + 8 of each row tile
     FragmentA q[M][HEAD_A];
@@ -112,10 +113,10 @@ __global__ void attention_forward(
     for (int m = 0; m < M; m++) largest[m][0] = largest[m][1] = LOWEST;
 
     TileCopy tiles(length);
-    const real* next = tiles.first_piece(qkv + heads.packed(1, 0), stride);  // keys; their values are `columns` further on
+    const real* next = tiles.first_piece(qkv + heads.packed(1, 0), stride);  // keys; values are kv_columns further on
     auto fetch = [&](int to) {
         tiles.copy(k[to], next, stride);
-        tiles.copy(v[to], next + heads.columns, stride);
+        tiles.copy(v[to], next + heads.kv_columns, stride);
         next += (long long)TILE * stride;
         tiles.rows -= TILE;
     };
@@ -190,11 +191,11 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 2, 1, 4)) __global_
 ) {
     const int ROWS = ROWS_Q, M = ROWS / SIDE;
     __shared__ __align__(16) Tile k[2], v[2];
-    Heads heads(length, n_head);
+    Heads heads(blockIdx.y, length, n_head);
     Dropout drop(table, key, threshold, 1);
     int block_first = (gridDim.x - 1 - blockIdx.x) * WARPS * ROWS;
     int warp_first = block_first + threadIdx.x / WARP * ROWS;
-    int stride = 3 * heads.columns, end = min(length, block_first + WARPS * ROWS);
+    int stride = heads.stride(0), end = min(length, block_first + WARPS * ROWS);
     wide scale_log2e = scale * LOG2E, delta_of_row[M][2] = {}, lse_of_row[M][2] = {};
     FragmentA q[M][HEAD_A], dout_rows[M][HEAD_A];
     FragmentC dq[M][HEAD_C] = {};
@@ -229,10 +230,10 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 2, 1, 4)) __global_
     round_all(dout_rows);
 
     TileCopy tiles(length);
-    const real* next = tiles.first_piece(qkv + heads.packed(1, 0), stride);  // keys; their values are `columns` further on
+    const real* next = tiles.first_piece(qkv + heads.packed(1, 0), stride);  // keys; values are kv_columns further on
     auto fetch = [&](int to) {
         tiles.copy(k[to], next, stride);
-        tiles.copy(v[to], next + heads.columns, stride);
+        tiles.copy(v[to], next + heads.kv_columns, stride);
         next += (long long)TILE * stride;
         tiles.rows -= TILE;
     };
@@ -265,9 +266,10 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 2, 1, 4)) __global_
 //     dk = ds^T q scale               s = q k^T scale
 //
 // dk and dv. Many queries see one key, so dk and dv of a key are sums over queries. Here a warp owns keys and meets the
-// queries in tiles, from the first to the last: no other warp adds to its dk and dv, and the sums have a fixed sequence. It
-// computes s^T and dp^T: a row is a key, a column is a query. p and ds are computed a second time: the price of doing
-// without atomic additions. For a query beyond the end, q, dout, lse and delta are zeros: p is 1, and adds 0.
+// queries in tiles, from the first to the last of each head that shares the keys: no other warp adds to its dk and dv, and
+// the sums have a fixed sequence. blockIdx.y counts the heads of keys. The warp computes s^T and dp^T: a row is a key, a
+// column is a query. p and ds are computed a second time: the price of doing without atomic additions. For a query beyond
+// the end, q, dout, lse and delta are zeros: p is 1, and adds 0.
 extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_KV, 2, 2, 4)) __global__ void attention_backward_kv(
     real* dqkv, const wide* delta, const real* dout, const wide* lse, const real* qkv, int length, int n_head, wide scale,
     unsigned first, const unsigned* table, unsigned key, unsigned threshold, wide stretch
@@ -275,58 +277,63 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_KV, 2, 2, 4)) __global
     const int ROWS = ROWS_KV, M = ROWS / SIDE;
     __shared__ __align__(16) Tile q[2], dout_tile[2];
     __shared__ wide lse_tile[2][TILE], delta_tile[2][TILE];
-    Heads heads(length, n_head);
+    Heads first_of_group(blockIdx.y * KV_GROUP, length, n_head);
     Dropout drop(table, key, threshold, 1);
     int block_first = blockIdx.x * WARPS * ROWS;  // its first key; blocks with most queries start first
     int warp_first = block_first + threadIdx.x / WARP * ROWS;
-    int stride = 3 * heads.columns;
+    int stride = first_of_group.stride(0);
     wide scale_log2e = scale * LOG2E;
     FragmentA k[M][HEAD_A], v[M][HEAD_A];
     FragmentC dk[M][HEAD_C] = {}, dv[M][HEAD_C] = {};
-    load(k, qkv + heads.packed(1, warp_first), stride, length - warp_first);
-    load(v, qkv + heads.packed(2, warp_first), stride, length - warp_first);
+    load(k, qkv + first_of_group.packed(1, warp_first), stride, length - warp_first);
+    load(v, qkv + first_of_group.packed(2, warp_first), stride, length - warp_first);
     round_all(k);
     round_all(v);
 
-    TileCopy tiles(length - block_first);
-    const real* next_q = tiles.first_piece(qkv + heads.packed(0, block_first), stride);
-    const real* next_dout = tiles.first_piece(dout + heads.plain(block_first), heads.columns);
-    auto fetch = [&](int to, int tile) {
-        tiles.copy(q[to], next_q, stride);
-        tiles.copy(dout_tile[to], next_dout, heads.columns);
-        next_q += (long long)TILE * stride;
-        next_dout += (long long)TILE * heads.columns;
-        tiles.rows -= TILE;
-        int n = threadIdx.x;
-        if (n >= TILE) return;
-        long long row = (long long)blockIdx.y * length + tile + n;
-        cp_async_4(&lse_tile[to][n], lse + row, tile + n < length);
-        cp_async_4(&delta_tile[to][n], delta + row, tile + n < length);
-    };
-    fetch(0, block_first);  // causal: earlier queries see no key of this block
-    for (int tile = block_first, current = 0; tile < length; tile += TILE, current = 1 - current) {
-        wait_for_tile();
-        if (tile + TILE < length) fetch(1 - current, tile + TILE);
-        for (int chunk = 0; chunk < TILE; chunk += SIDE) {
-            if (tile + chunk + SIDE <= warp_first) continue;  // causal
-            FragmentC s[M][2] = {}, dp[M][2] = {};
-            add_times_transposed(s, k, &q[current][chunk]);
-            add_times_transposed(dp, v, &dout_tile[current][chunk]);
-            if (tile + chunk < warp_first + ROWS) {
+#pragma unroll 1
+    for (int member = 0; member < KV_GROUP; member++) {
+        if (member > 0) __syncthreads();  // all threads have used the last tile of the head before
+        Heads heads(blockIdx.y * KV_GROUP + member, length, n_head);
+        TileCopy tiles(length - block_first);
+        const real* next_q = tiles.first_piece(qkv + heads.packed(0, block_first), stride);
+        const real* next_dout = tiles.first_piece(dout + heads.plain(block_first), heads.columns);
+        auto fetch = [&](int to, int tile) {
+            tiles.copy(q[to], next_q, stride);
+            tiles.copy(dout_tile[to], next_dout, heads.columns);
+            next_q += (long long)TILE * stride;
+            next_dout += (long long)TILE * heads.columns;
+            tiles.rows -= TILE;
+            int n = threadIdx.x;
+            if (n >= TILE) return;
+            long long row = (long long)heads.number * length + tile + n;
+            cp_async_4(&lse_tile[to][n], lse + row, tile + n < length);
+            cp_async_4(&delta_tile[to][n], delta + row, tile + n < length);
+        };
+        fetch(0, block_first);  // causal: earlier queries see no key of this block
+        for (int tile = block_first, current = 0; tile < length; tile += TILE, current = 1 - current) {
+            wait_for_tile();
+            if (tile + TILE < length) fetch(1 - current, tile + TILE);
+            for (int chunk = 0; chunk < TILE; chunk += SIDE) {
+                if (tile + chunk + SIDE <= warp_first) continue;  // causal
+                FragmentC s[M][2] = {}, dp[M][2] = {};
+                add_times_transposed(s, k, &q[current][chunk]);
+                add_times_transposed(dp, v, &dout_tile[current][chunk]);
+                if (tile + chunk < warp_first + ROWS) {
+                    each<M, 2>([&](int m, int n, int e, int row, int column) {
+                        if (warp_first + row > tile + chunk + column) s[m][n].x[e] = LOWEST;
+                    });
+                }
                 each<M, 2>([&](int m, int n, int e, int row, int column) {
-                    if (warp_first + row > tile + chunk + column) s[m][n].x[e] = LOWEST;
+                    wide p = exp2f(s[m][n].x[e] * scale_log2e - lse_tile[current][chunk + column]);
+                    wide keep = DROPS ? drop(1, heads.index(first, tile + chunk + column, warp_first + row)) : 1;
+                    s[m][n].x[e] = p * keep;
+                    dp[m][n].x[e] = p * (dp[m][n].x[e] * keep * stretch - delta_tile[current][chunk + column]);
                 });
+                add_times(dv, s, &dout_tile[current][chunk]);
+                add_times(dk, dp, &q[current][chunk]);
             }
-            each<M, 2>([&](int m, int n, int e, int row, int column) {
-                wide p = exp2f(s[m][n].x[e] * scale_log2e - lse_tile[current][chunk + column]);
-                wide keep = DROPS ? drop(1, heads.index(first, tile + chunk + column, warp_first + row)) : 1;
-                s[m][n].x[e] = p * keep;
-                dp[m][n].x[e] = p * (dp[m][n].x[e] * keep * stretch - delta_tile[current][chunk + column]);
-            });
-            add_times(dv, s, &dout_tile[current][chunk]);
-            add_times(dk, dp, &q[current][chunk]);
         }
     }
-    store(dqkv + heads.packed(1, warp_first), stride, length - warp_first, dk, scale);
-    store(dqkv + heads.packed(2, warp_first), stride, length - warp_first, dv, stretch);
+    store(dqkv + first_of_group.packed(1, warp_first), stride, length - warp_first, dk, scale);
+    store(dqkv + first_of_group.packed(2, warp_first), stride, length - warp_first, dv, stretch);
 }

@@ -1,17 +1,18 @@
-// Attention of new positions to earlier ones (the past) and to themselves: qkv (B,T,3C), k_past and v_past (B,G,P,HEAD) ->
-// out (B,T,C). T new positions, P earlier ones.
+// Attention of new positions to earlier ones (the past) and to themselves: qkv (B,T,C+2G), k_past and v_past (B,NKV,P,HEAD)
+// -> out (B,T,C). T new positions, P earlier ones; NKV = NH / KV_GROUP heads of keys and values, G columns in all.
 //
 // A model that generates text has one new position at a time: one query for each head, and P + 1 keys. Each number of the
-// past is read once and used once, so memory limits the time. One block for each head would leave most of a GPU without
-// work: GPT-2 small has 12 heads, an H100 has 132 multiprocessors. So the keys of a head are cut into parts of PART keys, in
-// two launches: past_parts has a block for each part, and past_join adds the parts of a head, from the first to the last.
-// (Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context inference.)
+// past is read once and used once, or once for each head of queries that shares it, so memory limits the time. One block for
+// each head would leave most of a GPU without work: GPT-2 small has 12 heads, an H100 has 132 multiprocessors. So the keys
+// of a head are cut into parts of PART keys, in two launches: past_parts has a block for each part, and past_join adds the
+// parts of a head, from the first to the last. (Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context
+// inference.)
 //
 // The past is cut from its first key on, and the new keys begin a part of their own. So the parts do not depend on how many
 // hidden keys follow, and neither do the bits of the result.
 //
-// Chosen when a kernel is compiled: HEAD, the numbers of a head; THREADS, of a block; LANES, how many threads read a key
-// together (a group); KEYS, how many keys a group reads; PACKS, how many packs of a key (common.cuh) one lane reads.
+// Chosen when a kernel is compiled: HEAD and KV_GROUP (see heads.cuh); THREADS, of a block; LANES, how many threads read a
+// key together (a group); KEYS, how many keys a group reads; PACKS, how many packs of a key (common.cuh) one lane reads.
 
 #include "common.cuh"
 #include "heads.cuh"
@@ -60,16 +61,15 @@ struct Piece {
 // parts (B,NH,T,parts,PARTIAL): the partial softmax of each query over the keys of each part. Block (part, head of a text,
 // query).
 //
-// group_of_heads: so many heads of queries read the same head of the past. head_stride: how many numbers lie from the first
-// key of a head to that of the next, in k_past and in v_past. Only the first
+// head_stride: how many numbers lie from the first key of a head to that of the next, in k_past and in v_past. Only the first
 // `past` keys of each head are read; there may be room for more behind them. Without a mask attention is causal.
 extern "C" __global__ void past_parts(
     wide* parts, const real* qkv, const real* k_past, const real* v_past, int past, long long head_stride, int length,
-    int n_head, int group_of_heads, wide scale, const bool* mask, int mask_axes, const real* bias, int bias_axes
+    int n_head, wide scale, const bool* mask, int mask_axes, const real* bias, int bias_axes
 ) {
     __shared__ wide of_groups[GROUPS * PARTIAL];
     int lane = threadIdx.x, group = threadIdx.y, query = blockIdx.z;
-    Heads heads(length, n_head, past + length, true);
+    Heads heads(blockIdx.y, length, n_head, past + length);
     MaskOrBias<bool> mask_of(mask, mask_axes, heads, query);
     MaskOrBias<real> bias_of(bias, bias_axes, heads, query);
 
@@ -80,9 +80,9 @@ extern "C" __global__ void past_parts(
     int new_keys = mask ? length : query + 1;
     int end = min(first + PART, is_new ? new_keys : past);
     int offset = is_new ? past : 0;  // key j of the past, or of the new ones, is key offset + j of all
-    const real* k = is_new ? qkv + heads.packed(1, 0) : k_past + blockIdx.y / group_of_heads * head_stride;
-    const real* v = is_new ? qkv + heads.packed(2, 0) : v_past + blockIdx.y / group_of_heads * head_stride;
-    long long stride = is_new ? 3 * heads.columns : HEAD;  // from one key to the next one
+    const real* k = is_new ? qkv + heads.packed(1, 0) : k_past + blockIdx.y / KV_GROUP * head_stride;
+    const real* v = is_new ? qkv + heads.packed(2, 0) : v_past + blockIdx.y / KV_GROUP * head_stride;
+    long long stride = is_new ? heads.stride(1) : HEAD;  // from one key to the next one
 
     // All reads are started here; the first instruction that uses one of the numbers waits for it.
     Piece q, keys[KEYS], values[KEYS];

@@ -44,37 +44,34 @@ def why_not(
     return None
 
 
-def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
-    """qkv (B,T,3C), past k and v, each (B,G,P,D) -> out (B,T,C)
+def forward(qkv: Array, n_head: int, size: int, past: Past, scores: tuple) -> Array:
+    """qkv (B,T,C+2G), past k and v, each (B,NKV,P,D) -> out (B,T,C)
 
-    The past is read in place, not copied; a head of it is read by the NH / G heads of its group. scores: the scale, the
-    mask and its axes, the bias and its axes, as attention.cu takes them: in one piece with four axes, or None.
+    The past is read in place, not copied. size: D, the numbers of a head. scores: the scale, the mask and its axes, the
+    bias and its axes, as attention.cu takes them: in one piece with four axes, or None.
     """
     xp = array_module(qkv)
-    b, t, columns = qkv.shape
-    c = columns // 3
-    size = c // n_head
+    b, t, _ = qkv.shape
     k = _behind_each_other(past[0])
     v = _behind_each_other(past[1])
     if k.strides != v.strides:  # the kernel gets one head_stride for both
         k = xp.ascontiguousarray(k)
         v = xp.ascontiguousarray(v)
-    group = n_head // k.shape[1]
     p = k.shape[2]
     head_stride = k.strides[1] // k.itemsize
     k = _as_a_row(k)
     v = _as_a_row(v)
     pack = pack_of(size, qkv, k, v)
-    constants = plan(size, pack)
+    constants = plan(size, pack, n_head // past[0].shape[1])
     part = KEYS * (THREADS // constants["LANES"])
     n_parts = blocks(p, part) + blocks(t, part)
     parts = xp.empty((b * n_head * t, n_parts, size + 2), wide(qkv.dtype))
-    out = xp.empty((b, t, c), qkv.dtype)
+    out = xp.empty((b, t, n_head * size), qkv.dtype)
     grid = n_parts, b * n_head, t
     block = constants["LANES"], THREADS // constants["LANES"], 1
     launch(
         "attention_past", "past_parts", grid, block,
-        parts, qkv, k, v, p, head_stride, t, n_head, group, *scores,
+        parts, qkv, k, v, p, head_stride, t, n_head, *scores,
         PACK=pack, **constants,
     )  # fmt: skip
     grid = blocks(out.size, THREADS), 1, 1
@@ -87,20 +84,24 @@ def forward(qkv: Array, n_head: int, past: Past, scores: tuple) -> Array:
     return out
 
 
-def plan(size: int, pack: int) -> dict[str, int]:
-    """The constants of attention_past.cu for heads of this size, of which a thread reads `pack` numbers at once."""
-    return _plan(size, pack, THREADS, KEYS)
+def plan(size: int, pack: int, group: int = 1) -> dict[str, int]:
+    """The constants of attention_past.cu for heads of this size, of which a thread reads `pack` numbers at once.
+
+    group: how many heads of queries share one head of keys and values.
+    """
+    return _plan(size, pack, group, THREADS, KEYS)
 
 
 @functools.cache
-def _plan(size, pack, threads, keys):
+def _plan(size, pack, group, threads, keys):
     """A key is read by as many lanes as it has packs, or by the next power of two of them, up to a warp."""
     packs = blocks(size, pack)
     lanes = 1
     while lanes < packs and lanes < min(WARP, threads):
         lanes *= 2
     return {
-        "HEAD": size, "PLAIN": 0, "THREADS": threads, "LANES": lanes, "KEYS": keys, "PACKS": blocks(packs, lanes),
+        "HEAD": size, "KV_GROUP": group, "PLAIN": 0,
+        "THREADS": threads, "LANES": lanes, "KEYS": keys, "PACKS": blocks(packs, lanes),
     }  # fmt: skip
 
 

@@ -1,27 +1,29 @@
-// What the kernels of attention share. HEAD (how many numbers a query, key or value of one head has) and PLAIN are chosen
-// when a kernel is compiled. PLAIN: plain causal self-attention. Each position sees itself and the positions before it, and
-// nothing is added to the scores.
+// What the kernels of attention share. Chosen when a kernel is compiled: HEAD, how many numbers a query, key or value of one
+// head has; KV_GROUP, how many heads of queries share one head of keys and values (Ainslie et al. 2023); and PLAIN: plain
+// causal self-attention. Each position sees itself and the positions before it, and nothing is added to the scores.
 
-// Where the numbers of one head are. Queries, keys and values may be packed in one array (B,T,3C), as they always are where
-// PLAIN: then position t of each begins at first + t * 3C. Otherwise queries are (B,T,C), keys and values (B,S,2C). A block
-// works on one head of one text: blockIdx.y counts them.
+// Where the numbers of one head of queries are, and of the keys and values that it reads. They may be packed in one array
+// (B,T,C+2G), as they always are where PLAIN. C is the width of all heads of queries, G that of all heads of keys. Then
+// position t of each begins at first + t * (C+2G). Otherwise queries are (B,T,C), keys and values (B,S,2G). A block works on
+// one head of one text, or on the heads of a group: number counts the heads of queries of all texts.
 struct Heads {
-    int batch, head, columns, length, n_head, keys;
+    int number, batch, head, columns, kv_columns, length, n_head, keys;
     bool packed_in_one;
-    __device__ Heads(int length, int n_head, int keys = 0, bool packed_in_one = true)
-        : batch(blockIdx.y / n_head), head(blockIdx.y % n_head), columns(n_head * HEAD), length(length), n_head(n_head),
-          keys(PLAIN ? length : keys), packed_in_one(PLAIN || packed_in_one) {}
+    __device__ Heads(int number, int length, int n_head, int keys = 0, bool packed_in_one = true)
+        : number(number), batch(number / n_head), head(number % n_head), columns(n_head * HEAD),
+          kv_columns(columns / KV_GROUP), length(length), n_head(n_head), keys(PLAIN ? length : keys),
+          packed_in_one(PLAIN || packed_in_one) {}
 
     // Where position t of q (part 0), k (1) or v (2) begins.
     __device__ long long packed(int part, int t) const {
-        if (packed_in_one) return ((long long)batch * length + t) * 3 * columns + part * columns + head * HEAD;
-        if (part == 0) return plain(t);
-        return ((long long)batch * keys + t) * 2 * columns + (part - 1) * columns + head * HEAD;
+        int in_row = part == 0 ? head * HEAD : (part - 1) * kv_columns + head / KV_GROUP * HEAD;
+        if (packed_in_one) return ((long long)batch * length + t) * stride(0) + (part == 0 ? 0 : columns) + in_row;
+        return part == 0 ? plain(t) : ((long long)batch * keys + t) * stride(part) + in_row;
     }
     // How many numbers lie from one position of a part to the next.
     __device__ int stride(int part) const {
-        if (packed_in_one) return 3 * columns;
-        return part == 0 ? columns : 2 * columns;
+        if (packed_in_one) return columns + 2 * kv_columns;
+        return part == 0 ? columns : 2 * kv_columns;
     }
     // Where position t of an array (B,T,C) begins.
     __device__ long long plain(int t) const { return ((long long)batch * length + t) * columns + head * HEAD; }
