@@ -18,6 +18,7 @@ from minigpt import ops
 from minigpt.device import arrays, gpu
 from minigpt.models.gpt2 import GPT2
 from minigpt.nn.optim import AdamW
+from minigpt.ops.arguments import PAIRINGS
 from minigpt.ops.cuda import kernels, products
 from minigpt.ops.random_keys import Key
 
@@ -137,7 +138,7 @@ def _decode(precision: str) -> None:
 
 
 def _others(dtype: str) -> None:
-    """What GPT-2 itself does not call: losses of a student, RMSNorm, attention with masks, activations alone."""
+    """What GPT-2 itself does not call: losses of a student, what LLaMA has, attention with masks, activations alone."""
     config = _model().config
     c, v, heads = config.n_embd, config.vocab_size, config.n_head
     low = arrays.named_dtype(dtype)
@@ -146,15 +147,23 @@ def _others(dtype: str) -> None:
     mask, bias = np.ones((TIME, TIME), bool), np.ones((1, heads, TIME, TIME), low)
     kv, qkv = np.ones((BATCH, TIME, 2 * c), low), np.ones((BATCH, TIME, 3 * c), low)
     ids = np.zeros((BATCH, TIME), int)
+    few = {"n_kv_head": heads // 3}  # heads of keys: three heads of queries share one
+    grouped = np.ones((BATCH, TIME, c // heads * (heads + 2 * few["n_kv_head"])), low)
+    packed = grouped.reshape(BATCH, TIME, -1, c // heads)
+    angle = np.ones((TIME, c // heads // 2), gain.dtype)
     calls = {
         "gelu": [((x,), {})],
         "gelu_exact": [((x,), {})],
         "relu": [((x,), {})],
         "silu": [((x,), {})],
         "rmsnorm": [((x, gain), {})],
+        "rope": [((packed,), {"cos": angle, "sin": angle, "pairing": pairing}) for pairing in PAIRINGS],
         "soft_cross_entropy": [((table, table), {})],
         "cosine_loss": [((x, x), {})],
-        "self_attention": [((qkv, heads), {"mask": mask}), ((qkv, heads, bias), {})],
+        "self_attention": [
+            ((qkv, heads), {"mask": mask}), ((qkv, heads, bias), {}),
+            ((grouped, heads), few), ((grouped, heads), few | {"mask": mask}),
+        ],
         "cross_attention": [((x, kv, heads), {})],
         "linear_cross_entropy": [((x, np.ones((v, c), low), ids, np.ones(v, low)), {})],
     }
@@ -163,6 +172,8 @@ def _others(dtype: str) -> None:
             out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
             upstream = out if np.ndim(out) else 2.0  # of a loss; where it is 1 nothing is scaled
             getattr(ops, f"{op}_backward")(upstream, cache)
+    past = np.ones((BATCH, few["n_kv_head"], TIME, c // heads), low)
+    ops.self_attention_forward(grouped[:, :1], heads, **few, past=(past, past), grad=False)
 
 
 def never_launched(found: list[Launch]) -> list[str]:

@@ -165,7 +165,7 @@ def row(launch: Launch, by_architecture: dict[str, Usage]) -> dict:
 
 
 def limits(found: dict[Launch, dict[str, Usage]]) -> dict[str, dict[str, list[int]]]:
-    """{architecture: {kernel and dtype: the most of everything, over its constants}}
+    """{architecture: {name of a limit: the most of everything, over its constants}}
 
     Registers are rounded up to a multiple of eight, in which they are given out: up to there nothing is lost.
     """
@@ -180,8 +180,10 @@ def limits(found: dict[Launch, dict[str, Usage]]) -> dict[str, dict[str, list[in
 
 
 def limit_of(launch: Launch) -> str:
-    """The name of the limit that a launch must keep."""
-    return f"{launch.variant.file}.{launch.kernel}, {launch.variant.dtype}"
+    """The name of the limit that a launch must keep. Attention whose heads share keys has limits of its own."""
+    name = f"{launch.variant.file}.{launch.kernel}, {launch.variant.dtype}"
+    group = dict(launch.variant.constants).get("KV_GROUP", 1)
+    return name if group == 1 else f"{name}, groups of {group}"
 
 
 def beyond(found: dict[Launch, dict[str, Usage]], allowed: dict[str, dict[str, list[int]]]) -> list[str]:

@@ -6,6 +6,7 @@ What a processor cannot show, how fast they are and that a GPU agrees, is for th
 import ast
 import contextlib
 import itertools
+import math
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +36,7 @@ from minigpt.device.arrays import named_dtype
 from minigpt.errors import InputError
 from minigpt.nn import Parameter, optim
 from minigpt.ops import cuda, reference
-from minigpt.ops.arguments import ACTIVATIONS
+from minigpt.ops.arguments import ACTIVATIONS, PAIRINGS
 from minigpt.ops.cases import NAMES, axes_of, case
 from minigpt.ops.cuda import attention, attention_past, cross_entropy, cuda_graph, embedding, kernels
 from minigpt.ops.random_keys import Key
@@ -310,6 +311,33 @@ def test_packs_of_16_bytes_where_rows_and_addresses_allow_it(columns, offset, pa
     ):
         assert_agree(op, args, constants)
     assert error(kernels.column_sums(x[None]), x.sum(axis=0)[None]) < 1e-5
+
+
+ROTATIONS = [  # columns of a head, pairs, numbers in a pack of float32
+    (8, 4, 4), (24, 4, 4), (64, 32, 4), (12, 6, 1), (7, 3, 1), (2, 1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize(("size", "pairs", "pack"), ROTATIONS)
+def test_rotations_in_packs_and_in_single_numbers(size, pairs, pack, pairing, kernels_on_cpu):
+    """Of all heads and of some, of whole heads and of parts; 20 heads of 64 are more than a block of threads has."""
+    x = normal(2, 3, 20, size)
+    assert kernels.pack_of(math.gcd(size, pairs), x) == pack
+    for angles in (normal(3, pairs), normal(2, 3, pairs)):
+        for heads in (None, 0, 19):
+            constants = {"cos": np.cos(angles), "sin": np.sin(angles), "pairing": pairing, "heads": heads}
+            assert_agree("rope", [x], constants)
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize("pairs", [8, 32])
+def test_rotations_of_bfloat16(pairs, pairing, kernels_on_cpu):
+    """The angles stay float32."""
+    pytest.importorskip("ml_dtypes")
+    angles = normal(2, 3, pairs, dtype=np.float64)
+    constants = {"cos": np.cos(angles), "sin": np.sin(angles), "pairing": pairing, "heads": 2}
+    assert_as_good_as_rounding("rope", [normal(2, 3, 4, 64, dtype=np.float64)], constants)
 
 
 @pytest.mark.parametrize("columns", [264, 1032])
@@ -881,7 +909,7 @@ def test_a_warning_names_what_cannot_be_recorded_and_not_what_follows_from_it(mo
 SOURCES = sorted(path.stem for path in kernels.FOLDER.glob("*.cu"))
 
 
-TWO_WAYS = ("attention", "cross_entropy")  # plain, and with a mask or a bias
+TWO_WAYS = ("attention", "cross_entropy", "rope")  # plain, and with a mask or a bias; neighbours and halves
 
 
 def packs(file, dtype):
@@ -905,6 +933,7 @@ def sources(file):
                 "attention_past": attention_past.plan(64, pack),
                 "layernorm": {"PACKS": 3, "WARPS": kernels.WARPS},
                 "rmsnorm": {"PACKS": 3, "WARPS": kernels.WARPS},
+                "rope": {"HEAD": 64, "PAIRS": 32, "NEIGHBOURS": plain},
                 "soft_cross_entropy": {"WARPS": kernels.WARPS},
                 "cosine_loss": {"WARPS": kernels.WARPS},
                 "column_sums": {"WARPS": kernels.WARPS},

@@ -140,13 +140,13 @@ class Arguments:
                 tensor = tensor._replace(axes=PACKED)
             if tensor.name in inputs and not is_broadcast:
                 self._take(sizes, tensor, inputs[tensor.name])
+        if self.op == "rope":
+            self._check_turns(given, sizes)
         for letter, known in sizes.known.items():
             if known.size == 0 and letter not in MAY_BE_EMPTY:
                 self._refuse(f"{known.source}: give at least 1")
         if "n_head" in given:
             self._check_heads(given["n_head"], given.get("n_kv_head"), sizes)
-        if self.op == "rope":
-            self._check_turns(given, sizes)
         return sizes
 
     def _take(self, sizes: Sizes, tensor: Tensor, array: Any) -> None:

@@ -39,7 +39,7 @@ from minigpt.ops.cuda.linear import linear_backward, linear_forward
 from minigpt.ops.cuda.mlp import mlp_backward, mlp_forward
 from minigpt.ops.cuda.residual import add, add_supports
 from minigpt.ops.cuda.rmsnorm import rmsnorm_backward, rmsnorm_forward, rmsnorm_supports
-from minigpt.ops.cuda.rope import rope_backward, rope_forward, rope_supports
+from minigpt.ops.cuda.rope import rope_backward, rope_forward
 from minigpt.ops.cuda.soft_cross_entropy import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,

@@ -1,26 +1,42 @@
-// Rotary positions: pairs of columns turn by the angle of their place.
+// Rotary positions (Su et al. 2021, section 3.2.2): x (B,T,H,HEAD) -> out. The first 2 PAIRS columns of the first heads are
+// turned by the angles of their position, all other numbers are copied. Chosen when a kernel is compiled: HEAD, PAIRS, and
+// NEIGHBOURS: is pair i columns 2i and 2i + 1, or i and i + PAIRS?
 
 #include "common.cuh"
 
-// x (N,H,D) -> out, n numbers. Row i of the N is place i of cos and sin (places,R), counted anew where they end. Of the first
-// `heads` heads the first 2 R columns turn, by the angle times `way`: 1 forward, -1 back. The others are copied.
-// neighbours: pair i is columns 2 i and 2 i + 1, and otherwise i and i + R. PACK is 1: the halves of a pair lie apart.
-extern "C" __global__ void rope(
-    real* out, const real* x, long long n, int all_heads, int size, const wide* cos, const wide* sin, int places, int r,
-    int heads, int neighbours, wide way
-) {
-    long long i = my_pack();
-    if (i >= n) return;
-    int column = i % size, head = i / size % all_heads;
-    if (head >= heads || column >= 2 * r) {
-        out[i] = x[i];
-        return;
+// Both numbers of a pair are read by both threads that write one of them. PACK divides PAIRS, so all numbers of a pack are
+// first ones of their pairs, or all are second ones, or, for NEIGHBOURS, the pack holds whole pairs, if it is not 1.
+__device__ inline Packed<real> partners(const real* at, int column) {
+    Packed<real> found;
+    if (NEIGHBOURS) {
+        for (int j = 0; j < PACK; j++) found.x[j] = at[(column + j) % 2 ? j - 1 : j + 1];
+    } else {
+        found = pack(at + (column < PAIRS ? PAIRS : -PAIRS));
     }
-    int pair = neighbours ? column / 2 : column % r;
-    bool is_second = neighbours ? column % 2 : column >= r;
-    int apart = neighbours ? 1 : r;
-    long long place = i / size / all_heads % places * r + pair;
-    wide c = cos[place], s = way * sin[place], own = x[i];
-    wide other = x[is_second ? i - apart : i + apart];
-    out[i] = is_second ? other * s + own * c : own * c - other * s;
+    return found;
+}
+
+// first:  a cos - b sin
+// second: b cos + a sin            for sign = 1, and for the turn back, which is the backward pass, sign = -1.
+//
+// cos, sin: (positions, PAIRS), where `positions` is T, or B * T if each text has its own. A block has numbers of one
+// position; blockIdx.x counts B * T of them. turning: so many of the heads are turned.
+extern "C" __global__ void rope(
+    real* out, const real* x, const wide* cos, const wide* sin, int positions, int heads, int turning, wide sign
+) {
+    int i = (blockIdx.y * blockDim.x + threadIdx.x) * PACK, head = i / HEAD, column = i % HEAD;
+    if (head >= heads) return;
+    long long at = (long long)blockIdx.x * heads * HEAD + i;
+    Packed<real> numbers = pack(x + at);
+    if (head < turning && column < 2 * PAIRS) {
+        Packed<real> others = partners(x + at, column);
+        int angles = blockIdx.x % positions * PAIRS;
+        for (int j = 0; j < PACK; j++) {
+            int c = column + j, pair = NEIGHBOURS ? c / 2 : c % PAIRS;
+            bool is_second = NEIGHBOURS ? c % 2 : c >= PAIRS;
+            wide of_other = sign * sin[angles + pair];
+            numbers.x[j] = wide(numbers.x[j]) * cos[angles + pair] + wide(others.x[j]) * (is_second ? of_other : -of_other);
+        }
+    }
+    pack(out + at) = numbers;
 }

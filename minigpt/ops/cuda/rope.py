@@ -1,10 +1,11 @@
 """Rotary positions: kernel in rope.cu."""
 
+import math
 from typing import NamedTuple
 
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import kernels
-from minigpt.ops.cuda.kernels import THREADS, accepts, blocks, launch, wide
+from minigpt.ops.cuda.kernels import blocks, launch, pack_of, wide
 
 
 class RopeCache(NamedTuple):
@@ -14,35 +15,37 @@ class RopeCache(NamedTuple):
     heads: int | None
 
 
-def rope_supports(x, *, cos, sin, pairing="halves", heads=None) -> str | None:
-    """Cosines and sines are computed with in float32 beside an x of bfloat16."""
-    for angles in (cos, sin):
-        if not isinstance(angles, kernels.ARRAY):
-            return f"it takes cos and sin in CuPy arrays, not in a {type(angles).__name__}"
-    return accepts(x)
-
-
 def rope_forward(x, *, cos, sin, pairing="halves", heads=None):
     """x (B,T,H,D) -> out (B,T,H,D)"""
-    return _turned(x, cos, sin, pairing, heads, 1.0), RopeCache(cos, sin, pairing, heads)
+    xp = array_module(x)
+    dtype = wide(x.dtype)  # angles of bfloat16 would have two digits
+    cos = xp.ascontiguousarray(cos, dtype)
+    sin = xp.ascontiguousarray(sin, dtype)
+    cache = RopeCache(cos, sin, pairing, heads)
+    return _turned(x, cache, 1.0), cache
 
 
 def rope_backward(dout, cache: RopeCache):
-    """dout (B,T,H,D) -> dx (B,T,H,D): the same kernel turns back"""
-    return _turned(dout, *cache, -1.0)
+    """dout (B,T,H,D) -> dx (B,T,H,D)"""
+    return _turned(dout, cache, -1.0)
 
 
-def _turned(x, cos, sin, pairing, heads, way):
+def _turned(x, cache, sign):
+    """x (B,T,H,D) -> (B,T,H,D). sign: 1.0, or -1.0 for the turn back."""
+    cos, sin, pairing, heads = cache
     xp = array_module(x)
     x = xp.ascontiguousarray(x)
-    cos = xp.ascontiguousarray(cos, dtype=wide(x.dtype))
-    sin = xp.ascontiguousarray(sin, dtype=wide(x.dtype))
-    _, _, all_heads, size = x.shape
-    r = cos.shape[-1]
+    b, t, n_all, d = x.shape
+    turning = n_all if heads is None else heads
+    pairs = cos.shape[-1]
     out = xp.empty_like(x)
-    sizes = x.size, all_heads, size
-    turns = cos, sin, cos.size // max(1, r), r
-    which = all_heads if heads is None else heads, int(pairing == "neighbours"), way
-    grid = blocks(x.size, THREADS), 1, 1
-    launch("rope", "rope", grid, (THREADS, 1, 1), out, x, *sizes, *turns, *which, PACK=1)
+    pack = pack_of(math.gcd(pairs, d), x, out)
+    positions = cos.size // pairs
+    grid = b * t, blocks(n_all * d, pack * kernels.THREADS), 1
+    block = kernels.THREADS, 1, 1
+    launch(
+        "rope", "rope", grid, block,
+        out, x, cos, sin, positions, n_all, turning, sign,
+        PACK=pack, HEAD=d, PAIRS=pairs, NEIGHBOURS=int(pairing == "neighbours"),
+    )  # fmt: skip
     return out

@@ -32,7 +32,7 @@ from minigpt.ops.fast.lstm import lstm_backward, lstm_forward
 from minigpt.ops.fast.mlp import mlp_backward, mlp_forward
 from minigpt.ops.fast.pieces import accepts
 from minigpt.ops.fast.rmsnorm import rmsnorm_backward, rmsnorm_forward
-from minigpt.ops.fast.rope import rope_backward, rope_forward, rope_supports
+from minigpt.ops.fast.rope import rope_backward, rope_forward
 from minigpt.ops.fast.self_attention import (
     cross_attention_backward,
     cross_attention_forward,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.ops.fast.pieces import accepts, share_over
+from minigpt.ops.fast.pieces import share_over
 
 COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
@@ -17,27 +17,22 @@ class RopeCache(NamedTuple):
     heads: int | None
 
 
-def rope_supports(x, *, cos, sin, pairing="halves", heads=None) -> str | None:
-    """Angles of the dtype of x."""
-    return accepts(x, cos, sin)
-
-
 def rope_forward(x, *, cos, sin, pairing="halves", heads=None):
     """x (B,T,H,D) -> out (B,T,H,D)"""
-    turns = _turns(cos, sin)
+    turns = _turns(cos, sin, x.dtype)
     return _turned(x, turns, pairing, heads), RopeCache(cos, sin, pairing, heads)
 
 
 def rope_backward(dout, cache: RopeCache):
     """dout (B,T,H,D) -> dx (B,T,H,D)"""
     cos, sin, pairing, heads = cache
-    turns_back = _turns(cos, -sin)
+    turns_back = _turns(cos, -sin, dout.dtype)
     return _turned(dout, turns_back, pairing, heads)
 
 
-def _turns(cos, sin):
+def _turns(cos, sin, dtype):
     """(T,R) or (B,T,R) -> the complex number cos + i sin of each angle, with an axis for heads: (...,T,1,R)"""
-    turns = np.empty(cos.shape, COMPLEX[cos.dtype])
+    turns = np.empty(cos.shape, COMPLEX[dtype])
     turns.real = cos
     turns.imag = sin
     return turns[..., None, :]
