@@ -143,6 +143,7 @@ FC = f"{PREFIX}transformer.h.1.mlp.c_fc"
     (changed(lora_alpha=0), "lora_alpha is 0"),
     (changed(alpha_pattern={"c_fc": None}), "c_fc is None: expected a number above 0"),
     (changed(alpha_pattern=[1]), "alpha_pattern is [1]"),
+    (tensors_changed(lambda t: {}), "holds no adapters: it is empty"),
     (tensors_changed(lambda t: t | {"more": np.ones(2)}), "more is neither lora_A nor lora_B of a linear layer"),
     (tensors_changed(lambda t: {key.replace("h.1", "h.9"): one for key, one in t.items()}),
      "has transformer.h.9.attn.c_attn, and this GPT2 has no such layer: it belongs to another model ('org/base')"),

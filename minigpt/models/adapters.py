@@ -140,6 +140,8 @@ def _parts(model: LanguageModel, folder: Path, about: dict[str, Any]) -> list[Pa
     """What the file has for each published layer. Raises InputError for what does not fit the model."""
     path = folder / WEIGHTS
     tensors, _ = load_tensors(path)
+    if not tensors:
+        raise InputError(f"{path} holds no adapters: it is empty")
     places = _places(model)
     layers = linear_layers(model)
     base = about.get("base_model_name_or_path")

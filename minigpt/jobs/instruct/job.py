@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from minigpt.device.arrays import array_module
 from minigpt.device.threads import about_threads
 from minigpt.errors import InputError
 from minigpt.files import disk, hub
@@ -124,7 +125,8 @@ def _update(job: Job) -> float:
     job.model.zero_grad()
     log_p, cache = answers_forward(job.model, ids, targets, key=Key.of(options.seed, job.step))
     # loss = -sum(log_p) / n
-    answers_backward(log_p * 0 - 1 / n, cache)
+    dlog_p = array_module(log_p).full_like(log_p, -1 / n)
+    answers_backward(dlog_p, cache)
     lr = options.lr * warmup_linear(job.step / job.total, options.warmup)
     try:
         job.optimizer.step(lr, options.clip)
