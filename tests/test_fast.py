@@ -309,6 +309,59 @@ def test_keys_that_a_mask_hides_from_a_whole_tile_are_not_visited(constants):
     assert_agree("self_attention", [normal(2, 12, 18), 3], {"mask": window})
 
 
+@pytest.mark.parametrize("n_kv_head", [6, 2])
+def test_a_window_costs_the_scores_of_its_tiles_alone(n_kv_head, constants, monkeypatch):
+    """Counted in both passes: of 24 positions in tiles of 4, each tile but the first meets 6 keys."""
+    constants.set(fast_tile=4)
+    sizes, scores = [], attention._scores
+
+    def counted(*args):
+        sizes.append(scores(*args))
+        return sizes[-1]
+
+    monkeypatch.setattr(attention, "_scores", counted)
+    places = np.arange(24)
+    window = (places <= places[:, None]) & (places > places[:, None] - 3)
+    columns = 4 * (6 + 2 * n_kv_head)
+    out, cache = self_attention_forward(normal(2, 24, columns), 6, n_kv_head=n_kv_head, mask=window)
+    self_attention_backward(out, cache)
+    passes, texts, heads = 2, 2, 6
+    assert sum(s.size for s in sizes) == passes * texts * heads * (4 * 4 + 5 * 4 * 6)
+
+
+@pytest.mark.parametrize("t", [1, 3])
+def test_what_a_window_has_left_behind_is_not_read(t):
+    """NaN in a value would make each sum NaN, also times 0."""
+    past = normal(2, 2, 3, 9, 4)
+    past[:, :, :, :5] = np.nan
+    mask = np.ones((t, 9 + t), bool)
+    mask[:, :5] = False
+    mask[0, 6] = False
+    qkv, bias = normal(2, t, 36), normal(1, 3, t, 9 + t)
+    for given in ([qkv, 3], [qkv, 3, bias], [qkv, 3, bias[..., :1]]):
+        out, _ = self_attention_forward(*given, past=tuple(past), mask=mask, grad=False)
+        shown = given[2:] and [given[2] if given[2].shape[-1] == 1 else given[2][..., 5:]]
+        with ops.using("reference"):
+            expected, _ = ops.self_attention_forward(qkv, 3, *shown, past=tuple(past[:, :, :, 5:]), mask=mask[:, 5:])
+        assert error(out, expected) < 1e-12
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1), (12,), (3, 12)])
+def test_masks_that_show_the_last_key_or_nothing(shape):
+    """Where the last alone is shown, new keys before it are hidden too."""
+    nothing, last = np.zeros((2, *shape), bool)
+    last = np.asarray(~last)
+    if shape:
+        last[..., :-1] = False
+    past, qkv = tuple(normal(2, 2, 3, 9, 4)), normal(2, 3, 36)
+    for mask in (nothing, last):
+        outs = []
+        for implementation in ("fast", "reference"):
+            with ops.using(implementation):
+                outs.append(ops.self_attention_forward(qkv, 3, past=past, mask=mask, grad=False)[0])
+        assert error(*outs) < 1e-12 and outs[0].any() == mask.any()
+
+
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("t", [TILE - 1, 2 * TILE + 3])
 def test_masks_and_biases_in_real_tiles(t, dtype):

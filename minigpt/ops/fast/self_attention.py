@@ -134,8 +134,16 @@ def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
     """q (B,NH,T,D), k and v (B,G,T,D), bias and mask (*,T,P+T) or None, k_past and v_past (B,G,P,D) -> out (B,T,C)
 
     The past is read where it lies: the new keys and values are met beside it, and not put behind a copy of it. The
-    queries of a group of heads stand below each other, as rows that meet the same keys.
+    queries of a group of heads stand below each other, as rows that meet the same keys. What lies before the first key
+    that the mask shows, as of a window that slides, is not read.
     """
+    first = _first_seen(mask, k_past.shape[2])
+    if first:
+        k_past = k_past[:, :, first:]
+        v_past = v_past[:, :, first:]
+        mask = mask[..., first:]
+        if bias is not None and bias.shape[-1] > 1:
+            bias = bias[..., first:]
     b, n_head, t, d = q.shape
     n_kv_head = k.shape[1]
     n = k_past.shape[2]
@@ -178,6 +186,15 @@ def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
     share(groups, n_kv_head, work=k_past.size // 2)
     heads = out.reshape(b, n_head, t, d)
     return heads.swapaxes(1, 2).reshape(b, t, n_head * d)
+
+
+def _first_seen(mask, n):
+    """How many of n keys, from the first one on, the mask hides from all queries."""
+    if mask is None:
+        return 0
+    rows = np.atleast_1d(mask)
+    shown = rows.reshape(-1, rows.shape[-1]).any(axis=0)
+    return min(int(shown.argmax()), n)
 
 
 def _rules(scale, causal, mask, bias, rate, key) -> Rules:
