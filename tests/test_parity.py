@@ -61,12 +61,30 @@ def theirs_and_ours(torch, transformers, sizes, dtype, seed=0):
 @pytest.mark.parametrize("op", [
     "linear", "gelu", "layernorm", "softmax", "cross_entropy", "embedding", "attention", "rmsnorm",
     "soft_cross_entropy", "cosine_loss", "gelu_exact", "relu", "silu", "mlp, exact GELU", "mlp, ReLU", "gated_mlp",
+    "rope, neighbours", "self_attention, groups", "self_attention, one key head",
 ])  # fmt: skip
 def test_operations_against_torch(op, dtype, torch):
     functional = torch.nn.functional
     named = {"attention": "attention, as many keys", "soft_cross_entropy": "soft_cross_entropy, temperature"}
     name = op
-    op, args, constants = case(named.get(op, op), 4, dtype).call
+    axes = 3 if op.startswith("self_attention") else 4
+    op, args, constants = case(named.get(op, op), axes, dtype).call
+
+    def grouped(qkv, n_head):
+        b, t, _ = qkv.shape
+        few = constants["n_kv_head"]
+        heads = qkv.reshape(b, t, n_head + 2 * few, -1).transpose(1, 2)
+        q, k, v = heads.split([n_head, few, few], dim=1)
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return out.transpose(1, 2).reshape(b, t, -1)
+
+    def turned(x):
+        """Su et al. 2021, section 3.2.1: a pair is a complex number, which is multiplied by one of length 1."""
+        cos, sin = (tensor(torch, constants[name])[:, None] for name in ("cos", "sin"))
+        r = cos.shape[-1]
+        pairs = torch.view_as_complex(x[..., : 2 * r].unflatten(-1, (r, 2)).contiguous())
+        return torch.cat([torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2), x[..., 2 * r :]], dim=-1)
+
     if op == "cross_entropy":
         args[1][0, 1] = ops.IGNORED
     theirs = {
@@ -90,8 +108,11 @@ def test_operations_against_torch(op, dtype, torch):
         "mlp, exact GELU": lambda x, w1, b1, w2, b2: functional.gelu(x @ w1 + b1) @ w2 + b2,
         "mlp, ReLU": lambda x, w1, b1, w2, b2: functional.relu(x @ w1 + b1) @ w2 + b2,
         "gated_mlp": lambda x, w_gate, w_up, w_down: (functional.silu(x @ w_gate) * (x @ w_up)) @ w_down,
+        "rope, neighbours": turned,
+        "self_attention, groups": grouped,
+        "self_attention, one key head": grouped,
     }[name]
-    tensors = [tensor(torch, a, grad=a.dtype.kind == "f") for a in args]
+    tensors = [tensor(torch, a, grad=a.dtype.kind == "f") if isinstance(a, np.ndarray) else a for a in args]
     expected = theirs(*tensors)
     out, cache = getattr(ops, f"{op}_forward")(*args, **constants)
     dout = np.random.default_rng(1).standard_normal(out.shape).astype(dtype)
@@ -100,9 +121,26 @@ def test_operations_against_torch(op, dtype, torch):
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
     gradients = [gradient for gradient in gradients if gradient is not None]  # None: an input that was not given
     assert error(out, expected.detach().numpy()) < BOUND[dtype] / 50
-    pairs = zip(gradients, [t.grad for t in tensors if t.requires_grad], strict=True)
+    pairs = zip(gradients, [t.grad for t in tensors if getattr(t, "requires_grad", False)], strict=True)
     for gradient, grad in pairs:
         assert error(gradient, grad.numpy()) < BOUND[dtype] / 50
+
+
+def test_rotary_positions_against_transformers(torch, transformers):
+    """Halves, of a whole head and of a part of it; the gradient by autograd."""
+    from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb
+
+    x = np.random.default_rng(0).standard_normal((2, 5, 3, 8))
+    for r in (4, 3):
+        angles = np.random.default_rng(r).standard_normal((2, 5, r))
+        q = tensor(torch, x, grad=True)
+        cos, sin = (tensor(torch, np.tile(f(angles), 2)) for f in (np.cos, np.sin))
+        turned, _ = apply_rotary_pos_emb(q[..., : 2 * r], q[..., : 2 * r], cos, sin, unsqueeze_dim=2)
+        expected = torch.cat([turned, q[..., 2 * r :]], dim=-1)
+        out, cache = ops.rope_forward(x, cos=np.cos(angles), sin=np.sin(angles))
+        assert error(out, expected.detach().numpy()) < 1e-12
+        expected.backward(tensor(torch, x[::-1]))
+        assert error(ops.rope_backward(x[::-1], cache), q.grad.numpy()) < 1e-12
 
 
 def test_masked_attention_with_dropout_against_torch(torch):

@@ -155,6 +155,32 @@ ops.self_attention_forward(qkv, 2, past=3) | past
 ops.self_attention_forward(qkv, 2, past=(x, x)) | past
 ops.self_attention_forward(qkv, 2, past=(None, None)) | past
 ops.self_attention_forward(qkv, 2, rate=2, key=ops.Key.of(0, 0)) | rate
+ops.self_attention_forward(qkv, 4, n_kv_head=3) | n_kv_head 3 does not divide n_head 4
+ops.self_attention_forward(qkv, 2, n_kv_head=4) | n_kv_head 4 does not divide n_head 2
+ops.self_attention_forward(qkv, 4, n_kv_head=0) | n_kv_head
+ops.self_attention_forward(qkv, 4, n_kv_head=2.0) | n_kv_head
+ops.self_attention_forward(qkv, 4, n_kv_head=True) | n_kv_head
+ops.self_attention_forward(qkv, 3, n_kv_head=1) | 5 heads of q, k and v
+ops.self_attention_forward(qkv, 4, n_kv_head=1, past=(turns, turns)) | past
+ops.self_attention_forward(qkv, 4, n_kv_head=1, past=(qkv[None, ..., :2],) * 2) | past
+ops.rope_forward(qkv, cos=turns, sin=turns) | x
+ops.rope_forward(heads, cos=turns) | sin
+ops.rope_forward(heads, cos=None, sin=turns) | cos
+ops.rope_forward(heads, cos=turns.tolist(), sin=turns) | cos
+ops.rope_forward(heads, cos=turns, sin=turns > 0) | sin
+ops.rope_forward(heads, cos=turns[0], sin=turns) | cos
+ops.rope_forward(heads, cos=turns[:2], sin=turns[:2]) | cos
+ops.rope_forward(heads, cos=turns, sin=turns[:, :1]) | sin
+ops.rope_forward(heads, cos=turns[None], sin=turns[None]) | cos
+ops.rope_forward(heads, cos=turns[:, :0], sin=turns[:, :0]) | give at least 1
+ops.rope_forward(heads, cos=qkv[0, :, :3], sin=qkv[0, :, :3]) | a head of 4 columns has 2 pairs
+ops.rope_forward(heads, cos=turns, sin=turns, pairing="quarters") | halves, neighbours
+ops.rope_forward(heads, cos=turns, sin=turns, heads=4) | heads is 4, and there are 3
+ops.rope_forward(heads, cos=turns, sin=turns, heads=-1) | heads
+ops.rope_forward(heads, cos=turns, sin=turns, heads=1.0) | heads
+ops.rope_forward(heads, cos=turns, sin=turns, heads=True) | heads
+ops.rope_backward(heads[:1], rope) | dout
+ops.rope_backward(heads, self_attention) | cache
 ops.self_attention_backward(dout, self_attention) | dout
 ops.cross_attention_forward(q, q, 2) | kv
 ops.cross_attention_forward(q, qkv[..., :8][:1], 2) | kv
@@ -466,6 +492,7 @@ def names(tmp_path_factory) -> dict:
     tokens.flat[:2] = 0, 10
     x, w, b, g = (rng.standard_normal(shape) for shape in ((2, 4), (4, 6), (6,), (4,)))
     q, qkv = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 3, 12))
+    heads, turns = qkv.reshape(2, 3, 3, 4), qkv[0, :, :2]
     ids = np.array([0, 1])
     additive = np.triu(np.full((3, 3), -np.inf), 1)
     optimizer = optim.AdamW(model.named_parameters())
@@ -476,6 +503,7 @@ def names(tmp_path_factory) -> dict:
         "softmax": ops.softmax_forward(x), "gelu": ops.gelu_forward(x), "layernorm": ops.layernorm_forward(x, g, g),
         "cross_entropy": ops.cross_entropy_forward(x, ids), "attention": ops.attention_forward(q, q, q),
         "self_attention": ops.self_attention_forward(qkv, 2), "mlp": ops.mlp_forward(x, w, b, w.T.copy(), g),
+        "rope": ops.rope_forward(heads, cos=turns, sin=turns),
     }  # fmt: skip
     caches = {op: cache for op, (_, cache) in made.items()}
     return TYPED | locals() | caches | {"dout": out}

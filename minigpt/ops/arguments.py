@@ -140,13 +140,13 @@ class Arguments:
                 tensor = tensor._replace(axes=PACKED)
             if tensor.name in inputs and not is_broadcast:
                 self._take(sizes, tensor, inputs[tensor.name])
-        if self.op == "rope":
-            self._check_turns(given, sizes)
         for letter, known in sizes.known.items():
             if known.size == 0 and letter not in MAY_BE_EMPTY:
                 self._refuse(f"{known.source}: give at least 1")
         if "n_head" in given:
             self._check_heads(given["n_head"], given.get("n_kv_head"), sizes)
+        if self.op == "rope":
+            self._check_turns(given, sizes)
         return sizes
 
     def _take(self, sizes: Sizes, tensor: Tensor, array: Any) -> None:
@@ -182,6 +182,8 @@ class Arguments:
             self._check_array(name, given[name])
             axes = ("B", "T", "R") if given[name].ndim == 3 else ("T", "R")
             self._take(sizes, Tensor(name, axes), given[name])
+        if not sizes["R"]:
+            self._refuse(f"cos has shape {given['cos'].shape}, without any angle: give at least 1")
         if 2 * sizes["R"] > sizes["D"]:
             self._refuse(f"cos has {sizes['R']} angles: a head of {sizes['D']} columns has {sizes['D'] // 2} pairs")
         if given.get("pairing", "halves") not in PAIRINGS:
