@@ -137,13 +137,7 @@ def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
     queries of a group of heads stand below each other, as rows that meet the same keys. What lies before the first key
     that the mask shows, as of a window that slides, is not read.
     """
-    first = _first_seen(mask, k_past.shape[2])
-    if first:
-        k_past = k_past[:, :, first:]
-        v_past = v_past[:, :, first:]
-        mask = mask[..., first:]
-        if bias is not None and bias.shape[-1] > 1:
-            bias = bias[..., first:]
+    k_past, v_past, bias, mask = _from_the_first_seen(k_past, v_past, bias, mask)
     b, n_head, t, d = q.shape
     n_kv_head = k.shape[1]
     n = k_past.shape[2]
@@ -188,13 +182,18 @@ def _beside_past(q, k, v, scale, bias, mask, k_past, v_past):
     return heads.swapaxes(1, 2).reshape(b, t, n_head * d)
 
 
-def _first_seen(mask, n):
-    """How many of n keys, from the first one on, the mask hides from all queries."""
+def _from_the_first_seen(k_past, v_past, bias, mask):
+    """The same without the keys of the past, from the first one on, that the mask hides from all queries."""
     if mask is None:
-        return 0
+        return k_past, v_past, bias, mask
     rows = np.atleast_1d(mask)
     shown = rows.reshape(-1, rows.shape[-1]).any(axis=0)
-    return min(int(shown.argmax()), n)
+    first = min(int(shown.argmax()), k_past.shape[2])
+    if not first:
+        return k_past, v_past, bias, mask
+    if bias is not None and bias.shape[-1] > 1:
+        bias = bias[..., first:]
+    return k_past[:, :, first:], v_past[:, :, first:], bias, mask[..., first:]
 
 
 def _rules(scale, causal, mask, bias, rate, key) -> Rules:
