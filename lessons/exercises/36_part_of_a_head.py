@@ -24,7 +24,7 @@ def backward(dout, angles, pairing):
 
 def expected(x, angles, pairing):
     """Each pair as a complex number that is multiplied by cos + i sin."""
-    out = x.copy()
+    out = np.array(x)
     r = angles.shape[1]
     for place, pair in np.ndindex(*angles.shape):
         a, b = (pair, pair + r) if pairing == "halves" else (2 * pair, 2 * pair + 1)
