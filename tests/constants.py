@@ -37,6 +37,7 @@ PLACES = {
     "plateau_updates": "minigpt.jobs.pretrain.plateau.LEAST",
     "counted_tokens": "minigpt.jobs.pretrain.plateau.PIECE",
     "recorded_tokens": "minigpt.models.decoding.LEAST",
+    "read_at_once": "minigpt.jobs.conversation.PIECE",
     "recorded_operations": "minigpt.jobs.pretrain.step.SMALL",
     "gradient_bucket": "minigpt.device.parallel.BUCKET",
     "large_file": "minigpt.data.corpus.LARGE",

@@ -304,9 +304,9 @@ def test_at_the_terminal_the_first_line_says_what_talks(chatty, monkeypatch, cap
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "lstm"])
-def test_only_what_is_new_is_read(name, chatty, monkeypatch):
+def test_only_what_is_new_is_read(name, chatty, constants):
     """Every answer is that of a model which reads the whole conversation, in pieces too; an LSTM cannot go back."""
-    monkeypatch.setattr(conversation, "PIECE", 7)
+    constants.set(read_at_once=7)
     talk = opened(chatty(name=name))
     n_read = []
     hidden = talk.model.hidden
@@ -456,8 +456,8 @@ def test_an_answer_that_is_cut_off(chatty, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("n_tokens", [0, 1, 4])
-def test_ctrl_c_keeps_what_was_said(n_tokens, chatty, monkeypatch):
-    monkeypatch.setattr(conversation, "PIECE", 8)
+def test_ctrl_c_keeps_what_was_said(n_tokens, chatty, constants):
+    constants.set(read_at_once=8)
     talk = opened(chatty(), max_tokens=30)
     counted = []
 
@@ -474,11 +474,11 @@ def test_ctrl_c_keeps_what_was_said(n_tokens, chatty, monkeypatch):
     assert "".join(talk.answer("in the")) == expected_answer(talk, [*history, *turns("in the")], 30)
 
 
-def test_ctrl_c_in_the_middle_of_a_block(chatty, monkeypatch):
+def test_ctrl_c_in_the_middle_of_a_block(chatty, constants):
     """The past of the first blocks is then longer than that of the others."""
     talk = opened(chatty())
     first = "".join(talk.answer("the cat"))
-    monkeypatch.setattr(conversation, "PIECE", 4)
+    constants.set(read_at_once=4)
     block = talk.model.h[1]
     forward = block.forward
     calls = []
