@@ -209,14 +209,15 @@ def numbers(name: str, rows: dict[str, dict]) -> str:
 
 
 def _series(title: str, row: dict) -> str:
-    """The lists of a row below each other, as text that a table program reads; "" where it has none."""
+    """The lists of a row side by side, then its lists of lists, as text that a table program reads; "" without any."""
     lists = {key: value for key, value in row.items() if _is_series(value)}
-    if not lists:
-        return ""
-    lines = [",".join(lists)]
+    tables = {key: value for key, value in row.items() if _is_table(value)}
+    lines = [",".join(lists)] if lists else []
     for values in itertools.zip_longest(*lists.values(), fillvalue=""):
         lines.append(",".join(map(str, values)))
-    return markup.details(html.escape(title), fence("\n".join(lines)))
+    for key, values in tables.items():
+        lines += [key, *(",".join(map(str, line)) for line in values)]
+    return markup.details(html.escape(title), fence("\n".join(lines))) if lines else ""
 
 
 def _is_number(value: object) -> bool:
@@ -225,6 +226,10 @@ def _is_number(value: object) -> bool:
 
 def _is_series(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_series, value))
 
 
 def _fits(value: object) -> bool:

@@ -14,7 +14,7 @@ SUBJECTS = {  # names of results, in the order of the index
     ),
     "What models learn": (
         "pretraining", "transfer", "family", "long_range", "in_context", "names", "scaling", "masked", "warmup",
-        "claim", "stories", "finetuning", "real_bert", "real_llama", "since_gpt2",
+        "claim", "stories", "finetuning", "preferences", "real_bert", "real_llama", "since_gpt2",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
     "The GPU code": ("gpu", "host_cost", "kernels"),

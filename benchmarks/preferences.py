@@ -1,0 +1,121 @@
+"""Learning from comparisons without a reward model (DPO), beside REINFORCE, in the small world of lesson 33.
+
+    python benchmarks/preferences.py            # three seeds, about 10 minutes
+    python benchmarks/preferences.py --quick    # two seeds, few updates, no file
+
+All begin as the tuned model of the lesson, and make the lesson's 60 updates. The comparisons are the lesson's: of each
+question four answers, ranked. REINFORCE is given the lesson's reward model, which learned from the same comparisons.
+DPO is tried with three betas, with smaller steps, and with the loss of the better answer added to its own.
+
+    in tuning, held out   the share of questions that are answered right, of those in the comparisons and of others
+    polite                the share of drawn answers that begin with "sure"
+    knows                 of all facts, the share that the model still states outside of a question
+    better, worse         by how many nats the mean log-probability of the better and of the worse answers has grown
+"""
+
+import argparse
+from copy import deepcopy
+
+import machine
+import numpy as np
+from from_lesson import names_of
+
+from minigpt.device.threads import set_threads
+from minigpt.models.answers import answers_backward, answers_forward
+from minigpt.models.preferences import dpo_backward, dpo_forward
+from minigpt.nn.optim import AdamW
+
+SECTIONS = tuple(range(1, 10))
+LEFT_OUT = ("runs, held_out = {}, {}", "in REWARDS")  # cells: the lesson's own runs
+COLUMNS = ("in tuning", "held out", "polite", "knows", "better", "worse")
+WAYS = {  # name -> beta, learning rate, weight of the loss of the better answer
+    "DPO, beta 0.1": (0.1, 1e-3, 0.0),
+    "DPO, beta 1": (1.0, 1e-3, 0.0),
+    "DPO, beta 10": (10.0, 1e-3, 0.0),
+    "DPO, beta 1, steps of a tenth": (1.0, 1e-4, 0.0),
+    "DPO, beta 1, and the better answer's loss": (1.0, 1e-3, 1.0),
+}
+
+
+def dpo(lesson: dict, policy, beta: float, rate: float, weight: float, seed: int, steps: int, n: int = 8) -> None:
+    """Train a model on comparisons of n questions an update. weight: of the mean loss of the better answers."""
+    first = deepcopy(policy)
+    optimizer = AdamW(policy.named_parameters(), weight_decay=0.0)
+    winners, losers = lesson["PAIRS"].T
+    for step in range(steps):
+        rng = np.random.default_rng([seed, step, 4])
+        rows = lesson["four_answers"](rng.choice(lesson["TUNED"], n), rng)
+        ids, targets = lesson["on_responses"](rows)
+        reference, _ = answers_forward(first, ids, targets, grad=False)
+        policy.zero_grad()
+        log_p, cache = answers_forward(policy, ids, targets)
+        mine, its = log_p.reshape(n, 4), reference.reshape(n, 4)
+        pairs = [of[:, which].ravel() for of in (mine, its) for which in (winners, losers)]
+        _, of_loss = dpo_forward(pairs[0], pairs[1], ref_w=pairs[2], ref_l=pairs[3], beta=beta)
+        to_winners, to_losers = (d.reshape(n, 6) for d in dpo_backward(1.0, of_loss))
+        dlog_p = np.zeros_like(mine)
+        for pair, (winner, loser) in enumerate(lesson["PAIRS"]):
+            dlog_p[:, winner] += to_winners[:, pair]
+            dlog_p[:, loser] += to_losers[:, pair]
+        dlog_p[:, 0] -= weight / n  # of four answers the first one is the best
+        answers_backward(dlog_p.ravel(), cache)
+        optimizer.step(rate, 1.0)
+
+
+def measured(lesson: dict, policy, first) -> dict[str, float]:
+    """The columns of a row."""
+    drawn = lesson["write"](policy, lesson["every"], seed=0)
+    rows = lesson["four_answers"](lesson["TUNED"], np.random.default_rng(5))
+    ids, targets = lesson["on_responses"](rows)
+    gains = lesson["log_p"](policy, ids, targets) - lesson["log_p"](first, ids, targets)
+    better, _, worse, _ = gains.reshape(-1, 4).mean(axis=0)
+    values = (
+        lesson["right"](policy, lesson["TUNED"]),
+        lesson["right"](policy, lesson["HELD"]),
+        (drawn[:, 9] == lesson["SURE"]).mean(),
+        lesson["knows"](policy),
+        better,
+        worse,
+    )
+    return dict(zip(COLUMNS, map(float, values), strict=True))
+
+
+def runs(lesson: dict, seed: int, steps: int):
+    """(name, measured) of every way, one after the other."""
+    first = lesson["tuned"]["tuned", seed]
+    yield "tuned, where all begin", measured(lesson, first, first)
+    body = deepcopy(first)
+    reward_model = body, lesson["train_reward"](body, seed, steps=5 * steps)
+    for name, beta in (("REINFORCE, no penalty", 0.0), ("REINFORCE, penalty 1", 1.0)):
+        policy = deepcopy(first)
+        lesson["reinforce"](policy, lambda s, facts, ids: lesson["score"](reward_model, ids), beta, seed, steps=steps)
+        yield name, measured(lesson, policy, first)
+    for name, (beta, rate, weight) in WAYS.items():
+        policy = deepcopy(first)
+        dpo(lesson, policy, beta, rate, weight, seed, steps)
+        yield name, measured(lesson, policy, first)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="two seeds, two updates, no file")
+    options = parser.parse_args()
+    set_threads(1)
+    seeds = tuple(range(2 if options.quick else options.seeds))
+    lesson = names_of("33", SECTIONS, without=LEFT_OUT, seeds=seeds)
+    found: dict[str, list[dict]] = {}
+    for seed in seeds:
+        for name, row in runs(lesson, seed, 2 if options.quick else 60):
+            found.setdefault(name, []).append(row)
+            print(machine.table({f"{name}, seed {seed}": row}, COLUMNS), flush=True)
+    rows = {}
+    for name, of_seeds in found.items():
+        rows[name] = {column: [row[column] for row in of_seeds] for column in COLUMNS}
+    means = {name: {column: float(np.mean(values)) for column, values in row.items()} for name, row in rows.items()}
+    print(machine.table(means, COLUMNS))
+    machine.save("preferences", rows, 1, options.quick)
+
+
+if __name__ == "__main__":
+    main()
