@@ -21,12 +21,9 @@ import numpy as np
 from from_lesson import names_of
 
 from minigpt.device.threads import set_threads
-from minigpt.models.answers import answers_backward, answers_forward
-from minigpt.models.preferences import dpo_backward, dpo_forward
-from minigpt.nn.optim import AdamW
 
-SECTIONS = tuple(range(1, 10))
-LEFT_OUT = ("runs, held_out = {}, {}", "in REWARDS")  # cells: the lesson's own runs
+SECTIONS = tuple(range(1, 11))
+LEFT_OUT = ("runs, held_out = {}, {}", "in REWARDS", "in WAYS")  # cells: the lesson's own runs
 COLUMNS = ("in tuning", "held out", "polite", "knows", "better", "worse")
 WAYS = {  # name -> beta, learning rate, weight of the loss of the better answer
     "DPO, beta 0.1": (0.1, 1e-3, 0.0),
@@ -35,31 +32,6 @@ WAYS = {  # name -> beta, learning rate, weight of the loss of the better answer
     "DPO, beta 1, steps of a tenth": (1.0, 1e-4, 0.0),
     "DPO, beta 1, and the better answer's loss": (1.0, 1e-3, 1.0),
 }
-
-
-def dpo(lesson: dict, policy, beta: float, rate: float, weight: float, seed: int, steps: int, n: int = 8) -> None:
-    """Train a model on comparisons of n questions an update. weight: of the mean loss of the better answers."""
-    first = deepcopy(policy)
-    optimizer = AdamW(policy.named_parameters(), weight_decay=0.0)
-    winners, losers = lesson["PAIRS"].T
-    for step in range(steps):
-        rng = np.random.default_rng([seed, step, 4])
-        rows = lesson["four_answers"](rng.choice(lesson["TUNED"], n), rng)
-        ids, targets = lesson["on_responses"](rows)
-        reference, _ = answers_forward(first, ids, targets, grad=False)
-        policy.zero_grad()
-        log_p, cache = answers_forward(policy, ids, targets)
-        mine, its = log_p.reshape(n, 4), reference.reshape(n, 4)
-        pairs = [of[:, which].ravel() for of in (mine, its) for which in (winners, losers)]
-        _, of_loss = dpo_forward(pairs[0], pairs[1], ref_w=pairs[2], ref_l=pairs[3], beta=beta)
-        to_winners, to_losers = (d.reshape(n, 6) for d in dpo_backward(1.0, of_loss))
-        dlog_p = np.zeros_like(mine)
-        for pair, (winner, loser) in enumerate(lesson["PAIRS"]):
-            dlog_p[:, winner] += to_winners[:, pair]
-            dlog_p[:, loser] += to_losers[:, pair]
-        dlog_p[:, 0] -= weight / n  # of four answers the first one is the best
-        answers_backward(dlog_p.ravel(), cache)
-        optimizer.step(rate, 1.0)
 
 
 def measured(lesson: dict, policy, first) -> dict[str, float]:
@@ -92,7 +64,7 @@ def runs(lesson: dict, seed: int, steps: int):
         yield name, measured(lesson, policy, first)
     for name, (beta, rate, weight) in WAYS.items():
         policy = deepcopy(first)
-        dpo(lesson, policy, beta, rate, weight, seed, steps)
+        lesson["dpo"](policy, beta, rate, weight, seed, steps)
         yield name, measured(lesson, policy, first)
 
 

@@ -366,9 +366,9 @@ assert llama_7b == 4 * mistral, "eight heads in place of 32: a quarter"
 #
 # **Biases.** LLaMA has none. (Qwen2 keeps one on queries, keys and values.)
 #
-# **A sliding window.** Mistral 7B lets a position see only the last W keys. Layers add up, so information
-# reaches further than W. How far, a gradient tells: an upstream gradient at the last state, and
-# which words get any?
+# **A sliding window.** Mistral 7B lets a position see only the last W keys. Layers add up, so
+# information reaches further than W. How far, a gradient shows: an upstream gradient at the last
+# state, and which words get any?
 
 # %%
 from minigpt.models.family.mistral import Mistral, MistralConfig
