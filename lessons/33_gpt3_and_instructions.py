@@ -716,7 +716,7 @@ for name, (beta, rate, weight) in WAYS.items():
 plain, small_steps, with_loss = shown.values()
 assert plain[3] < plain[2] < -1, "in order, and both less probable than before"
 assert plain[0] < 0.3, "what is drawn is something else"
-assert small_steps[0] > 0.5 and with_loss[0] > 0.9
+assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the right answers"
 
 # %% [markdown]
 # **In order, and both lost.** The loss of DPO looks at a *difference*. It falls as well when both
