@@ -66,6 +66,19 @@ def fma64(a, b, c):
     return np.where(np.isfinite(once), once, a * b + c)
 
 
+def upper_half(a, b):
+    """Of the product of two whole numbers, of twice as many bits, the upper half."""
+    bits = 8 * a.dtype.itemsize
+    if bits < 64:
+        wider = np.dtype(f"{a.dtype.kind}{a.dtype.itemsize * 2}")
+        return (a.astype(wider) * b.astype(wider) >> wider.type(bits)).astype(a.dtype)
+    assert a.dtype.kind == "u", "of signed numbers of 64 bits"
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a_upper, a_lower, b_upper, b_lower = a >> half, a & low, b >> half, b & low
+    middle = a_upper * b_lower + (a_lower * b_lower >> half)
+    return a_upper * b_upper + (middle >> half) + ((middle & low) + a_lower * b_upper >> half)
+
+
 def divide(a, b):
     """Whole numbers: the quotient without its fraction, as in C. By zero: 0, where PTX says nothing."""
     quotient = np.floor_divide(a, b)

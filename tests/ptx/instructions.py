@@ -16,6 +16,13 @@ from .reader import DTYPES, Instruction
 
 WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
 TABLE = {}
+MODIFIERS = {  # what may stand between the name and the types, beside rn, ftz and sat
+    "mul": {"lo", "hi", "wide"}, "mad": {"lo", "wide"}, "fma": {"rm"},
+    "div": {"approx", "full"}, "rcp": {"approx"}, "rsqrt": {"approx"}, "ex2": {"approx"}, "lg2": {"approx"},
+    "cvt": {"rni", "rzi", "rmi", "rpi", "rna", "bf16x2", "tf32"},
+    "setp": {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "and", "or", "xor", "num", "nan",
+             "equ", "neu", "ltu", "leu", "gtu", "geu"},
+}  # fmt: skip
 
 
 def instruction(function):
@@ -25,7 +32,10 @@ def instruction(function):
 
 
 def types_of(one: Instruction) -> tuple[str, list[str]]:
-    """The type of the result, and those of the arguments."""
+    """The type of the result, and those of the arguments. NotImplementedError for what is not played."""
+    known = {*DTYPES, "rn", "ftz", "sat", *MODIFIERS.get(one.name, ())}
+    if one.name not in TABLE or set(one.modifiers) - known:
+        raise NotImplementedError(f"an instruction that is not played: {one.text}")
     kind = one.modifiers[-1]
     n = len(one.operands) - 1
     if one.name == "setp":
@@ -62,7 +72,7 @@ def mul(how, a, b):
     if "wide" in how:
         wider = DTYPES[WIDER[how[-1]]]
         return a.astype(wider) * b.astype(wider)
-    return a * b
+    return arithmetic.upper_half(a, b) if "hi" in how else a * b
 
 
 @instruction

@@ -39,12 +39,7 @@ class Program:
     def _step(self, one: Instruction):
         if one.name in CONTROL:
             return None
-        make = getattr(self, f"_{one.name}", None)
-        if make is None:
-            if one.name not in instructions.TABLE:
-                raise NotImplementedError(f"an instruction that is not played: {one.text}")
-            make = self._compute
-        take = make(one)
+        take = getattr(self, f"_{one.name}", self._compute)(one)
         return take if one.guard is None else _guarded(take, self._source(Register(one.guard), "pred"), one.unless)
 
     # --- operands ---
@@ -144,7 +139,7 @@ class Program:
     def _cvta(self, one: Instruction):
         """An address of the GPU's memory is the same whether it is told as one or not."""
         assert one.modifiers[0] == "to" and one.modifiers[1] == "global", one.text
-        return self._compute(one._replace(name="mov"))
+        return self._compute(one._replace(name="mov", modifiers=one.modifiers[-1:]))
 
     # --- memory ---
 
@@ -163,7 +158,7 @@ class Program:
         targets = self._targets(to, kind)
         if space == "param":
             [put], name, dtype = targets, address.base.name, DTYPES[kind]
-            return lambda threads, lanes: put(threads, lanes, threads.arguments[name].view(dtype))
+            return lambda threads, lanes: put(threads, lanes, threads.arguments[name].view(dtype).copy())
         place, dtype, count = self._place(address, "u64"), DTYPES[kind], len(targets)
 
         def take(threads, lanes):
@@ -208,12 +203,15 @@ class Program:
     # --- of a whole warp ---
 
     def _shfl(self, one: Instruction):
-        assert one.modifiers[:2] == ("sync", "bfly") and one.operands[3:] == (Constant(31), Constant(-1)), one.text
+        assert one.modifiers[:2] == ("sync", "bfly"), one.text
         to = one.operands[0].parts if isinstance(one.operands[0], Group) else (one.operands[0],)
-        put, get, apart = self._target(to[0], DTYPES["b32"]), *(self._source(of, "b32") for of in one.operands[1:3])
+        put, get = self._target(to[0], DTYPES["b32"]), self._source(one.operands[1], "b32")
+        apart, *whole = [self._source(of, "b32") for of in one.operands[2:]]
         found = [self._target(other, DTYPES["pred"]) for other in to[1:]]
 
         def take(threads, lanes):
+            clamp, members = (get(threads, lanes) for get in whole)
+            assert (clamp == 31).all() and (members == 0xFFFFFFFF).all(), "not among all lanes of a warp"
             values = threads.each(get(threads, lanes), lanes)
             put(threads, lanes, warps.exchange(threads, lanes, values, apart(threads, lanes)))
             for also in found:
