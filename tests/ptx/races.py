@@ -33,7 +33,8 @@ class Visitors:
     def note(self, places, me):
         """These threads are the last visitors."""
         thread, warp, block = self.thread[places], self.warp[places], self.block[places]
-        now, now_in_warp = self.phase[places] == me.phase, self.phase_of_warp[places] == me.phase_of_warp
+        now = self.phase[places] == me.phase
+        now_in_warp = now & (self.phase_of_warp[places] == me.phase_of_warp)
         self._keep(self.thread, places, me.thread, now_in_warp & (thread != me.thread))
         self._keep(self.warp, places, me.warp, now & (warp != me.warp))
         self._keep(self.block, places, me.block, (block != me.block) & (block != NOBODY))
