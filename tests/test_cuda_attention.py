@@ -120,3 +120,17 @@ def test_queries_that_see_nothing_in_a_tile_or_at_all(keys):
     mask[:, :, 5, ROWS:] = False
     q, kv = normal(2, t, 16), normal(2, keys, 32)
     assert_agree("cross_attention", [q, kv, 2], {"mask": mask, "rate": 0.3, "key": KEY})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "hidden"),
+    [(np.float32, -1e9), (np.float32, np.finfo(np.float32).min), (np.float64, np.finfo(np.float64).min)],
+)
+def test_a_row_whose_every_key_has_a_bias_that_hides(dtype, hidden):
+    """Its scores are all about the same: so it sees all its keys, each with the same share. Beside it are other rows."""
+    t = ROWS + 2
+    bias = normal(1, 1, t, t, dtype=dtype)
+    bias[..., 2:] = hidden  # all rows see two keys
+    bias[0, 0, [3, ROWS]] = hidden  # but these
+    qkv = normal(1, t, 3 * 8, dtype=dtype)
+    assert_agree("self_attention", [qkv, 1, bias], {"mask": np.ones((t, t), bool)}, AGREEMENT[dtype])

@@ -127,6 +127,9 @@ def test_masks_and_biases(t, kernels_on_cpu, small_parts):
         assert_agree([*args, bias], {"past": past, "mask": padding & masks[-1]})
     bias = np.where(masks[-1], 0, -np.inf).astype(np.float32)
     assert_agree([*args, bias], {"past": past})
+    for hidden in (-1e9, np.finfo(np.float32).min):
+        bias = np.full((t, keys), hidden, np.float32)  # all scores about the same: every key is seen
+        assert_agree([*args, bias], {"past": past})
 
 
 @pytest.mark.parametrize("scale", [10.0, 300.0])

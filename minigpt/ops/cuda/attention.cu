@@ -52,6 +52,14 @@ struct Rules {
     __device__ int first_query(int j) const { return causal ? j : 0; }
 };
 
+// The lse of a row, log sum exp(s), as two numbers that are never added: with a bias of -1e9, or of the lowest float, on
+// all keys of a row, the sum of the two would be `largest` again, and all probabilities n times what they are.
+struct LogSum {
+    wide largest, log_of_sum;  // of the scores; of sum exp(s - largest)
+
+    __device__ wide probability(wide score) const { return exp(score - largest - log_of_sum); }
+};
+
 // Calls f(query, key, score) for every score of a tile, a reference that f may change. The rows of the tile are the block's
 // queries, or its keys if KEYS_BELOW. Here neighbouring threads have neighbouring keys, whose masks and biases are
 // neighbours in the GPU's memory too; in a product a thread has a square of scores.
@@ -69,7 +77,7 @@ __device__ inline wide dropped(const Dropout& drop, wide x, const Heads& heads, 
     return drop.threshold ? drop(x, heads.index(first, i, j)) : x;
 }
 
-// s = q k^T scale + bias,   p = softmax(s),   out = dropout(p) v,   lse = log sum exp(s).
+// s = q k^T scale + bias,   p = softmax(s),   out = dropout(p) v,   lse = log sum exp(s), as LogSum keeps it.
 //
 // The running softmax (lesson 18). After some tiles of keys, for each query:
 //     largest = the largest score so far,   sum = sum exp(s - largest),   o = sum exp(s - largest) v.
@@ -142,7 +150,9 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
         bool sees_nothing = !PLAIN && sum[r] == 0;
         multiply(o[r], sees_nothing ? 0 : 1 / sum[r]);
         if (thread_column() == 0 && i < length) {
-            lse[(long long)blockIdx.y * length + i] = sees_nothing ? 0 : largest[r] + log(sum[r]);
+            LogSum of_row = {largest[r], log(sum[r])};
+            if (sees_nothing) of_row = {0, 0};
+            ((LogSum*)lse)[(long long)blockIdx.y * length + i] = of_row;
         }
     }
     store(out + heads.plain(block_first), heads.columns, length - block_first, o);
@@ -175,12 +185,14 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
     load(q_tile, queries + heads.packed(0, block_first), heads.stride(0), rows, scale);
     load(dout_tile, dout + heads.plain(block_first), heads.columns, rows);
     __syncthreads();
-    wide lse_of_row[EACH], delta_of_row[EACH];
+    LogSum lse_of_row[EACH];
+    wide delta_of_row[EACH];
 #pragma unroll
     for (int r = 0; r < EACH; r++) {
-        lse_of_row[r] = delta_of_row[r] = 0;
+        lse_of_row[r] = {0, 0};
+        delta_of_row[r] = 0;
         if (my_row(r) < rows) {
-            lse_of_row[r] = lse[first_row + my_row(r)];
+            lse_of_row[r] = ((const LogSum*)lse)[first_row + my_row(r)];
             for (int c = thread_column(); c < PIECES; c += SIDE) {
                 Piece o = read(out + heads.plain(block_first + my_row(r)) + c * PIECE);
                 for (int e = 0; e < PIECE; e++) delta_of_row[r] += o.x[e] * dout_tile[my_row(r)][c].x[e];
@@ -207,7 +219,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
 #pragma unroll
             for (int r = 0; r < EACH; r++) {
                 wide score = rules.score(s[r][c], column.x[r], block_first + my_row(r), tile + my_column(c));
-                column.x[r] = exp(score - lse_of_row[r]);
+                column.x[r] = lse_of_row[r].probability(score);
             }
         }
         Square dp = {};
@@ -276,11 +288,12 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
 #pragma unroll
             for (int c = 0; c < EACH; c++) {
                 Column& column = scores[my_column(c)][thread_row()];  // first what is added to s, then p
-                wide lse_of_query = tile + my_column(c) < length ? lse[first_row + my_column(c)] : 0;
+                LogSum lse_of_query = {0, 0};
+                if (tile + my_column(c) < length) lse_of_query = ((const LogSum*)lse)[first_row + my_column(c)];
 #pragma unroll
                 for (int r = 0; r < EACH; r++) {
                     wide score = rules.score(s[r][c], column.x[r], tile + my_column(c), block_first + my_row(r));
-                    column.x[r] = exp(score - lse_of_query);
+                    column.x[r] = lse_of_query.probability(score);
                 }
             }
             Square dp = {};

@@ -68,8 +68,9 @@ def self_attention_forward(
 ):  # fmt: skip
     """qkv (B,T,3C), [bias (B,NH,T,T)] -> out (B,T,C)
 
-    Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials (on tensor cores, to base 2): from
-    these the backward pass computes the probabilities of a tile again.
+    Kept are qkv and out, and lse, the logarithm of each row's sum of exponentials: two numbers, the largest score and
+    what comes on top of it (on tensor cores one, to base 2). From these the backward pass computes the probabilities of
+    a tile again.
     """
     qkv = kernels.aligned(qkv)
     size = _head_size(qkv, n_head, n_kv_head)
@@ -134,11 +135,16 @@ def cross_attention_backward(dout, cache: CrossAttentionCache):
 
 
 def _forward(q, kv, rules):
-    """q and kv: the same array (B,T,C+2G), or (B,T,C) and (B,S,2C) -> out (B,T,C), lse (B,NH,T)"""
+    """q and kv: the same array (B,T,C+2G), or (B,T,C) and (B,S,2C) -> out (B,T,C), lse (B,NH,T,2)
+
+    On tensor cores, where nothing is added to scores, lse is one number (B,NH,T).
+    """
     xp = array_module(q)
     b, t, c, _ = _sizes(q, kv, rules)
     out = xp.empty((b, t, c), q.dtype)
-    lse = xp.empty((b, rules.n_head, t), wide(q.dtype))
+    file, *_ = _plan("attention_forward", q, c, rules)
+    rows = b, rules.n_head, t
+    lse = xp.empty(rows if file == "attention_mma" else (*rows, 2), wide(q.dtype))
     _run("attention_forward", t, rules.n_head, (out, lse, q), q, kv, rules)
     return out, lse
 
@@ -148,7 +154,7 @@ def _backward(dq, dkv, dout, out, lse, q, kv, rules):
     xp = array_module(q)
     b, t, _, s = _sizes(q, kv, rules)
     dout = kernels.aligned(dout)
-    delta = xp.empty_like(lse)
+    delta = xp.empty((b, rules.n_head, t), wide(q.dtype))
     ds = None
     if rules.bias is not None:
         ds = xp.zeros((b, rules.n_head, t, s), wide(q.dtype))
@@ -164,10 +170,7 @@ def _run(kernel, n, heads, arrays, q, kv, rules, *ds):
     """Launch a kernel with threads for n queries or keys of each of these heads. ds: for attention_backward_q."""
     b, t, c, s = _sizes(q, kv, rules)
     n_head = rules.n_head
-    plain = _is_plain(rules)
-    drops = rules.key is not None and rules.rate > 0
-    size = c // n_head
-    file, rows, threads, constants = plan(size, q.dtype, drops, plain, kernel, rules.tf32, rules.scale, rules.group)
+    file, rows, threads, constants = _plan(kernel, q, c, rules)
     arguments = [*arrays, t, n_head, rules.scale]
     arguments += chance(rules.rate, rules.key, (b, n_head, t, s))
     if file == "attention":
@@ -179,6 +182,13 @@ def _run(kernel, n, heads, arrays, q, kv, rules, *ds):
     grid = blocks(n, rows), b * heads, 1
     block = threads, 1, 1
     launch(file, kernel, grid, block, *arguments, **constants)
+
+
+def _plan(kernel, q, c, rules):
+    """The plan of a kernel for queries of c columns under these rules."""
+    drops = rules.key is not None and rules.rate > 0
+    size = c // rules.n_head
+    return plan(size, q.dtype, drops, _is_plain(rules), kernel, rules.tf32, rules.scale, rules.group)
 
 
 def plan(

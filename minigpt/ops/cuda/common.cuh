@@ -5,7 +5,9 @@
 //     PACK   how many numbers a thread reads or writes at once: 16 bytes of real, or 1 where arrays do not allow that.
 
 const int WARP = 32;  // threads that mostly run in step and can read each other's registers
-#define LOWEST wide(-3.4e38)  // about the lowest float: where the search for a largest number begins
+// The lowest number of the type, where the search for a largest number begins. Not -3.4e38: a bias that hides keys is
+// often the lowest float, -3.4028...e38, and would never be found.
+#define LOWEST (sizeof(wide) == 8 ? wide(-1.7976931348623157e308) : wide(-3.4028234663852886e38))
 #define NOT_A_NUMBER wide(__uint_as_float(0x7FC00000u))
 
 // PACK neighbouring numbers. A read from memory takes long, but many reads can be under way at once: so each thread reads
