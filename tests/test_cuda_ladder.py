@@ -383,6 +383,15 @@ def test_what_a_rung_cannot_take_is_refused(name, shapes, dtype, message, kernel
         ladder.run(name, *(numbers(*shape, dtype=dtype) for shape in shapes))
 
 
+@pytest.mark.parametrize(("name", "shapes", "constants"), [
+    ("product_2_tile", [(2**16, 1), (1, 1)], {"TILE": 1}),
+    ("attention_3_tiles", [(2**16, 1, 1)] * 3, {}),
+])  # fmt: skip
+def test_more_blocks_than_a_grid_has_are_refused(name, shapes, constants, kernels_on_cpu):
+    with pytest.raises(InputError, match=f"{name} needs 65,536 blocks .* a grid has 65,535 on y"):
+        ladder.run(name, *(numbers(*shape) for shape in shapes), **constants)
+
+
 def test_without_cupy_arrays_a_rung_says_so():
     x = np.ones((2, 2), np.float32)
     if not isinstance(x, kernels.ARRAY):

@@ -17,6 +17,7 @@ from minigpt.ops.cuda import kernels
 FOLDER = Path(__file__).parent
 INCLUDE = re.compile(r'#include "(\S+)".*\n')
 LARGEST_HEAD = 128  # numbers of a head
+MOST_ON_Y = (1 << 16) - 1  # blocks of a grid along y and z, on every GPU; along x there may be 2^31 - 1
 
 
 class Plan(NamedTuple):
@@ -105,7 +106,7 @@ def run(name: str, *inputs: Array, **chosen: int) -> Array:
     A product takes a (rows, inner) and b (inner, columns), and gives a b (rows, columns). Attention takes q, k and v
     (heads, length, D), and gives causal attention with the scale 1 / sqrt(D), (heads, length, D).
     chosen: constants of the file, such as TILE=16.
-    Raises InputError for arrays of other shapes and dtypes.
+    Raises InputError for arrays of other shapes and dtypes, and for more rows or heads than a grid has blocks.
     """
     rung = RUNGS[name] if name in RUNGS else _unknown(name)
     _check(name, rung, inputs)
@@ -125,6 +126,8 @@ def run(name: str, *inputs: Array, **chosen: int) -> Array:
     down = kernels.blocks(rows, plan.rows)
     across = kernels.blocks(columns, plan.columns)
     grid = (across, down, 1) if rung.job == "product" else (down, layers, 1)
+    if grid[1] > MOST_ON_Y:
+        raise InputError(f"{name} needs {grid[1]:,} blocks for these rows or heads: a grid has {MOST_ON_Y:,} on y")
     if out.size:
         function, declared = _compiled(name, tuple(chosen.items()))
         given = zip((out, *inputs, *numbers), declared, strict=True)
