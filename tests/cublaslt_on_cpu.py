@@ -8,8 +8,10 @@ It offers as many algorithms as a test says, and has a clock that goes on with e
 that mean the same in every process, as those of the library do for one version of it.
 """
 
+import collections
 import ctypes
 import dataclasses
+import functools
 import hashlib
 from ctypes import c_char, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from types import SimpleNamespace
@@ -85,6 +87,7 @@ class Library:
         self.recording = False
         self.gelu = tanh_gelu
         self._things = {}
+        self._given = 0  # so many were made, those that are destroyed included
         self.calls = []  # names of functions
         self._names = {status: ctypes.create_string_buffer(name) for status, name in NAMES.items()}
         p = c_void_p
@@ -94,6 +97,8 @@ class Library:
         self._expose("MatmulDescSetAttribute", self._set(OF_DESCRIPTION, "description"), p, c_int, p, c_size_t)
         self._expose("MatmulPreferenceCreate", self._create_preference, p)
         self._expose("MatmulPreferenceSetAttribute", self._set(OF_PREFERENCE, "preference"), p, c_int, p, c_size_t)
+        for name, kind in (("MatrixLayout", "layout"), ("MatmulDesc", "description"), ("MatmulPreference", "preference")):
+            self._expose(f"{name}Destroy", functools.partial(self._destroy, kind), p)
         self._expose("MatmulAlgoGetHeuristic", self._heuristic, *[p] * 7, c_int, p, p)
         self._expose("MatmulAlgoCheck", self._check, *[p] * 8)
         self._expose("GetVersion", lambda: self.version, result=c_size_t)
@@ -124,13 +129,22 @@ class Library:
 
     def _give(self, where, kind, **fields):
         require(where, "nowhere to write to")
-        handle = 0x7F0000000000 + 64 * len(self._things)
+        handle = 0x7F0000000000 + 64 * self._given
+        self._given += 1
         self._things[handle] = SimpleNamespace(kind=kind, **fields)
         c_void_p.from_address(where).value = handle
 
     def _take(self, handle, kind):
         require(handle in self._things and self._things[handle].kind == kind, f"{handle} is no {kind}")
         return self._things[handle]
+
+    def _destroy(self, kind, handle):
+        self._take(handle, kind)
+        del self._things[handle]
+
+    def alive(self) -> dict[str, int]:
+        """{kind: how many of it were made and not destroyed}"""
+        return dict(collections.Counter(thing.kind for thing in self._things.values()))
 
     def _create(self, where):
         self._give(where, "handle")

@@ -143,6 +143,19 @@ def test_what_lies_badly_is_left_to_cupy(kernels_on_cpu):
 
 
 @WITH_CUBLASLT
+def test_plans_of_ever_new_shapes_are_freed(kernels_on_cpu, monkeypatch):
+    """What is kept belongs to the plans of the last products; what was forgotten is made again when it is needed."""
+    monkeypatch.setattr(cublaslt, "MOST_PLANS", 3)
+    kernels_on_cpu.refuses = lambda problem: problem.d.columns == 4
+    for _ in range(2):
+        for rows in range(1, 9):
+            a, b = normal(rows, 7), normal(7, 5)
+            assert close(products.product(a, b), np.matmul(*exactly(a, b)))
+    assert list(kernels_on_cpu.alive()) == ["handle", "description", "layout"]
+    assert kernels_on_cpu.alive() == {"handle": 1, "description": 3, "layout": 9}
+
+
+@WITH_CUBLASLT
 def test_results_are_row_major_and_of_one_dtype(kernels_on_cpu):
     a, b, out = normal(5, 7), normal(7, 8), np.empty((8, 5), np.float32).T
     assert close(products.product(a, b, out=out), np.matmul(*exactly(a, b)))

@@ -33,6 +33,7 @@ from minigpt.device.arrays import array_module
 from minigpt.ops.cuda import algorithms, kernels
 
 FAILURES = ImportError, OSError, RuntimeError  # what is raised where the library is missing, or a call of it fails
+MOST_PLANS = 4096  # that are kept, a few KB each; a training step needs about 20
 WORKSPACE = 32 << 20  # bytes, as NVIDIA advises for its H100; other GPUs need less
 
 # Names and numbers of library_types.h, cublas_api.h and cublasLt.h.
@@ -59,6 +60,9 @@ FUNCTIONS = {  # types of arguments; without them ctypes would cut an address to
     "cublasLtMatmulDescSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "cublasLtMatmulPreferenceCreate": [c_void_p],
     "cublasLtMatmulPreferenceSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
+    "cublasLtMatrixLayoutDestroy": [c_void_p],
+    "cublasLtMatmulDescDestroy": [c_void_p],
+    "cublasLtMatmulPreferenceDestroy": [c_void_p],
     "cublasLtMatmulAlgoGetHeuristic": [c_void_p] * 7 + [c_int, c_void_p, c_void_p],
     "cublasLtMatmulAlgoCheck": [c_void_p] * 8,
     "cublasLtMatmul": [c_void_p] * 14 + [c_size_t, c_void_p],
@@ -117,7 +121,7 @@ class Plan:
     algorithm: Any = None  # once it is chosen
 
 
-plans = {}  # {what is known of a product's arrays: its plan, or None}; a few KB each, as long as the process runs
+plans = {}  # {what is known of a product's arrays: its plan, or None}, the oldest first
 
 
 def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=False) -> bool:
@@ -137,6 +141,7 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=Fals
     # A step calls this some 150 times, and meanwhile a fast GPU would wait: so the way to a known plan is short.
     key = device, tf32, epilogue, *map(_facts, arrays, addresses)
     if key not in plans:
+        _make_room()
         plans[key] = _plan_for(device, tf32, a, b, out, epilogue, bias, aux)
     plan = plans[key]
     if plan is None:
@@ -149,6 +154,14 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=Fals
     if plan.algorithm is None:
         plan.algorithm = _choose(plan, device, stream, of_matrices, out, bias, aux, add)
     return _launch(plan, plan.algorithm, *of_matrices, plan.one if add else plan.zero, stream)
+
+
+def _make_room():
+    """Forget the oldest plans until there is room for one more. What they launched needs them no longer."""
+    while len(plans) >= MOST_PLANS:
+        plan = plans.pop(next(iter(plans)))
+        if plan is not None:
+            _destroy(plan.description, plan.layouts)
 
 
 def _facts(x, address):
@@ -251,8 +264,11 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None) -> Plan | None:
     })  # fmt: skip
     layouts = [_layout(matrix) for matrix in (a, b, out)]
     handle, workspace = _device(xp, device)
-    offered = _offered(handle, description, layouts, _preference(a, b, out))
+    preference = _preference(a, b, out)
+    offered = _offered(handle, description, layouts, preference)
+    _call("MatmulPreferenceDestroy", preference)
     if not offered:
+        _destroy(description, layouts)
         return None
     matrices = [[matrix.dtype.name, *matrix[1:]] for matrix in (a, b, out, aux) if matrix]
     shared = a.columns if a.turned == CUBLAS_OP_N else a.rows  # the K of M, N and K
@@ -270,6 +286,13 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None) -> Plan | None:
         bias=bias_pointer,
         aux=aux_pointer,
     )
+
+
+def _destroy(description, layouts):
+    """Free what a plan holds of cuBLASLt's."""
+    _call("MatmulDescDestroy", description)
+    for layout in layouts:
+        _call("MatrixLayoutDestroy", layout)
 
 
 def _layout(matrix: Matrix):
