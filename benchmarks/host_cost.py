@@ -20,6 +20,9 @@ replaced by functions that return at once. Counted is one step, from the draw of
                   takes as long as its stand-in, not as CuPy's own would. No time is counted that a GPU,
                   its driver or cuBLASLt needs. So compare these times with each other only
 
+CUDA's part of the launches is not measured: below the table it is computed, with the cost of a launch that lessons 20
+and 22 assume.
+
 A decoded token is counted in the same way, from the ids to the next id, after a prompt of 8 tokens.
 """
 
@@ -45,6 +48,7 @@ import strict_cupy
 from minigpt.device import gpu
 from minigpt.jobs.pretrain import PretrainOptions, prepare, step
 from minigpt.jobs.pretrain.job import Job
+from minigpt.learn.counting import LAUNCH
 from minigpt.ops.cuda import algorithms, cublaslt, kernels, products
 
 # With more rows than 256 in each part, sums over rows take two launches, as they do at full size.
@@ -176,6 +180,11 @@ def counted(function: Callable) -> dict[str, int]:
     return {column: counts[column] for column in COLUMNS[:-1]}
 
 
+def on_gpu(row: dict[str, float]) -> int:
+    """How many launches a row has, one at least for each of these."""
+    return sum(row[column] for column in ("launches", "products", "graphs", "calls"))
+
+
 def milliseconds(function: Callable) -> float:
     """The median time of a call: of this process alone, for others may use the processor too."""
     times = []
@@ -239,6 +248,8 @@ def main() -> None:
     install(setattr)
     found = rows(setattr)
     print(machine.table(found, COLUMNS))
+    for name, row in found.items():
+        print(f"{name}: {1e3 * LAUNCH * on_gpu(row):.1f} ms of CUDA's on top, at {1e6 * LAUNCH:.0f} microseconds a launch")
     named = {f"{options.column}: {name}": row for name, row in found.items()}
     machine.save("host_cost", named, threads=1, quick=options.quick, code=options.code)
 

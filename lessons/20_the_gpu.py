@@ -40,14 +40,15 @@ import numpy as np
 from minigpt import ops, plot
 from minigpt.device import arrays, gpu
 from minigpt.device.threads import set_threads
+from minigpt.learn.counting import LAUNCH
 from minigpt.models import costs
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn import optim
 
 set_threads(1)  # small arrays: a second thread would only be in the way
 HAS_GPU = gpu.cuda_problem() is None
-LAUNCH = 5e-6  # seconds for one kernel launch: our assumption, a round number
 print(f"a GPU can be used here: {'yes' if HAS_GPU else 'no'}")
+print(f"one kernel launch: {1e6 * LAUNCH:.0f} microseconds, our assumption, a round number")
 
 # %%
 

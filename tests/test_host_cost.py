@@ -4,14 +4,17 @@ They are counted by benchmarks/host_cost.py, with stand-ins for CuPy, the kernel
 lowers the limit; whoever makes them more says in the commit why.
 """
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from minigpt.learn import counting
 from minigpt.ops.cuda import cublaslt, kernels
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+LESSONS = BENCHMARKS.parent / "lessons"
 STEP = {"launches": 174, "products": 150, "graphs": 0, "calls": 23, "allocations": 488, "uploads": 2, "reads": 0}
 TWO_PARTS = {"launches": 345, "products": 300, "graphs": 0, "calls": 192, "allocations": 972, "uploads": 4, "reads": 0}
 RECORDED = {"launches": 3, "products": 0, "graphs": 1, "calls": 4, "allocations": 6, "uploads": 2, "reads": 0}
@@ -74,3 +77,14 @@ def test_what_is_counted(host_cost, monkeypatch):
     assert count(lambda: xp.empty(3)) == {"allocations": 1}
     assert count(lambda: float(x[0, 0])) == count(lambda: xp.asnumpy(x)) == {"reads": 1}
     assert count(lambda: xp.asarray(host_cost.np.ones(3))) == {"uploads": 1, "allocations": 1}
+
+
+def test_the_lesson_and_the_benchmark_have_one_cost_of_a_launch(host_cost):
+    """Lesson 22 compares what was counted and measured here with the time of a GPU."""
+    assert host_cost.LAUNCH is counting.LAUNCH
+    lessons = {number: next(LESSONS.glob(f"{number}_*.py")).read_text(encoding="utf-8") for number in (20, 22)}
+    for text in lessons.values():
+        assert "from minigpt.learn.counting import LAUNCH\n" in text and not re.search(r"^LAUNCH\w* = \d", text, re.M)
+    calls, seconds = re.search(r"CALLS, PYTHON = (\d+), (\S+) ", lessons[22]).groups()
+    row = host_cost.machine.recorded("host_cost")["now: a step in 1 part, bfloat16, kernel by kernel"]
+    assert int(calls) == host_cost.on_gpu(row) and f"{float(seconds):.3f}" == f"{row['milliseconds'] / 1e3:.3f}"

@@ -16,6 +16,8 @@ import numpy.ma  # noqa: F401  (looks at functions of NumPy by name: not while t
 
 from minigpt.ops.cuda import kernels, products
 
+LAUNCH = 5e-6  # seconds that CUDA needs for one launch: our assumption. What Python does before it is not in it
+
 
 class Launch(NamedTuple):
     """One operation that makes new numbers: on a GPU at least one kernel launch."""

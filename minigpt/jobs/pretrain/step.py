@@ -26,9 +26,9 @@ from minigpt.nn.schedules import warmup_cosine, warmup_cosine_floor
 from minigpt.ops.cuda.cuda_graph import Recorded
 from minigpt.ops.random_keys import Key
 
-# A step is recorded as a CUDA graph if each of its parts has fewer operations than this. We assume that Python takes 7
-# to 11 ms to launch a part of 12 blocks. In that time an H100 makes 3 to 6e12 operations in bfloat16 at half of its
-# peak (predicted). Parts of up to about twice as many operations are recorded too: where Python is only a little faster
+# A step is recorded as a CUDA graph if each of its parts has fewer operations than this: an H100 needs 20 ms for them
+# in bfloat16 at half of its peak (predicted). Python needs up to 23 ms to launch a part of 12 blocks
+# (benchmarks/host_cost.py, with stand-ins for the GPU: on a GPU it will be less). Where Python is only a little faster
 # than the GPU, the GPU waits whenever Python does.
 SMALL = 1e13
 
