@@ -265,9 +265,9 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 
 # %% [markdown]
 # With up to eight texts the H100 may have to wait for Python (computed, not measured). The library
-# records a step if each of its parts has fewer than 10 trillion operations, 20 ms of this H100. That
-# may be more than needed. But where Python is only a little faster, each pause of Python is a pause
-# of the GPU.
+# records a step if each of its parts has fewer than 10 trillion operations: 20 ms for this H100.
+# That may be more than needed. But where Python is only a little faster, each pause of Python is a
+# pause of the GPU.
 #
 #     # minigpt/jobs/pretrain/step.py
 #     SMALL = 1e13
