@@ -153,9 +153,9 @@ class XLNet(Encoder):
 
     def _streams(self, ids, key, grad, mask, query_mask, segments) -> tuple[Array, Cache]:
         """The query stream where there is a mask for it, else the content stream."""
-        xp = array_module(ids)
         cache = Cache(self, grad)
         ids, _ = self.place(ids)
+        xp = array_module(ids)
         mask = self.place_mask(mask, ids)
         places = self._places(self.place_segments(segments, ids))
         if grad:
