@@ -1,15 +1,22 @@
 """All that a GPU can show: is every kernel right, where does the time of a step go, and how does PyTorch compare?
 
-    python benchmarks/gpu.py                        # every part, in about 20 minutes; each ends in under five
-    python benchmarks/gpu.py --run 1                # is it right? In under ten minutes; --run 2 and 3: how fast?
+    python benchmarks/gpu.py --run 1                # is it right? In under nine minutes
+    python benchmarks/gpu.py --run 2                # how fast is a step, beside PyTorch's? Likewise; --run 3: all else
+    python benchmarks/gpu.py                        # every part; each ends in under five minutes
     python benchmarks/gpu.py --part right tests     # these parts only
     python benchmarks/gpu.py --plan                 # what would be done, and how long it takes
+    python benchmarks/gpu.py --out FOLDER ...       # where every file goes, in place of benchmarks/results
     python benchmarks/gpu.py --quick --device cpu   # does this script run? Where there is no GPU; nothing is written
 
 It needs no installation of this package, but CuPy, ml_dtypes, PyTorch, pytest and hypothesis; a part whose package is
-missing fails, and the others run. Each part is a process of its own, and is ended at its limit. What has been measured
-is kept, however a part ends, Ctrl-C included. A part that is done is not measured again on the same GPU until a file
-that it depends on changes, or with --again. Compiled kernels can be kept too: set CUPY_CACHE_DIR to a folder.
+missing fails, and the others run. Each part is a process of its own, and is ended at its limit. A run begins no part
+that its time is too short for, and says which are left. What has been measured is kept, however a part ends, Ctrl-C
+included. The same command goes on: a part that is done is not measured again on the same GPU until a file that it
+depends on changes, or with --again. On another machine put gpu.json into benchmarks/results before.
+
+A run writes gpu.json, all rows; gpu.log, all that was printed; gpu_predicted.md, what was predicted beside what was
+measured; and in run 3 ladder.json and host_cost.json. Without --out the log is in the folder for temporary files.
+Compiled kernels can be kept too: set CUPY_CACHE_DIR to a folder.
 
 Two steps from the same weights on the same batches must end in the same bits. A step's fraction of the peak counts
 6 N + 12 L C T operations per token (PaLM, appendix B), over the speed of a product in bfloat16, or on a processor in
@@ -33,6 +40,9 @@ from gpu_parts.record import Record
 
 from minigpt.errors import InputError
 
+BEGAN = time.monotonic()
+LEFT = "no time left"
+
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
@@ -44,55 +54,88 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--plan", action="store_true", help="print the plan, and do nothing")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--batch", type=int, nargs="+", default=[16], help="texts of a training step")
-    parser.add_argument("--quick", action="store_true", help="small models, and no file")
-    parser.add_argument("--out", type=Path, help="a folder for gpu.json and logs, in place of benchmarks/results; "
-                        "the parts ladder and host write their own files there all the same")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="small models; without --out nothing is written")
+    parser.add_argument("--out", type=Path, help="a folder for every file, in place of benchmarks/results")
     parser.add_argument("--work", help=argparse.SUPPRESS)  # file.function: this process does the work of a part
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # where it keeps its rows
     return parser.parse_args(arguments)
 
 
 def main() -> None:
-    """Plan, run, keep. The exit status is 1 where a part failed, 130 after Ctrl-C."""
+    """Plan, run, keep. The exit status is 1 where a part failed or is left, 130 after Ctrl-C."""
     options = options_of()
     if options.work:
         work(options)
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who ends this after ten minutes gets what there is
-    device = runner.device_name(options.device)
     quick = options.quick or options.device == "cpu"
-    record = Record(options.out or machine.RESULTS, device, quick)
+    out = options.out.resolve() if options.out else None
+    record = record_of(out, quick, runner.device_name(options.device))
     parts = plan.chosen(options.part, options.run)
     states = {part.name: "to do" if options.again else record.state(part) for part in parts}
-    print(f"the plan for {device}:\n{plan.plan(parts, states)}\n{plan.PREDICTED}", flush=True)
-    if not options.plan:
-        logs = options.out or Path(tempfile.gettempdir()) / "minigpt-gpu"
-        given = ["--device", options.device, "--batch", *map(str, options.batch)]
-        given += ["--quick"] if quick else []
-        to_do = [part for part in parts if states[part.name] == "to do"]
-        sys.exit(run(to_do, runner.Runner(given, logs), record, plan.RUNS.get(options.run)))
+    if options.plan:
+        print(f"the plan for {record.device}:\n{plan.plan(parts, states)}")
+        return
+    log = runner.Log((out or Path(tempfile.gettempdir())) / "gpu.log")
+    log.say(f"the plan for {record.device}:\n{plan.plan(parts, states)}")
+    given = ["--device", options.device, "--batch", *map(str, options.batch)]
+    given += ["--quick"] if quick else []
+    given += ["--out", str(out)] if out else []
+    to_do = [part for part in parts if states[part.name] == "to do"]
+    status = run(to_do, runner.Runner(given, log), record, plan.RUNS.get(options.run), BEGAN)
+    report(record, log)
+    sys.exit(status)
 
 
-def run(parts: list[plan.Part], by: runner.Runner, record: Record, whole: float | None = None) -> int:
-    """Run parts one after the other, for `whole` seconds in all. Returns the exit status."""
-    began, outcomes = time.monotonic(), {}
+def record_of(out: Path | None, quick: bool, device: str) -> Record:
+    """Where results are kept. A quick look is never taken for a measurement."""
+    if quick:
+        return Record(out, f"{device}, a quick look")
+    return Record(out or machine.RESULTS, device, start=machine.RESULTS)
+
+
+def run(parts: list[plan.Part], by: runner.Runner, record: Record, whole: float | None, began: float) -> int:
+    """Run parts one after the other, for `whole` seconds since `began` in all. Returns the exit status.
+
+    A part that would hardly end is left, and a shorter one that comes later is still run.
+    """
+    outcomes = {}
     for part in parts:
         left = part.limit if whole is None else whole - (time.monotonic() - began)
-        if left < runner.LEAST:
-            outcomes[part.name] = "out of time"
+        if left < part.seconds:
+            outcomes[part.name] = LEFT
             continue
-        print(f"=== {part.name}: {part.shows}", flush=True)
+        by.log.say(f"=== {part.name}: {part.shows}")
         ended = by.run(part, min(part.limit, left))
-        print(f"=== {part.name}: {ended.outcome} after {ended.seconds:.0f} s", flush=True)
+        by.log.say(f"=== {part.name}: {ended.outcome} after {ended.seconds:.0f} s")
         outcomes[part.name] = ended.outcome
         record.keep(part, ended.outcome, ended.seconds, ended.rows)
         if ended.outcome == runner.INTERRUPTED:
             break
-    print(", ".join(f"{name}: {outcome}" for name, outcome in outcomes.items()) or "nothing was to be done")
-    print(f"what each part printed: {by.logs}", flush=True)
+    by.log.say(", ".join(f"{name}: {outcome}" for name, outcome in outcomes.items()) or "nothing was to be done")
+    to_do = [part for part in parts if outcomes.get(part.name) not in ("done", "skipped")]
+    if to_do:
+        seconds = plan.expected(to_do)
+        by.log.say(f"left: {', '.join(part.name for part in to_do)}, {seconds} s: the same command goes on with them")
     if runner.INTERRUPTED in outcomes.values():
         return 130
-    return int(not set(outcomes.values()) <= {"done", "skipped"})
+    return int(bool(to_do))
+
+
+def report(record: Record, log: runner.Log) -> None:
+    """Write what was predicted beside what was measured, and say which files there are."""
+    from gpu_parts import predictions
+
+    table = predictions.table(record.rows(), record.device)
+    log.say(table)
+    files = [log.path]
+    if record.folder:
+        (record.folder / "gpu_predicted.md").write_text(table + "\n", encoding="utf-8")
+        written = {name for part in plan.PARTS for name in part.writes}
+        files += [record.folder / name for name in ("gpu_predicted.md", *sorted(written))]
+    for path in files:
+        if path.is_file():
+            log.say(f"{path.stat().st_size:>9} bytes  {path}")
 
 
 def work(options: argparse.Namespace) -> None:
@@ -104,14 +147,14 @@ def work(options: argparse.Namespace) -> None:
             machine.write(options.rows, rows)
 
     file, _, name = options.work.partition(".")
-    bench = Bench(options.device, options.quick, [2] if options.quick else options.batch, keep)
+    bench = Bench(options.device, options.quick, [2] if options.quick else options.batch, keep, options.out)
     try:
         getattr(importlib.import_module(f"gpu_parts.{file}"), name)(bench)
     except Skipped as reason:
         print(f"skipped: {reason}")
         sys.exit(runner.SKIPPED)
     except (InputError, AssertionError) as problem:
-        print(f"FAILED: {problem}")
+        print(f"FAILED: {problem}", flush=True)
         sys.exit(1)
     except Exception:  # printed to the log, with its place
         traceback.print_exc()

@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--column", default="now", help='such as "before": rows of other columns stay in the file')
     parser.add_argument("--code", default="as it stands in the folder of this script", help="what is measured")
     parser.add_argument("--quick", action="store_true", help="write no file")
+    parser.add_argument("--out", type=Path, help="a folder for the file, that of a quick look too")
     options = parser.parse_args()
     install(setattr)
     found = rows(setattr)
@@ -251,7 +252,8 @@ def main() -> None:
     for name, row in found.items():
         print(f"{name}: {1e3 * LAUNCH * on_gpu(row):.1f} ms of CUDA's on top, at {1e6 * LAUNCH:.0f} microseconds a launch")
     named = {f"{options.column}: {name}": row for name, row in found.items()}
-    machine.save("host_cost", named, threads=1, quick=options.quick, code=options.code)
+    look = options.quick and not options.out
+    machine.save("host_cost", named, threads=1, quick=look, folder=options.out, code=options.code)
 
 
 if __name__ == "__main__":

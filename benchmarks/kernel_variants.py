@@ -8,7 +8,7 @@ import contextlib
 import functools
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import machine  # first: it makes the package importable where it is not installed
@@ -68,13 +68,21 @@ def launches(architecture: str) -> list[Launch]:
 @functools.cache
 def _launches(cores: bool) -> list[Launch]:
     """The same. cores: are there tensor cores for bfloat16 and tf32? Nothing else of an architecture matters here."""
-    found: set[Launch] = set()
-    with _written_down(found, cores):
+    def everything():
         for precision in ("float32", "tf32", "bfloat16") if cores else ("float32",):
             with gpu.products_in("tf32" if precision == "tf32" else "float32"):
                 _train(precision)
                 _decode(precision)
                 _others("bfloat16" if precision == "bfloat16" else "float32")
+
+    return launches_of(everything, cores)
+
+
+def launches_of(function: Callable[[], object], cores: bool) -> list[Launch]:
+    """Every kernel that a function would launch, which works with NumPy arrays. cores: as above."""
+    found: set[Launch] = set()
+    with _written_down(found, cores):
+        function()
     return sorted(found, key=lambda launch: (launch.variant, launch.kernel, launch.threads))
 
 

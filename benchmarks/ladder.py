@@ -13,6 +13,7 @@ peak by the data sheet, in the dtype of the rung. The results are compared with 
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import machine
 import numpy as np
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--sheet", choices=tuple(ladder.MACHINES), help="whose data sheet to predict by")
     parser.add_argument("--quick", action="store_true", help="small sizes, and no file")
+    parser.add_argument("--out", type=Path, help="a folder for the file, that of a quick look too")
     options = parser.parse_args()
     device = gpu.device_name(options.device) if options.device == "cpu" or not gpu.cuda_problem() else ""
     sheet = options.sheet or next((name for name in ladder.MACHINES if name in device), "H100")
@@ -114,7 +116,8 @@ def main() -> None:
     for job in JOBS:
         rows |= measure(job, sizes[job], sheet)
     print(machine.table(rows, COLUMNS))
-    machine.save("ladder", rows, machine.cores(), options.quick, device=device, sheet=sheet)
+    look = options.quick and not options.out
+    machine.save("ladder", rows, machine.cores(), look, options.out, device=device, sheet=sheet)
 
 
 if __name__ == "__main__":

@@ -110,20 +110,26 @@ def save(
     if quick:
         return print(f"{processor()}, {threads} threads, {versions()} {more or ''}\na quick look: nothing is written")
     path = (folder or RESULTS) / f"{name}.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"rows": {}}
-    about = {"date": datetime.date.today().isoformat(), "processor": processor()}
-    about |= {"threads": threads, "busy": BUSY, "versions": versions()} | more
-    elsewhere = kept.get("elsewhere", {})
-    for key, row in rows.items():
-        old = kept["rows"].get(key, {}).get("measured", about)
-        if old["processor"] != about["processor"]:  # a row for each processor
-            elsewhere.setdefault(old["processor"], {})[key] = kept["rows"][key]
-        kept["rows"][key] = row | {"measured": about}
-    if elsewhere:
-        kept["elsewhere"] = elsewhere
-    write(path, kept)
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    write(path, with_rows(kept, rows, threads, **more))
     print(f"{processor()}, {threads} threads, {versions()} {more or ''}\nwritten to {path}")
     return path
+
+
+def with_rows(kept: dict, rows: dict, threads: int, **more: str) -> dict:
+    """What `save` writes: these rows among those that a file holds, and how they were measured."""
+    about = {"date": datetime.date.today().isoformat(), "processor": processor()}
+    about |= {"threads": threads, "busy": BUSY, "versions": versions()} | more
+    known = kept.setdefault("rows", {})
+    elsewhere = kept.get("elsewhere", {})
+    for key, row in rows.items():
+        old = known.get(key, {}).get("measured", about)
+        if old["processor"] != about["processor"]:  # a row for each processor
+            elsewhere.setdefault(old["processor"], {})[key] = known[key]
+        known[key] = row | {"measured": about}
+    if elsewhere:
+        kept["elsewhere"] = elsewhere
+    return kept
 
 
 def write(path: Path, value: dict) -> None:

@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,20 @@ sys.path.append(str(BENCHMARKS))
 
 import gpu as driver  # noqa: E402
 import machine  # noqa: E402
-from gpu_parts import bench, phases, plan, products, record, right, runner  # noqa: E402
+from gpu_parts import (  # noqa: E402
+    at_once,
+    bench,
+    checks,
+    phases,
+    plan,
+    predictions,
+    products,
+    record,
+    right,
+    runner,
+    steps,
+    warm,
+)
 
 from minigpt import ops  # noqa: E402
 from minigpt.errors import InputError  # noqa: E402
@@ -51,23 +65,33 @@ def test_every_part_ends_within_ten_minutes_and_so_does_every_run():
     assert {part.run for part in plan.PARTS} == set(plan.RUNS)
     assert max(part.limit for part in plan.PARTS) < 600 and max(plan.RUNS.values()) < 600
     for number, whole in plan.RUNS.items():
-        assert sum(part.expected for part in plan.chosen(None, number)) <= whole, f"run {number} is too full"
-    assert all(part.expected <= part.limit for part in plan.PARTS)
+        assert plan.expected(plan.chosen(None, number)) <= whole, f"run {number} is too full"
+    assert all(part.seconds <= part.limit for part in plan.PARTS)
+    start_of_a_machine = 120
+    assert plan.RUNS[1] + plan.RUNS[2] + start_of_a_machine <= 20 * 60, "the first two runs of the day"
+
+
+def test_kernels_are_compiled_before_any_part_that_has_little_time():
+    names = [part.name for part in plan.PARTS]
+    assert names.index("warm") == 1, "only the facts, which need no kernel of ours, come before"
 
 
 def test_the_work_of_every_part_exists_and_what_it_depends_on_too():
     for part in plan.PARTS:
-        file, _, name = part.work.partition(".")
+        file, _, name = part.runs.partition(".")
         assert callable(getattr(__import__(f"gpu_parts.{file}", fromlist=[file]), name))
-        assert len(list(ROOT.glob(part.files[3]))) == 1
+        for pattern in part.files:
+            assert list(ROOT.glob(pattern)), f"{part.name} depends on {pattern}"
 
 
 def test_the_plan_says_what_is_to_do_and_how_long_it_takes():
     done = called("--plan", "--run", "2", *QUICK)
     assert done.returncode == 0, done.stderr
-    named = re.findall(r"^  (\w+) +[\d.]+ min, at most +[\d.]+  to do +(.+)$", done.stdout, re.MULTILINE)
-    assert [name for name, _ in named] == ["phases", "products", "torch"]
-    assert "expected: 5 minutes" in done.stdout and "Predicted, not yet measured" in done.stdout
+    named = re.findall(r"^  (\w+) +\d+ s, at most +\d+  to do +(.+)$", done.stdout, re.MULTILINE)
+    parts = plan.chosen(None, 2)
+    assert [name for name, _ in named] == [part.name for part in parts]
+    assert f"run 2: {plan.expected(parts) / 60:.1f} minutes expected, 8.8 at most" in done.stdout
+    assert "run 1" not in done.stdout
 
 
 def test_an_unknown_part_is_refused_in_one_line():
@@ -91,14 +115,24 @@ def test_every_part_is_played(name, tmp_path):
     pytest.importorskip("torch")
     before = sorted(machine.RESULTS.iterdir())
     done = called("--part", name, "--out", str(tmp_path), *QUICK)
-    log = (tmp_path / f"{name}.log").read_text(encoding="utf-8")
+    log = (tmp_path / "gpu.log").read_text(encoding="utf-8")
     assert done.returncode == 0, log
     outcome = re.search(rf"^=== {name}: (\w+) after", done.stdout, re.MULTILINE)[1]
-    script = {"ladder": "ladder.py", "host": "host_cost.py"}.get(name)
-    skipped = name in NEED_A_GPU or (script and not (BENCHMARKS / script).is_file())
-    assert outcome == ("skipped" if skipped else "done"), log
-    assert sorted(machine.RESULTS.iterdir()) == before and [path.name for path in tmp_path.iterdir()] == [f"{name}.log"]
-    assert not skipped or re.search(r"^skipped: \w", log, re.MULTILINE)
+    assert outcome == ("skipped" if name in NEED_A_GPU else "done"), log
+    assert outcome == "done" or re.search(r"^skipped: \w", log, re.MULTILINE)
+    assert sorted(machine.RESULTS.iterdir()) == before, "a quick look writes nothing there"
+    [part] = plan.chosen([name], None)
+    always = {"gpu.json", "gpu.log", "gpu_predicted.md"}
+    found = {path.name for path in tmp_path.iterdir()}
+    assert always <= found <= always | set(part.writes)
+    assert "host_cost.json" in found or name != "host"
+
+
+def test_a_quick_look_writes_a_log_alone_where_no_folder_is_given(tmp_path):
+    before = sorted(machine.RESULTS.iterdir())
+    done = called("--part", "nccl", *QUICK, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu.log"] and sorted(machine.RESULTS.iterdir()) == before
 
 
 def test_a_wrong_gradient_is_found_and_the_other_checks_are_made(played, capsys, monkeypatch):
@@ -177,13 +211,17 @@ def test_products_are_those_of_a_step_and_one_without_an_algorithm_stops_no_othe
 # --- what is kept ----------------------------------------------------------------------------------------------------
 
 
+class Said:
+    """In the place of a Log: it only shows."""
+
+    say = staticmethod(print)
+
+
 class Played:
     """In the place of a Runner: parts end as they are told to."""
 
-    logs = Path("logs")
-
     def __init__(self, **outcomes):
-        self.outcomes, self.ran = outcomes, []
+        self.outcomes, self.ran, self.log = outcomes, [], Said()
 
     def run(self, part, limit):
         self.ran.append((part.name, limit))
@@ -198,19 +236,23 @@ def kept(folder):
 
 
 @pytest.fixture
-def results(tmp_path, monkeypatch):
-    """A folder for results; the repository's own is not looked at."""
-    monkeypatch.setattr(machine, "RESULTS", tmp_path / "of the repository")
+def results(tmp_path):
+    """A folder for results."""
     return tmp_path / "results"
 
 
+def run(parts, by, keep, whole=None):
+    """driver.run that begins now."""
+    return driver.run(parts, by, keep, whole, time.monotonic())
+
+
 def test_what_is_done_is_not_done_again(results, monkeypatch):
-    keep = record.Record(results, "a GPU", quick=False)
-    assert driver.run(PARTS, Played(right="failed"), keep) == 1
+    keep = record.Record(results, "a GPU")
+    assert run(PARTS, Played(right="failed"), keep) == 1
     assert [keep.state(part) for part in PARTS] == ["done", "to do", "done"]
     assert set(kept(results)["rows"]) == {"row of facts", "row of right", "row of tests"}, "a failed part's rows too"
     assert kept(results)["parts"]["right"]["outcome"] == "failed"
-    other = record.Record(results, "another GPU", quick=False)
+    other = record.Record(results, "another GPU")
     assert [other.state(part) for part in PARTS] == ["to do"] * 3
     monkeypatch.setattr(record, "digest", lambda part: "changed" if part.name == "tests" else kept_code[part.name])
     kept_code = {name: about["code"] for name, about in kept(results)["parts"].items()}
@@ -219,19 +261,32 @@ def test_what_is_done_is_not_done_again(results, monkeypatch):
 
 def test_rows_of_another_gpu_are_kept_beside(results):
     for device in ("a GPU", "another GPU"):
-        driver.run(PARTS[:1], Played(), record.Record(results, device, quick=False))
+        run(PARTS[:1], Played(), record.Record(results, device))
     [before] = kept(results)["elsewhere"]
     assert before.startswith("a GPU, ") and kept(results)["rows"]["row of facts"]["measured"]["device"] == "another GPU"
 
 
-def test_a_new_folder_goes_on_from_the_repository(results, tmp_path):
-    driver.run(PARTS[:1], Played(), record.Record(machine.RESULTS, "a GPU", quick=False))
-    keep = record.Record(results, "a GPU", quick=False)
+def test_a_new_folder_goes_on_from_the_repository(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "RESULTS", tmp_path / "of the repository")
+    run(PARTS[:1], Played(), driver.record_of(None, False, "a GPU"))
+    keep = driver.record_of(results, False, "a GPU")
     assert [keep.state(part) for part in PARTS] == ["done", "to do", "to do"]
 
 
+def test_a_quick_look_is_never_taken_for_a_measurement(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "RESULTS", tmp_path / "of the repository")
+    nothing = driver.record_of(None, True, "a GPU")
+    run(PARTS, Played(), nothing)
+    assert nothing.kept() == {} and not machine.RESULTS.exists()
+    look = driver.record_of(results, True, "a GPU")
+    run(PARTS, Played(), look)
+    assert [look.state(part) for part in PARTS] == ["done"] * 3, "a look goes on too"
+    keep = driver.record_of(results, False, "a GPU")
+    assert [keep.state(part) for part in PARTS] == ["to do"] * 3 and keep.rows() == {}
+
+
 def test_a_digest_sees_every_file_that_counts(tmp_path):
-    part = plan.Part("x", 1, "", 1, 1, "facts.facts", depends=("tests/*.py",))
+    part = plan.Part("x", 1, 1, 1, "facts.facts", "", depends=("tests/*.py",))
     places = ("minigpt/ops/a.py", "minigpt/ops/cuda/a.cu", "benchmarks/gpu_parts/facts.py", "tests/test_a.py")
     found = {record.digest(part, tmp_path)}
     for place in places:
@@ -245,13 +300,25 @@ def test_a_digest_sees_every_file_that_counts(tmp_path):
     assert record.digest(part, tmp_path) in found
 
 
-def test_a_run_has_a_limit_of_its_own(results):
-    """A part gets what is left; one for which nothing is left is named, and is to do the next time."""
+def test_a_run_begins_no_part_that_its_time_does_not_suffice_for(results, capsys):
+    """A shorter one after it is run; what is left is named, and is to do the next time."""
+    keep = record.Record(results, "a GPU")
     by = Played()
-    keep = record.Record(results, "a GPU", quick=False)
-    assert driver.run(PARTS, by, keep, whole=50) == 0
-    assert [round(limit) for _, limit in by.ran] == [50, 50, 50]
-    assert driver.run(PARTS, by, keep, whole=10) == 1 and len(by.ran) == 3
+    facts, right_part, tests = PARTS
+    assert right_part.seconds > facts.seconds < tests.seconds
+    assert run([tests, right_part, facts], by, keep, whole=facts.seconds + 10) == 1
+    assert [name for name, _ in by.ran] == ["facts"] and round(by.ran[0][1]) == facts.seconds + 10
+    said = capsys.readouterr().out
+    assert f"left: tests, right, {plan.expected([tests, right_part])} s: the same command goes on with them" in said
+    assert [keep.state(part) for part in PARTS] == ["done", "to do", "to do"]
+    assert run(PARTS, by, keep, whole=1000) == 0
+    assert by.ran[1:] == [(part.name, part.limit) for part in PARTS]
+
+
+def test_time_before_the_first_part_counts(results):
+    by = Played()
+    assert driver.run(PARTS[:1], by, record.Record(results, "a GPU"), 520, time.monotonic() - 500) == 1
+    assert by.ran == []
 
 
 # --- parts that fail, take too long, or are interrupted --------------------------------------------------------------
@@ -280,11 +347,11 @@ def worker(tmp_path, monkeypatch):
     script = tmp_path / "worker.py"
     script.write_text(textwrap.dedent(WORKER), encoding="utf-8")
     monkeypatch.setattr(runner, "SCRIPT", script)
-    return runner.Runner([], tmp_path / "logs")
+    return runner.Runner([], runner.Log(tmp_path / "gpu.log"))
 
 
 def part(name):
-    return plan.Part(name, 1, "", 1, 30, f"{name}.it")
+    return plan.Part(name, 1, 1, 30, f"{name}.it", "")
 
 
 def is_running(log: Path) -> bool:
@@ -297,13 +364,13 @@ def is_running(log: Path) -> bool:
 
 
 def test_a_part_that_fails_stops_no_other(worker, results, capsys):
-    keep = record.Record(results, "a GPU", quick=False)
-    assert driver.run([part("wrong"), part("good"), part("skipped")], worker, keep) == 1
+    keep = record.Record(results, "a GPU")
+    assert run([part("wrong"), part("good"), part("skipped")], worker, keep) == 1
     said = capsys.readouterr().out
     assert "AssertionError: this part fails" in said and "wrong: failed, good: done, skipped: skipped" in said
     outcomes = {name: about["outcome"] for name, about in kept(results)["parts"].items()}
     assert outcomes == {"wrong": "failed", "good": "done", "skipped": "skipped"}
-    assert driver.run([part("good"), part("skipped")], worker, keep) == 0
+    assert run([part("good"), part("skipped")], worker, keep) == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="whether a process runs is read in /proc")
@@ -311,13 +378,13 @@ def test_a_part_is_ended_at_its_limit_with_all_that_it_has_started(worker):
     began = time.monotonic()
     ended = worker.run(part("long"), 2.0)
     assert ended.outcome == "out of time" and ended.rows == {"a row": {"seconds": 1.0}}
-    assert time.monotonic() - began < 20 and not is_running(worker.logs / "long.log")
+    assert time.monotonic() - began < 20 and not is_running(worker.log.path)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="whether a process runs is read in /proc")
 def test_ctrl_c_keeps_what_was_measured_and_begins_no_other_part(worker, results):
-    keep = record.Record(results, "a GPU", quick=False)
-    log = worker.logs / "long.log"
+    keep = record.Record(results, "a GPU")
+    log = worker.log.path
 
     def interrupt():
         while not (log.is_file() and "child" in log.read_text(encoding="utf-8")):
@@ -325,7 +392,220 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_other_part(worker, results
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    assert driver.run([part("good"), part("long"), part("wrong")], worker, keep) == 130
+    assert run([part("good"), part("long"), part("wrong")], worker, keep) == 130
     outcomes = {name: about["outcome"] for name, about in kept(results)["parts"].items()}
     assert outcomes == {"good": "done", "long": "interrupted"} and "a row" in kept(results)["rows"]
     assert not is_running(log)
+
+
+def test_what_a_part_prints_is_shown_when_it_comes(worker, monkeypatch):
+    """And it is in the log, also of a part that is ended."""
+    shown = []
+    say = worker.log.say
+    monkeypatch.setattr(worker.log, "say", lambda text: (say(text), shown.append((time.monotonic(), text))))
+    began = time.monotonic()
+    worker.run(part("long"), 3.0)
+    ended = time.monotonic()
+    first = next(when for when, text in shown if text == "about to long.it")
+    assert first - began < ended - first, "long before the part was ended"
+    assert "about to long.it\n" in worker.log.path.read_text(encoding="utf-8")
+
+
+# --- tests and tools -------------------------------------------------------------------------------------------------
+
+OF_A_USER = """
+    import pytest
+
+    @pytest.mark.parametrize("n", range(45))
+    def test_it(n):
+        assert n != 3, "three is wrong"
+
+    def test_left_out():
+        pytest.skip("not here")
+
+    @pytest.fixture
+    def broken():
+        raise OSError("no such thing")
+
+    def test_with_a_fixture(broken):
+        pass
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["one process", "xdist"])
+def test_a_failing_test_is_printed_when_it_fails(tmp_path, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    (tmp_path / "test_of_a_user.py").write_text(textwrap.dedent(OF_A_USER), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "--no-summary", "-p", "no:cacheprovider", *workers]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, "-p", "benchmarks.gpu_parts.at_once"], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    first = lines.index("so far: 19 passed, 1 failed, 0 skipped")
+    assert lines.index("FAILED test_of_a_user.py::test_it[3], call") < first
+    assert "FAILED test_of_a_user.py::test_with_a_fixture, setup" in lines
+    assert "three is wrong" in done.stdout and "no such thing" in done.stdout
+    assert done.stdout.count("::test_it[3]") == 1, "said once"
+    assert [line for line in lines if line.startswith("so far: ")][-1] == "so far: 44 passed, 2 failed, 1 skipped"
+
+
+def test_a_file_that_cannot_be_imported_is_a_failure(capsys):
+    lines = []
+    plugin = at_once.AtOnce(None)
+    plugin.say = lines.append
+    plugin.pytest_collectreport(SimpleNamespace(failed=True, nodeid="tests/test_x.py", longreprtext="ImportError: y"))
+    plugin.pytest_sessionfinish()
+    assert lines == ["FAILED tests/test_x.py\nImportError: y", "so far: 0 passed, 1 failed, 0 skipped"]
+
+
+@pytest.fixture
+def starts(monkeypatch):
+    """`starts("a line", ..., status=1)`: what the next program prints in place of the one that is started."""
+    commands = []
+
+    def prepare(*lines, status=0):
+        text = f"import sys; print({chr(10).join(lines)!r}); sys.exit({status})"
+
+        def started(command):
+            commands.append(command)
+            return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+
+        monkeypatch.setattr(checks, "_started", started)
+        return commands
+
+    return prepare
+
+
+def test_tests_count_as_far_as_they_came(played, starts):
+    commands = starts("so far: 20 passed, 0 failed, 0 skipped", "..", "so far: 31 passed, 0 failed, 2 skipped")
+    checks.other_tests(played)
+    assert played.rows == {"rest": {"passed": 31, "failed": 0, "skipped": 2}}
+    assert set(checks.OTHERS) < set(commands[0])
+    starts("so far: 30 passed, 1 failed, 2 skipped", status=1)
+    with pytest.raises(AssertionError, match="rest: not every test passed"):
+        checks.other_tests(played)
+    starts("so far: 0 passed, 0 failed, 33 skipped")
+    with pytest.raises(AssertionError, match="rest: not every test passed"):
+        checks.other_tests(played)
+
+
+@pytest.mark.slow
+def test_every_file_with_a_test_that_needs_a_gpu_is_named():
+    """Else none of its tests would run on the day."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", "gpu", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    found = set(re.findall(r"^(tests/\w+\.py): \d+$", done.stdout, re.MULTILINE))
+    named = [*checks.KERNELS, *checks.REFERENCE, *checks.LADDER, *checks.OTHERS]
+    assert found == set(named) and len(named) == len(set(named))
+
+
+@pytest.mark.parametrize(("said", "status", "problem"), [
+    ("========= ERROR SUMMARY: 0 errors", 0, None),
+    ("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, None),
+    ("========= ERROR SUMMARY: 3 errors", 1, "memcheck: 3 errors"),
+    ("========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", 0, "memcheck: 1 errors"),
+    ("========= ERROR SUMMARY: 0 errors", 1, "exit status 1"),
+    ("========= Error: Device not supported", 1, "memcheck: no answer"),
+])  # fmt: skip
+def test_a_sanitizer_is_believed_only_where_it_answers(said, status, problem, played, starts, monkeypatch):
+    monkeypatch.setattr(checks.shutil, "which", lambda name: name)
+    commands = starts("a model", said, status=status)
+    if problem:
+        with pytest.raises(AssertionError, match=problem):
+            checks.memcheck(played)
+    else:
+        checks.memcheck(played)
+        assert played.rows == {"memcheck": {"errors": 0}}
+    [command] = commands
+    assert command[:3] == ["compute-sanitizer", "--tool", "memcheck"] and "checks.every_kernel" in command
+
+
+def test_every_array_is_an_allocation_of_its_own_while_a_tool_looks(played, monkeypatch):
+    used = ["the pool"]
+    pool = SimpleNamespace(malloc="the pool")
+    cuda = SimpleNamespace(set_allocator=used.append)
+    monkeypatch.setattr(bench.gpu, "cupy", SimpleNamespace(get_default_memory_pool=lambda: pool, cuda=cuda))
+    during = []
+    monkeypatch.setattr(checks, "launch_all", lambda bench, precision: during.append(used[-1]) or 1.0)
+    monkeypatch.setattr(played, "wait", lambda: during.append(used[-1]))
+    played.precisions = ["float32"]
+    checks.every_kernel(played)
+    assert during == ["the pool"] * 2, "on a processor"
+    played.on_gpu = True
+    checks.every_kernel(played)
+    assert during[2:] == [None, None] and used[-1] == "the pool"
+
+
+# --- compiled before -------------------------------------------------------------------------------------------------
+
+
+def test_every_source_that_is_needed_is_compiled_before():
+    """Those of GPT-2 small, those of the small training under the tools, and the ladder."""
+    with warm.processes() as pool:
+        sources = pool.submit(warm.every_source, True).result()
+        without = pool.submit(warm.every_source, False).result()
+    assert {"product_4_tensor_cores", "attention_1_thread"} < set(sources)
+    heads = {re.search(r"HEAD (\d+)", name)[1] for name in sources if name.startswith("attention_mma, bfloat16")}
+    assert heads == {"16", "64", "80", "128"}
+    assert any(name.startswith("attention_mma, float32") for name in sources), "tf32"
+    assert all("__global__" in text for text in sources.values())
+    assert not any("bfloat16" in name or "tensor_cores" in name for name in without) and "product_1_thread" in without
+
+
+def test_a_source_that_cannot_be_compiled_stops_no_other(capsys):
+    texts = {"one": "1", "wrong": "x", "two": "2", "wrong too": "y"}
+    with warm.processes() as pool:
+        assert sorted(warm.compiled(texts, int, pool)) == ["wrong", "wrong too"]
+    assert "FAILED wrong: ValueError: invalid literal" in capsys.readouterr().out
+
+
+# --- predicted and measured ------------------------------------------------------------------------------------------
+
+
+def row_of(table, what):
+    """The cells of one row."""
+    [line] = [line for line in table.splitlines() if line.startswith(f"| {what} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_the_day_decides_between_two_predictions():
+    copy = {"per second": 2.15e12}  # half as fast as that of the first prediction
+    rows = {"batch 16: step, bfloat16": {"seconds": 0.037}, "bytes of a copy, read and written": copy}
+    step = row_of(predictions.table(rows, "a slow card"), "a step, ms")
+    assert step == ["37.00", "36.80 to 37.95", "36.02 to 39.19", "both"], "inside both"
+    copy["per second"] = 4.3e12
+    rows["batch 16: step, bfloat16"]["seconds"] = 0.0345
+    step = row_of(predictions.table(rows, "H200"), "a step, ms")
+    assert step == ["34.50", "32.00 to 33.00", "32.46 to 35.32", "second"]
+    rows["batch 16: step, bfloat16"]["seconds"] = 0.031
+    assert row_of(predictions.table(rows, "H200"), "a step, ms")[-1] == "first"
+    assert row_of(predictions.table({}, "H200"), "a step, ms") == ["", "32.00 to 33.00", "34.00 to 37.00", ""]
+
+
+def test_who_predicts_the_nearer_number():
+    assert predictions.nearer(5, (1, 2), (6, 7)) == "second"
+    assert predictions.nearer(3, (1, 2), (6, 7)) == "first"
+    assert predictions.nearer(4, (1, 2), (6, 7)) == "both"
+    assert predictions.nearer(4, None, (6, 7)) == predictions.nearer(None, (1, 2), (6, 7)) == ""
+
+
+@pytest.mark.slow
+def test_every_prediction_finds_its_row(played, monkeypatch):
+    """The parts write rows; with the names that they have on a GPU every prediction finds a number among them."""
+    pytest.importorskip("torch")
+    for part_of_a_step in (phases.phases, steps.bfloat16, steps.attention):
+        part_of_a_step(played)
+    rows = {re.sub("float32", "bfloat16", name).replace("batch 2", "batch 16").replace("2 texts", "16 texts"): row
+            for name, row in played.rows.items()}  # fmt: skip
+    theirs = rows["batch 16: attention, bfloat16, PyTorch MATH"]
+    for kernel in (steps.FLASH, steps.CUDNN):
+        rows[f"batch 16: attention, bfloat16, PyTorch {kernel}"] = theirs
+    for one in predictions.PREDICTIONS:
+        found = one.measured(rows)
+        assert found and found > 0, one.what
+    whole = sum(one.measured(rows) for one in predictions.PREDICTIONS[1:6])
+    dropped = sum(row["seconds"] for name, row in rows.items() if "dropout" in name)
+    of_all = sum(row["seconds"] for name, row in rows.items() if row.get("share"))
+    assert np.isclose(whole + 1e3 * dropped, 1e3 * of_all), "the parts of a step are all of it"

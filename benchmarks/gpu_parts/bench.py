@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import machine
 import numpy as np
@@ -30,10 +31,14 @@ class Bench:
     """What the parts share. device: "cuda" or "cpu". quick: small sizes. batches: of a training step, the last counts.
 
     keep: a function of all rows so far, called whenever one is added, so that none is lost where a part is ended.
+    out: a folder for the files of other scripts; None: where they always write.
     """
 
-    def __init__(self, device: str, quick: bool, batches: list[int], keep: Callable[[dict], None] = lambda rows: None):
-        self.device, self.quick, self.batches, self.keep = device, quick, batches, keep
+    def __init__(
+        self, device: str, quick: bool, batches: list[int], keep: Callable[[dict], None] = lambda rows: None,
+        out: Path | None = None,
+    ):  # fmt: skip
+        self.device, self.quick, self.batches, self.keep, self.out = device, quick, batches, keep, out
         self.rows: dict[str, dict] = {}
         self.on_gpu = device == "cuda"
         self.sizes = SMALL if quick else {}

@@ -1,118 +1,175 @@
 """Is every kernel right? The tests that need a GPU, compute-sanitizer, and NCCL."""
 
+import contextlib
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import machine
 
-from gpu_parts.bench import NO_DROPOUT, Bench, Skipped
+from gpu_parts.bench import NO_DROPOUT, Bench, Skipped, products_in
 from minigpt import ops
 from minigpt.device import gpu
 from minigpt.models.gpt2 import GPT2
 from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key
 
+# Every file with a test that needs a GPU. They are named so that pytest need not read all the others.
 KERNELS = ("tests/test_gpu.py", "tests/test_cublaslt.py")  # a test that fails here says which kernel is wrong
-WORKERS = 8  # processes that share the other tests and one GPU
-TOOLS = ("memcheck", "racecheck", "synccheck")
-SECONDS = 70  # that one of them may take
+REFERENCE = ("tests/test_reference.py",)
+LADDER = ("tests/test_cuda_ladder.py",)
+OTHERS = (
+    "tests/test_devices.py", "tests/test_generation.py", "tests/test_gpt1.py", "tests/test_lstm.py",
+    "tests/test_refusals.py", "tests/test_strict_cupy.py",
+)  # fmt: skip
+WORKERS = 8  # processes that share tests and one GPU
 
 
-def tests(bench: Bench) -> None:
+def kernel_tests(bench: Bench) -> None:
     """The tests of kernels and products, one after the other."""
-    _pytest(bench, "tests", *KERNELS, "--durations=6")
+    _pytest(bench, "tests", KERNELS, played="gelu and not rounding")
 
 
-def rest(bench: Bench) -> None:
-    """All others, several at a time where pytest-xdist is installed."""
-    ignored = [f"--ignore={file}" for file in KERNELS]
-    try:
+def reference_tests(bench: Bench) -> None:
+    """The reference, with arrays of CuPy."""
+    _pytest(bench, "reference", REFERENCE, played="known_gelu", workers=WORKERS)
+
+
+def ladder_tests(bench: Bench) -> None:
+    """The kernels to learn CUDA from."""
+    _pytest(bench, "rungs", LADDER, played="product_1", workers=WORKERS)
+
+
+def other_tests(bench: Bench) -> None:
+    """All that is left."""
+    _pytest(bench, "rest", OTHERS, played="takes_it_for_a_gpu", workers=WORKERS)
+
+
+def _pytest(bench: Bench, name: str, files: tuple[str, ...], played: str, workers: int = 0) -> None:
+    """Run the tests of some files that are marked `gpu`. Raises AssertionError where one fails.
+
+    played: on a processor, words in the names of a few tests that play kernels.
+    workers: so many tests at a time, where pytest-xdist is installed.
+    """
+    selected = ["-m", "gpu"] if bench.on_gpu else ["-m", "not gpu and not parity", "-k", played]
+    command = [sys.executable, "-m", "pytest", *files, *selected, "-q", "--tb=short", "--no-summary", "--maxfail=25"]
+    command += ["-p", "no:cacheprovider", "-p", "benchmarks.gpu_parts.at_once"]
+    with contextlib.suppress(ImportError):
         import xdist  # noqa: F401
 
-        workers = ["-n", str(1 if bench.quick else WORKERS)]
-    except ImportError:
-        workers = []
-    _pytest(bench, "rest", *ignored, *workers)
+        command += ["-n", str(1 if bench.quick else workers)] if workers else []
+    row = {}
+    with _started(command) as process:
+        for line in process.stdout:
+            if not line.startswith("so far: "):
+                print(line, end="", flush=True)
+                continue
+            row = {outcome: int(n) for n, outcome in re.findall(r"(\d+) (\w+)", line)}
+            bench.note(name, **row)
+    assert process.returncode == 0 and row.get("passed"), f"{name}: not every test passed"
 
 
-def _pytest(bench: Bench, name: str, *options: str) -> None:
-    """Run the tests that are marked `gpu`; on a processor a few that play kernels. Raises where one fails."""
-    selected = ["-m", "gpu"]
-    if not bench.on_gpu and name == "tests":
-        selected = ["-m", "slow", "-k", "gelu"]
-    elif not bench.on_gpu:
-        selected = ["-k", "dropout_has_the_same_bits", "tests/test_cuda.py"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--maxfail=25", "--tb=short", "-rf"]
-    done = _output([*command, *selected, *options])
-    counts = {what: int(n) for n, what in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-300:])}
-    bench.note(name, **{"passed": 0, "failed": 0} | counts)
-    assert done.returncode == 0 and counts.get("passed"), f"{name}: not every test passed"
-
-
-def _output(command: list[str], limit: float | None = None) -> subprocess.CompletedProcess:
-    """Run a command in the repository's root, and print what it prints."""
-    done = subprocess.run(
-        command, cwd=machine.ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit
-    )  # fmt: skip
-    print(done.stdout, flush=True)
-    return done
+def _started(command: list[str]) -> subprocess.Popen:
+    """A command in the repository's root; what it prints can be read line by line."""
+    return subprocess.Popen(
+        command, cwd=machine.ROOT, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 # --- compute-sanitizer ------------------------------------------------------------------------------------------------
 
 
-def sanitizer(bench: Bench) -> None:
-    """Each tool on a small training. Where there is no compute-sanitizer the training alone is run."""
+def memcheck(bench: Bench) -> None:
+    """Does a kernel read or write outside its arrays?"""
+    _sanitizer(bench, "memcheck", "--leak-check", "no")
+
+
+def racecheck(bench: Bench) -> None:
+    """Do threads meet in shared memory without a barrier between them?"""
+    _sanitizer(bench, "racecheck")
+
+
+def synccheck(bench: Bench) -> None:
+    """Do all threads of a block meet every barrier?"""
+    _sanitizer(bench, "synccheck")
+
+
+def _sanitizer(bench: Bench, tool: str, *options: str) -> None:
+    """One of its tools on a small training. Where there is no compute-sanitizer the training alone is run."""
     if not shutil.which("compute-sanitizer"):
         every_kernel(bench)
         print("there is no compute-sanitizer here: every kernel ran without it")
         return
-    failed = []
-    for tool in TOOLS:
-        leaks = ["--leak-check", "no"] if tool == "memcheck" else []
-        script = machine.ROOT / "benchmarks" / "gpu.py"
-        options = ["--device", bench.device, "--work", "checks.every_kernel", *(["--quick"] if bench.quick else [])]
-        command = ["compute-sanitizer", "--tool", tool, *leaks, "--print-limit", "20", sys.executable, str(script)]
-        try:
-            done = _output([*command, *options], SECONDS)
-        except subprocess.TimeoutExpired:
-            print(f"{tool}: not ended after {SECONDS} s", flush=True)
-            failed.append(tool)
-            continue
-        found = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", done.stdout)
-        if found is None:
-            print(f"{tool}: it does not work on this machine, as on some virtual ones", flush=True)
-        else:
-            bench.note(f"sanitizer: {tool}", errors=int(found[1]))
-        if done.returncode or found is None or int(found[1]):
-            failed.append(tool)
-    assert not failed, f"errors, or no answer: {', '.join(failed)}"
+    command = ["compute-sanitizer", "--tool", tool, *options, "--print-limit", "20"]
+    command += [sys.executable, str(machine.ROOT / "benchmarks" / "gpu.py")]
+    command += ["--device", bench.device, "--work", "checks.every_kernel", *(["--quick"] if bench.quick else [])]
+    errors = None
+    with _started(command) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            found = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", line)
+            errors = int(found[1]) if found else errors
+    assert errors is not None, f"{tool}: no answer: it does not work on this machine, as on some virtual ones"
+    bench.note(tool, errors=errors)
+    assert process.returncode == 0 and errors == 0, f"{tool}: {errors} errors, exit status {process.returncode}"
+
+
+@contextlib.contextmanager
+def plain_allocations(bench: Bench) -> Iterator[None]:
+    """Inside, every array is an allocation of its own.
+
+    CuPy's pool gives out pieces of larger blocks: memcheck would not see an access beyond an array, but inside its
+    block, nor one to an array that is gone.
+    """
+    if not bench.on_gpu:
+        yield
+        return
+    pool = gpu.cupy.get_default_memory_pool()
+    gpu.cupy.cuda.set_allocator(None)
+    try:
+        yield
+    finally:
+        gpu.cupy.cuda.set_allocator(pool.malloc)
 
 
 def every_kernel(bench: Bench) -> None:
-    """Every kernel once or twice, small: a model with dropout, attention in heads of four sizes, GELU by itself."""
-    sizes = {"vocab_size": 301, "n_layer": 1, "n_head": 2, "n_embd": 128, "n_positions": 150}
-    config = GPT2.Config(**sizes | dict.fromkeys(NO_DROPOUT, 0.1))
-    for precision in bench.dtypes:
-        model = bench.model(config, precision)
-        optimizer = AdamW(model.named_parameters())
-        ids, targets = bench.texts(2, config)
-        for step in range(2):
-            model.zero_grad()
-            loss, cache = model.loss(ids, targets, key=Key.of(0, step))
-            model.loss_backward(cache)
-            optimizer.step(1e-3, 1.0)
-        bench.note(f"sanitizer: a model in {precision}", loss=float(loss))
+    """Every kernel once or twice, small, in each precision."""
+    with plain_allocations(bench):
+        for precision in bench.precisions:
+            bench.note(f"every kernel: a model in {precision}", loss=float(launch_all(bench, precision)))
+        bench.wait()
+
+
+def launch_all(bench: Bench, precision: str):
+    """Two steps of a model with dropout, attention in heads of four sizes, GELU by itself. Returns the last loss."""
+    with products_in(precision):
+        loss = _train(bench, precision)
+        dtype = "bfloat16" if precision == "bfloat16" else "float32"
         for size in (16, 64, 80, 128):
-            qkv = bench.normal(2, 130, 3 * size, dtype=precision)
+            qkv = bench.normal(2, 130, 3 * size, dtype=dtype)
             out, cache = ops.self_attention_forward(qkv, 1)
             ops.self_attention_backward(out, cache)
-        x = bench.normal(9, 132, dtype=precision)
+        x = bench.normal(9, 132, dtype=dtype)
         _, cache = ops.gelu_forward(x)
         ops.gelu_backward(x, cache)
-    bench.wait()
+    return loss
+
+
+def _train(bench: Bench, precision: str):
+    """The loss of the second of two steps."""
+    sizes = {"vocab_size": 301, "n_layer": 1, "n_head": 2, "n_embd": 128, "n_positions": 150}
+    config = GPT2.Config(**sizes | dict.fromkeys(NO_DROPOUT, 0.1))
+    model = bench.model(config, precision)
+    optimizer = AdamW(model.named_parameters())
+    ids, targets = bench.texts(2, config)
+    for step in range(2):
+        model.zero_grad()
+        loss, cache = model.loss(ids, targets, key=Key.of(0, step))
+        model.loss_backward(cache)
+        optimizer.step(1e-3, 1.0)
+    return loss
 
 
 # --- NCCL -------------------------------------------------------------------------------------------------------------

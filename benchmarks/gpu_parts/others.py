@@ -19,12 +19,12 @@ COUNTERS = r"^ +[a-z_]+ \(|Duration|Throughput|Achieved Occ|Registers|Issue|Stal
 
 
 def ladder(bench: Bench) -> None:
-    """`benchmarks/ladder.py`: it writes its own results."""
+    """`benchmarks/ladder.py`: it writes its own file."""
     _script(bench, "ladder", "--device", bench.device)
 
 
 def host(bench: Bench) -> None:
-    """`benchmarks/host_cost.py`: it writes its own results."""
+    """`benchmarks/host_cost.py`: it writes its own file."""
     _script(bench, "host_cost")
 
 
@@ -33,6 +33,7 @@ def _script(bench: Bench, name: str, *options: str) -> None:
     if not path.is_file():
         raise Skipped(f"benchmarks/{name}.py is not there")
     look = ["--quick"] if bench.quick else []
+    look += ["--out", str(bench.out)] if bench.out else []
     subprocess.run([sys.executable, str(path), *options, *look], cwd=machine.ROOT, check=True)
 
 

@@ -41,35 +41,43 @@ def commit(root: Path = machine.ROOT) -> str:
 
 
 class Record:
-    """The file of results in a folder. device: the name of the GPU. quick: nothing is read and nothing is written."""
+    """The file of results in a folder; None: nothing is read and nothing is written. device: the name of the GPU.
 
-    def __init__(self, folder: Path, device: str, quick: bool):
-        self.folder, self.device, self.quick = folder, device, quick
-        self.path = folder / f"{NAME}.json"
-        before = machine.RESULTS / f"{NAME}.json"
-        if not quick and not self.path.is_file() and before.is_file():
+    start: a folder from whose file a new one goes on, where there is one.
+    """
+
+    def __init__(self, folder: Path | None, device: str, start: Path | None = None):
+        self.folder, self.device = folder, device
+        self.path = folder / f"{NAME}.json" if folder else None
+        before = start / f"{NAME}.json" if start else None
+        if self.path and before and not self.path.is_file() and before.is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(before, self.path)  # a new folder goes on from what is in the repository
+            shutil.copy(before, self.path)
 
     def state(self, part: Part) -> str:
         """ "done", where it need not be measured again, or "to do"."""
-        known = self._read().get("parts", {}).get(part.name, {})
+        known = self.kept().get("parts", {}).get(part.name, {})
         same = known.get("device") == self.device and known.get("code") == digest(part)
         return "done" if same and known.get("outcome") == "done" else "to do"
 
     def keep(self, part: Part, outcome: str, seconds: float, rows: dict[str, dict]) -> None:
         """Keep the rows of a part, however it ended, and how it ended."""
-        if self.quick:
+        if self.path is None:
             return
         about = {"device": self.device, "commit": commit(), "part": part.name}
         processor = f"{self.device}, {machine.processor()}"  # a row for each GPU: the last one's, and those elsewhere
-        machine.save(NAME, rows, machine.cores(), folder=self.folder, processor=processor, **about)
-        kept = self._read()
+        kept = machine.with_rows(self.kept(), rows, machine.cores(), processor=processor, **about)
         ended = {"outcome": outcome, "code": digest(part), "date": datetime.date.today().isoformat()}
         kept.setdefault("parts", {})[part.name] = ended | {"seconds": round(seconds, 1)} | about
         machine.write(self.path, kept)
 
-    def _read(self) -> dict:
-        if self.quick or not self.path.is_file():
+    def kept(self) -> dict:
+        """All that the file holds."""
+        if self.path is None or not self.path.is_file():
             return {}
         return json.loads(self.path.read_text(encoding="utf-8"))
+
+    def rows(self) -> dict[str, dict]:
+        """The rows that were measured on this device."""
+        rows = self.kept().get("rows", {})
+        return {name: row for name, row in rows.items() if row["measured"]["device"] == self.device}

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ SCRIPT = machine.ROOT / "benchmarks" / "gpu.py"
 INTERRUPTED = "interrupted"
 SKIPPED = 3  # the exit status of a part that cannot be played here
 GRACE = 5  # seconds between the signal to end and the signal to kill
-LEAST = 15  # seconds that must be left of a run to begin another part
+WIDTH = 220  # of a line that is shown; the log has all of it
 ABOUT = """
 from minigpt.device import gpu
 problem = gpu.cuda_problem()
@@ -49,35 +50,47 @@ def device_name(device: str) -> str:
     return said[0]
 
 
-class Runner:
-    """Runs parts. options: of the command line, for each part. logs: a folder for what the parts print."""
+class Log:
+    """Lines that are shown when they come, and kept in a file. Where there is such a file, they are added to it."""
 
-    def __init__(self, options: list[str], logs: Path):
-        self.options, self.logs = options, logs
-        logs.mkdir(parents=True, exist_ok=True)
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self.file = path, path.open("a", encoding="utf-8")
+
+    def say(self, text: str) -> None:
+        """Show and keep one or several lines."""
+        for line in text.splitlines():
+            print(line[:WIDTH], flush=True)
+            self.file.write(line + "\n")
+        self.file.flush()  # who is killed leaves what was said so far
+
+
+class Runner:
+    """Runs parts. options: of the command line, for each part. log: for what the parts print."""
+
+    def __init__(self, options: list[str], log: Log):
+        self.options, self.log = options, log
         self.process: subprocess.Popen | None = None
 
     def run(self, part: Part, limit: float) -> Ended:
-        """Run a part for at most so many seconds, and show the last lines that it prints."""
+        """Run a part for at most so many seconds, and show each line when the part prints it."""
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             rows = Path(folder) / "rows.json"
-            command = [sys.executable, str(SCRIPT), *self.options, "--work", part.work, "--rows", str(rows)]
-            log = self.logs / f"{part.name}.log"
-            with log.open("w", encoding="utf-8") as output:
-                outcome = self._outcome(command, output, limit)
+            outcome = self._outcome([*self.options, "--work", part.runs, "--rows", str(rows)], limit)
             found = json.loads(rows.read_text(encoding="utf-8")) if rows.is_file() else {}
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        print(*(line[:220] for line in lines[-part.lines :]), sep="\n", flush=True)
         return Ended(outcome, time.monotonic() - began, found)
 
-    def _outcome(self, command: list[str], output, limit: float) -> str:
+    def _outcome(self, options: list[str], limit: float) -> str:
         path = os.pathsep.join(filter(None, (str(machine.ROOT), os.environ.get("PYTHONPATH"))))
         environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path}  # what it starts finds the package too
         own_group = {"start_new_session": True} if hasattr(os, "killpg") else {}  # so its children end with it
         self.process = subprocess.Popen(
-            command, cwd=machine.ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, **own_group
-        )
+            [sys.executable, str(SCRIPT), *options], cwd=machine.ROOT, env=environment, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **own_group,
+        )  # fmt: skip
+        shown = threading.Thread(target=self._show, args=[self.process.stdout], daemon=True)
+        shown.start()
         try:
             status = self.process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -86,7 +99,13 @@ class Runner:
             return INTERRUPTED
         finally:
             self.end()
+            shown.join(GRACE)
         return {0: "done", SKIPPED: "skipped"}.get(status, "failed")
+
+    def _show(self, output) -> None:
+        """Every line, until nothing can come any more."""
+        for line in output:
+            self.log.say(line.rstrip("\n") or " ")
 
     def end(self) -> None:
         """End the part that is running, if there is one, and all that it has started."""

@@ -1,5 +1,6 @@
 """Whole steps: against PyTorch, recorded as a CUDA graph, and decoding."""
 
+import contextlib
 import functools
 import importlib.util
 import itertools
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import machine
 import numpy as np
 
-from gpu_parts.bench import Bench, gradients, products_in
+from gpu_parts.bench import Bench, Skipped, gradients, products_in
 from minigpt import ops
 from minigpt.models import costs, decoding
 from minigpt.models.gpt2 import GPT2, SIZES
@@ -31,34 +32,58 @@ class Way(NamedTuple):
     low: bool = False
     compiled: bool = False
     rows: int | None = None  # of the table of tokens; None: as many as ours has
+    kernel: str | None = None  # of attention, by its name in PyTorch; None: PyTorch chooses
 
 
 RECORDED = {"recorded": 1, "launch by launch": 1 << 30}  # tokens from which on a step of decoding is recorded
 MULTIPLE_OF_64 = 50304  # the next one after 50,257: every row of the logits begins at a multiple of 16 bytes
+FLASH, CUDNN = "FLASH_ATTENTION", "CUDNN_ATTENTION"
+COMPILED = Way("compiled", "high", low=True, compiled=True)
 WAYS = {  # precision: the ways that stand beside it
     "float32": [Way("eager", "highest")],
     "tf32": [Way("eager", "high")],
     "bfloat16": [
+        COMPILED._replace(name=f"compiled, {MULTIPLE_OF_64} rows, {FLASH}", rows=MULTIPLE_OF_64, kernel=FLASH),
+        COMPILED._replace(name=f"compiled, {MULTIPLE_OF_64} rows, {CUDNN}", rows=MULTIPLE_OF_64, kernel=CUDNN),
+        COMPILED,
         Way("eager", "high", low=True),
-        Way("compiled", "high", low=True, compiled=True),
-        Way(f"compiled, {MULTIPLE_OF_64} rows", "high", low=True, compiled=True, rows=MULTIPLE_OF_64),
         Way(f"eager, {MULTIPLE_OF_64} rows", "high", low=True, rows=MULTIPLE_OF_64),
     ],
 }
 
 
-def against_torch(bench: Bench) -> None:
-    """A whole training step in each precision, ours and PyTorch's; and attention by each of PyTorch's ways."""
+def bfloat16(bench: Bench) -> None:
+    """A whole training step in bfloat16, ours and PyTorch's, the fastest ways first."""
+    _against_torch(bench, ["bfloat16"])
+
+
+def float32(bench: Bench) -> None:
+    """The same in tf32 and float32."""
+    _against_torch(bench, ["tf32", "float32"])
+
+
+def _against_torch(bench: Bench, precisions: list[str]) -> None:
+    """The steps of each batch size. A processor, which has float32 alone, plays each way in it."""
     machine.require("torch")
     failed = []
-    for precision in reversed(bench.precisions):
-        failed += _attention(bench, precision)
-        bench.free()
     for batch in bench.batches:
-        for precision in reversed(bench.precisions):
-            with products_in(precision):
-                failed += _steps(bench, batch, precision)
+        for precision in precisions:
+            ours = precision if bench.on_gpu else "float32"
+            if ours not in bench.precisions:
+                raise Skipped(f"this GPU has no tensor cores for {precision}")
+            with products_in(ours):
+                failed += _steps(bench, batch, ours, WAYS[precision])
             bench.free()
+    assert not failed, f"not measured: {', '.join(failed)}"
+
+
+def attention(bench: Bench) -> None:
+    """Attention by each of PyTorch's kernels."""
+    machine.require("torch")
+    failed = []
+    for dtype in reversed(bench.dtypes):
+        failed += _attention(bench, dtype)
+        bench.free()
     assert not failed, f"not measured: {', '.join(failed)}"
 
 
@@ -90,7 +115,7 @@ def made(bench: Bench, config: GPT2.Config, precision: str, ids, targets):
     return step
 
 
-def _steps(bench: Bench, batch: int, precision: str) -> list[str]:
+def _steps(bench: Bench, batch: int, precision: str, ways: list[Way]) -> list[str]:
     """Rows of our step and of PyTorch's. Returns the names of those that failed."""
     config = bench.config()
     ids, targets = bench.texts(batch, config)
@@ -106,8 +131,7 @@ def _steps(bench: Bench, batch: int, precision: str) -> list[str]:
     del ours
     bench.free()
     failed = []
-    everything = [way for ways in WAYS.values() for way in ways]
-    for way in WAYS[precision] if bench.on_gpu else everything:  # a processor plays them all
+    for way in ways:
         try:
             other = _their_step(bench, config, way, ids, targets)
         except Exception as error:  # there is no compiler, perhaps: the rest can be measured
@@ -140,6 +164,8 @@ def _their_step(bench: Bench, config: GPT2.Config, way: Way, ids, targets) -> di
     if bench.on_gpu:
         torch.cuda.reset_peak_memory_stats()
 
+    kernel = _kernel(way.kernel) if bench.on_gpu else contextlib.nullcontext()
+
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(bench.device, torch.bfloat16, enabled=way.low):
@@ -147,16 +173,21 @@ def _their_step(bench: Bench, config: GPT2.Config, way: Way, ids, targets) -> di
         loss.backward()
         optimizer.step()
 
-    seconds = bench.seconds(step, torch_wait(bench.device))
+    with kernel:
+        seconds = bench.seconds(step, torch_wait(bench.device))
     peak = torch.cuda.max_memory_reserved() / 1e9 if bench.on_gpu else 0.0
     return {"seconds": seconds, "GB": peak}
 
 
-def _attention(bench: Bench, precision: str) -> list[str]:
+def _kernel(name: str | None):
+    """Inside, PyTorch computes attention by this kernel, or refuses; None: it chooses."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel(getattr(SDPBackend, name)) if name else contextlib.nullcontext()
+
+
+def _attention(bench: Bench, dtype: str) -> list[str]:
     """Attention of one layer, ours and by each of PyTorch's kernels. Returns the names of those that failed."""
-    dtype = "bfloat16" if precision == "bfloat16" else "float32"
-    if precision == "tf32":
-        return []  # PyTorch's setting changes products alone
     config = bench.config()
     shape = bench.batch, config.n_positions, config.n_embd
     qkv = bench.normal(*shape[:2], 3 * config.n_embd, dtype=dtype)
@@ -164,12 +195,12 @@ def _attention(bench: Bench, precision: str) -> list[str]:
     _, cache = ops.self_attention_forward(qkv, config.n_head)
     forward = bench.seconds(lambda: ops.self_attention_forward(qkv, config.n_head))
     backward = bench.seconds(lambda: ops.self_attention_backward(dout, cache))
-    name = f"batch {bench.batch}: attention, {precision}"
+    name = f"batch {bench.batch}: attention, {dtype}"
     bench.note(name, **{"forward seconds": forward, "backward seconds": backward})
-    ways = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION") if bench.on_gpu else ("MATH",)
+    ways = (FLASH, CUDNN, "EFFICIENT_ATTENTION") if bench.on_gpu else ("MATH",)
     failed = []
     for way in ways:
-        if dtype == "float32" and way in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
+        if dtype == "float32" and way in (FLASH, CUDNN):
             continue  # 16 bits only
         try:
             forward, backward = _their_attention(bench, way, dtype, config)
@@ -185,7 +216,6 @@ def _their_attention(bench: Bench, way: str, dtype: str, config: GPT2.Config) ->
     """Seconds of PyTorch's forward and backward pass by one of its kernels."""
     import torch
     import torch.nn.functional as F
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     size = config.n_embd // config.n_head
     shape = bench.batch, config.n_head, config.n_positions, size
@@ -196,7 +226,7 @@ def _their_attention(bench: Bench, way: str, dtype: str, config: GPT2.Config) ->
     def attention():
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
-    with sdpa_kernel(getattr(SDPBackend, way)):
+    with _kernel(way):
         out = attention()
         dout = torch.randn_like(out)
         forward = bench.seconds(attention, wait)
