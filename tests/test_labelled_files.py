@@ -7,7 +7,8 @@ import json
 import pytest
 
 from minigpt.data.examples import Example, Task
-from minigpt.data.labelled_files import LAYOUTS, read
+from minigpt.data.labelled_files import read
+from minigpt.data.published.layouts import LAYOUTS
 from minigpt.errors import InputError
 
 
@@ -345,7 +346,7 @@ PUBLISHED = {  # in the form in which they are published, with sentences of our 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_published_layouts(write, name):
     file, text, labels, metric, examples = PUBLISHED[name]
     assert read(write(file, text), name) == (Task(LAYOUTS[name].kind, labels, metric), examples)
@@ -394,7 +395,7 @@ TEXT = "classification"
 CHOICE = ("context", "choice1", "choice2", "choice3", "label")
 PAIR = ("a", "b", "score")
 BAD = {
-    "a missing column": ("f.tsv", "document\tlabel\nx\t1\n", TEXT, {}, "no column 'text'.* document, label"),
+    "a missing column": ("f.tsv", "review\tlabel\nx\t1\n", TEXT, {}, "no column 'text'.* review, label"),
     "a missing label column": ("f.tsv", "text\tstars\nx\t1\n", TEXT, {}, "no column 'label'.* text, stars"),
     "a missing column that was named": ("f.tsv", GOOD, TEXT, {"columns": {"text": "review"}},
                                         "no column 'review' for 'text': it has text, label"),
@@ -461,7 +462,7 @@ BAD = {
     "a byte of nothing": ("f.tsv", GOOD.replace("y", "y\0"), TEXT, {}, "line 3 has a NUL byte"),
     "a character of nothing": ("f.jsonl", '{"text": "x\\u0000y", "label": 1}\n', TEXT, {}, "line 1 has a NUL byte"),
     "a column twice in a line of JSON": ("f.jsonl", '{"text": "x", "label": 1, "text": "y"}\n', TEXT, {},
-                                         "line 1: column 'text' stands there twice"),
+                                         "line 1: the key 'text' stands in it twice"),
     "a quote within a field without quotes": ("f.csv", 'text,label\n5" nails,1\n', TEXT, {}, "line 2 is not CSV.*5"),
     "two of them": ("f.csv", 'text,label\n"a\nb",1\n5" by 6" nails,1\n', TEXT, {}, "line 4 is not CSV"),
     "a quote after a space": ("f.csv", 'label,text\n1, "x"\n', TEXT, {}, "line 2 is not CSV"),
@@ -490,8 +491,8 @@ BAD = {
     "a header only": ("f.csv", "text,label\n", TEXT, {}, "no examples"),
     "nothing but empty texts": ("f.txt", "id\tdocument\tlabel\n1\t\t1\n", "nsmc", {}, "no examples"),
     "an unknown suffix": ("f.xlsx", GOOD, TEXT, {}, r"\.tsv.*\.csv.*\.jsonl"),
-    "JSON in one piece": ("f.json", '[\n{"text": "x", "label": 1}\n]\n', TEXT, {},
-                          r"line 1: expected an object, \{.*got '\['"),
+    "an array that is cut short": ("f.json", '[\n{"text": "x", "label": 1},\n{"text": "y"\n', TEXT, {},
+                                   r"line 3: expected items of JSON, \{.*got '\{\"text"),
     "JSON that is none": ("f.jsonl", '{"text": "x", "label": 1}\n{"text": "y", \n', TEXT, {}, "line 2: expected"),
     "JSON with an empty line inside": ("f.jsonl", '{"text": "x"}\n\n{"text": "y"}\n', TEXT, {}, "line 2: expected"),
     "half a character": ("f.jsonl", '{"text": "\\ud83d", "label": 1}\n', TEXT, {}, "line 1: expected"),

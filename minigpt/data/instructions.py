@@ -10,9 +10,9 @@ or empty, stands below its instruction.
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigpt.data.tables import read_table
 from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_json, read_text
+from minigpt.files.json_items import json_items
 
 ROLES = ("system", "user", "assistant")
 ANSWERS = "assistant"  # the role whose words are learned
@@ -34,7 +34,7 @@ def read(path: str | Path) -> list[Instruction]:
     if read_text(path).lstrip().startswith("["):
         records = [(f"entry {number}", record) for number, record in enumerate(read_json(path, list), 1)]
     else:
-        records = [(f"line {line}", record) for line, record in read_table(path).rows]
+        records = [(f"line {line}", record) for line, record in json_items(path)]
     found = []
     for place, record in records:
         try:

@@ -1,4 +1,4 @@
-"""Labelled examples from files: tab-separated, CSV and JSON Lines (see `minigpt.data.tables`).
+"""Labelled examples from files: tables (see `minigpt.data.tables`), and what is published in other forms.
 
 Their columns have names; of a file without a line of names they are counted, from 1.
 """
@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from minigpt.data.examples import KINDS, Example, Task, check_task
 from minigpt.data.label_checks import NO_GOLD, check_labels, unusual_labels
-from minigpt.data.tables import Row, Table, read_table, shown
+from minigpt.data.published.layout import Column, Layout
+from minigpt.data.published.layouts import LAYOUTS
+from minigpt.data.published.recognition import open_it, recognise
+from minigpt.data.tables import Table, read_table, shown
 from minigpt.errors import InputError
 
 # The columns of each kind, where no other names are given. A question may be missing; choice3 and more may follow.
@@ -22,69 +25,10 @@ ROLES = {
     "similarity": ("a", "b", "label", "score"),
     "choice": ("context", "question", "choice1", "choice2", "label"),
 }
+NAMES = [name for name, layout in LAYOUTS.items() if layout.kind in KINDS]  # of published sets of labelled examples
 TEXTS = ("text", "premise", "hypothesis", "a", "b", "context", "question")
 CHOICE = r"choice[1-9]\d?"
 NUMBER = r"\d+(\.\d*)?(e-\d+)?"
-
-Column = str | tuple[str, ...]  # the name of a column, or of several whose texts are joined by spaces
-
-
-class Layout(NamedTuple):
-    """How a data set is written."""
-
-    kind: str
-    columns: Mapping[str, Column] = {}  # role -> column, where it is not called as in ROLES
-    names: Mapping[str, str] = {}  # how a label stands in the file -> its name; in the order of the labels
-    metric: str = ""  # how the papers judge it; "": as is usual for its kind
-    header: tuple[str, ...] = ()  # the columns of a file that has no line for them
-    gaps: bool = False  # some of its texts are known to be empty
-
-
-LAYOUTS = {  # of published data sets
-    "sst2": Layout(
-        "classification",
-        columns={"text": "sentence"},
-        names={"0": "negative", "1": "positive"},
-    ),
-    "cola": Layout(
-        "classification",
-        columns={"text": "sentence"},
-        names={"0": "unacceptable", "1": "acceptable"},
-        metric="matthews",
-        header=("source", "label", "mark", "sentence"),
-    ),
-    "rte": Layout(
-        "entailment",
-        columns={"premise": "sentence1", "hypothesis": "sentence2"},
-        names={"not_entailment": "not_entailment", "entailment": "entailment"},
-    ),
-    "stsb": Layout(
-        "similarity",
-        columns={"a": "sentence1", "b": "sentence2", "score": "score"},
-        metric="pearson",
-    ),
-    "storycloze": Layout(
-        "choice",
-        columns={
-            "context": ("InputSentence1", "InputSentence2", "InputSentence3", "InputSentence4"),
-            "choice1": "RandomFifthSentenceQuiz1",
-            "choice2": "RandomFifthSentenceQuiz2",
-            "label": "AnswerRightEnding",
-        },
-    ),
-    "nsmc": Layout(
-        "classification",
-        columns={"text": "document"},
-        names={"0": "negative", "1": "positive"},
-        gaps=True,
-    ),
-    "question_pair": Layout(
-        "similarity",
-        columns={"a": "question1", "b": "question2", "label": "is_duplicate"},
-        names={"1": "different", "0": "same"},  # the opposite of what the name of its column promises
-    ),
-}
-
 
 class Columns(NamedTuple):
     """Where in a row the parts of an example stand."""
@@ -105,7 +49,8 @@ def read(
 ) -> tuple[Task, list[Example]]:
     """The task and the examples of a file.
 
-    task: one of LAYOUTS, or a kind, with columns as in ROLES. columns: {"text": "document"}, where the file calls the
+    task: the layout of a published data set, one of NAMES; or a kind, for which the file has columns as in ROLES, or
+    else a layout by which it is recognised; say tells which. columns: {"text": "document"}, where the file calls the
     column of texts "document"; {"text": "1", "label": "2"}, where the file begins with an example.
 
     The answer of a multiple choice is the number of the right choice, from 1. A similarity with a column score, and
@@ -113,26 +58,24 @@ def read(
     sorted, two or more. Give a validation file the labels of its training file. F1 is taken of the second label.
 
     labelled=False, for prediction: answers are not read, every line is an example. say: receives a line that tells how
-    many lines were left out: those without a text, of a layout that is known for them, and those whose label is "-",
-    which SNLI writes where its annotators did not agree (but not where "-" is a known label, or "+" is another one).
-    It receives lines about labels that may not be meant, with their counts (see `unusual_labels`). Raises InputError,
-    with the line of what is not as it should be.
+    many lines were left out: those without a text, or with too few fields, of a layout that is known for them, and
+    those whose label is "-", which SNLI writes where its annotators did not agree (but not where "-" is a known label,
+    or "+" is another one). It receives lines about labels that may not be meant, with their counts (see
+    `unusual_labels`). Raises InputError, with the line of what is not as it should be.
     """
     path = Path(path)
-    layout = _layout(task, columns or {})
-    table = read_table(path, layout.header, _numbers(columns or {}), _usual_names(layout))
-    rows = table.rows
+    layout = _layout(path, task, columns or {}, labelled, say)
+    if layout.read is not None:
+        return _with_its_own_reader(path, layout, columns or {}, labels, labelled)
+    table = read_table(path, layout.header, _numbers(columns or {}), _usual_names(layout), layout.broken and labelled)
     where = _columns(path, layout, table, labelled)
     if labels and where.answer != "label":
         raise InputError(f"labels {', '.join(labels)} for {path}: its answers are numbers")
     known = tuple(labels or layout.names.values())
-    kept = rows
-    if labelled:
-        kept = _without_text_left_out(path, layout, rows, where, say)
-        kept = _without_gold_left_out(path, kept, where, known, say)
-    examples = _examples(path, kept, where, layout.names, known)
-    if not examples:
+    found = _examples(path, layout, table, where, known, say)
+    if not found:
         raise InputError(f"{path} has no examples: give a line for each")
+    examples = [example for _, example in found]
     if labelled and where.answer == "label":
         counts = Counter(example.label for example in examples)
         if len(counts) < 2 and labels is None:
@@ -140,7 +83,7 @@ def read(
         if not known:
             check_labels(path, layout.kind, counts, where.target)
         if labels is None:
-            lines = [line for line, _ in kept]
+            lines = [line for line, _ in found]
             for remark in unusual_labels(path, [example.label for example in examples], lines):
                 say(remark)
         known = known or tuple(sorted(counts))
@@ -151,30 +94,17 @@ def read(
     return judged, examples
 
 
-def _without_text_left_out(
-    path: Path, layout: Layout, rows: Sequence[Row], where: Columns, say: Callable[[str], None]
-) -> Sequence[Row]:
-    """The rows but for those without a text, of a layout that is known for them; say tells how many there were."""
-    if not layout.gaps:
-        return rows
-    kept = [row for row in rows if _has_texts(row, where)]
-    if len(kept) < len(rows):
-        say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no text")
-    return kept
-
-
-def _without_gold_left_out(
-    path: Path, rows: Sequence[Row], where: Columns, known: Sequence[str], say: Callable[[str], None]
-) -> Sequence[Row]:
-    """The rows but for those whose label says that there is none; say tells how many there were."""
-    if where.answer != "label":
-        return rows
-    given = [_field(values, where.target) for _, values in rows]
-    if NO_GOLD not in given or NO_GOLD in known or "+" in given:
-        return rows
-    kept = [row for row, label in zip(rows, given, strict=True) if label != NO_GOLD]
-    say(f"{path}: left out {len(rows) - len(kept):,} of {len(rows):,} lines, which have no gold label ({NO_GOLD!r})")
-    return kept
+def _with_its_own_reader(
+    path: Path, layout: Layout, columns: Mapping[str, str], labels: Sequence[str] | None, labelled: bool
+) -> tuple[Task, list[Example]]:
+    """The task and the examples of a file that is no table."""
+    if columns or labels:
+        raise InputError(f"{path}: expected {layout.form}, which has no columns and no labels: leave them out")
+    examples = list(layout.read(path, labelled))
+    numbers = sorted({len(example.choices) for example in examples})
+    if len(numbers) > 1:
+        raise InputError(f"{path}: some examples have {numbers[0]} choices and some {numbers[-1]}: give each the same")
+    return Task(layout.kind), examples
 
 
 def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
@@ -191,17 +121,35 @@ def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
 # Which columns hold what.
 
 
-def _layout(task: str, columns: Mapping[str, str]) -> Layout:
-    """The layout of a task, with the caller's columns in it. Raises InputError for an unknown task or role."""
-    if task not in LAYOUTS and task not in KINDS:
-        raise InputError(f"unknown task {task!r}: choose a kind, {', '.join(KINDS)}, or {', '.join(LAYOUTS)}")
-    layout = LAYOUTS[task] if task in LAYOUTS else Layout(task)
+def _layout(
+    path: Path, task: str, columns: Mapping[str, str], labelled: bool, say: Callable[[str], None]
+) -> Layout:
+    """The layout of a task, with the caller's columns in it; of a kind, that by which the file is recognised.
+
+    Raises InputError for an unknown task or role.
+    """
+    if task not in NAMES and task not in KINDS:
+        raise InputError(f"unknown task {task!r}: choose a kind, {', '.join(KINDS)}, or {', '.join(NAMES)}")
+    layout = LAYOUTS[task] if task in NAMES else Layout(task)
     roles = ROLES[layout.kind]
     for role in columns:
         further_choice = layout.kind == "choice" and re.fullmatch(CHOICE, role)
         if role not in roles and not further_choice:
             raise InputError(f"column {columns[role]!r} for {role!r}: {task} has {', '.join(roles)}")
+    if task in KINDS and not columns:
+        name = _recognised(path, task, labelled)
+        if name is not None:
+            say(f"{path} is read as {name}; if it is not, say --task, or --columns")
+            return LAYOUTS[name]
     return layout._replace(columns={**layout.columns, **columns})
+
+
+def _recognised(path: Path, kind: str, labelled: bool) -> str | None:
+    """The layout of a file whose columns are not called as usual; None where they are, or where none is known."""
+    usual = [role for role in ROLES[kind] if role in TEXTS and role != "question"]
+    if set(usual) <= set(open_it(path).first) and kind != "choice":
+        return None
+    return recognise(path, (kind,), labelled)
 
 
 def _numbers(columns: Mapping[str, str]) -> list[str]:
@@ -215,7 +163,7 @@ def _usual_names(layout: Layout) -> set[str]:
     """What the columns of such a file are called, where it has a line of names."""
     usual = set(ROLES[layout.kind])
     for layout_of_kind in LAYOUTS.values():
-        if layout_of_kind.kind == layout.kind:
+        if layout_of_kind.kind == layout.kind and layout_of_kind.read is None:
             for column in layout_of_kind.columns.values():
                 usual.update(name.lower() for name in _names(column))
     return usual
@@ -290,35 +238,59 @@ def _names(column: Column) -> tuple[str, ...]:
 
 
 def _examples(
-    path: Path,
-    rows: Sequence[Row],
-    where: Columns,
-    names: Mapping[str, str],
-    known: Sequence[str],
-) -> list[Example]:
-    """The example of each row. A label is still a name: which labels there are is known after the last row.
+    path: Path, layout: Layout, table: Table, where: Columns, known: Sequence[str], say: Callable[[str], None]
+) -> list[tuple[int, Example]]:
+    """The example of each row, with its line. A label is still a name: which there are is known after the last row.
 
-    Raises InputError with the number of the line.
+    Of a file with answers, rows without a text or without a gold label are left out, and say tells how many there
+    were, as with lines of too few fields. Raises InputError with the number of the line.
     """
-    examples = []
-    for line, row in rows:
+    found: list[tuple[int, Example]] = []
+    labels = set()
+    rows = without_text = 0
+    for line, row in table.rows:
+        rows += 1
+        if layout.gaps and where.target is not None and not _has_texts(row, where):
+            without_text += 1
+            continue
         try:
-            example = _example(row, where)
-            if examples and len(example.choices) != len(examples[0].choices):
-                raise InputError(f"{len(example.choices)} choices; the first example has {len(examples[0].choices)}")
-            if where.target is not None:
-                given = _field(row, where.target)
-                example = example._replace(label=_answer(where.answer, given, example, names, known))
+            example = _labelled_example(row, where, layout.names, known)
+            if found and len(example.choices) != len(found[0][1].choices):
+                n = len(found[0][1].choices)
+                raise InputError(f"{len(example.choices)} choices; the first example has {n}")
         except InputError as error:
             raise InputError(f"{path}, line {line}: {error}") from error
-        examples.append(example)
-    return examples
+        labels.add(example.label)
+        found.append((line, example))
+    broken = len(table.rows.left_out)
+    if broken:
+        say(f"{path}: left out {broken:,} of {rows + broken:,} lines, which have too few or too many fields")
+    if without_text:
+        say(f"{path}: left out {without_text:,} of {rows:,} lines, which have no text")
+    if where.answer != "label" or NO_GOLD not in labels or NO_GOLD in known or "+" in labels:
+        return found
+    kept = [(line, example) for line, example in found if example.label != NO_GOLD]
+    without = len(found) - len(kept)
+    say(f"{path}: left out {without:,} of {len(found):,} lines, which have no gold label ({NO_GOLD!r})")
+    return kept
 
 
-def _has_texts(row: Row, where: Columns) -> bool:
+def _labelled_example(
+    row: Mapping[str, Any], where: Columns, names: Mapping[str, str], known: Sequence[str]
+) -> Example:
+    """The example of a row. Raises InputError."""
+    given = _field(row, where.target) if where.target is not None else ""
+    if where.answer == "label" and given == NO_GOLD and NO_GOLD not in known:
+        return _example(row, where)._replace(label=NO_GOLD)
+    example = _example(row, where)
+    if where.target is None:
+        return example
+    return example._replace(label=_answer(where.answer, given, example, names, known))
+
+
+def _has_texts(row: Mapping[str, Any], where: Columns) -> bool:
     """Is something in every column of texts?"""
-    _, values = row
-    return all(values.get(column) for column in where.texts)
+    return all(row.get(column) for column in where.texts)
 
 
 def _example(row: Mapping[str, Any], where: Columns) -> Example:

@@ -2,32 +2,53 @@
 
 The suffix decides. `.tsv` and `.txt`: fields between tabs; a quote is text like any other, as GLUE and NSMC have it.
 `.csv`: fields between commas, quoted where they hold commas, quotes or line ends. `.jsonl` and `.json`: an object a
-line. UTF-8, with or without a byte-order mark; lines end with \\n or \\r\\n; spaces around a field are dropped.
+line, or one array of objects; so too a `.txt` that begins with an object, as SciTail has it. UTF-8, with or without a
+byte-order mark; lines end with \\n or \\r\\n; spaces around a field are dropped.
 """
 
 import csv
 import io
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.files.disk import KeyTwice, each_key_once, read_text
+from minigpt.files.disk import read_text
+from minigpt.files.json_items import json_items
+from minigpt.files.text_lines import lines_to_the_last, text_lines
 
 SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "json", ".json": "json"}
+NUL = "has a NUL byte, which is no text: the file is damaged"
 SHOWN = 40  # characters of a field that an error shows
 
 Row = tuple[int, dict[str, Any]]  # the number of a line, and its values by the names of their columns
 Line = tuple[int, list[str]]  # the number of a line, and its fields
 
 
+class Rows:
+    """The rows of a table, read from its file each time that they are gone through: they are never all in memory.
+
+    left_out: after a time through, the numbers of the lines with fewer or more fields than columns, where such lines
+    are left out.
+    """
+
+    def __init__(self, read: Callable[[list[int]], Iterator[Row]]):
+        """read(left_out): the rows; it appends to the list that it is given."""
+        self.read = read
+        self.left_out: list[int] = []
+
+    def __iter__(self) -> Iterator[Row]:
+        self.left_out = []
+        return self.read(self.left_out)
+
+
 class Table(NamedTuple):
     """columns: their names. rows: what is in them. header: the line of the file that gave the names; 0 for none."""
 
     columns: list[str]
-    rows: list[Row]
+    rows: Rows
     header: int = 0
 
 
@@ -36,28 +57,21 @@ def read_table(
     header: Sequence[str] = (),
     numbers: Collection[str] = (),
     names: Collection[str] = (),
+    broken: bool = False,
 ) -> Table:
-    """The table in a file. Raises InputError for one that is damaged, with the number of the line.
+    """The table in a file. Raises InputError for one that is damaged, with the number of the line, when it is reached.
 
     header: the columns of a file that has no line for them. numbers: the columns are counted, "1", "2", ..., and these
     are wanted: the file has no line of names, unless that line has these very names. names: what columns are usually
     called; where columns are counted, a first line with one of these at a wanted place is refused, as it is no example.
+    broken: are lines with fewer or more fields than columns left out? Else they are an error.
     """
-    form = SUFFIXES.get(path.suffix.lower())
-    if form is None:
-        raise InputError(f"{path}: expected a name with {', '.join(SUFFIXES)} at its end, which tells its form")
-    text = read_text(path).rstrip("\n")
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}, line {line} has a NUL byte, which is no text: the file is damaged")
+    form = _form(path)
     if form == "json":
-        return _json_table(path, text)
-    lines = _csv_lines(path, text) if form == "csv" else _tsv_lines(text)
-    lines = [(line, [field.strip() for field in fields]) for line, fields in lines]
-    first_line, first = lines[0]
+        return Table(_json_columns(path), Rows(lambda left_out: _json_rows(path)))
+    first_line, first = next(_lines(path, form))
     if _holds_names(first, header, numbers):
         columns = first
-        lines = lines[1:]
     elif numbers:
         _check_no_names(path, first_line, first, numbers, names)
         columns = [str(number) for number in range(1, len(first) + 1)]
@@ -65,9 +79,50 @@ def read_table(
     else:
         columns = list(header)
         first_line = 0
-    _check_fields(path, columns, lines)
-    rows = [(line, dict(zip(columns, fields, strict=True))) for line, fields in lines]
-    return Table(columns, rows, first_line)
+    twice = [name for name in columns if columns.count(name) > 1]
+    if twice:
+        raise InputError(f"{path} has two columns {twice[0]!r}: rename one")
+
+    def rows(left_out: list[int]) -> Iterator[Row]:
+        for line, fields in _lines(path, form):
+            if line == first_line:
+                continue
+            if len(fields) == len(columns):
+                yield line, dict(zip(columns, fields, strict=True))
+            elif broken:
+                left_out.append(line)
+            else:
+                expected = ", ".join(shown(name) for name in columns)
+                raise InputError(f"{path}, line {line}: fields: {len(fields)}, expected {len(columns)}: {expected}")
+
+    return Table(columns, Rows(rows), first_line)
+
+
+def first_fields(path: Path) -> tuple[list[str], list[str]]:
+    """The fields of the first line of a table, and those of the second, without the spaces around them."""
+    lines = _lines(path, _form(path))
+    _, first = next(lines)
+    _, second = next(lines, (0, []))
+    return first, second
+
+
+def _form(path: Path) -> str:
+    """ "tsv", "csv" or "json". Raises InputError for a file whose name tells none."""
+    form = SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        raise InputError(f"{path}: expected a name with {', '.join(SUFFIXES)} at its end, which tells its form")
+    if form == "tsv":
+        _, first = next(text_lines(path), (0, ""))
+        if first.startswith('{"'):
+            return "json"
+    return form
+
+
+def _lines(path: Path, form: str) -> Iterator[Line]:
+    """The lines of a table as fields, without the spaces around them."""
+    lines = _csv_lines(path) if form == "csv" else _tsv_lines(path)
+    for line, fields in lines:
+        yield line, [field.strip() for field in fields]
 
 
 def shown(text: str) -> str:
@@ -94,19 +149,10 @@ def _check_no_names(
             raise InputError(f"{path}, line {line}: {field!r} in column {number} looks like a name: {advice}")
 
 
-def _check_fields(path: Path, columns: Sequence[str], lines: Sequence[Line]) -> None:
-    """Raises InputError for a column that is there twice, and for a line with more or fewer fields than columns."""
-    twice = [name for name in columns if columns.count(name) > 1]
-    if twice:
-        raise InputError(f"{path} has two columns {twice[0]!r}: rename one")
-    for line, fields in lines:
-        if len(fields) != len(columns):
-            expected = ", ".join(shown(name) for name in columns)
-            raise InputError(f"{path}, line {line}: fields: {len(fields)}, expected {len(columns)}: {expected}")
-
-
-def _tsv_lines(text: str) -> Iterator[Line]:
-    for line, content in enumerate(text.split("\n"), 1):
+def _tsv_lines(path: Path) -> Iterator[Line]:
+    for line, content in lines_to_the_last(path):
+        if "\0" in content:
+            raise InputError(f"{path}, line {line} {NUL}")
         yield line, content.split("\t")
 
 
@@ -116,8 +162,12 @@ _FIELD = r'(?:"(?:[^"]|"")*+"|[^",\n]*+)'
 _FIELDS = re.compile(f"(?:{_FIELD}[,\n])*+")
 
 
-def _csv_lines(path: Path, text: str) -> Iterator[Line]:
-    """Records, and the line where each begins: one may span several."""
+def _csv_lines(path: Path) -> Iterator[Line]:
+    """Records, and the line where each begins: one may span several, so that the text is read as a whole."""
+    text = read_text(path).rstrip("\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"{path}, line {line} {NUL}")
     _check_quotes(path, text)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     limit = csv.field_size_limit(len(text))
@@ -150,28 +200,32 @@ def _line_at(text: str, place: int) -> str:
     return text[place : text.index("\n", place)]
 
 
-def _json_table(path: Path, text: str) -> Table:
-    """All columns that occur, in the order of their first occurrence, and the object of each line."""
+def _json_columns(path: Path) -> list[str]:
+    """All columns that occur, in the order of their first occurrence."""
     columns: dict[str, None] = {}
-    rows = []
-    for line, content in enumerate(text.split("\n"), 1):
-        row = _object(path, line, content)
+    for _, row in _json_rows(path):
         columns.update(dict.fromkeys(row))
-        rows.append((line, row))
-    return Table(list(columns), rows)
+    return list(columns)
 
 
-def _object(path: Path, line: int, text: str) -> dict[str, Any]:
-    """The JSON object of a line. Raises InputError for anything else."""
-    try:
-        found = json.loads(text, object_pairs_hook=each_key_once)
-        json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
-        row = dict(found.items())
-    except KeyTwice as error:
-        raise InputError(f"{path}, line {line}: column {error.key!r} stands there twice: rename one") from error
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise InputError(f'{path}, line {line}: expected an object, {{"text": ...}}, got {text[:SHOWN]!r}') from error
-    for name, value in row.items():
-        if isinstance(value, str) and "\0" in value:
-            raise InputError(f"{path}, line {line} has a NUL byte in column {name!r}, which is no text")
-    return row
+def _json_rows(path: Path) -> Iterator[Row]:
+    """The objects of a file, with those within them opened: "labels.label" is the label in the object "labels"."""
+    for line, record in json_items(path):
+        if not isinstance(record, dict):
+            got = json.dumps(record, ensure_ascii=False)[:SHOWN]
+            raise InputError(f'{path}, line {line}: expected an object, {{"text": ...}}, got {got!r}')
+        row = dict(flat(record))
+        for name, value in row.items():
+            if isinstance(value, str) and "\0" in value:
+                raise InputError(f"{path}, line {line} has a NUL byte in column {name!r}, which is no text")
+        yield line, row
+
+
+def flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The pairs of an object of JSON, and of the objects in it, whose names come after the outer one and a full stop.
+    """
+    for key, value in record.items():
+        yield key, value
+        if isinstance(value, dict):
+            for below, found in value.items():
+                yield f"{key}.{below}", found

@@ -24,15 +24,25 @@ def read_text(path: str | Path) -> str:
         raw = Path(path).read_bytes()
         text = raw.decode("utf-8")
     except OSError as error:
-        why = "it is a folder" if Path(path).is_dir() else error.strerror
-        raise InputError(f"{path} cannot be read ({why}): give a UTF-8 text file that is there") from error
+        raise InputError(about_reading(path, error)) from error
     except UnicodeDecodeError as error:
-        where = f"line {raw.count(10, 0, error.start) + 1}: byte {error.start} is 0x{raw[error.start]:02x}"
-        raise InputError(f"{path}, {where}, which is not UTF-8: convert the file to UTF-8 first") from error
+        line = raw.count(10, 0, error.start) + 1
+        raise InputError(about_bytes(path, line, error.start, raw[error.start])) from error
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.strip():
         raise InputError(f"{path} is empty: give a file with something in it")
     return text
+
+
+def about_reading(path: str | Path, error: OSError) -> str:
+    """What to say of a text file that cannot be read."""
+    why = "it is a folder" if Path(path).is_dir() else error.strerror
+    return f"{path} cannot be read ({why}): give a UTF-8 text file that is there"
+
+
+def about_bytes(path: str | Path, line: int, place: int, byte: int) -> str:
+    """What to say of a file with a byte that is not UTF-8. place: of the byte, from 0."""
+    return f"{path}, line {line}: byte {place} is 0x{byte:02x}, which is not UTF-8: convert the file to UTF-8 first"
 
 
 def read_json(path: str | Path, kind: type = dict) -> Any:

@@ -33,7 +33,7 @@ class FinetuneOptions(OnDevice):
     )
     task: str | None = option(
         None,
-        f"{', '.join(KINDS)}; a data set: {', '.join(labelled_files.LAYOUTS)}; with --train stories:N one of the story "
+        f"{', '.join(KINDS)}; a data set: {', '.join(labelled_files.NAMES)}; with --train stories:N one of the story "
         f"world: {', '.join(tasks.TASKS)} (default with --resume: that of the run)",
         metavar="KIND",
     )
